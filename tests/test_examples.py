@@ -16,7 +16,7 @@ import torch
 from transformers import AutoModelForSequenceClassification
 
 import attnprobe
-from attnprobe.attention.block import AttentionBlock, Observed, uniform_block
+from attnprobe.attention.block import AttentionBlock, Observed, build_uniform_block
 from attnprobe.corpus.sources.text import embedded_documents
 
 pytestmark = pytest.mark.slow
@@ -60,7 +60,7 @@ def test_masking_keeps_special_tokens_and_labels_only_what_it_chose():
 
 def test_a_statistic_of_ones_own(capsys):
     script = load_script("own_statistic")
-    uniform = uniform_block(5)
+    uniform = build_uniform_block(5)
     block = replace(uniform, observed=Observed(scores=torch.zeros(1, 1, 5, 5)))
     assert (script.above_mean(block) == 0).all()
     one = torch.full((1, 1, 5, 5), -9.0)

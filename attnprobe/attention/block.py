@@ -13,7 +13,7 @@ from attnprobe.kernels.products import weigh_rows
 from attnprobe.kernels.rows import RowSummary, summarise_rows
 
 
-def factor_of(projection: Tensor) -> Tensor:
+def factor_projection(projection: Tensor) -> Tensor:
     """Give a small matrix that stands for an output projection wherever only lengths matter.
 
     With W_O,h^T = Q R and Q orthonormal, ||v W_O,h|| = ||R v||. R is as wide as the head and not as the
@@ -26,7 +26,7 @@ def factor_of(projection: Tensor) -> Tensor:
         R^T, (head, width, width) or, if the model is narrower than a head, (head, width, model width); of
         the device and the type of the projection.
 
-    >>> factor_of(torch.tensor([[[3.0, 4.0]]])).abs()
+    >>> factor_projection(torch.tensor([[[3.0, 4.0]]])).abs()
     tensor([[[5.]]])
     """
     # Once for each layer and run: in double precision, which some devices don't have.
@@ -34,12 +34,12 @@ def factor_of(projection: Tensor) -> Tensor:
     return torch.linalg.qr(turned, mode="r").R.mT.contiguous().to(projection)
 
 
-def lengths_of(values: Tensor, factor: Tensor) -> Tensor:
+def measure_lengths(values: Tensor, factor: Tensor) -> Tensor:
     """Give ||W_O,h v_j|| of every key.
 
     Args:
         values: (batch, head, key, width), with their bias.
-        factor: Of the output projection, see ``factor_of``.
+        factor: Of the output projection, see ``factor_projection``.
 
     Returns:
         (batch, head, key), of the type of the factor.
@@ -291,7 +291,9 @@ class AttentionBlock:
         return replace(self, probabilities=rows, observed=observed, weighted=carried)
 
 
-def uniform_block(length: int, *, heads: int = 1, tokens: TokenFeatures | None = None) -> AttentionBlock:
+def build_uniform_block(
+    length: int, *, heads: int = 1, tokens: TokenFeatures | None = None
+) -> AttentionBlock:
     """Build attention that prefers nothing, the yardstick of every ratio and lift."""
     if tokens is None:
         no = torch.zeros(1, length, dtype=torch.bool)

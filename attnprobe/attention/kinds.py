@@ -20,7 +20,7 @@ class Kind(StrEnum):
     CROSS = "cross"
 
 
-def kind_of(rows: "Tensor", *, targets: int | None = None) -> Kind:
+def infer_kind(rows: "Tensor", *, targets: int | None = None) -> Kind:
     """Tell the kind of a map (batch, head, query, key).
 
     Args:
@@ -65,18 +65,18 @@ class Place:
         return (self.layer,) if self.kind is None else (str(self.kind), self.layer)
 
 
-def places_of(kinds: Sequence[str], numbers: Sequence[int] = ()) -> tuple[Place, ...]:
+def number_layers(kinds: Sequence[str], numbers: Sequence[int] = ()) -> tuple[Place, ...]:
     """Number the layers, each kind for itself where a model has an encoder and a decoder.
 
     Args:
         kinds: The kind of each layer of attention.
         numbers: The model's own numbers of them, where other layers lie between.
 
-    >>> [str(place) for place in places_of(["encoder", "decoder", "cross", "decoder"])]
+    >>> [str(place) for place in number_layers(["encoder", "decoder", "cross", "decoder"])]
     ['encoder layer 0', 'decoder layer 0', 'cross layer 0', 'decoder layer 1']
-    >>> [str(place) for place in places_of(["decoder", "decoder"])]
+    >>> [str(place) for place in number_layers(["decoder", "decoder"])]
     ['layer 0', 'layer 1']
-    >>> [str(place) for place in places_of(["decoder", "decoder"], [3, 7])]
+    >>> [str(place) for place in number_layers(["decoder", "decoder"], [3, 7])]
     ['layer 3', 'layer 7']
     """
     if numbers:

@@ -233,6 +233,6 @@ def _said_elsewhere(sentence: str) -> bool:
     """Tell whether another of the processes that torchrun started says the same."""
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         return False
-    from attnprobe.run.process_group import Ranks, spoken_for
+    from attnprobe.run.process_group import Ranks, is_said_by_first
 
-    return spoken_for(Ranks.found(), sentence)
+    return is_said_by_first(Ranks.detect(), sentence)

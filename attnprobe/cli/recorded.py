@@ -43,14 +43,14 @@ class Recorded:
         Raises:
             AttnprobeError: When a pattern matches nothing.
         """
-        from attnprobe.run.training import expanded
+        from attnprobe.run.training import expand_patterns
 
         said = self.given.get("model") or []
         named = [said] if isinstance(said, str) else list(said)
         several = [one.strip() for one in str(self.given.get("revisions") or "").split(",") if one.strip()]
         if several and len(named) == 1:
             return [(named[0], revision) for revision in several]
-        return [(name, self.given.get("revision")) for name in expanded(named)]
+        return [(name, self.given.get("revision")) for name in expand_patterns(named)]
 
     @property
     def data(self) -> list[str]:

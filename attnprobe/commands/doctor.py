@@ -38,9 +38,9 @@ def doctor(model: Any, texts: "Texts" = None, **options: Any) -> "HeadTable":
         source = read_first(open_texts(texts, named=options))
         with suppress(BadCheckpointError):  # which goes into the table
             check_model(model, call.tokenizer, options)
-        from attnprobe.run.memory import itemsize_of, price_of_statistics
-        from attnprobe.run.preparation import prepared
-        from attnprobe.run.versions import made_with
+        from attnprobe.run.memory import find_itemsize, price_statistics
+        from attnprobe.run.preparation import prepare_corpus
+        from attnprobe.run.versions import record_versions
         from attnprobe.statistics.registry import census_statistics
         from attnprobe.survey.diagnosis import Finding, diagnose, estimate, findings_table
 
@@ -54,17 +54,17 @@ def doctor(model: Any, texts: "Texts" = None, **options: Any) -> "HeadTable":
             findings, examined = diagnose(checkpoint)
             if examined is not None:
                 checkpoint, architecture = examined
-                with prepared(
+                with prepare_corpus(
                     checkpoint,
                     architecture,
                     source.documents,
                     call.corpus,
-                    price=lambda: price_of_statistics(
-                        architecture, census_statistics(), itemsize_of(checkpoint)
+                    price=lambda: price_statistics(
+                        architecture, census_statistics(), find_itemsize(checkpoint)
                     ),
                     workers=call.workers,
                     progress=call.progress,
                 ) as ready:
                     findings += estimate(checkpoint, architecture, ready, source.name)
-    record = {"command": describe_call("doctor"), "dataset": source.described, **made_with()}
+    record = {"command": describe_call("doctor"), "dataset": source.described, **record_versions()}
     return findings_table(findings, Labels(name, source.name, record))

@@ -62,10 +62,10 @@ def induction(
     """
     from attnprobe.commands.call.call import check_model, make_loader, open_call
     from attnprobe.commands.call.record import describe_call
-    from attnprobe.run.input.repeated import Repeated
+    from attnprobe.run.input.repeated import RepeatedTokens
     from attnprobe.survey.layers import layers_of
 
-    drawn = Repeated(length, sequences, seed)
+    drawn = RepeatedTokens(length, sequences, seed)
     layers = layers_of(options.get("layers"))
     with open_call(options, model) as call:
         check_model(model, call.tokenizer, options)

@@ -206,7 +206,7 @@ def _write(
     from attnprobe.intervention.pruning.writing import remove_heads
     from attnprobe.run.process_group import Ranks
 
-    if not Ranks.found().first:
+    if not Ranks.detect().first:
         return found.table
     if not found.removed:
         raise UnfinishedError(

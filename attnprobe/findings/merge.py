@@ -10,7 +10,7 @@ from operator import add
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attnprobe.attention.kinds import places_of
+from attnprobe.attention.kinds import number_layers
 from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.sums.base import Arrays, Measurement, pack, unpack
 from attnprobe.sums.documents import Overlap, Sketch
@@ -203,7 +203,7 @@ def merge_tables(
         str(first.record["model"]["name"]),
         datasets,
         record,
-        places_of(architecture["kinds"], architecture.get("numbers", ())),
+        number_layers(architecture["kinds"], architecture.get("numbers", ())),
         architecture["grid"] is not None,
         {(layer, head) for layer, head in architecture.get("removed", ())},
     )

@@ -19,7 +19,7 @@ from attnprobe.intervention.request import TaskOptions, check_metric, peek
 from attnprobe.intervention.task import Bench, bound, choose_subject
 from attnprobe.intervention.trials import Trials, run_trials, single_heads, single_survivors
 from attnprobe.run.input.corpus import CorpusOptions
-from attnprobe.run.passes import running
+from attnprobe.run.passes import open_run
 from attnprobe.run.progress import Progress
 from attnprobe.sums.documents import in_second_half
 from attnprobe.sums.groups import Blocks
@@ -169,7 +169,7 @@ def ablation_table(
     name = check_metric(task.metric, subject.objective, subject.metrics)
     question = subject.question("ablate", metric=name, **{"--keep-one": keep_one})
     with (
-        running(subject.checkpoint, options, question, resume=resume, progress=progress) as run,
+        open_run(subject.checkpoint, options, question, resume=resume, progress=progress) as run,
         bound(subject, documents, options, run=run, workers=workers, generate=name == "bleu") as bench,
     ):
         metric = metric_of(name, bench, task.seed)

@@ -15,7 +15,7 @@ from attnprobe.corpus.batches.batch import Batch
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.objectives.objective import Answer
 from attnprobe.intervention.task import Bench
-from attnprobe.model.gates import gated_attention
+from attnprobe.model.gates import gate_attention
 from attnprobe.run.memory import Halving
 from attnprobe.run.passes import Restore
 from attnprobe.sums.base import Sum, digest_of
@@ -121,7 +121,7 @@ def summed_derivatives(
     halving, left = Halving(), int(at.sum())
     way, sites, present = architecture.way, architecture.sites, architecture.present
     kind = torch.promote_types(checkpoint.body.dtype, torch.float32)
-    with rules(), gated_attention(checkpoint.body, way, sites, present) as gates:
+    with rules(), gate_attention(checkpoint.body, way, sites, present) as gates:
 
         def derivative_of(part: Batch) -> Tensor:
             xi = at.to(checkpoint.device, kind).repeat(len(part), 1, 1).requires_grad_()
@@ -140,15 +140,15 @@ def summed_derivatives(
             return summed(derivative.cpu().double().numpy(), batch)
 
         @contextmanager
-        def joined() -> Iterator[None]:
-            with rules(), gates.joined():
+        def thread_context() -> Iterator[None]:
+            with rules(), gates.thread_context():
                 yield
 
         return bench.total(
             name if left == at.numel() else f"{name} with {left} heads on",
             sum_of,
             restore,
-            joined=joined,
+            thread_context=thread_context,
             question={"heads that are on": digest_of(at.numpy())},
         )
 

@@ -20,11 +20,11 @@ from attnprobe.intervention.task import Bench, bound, choose_subject
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.run.input.corpus import CorpusOptions
-from attnprobe.run.memory import itemsize_of, price_of_statistics
-from attnprobe.run.passes import Run, running
-from attnprobe.run.preparation import examined, prepared
+from attnprobe.run.memory import find_itemsize, price_statistics
+from attnprobe.run.passes import Run, open_run
+from attnprobe.run.preparation import examine_part, prepare_corpus
 from attnprobe.run.progress import Progress
-from attnprobe.run.record import provenance
+from attnprobe.run.record import record_provenance
 from attnprobe.run.workers import Workers
 from attnprobe.statistics import all_statistics
 from attnprobe.survey.measure import measuring
@@ -80,7 +80,7 @@ def importance_table(
         subject = subject.explaining
     question = subject.question("importance", **{"--method": method})
     with (
-        running(subject.checkpoint, options, question, resume=resume, progress=progress) as run,
+        open_run(subject.checkpoint, options, question, resume=resume, progress=progress) as run,
         bound(subject, documents, options, run=run, workers=workers) as bench,
     ):
         return TABLES[method](bench, source.name, facts=facts)
@@ -113,7 +113,7 @@ def attention_importance(
             lambda batch: Importance.of(np.asarray(measure.values(batch)[name], np.float64), batch),
             Importance.from_arrays,
             workers=workers,
-            joined=measure.joined,
+            thread_context=measure.thread_context,
         )
 
 
@@ -128,25 +128,27 @@ def _confidence_table(
     progress: Progress,
 ) -> HeadTable:
     loaded = load((), False, source.kind)
-    checkpoint, documents, architecture = examined(loaded, source.documents, progress)
+    checkpoint, documents, architecture = examine_part(loaded, source.documents, progress)
     statistics = [all_statistics()["confidence"]]
     question = {"command": "importance", "--method": "confidence"}
     with (
-        prepared(
+        prepare_corpus(
             checkpoint,
             architecture,
             documents,
             options,
-            price=lambda: price_of_statistics(architecture, statistics, itemsize_of(checkpoint)),
+            price=lambda: price_statistics(architecture, statistics, find_itemsize(checkpoint)),
             workers=workers,
             progress=progress,
         ) as ready,
-        running(checkpoint, options, question, resume=resume, progress=progress) as run,
+        open_run(checkpoint, options, question, resume=resume, progress=progress) as run,
     ):
         found = attention_importance(
             checkpoint, architecture, ready.corpus.batches, "confidence", run, ready.workers
         )
-        record = provenance(checkpoint, architecture, ready.corpus, options, ready.workers) | dict(facts)
+        record = record_provenance(checkpoint, architecture, ready.corpus, options, ready.workers) | dict(
+            facts
+        )
     labels = Labels(checkpoint.name, source.name, record, architecture.places, removed=architecture.removed)
     return _tabulated(found, NO_OBJECTIVE, "confidence", labels)
 
@@ -241,7 +243,7 @@ def measured_sides(
     name = check_metric(task.metric, subject.objective, subject.metrics) if by_metric else ""
     sides, records = [], []
     question = subject.question("correlate", measure=measure, metric=name)
-    with running(subject.checkpoint, options, question, resume=resume, progress=progress) as run:
+    with open_run(subject.checkpoint, options, question, resume=resume, progress=progress) as run:
         for source, (_, documents), domain in zip(sources, peeked, DOMAINS, strict=True):
             examples = bound(
                 subject, documents, options, run=run, workers=workers, generate=name == "bleu", name=domain

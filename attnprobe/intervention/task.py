@@ -25,12 +25,12 @@ from attnprobe.model.gates import freeze_weights
 from attnprobe.model.verifying.architecture import Architecture, find_shared_weights
 from attnprobe.model.verifying.switching import Gating, check_gates, check_relevance
 from attnprobe.run.input.corpus import Corpus, CorpusOptions
-from attnprobe.run.input.examples import Labelled, questions, words_to_label
-from attnprobe.run.memory import price_of_gradients
+from attnprobe.run.input.examples import LabelledExamples, attach_contexts, join_words
+from attnprobe.run.memory import price_gradients
 from attnprobe.run.passes import Restore, Run, Work
-from attnprobe.run.preparation import Documents, examined, prepared
+from attnprobe.run.preparation import Documents, examine_part, prepare_corpus
 from attnprobe.run.progress import Progress
-from attnprobe.run.record import provenance
+from attnprobe.run.record import record_provenance
 from attnprobe.run.workers import Workers
 from attnprobe.table.builder import Labels
 
@@ -192,7 +192,7 @@ def choose_subject(
         )
     if modality != "text" and not labelled:  # nothing for a decoder to read
         checkpoint = replace(checkpoint, encoder_only=True)
-    checkpoint, _, architecture = examined(checkpoint, (), progress)
+    checkpoint, _, architecture = examine_part(checkpoint, (), progress)
     return Subject(checkpoint, architecture, check_gates(checkpoint, architecture), objective, options)
 
 
@@ -224,13 +224,13 @@ def bound(
     options = replace(options, truncate=options.truncate or labelled)
     if options.batch_tokens is None and checkpoint.device.type == "cpu":
         options = replace(options, batch_tokens=BATCH_TOKENS_CPU)
-    filtered = Labelled(documents, kinds=LABELLED.get(subject.objective))
-    with prepared(
+    filtered = LabelledExamples(documents, kinds=LABELLED.get(subject.objective))
+    with prepare_corpus(
         checkpoint,
         subject.architecture,
         _examples(subject.objective, filtered) if labelled else documents,
         options,
-        price=lambda: price_of_gradients(checkpoint, subject.architecture),
+        price=lambda: price_gradients(checkpoint, subject.architecture),
         labelled=subject.objective == SequenceToSequence.name,
         workers=workers,
         progress=progress,
@@ -239,7 +239,7 @@ def bound(
         corpus = _long_enough(found.corpus, objective, progress)
         for sentence in (*filtered.remarks(), *objective.remarks):
             progress.say(sentence)
-        record = provenance(checkpoint, subject.architecture, corpus, options, found.workers)
+        record = record_provenance(checkpoint, subject.architecture, corpus, options, found.workers)
         record["task"] = {
             "objective": objective.name,
             "seed": subject.options.seed,
@@ -252,12 +252,12 @@ def bound(
             yield Bench(subject, corpus, objective, record, run, found.workers, name)
 
 
-def _examples(objective: str, labelled: Labelled) -> Documents:
+def _examples(objective: str, labelled: LabelledExamples) -> Documents:
     """Give what a labelled task reads."""
     if objective == TokenClassification.name:
-        return words_to_label(labelled.examples)
+        return join_words(labelled.examples)
     if objective == QuestionAnswering.name:
-        return questions(labelled.examples)
+        return attach_contexts(labelled.examples)
     return labelled.examples
 
 

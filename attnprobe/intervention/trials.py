@@ -16,7 +16,7 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.metrics.metric import CLUSTER, Outcome
 from attnprobe.intervention.objectives.objective import Answer, Objective, Values
 from attnprobe.intervention.task import Bench
-from attnprobe.model.gates import BatchReplay, gated_attention
+from attnprobe.model.gates import BatchReplay, gate_attention
 from attnprobe.run.memory import Halving
 from attnprobe.sums.base import Arrays, add_prefix, digest_of, select_prefix
 
@@ -155,7 +155,7 @@ def run_trials(
     architecture, halving = subject.architecture, Halving()
     resumable = subject.gating.replays and objective.resumable
     way, sites, present = architecture.way, architecture.sites, architecture.present
-    with gated_attention(subject.checkpoint.body, way, sites, present) as gates:
+    with gate_attention(subject.checkpoint.body, way, sites, present) as gates:
         replay = BatchReplay(
             subject.checkpoint.body, gates, skip_projections=subject.gating.skips_projections
         )
@@ -188,12 +188,12 @@ def run_trials(
                     name,
                     lambda batch, some=some: outcomes_of(batch, some),
                     Outcomes.from_arrays,
-                    joined=gates.joined,
+                    thread_context=gates.thread_context,
                     question=question,
                     turn=turn,
                 )
                 found = mine if found is None else found if mine is None else found + mine
-        whole = bench.run.added(found, Outcomes.from_arrays)
+        whole = bench.run.add_up(found, Outcomes.from_arrays)
     members = bench.corpus.batches.members
     beside = {kept: values[members] for kept, values in known.items()}
     beside[CLUSTER] = bench.corpus.batches.clusters[members]

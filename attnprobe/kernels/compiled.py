@@ -73,7 +73,7 @@ def x_log2_x(x: np.float32) -> np.float32:
 WORTH_SHARING = 64
 
 
-def compiled_for(p: Tensor) -> bool:
+def can_run_compiled(p: Tensor) -> bool:
     """Tell whether the compiled loops can take this tensor; torch serves the rest."""
     return p.device.type == "cpu" and p.dtype == torch.float32 and not p.requires_grad
 
@@ -83,7 +83,7 @@ def _pool(threads: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(threads, thread_name_prefix="attnprobe")
 
 
-def over_rows(
+def run_over_rows(
     loop: Callable[..., None], rows: int, *inputs: np.ndarray | np.floating | int, out: tuple[np.ndarray, ...]
 ) -> None:
     """Call ``loop(*inputs, start, stop, *out)`` so that all rows are covered once.

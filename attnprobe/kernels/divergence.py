@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attnprobe.kernels.compiled import FAST, LANES, compiled_for, log2, over_rows
+from attnprobe.kernels.compiled import FAST, LANES, can_run_compiled, log2, run_over_rows
 
 
 @numba.njit(nogil=True, cache=True, fastmath=FAST)
@@ -107,10 +107,10 @@ def pairwise_divergence(p: Tensor) -> Tensor:
     tensor([[[0.6931]]])
     """
     batch, heads, queries, _ = p.shape
-    if not compiled_for(p):
+    if not can_run_compiled(p):
         return _divergence_torch(p)
     out = torch.empty(batch, queries, heads * (heads - 1) // 2)
-    over_rows(_divergence_rows, batch * queries, p.contiguous().numpy(), out=(out.numpy(),))
+    run_over_rows(_divergence_rows, batch * queries, p.contiguous().numpy(), out=(out.numpy(),))
     return out.transpose(1, 2)
 
 
@@ -118,7 +118,7 @@ def pairwise_divergence(p: Tensor) -> Tensor:
 ROUNDING = 1e-7
 
 
-def rounding_of(dtype: torch.dtype) -> float:
+def bound_rounding(dtype: torch.dtype) -> float:
     """Give the divergence, in nats, that rounding alone may put between two heads that attend alike.
 
         max(8 eps(float32), 2 eps(dtype)^2)
@@ -150,12 +150,12 @@ def divergence_between(p: Tensor, r: Tensor, *, numbered: bool = False) -> Tenso
              [0.0000]]])
     """
     batch, heads, queries, _ = p.shape
-    if not (compiled_for(p) and compiled_for(r)):
+    if not (can_run_compiled(p) and can_run_compiled(r)):
         found = _between_torch(p, r, numbered=numbered)
         return found.masked_fill(found < ROUNDING, 0)
     out = torch.empty(batch, queries, heads if numbered else heads * r.shape[1])
     inputs = p.contiguous().numpy(), r.contiguous().numpy(), numbered
-    over_rows(_between_rows, batch * queries, *inputs, out=(out.numpy(),))
+    run_over_rows(_between_rows, batch * queries, *inputs, out=(out.numpy(),))
     return out.masked_fill_(out < ROUNDING, 0).transpose(1, 2)
 
 

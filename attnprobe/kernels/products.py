@@ -5,13 +5,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attnprobe.kernels.compiled import FAST, LANES, compiled_for, over_rows
+from attnprobe.kernels.compiled import FAST, LANES, can_run_compiled, run_over_rows
 
 #: Queries whose products are added up in one go; what threads share.
 STRETCH = 16
 
 
-def least_visible(kind: torch.dtype) -> float:
+def find_lowest_visible(kind: torch.dtype) -> float:
     """Give the score below which a key is masked: masks put the lowest number of the type, or -inf."""
     return torch.finfo(kind).min / 2
 
@@ -93,7 +93,7 @@ def _product_rows(scores, asks, sinks, least, stretch, start, stop, out):  # noq
 
 def _products_torch(scores: Tensor, asks: Tensor, sinks: Tensor) -> Tensor:
     """Compute the same with torch, in float64."""
-    seen = (scores > least_visible(scores.dtype)) & asks[:, None, :, None]
+    seen = (scores > find_lowest_visible(scores.dtype)) & asks[:, None, :, None]
     x = scores.double().where(seen, 0.0)
     count = seen.sum(-1, keepdim=True)
     x = (x - x.sum(-1, keepdim=True) / count.clamp(min=1)).where(seen, 0.0)
@@ -128,7 +128,7 @@ def logit_products(scores: Tensor, asks: Tensor, sinks: Tensor) -> Tensor:
         (batch, 2, head, head) C and N in float64. N is meant for two heads, not for one with itself.
     """
     batch, heads, queries, _ = scores.shape
-    if not compiled_for(scores):
+    if not can_run_compiled(scores):
         return _products_torch(scores, asks, sinks)
     stretches = -(-queries // STRETCH)
     out = torch.zeros(batch, stretches, 2, heads, heads, dtype=torch.float64)
@@ -136,10 +136,10 @@ def logit_products(scores: Tensor, asks: Tensor, sinks: Tensor) -> Tensor:
         scores.contiguous().numpy(),
         asks.contiguous().numpy(),
         sinks.contiguous().numpy(),
-        np.float32(least_visible(scores.dtype)),
+        np.float32(find_lowest_visible(scores.dtype)),
         STRETCH,
     )
-    over_rows(_product_rows, batch * stretches, *inputs, out=(out.numpy(),))
+    run_over_rows(_product_rows, batch * stretches, *inputs, out=(out.numpy(),))
     upper = out.sum(1)
     return upper + upper.triu(1).transpose(2, 3)
 
@@ -200,12 +200,12 @@ def weigh_rows(p: Tensor, lengths: Tensor, room: Tensor | None = None) -> tuple[
     >>> rows.tolist(), carried.tolist()
     ([[[[0.25, 0.75]]]], [[[2.0]]])
     """
-    if not (compiled_for(p) and compiled_for(lengths)):
+    if not (can_run_compiled(p) and can_run_compiled(lengths)):
         return _weighted_torch(p, lengths.to(p.dtype))
     if room is None or room.numel() < p.numel():
         room = torch.empty(p.numel())
     out = room[: p.numel()].view(p.shape)
     carried = torch.empty(p.shape[:3])
     inputs = p.contiguous().numpy(), lengths.contiguous().numpy()
-    over_rows(_weighted_rows, carried.numel(), *inputs, out=(out.numpy(), carried.numpy()))
+    run_over_rows(_weighted_rows, carried.numel(), *inputs, out=(out.numpy(), carried.numpy()))
     return out, carried

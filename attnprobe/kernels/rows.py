@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attnprobe.kernels.compiled import FAST, LANES, bits_of, compiled_for, over_rows, x_log2_x
+from attnprobe.kernels.compiled import FAST, LANES, bits_of, can_run_compiled, run_over_rows, x_log2_x
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ def summarise_rows(p: Tensor, features: Tensor, offset: int) -> RowSummary:
     Returns:
         A RowSummary; see there for formulas and units.
     """
-    if not compiled_for(p):
+    if not can_run_compiled(p):
         return _summary_torch(p, features, offset)
     batch, heads, queries, keys = p.shape
     width = -(-keys // LANES) * LANES
@@ -118,5 +118,5 @@ def summarise_rows(p: Tensor, features: Tensor, offset: int) -> RowSummary:
     rows = batch * heads * queries
     apart = _distances(1 << max(width, offset + queries).bit_length())
     inputs = (p.contiguous().numpy(), padded.numpy(), apart, offset)
-    over_rows(_summary_rows, rows, *inputs, out=(out.numpy(), argmax.numpy()))
+    run_over_rows(_summary_rows, rows, *inputs, out=(out.numpy(), argmax.numpy()))
     return RowSummary(out[0], out[1], argmax, out[2], out[3:])

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attnprobe.kernels.compiled import compiled_for, over_rows
+from attnprobe.kernels.compiled import can_run_compiled, run_over_rows
 
 Ints = NDArray[np.int64]
 
@@ -76,7 +76,7 @@ def _choose(p, sequence, queries, candidates, own, spans, start, stop, out):  # 
             out[row, h] = where
 
 
-def most_attended(p: Tensor, rows: Rows) -> Ints:
+def find_most_attended(p: Tensor, rows: Rows) -> Ints:
     """Find the candidate that each row attends to most: the mean over its queries of the sum over its keys.
 
     Args:
@@ -88,11 +88,11 @@ def most_attended(p: Tensor, rows: Rows) -> Ints:
     """
     if not len(rows):
         return np.zeros((0, p.shape[1]), np.int64)
-    if not compiled_for(p):
+    if not can_run_compiled(p):
         return choose_candidates(add_up_queries(p, rows), rows)
     out = np.empty((len(rows), p.shape[1]), np.int64)
     inputs = (p.contiguous().numpy(), rows.sequence, rows.queries, rows.candidates, rows.own, rows.spans)
-    over_rows(_choose, len(rows), *inputs, out=(out,))
+    run_over_rows(_choose, len(rows), *inputs, out=(out,))
     return out
 
 
@@ -220,7 +220,7 @@ def _grow(p, sequence, words, spans, starts, ends, most, start, stop, out):  # n
         out[sentence, head] = hits
 
 
-def gold_edges_in_trees(p: Tensor, sentences: Sentences) -> Ints:
+def count_gold_edges_in_trees(p: Tensor, sentences: Sentences) -> Ints:
     """Count the gold edges in the maximum spanning tree of each sentence and head.
 
     With A the attention between words, the mean over the tokens that attend of the sum over the tokens that
@@ -241,19 +241,19 @@ def gold_edges_in_trees(p: Tensor, sentences: Sentences) -> Ints:
     if not len(sentences):
         return out
     sequence, words, spans = sentences.sequence, sentences.words, sentences.spans
-    if compiled_for(p):
+    if can_run_compiled(p):
         maps = p.contiguous().numpy()
     else:  # words take the places of tokens
-        maps = word_maps(p, sentences).cpu().numpy()
+        maps = build_word_maps(p, sentences).cpu().numpy()
         sequence, place = np.arange(len(sentences)), np.arange(len(spans))
         place -= np.repeat(words[:, 0], words[:, 1] - words[:, 0])
         spans = np.stack([place, place + 1], 1)
     inputs = (maps, sequence, words, spans, sentences.starts, np.ascontiguousarray(sentences.edges[:, 1]))
-    over_rows(_grow, out.size, *inputs, sentences.most, out=(out,))
+    run_over_rows(_grow, out.size, *inputs, sentences.most, out=(out,))
     return out
 
 
-def word_maps(p: Tensor, sentences: Sentences) -> Tensor:
+def build_word_maps(p: Tensor, sentences: Sentences) -> Tensor:
     """Take attention between tokens to attention between words, in float64.
 
     Args:

@@ -11,7 +11,7 @@ from transformers import PreTrainedConfig, PreTrainedModel
 
 from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.model.folders import ADAPTER, DEMO, read_object
-from attnprobe.model.refusals import BadCheckpointError, packed_as
+from attnprobe.model.refusals import BadCheckpointError, find_packing
 from attnprobe.model.task_heads import (
     CAUSAL_LM,
     CLASSIFICATION,
@@ -101,7 +101,7 @@ def _stated_head(described: dict[str, Any]) -> TaskHead | None:
     return _TASKS.get(str(described.get("task_type")), by_class)
 
 
-def read_adapted(
+def read_with_adapter(
     adapter: Adapter,
     folder: Path,
     name: str,
@@ -153,7 +153,7 @@ def read_adapted(
             f"The base {clean(adapter.base)} of the adapter {name} lacks weights of its encoder; numbers "
             "from freshly initialised weights would mean nothing."
         )
-    if any(packed_as(weight) for weight in found.model.parameters()):
+    if any(find_packing(weight) for weight in found.model.parameters()):
         raise BadCheckpointError(
             f"The base {clean(adapter.base)} of {name} is quantised, and an adapter can't be merged into it; "
             "name its base in full precision with --base."

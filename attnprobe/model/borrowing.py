@@ -16,7 +16,7 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.folders import acts_outside_layers
 from attnprobe.model.reading.routing import evaluation_mode
-from attnprobe.model.transformers_private import compiled_module, unwrap_forward
+from attnprobe.model.transformers_private import unwrap_compiled, unwrap_forward
 
 #: Where torch's wrappers of training hold the model.
 _TRAINING = (DataParallel, DistributedDataParallel)
@@ -46,7 +46,7 @@ def _unwrap(model: nn.Module) -> tuple[Any, list[str]]:
     """Take a model out of its wrappers, and name the adapters that are active in it."""
     found: Any = model
     while True:
-        compiled = compiled_module(found)
+        compiled = unwrap_compiled(found)
         if isinstance(found, _TRAINING):
             found = found.module
         elif compiled is not None:

@@ -17,19 +17,19 @@ from attnprobe.model.processing import Processor
 from attnprobe.model.pruned import PruningRecord
 from attnprobe.model.refusals import UnsupportedModelError
 from attnprobe.model.task_heads import TaskHead
-from attnprobe.model.transformers_private import execution_devices
+from attnprobe.model.transformers_private import list_execution_devices
 
 
-def devices_of(model: nn.Module) -> list[str]:
+def list_devices(model: nn.Module) -> list[str]:
     """List the devices that a model is spread over, the disk among them; none if it is on one."""
     placed = getattr(model, "hf_device_map", None) or {}
     found = list(dict.fromkeys(_name_device(device) for device in placed.values()))
     return found if len(found) > 1 or "disk" in found else []
 
 
-def execution_device(module: nn.Module, otherwise: torch.device) -> torch.device:
+def find_execution_device(module: nn.Module, otherwise: torch.device) -> torch.device:
     """Tell on which device a module computes, wherever its weights lie."""
-    if (device := next(execution_devices(module), None)) is not None:
+    if (device := next(list_execution_devices(module), None)) is not None:
         return device
     weight = next(module.parameters(), None)
     found = otherwise if weight is None or weight.is_meta else weight.device
@@ -45,14 +45,14 @@ INPUTS = {"text": {"input_ids"}, "image": {"pixel_values"}, "sound": {"input_val
 
 
 @cache
-def parameters_of(kind: type) -> frozenset[str]:
+def list_forward_parameters(kind: type) -> frozenset[str]:
     """Name what the forward pass of a class of models can be given."""
     return frozenset(inspect.signature(kind.forward).parameters)  # type: ignore[attr-defined]
 
 
-def modalities_of(kind: type) -> list[str]:
+def list_modalities(kind: type) -> list[str]:
     """List which of text, images and sound a class of models can be given."""
-    return [modality for modality, names in INPUTS.items() if names & parameters_of(kind)]
+    return [modality for modality, names in INPUTS.items() if names & list_forward_parameters(kind)]
 
 
 #: Tokenizers without a limit of their own report an absurdly large number.
@@ -121,12 +121,12 @@ class Checkpoint:
     def device(self) -> torch.device:
         """Where token ids are looked up; the rest of a model that is spread may be elsewhere."""
         table = self._table
-        return self.body.device if table is None else execution_device(table, self.body.device)
+        return self.body.device if table is None else find_execution_device(table, self.body.device)
 
     @property
     def devices(self) -> str:
         """Every device that the model is on."""
-        return ", ".join(devices_of(self.model)) or str(self.device)
+        return ", ".join(list_devices(self.model)) or str(self.device)
 
     @property
     def model_type(self) -> str:
@@ -197,7 +197,7 @@ class Checkpoint:
             inputs.pop("decoder_input_ids", None)
         if self.masked and "input_ids" in inputs:
             inputs["attention_mask"] = torch.ones_like(inputs["input_ids"])
-        takes = parameters_of(type(self.body))
+        takes = list_forward_parameters(type(self.body))
         if "bbox" in takes and "bbox" not in inputs and "input_ids" in inputs:
             # Where words stand on a page, which text does not say.
             inputs["bbox"] = inputs["input_ids"].new_zeros(*inputs["input_ids"].shape, 4)
@@ -208,7 +208,7 @@ class Checkpoint:
         if "noise" in takes and patches:  # by which ViTMAE shuffles patches: in their order, they stay
             order = torch.arange(patches, device=device, dtype=self.body.dtype)
             inputs["noise"] = order.expand(len(inputs["pixel_values"]), -1)
-        if all("use_cache" in parameters_of(type(part)) for part in (self.model, self.body)):
+        if all("use_cache" in list_forward_parameters(type(part)) for part in (self.model, self.body)):
             inputs["use_cache"] = False  # nobody asks for keys and values again
         return inputs
 
@@ -228,7 +228,7 @@ def strip_head(model: PreTrainedModel) -> PreTrainedModel:
     DINOv3 calls its layers what others call the model without a head; they take no image.
     """
     base = cast(PreTrainedModel, model.base_model)
-    return base if modalities_of(type(base)) else model
+    return base if list_modalities(type(base)) else model
 
 
 def find_longest_input(model: PreTrainedModel, tokenizer: Tokenizer) -> int | None:
@@ -279,10 +279,10 @@ def find_tower(name: str, model: PreTrainedModel, modality: str) -> str:
         AttnprobeError: When no part of it reads that.
     """
     base = strip_head(model)
-    found = modalities_of(type(base))
+    found = list_modalities(type(base))
     if len(found) > 1 and not model.config.is_encoder_decoder:
         for path, part in base.named_modules():
-            if path and isinstance(part, PreTrainedModel) and modalities_of(type(part)) == [modality]:
+            if path and isinstance(part, PreTrainedModel) and list_modalities(type(part)) == [modality]:
                 return path
     _refuse_other(name, model.config.model_type, found, modality)
     return ""
@@ -298,7 +298,7 @@ def check_modality(name: str, config: PreTrainedConfig, modality: str) -> None:
         kind: Any = MODEL_MAPPING[type(config)]
     except KeyError:  # code that comes with the checkpoint
         return
-    found = modalities_of(kind[0] if isinstance(kind, tuple) else kind) if kind is not None else []
+    found = list_modalities(kind[0] if isinstance(kind, tuple) else kind) if kind is not None else []
     if found:
         _refuse_other(name, config.model_type, found, modality)
 

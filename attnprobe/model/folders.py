@@ -228,7 +228,7 @@ DEMO = "demo"
 RECORD = "attnprobe.json"
 
 
-def local_folder(name: str) -> Path | None:
+def find_local_folder(name: str) -> Path | None:
     """Find the folder of a checkpoint, or None where the name is one of the hub.
 
     Raises:

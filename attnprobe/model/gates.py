@@ -15,9 +15,9 @@ from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedM
 
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.reading.blocks import attend_in_blocks
-from attnprobe.model.reading.capture import gating_tap
-from attnprobe.model.reading.routing import Claims, Sites, Way, explicit_mask, route_attention
-from attnprobe.model.reading.variants import full_attention
+from attnprobe.model.reading.capture import tap_gates
+from attnprobe.model.reading.routing import Claims, Sites, Way, build_mask, route_attention
+from attnprobe.model.reading.variants import force_full_attention
 from attnprobe.model.refusals import UnsupportedModelError
 from attnprobe.model.transformers_private import sdpa_attention_forward
 
@@ -31,7 +31,7 @@ class Gates(local):
     Attributes:
         sites: Which layers came by in the last forward pass.
         present: The numbers of the heads that each layer computes, where that is not all of them.
-        joined: What another thread enters before it runs passes of its own.
+        thread_context: What another thread enters before it runs passes of its own.
         rows: For a layer, its gates (batch or 1, head).
         outputs: For a layer, what its heads gave, ungated (batch, query, head, width); kept
             only while ``recording``.
@@ -44,11 +44,11 @@ class Gates(local):
     def __init__(
         self,
         sites: Sites,
-        joined: Callable[[], AbstractContextManager[object]] = nullcontext,
+        thread_context: Callable[[], AbstractContextManager[object]] = nullcontext,
         present: Sequence[Sequence[int]] = (),
     ) -> None:
         """Open all gates."""
-        self.sites, self.joined, self.present = sites, joined, present
+        self.sites, self.thread_context, self.present = sites, thread_context, present
         self.rows: Mapping[int, Tensor] = {}
         self.outputs: dict[int, Tensor] = {}
         self.replayed: Mapping[int, Tensor] = {}
@@ -77,7 +77,7 @@ _gates: Claims[Gates] = Claims()
 
 
 @contextmanager
-def gated_attention(
+def gate_attention(
     model: PreTrainedModel,
     way: Way = Way.REGISTRY,
     sites: Sequence[str] = (),
@@ -103,7 +103,7 @@ def gated_attention(
     if way is Way.HOOKS:
         reason = "its attention is read as it returns it, and its heads can't be switched off"
         raise UnsupportedModelError(model.config.model_type, reason)
-    with full_attention(model), _gate(model, way, sites, present) as gates:
+    with force_full_attention(model), _gate(model, way, sites, present) as gates:
         yield gates
 
 
@@ -114,7 +114,7 @@ def _gate(
     if way is not Way.REGISTRY:
         counted = Sites(model, sites)
         gates = Gates(counted, lambda: mode, present)
-        with gating_tap(model, way, counted, gates.row) as mode:
+        with tap_gates(model, way, counted, gates.row) as mode:
             yield gates
         return
     with route_attention(model, IMPLEMENTATION, sites) as counted:
@@ -123,7 +123,7 @@ def _gate(
             yield gates
 
 
-def _gated_attention(
+def _attend_gated(
     module: nn.Module,
     query: Tensor,
     key: Tensor,
@@ -135,7 +135,7 @@ def _gated_attention(
     gates = _gates.of(module)
     if gates is None:
         if not _gates:
-            raise RuntimeError(f"attention {IMPLEMENTATION!r} is only usable inside gated_attention")
+            raise RuntimeError(f"attention {IMPLEMENTATION!r} is only usable inside gate_attention")
         # Of another part of the model, such as the decoder where the encoder is gated.
         return _attend(module, query, key, value, attention_mask, **options | {"dropout": 0.0}), None
     layer = gates.sites.enter(module)
@@ -160,8 +160,8 @@ def _attend(
     return attend_in_blocks(query, key, value, mask, sinks=options.get("s_aux"), **known)  # type: ignore[arg-type]
 
 
-AttentionInterface.register(IMPLEMENTATION, _gated_attention)
-AttentionMaskInterface.register(IMPLEMENTATION, explicit_mask)
+AttentionInterface.register(IMPLEMENTATION, _attend_gated)
+AttentionMaskInterface.register(IMPLEMENTATION, build_mask)
 
 
 @contextmanager
@@ -208,7 +208,7 @@ class BatchReplay(local):
         modules = dict(self._model.named_modules())
         wrapped = [
             (modules[block], self._as_block)
-            for block in dict.fromkeys(outermost_block(site, modules) for site in sites)
+            for block in dict.fromkeys(find_outermost_block(site, modules) for site in sites)
             if block
         ]
         for site in dict.fromkeys(sites):
@@ -292,7 +292,7 @@ class BatchReplay(local):
         return projection
 
 
-def outermost_block(
+def find_outermost_block(
     site: str, modules: Mapping[str, nn.Module], lists: tuple[type[nn.Module], ...] = (nn.ModuleList,)
 ) -> str | None:
     """Name the outermost list element that holds a module, such as ``encoder.layer.3``."""

@@ -14,7 +14,7 @@ import transformers
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.adapters import find_adapter
 from attnprobe.model.configuration import read_config
-from attnprobe.model.folders import DEMO, check_config, find_weights, local_folder
+from attnprobe.model.folders import DEMO, check_config, find_local_folder, find_weights
 from attnprobe.model.load import (
     LoadOptions,
     hash_file,
@@ -34,7 +34,7 @@ _SHAPE = {
 
 
 @dataclass(frozen=True)
-class Glance:
+class CheckpointFiles:
     """A checkpoint without its weights.
 
     Attributes:
@@ -49,10 +49,10 @@ class Glance:
     options: LoadOptions
     folder: Path
     commit: str = ""
-    base: "Glance | None" = None
+    base: "CheckpointFiles | None" = None
 
     @classmethod
-    def at(cls, name: str, options: LoadOptions) -> "Glance":
+    def read(cls, name: str, options: LoadOptions) -> "CheckpointFiles":
         """Find a checkpoint; of one on the hub, fetch what describes it.
 
         Raises:
@@ -69,7 +69,7 @@ class Glance:
         base = None
         if adapter is not None:
             of = replace(options, revision=adapter.revision, base=None, adapter=None)
-            base = cls.at(adapter.base, of)
+            base = cls.read(adapter.base, of)
         return cls(name, options, folder, origin.get("commit", ""), base)
 
     @property
@@ -125,7 +125,7 @@ class Glance:
         """The classes of models that it says it was saved from."""
         return tuple(map(str, getattr(self.config, "architectures", None) or ()))
 
-    def spells_as(self, other: "Glance") -> bool:
+    def shares_tokenizer(self, other: "CheckpointFiles") -> bool:
         """Whether it has the tokenizer of another one."""
         return self.spelling == other.spelling or self.vocabulary == other.vocabulary
 
@@ -145,13 +145,13 @@ class Glance:
         return tokenizer.get_vocab()
 
 
-def check_one_run(glances: Sequence[Glance]) -> None:
+def check_one_run(checkpoints: Sequence[CheckpointFiles]) -> None:
     """Refuse checkpoints that can't be of one training run: other shapes, other tokenizers.
 
     Raises:
         AttnprobeError: With the first that differs from the one before it.
     """
-    first, *others = glances
+    first, *others = checkpoints
     for one in others:
         if one.config.model_type != first.config.model_type:
             raise AttnprobeError(
@@ -166,7 +166,7 @@ def check_one_run(glances: Sequence[Glance]) -> None:
                     f"{first.said} has {mine} {words} and {one.said} {other}; give checkpoints of one "
                     "training run."
                 )
-        if not one.spells_as(first):
+        if not one.shares_tokenizer(first):
             raise AttnprobeError(
                 f"{first.said} and {one.said} have different tokenizers, which read the texts differently; "
                 "give checkpoints with one tokenizer."
@@ -179,19 +179,19 @@ class Downloads:
     def __init__(self, names: Iterable[str], cache: Path | None) -> None:
         """Note what is there before, of some models of the hub."""
         root = Path(cache or HF_HUB_CACHE).expanduser()
-        there = {name for name in names if name != DEMO and local_folder(name) is None}
+        there = {name for name in names if name != DEMO and find_local_folder(name) is None}
         self._folders = {name: root / repo_folder_name(repo_id=name, repo_type="model") for name in there}
         self._before = {path for folder in self._folders.values() for path in folder.rglob("*")}
         self._before |= {folder for folder in self._folders.values() if folder.is_dir()}
 
-    def drop(self, glance: Glance) -> None:
+    def drop(self, checkpoint: CheckpointFiles) -> None:
         """Take away what was added for a checkpoint, as far as no other one of the cache shares it."""
-        folder = self._folders.get(glance.name)
-        if folder is None or not glance.commit:
+        folder = self._folders.get(checkpoint.name)
+        if folder is None or not checkpoint.commit:
             return
-        snapshot, absent = (folder / part / glance.commit for part in ("snapshots", ".no_exist"))
+        snapshot, absent = (folder / part / checkpoint.commit for part in ("snapshots", ".no_exist"))
         blobs = {path.resolve() for path in self._added(snapshot) if path.is_symlink()}
-        reference = folder / "refs" / (glance.options.revision or "main")
+        reference = folder / "refs" / (checkpoint.options.revision or "main")
         added = [*self._added(snapshot), *self._added(absent)]
         added += [reference] if reference.is_file() and reference not in self._before else []
         _unlink(added)
@@ -219,9 +219,9 @@ def _unlink(paths: Iterable[Path]) -> None:
             path.unlink()
 
 
-def find_checkpoints(run: Iterable[tuple[str, str | None]], options: LoadOptions) -> list[Glance]:
+def find_checkpoints(run: Iterable[tuple[str, str | None]], options: LoadOptions) -> list[CheckpointFiles]:
     """Look at every checkpoint, each a name and a revision or None for the one that the options name."""
     return [
-        Glance.at(name, options if revision is None else replace(options, revision=revision))
+        CheckpointFiles.read(name, options if revision is None else replace(options, revision=revision))
         for name, revision in run
     ]

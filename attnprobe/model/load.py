@@ -28,7 +28,7 @@ from transformers import AutoTokenizer, PreTrainedModel
 
 from attnprobe.corpus.tokens.tokenization import NoTokenizer, Tokenizer
 from attnprobe.errors import AttnprobeError, first_line
-from attnprobe.model.adapters import Adapter, find_adapter, read_adapted
+from attnprobe.model.adapters import Adapter, find_adapter, read_with_adapter
 from attnprobe.model.checkpoint import TEXT, Checkpoint, check_modality, find_longest_input, find_tower
 from attnprobe.model.configuration import describe_unread_layers, read_config, warn_of_many_tokens
 from attnprobe.model.folders import (
@@ -36,13 +36,13 @@ from attnprobe.model.folders import (
     check_config,
     choose_adapter,
     compare_with_encode,
+    find_local_folder,
     find_weights,
-    local_folder,
 )
 from attnprobe.model.processing import Processor
 from attnprobe.model.pruned import load_stored, read_physical_record, silence_transformers
-from attnprobe.model.refusals import BadCheckpointError, UnsupportedModelError, packed_as, refuse_by_name
-from attnprobe.model.task_heads import TaskHead, Weights, head_of, read_weights
+from attnprobe.model.refusals import BadCheckpointError, UnsupportedModelError, find_packing, refuse_by_name
+from attnprobe.model.task_heads import TaskHead, Weights, infer_head, read_weights
 
 #: A device for each part of a model, or how to choose them.
 DeviceMap = str | dict[str, Any]
@@ -107,7 +107,7 @@ def load_checkpoint(
         AttnprobeError: With one sentence on what is wrong and what to do.
     """
     options = options or LoadOptions()
-    spread = device_map_options(options.device_map, options.device)
+    spread = build_device_map_options(options.device_map, options.device)
     device, dtype = find_device(options.device), find_dtype(options.dtype)
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
@@ -130,7 +130,7 @@ def load_checkpoint(
     return load(label, folder, origin)
 
 
-def device_map_options(device_map: DeviceMap | None, device: str) -> dict[str, Any]:
+def build_device_map_options(device_map: DeviceMap | None, device: str) -> dict[str, Any]:
     """Give the options of ``from_pretrained`` for a device map; none without one.
 
     Raises:
@@ -196,7 +196,7 @@ def locate(name: str, options: LoadOptions, *, weights: bool = True) -> tuple[Pa
     Returns:
         The folder, and where it came from for the record.
     """
-    folder = local_folder(name)
+    folder = find_local_folder(name)
     if folder is None:
         folder, origin = _from_hub(name, options, weights=weights)
     else:
@@ -309,7 +309,7 @@ def _load_folder(
     elif adapter is None:
         read = read_weights(folder, name, config, heads, force=force, **how)
     else:
-        read = read_adapted(adapter, folder, name, config, heads, force=force, **how)
+        read = read_with_adapter(adapter, folder, name, config, heads, force=force, **how)
     _check_numbers(name, read.model)
     origin = {
         **origin,
@@ -355,7 +355,7 @@ def _read_pruned(
     """Read a physically smaller checkpoint, with the head that it was written with."""
     with silence_transformers():
         model = load_stored(folder, name, physical=True, dtype=dtype)
-    own = head_of(model)
+    own = infer_head(model)
     if force and own not in heads:
         raise AttnprobeError(
             f"{name} is physically pruned, and no other head can be made up for it; leave out --force-head."
@@ -400,7 +400,7 @@ def _tokenizer_error(name: str) -> BadCheckpointError:
 def _check_numbers(name: str, model: PreTrainedModel) -> None:
     """Refuse weights that are not numbers, but for those on disk or quantised, which are seen as they run."""
     for key, weight in model.named_parameters():
-        if not weight.is_meta and not packed_as(weight) and not bool(torch.isfinite(weight).all()):
+        if not weight.is_meta and not find_packing(weight) and not bool(torch.isfinite(weight).all()):
             raise BadCheckpointError(f"{name}: the weight {key} holds NaN or infinite numbers.")
 
 

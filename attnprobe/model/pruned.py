@@ -22,7 +22,7 @@ from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.model.configuration import read_config, weights_error
 from attnprobe.model.folders import RECORD, read_object
 from attnprobe.model.refusals import BadCheckpointError
-from attnprobe.model.transformers_private import tied_weights
+from attnprobe.model.transformers_private import list_tied_weights
 from attnprobe.wording import speaks_python
 
 Shapes = Mapping[str, tuple[int, ...]]
@@ -75,7 +75,7 @@ class PruningRecord:
         return [sum(at == layer for at, _ in self.removed) for layer in range(len(self.kept_per_layer))]
 
 
-def computed_heads(standing: NDArray[np.bool_]) -> tuple[tuple[int, ...], ...]:
+def list_computed_heads(standing: NDArray[np.bool_]) -> tuple[tuple[int, ...], ...]:
     """List the numbers of the heads that each layer of a physically smaller model computes.
 
     A layer that lost all its heads computes its first, which nobody reads.
@@ -264,7 +264,7 @@ def _resizing_class(architecture: Any, shapes: Shapes, name: str) -> Any:
 
 
 def _resize(model: PreTrainedModel, shapes: Shapes, name: str) -> None:
-    known = shapes.keys() | tied_weights(model)
+    known = shapes.keys() | list_tied_weights(model)
     _check_complete([path for path, _ in model.named_parameters() if path not in known], name)
     for path, module in list(model.named_modules()):
         stored = shapes.get(f"{path}.weight")

@@ -53,7 +53,7 @@ def refuse_by_name(model_type: str) -> None:
         raise UnsupportedModelError(model_type, REFUSED[model_type])
 
 
-def packed_as(weight: Any) -> str:
+def find_packing(weight: Any) -> str:
     """Name how a quantised weight is packed, such as Int8Tensor; "" where it is a plain tensor of numbers."""
     kind = type(weight).__name__
     return "" if kind in {"Tensor", "Parameter"} and weight.is_floating_point() else kind

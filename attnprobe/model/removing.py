@@ -20,10 +20,10 @@ from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.files import held, tidy, unfinished
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.folders import RECORD, check_free, write_error
-from attnprobe.model.gates import gated_attention
+from attnprobe.model.gates import gate_attention
 from attnprobe.model.pruned import (
-    computed_heads,
     find_stored_dtype,
+    list_computed_heads,
     load_stored,
     read_record,
     silence_transformers,
@@ -31,7 +31,7 @@ from attnprobe.model.pruned import (
 from attnprobe.model.reading.routing import evaluation_mode
 from attnprobe.model.transformers_private import Conv1D
 from attnprobe.model.verifying.parameters import Projections, UnprunableModelError, find_projections
-from attnprobe.model.verifying.probing import TOLERANCE, probe_inputs, relative_difference
+from attnprobe.model.verifying.probing import TOLERANCE, draw_probe_inputs, relative_difference
 
 #: A head is removed as exactly as sums in another order allow.
 _STRICTER = 100
@@ -129,7 +129,7 @@ def _keep_computed(checkpoint: Checkpoint, keep: NDArray[np.bool_]) -> list[NDAr
     """Say of the heads that each layer computes whether they stay: not of those that are gone already."""
     if checkpoint.pruning is None:
         return list(keep)
-    present = computed_heads(checkpoint.pruning.standing)
+    present = list_computed_heads(checkpoint.pruning.standing)
     return [row[list(numbers)] for row, numbers in zip(keep, present, strict=True)]
 
 
@@ -179,10 +179,10 @@ def _cut_linear(linear: Any, cut: Callable[[Tensor], Tensor]) -> None:
 def _difference_from_gates(pruned: Checkpoint, original: Checkpoint, keep: NDArray[np.bool_]) -> float:
     """Compare hidden states of two short sequences with those that gates on the original give."""
     pruned, original = _as_single(pruned), _as_single(original)
-    inputs = probe_inputs(original)
+    inputs = draw_probe_inputs(original)
     gated = torch.from_numpy(keep).to(original.body.device, original.body.dtype)
-    present = computed_heads(original.pruning.standing) if original.pruning else ()
-    with gated_attention(original.body, present=present) as gates:
+    present = list_computed_heads(original.pruning.standing) if original.pruning else ()
+    with gate_attention(original.body, present=present) as gates:
         gates.set(gated[None])
         expected = original.forward(inputs)
     with evaluation_mode(pruned.body):

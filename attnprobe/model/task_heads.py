@@ -149,7 +149,7 @@ def _has_another_head(config: PreTrainedConfig, head: TaskHead) -> bool:
     return bool(known) and head not in known
 
 
-def stated_head(config: Any) -> TaskHead | None:
+def find_stated_head(config: Any) -> TaskHead | None:
     """Find the head that a checkpoint says it was trained with, if it is one that is known here."""
     return next(iter(_list_stated(config)), None)
 
@@ -219,7 +219,7 @@ def find_trained_heads(folder: Path | None) -> list[str]:
     return [head.name for head, weights in found if weights is not None and not weights.missing]
 
 
-def head_of(model: PreTrainedModel) -> TaskHead | None:
+def infer_head(model: PreTrainedModel) -> TaskHead | None:
     """Tell the head of a model that was handed over by the name of its class."""
     found = type(model).__name__
     return next((head for head in TASK_HEADS if found.endswith(head.endings)), None)

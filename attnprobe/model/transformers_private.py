@@ -50,16 +50,16 @@ __all__ = [
     "HF_HUB_CACHE",
     "Conv1D",
     "MovedNameError",
-    "compiled_module",
-    "execution_devices",
+    "count_writes",
     "get_attn_implementation",
     "keep_children",
+    "list_execution_devices",
+    "list_tied_weights",
     "repo_folder_name",
     "sdpa_attention_forward",
     "sdpa_mask",
-    "tied_weights",
+    "unwrap_compiled",
     "unwrap_forward",
-    "write_count",
 ]
 
 
@@ -71,7 +71,7 @@ def get_attn_implementation(model: PreTrainedModel) -> str | None:
         raise MovedNameError("transformers", error) from error
 
 
-def tied_weights(model: PreTrainedModel) -> set[str]:
+def list_tied_weights(model: PreTrainedModel) -> set[str]:
     """Name the weights that are tied to another, and that other; they are stored once, under either name."""
     try:
         return {path for pair in model.all_tied_weights_keys.items() for path in pair}
@@ -79,7 +79,7 @@ def tied_weights(model: PreTrainedModel) -> set[str]:
         raise MovedNameError("transformers", error) from error
 
 
-def execution_devices(module: nn.Module) -> Iterator[torch.device]:
+def list_execution_devices(module: nn.Module) -> Iterator[torch.device]:
     """List where accelerate lets a module compute, wherever its weights lie; nothing without accelerate."""
     hook: Any = getattr(module, "_hf_hook", None)
     for one in getattr(hook, "hooks", (hook,)):
@@ -104,7 +104,7 @@ def unwrap_forward(model: nn.Module) -> Iterator[None]:
         own["forward"] = wrapped
 
 
-def compiled_module(module: nn.Module) -> nn.Module | None:
+def unwrap_compiled(module: nn.Module) -> nn.Module | None:
     """Give the module inside what ``torch.compile`` made of it; None of any other."""
     return vars(module).get("_modules", {}).get("_orig_mod")
 
@@ -120,6 +120,6 @@ def keep_children(module: nn.Module) -> Callable[[], None]:
     return put_back
 
 
-def write_count(tensor: Tensor) -> int | None:
+def count_writes(tensor: Tensor) -> int | None:
     """Count how often a tensor was written to; None of one made in inference mode, which keeps no count."""
     return None if tensor.is_inference() else tensor._version

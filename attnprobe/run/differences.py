@@ -15,12 +15,12 @@ from attnprobe.corpus.sources.opening import open_anything
 from attnprobe.corpus.sources.text import STDIN, Source, describe_source
 from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.run.process_group import Ranks
-from attnprobe.run.versions import made_with
+from attnprobe.run.versions import record_versions
 from attnprobe.table.cleaning import clean
 from attnprobe.table.reading import describe_table
 
 if TYPE_CHECKING:
-    from attnprobe.model.hub import Glance
+    from attnprobe.model.hub import CheckpointFiles
     from attnprobe.model.load import LoadOptions
 
 #: How much of a hash is shown.
@@ -42,9 +42,9 @@ class Difference:
     decisive: bool = False
 
 
-def of_versions(recorded: Mapping[str, Any]) -> Iterator[Difference]:
+def compare_versions(recorded: Mapping[str, Any]) -> Iterator[Difference]:
     """Compare the versions that compute."""
-    here = made_with()["versions"]
+    here = record_versions()["versions"]
     for name, then in recorded.items():
         now = here.get(name)
         if now is None or str(then) != now:
@@ -53,7 +53,7 @@ def of_versions(recorded: Mapping[str, Any]) -> Iterator[Difference]:
             yield Difference(f"{called} is {found} here, and {clean(str(then))} on record.")
 
 
-def of_machine(
+def compare_machine(
     record: Mapping[str, Any], device: str = "auto", threads: int | None = None
 ) -> Iterator[Difference]:
     """Compare where it computes.
@@ -76,13 +76,15 @@ def of_machine(
         else:
             if now.partition(":")[0] != then.partition(":")[0]:
                 yield Difference(f"The device is {now} here, and {clean(then)} on record.")
-    for name, number in (("threads", asked), ("processes", Ranks.found().size)):
+    for name, number in (("threads", asked), ("processes", Ranks.detect().size)):
         known = record.get(name)
         if isinstance(known, int) and known != number:
             yield Difference(f"The number of {name} is {number} here, and {known} on record.")
 
 
-def of_checkpoint(recorded: Mapping[str, Any], name: str, options: "LoadOptions") -> Iterator[Difference]:
+def compare_checkpoint(
+    recorded: Mapping[str, Any], name: str, options: "LoadOptions"
+) -> Iterator[Difference]:
     """Compare the files of a checkpoint: its commit on the hub, or the SHA-256 of each file of a folder.
 
     Args:
@@ -90,37 +92,41 @@ def of_checkpoint(recorded: Mapping[str, Any], name: str, options: "LoadOptions"
         name: What the command calls it.
         options: Its revision, and whether the hub may be asked.
     """
-    from attnprobe.model.hub import Glance
+    from attnprobe.model.hub import CheckpointFiles
 
     try:
-        yield from _of_checkpoint(recorded, name, Glance.at(name, options))
+        yield from _of_checkpoint(recorded, name, CheckpointFiles.read(name, options))
     except (AttnprobeError, OSError, ValueError) as error:
         yield Difference(f"{clean(first_line(error))}{_elsewhere(name)}.", decisive=True)
 
 
-def _of_checkpoint(recorded: Mapping[str, Any], name: str, glance: "Glance") -> Iterator[Difference]:
+def _of_checkpoint(
+    recorded: Mapping[str, Any], name: str, checkpoint: "CheckpointFiles"
+) -> Iterator[Difference]:
     from attnprobe.model.folders import find_weights
     from attnprobe.model.load import hash_file, list_descriptions
 
     said, then = clean(name), recorded.get("commit")
-    if glance.base is not None:
-        of, recorded_base = glance.base, recorded.get("base")
+    if checkpoint.base is not None:
+        of, recorded_base = checkpoint.base, recorded.get("base")
         yield from _of_checkpoint(recorded_base if isinstance(recorded_base, dict) else {}, of.name, of)
-    if glance.commit and isinstance(then, str):
-        if glance.commit != then:
+    if checkpoint.commit and isinstance(then, str):
+        if checkpoint.commit != then:
             yield Difference(
-                f"{said} is at commit {glance.commit} on the hub, and at {clean(then)} on record; give that "
-                "to --revision.",
+                f"{said} is at commit {checkpoint.commit} on the hub, and at {clean(then)} on record; give "
+                "that to --revision.",
                 decisive=True,
             )
         return
-    if glance.commit:
+    if checkpoint.commit:
         yield Difference(f"{said} is a checkpoint of the hub here, and a folder on record.", decisive=True)
         return
     # Pickled weights are hashed here, and not loaded.
-    weights = find_weights(glance.folder, name, allow_bin=True)
+    weights = find_weights(checkpoint.folder, name, allow_bin=True)
     now = {path.name: path for path in weights}
-    now |= {path.relative_to(glance.folder).as_posix(): path for path in list_descriptions(glance.folder)}
+    now |= {
+        path.relative_to(checkpoint.folder).as_posix(): path for path in list_descriptions(checkpoint.folder)
+    }
     known = {file: digest for part in ("weights", "files") for file, digest in _pairs(recorded, part)}
     if not known:
         yield _without_hash(said)
@@ -137,7 +143,7 @@ def _of_checkpoint(recorded: Mapping[str, Any], name: str, glance: "Glance") -> 
             yield Difference(f"{said}: {_some(found)} {what}.", decisive=True)
 
 
-def of_data(recorded: Mapping[str, Any], spec: str | None) -> Iterator[Difference]:
+def compare_data(recorded: Mapping[str, Any], spec: str | None) -> Iterator[Difference]:
     """Compare the SHA-256 of data.
 
     Args:

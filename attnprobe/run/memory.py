@@ -14,16 +14,16 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-from attnprobe.attention.block import AttentionBlock, Observed, uniform_block
+from attnprobe.attention.block import AttentionBlock, Observed, build_uniform_block
 from attnprobe.attention.layout import Grid
 from attnprobe.corpus.batches.batch import Batch
 from attnprobe.corpus.batches.text import BatchReader
 from attnprobe.errors import AttnprobeError, out_of_memory
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.reading.blocks import COPIES, COPIES_WITH_SCORES, block_memory, query_bytes
+from attnprobe.model.reading.blocks import COPIES, COPIES_WITH_SCORES, count_query_bytes, limit_block_memory
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.run.input.corpus import Corpus
-from attnprobe.run.input.options import CorpusOptions, size_of
+from attnprobe.run.input.options import CorpusOptions, parse_size
 from attnprobe.run.workers import Workers
 from attnprobe.statistics.statistic import Function, Statistic, Weights, evaluate, reduce_sequences
 
@@ -63,7 +63,7 @@ class Budget:
     @classmethod
     def of(cls, options: CorpusOptions) -> "Budget | None":
         """Give what may be held above the model's own forward pass; None for what is fastest."""
-        return None if options.memory is None else cls(size_of(options.memory), options.memory)
+        return None if options.memory is None else cls(parse_size(options.memory), options.memory)
 
     def each(self, workers: int) -> "Budget":
         """Give what each of several batches in flight may take."""
@@ -85,7 +85,7 @@ class Budget:
         sizes = {(len(members), int(lengths[members[0]])) for members in batches.plan}
         kept = max((price.batch(*size) for size in sizes), default=0)
         longest = max((length for _, length in sizes), default=0)
-        least = query_bytes(heads, longest, itemsize, copies)
+        least = count_query_bytes(heads, longest, itemsize, copies)
         if FIXED + kept + least > self.size:
             needed = max(FIXED + price.batch(1, length) for _, length in sizes) + least
             raise AttnprobeError(
@@ -132,7 +132,7 @@ class Price:
         return max(1, (size - self.batch(0, length)) // max(1, self.batch(1, length) - self.batch(0, length)))
 
 
-def price_of_statistics(architecture: Architecture, statistics: Sequence[Statistic], itemsize: int) -> Price:
+def price_statistics(architecture: Architecture, statistics: Sequence[Statistic], itemsize: int) -> Price:
     """Find out what statistics keep of a batch, by asking them about two tokens.
 
     Values of all queries of a layer are kept until the layer is done, and what they are reduced to until
@@ -185,26 +185,26 @@ def price_of_statistics(architecture: Architecture, statistics: Sequence[Statist
     return Price(_HELD * numbers + _REDUCING * itemsize * added, token, sum(maps.values()), alone, fixed)
 
 
-def copies_of(statistics: Sequence[Statistic]) -> int:
+def count_copies(statistics: Sequence[Statistic]) -> int:
     """Tell how often a block of attention is held while statistics look at it."""
     copies = COPIES_WITH_SCORES if any("scores" in statistic.needs for statistic in statistics) else COPIES
     return copies + (_WEIGHTED if any(statistic.weights == "norm" for statistic in statistics) else 0)
 
 
-def cells_of(architecture: Architecture, statistics: Sequence[Statistic]) -> int | None:
+def limit_cells(architecture: Architecture, statistics: Sequence[Statistic]) -> int | None:
     """Give the most query-key cells that a batch may have where whole maps are kept of it, or None."""
     kept = len({statistic.weights for statistic in statistics if statistic.scope == "model"})
-    return cells_of_maps(kept * architecture.layers * architecture.heads) if kept else None
+    return limit_cells_of_maps(kept * architecture.layers * architecture.heads) if kept else None
 
 
-def cells_of_maps(maps: int) -> int:
+def limit_cells_of_maps(maps: int) -> int:
     """Give the most query-key cells that a batch may have where so many whole maps are kept of it."""
     return max(1, WHOLE_MAPS // maps)
 
 
 def _probe(architecture: Architecture, heads: int) -> AttentionBlock:
     """Make a block of two tokens that holds all that can be asked for."""
-    block = uniform_block(2, heads=heads)
+    block = build_uniform_block(2, heads=heads)
     if architecture.grid is not None:  # offsets of patches have two axes
         block = replace(block, layout=replace(block.layout, grid=Grid(0, 1, 2)))
     width = architecture.head_width
@@ -219,13 +219,13 @@ def _probe(architecture: Architecture, heads: int) -> AttentionBlock:
     return replace(block, observed=observed)
 
 
-def price_of_gradients(checkpoint: Checkpoint, architecture: Architecture) -> Price:
+def price_gradients(checkpoint: Checkpoint, architecture: Architecture) -> Price:
     """Estimate what a backward pass, or one that is resumed at a layer, keeps of the forward pass."""
     width = architecture.heads * architecture.head_width
-    return Price(token=_BACKWARD * width * architecture.layers * itemsize_of(checkpoint))
+    return Price(token=_BACKWARD * width * architecture.layers * find_itemsize(checkpoint))
 
 
-def itemsize_of(checkpoint: Checkpoint) -> int:
+def find_itemsize(checkpoint: Checkpoint) -> int:
     """Give the bytes of a number that is measured: at least float32."""
     return torch.promote_types(checkpoint.body.dtype, torch.float32).itemsize
 
@@ -236,7 +236,7 @@ _voice: ContextVar[Callable[[str], None] | None] = ContextVar("attnprobe_halving
 
 
 @contextmanager
-def telling(say: Callable[[str], None]) -> Iterator[None]:
+def report_halving(say: Callable[[str], None]) -> Iterator[None]:
     """Let the user know of every batch that is halved inside."""
     token = _voice.set(say)
     try:
@@ -299,7 +299,7 @@ class Halving:
 
 
 @contextmanager
-def fitted(
+def fit_to_memory(
     checkpoint: Checkpoint,
     architecture: Architecture,
     corpus: Corpus,
@@ -333,11 +333,11 @@ def fitted(
     while budget is not None and price is not None and left is None:
         try:
             left = budget.each(workers.number).left_for_blocks(
-                price, corpus.batches, architecture.heads, itemsize_of(checkpoint), copies
+                price, corpus.batches, architecture.heads, find_itemsize(checkpoint), copies
             )
         except AttnprobeError:
             if workers.number == 1:
                 raise
             workers = shared.for_batches(workers.number - 1)
-    with block_memory(left, copies), telling(say):
+    with limit_block_memory(left, copies), report_halving(say):
         yield workers

@@ -14,16 +14,16 @@ from attnprobe.corpus.batches.text import BatchReader
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.run.input.corpus import CorpusOptions
-from attnprobe.run.process_group import Meeting, Ranks
-from attnprobe.run.progress import Progress, Silent
+from attnprobe.run.process_group import ProcessGroup, Ranks
+from attnprobe.run.progress import Progress, SilentProgress
 from attnprobe.run.state import State, open_state
-from attnprobe.run.versions import made_with
+from attnprobe.run.versions import record_versions
 from attnprobe.run.workers import Workers
 from attnprobe.sums.base import Arrays
 
 Work = Callable[[Batch], Any]
 Restore = Callable[[Arrays], Any]
-Joined = Callable[[], AbstractContextManager[object]]
+ThreadContext = Callable[[], AbstractContextManager[object]]
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Run:
         device: Where the model runs, for the state.
     """
 
-    meeting: Meeting
+    meeting: ProcessGroup
     state: State
     progress: Progress
     device: str = ""
@@ -50,7 +50,7 @@ class Run:
         restore: Restore,
         *,
         workers: Workers = Workers(),  # noqa: B008 - it never changes
-        joined: Joined = nullcontext,
+        thread_context: ThreadContext = nullcontext,
         question: Mapping[str, str] | None = None,
     ) -> Any:
         """Sum up what is found in every batch, in all processes; every process gets the whole.
@@ -61,14 +61,16 @@ class Run:
             work: Gives the sum of a batch. It is called by several threads at a time.
             restore: Makes a sum of its arrays.
             workers: How many threads.
-            joined: What another thread enters before it calls ``work``.
+            thread_context: What another thread enters before it calls ``work``.
             question: What the numbers depend on beside the batches, each by its name.
 
         Raises:
             AttnprobeError: When there is no batch at all.
         """
-        found = self.share(name, batches, work, restore, workers=workers, joined=joined, question=question)
-        return self.added(found, restore)
+        found = self.share(
+            name, batches, work, restore, workers=workers, thread_context=thread_context, question=question
+        )
+        return self.add_up(found, restore)
 
     def share(
         self,
@@ -78,7 +80,7 @@ class Run:
         restore: Restore,
         *,
         workers: Workers = Workers(),  # noqa: B008 - it never changes
-        joined: Joined = nullcontext,
+        thread_context: ThreadContext = nullcontext,
         question: Mapping[str, str] | None = None,
         turn: int = 0,
     ) -> Any:
@@ -90,7 +92,7 @@ class Run:
             work: Gives the sum of a batch.
             restore: Makes a sum of its arrays.
             workers: How many threads.
-            joined: What another thread enters.
+            thread_context: What another thread enters.
             question: What the numbers depend on.
             turn: Moves the shares on, so that several rounds of few batches keep every process busy.
         """
@@ -114,19 +116,19 @@ class Run:
                 f"going on from {self.state.path}: {stage.done:,} of {len(mine):,} batches are done."
             )
 
-        with closing(workers.in_order(work, rest, joined)) as results:
+        with closing(workers.map_in_order(work, rest, thread_context)) as results:
             for size, one in zip(rest.sizes, results, strict=True):
                 found = one if found is None else found + one
-                stage.reached(found.arrays)
+                stage.mark_batch_done(found.arrays)
                 self.progress.advance(size)
         return found
 
-    def added(self, mine: Any, restore: Restore) -> Any:
+    def add_up(self, mine: Any, restore: Restore) -> Any:
         """Add up what all processes have, in their order; every process gets the whole."""
         if self.meeting.ranks.size == 1:
             parts = [mine]
         else:
-            arrays = self.meeting.gathered(None if mine is None else mine.arrays())
+            arrays = self.meeting.gather(None if mine is None else mine.arrays())
             parts = [None if part is None else restore(part) for part in arrays]
         parts = [part for part in parts if part is not None]
         if not parts:
@@ -134,13 +136,13 @@ class Run:
         return reduce(add, parts)
 
 
-def alone(progress: Progress | None = None) -> Run:
+def open_single_run(progress: Progress | None = None) -> Run:
     """Give a run of one process that keeps nothing."""
-    return Run(Meeting(Ranks(), None), State(None, {}), progress or Silent())
+    return Run(ProcessGroup(Ranks(), None), State(None, {}), progress or SilentProgress())
 
 
 @contextmanager
-def running(
+def open_run(
     checkpoint: Checkpoint,
     options: CorpusOptions,
     question: Mapping[str, str],
@@ -166,8 +168,8 @@ def running(
         "model": json.dumps(checkpoint.origin, sort_keys=True, default=str),
         "setting": json.dumps(settings),
         **question,
-        "version of a package": json.dumps(made_with()["versions"]),
+        "version of a package": json.dumps(record_versions()["versions"]),
     }
     state = open_state(resume, key)
-    with state.guarded(), Ranks.found().joined() as meeting:
+    with state.save_on_exit(), Ranks.detect().join() as meeting:
         yield Run(meeting, state, progress, checkpoint.devices)

@@ -11,20 +11,20 @@ from attnprobe.corpus.sources.media import MediaFolder
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.dry_run import examine
-from attnprobe.run.input.corpus import Corpus, CorpusOptions, tokenised
-from attnprobe.run.input.media import heard
-from attnprobe.run.input.repeated import Repeated
-from attnprobe.run.memory import Budget, Price, fitted
+from attnprobe.run.input.corpus import Corpus, CorpusOptions, tokenise
+from attnprobe.run.input.media import choose_decoder_targets
+from attnprobe.run.input.repeated import RepeatedTokens
+from attnprobe.run.memory import Budget, Price, fit_to_memory
 from attnprobe.run.progress import Progress
 from attnprobe.run.workers import Workers
 from attnprobe.table.cleaning import clean
 
 Documents = Iterable[Document] | MediaFolder
 #: Documents, or random tokens in their place.
-Given = TypeVar("Given", bound=Documents | Repeated)
+Given = TypeVar("Given", bound=Documents | RepeatedTokens)
 
 
-def examined(
+def examine_part(
     checkpoint: Checkpoint, documents: Given, progress: Progress
 ) -> tuple[Checkpoint, Given, Architecture]:
     """Settle which part of a checkpoint is asked, verify that it is read rightly, and say what is odd.
@@ -33,7 +33,7 @@ def examined(
         The part, the documents that it can be given, and what the dry run found.
     """
     progress.stage("dry run", None)
-    checkpoint, documents = heard(checkpoint, documents, progress.say)
+    checkpoint, documents = choose_decoder_targets(checkpoint, documents, progress.say)
     checkpoint, architecture = examine(checkpoint)
     for warning in (*checkpoint.remarks, *architecture.warnings):
         progress.say(f"{warning}.")
@@ -41,7 +41,7 @@ def examined(
 
 
 @dataclass(frozen=True)
-class Prepared:
+class PreparedCorpus:
     """A corpus that can be passed over.
 
     Attributes:
@@ -54,10 +54,10 @@ class Prepared:
 
 
 @contextmanager
-def prepared(
+def prepare_corpus(
     checkpoint: Checkpoint,
     architecture: Architecture,
-    documents: Documents | Repeated,
+    documents: Documents | RepeatedTokens,
     options: CorpusOptions,
     *,
     price: Callable[[], Price],
@@ -66,7 +66,7 @@ def prepared(
     labelled: bool = False,
     workers: int | None = None,
     progress: Progress,
-) -> Iterator[Prepared]:
+) -> Iterator[PreparedCorpus]:
     """Tokenise documents, or list files, into batches; passes made inside keep within the memory.
 
     Args:
@@ -88,7 +88,7 @@ def prepared(
     priced = price() if budget is not None else None
     progress.stage("tokenising", None)
     with (
-        tokenised(
+        tokenise(
             checkpoint,
             documents,
             options,
@@ -98,16 +98,16 @@ def prepared(
             most=budget.each(shared.number).most(priced) if budget and priced else None,
             progress=progress.advance,
         ) as corpus,
-        fitted(
+        fit_to_memory(
             checkpoint, architecture, corpus, budget, priced, shared, copies=copies, say=progress.say
         ) as workers_that_fit,
     ):
-        for sentence in remarks(corpus):
+        for sentence in describe_reading(corpus):
             progress.say(sentence)
-        yield Prepared(corpus, workers_that_fit)
+        yield PreparedCorpus(corpus, workers_that_fit)
 
 
-def remarks(corpus: Corpus) -> list[str]:
+def describe_reading(corpus: Corpus) -> list[str]:
     """Say what happened to documents that did not go in as they were."""
     reading, said = corpus.reading, []
     media = isinstance(corpus.batches, MediaBatches)

@@ -34,7 +34,7 @@ class Ranks:
     size: int = 1
 
     @classmethod
-    def found(cls) -> "Ranks":
+    def detect(cls) -> "Ranks":
         """Look into the environment."""
         size = int(os.environ.get("WORLD_SIZE", "1"))
         return cls(int(os.environ.get("RANK", "0")), size) if size > 1 else cls()
@@ -45,28 +45,28 @@ class Ranks:
         return self.rank == 0
 
     @contextmanager
-    def joined(self) -> Iterator["Meeting"]:
+    def join(self) -> Iterator["ProcessGroup"]:
         """Meet the other processes, and leave together."""
         if self.size == 1:
-            yield Meeting(self, None)
+            yield ProcessGroup(self, None)
             return
         import torch.distributed
 
         # Only sums travel, from memory to memory: gloo does that wherever the models run.
         if torch.distributed.is_initialized():  # by the program that called us
-            yield Meeting(self, torch.distributed.new_group(backend="gloo", timeout=PATIENCE))
+            yield ProcessGroup(self, torch.distributed.new_group(backend="gloo", timeout=PATIENCE))
             return
         torch.distributed.init_process_group(
             "gloo", store=_meeting_place(), rank=self.rank, world_size=self.size, timeout=PATIENCE
         )
         try:
-            yield Meeting(self, torch.distributed.group.WORLD)
+            yield ProcessGroup(self, torch.distributed.group.WORLD)
         finally:
             torch.distributed.destroy_process_group()
 
 
 @dataclass(frozen=True)
-class Meeting:
+class ProcessGroup:
     """Processes that have met.
 
     Attributes:
@@ -77,7 +77,7 @@ class Meeting:
     ranks: Ranks
     group: Any
 
-    def gathered(self, mine: Any) -> list[Any]:
+    def gather(self, mine: Any) -> list[Any]:
         """Give every process what each of them has, in the order of their numbers."""
         if self.group is None:
             return [mine]
@@ -88,7 +88,7 @@ class Meeting:
         return found
 
 
-def spoken_for(ranks: Ranks, sentence: str) -> bool:
+def is_said_by_first(ranks: Ranks, sentence: str) -> bool:
     """Tell whether the first process refuses with the same sentence, so that it need not be said again.
 
     The first one leaves its sentence where the processes meet; the others look for it there.

@@ -25,7 +25,7 @@ class Progress(Protocol):
         ...
 
 
-class Silent:
+class SilentProgress:
     """A progress that nobody watches."""
 
     def stage(self, name: str, total: int | None) -> None:
@@ -38,7 +38,7 @@ class Silent:
         """Ignore."""
 
 
-class Warned(Silent):
+class WarningProgress(SilentProgress):
     """A progress for programs: what is worth knowing becomes a warning of a class of its own."""
 
     def say(self, sentence: str) -> None:
@@ -83,7 +83,7 @@ class PartProgress:
         if sentence in self._known:
             return
         self._known.add(sentence)
-        if isinstance(self._whole, Warned):
+        if isinstance(self._whole, WarningProgress):
             self._waiting.append(sentence)
         else:
             self._whole.say(sentence)

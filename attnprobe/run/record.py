@@ -10,13 +10,13 @@ from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.run.input.corpus import Corpus, CorpusOptions
 from attnprobe.run.process_group import Ranks
-from attnprobe.run.versions import made_with
+from attnprobe.run.versions import record_versions
 from attnprobe.run.workers import Workers
 from attnprobe.sums.documents import Sketch
 from attnprobe.table.reading import describe_table
 
 
-def provenance(
+def record_provenance(
     checkpoint: Checkpoint,
     architecture: Architecture,
     corpus: Corpus,
@@ -47,7 +47,7 @@ def provenance(
         "device": checkpoint.devices,
         "threads": torch.get_num_threads(),
         "workers": workers.number,
-        "processes": Ranks.found().size,
+        "processes": Ranks.detect().size,
         **({} if options.frequencies is None else {"frequencies": describe_table(Path(options.frequencies))}),
-        **made_with(),
+        **record_versions(),
     }

@@ -121,7 +121,7 @@ class State:
         self._pause = max(self._every, _REST * (time.perf_counter() - began))
 
     @contextmanager
-    def guarded(self) -> Iterator[None]:
+    def save_on_exit(self) -> Iterator[None]:
         """Write the state down however the work inside ends, at Ctrl-C and SIGTERM too."""
         if self.path is None:
             yield
@@ -211,24 +211,24 @@ class Stage:
         self.done, self.arrays = done, arrays
         self._reached = done
 
-    def reached(self, snapshot: Callable[[], Arrays]) -> None:
+    def mark_batch_done(self, snapshot: Callable[[], Arrays]) -> None:
         """Note that one more batch is done; ``snapshot`` gives what there is to keep."""
         self._reached += 1
         self._state.keep(self._name, self._key, self._reached, snapshot)
 
 
-def own_file(path: Path) -> Path:
+def name_process_file(path: Path) -> Path:
     """Name the file of this process: of several, each has its own."""
-    ranks = Ranks.found()
+    ranks = Ranks.detect()
     return path if ranks.size == 1 else path.with_name(f"{path.name}.{ranks.rank}")
 
 
 def open_state(path: Path | None, key: Mapping[str, str]) -> State:
     """Take up the state of this process, if there is one at ``path``; None keeps nothing."""
-    ranks = Ranks.found()
+    ranks = Ranks.detect()
     if path is not None and ranks.size > 1:
         key = {**key, "number of processes": f"{ranks.rank} of {ranks.size}"}
-    return State(None if path is None else own_file(path), key)
+    return State(None if path is None else name_process_file(path), key)
 
 
 class TableStore:
@@ -248,9 +248,9 @@ class TableStore:
         self.path, self.noun = path, noun
         self._state = open_state(path, key)
 
-    def guarded(self) -> AbstractContextManager[None]:
+    def save_on_exit(self) -> AbstractContextManager[None]:
         """Write the state down however the work inside ends."""
-        return self._state.guarded()
+        return self._state.save_on_exit()
 
     def part_file(self, number: int) -> Path | None:
         """Name the file in which a part keeps what it has reached."""
@@ -277,8 +277,8 @@ class TableStore:
                     raise AttnprobeError(
                         f"The state {self.path} is damaged; delete it to start over."
                     ) from error
-        with Ranks.found().joined() as meeting:  # one may have been stopped before it wrote its own
-            done = set.intersection(*meeting.gathered(set(found)))
+        with Ranks.detect().join() as meeting:  # one may have been stopped before it wrote its own
+            done = set.intersection(*meeting.gather(set(found)))
         return {number: found[number] for number in sorted(done)}
 
     def keep(self, number: int, checkpoint: str, table: HeadTable) -> None:
@@ -292,7 +292,7 @@ class TableStore:
         """Drop what a part that is done has kept on the way."""
         path = self.part_file(number)
         if path is not None:
-            own_file(path).unlink(missing_ok=True)
+            name_process_file(path).unlink(missing_ok=True)
 
     def _stage(self, number: int, checkpoint: str) -> tuple[str, dict[str, str]]:
         name = f"{self.noun} {number}"

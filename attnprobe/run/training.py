@@ -17,7 +17,7 @@ _INSTEAD = "give the steps in the order of the checkpoints: --steps 0,500,1000"
 
 
 @dataclass(frozen=True)
-class Saved:
+class SavedCheckpoint:
     """A checkpoint of a training run.
 
     Attributes:
@@ -36,9 +36,9 @@ class Saved:
         return self.revision or self.model
 
 
-def run_of(
+def list_run(
     models: Sequence[str], revisions: Sequence[str] | None = None, steps: Sequence[int] | None = None
-) -> list[Saved]:
+) -> list[SavedCheckpoint]:
     """List the checkpoints of a training run, in the order of training.
 
     Args:
@@ -50,19 +50,19 @@ def run_of(
         AttnprobeError: When there are less than two, a name says no step, or two say the same.
     """
     if revisions is not None:
-        names = at_revisions(models, revisions)
+        names = pair_revisions(models, revisions)
     else:
         if steps is not None and (pattern := next(filter(is_pattern, models), None)):
             raise AttnprobeError(
                 f"--steps says the step of each checkpoint in order, and {pattern} names them in no order; "
                 "name them one by one."
             )
-        names = [(name, None) for name in expanded(models)]
+        names = [(name, None) for name in expand_patterns(models)]
     said = [revision or model for model, revision in names]
     if len(names) < 2:
         found = f"{said[0]} is one.{_hint(said[0])}" if said else "none is named."
         raise AttnprobeError(f"A training run has at least two checkpoints; {found}")
-    numbers = steps_of(said) if steps is None else list(steps)
+    numbers = read_steps(said) if steps is None else list(steps)
     if len(numbers) != len(names):
         raise AttnprobeError(f"There are {len(names)} checkpoints, but {len(numbers)} --steps.")
     by_step: dict[int, str] = {}
@@ -70,13 +70,11 @@ def run_of(
         if step in by_step:
             raise AttnprobeError(f"{by_step[step]} and {name} are both of step {step}; {_INSTEAD}.")
         by_step[step] = name
-    run = [Saved(step, *name) for step, name in zip(numbers, names, strict=True)]
+    run = [SavedCheckpoint(step, *name) for step, name in zip(numbers, names, strict=True)]
     return sorted(run, key=lambda one: one.step)
 
 
-def parsed_revisions(
-    revisions: "str | Iterable[str] | None", revision: str | None = None
-) -> list[str] | None:
+def parse_revisions(revisions: "str | Iterable[str] | None", revision: str | None = None) -> list[str] | None:
     """Read the revisions that a user gives, as names or as ``step1000,step2000``.
 
     Raises:
@@ -91,7 +89,7 @@ def parsed_revisions(
     return [str(name) for name in revisions]
 
 
-def at_revisions(models: Sequence[Any], revisions: Iterable[str]) -> list[tuple[str, str]]:
+def pair_revisions(models: Sequence[Any], revisions: Iterable[str]) -> list[tuple[str, str]]:
     """Name the revisions of the one model there is.
 
     Raises:
@@ -105,7 +103,7 @@ def at_revisions(models: Sequence[Any], revisions: Iterable[str]) -> list[tuple[
     return [(name, revision) for revision in revisions]
 
 
-def expanded(models: Iterable[str]) -> list[str]:
+def expand_patterns(models: Iterable[str]) -> list[str]:
     """Put the folders that it matches in the place of each pattern, numbers in their order.
 
     Raises:
@@ -124,7 +122,7 @@ def expanded(models: Iterable[str]) -> list[str]:
     return found
 
 
-def steps_of(names: Sequence[str]) -> list[int]:
+def read_steps(names: Sequence[str]) -> list[int]:
     """Read the step of each checkpoint from its name.
 
     The number behind a word such as step, checkpoint or epoch counts; without such a word, the last number.
@@ -135,9 +133,9 @@ def steps_of(names: Sequence[str]) -> list[int]:
     Raises:
         AttnprobeError: When a name says no step, or some count epochs and others steps.
 
-    >>> steps_of(["run/checkpoint-500", "run/checkpoint-1000/", "step20k-tokens4B", "seed_0-step_2000k"])
+    >>> read_steps(["run/checkpoint-500", "run/checkpoint-1000/", "step20k-tokens4B", "seed_0-step_2000k"])
     [500, 1000, 20000, 2000000]
-    >>> steps_of(["epoch-04", "epoch-10"])
+    >>> read_steps(["epoch-04", "epoch-10"])
     [4, 10]
     """
     found = [_step_of(name) for name in names]
@@ -148,7 +146,7 @@ def steps_of(names: Sequence[str]) -> list[int]:
     return [step for _, step in found]
 
 
-def parsed_steps(steps: "str | Iterable[int] | None") -> list[int] | None:
+def parse_steps(steps: "str | Iterable[int] | None") -> list[int] | None:
     """Read the steps that a user gives, as numbers or as ``0,500,1000``.
 
     Raises:

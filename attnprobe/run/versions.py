@@ -6,7 +6,7 @@ from importlib.metadata import version
 from typing import Any
 
 
-def made_with() -> dict[str, Any]:
+def record_versions() -> dict[str, Any]:
     """Record the versions that compute, and when."""
     packages = ("attnprobe", "torch", "transformers", "numpy", "numba", "scipy")
     return {

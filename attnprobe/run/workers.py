@@ -60,11 +60,11 @@ class Workers:
         number = max(1, min(self.number, batches))
         return Workers(number, self.threads * self.number // number)
 
-    def in_order(
+    def map_in_order(
         self,
         work: Callable[[Item], Result],
         items: Iterable[Item],
-        joined: Callable[[], AbstractContextManager[object]] = nullcontext,
+        thread_context: Callable[[], AbstractContextManager[object]] = nullcontext,
     ) -> Generator[Result]:
         """Do the work on every item, and give the results in the order of the items.
 
@@ -73,27 +73,27 @@ class Workers:
         Args:
             work: Is called by any of the workers' threads.
             items: Are read by the calling thread.
-            joined: What a thread enters before its first work, and stays in until it ends.
+            thread_context: What a thread enters before its first work, and stays in until it ends.
         """
         if self.number == 1:
             yield from map(work, items)
         else:
-            yield from self._in_threads(work, items, joined)
+            yield from self._in_threads(work, items, thread_context)
 
     def _in_threads(
         self,
         work: Callable[[Item], Result],
         items: Iterable[Item],
-        joined: Callable[[], AbstractContextManager[object]],
+        thread_context: Callable[[], AbstractContextManager[object]],
     ) -> Generator[Result]:
         mine = local()
 
         def run(item: Item) -> Result:
-            if not hasattr(mine, "joined"):
+            if not hasattr(mine, "thread_context"):
                 torch.set_num_threads(self.threads)
-                entered = joined()
+                entered = thread_context()
                 entered.__enter__()
-                mine.joined = entered  # kept, as what is entered may end with what was entered
+                mine.thread_context = entered  # kept, as what is entered may end with what was entered
             return work(item)
 
         waiting: deque[Future[Result]] = deque()

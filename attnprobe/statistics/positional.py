@@ -40,7 +40,7 @@ def previous(block: AttentionBlock) -> Tensor:
     Source: Clark et al. (2019), section 3.1, and Voita et al. (2019). Clark's script divides by all n queries
     instead of the n - 1 that have a previous token.
 
-    >>> from attnprobe.attention.block import uniform_block
+    >>> from attnprobe.attention.block import build_uniform_block
     >>> previous(uniform_block(length=4))[0, 0]
     tensor([   nan, 0.2500, 0.2500, 0.2500])
     """

@@ -13,7 +13,7 @@ from attnprobe.attention.block import AttentionBlock
 from attnprobe.attention.kinds import Kind
 from attnprobe.attention.layout import Layout
 from attnprobe.corpus.sources.document import SEVERAL
-from attnprobe.kernels.words import Sentences, gold_edges_in_trees
+from attnprobe.kernels.words import Sentences, count_gold_edges_in_trees
 from attnprobe.statistics.links import FAMILY
 from attnprobe.statistics.rules import TESTED
 from attnprobe.statistics.statistic import Statistic
@@ -118,7 +118,7 @@ def edges_in_trees(block: AttentionBlock) -> Tensor:
     """
     p, gold = block.probabilities, block.layout.once(gold_trees)
     counts = torch.from_numpy(gold.counts).to(p)[:, None].repeat(1, p.shape[1], 1)
-    held = torch.from_numpy(gold_edges_in_trees(p, gold.sentences)).to(p)
+    held = torch.from_numpy(count_gold_edges_in_trees(p, gold.sentences)).to(p)
     counts[torch.from_numpy(gold.sentences.sequence).to(p.device), :, HELD] = held
     return counts
 

@@ -7,12 +7,12 @@ from functools import partial
 from typing import Any
 
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.reading.variants import equal_positions
+from attnprobe.model.reading.variants import equalise_positions
 from attnprobe.model.refusals import UnsupportedModelError
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.positions import Positions, find_positions
 from attnprobe.run.passes import Run
-from attnprobe.run.preparation import Prepared
+from attnprobe.run.preparation import PreparedCorpus
 from attnprobe.statistics.statistic import CONTROLS, Control, Statistic
 from attnprobe.sums.base import Measurement
 from attnprobe.survey.measure import measuring
@@ -102,7 +102,7 @@ def measured(
     run: Run,
     checkpoint: Checkpoint,
     architecture: Architecture,
-    ready: Prepared,
+    ready: PreparedCorpus,
     controls: Controls,
     name: str = "",
 ) -> Measurement:
@@ -134,7 +134,7 @@ def measured(
                 measure.measurement,
                 restore,
                 workers=ready.workers,
-                joined=measure.joined,
+                thread_context=measure.thread_context,
                 question=question,
             )
         found = one if found is None else found.beside(one)
@@ -144,4 +144,4 @@ def measured(
 
 def _alike(checkpoint: Checkpoint, controls: Controls) -> AbstractContextManager[None]:
     assert controls.positions is not None
-    return equal_positions(checkpoint.body, controls.positions.tables, controls.positions.at)
+    return equalise_positions(checkpoint.body, controls.positions.tables, controls.positions.at)

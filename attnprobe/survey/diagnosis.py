@@ -15,12 +15,12 @@ from attnprobe.corpus.batches.batch import Batch
 from attnprobe.corpus.tokens.tokenization import Frame
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint, resolve_window
-from attnprobe.model.task_heads import find_trained_heads, head_of
+from attnprobe.model.task_heads import find_trained_heads, infer_head
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.dry_run import examine
 from attnprobe.model.verifying.observations import UnobservableError, check_observations
 from attnprobe.model.verifying.switching import check_gates
-from attnprobe.run.preparation import Prepared
+from attnprobe.run.preparation import PreparedCorpus
 from attnprobe.run.workers import Workers
 from attnprobe.statistics.registry import census_statistics
 from attnprobe.survey.measure import measuring
@@ -79,7 +79,7 @@ def diagnose(checkpoint: Checkpoint) -> tuple[list[Finding], Examined | None]:
 
 
 def estimate(
-    checkpoint: Checkpoint, architecture: Architecture, ready: Prepared, dataset: str
+    checkpoint: Checkpoint, architecture: Architecture, ready: PreparedCorpus, dataset: str
 ) -> Iterator[Finding]:
     """Time a census on one batch of each worker, and say what the whole corpus will take."""
     corpus, workers = ready.corpus, ready.workers
@@ -205,7 +205,7 @@ def _heads(checkpoint: Checkpoint) -> Finding:
     if checkpoint.pruning is None:
         found = find_trained_heads(checkpoint.folder)
     else:  # it was written with one
-        own = head_of(checkpoint.model)
+        own = infer_head(checkpoint.model)
         found = [own.name] if own else []
     if found:
         return Finding("trained heads", "ok", ", ".join(found))
@@ -215,7 +215,7 @@ def _heads(checkpoint: Checkpoint) -> Finding:
 def _seconds(checkpoint: Checkpoint, architecture: Architecture, batch: Batch, workers: Workers) -> float:
     with measuring(checkpoint, architecture, census_statistics()) as measure:
         start = time.perf_counter()
-        for _ in workers.in_order(measure.measurement, [batch] * workers.number, measure.joined):
+        for _ in workers.map_in_order(measure.measurement, [batch] * workers.number, measure.thread_context):
             pass
         return time.perf_counter() - start
 

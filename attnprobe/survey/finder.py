@@ -10,7 +10,7 @@ from torch import Tensor
 from attnprobe.attention.kinds import Kind
 from attnprobe.attention.layout import Layout
 from attnprobe.corpus.batches.batch import Batch
-from attnprobe.kernels.words import Ints, Rows, add_up_queries, choose_candidates, most_attended
+from attnprobe.kernels.words import Ints, Rows, add_up_queries, choose_candidates, find_most_attended
 from attnprobe.model.reading.routing import Piece
 from attnprobe.statistics.questions import Questions
 from attnprobe.statistics.statistic import Statistic
@@ -46,7 +46,7 @@ class Choices:
         here = Rows(
             rows.sequence - sequence, np.stack([begins, ends], 1), rows.candidates, rows.own, rows.spans
         )
-        self.found[whole] = most_attended(probabilities, here.of(whole))
+        self.found[whole] = find_most_attended(probabilities, here.of(whole))
         if (parts := np.flatnonzero(there & ~whole)).size:
             mass = add_up_queries(probabilities, here.of(there & ~whole))
             for place, row in enumerate(parts.tolist()):

@@ -18,7 +18,7 @@ from attnprobe.attention.layout import Layout
 from attnprobe.corpus.batches.batch import Batch
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.reading.capture import captured_attention
+from attnprobe.model.reading.capture import capture_attention
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.observations import find_output_factors, find_output_weights, find_unembedding
 from attnprobe.model.verifying.parameters import find_head_parameters
@@ -98,14 +98,14 @@ class Measuring:
     Attributes:
         part: Runs a batch that fits the memory, and gives what every statistic says of each of its sequences.
         maps: Gives the maps of that batch to the thread that ran it, if they are kept.
-        joined: What another thread enters before it calls ``part``.
+        thread_context: What another thread enters before it calls ``part``.
         statistics: What is measured.
         constants: What some of them say of the weights, the same for every batch.
     """
 
     part: Callable[[Batch], Values]
     maps: Callable[[], Mapping[Kind, tuple[Tensor, Layout]]]
-    joined: Callable[[], AbstractContextManager[object]]
+    thread_context: Callable[[], AbstractContextManager[object]]
     statistics: Sequence[Statistic]
     constants: Mapping[str, Constant]
     halving: Halving
@@ -222,5 +222,5 @@ def measuring(
         return whole_batch
 
     observe = needs - {"projection", UNEMBEDDING}
-    with captured_attention(checkpoint.body, recorder, architecture.way, observe) as capture:
-        yield Measuring(record, recorder.maps, capture.joined, statistics, of_weights, Halving())
+    with capture_attention(checkpoint.body, recorder, architecture.way, observe) as capture:
+        yield Measuring(record, recorder.maps, capture.thread_context, statistics, of_weights, Halving())

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attnprobe.attention.block import UNEMBEDDING, AttentionBlock, Observed, lengths_of
+from attnprobe.attention.block import UNEMBEDDING, AttentionBlock, Observed, measure_lengths
 from attnprobe.attention.kinds import Kind
 from attnprobe.attention.layout import Layout
 from attnprobe.corpus.batches.batch import Batch
@@ -370,7 +370,7 @@ class Weighing(local):
         """Weight a block; what its keys carry is computed once for all queries of its sequences."""
         if self._known != (piece.layer, piece.sequence):
             values = block.values
-            self._lengths = lengths_of(values, self._factors[piece.layer].to(values.device))
+            self._lengths = measure_lengths(values, self._factors[piece.layer].to(values.device))
             self._known = piece.layer, piece.sequence
         rows = block.probabilities
         if rows.device.type == "cpu" and self._room.numel() < rows.numel():

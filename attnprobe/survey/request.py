@@ -10,7 +10,7 @@ from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.observations import UnobservableError, check_observations
 from attnprobe.run.input.corpus import CorpusOptions
-from attnprobe.run.input.repeated import Repeated
+from attnprobe.run.input.repeated import RepeatedTokens
 from attnprobe.run.preparation import Documents
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.statistics.tabulation import HEADS, Tabulation
@@ -30,7 +30,7 @@ class Part:
         labelled: Whether labels are target texts, for the decoder beside an encoder.
     """
 
-    documents: Documents | Repeated
+    documents: Documents | RepeatedTokens
     statistics: Sequence[Statistic]
     options: CorpusOptions
     name: str = ""

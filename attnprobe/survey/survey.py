@@ -14,13 +14,13 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.run.input.corpus import CorpusOptions
-from attnprobe.run.input.examples import Labelled
-from attnprobe.run.input.repeated import Repeated
-from attnprobe.run.memory import cells_of, copies_of, itemsize_of, price_of_statistics
-from attnprobe.run.passes import running
-from attnprobe.run.preparation import Documents, Prepared, examined, prepared
+from attnprobe.run.input.examples import LabelledExamples
+from attnprobe.run.input.repeated import RepeatedTokens
+from attnprobe.run.memory import count_copies, find_itemsize, limit_cells, price_statistics
+from attnprobe.run.passes import open_run
+from attnprobe.run.preparation import Documents, PreparedCorpus, examine_part, prepare_corpus
 from attnprobe.run.progress import Progress
-from attnprobe.run.record import provenance
+from attnprobe.run.record import record_provenance
 from attnprobe.statistics.registry import title_of
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.statistics.tabulation import HEADS, Tabulation
@@ -64,7 +64,7 @@ class Survey:
 
 def survey(
     checkpoint: Checkpoint,
-    documents: Documents | Repeated,
+    documents: Documents | RepeatedTokens,
     options: CorpusOptions,
     statistics: Sequence[Statistic],
     *,
@@ -119,7 +119,7 @@ def surveyed_together(
     for one in asked:
         check_modality(checkpoint, one.statistics)
     first, targets = with_targets(checkpoint, first)
-    checkpoint, documents, architecture = examined(checkpoint, first.documents, progress)
+    checkpoint, documents, architecture = examine_part(checkpoint, first.documents, progress)
     corpora: dict[str, Part] = {}
     for part in (part for one in asked for part in one.parts):
         same = corpora.setdefault(part.name, part)
@@ -131,7 +131,7 @@ def surveyed_together(
     ]
     every = {name: Controls.together(_controls(tables, name)).statistics for name in corpora}
     question = {"command": " ".join(one.identity for some in every.values() for one in some)}
-    with running(checkpoint, first.options, question, resume=resume, progress=progress) as run:
+    with open_run(checkpoint, first.options, question, resume=resume, progress=progress) as run:
         for name, part in corpora.items():
             here = [table for table in tables if name in table.controls]
             if not here:
@@ -146,7 +146,9 @@ def surveyed_together(
                     progress.say(sentence)
                 one = measured(run, checkpoint, architecture, found, of_all, name)
                 for table in here:
-                    made = provenance(checkpoint, architecture, found.corpus, part.options, found.workers)
+                    made = record_provenance(
+                        checkpoint, architecture, found.corpus, part.options, found.workers
+                    )
                     table.found_in(name, one, made)
                     own = table.controls[name]
                     of_it = table.measurements[name]
@@ -208,9 +210,9 @@ class _Table:
 
     def cells(self, architecture: Architecture, name: str) -> int | None:
         """Give the most query-key cells that a batch of a corpus may have, if that is limited."""
-        return cells_of(architecture, self.controls[name].statistics)
+        return limit_cells(architecture, self.controls[name].statistics)
 
-    def fits(self, architecture: Architecture, found: Prepared, name: str) -> bool:
+    def fits(self, architecture: Architecture, found: PreparedCorpus, name: str) -> bool:
         """Tell whether the batches of a corpus are those that this table would have alone."""
         cells, batches = self.cells(architecture, name), found.corpus.batches
         lengths = batches.longer
@@ -256,16 +258,16 @@ def _controls(tables: Sequence[_Table], name: str) -> list[Controls]:
     return [table.controls[name] for table in tables if name in table.controls]
 
 
-def with_targets(checkpoint: Checkpoint, part: Part) -> tuple[Part, Labelled | None]:
+def with_targets(checkpoint: Checkpoint, part: Part) -> tuple[Part, LabelledExamples | None]:
     """Keep the documents that have a target, where targets are to be read."""
-    if not part.labelled or isinstance(part.documents, Repeated):
+    if not part.labelled or isinstance(part.documents, RepeatedTokens):
         return part, None
     if not checkpoint.decodes:
         raise AttnprobeError(
             f"{checkpoint.name} has no decoder beside an encoder that could read targets; leave out "
             "--label-column."
         )
-    targets = Labelled(part.documents, "target text")
+    targets = LabelledExamples(part.documents, "target text")
     options = replace(part.options, truncate=True)
     return replace(part, documents=targets.examples, options=options), targets
 
@@ -278,16 +280,16 @@ def _ready(
     controls: Controls,
     workers: int | None,
     progress: Progress,
-) -> AbstractContextManager[Prepared]:
+) -> AbstractContextManager[PreparedCorpus]:
     """Tokenise a corpus into batches that fit the memory, those of the table that limits them least."""
     cells = [table.cells(architecture, part.name) for table in tables]
-    return prepared(
+    return prepare_corpus(
         checkpoint,
         architecture,
         part.documents,
         part.options,
-        price=lambda: price_of_statistics(architecture, controls.largest, itemsize_of(checkpoint)),
-        copies=copies_of(controls.statistics),
+        price=lambda: price_statistics(architecture, controls.largest, find_itemsize(checkpoint)),
+        copies=count_copies(controls.statistics),
         cells=None if None in cells else max(one for one in cells if one is not None),
         labelled=part.labelled,
         workers=workers,

@@ -12,7 +12,7 @@ import pytest
 
 import attnprobe
 from attnprobe.commands.call.texts import replay
-from attnprobe.model.hub import Glance
+from attnprobe.model.hub import CheckpointFiles
 from attnprobe.model.load import LoadOptions
 from attnprobe.table.formats.json import jsonable
 
@@ -44,7 +44,7 @@ def write_state(path, measure, keywords, name, key, table):
     """Write a state of one finished table byte by byte, as attnprobe has done since states hold tables."""
     packages = ("attnprobe", "torch", "transformers", "numpy", "numba", "scipy")
     versions = {"python": platform.python_version()} | {package: version(package) for package in packages}
-    identity = Glance.at("demo", LoadOptions()).identity
+    identity = CheckpointFiles.read("demo", LoadOptions()).identity
     head = {
         "key": {
             "measure": measure,

@@ -26,7 +26,7 @@ from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.removing import shrink
 from attnprobe.model.verifying.switching import Gating
 from attnprobe.run.input.corpus import Corpus
-from attnprobe.run.passes import alone
+from attnprobe.run.passes import open_single_run
 from attnprobe.run.workers import Workers
 
 GRADIENT = (2.6, 2.1)
@@ -104,7 +104,7 @@ def _bench(case: Case) -> Bench:
     labels = {member: int(member) % 2 for member in batch.members}
     corpus = Corpus(_Single(batch), Reading(), case.length, 0)
     objective = Classification(checkpoint, labels, len(labels))
-    return Bench(subject, corpus, objective, {}, alone(), Workers())
+    return Bench(subject, corpus, objective, {}, open_single_run(), Workers())
 
 
 def _classifier(shape: Shape) -> Checkpoint:

@@ -53,7 +53,7 @@ import os, signal
 from attnprobe.cli.app import main
 from attnprobe.run import state
 
-kept, keep, reached = [], state.TableStore.keep, state.Stage.reached
+kept, keep, reached = [], state.TableStore.keep, state.Stage.mark_batch_done
 
 def noted(self, number, *rest):
     keep(self, number, *rest)
@@ -64,7 +64,7 @@ def struck(self, snapshot):
     if kept:
         os.kill(os.getpid(), signal.SIGKILL)
 
-state.TableStore.keep, state.Stage.reached = noted, struck
+state.TableStore.keep, state.Stage.mark_batch_done = noted, struck
 main()
 """
 

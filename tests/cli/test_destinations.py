@@ -128,13 +128,13 @@ def test_a_full_disk_costs_no_table(invoke, data, full, ending, shown):
 def test_a_folder_that_went_away(invoke, data, monkeypatch):
     from attnprobe.survey import survey
 
-    before = survey.examined
+    before = survey.examine_part
 
     def examined(*given):
         Path("sub").rmdir()
         return before(*given)
 
-    monkeypatch.setattr(survey, "examined", examined)
+    monkeypatch.setattr(survey, "examine_part", examined)
     code, out, error = invoke("entropy", "demo", "-L", "2", "-o", "sub/heads.csv")
     assert code == 2
     assert "does not exist" in error.splitlines()[-1]

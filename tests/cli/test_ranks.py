@@ -30,7 +30,7 @@ from attnprobe.run import state
 
 Stage, marker = state.Stage, Path(sys.argv.pop(1))
 state.State.__init__.__defaults__, state._REST = (0.0,), 0
-reached = Stage.reached
+reached = Stage.mark_batch_done
 
 def struck(self, snapshot):
     if os.environ["RANK"] == "1" and marker.exists():
@@ -40,7 +40,7 @@ def struck(self, snapshot):
         os.kill(os.getpid(), signal.SIGKILL)
     reached(self, snapshot)
 
-Stage.reached = struck
+Stage.mark_batch_done = struck
 main()
 """
 #: Runs one command line after the other, each line of a file.

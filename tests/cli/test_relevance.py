@@ -13,7 +13,7 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 import attnprobe
 from attnprobe import AttnprobeError
-from attnprobe.model.gates import gated_attention
+from attnprobe.model.gates import gate_attention
 from attnprobe.model.relevance import Relevance
 
 KEYS = ["model", "dataset", "objective", "method"]
@@ -55,7 +55,7 @@ def by_hand(folder, path):
     tokenizer, found = AutoTokenizer.from_pretrained(folder), []
     for text in pandas.read_csv(path, sep="\t")["text"]:
         xi = torch.ones(1, 3, 4, requires_grad=True)
-        with Relevance(), gated_attention(model.bert) as gates:
+        with Relevance(), gate_attention(model.bert) as gates:
             gates.set(xi)
             best = model(**tokenizer(text, return_tensors="pt")).logits.topk(2).values[0]
             found.append(torch.autograd.grad(best[0] - best[1], xi)[0][0].numpy())

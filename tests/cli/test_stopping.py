@@ -55,11 +55,11 @@ def test_while_modules_are_imported(name, module):
 def test_while_a_model_is_examined(tmp_path, name, kept):
     struck = """
 import attnprobe.survey.survey as survey
-before = survey.examined
+before = survey.examine_part
 def examined(*given):
     strike()
     return before(*given)
-survey.examined = examined
+survey.examine_part = examined
 """
     words = ["--resume", tmp_path / "state"] if kept else []
     left = "give the same command again to go on" if kept else "nothing was written"
@@ -93,11 +93,11 @@ SWALLOWED = {
 def test_an_interrupt_that_somebody_else_catches(how):
     struck = f"""
 import attnprobe.survey.survey as survey
-before = survey.examined
+before = survey.examine_part
 def examined(*given):
 {SWALLOWED[how]}
     return before(*given)
-survey.examined = examined
+survey.examine_part = examined
 """
     assert ended("SIGINT", between=struck) == ("", "\nattnprobe: stopped; nothing was written.\n")
 

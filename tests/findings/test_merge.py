@@ -24,8 +24,8 @@ from attnprobe.model.reading import blocks
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.dry_run import inspect
 from attnprobe.run.input.corpus import CorpusOptions
-from attnprobe.run.passes import Run, alone
-from attnprobe.run.progress import Silent
+from attnprobe.run.passes import Run, open_single_run
+from attnprobe.run.progress import SilentProgress
 from attnprobe.run.workers import Workers
 from attnprobe.statistics.registry import all_statistics
 from attnprobe.statistics.statistic import Statistic
@@ -105,9 +105,9 @@ def measured(model: Checkpoint, architecture: Architecture) -> Callable[..., Mea
     ) -> Measurement:
         restore = partial(Measurement.from_arrays, kinds={one.name: one.sums for one in statistics})
         with measuring(model, architecture, statistics) as ready:
-            return (run or alone()).total(
+            return (run or open_single_run()).total(
                 "measuring", batches, ready.measurement, restore,
-                workers=Workers(workers, torch.get_num_threads()), joined=ready.joined,
+                workers=Workers(workers, torch.get_num_threads()), thread_context=ready.thread_context,
             )  # fmt: skip
 
     return measure
@@ -236,7 +236,13 @@ def test_blocks_do_not_matter(
     def ask() -> Measurement:
         options = CorpusOptions(max_length=40, batch_tokens=200)
         return survey(
-            checkpoint(name), documents, options, STATISTICS, dataset="texts", facts={}, progress=Silent()
+            checkpoint(name),
+            documents,
+            options,
+            STATISTICS,
+            dataset="texts",
+            facts={},
+            progress=SilentProgress(),
         ).measurement
 
     expected = ask()
@@ -260,11 +266,11 @@ def test_the_same_twice(parts: Callable[..., list[Batches]], measured: Callable[
 def test_progress_counts_tokens(parts: Callable[..., list[Batches]], measured: Callable[..., Measurement]):
     (batches,), told = parts(budget=64), []
 
-    class Told(Silent):
+    class Told(SilentProgress):
         def advance(self, steps: int) -> None:
             told.append(steps)
 
-    found = measured(batches, STATISTICS[:1], alone(Told()))
+    found = measured(batches, STATISTICS[:1], open_single_run(Told()))
     assert len(told) == len(batches)
     assert sum(told) == found.tokens == batches.source.store.tokens
 

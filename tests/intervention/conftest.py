@@ -29,8 +29,8 @@ from attnprobe.model.task_heads import (
     TOKEN_CLASSIFICATION,
 )
 from attnprobe.run.input.corpus import CorpusOptions
-from attnprobe.run.passes import alone
-from attnprobe.run.progress import Progress, Silent
+from attnprobe.run.passes import open_single_run
+from attnprobe.run.progress import Progress, SilentProgress
 
 LAYERS, CLASSES = 3, 3
 KINDS = {
@@ -167,10 +167,10 @@ def benched() -> Callable[..., AbstractContextManager[Bench]]:
             lambda *_: checkpoint,
             TaskOptions(objective=objective, seed=seed),
             labelled=Gold.of(documents[0].label),
-            progress=Silent(),
+            progress=SilentProgress(),
         )
         options = CorpusOptions(batch_tokens=batch_tokens, max_length=max_length)
-        with bound(subject, documents, options, run=alone(progress), generate=generate) as found:
+        with bound(subject, documents, options, run=open_single_run(progress), generate=generate) as found:
             yield found
 
     return bench
@@ -180,7 +180,7 @@ def benched() -> Callable[..., AbstractContextManager[Bench]]:
 def counted() -> Callable[[], tuple[dict[str, list[int]], Progress]]:
     """Give a progress, and the steps of each of its stages."""
 
-    class Counted(Silent):
+    class Counted(SilentProgress):
         def __init__(self) -> None:
             self.steps: dict[str, list[int]] = {}
 

@@ -17,7 +17,7 @@ from attnprobe.intervention.gradient import Importance, gradient_importance
 from attnprobe.intervention.objectives.objective import Answer
 from attnprobe.intervention.task import Bench
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.gates import gated_attention
+from attnprobe.model.gates import gate_attention
 from attnprobe.sums.documents import in_second_half
 
 LAYERS, HEADS = 3, 4
@@ -58,7 +58,7 @@ def differences(
     found = np.zeros((bench.corpus.sequences, *shape))
     encoder = bench.subject.checkpoint.body
     way = bench.subject.architecture.way
-    with gated_attention(encoder, way) as gates, torch.inference_mode():
+    with gate_attention(encoder, way) as gates, torch.inference_mode():
         for batch in bench.corpus.batches:
             for layer, head in np.argwhere(np.ones(shape, bool) if some is None else some):
                 sides = []

@@ -16,7 +16,7 @@ from attnprobe.intervention.task import bound, choose_subject
 from attnprobe.intervention.trials import run_trials, single_heads
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.run.input.corpus import CorpusOptions
-from attnprobe.run.passes import alone
+from attnprobe.run.passes import open_single_run
 
 Headed = Callable[..., Checkpoint]
 TASKS = [
@@ -67,7 +67,7 @@ def narrow(encoder: torch.nn.Module, most: int, *, behind: int = 0):
 def set_up(checkpoint: Checkpoint, some: Any, kind: str, told: Told):
     task = TaskOptions(objective=kind)
     subject = choose_subject(lambda *_: checkpoint, task, labelled=Gold.of(some[0].label), progress=told)
-    with bound(subject, some, CorpusOptions(), run=alone(told)) as bench:
+    with bound(subject, some, CorpusOptions(), run=open_single_run(told)) as bench:
         yield bench
 
 

@@ -25,7 +25,7 @@ from attnprobe.intervention.relevance import Relevance, head_relevance, relevanc
 from attnprobe.intervention.task import Bench
 from attnprobe.model import relevance as rules
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.gates import gated_attention
+from attnprobe.model.gates import gate_attention
 
 LAYERS, HEADS = 3, 4
 SHAPE = LAYERS, HEADS
@@ -86,7 +86,7 @@ def by_hand(bench: Bench) -> NDArray[np.float64]:
         batches.plan = [np.array([example])]
         (batch,) = batches
         xi = torch.ones(1, *subject.shape, dtype=torch.float64, requires_grad=True)
-        with rules.Relevance(), gated_attention(subject.checkpoint.body, subject.architecture.way) as gates:
+        with rules.Relevance(), gate_attention(subject.checkpoint.body, subject.architecture.way) as gates:
             gates.set(xi)
             found[example] = torch.autograd.grad(explained(bench, batch).sum(), xi)[0][0].numpy()
     batches.plan = whole

@@ -13,15 +13,15 @@ from attnprobe.intervention.task import Subject, bound, choose_subject, freeze_w
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.task_heads import CAUSAL_LM, CLASSIFICATION, MASKED_LM, SEQ2SEQ, TaskHead
 from attnprobe.run.input.corpus import CorpusOptions
-from attnprobe.run.passes import alone
-from attnprobe.run.progress import Silent
+from attnprobe.run.passes import open_single_run
+from attnprobe.run.progress import SilentProgress
 
 Headed = Callable[..., Checkpoint]
 LANGUAGE = MASKED_LM, CAUSAL_LM
 ALL = CLASSIFICATION, SEQ2SEQ, *LANGUAGE
 
 
-class Told(Silent):
+class Told(SilentProgress):
     def __init__(self) -> None:
         self.said: list[str] = []
 
@@ -97,15 +97,17 @@ def test_chosen(
 def test_masks_filled_by_a_decoder(headed: Headed):
     """BART fills masks with its decoder: that is no task of its encoder."""
     bart = replace(headed("bart", "seq2seq"), head=MASKED_LM)
-    found = choose_subject(lambda *_: bart, TaskOptions(), labelled=Gold.NONE, progress=Silent())
+    found = choose_subject(lambda *_: bart, TaskOptions(), labelled=Gold.NONE, progress=SilentProgress())
     assert found.objective == "representation"
     with pytest.raises(AttnprobeError, match="bart fills masks with its decoder; choose --objective seq2seq"):
-        choose_subject(lambda *_: bart, TaskOptions("masked-lm"), labelled=Gold.NONE, progress=Silent())
+        choose_subject(
+            lambda *_: bart, TaskOptions("masked-lm"), labelled=Gold.NONE, progress=SilentProgress()
+        )
 
 
 def test_no_mask_token(headed: Headed, tiny: Any):
     bert = replace(headed("bert", "masked-lm"), tokenizer=tiny("t5")[1])
-    found = choose_subject(lambda *_: bert, TaskOptions(), labelled=Gold.NONE, progress=Silent())
+    found = choose_subject(lambda *_: bert, TaskOptions(), labelled=Gold.NONE, progress=SilentProgress())
     assert found.objective == "representation"
 
 
@@ -162,7 +164,7 @@ def test_a_loader_that_gives_another_head(headed: Headed):
     found = headed("bert", "masked-lm")
     with pytest.raises(AttnprobeError, match="bert holds no trained sequence classification head"):
         choose_subject(
-            lambda *_: found, TaskOptions("classification"), labelled=Gold.CLASS, progress=Silent()
+            lambda *_: found, TaskOptions("classification"), labelled=Gold.CLASS, progress=SilentProgress()
         )
 
 
@@ -201,7 +203,10 @@ def test_labels_that_nobody_uses(headed: Headed):
 
 def subject(headed: Headed, name: str, kind: str) -> Subject:
     return choose_subject(
-        lambda *_: headed(name, kind), TaskOptions(objective=kind), labelled=Gold.CLASS, progress=Silent()
+        lambda *_: headed(name, kind),
+        TaskOptions(objective=kind),
+        labelled=Gold.CLASS,
+        progress=SilentProgress(),
     )
 
 
@@ -211,25 +216,33 @@ def test_documents_without_a_label(headed: Headed):
         Document("house", label="0"),
     ]  # fmt: skip
     told = Told()
-    with bound(subject(headed, "bert", "classification"), some, CorpusOptions(), run=alone(told)) as bench:
+    with bound(
+        subject(headed, "bert", "classification"), some, CorpusOptions(), run=open_single_run(told)
+    ) as bench:
         assert bench.corpus.sequences == 2
         assert bench.objective.classes.tolist() == [1, 0]
     assert "2 examples are left out for want of a label." in told.said
     assert "No example has the label 2; heads that matter for it will not show." in told.said
-    with bound(subject(headed, "bert", "masked-lm"), some, CorpusOptions(), run=alone(told)) as bench:
+    with bound(
+        subject(headed, "bert", "masked-lm"), some, CorpusOptions(), run=open_single_run(told)
+    ) as bench:
         assert bench.corpus.sequences == 4
 
 
 def test_no_document_has_a_label(headed: Headed):
     some = [Document("the dog"), Document("a cat")]
     with pytest.raises(AttnprobeError, match=r"^None of the 2 examples has a label\.$"):
-        bound(subject(headed, "bert", "classification"), some, CorpusOptions(), run=alone()).__enter__()
+        bound(
+            subject(headed, "bert", "classification"), some, CorpusOptions(), run=open_single_run()
+        ).__enter__()
 
 
 def test_labels_stay_with_their_texts(headed: Headed):
     """An empty text between two others is no example, and shifts no label."""
     some = [Document("the dog", label=0), Document("\u200b", label=1), Document("a bird ran", label=2)]
-    with bound(subject(headed, "bert", "classification"), some, CorpusOptions(), run=alone()) as bench:
+    with bound(
+        subject(headed, "bert", "classification"), some, CorpusOptions(), run=open_single_run()
+    ) as bench:
         assert bench.corpus.sequences == 2
         assert bench.objective.classes.tolist() == [0, 2]
 
@@ -240,14 +253,14 @@ def test_labels_stay_with_their_texts(headed: Headed):
 def test_a_labelled_document_is_one_example(headed: Headed, kind: str, sequences: int):
     some = [Document("the dog ran over the red house by day", label=0), Document("a cat", label=1)]
     options = CorpusOptions(max_length=5)
-    with bound(subject(headed, "bert", kind), some, options, run=alone()) as bench:
+    with bound(subject(headed, "bert", kind), some, options, run=open_single_run()) as bench:
         assert bench.corpus.sequences == sequences
         assert bench.corpus.window == 5
 
 
 def test_record(headed: Headed, documents: Any):
     asked = subject(headed, "bert", "classification")
-    with bound(asked, documents("classification"), CorpusOptions(), run=alone()) as bench:
+    with bound(asked, documents("classification"), CorpusOptions(), run=open_single_run()) as bench:
         assert bench.record["task"] == {
             "objective": "classification", "seed": 42, "head": "sequence classification",
             "gates": asked.gating.evidence,

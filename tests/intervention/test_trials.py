@@ -18,9 +18,9 @@ from attnprobe.intervention.trials import run_trials, single_heads, single_survi
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.verifying.switching import Gating
 from attnprobe.run.input.corpus import CorpusOptions
-from attnprobe.run.passes import Run, alone
+from attnprobe.run.passes import Run, open_single_run
 from attnprobe.run.process_group import Ranks
-from attnprobe.run.progress import Silent
+from attnprobe.run.progress import SilentProgress
 from attnprobe.run.state import State
 from attnprobe.sums.documents import in_second_half
 
@@ -141,7 +141,7 @@ def test_heads_off_by_hand(
     for cut, outcome in zip(cuts, found.cuts, strict=True):
         by_hand = replace(checkpoint, model=cut_by_hand(checkpoint.model, cut))
         subject = replace(bench.subject, checkpoint=by_hand)  # all its heads off would do nothing to check
-        with bound(subject, some, CorpusOptions(batch_tokens=1), run=alone()) as cut_bench:
+        with bound(subject, some, CorpusOptions(batch_tokens=1), run=open_single_run()) as cut_bench:
             expected = run_trials(cut_bench, [], needs).untouched
         for one in needs:
             np.testing.assert_allclose(outcome[one], expected[one], rtol=3e-5, atol=3e-6)
@@ -248,7 +248,7 @@ def test_processes_share_batches_and_cuts(
         def __init__(self, rank: int, there: list[Any]) -> None:
             self.ranks, self.there = Ranks(rank, processes), there
 
-        def gathered(self, mine: Any) -> list[Any]:
+        def gather(self, mine: Any) -> list[Any]:
             self.there.append(mine)
             return self.there
 
@@ -257,7 +257,7 @@ def test_processes_share_batches_and_cuts(
     with benched(checkpoint, some, batch_tokens=batch_tokens) as bench:
         alone = run_trials(bench, SOME, needs)
         for rank in range(processes):
-            run = Run(Table(rank, there), State(None, {}), Silent())  # type: ignore[arg-type]
+            run = Run(Table(rank, there), State(None, {}), SilentProgress())  # type: ignore[arg-type]
             found = run_trials(replace(bench, run=run), SOME, needs)
     assert len(there) == processes
     assert all(there) or processes > len(SOME)

@@ -9,7 +9,7 @@ import torch
 from scipy.sparse.csgraph import minimum_spanning_tree
 from torch import Tensor
 
-from attnprobe.kernels.words import Sentences, gold_edges_in_trees, word_maps
+from attnprobe.kernels.words import Sentences, build_word_maps, count_gold_edges_in_trees
 
 BATCH, HEADS, TOKENS = 3, 4, 23
 
@@ -96,7 +96,7 @@ def uniform(_: torch.Generator) -> Tensor:
 def test_by_hand(kind: Callable[[torch.Generator], Tensor], precise: bool, seed: int):
     asked, words, gold = drawn(seed)
     p = kind(torch.Generator().manual_seed(seed))
-    found = gold_edges_in_trees(p.double() if precise else p, asked)
+    found = count_gold_edges_in_trees(p.double() if precise else p, asked)
     np.testing.assert_array_equal(found, expected(p, asked.sequence, words, gold))
     assert found.max() > 0
 
@@ -106,7 +106,7 @@ def test_as_scipy_has_it(seed: int):
     """Which drops edges without weight, so that weights are turned round above 0; without ties."""
     asked, words, gold = drawn(seed)
     p = smooth(torch.Generator().manual_seed(seed))
-    found = gold_edges_in_trees(p, asked)
+    found = count_gold_edges_in_trees(p, asked)
     for place, (some, edges) in enumerate(zip(words, gold, strict=True)):
         for head in range(HEADS):
             attention = by_words(p[asked.sequence[place], head].double().numpy(), some)
@@ -122,8 +122,8 @@ def test_the_first_edges_of_a_tie():
     p = torch.full((1, 1, 5, 5), 0.2)
     for gold, hits in (({(0, 1), (0, 4)}, 2), ({(1, 2), (2, 3), (3, 4)}, 0), ({(0, 1), (1, 2)}, 1)):
         asked = sentences(words, gold=[gold], sequence=[0])
-        assert gold_edges_in_trees(p, asked).item() == hits
-        assert gold_edges_in_trees(p.double(), asked).item() == hits
+        assert count_gold_edges_in_trees(p, asked).item() == hits
+        assert count_gold_edges_in_trees(p.double(), asked).item() == hits
 
 
 def test_what_a_longer_word_gives_and_gets():
@@ -135,12 +135,12 @@ def test_what_a_longer_word_gives_and_gets():
     asked = sentences([(0, 1), (1, 3), (3, 4)], gold=[{(0, 1)}], sequence=[0])
     # 0 to 1: .3, 1 to 0: .2, 0 to 2: .7, 2 to 0: .5, 1 to 2: .8, 2 to 1: .5
     torch.testing.assert_close(
-        word_maps(p, asked)[0, 0],
+        build_word_maps(p, asked)[0, 0],
         torch.tensor([[0.0, 0.3, 0.7], [0.2, 0.0, 0.8], [0.5, 0.5, 0.0]], dtype=torch.float64),
     )
     for gold, hits in (({(0, 1)}, 0), ({(0, 2)}, 1), ({(1, 2)}, 1), ({(0, 2), (1, 2)}, 2)):
         asked = sentences([(0, 1), (1, 3), (3, 4)], gold=[gold], sequence=[0])
-        assert gold_edges_in_trees(p, asked).item() == hits
+        assert count_gold_edges_in_trees(p, asked).item() == hits
 
 
 @pytest.mark.parametrize("precise", [False, True], ids=["compiled", "elsewhere"])
@@ -148,16 +148,16 @@ def test_rows_that_are_undefined_give_nothing(precise: bool):
     asked, words, gold = drawn(1)
     p = smooth(torch.Generator().manual_seed(1))
     p[:, 2, 3:9] = torch.nan
-    found = gold_edges_in_trees(p.double() if precise else p, asked)
+    found = count_gold_edges_in_trees(p.double() if precise else p, asked)
     np.testing.assert_array_equal(found, expected(p.nan_to_num(0), asked.sequence, words, gold))
 
 
 def test_some_sentences_at_a_time(monkeypatch: pytest.MonkeyPatch):
     asked, _, _ = drawn(2)
     p = smooth(torch.Generator().manual_seed(2)).double()
-    whole = word_maps(p, asked)
+    whole = build_word_maps(p, asked)
     monkeypatch.setattr("attnprobe.kernels.words._CELLS", 1)
-    torch.testing.assert_close(word_maps(p, asked), whole, rtol=0, atol=0)
+    torch.testing.assert_close(build_word_maps(p, asked), whole, rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("precise", [False, True], ids=["compiled", "elsewhere"])
@@ -172,7 +172,7 @@ def test_strides_and_threads_do_not_matter(threads: Callable[[int], None], preci
     found = []
     for number in (1, 2, 3):
         threads(number)
-        found.append(gold_edges_in_trees(p.transpose(1, 2).contiguous().transpose(1, 2), asked))
+        found.append(count_gold_edges_in_trees(p.transpose(1, 2).contiguous().transpose(1, 2), asked))
     assert len(np.unique(found[0])) > 2
     for other in found[1:]:
         np.testing.assert_array_equal(other, found[0])
@@ -182,6 +182,6 @@ def test_strides_and_threads_do_not_matter(threads: Callable[[int], None], preci
 def test_nothing_to_ask(dtype: torch.dtype):
     p = torch.full((2, 3, 4, 4), 0.25, dtype=dtype)
     nobody = sentences(gold=[], sequence=[])
-    assert gold_edges_in_trees(p, nobody).shape == (0, 3)
+    assert count_gold_edges_in_trees(p, nobody).shape == (0, 3)
     alone = sentences([(1, 2)], gold=[set()], sequence=[1])
-    np.testing.assert_array_equal(gold_edges_in_trees(p, alone), np.zeros((1, 3)))
+    np.testing.assert_array_equal(count_gold_edges_in_trees(p, alone), np.zeros((1, 3)))

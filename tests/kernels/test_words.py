@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnprobe.kernels.words import Rows, add_up_queries, choose_candidates, most_attended
+from attnprobe.kernels.words import Rows, add_up_queries, choose_candidates, find_most_attended
 
 KEYS, QUERIES, BATCH, HEADS = 9, 7, 3, 4
 
@@ -60,8 +60,8 @@ def drawn(seed: int) -> torch.Tensor:
 def test_compiled_and_torch_agree_with_loops(rows: Rows, seed: int):
     p = drawn(seed)
     expected = by_loops(p.numpy(), rows)
-    assert (most_attended(p, rows) == expected).all()
-    assert (most_attended(p.double(), rows) == expected).all()  # which the loops don't take
+    assert (find_most_attended(p, rows) == expected).all()
+    assert (find_most_attended(p.double(), rows) == expected).all()  # which the loops don't take
     assert (choose_candidates(add_up_queries(p, rows), rows) == expected).all()
 
 
@@ -70,14 +70,14 @@ def test_the_first_of_a_tie(rows: Rows):
     """Attention that prefers nothing: of equally long candidates, the first wins."""
     p = torch.full((BATCH, HEADS, QUERIES, KEYS), 1 / 8)  # exact in binary
     expected = by_loops(p.numpy(), rows)
-    assert (most_attended(p, rows) == expected).all()
-    assert (most_attended(p.double(), rows) == expected).all()
+    assert (find_most_attended(p, rows) == expected).all()
+    assert (find_most_attended(p.double(), rows) == expected).all()
 
 
 def test_nothing_is_asked():
     none = np.zeros((0, 2), np.int64)
     rows = Rows(none[:, 0], none, none, none, none)
-    assert most_attended(drawn(0), rows).shape == (0, HEADS)
+    assert find_most_attended(drawn(0), rows).shape == (0, HEADS)
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -91,6 +91,6 @@ def test_threads_change_nothing(threads: int):
     )
     try:
         torch.set_num_threads(threads)
-        assert (most_attended(drawn(1), rows) == by_loops(drawn(1).numpy(), rows)).all()
+        assert (find_most_attended(drawn(1), rows) == by_loops(drawn(1).numpy(), rows)).all()
     finally:
         torch.set_num_threads(before)

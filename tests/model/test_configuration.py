@@ -7,7 +7,7 @@ import pytest
 from attnprobe.errors import AttnprobeError, AttnprobeWarning, first_line
 from attnprobe.model import configuration
 from attnprobe.model.configuration import warn_of_many_tokens
-from attnprobe.model.hub import Glance
+from attnprobe.model.hub import CheckpointFiles
 from attnprobe.model.load import LoadOptions, load_checkpoint
 
 IMPOSSIBLE = [
@@ -34,7 +34,7 @@ def test_impossible_configurations(saved, tmp_path, change, said):
     assert str(caught.value).endswith("Take the config.json that was saved with the weights.")
     if "dtype" in change:
         with pytest.raises(AttnprobeError, match="no floating-point type"):
-            _ = Glance.at(str(folder), LoadOptions()).config
+            _ = CheckpointFiles.read(str(folder), LoadOptions()).config
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from transformers.pytorch_utils import Conv1D
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.gates import gated_attention
+from attnprobe.model.gates import gate_attention
 from attnprobe.model.refusals import UnsupportedModelError
 from attnprobe.model.removing import bake, shrink
 from attnprobe.model.verifying.parameters import find_projections
@@ -57,7 +57,7 @@ def inputs_of(checkpoint: Checkpoint) -> dict[str, Tensor]:
 
 def gated(checkpoint: Checkpoint, keep: Keep) -> Tensor:
     """Give hidden states with the removed heads' gates closed."""
-    with gated_attention(checkpoint.body) as gates:
+    with gate_attention(checkpoint.body) as gates:
         gates.set(torch.from_numpy(keep).to(checkpoint.body.dtype)[None])
         return checkpoint.forward(inputs_of(checkpoint))
 

@@ -30,7 +30,7 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint, find_tower
 from attnprobe.model.processing import Processor
 from attnprobe.model.reading import blocks
-from attnprobe.model.reading.capture import captured_attention
+from attnprobe.model.reading.capture import capture_attention
 from attnprobe.model.reading.routing import Piece, Way
 from attnprobe.model.refusals import UnsupportedModelError
 from attnprobe.model.task_heads import read_weights
@@ -102,7 +102,7 @@ def read_maps(found: Checkpoint, way: Way, given: dict[str, Tensor]) -> tuple[li
         rows = slice(piece.query, piece.query + piece.probabilities.shape[2])
         maps[piece.layer][piece.sequence : piece.sequence + batch, :, rows] = piece.probabilities
 
-    with captured_attention(found.body, keep, way):
+    with capture_attention(found.body, keep, way):
         states = found.forward(given)
     return maps, states
 

@@ -13,7 +13,7 @@ from transformers import AttentionInterface, AutoModelForSeq2SeqLM, PreTrainedMo
 from transformers.pytorch_utils import Conv1D
 
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.gates import IMPLEMENTATION, gated_attention
+from attnprobe.model.gates import IMPLEMENTATION, gate_attention
 from attnprobe.model.load import load_checkpoint
 from attnprobe.model.refusals import UnsupportedModelError
 from attnprobe.model.removing import bake
@@ -88,7 +88,7 @@ class TestAgainstScaledColumns:
         model, tokenizer = tiny(name)
         ids = some_ids(tokenizer)
         untouched = states(model, ids)
-        with gated_attention(model) as gates:
+        with gate_attention(model) as gates:
             assert close(states(model, ids), untouched)
             assert len(gates.sites.called) == layers_of(model)
             gates.set(torch.ones(1, layers_of(model), HEADS))
@@ -98,7 +98,7 @@ class TestAgainstScaledColumns:
         model, tokenizer = tiny(name)
         ids = some_ids(tokenizer)
         untouched = states(model, ids)
-        with gated_attention(model) as gates:
+        with gate_attention(model) as gates:
             for layer in range(layers_of(model)):
                 for head in range(HEADS):
                     xi = torch.ones(layers_of(model), HEADS)
@@ -116,7 +116,7 @@ class TestAgainstScaledColumns:
         model, tokenizer = tiny(name)
         ids = some_ids(tokenizer)
         xi = torch.rand(len(ids), layers_of(model), HEADS, generator=torch.Generator().manual_seed(2)) * 1.5
-        with gated_attention(model) as gates:
+        with gate_attention(model) as gates:
             gates.set(xi)
             found = states(model, ids)
         for example, row in enumerate(xi):
@@ -127,7 +127,7 @@ class TestAgainstScaledColumns:
         ids = some_ids(tokenizer)
         xi = torch.ones(len(ids), layers_of(model), HEADS)
         xi[0, 1] = 0
-        with gated_attention(model) as gates:
+        with gate_attention(model) as gates:
             untouched = states(model, ids)
             gates.set(xi)
             found = states(model, ids)
@@ -151,7 +151,7 @@ def test_minilm(minilm):
     layers, heads = loaded.model.config.num_hidden_layers, loaded.model.config.num_attention_heads
     xi = torch.ones(layers, heads)
     xi[torch.arange(layers), torch.arange(layers) * 5 % heads] = 0
-    with gated_attention(loaded.body) as gates:
+    with gate_attention(loaded.body) as gates:
         gates.set(xi[None])
         found = loaded.forward({"input_ids": ids})
     scaled = by_hand(loaded.model, xi, heads)
@@ -254,7 +254,7 @@ class TestLeftAsFound:
         encoder.train()
         next(encoder.children()).eval()  # a module of its own mind
         before = state(model)
-        with gated_attention(encoder) as gates:
+        with gate_attention(encoder) as gates:
             assert encoder.config._attn_implementation == IMPLEMENTATION
             assert not any(module.training for module in encoder.modules())
             gates.set(torch.rand(1, layers_of(model), HEADS))
@@ -266,11 +266,11 @@ class TestLeftAsFound:
         model.set_attn_implementation(implementation)
         encoder = model.train()
         before = state(model)
-        with pytest.raises(RuntimeError), gated_attention(encoder) as gates:  # noqa: PT012
+        with pytest.raises(RuntimeError), gate_attention(encoder) as gates:  # noqa: PT012
             gates.set(torch.ones(2, layers_of(model), HEADS + 1))
             states(model, some_ids(tokenizer, batch=2))
         assert state(model) == before
-        with pytest.raises(KeyboardInterrupt), gated_attention(encoder):
+        with pytest.raises(KeyboardInterrupt), gate_attention(encoder):
             raise KeyboardInterrupt
         assert state(model) == before
 
@@ -281,14 +281,14 @@ def test_dropout_is_off(copied: Tiny):
     expected = states(model, ids)
     model.train()
     assert not close(states(model, ids), expected)
-    with gated_attention(model):
+    with gate_attention(model):
         assert close(states(model, ids), expected)
 
 
 def test_outside(copied: Tiny):
     model, tokenizer = copied("bert")
     model.set_attn_implementation(IMPLEMENTATION)
-    with pytest.raises(RuntimeError, match="only usable inside gated_attention"):
+    with pytest.raises(RuntimeError, match="only usable inside gate_attention"):
         states(model, some_ids(tokenizer))
 
 
@@ -297,7 +297,7 @@ def test_each_model_has_its_own_gates(copied: Tiny):
     (one, tokenizer), (other, _) = copied("bert"), copied("bert")
     ids = some_ids(tokenizer)
     expected = states(other, ids)
-    with gated_attention(one) as gates:
+    with gate_attention(one) as gates:
         gates.set(torch.zeros(1, LAYERS, HEADS))
         other.set_attn_implementation(IMPLEMENTATION)
         assert close(states(other, ids), expected)
@@ -321,7 +321,7 @@ def test_the_decoder_goes_its_own_way(tiny: Tiny, name: str):
     encoded = scaled.get_encoder()(input_ids=ids)[0]
     expected = model(encoder_outputs=(encoded,), labels=targets).logits
     assert not close(expected, untouched)
-    with gated_attention(encoder) as gates:
+    with gate_attention(encoder) as gates:
         assert close(model(input_ids=ids, labels=targets).logits, untouched)
         assert len(gates.sites.called) == LAYERS
         gates.set(xi[None])
@@ -335,7 +335,7 @@ def test_softcap(tiny: Tiny):
     model, _ = tiny("bert")
     attend = AttentionInterface()[IMPLEMENTATION]
     site = model.encoder.layer[0].attention.self
-    with gated_attention(model) as gates:
+    with gate_attention(model) as gates:
         gates.rows = {0: torch.tensor([[1.0, 0.0, 0.5, 1.0]])}
         found, _ = attend(site, query, key, value, None, scaling=0.25, softcap=2.0, dropout=0.0)
     capped = 2 * torch.tanh(query @ key.transpose(2, 3) * 0.25 / 2)

@@ -26,7 +26,7 @@ from transformers import (
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.gates import gated_attention
+from attnprobe.model.gates import gate_attention
 from attnprobe.model.load import load_checkpoint
 from attnprobe.model.pruned import RECORD, load_pruned, read_record
 from attnprobe.model.removing import bake, check_free, save_pruned, shrink
@@ -70,7 +70,7 @@ def keep_of(checkpoint: Checkpoint) -> Keep:
 
 def gated(checkpoint: Checkpoint, keep: Keep | None = None, **inputs: Tensor) -> Tensor:
     keep = keep_of(checkpoint) if keep is None else keep
-    with torch.inference_mode(), gated_attention(checkpoint.body) as gates:
+    with torch.inference_mode(), gate_attention(checkpoint.body) as gates:
         gates.set(torch.from_numpy(keep).to(checkpoint.body.dtype)[None])
         return checkpoint.model(input_ids=IDS, **inputs)[0]
 
@@ -249,7 +249,7 @@ def test_every_architecture_comes_back(tiny: Tiny, tmp_path: Path, name: str):
     checkpoint = Checkpoint(name, model, tokenizer)
     keep = np.tile([True, False, False, True], (3, 1)) if name == "albert" else keep_of(checkpoint)
     inputs = {"input_ids": IDS, "decoder_input_ids": IDS[:, :7]}
-    with gated_attention(checkpoint.body) as gates:
+    with gate_attention(checkpoint.body) as gates:
         gates.set(torch.from_numpy(keep).float()[None])
         expected = checkpoint.forward(inputs)
     for physical in (False, True) if name in SMALLER else (False,):

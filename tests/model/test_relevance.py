@@ -22,7 +22,7 @@ from transformers import (
 from transformers.activations import ACT2CLS, ACT2FN
 
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.gates import gated_attention
+from attnprobe.model.gates import gate_attention
 from attnprobe.model.reading.routing import Way
 from attnprobe.model.relevance import Relevance
 from attnprobe.model.removing import bake
@@ -223,7 +223,7 @@ def some_ids(tokenizer: PreTrainedTokenizerFast) -> Tensor:
 def relevance(model: PreTrainedModel, ids: Tensor, way: Way = Way.REGISTRY) -> Tensor:
     """Explain the last states along a direction: (example, layer, head)."""
     xi = torch.ones(len(ids), LAYERS, HEADS, requires_grad=True)
-    with Relevance(), gated_attention(model, way) as gates:
+    with Relevance(), gate_attention(model, way) as gates:
         gates.set(xi)
         return torch.autograd.grad(explained(model(input_ids=ids)[0]), xi)[0]
 
@@ -356,7 +356,7 @@ def test_against_lxt(name: str):
     ids = torch.tensor([[2, 9, 5, 7, 3], [2, 11, 4, 6, 3]])
     model: Any = filled(BertForSequenceClassification(_BERT) if name == "bert" else GPT2LMHeadModel(_GPT2))
     xi = torch.ones(2, 2, 3, dtype=torch.float64, requires_grad=True)
-    with Relevance(), gated_attention(model.base_model) as gates:
+    with Relevance(), gate_attention(model.base_model) as gates:
         gates.set(xi)
         logits = model(input_ids=ids).logits
         explained = margin(logits) if name == "bert" else margin(logits[:, :-1]).mean(-1)
@@ -421,7 +421,7 @@ def test_minilm_against_lxt(minilm: Path):
     along, found = torch.cos(torch.arange(384, dtype=torch.float64)), torch.zeros(6, 12, dtype=torch.float64)
     for text in SENTENCES:
         xi = torch.ones(1, 6, 12, dtype=torch.float64, requires_grad=True)
-        with Relevance(), gated_attention(model) as gates:
+        with Relevance(), gate_attention(model) as gates:
             gates.set(xi)
             states = model(**tokenizer(text, return_tensors="pt")).last_hidden_state
             found += torch.autograd.grad(states.mean(1) @ along, xi)[0][0] / len(SENTENCES)

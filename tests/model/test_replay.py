@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-from attnprobe.model.gates import BatchReplay, Gates, gated_attention
+from attnprobe.model.gates import BatchReplay, Gates, gate_attention
 from attnprobe.model.reading.routing import Sites
 
 Tiny = Callable[[str], tuple[PreTrainedModel, PreTrainedTokenizerFast]]
@@ -41,7 +41,7 @@ def cuts() -> list[dict[int, Tensor]]:
 
 
 def sites_of(encoder: Any, ids: Tensor) -> tuple[str, ...]:
-    with gated_attention(encoder) as gates:
+    with gate_attention(encoder) as gates:
         encoder(input_ids=ids)
         return tuple(gates.sites.called)
 
@@ -53,7 +53,7 @@ def test_resumed_equals_whole(tiny: Tiny, name: str, skips: bool):
     encoder = encoder_of(model)
     sites = sites_of(encoder, some_ids(tokenizer))
     assert len(sites) == LAYERS
-    with gated_attention(encoder) as gates, torch.inference_mode():
+    with gate_attention(encoder) as gates, torch.inference_mode():
         replay = BatchReplay(encoder, gates, skip_projections=skips)
         for seed, length in ((1, 14), (2, 9)):  # one batch after the other
             ids = some_ids(tokenizer, seed, length)
@@ -84,7 +84,7 @@ def test_resuming_saves_work(tiny: Tiny, name: str, skips: bool):
     sites = sites_of(encoder, ids)
     ran = []
     projections = [m for m in encoder.get_submodule(sites[0]).modules() if isinstance(m, nn.Linear)]
-    with gated_attention(encoder) as gates, torch.inference_mode():
+    with gate_attention(encoder) as gates, torch.inference_mode():
         replay = BatchReplay(encoder, gates, skip_projections=skips)
         plain = [module.forward for module in projections]
         for module, forward in zip(projections, plain, strict=True):
@@ -132,7 +132,7 @@ def test_forwards_are_put_back(tiny: Tiny, name: str, skips: bool):
     own = block.forward
     block.__dict__["forward"] = own  # someone was here before
     before = left(encoder)
-    with gated_attention(encoder) as gates:
+    with gate_attention(encoder) as gates:
         replay = BatchReplay(encoder, gates, skip_projections=skips)
         with pytest.raises(RuntimeError), replay.watch(sites):  # noqa: PT012
             assert left(encoder) != before
@@ -160,7 +160,7 @@ def test_recording_forgets_the_batch_before(tiny: Tiny):
     model, tokenizer = tiny("bert")
     ids = some_ids(tokenizer)
     sites = sites_of(model, ids)
-    with gated_attention(model) as gates, torch.inference_mode():
+    with gate_attention(model) as gates, torch.inference_mode():
         replay = BatchReplay(model, gates)
         with replay.watch(sites):
             for length in (9, 12):

@@ -12,8 +12,8 @@ import torch
 
 import attnprobe
 from attnprobe.errors import AttnprobeError
-from attnprobe.model.checkpoint import devices_of, execution_device
-from attnprobe.model.load import LoadOptions, device_map_options, load_checkpoint
+from attnprobe.model.checkpoint import find_execution_device, list_devices
+from attnprobe.model.load import LoadOptions, build_device_map_options, load_checkpoint
 from attnprobe.model.verifying.dry_run import inspect
 from attnprobe.model.verifying.switching import check_gates
 
@@ -49,7 +49,7 @@ class TestOnDisk:
     def test_loaded(self, saved: Saved, name: str):
         found = load_checkpoint(str(saved(name)), LoadOptions(device_map=PARTS[name]))
         assert any(weight.is_meta for weight in found.model.parameters())
-        assert set(devices_of(found.model)) == {"cpu", "disk"} or devices_of(found.model) == ["disk"]
+        assert set(list_devices(found.model)) == {"cpu", "disk"} or list_devices(found.model) == ["disk"]
         assert found.device == torch.device("cpu")
         assert "disk" in found.devices
         plain = load_checkpoint(str(saved(name)))
@@ -78,7 +78,7 @@ class TestOnDisk:
 def test_one_device(saved: Saved):
     """A map with a single device needs no hooks, and is no spreading."""
     found = load_checkpoint(str(saved("bert")), LoadOptions(device_map={"": "cpu"}))
-    assert devices_of(found.model) == []
+    assert list_devices(found.model) == []
     assert (found.devices, found.device.type) == ("cpu", "cpu")
     spread = attnprobe.census(str(saved("bert")), TEXTS, device_map={"": "cpu"})
     np.testing.assert_array_equal(numbers(spread), numbers(attnprobe.census(str(saved("bert")), TEXTS)))
@@ -96,7 +96,7 @@ def test_handed_over(saved: Saved):
     assert all(weight.is_meta for weight in model.parameters())
     found = attnprobe.census(model, TEXTS, tokenizer=plain.tokenizer)
     np.testing.assert_array_equal(numbers(found), numbers(expected))
-    assert execution_device(model.get_input_embeddings(), torch.device("meta")) == torch.device("cpu")
+    assert find_execution_device(model.get_input_embeddings(), torch.device("meta")) == torch.device("cpu")
 
 
 @needs_accelerate
@@ -134,7 +134,7 @@ class TestRefused:
     """What is refused before anything is loaded."""
 
     def test_nothing_asked(self):
-        assert device_map_options(None, "cuda:7") == {}
+        assert build_device_map_options(None, "cuda:7") == {}
 
     def test_without_accelerate(self, monkeypatch: pytest.MonkeyPatch):
         monkeypatch.setattr("attnprobe.model.load.find_spec", lambda _: None)
@@ -149,9 +149,11 @@ class TestRefused:
 
 def test_without_hooks():
     """Weights tell where a module runs if nothing else does."""
-    assert execution_device(torch.nn.Linear(2, 2), torch.device("meta")) == torch.device("cpu")
-    assert execution_device(torch.nn.Linear(2, 2, device="meta"), torch.device("meta")) == torch.device("cpu")
-    assert execution_device(torch.nn.Identity(), torch.device("cpu")) == torch.device("cpu")
+    assert find_execution_device(torch.nn.Linear(2, 2), torch.device("meta")) == torch.device("cpu")
+    assert find_execution_device(torch.nn.Linear(2, 2, device="meta"), torch.device("meta")) == torch.device(
+        "cpu"
+    )
+    assert find_execution_device(torch.nn.Identity(), torch.device("cpu")) == torch.device("cpu")
 
 
 @pytest.mark.parametrize("nested", [False, True])
@@ -160,12 +162,12 @@ def test_hooks_tell(nested: bool):
     hook: Any = SimpleNamespace(execution_device="cuda:1")
     module = torch.nn.Linear(2, 2, device="meta")
     module._hf_hook = SimpleNamespace(hooks=[SimpleNamespace(), hook]) if nested else hook
-    assert execution_device(module, torch.device("cpu")) == torch.device("cuda:1")
+    assert find_execution_device(module, torch.device("cpu")) == torch.device("cuda:1")
 
 
 def test_devices_are_named():
     module = torch.nn.Identity()
     module.hf_device_map = {"a": "cuda:1", "b": torch.device("cpu"), "c": "disk", "d": "cpu"}
-    assert devices_of(module) == ["cuda:1", "cpu", "disk"]
+    assert list_devices(module) == ["cuda:1", "cpu", "disk"]
     module.hf_device_map = {"": torch.device("cpu")}
-    assert devices_of(module) == []
+    assert list_devices(module) == []

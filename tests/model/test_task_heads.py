@@ -23,7 +23,7 @@ from attnprobe.model.task_heads import (
     TaskHead,
     Weights,
     find_trained_heads,
-    head_of,
+    infer_head,
     read_weights,
 )
 
@@ -258,11 +258,11 @@ def test_tokenizer_of_targets(kept: Saved, tiny: Tiny, tmp_path: Path):
     ],
 )
 def test_head_of(name: str, expected: TaskHead | None):
-    assert head_of(type(name, (), {})()) is expected  # type: ignore[arg-type]
+    assert infer_head(type(name, (), {})()) is expected  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("kind", [transformers.XLMWithLMHeadModel, transformers.FlaubertWithLMHeadModel])
 def test_one_class_for_both_kinds_of_language_model(tiny: Tiny, kind: Any):
     """XLM and FlauBERT were trained on masks, though their class is called as GPT-2's is."""
     options = {key: value for key, value in tiny("xlm")[0].config.to_dict().items() if key != "model_type"}
-    assert head_of(kind(kind.config_class(**options))) is MASKED_LM
+    assert infer_head(kind(kind.config_class(**options))) is MASKED_LM

@@ -16,23 +16,29 @@ from attnprobe.corpus.batches.text import plan_batches
 from attnprobe.corpus.sources.document import Document
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.gates import gated_attention
-from attnprobe.model.reading.blocks import BLOCK_CPU, LEAST_QUERIES, block_memory, iterate_blocks, query_bytes
-from attnprobe.model.reading.capture import captured_attention
+from attnprobe.model.gates import gate_attention
+from attnprobe.model.reading.blocks import (
+    BLOCK_CPU,
+    LEAST_QUERIES,
+    count_query_bytes,
+    iterate_blocks,
+    limit_block_memory,
+)
+from attnprobe.model.reading.capture import capture_attention
 from attnprobe.model.verifying.dry_run import inspect
-from attnprobe.run.input.corpus import CorpusOptions, tokenised
+from attnprobe.run.input.corpus import CorpusOptions, tokenise
 from attnprobe.run.memory import (
     FIXED,
     Budget,
     Price,
-    cells_of,
-    copies_of,
-    fitted,
-    price_of_gradients,
-    price_of_statistics,
+    count_copies,
+    fit_to_memory,
+    limit_cells,
+    price_gradients,
+    price_statistics,
 )
-from attnprobe.run.passes import alone
-from attnprobe.run.progress import Silent
+from attnprobe.run.passes import open_single_run
+from attnprobe.run.progress import SilentProgress
 from attnprobe.run.workers import Workers
 from attnprobe.statistics import all_statistics, statistics_of
 from attnprobe.statistics.distance import ALL_PAIRS
@@ -100,8 +106,8 @@ class TestBlocks:
     def test_processor(self, shape: tuple[int, int, int, int], size: int, dtype: torch.dtype):
         """A block fits the budget, or is a single query; it is never larger than without one."""
         like = torch.empty(0, dtype=dtype)
-        one = query_bytes(shape[1], shape[3], max(4, dtype.itemsize))
-        with block_memory(size):
+        one = count_query_bytes(shape[1], shape[3], max(4, dtype.itemsize))
+        with limit_block_memory(size):
             found = self.cells(shape, like)
         usual = self.cells(shape, like)
         assert found <= usual
@@ -117,17 +123,17 @@ class TestBlocks:
         """There blocks grow with the budget, too."""
         batch, heads, queries, keys = shape
         like = torch.empty(0, device="meta")
-        with block_memory(1 << 50):
+        with limit_block_memory(1 << 50):
             assert self.cells(shape, like) == batch * heads * queries * keys
-        with block_memory(3 * query_bytes(heads, keys)):
+        with limit_block_memory(3 * count_query_bytes(heads, keys)):
             assert self.cells(shape, like) <= 3 * heads * keys
-        with block_memory(1):
+        with limit_block_memory(1):
             assert self.cells(shape, like) == heads * keys
 
     def test_over_when_it_ends(self):
         like = torch.empty(0)
         usual = self.cells((4, 4, 64, 64), like)
-        with pytest.raises(ZeroDivisionError), block_memory(1):
+        with pytest.raises(ZeroDivisionError), limit_block_memory(1):
             raise ZeroDivisionError
         assert self.cells((4, 4, 64, 64), like) == usual
 
@@ -137,8 +143,8 @@ class TestBlocks:
         found = checkpoint(name)
         sizes: list[int] = []
         way = inspect(found).way
-        watch = captured_attention(found.body, lambda piece: sizes.append(piece.probabilities.shape[2]), way)
-        with block_memory(1), watch:
+        watch = capture_attention(found.body, lambda piece: sizes.append(piece.probabilities.shape[2]), way)
+        with limit_block_memory(1), watch:
             found.forward({"input_ids": torch.full((2, 9), 7), "decoder_input_ids": torch.full((2, 5), 7)})
         assert set(sizes) == {1}
         # A decoder beside the encoder has two layers, which attend to themselves and to the encoder's.
@@ -153,7 +159,7 @@ class TestPrice:
         architecture = inspect(checkpoint("bert"))
         for statistics in (statistics_of("entropy"), [ALL_PAIRS]):
             plain, norm, both = (
-                price_of_statistics(architecture, apply_weights(statistics, weights), 4)
+                price_statistics(architecture, apply_weights(statistics, weights), 4)
                 for weights in ("attention", "norm", "both")
             )
             values = 4 * architecture.heads * (2 * architecture.head_width + 2)
@@ -161,24 +167,24 @@ class TestPrice:
             assert norm.pair == plain.pair
             assert both.pair == 2 * plain.pair
             assert both.sequence == 2 * plain.sequence
-            assert copies_of(apply_weights(statistics, "both")) == copies_of(statistics) + 1
+            assert count_copies(apply_weights(statistics, "both")) == count_copies(statistics) + 1
         alone, twice = (
-            cells_of(architecture, apply_weights([ALL_PAIRS], weights)) for weights in ("norm", "both")
+            limit_cells(architecture, apply_weights([ALL_PAIRS], weights)) for weights in ("norm", "both")
         )
         assert alone is not None
         assert twice == alone // 2
-        assert cells_of(architecture, apply_weights(statistics_of("entropy"), "both")) is None
+        assert limit_cells(architecture, apply_weights(statistics_of("entropy"), "both")) is None
 
     @pytest.mark.parametrize("all_pairs", [False, True])
     def test_of_statistics(self, checkpoint: Loaded, all_pairs: bool):
         """More heads, statistics and sequences cost more, and a batch is paid for."""
         architecture = inspect(checkpoint("bert"))
-        whole = price_of_statistics(architecture, EVERY if all_pairs else STATISTICS, 4)
-        part = price_of_statistics(architecture, statistics_of("entropy"), 4)
+        whole = price_statistics(architecture, EVERY if all_pairs else STATISTICS, 4)
+        part = price_statistics(architecture, statistics_of("entropy"), 4)
         assert 0 < part.sequence < whole.sequence
         assert 0 < part.token < whole.token
         assert (whole.pair > 0) == all_pairs == (whole.alone > 0)
-        assert price_of_statistics(architecture, STATISTICS, 8).token == 2 * whole.token
+        assert price_statistics(architecture, STATISTICS, 8).token == 2 * whole.token
         for length in (1, 10, 500):
             for size in (0, 10**5, 10**7, 10**9):
                 most = whole.sequences(length, size)
@@ -188,7 +194,7 @@ class TestPrice:
         """The price of a batch is above the numbers that come out of it, which are held at least twice."""
         found = checkpoint("bert")
         architecture = inspect(found)
-        price = price_of_statistics(architecture, STATISTICS, 4)
+        price = price_statistics(architecture, STATISTICS, 4)
         cells = sum(
             one.count.size
             for one in measured(found, [Document("a bird ran")], None).measurement.sums.values()
@@ -209,18 +215,18 @@ class TestPrice:
                 return given
 
             with (
-                gated_attention(found.body) as gates,
+                gate_attention(found.body) as gates,
                 torch.autograd.graph.saved_tensors_hooks(keep, lambda t: t),
             ):
                 gates.set(torch.ones(1, 3, 4, requires_grad=True))
                 found.body(input_ids=torch.full((4, 30), 7))
-            price = price_of_gradients(found, inspect(found)).batch(4, 30)
+            price = price_gradients(found, inspect(found)).batch(4, 30)
             assert 0.3 * price < sum(kept.values()) <= price
 
 
 def measured(checkpoint: Checkpoint, documents: list[Document], memory: str | None, **options):
     asked = CorpusOptions(memory=memory, **options)
-    return survey(checkpoint, documents, asked, EVERY, dataset="texts", facts={}, progress=Silent())
+    return survey(checkpoint, documents, asked, EVERY, dataset="texts", facts={}, progress=SilentProgress())
 
 
 class TestNumbers:
@@ -248,13 +254,13 @@ class TestNumbers:
         found = checkpoint("bert")
         documents = [Document(text) for text in texts if isinstance(text, str)]
         with (
-            tokenised(found, documents, CorpusOptions()) as corpus,
+            tokenise(found, documents, CorpusOptions()) as corpus,
             measuring(found, inspect(found), STATISTICS) as measure,
         ):
             given = ("measuring", corpus.batches, measure.measurement, Measurement.from_arrays)
-            expected = alone().total(*given)
-            with block_memory(1):
-                other = alone().total(*given)
+            expected = open_single_run().total(*given)
+            with limit_block_memory(1):
+                other = open_single_run().total(*given)
         for key, one in expected.sums.items():
             np.testing.assert_allclose(other.sums[key].average, one.average, rtol=1e-6, atol=1e-6)
 
@@ -271,14 +277,14 @@ class TestPlan:
     def test_batches_are_paid_for(self, checkpoint: Loaded):
         found = checkpoint("bert")
         architecture = inspect(found)
-        price = price_of_statistics(architecture, STATISTICS, 4)
+        price = price_statistics(architecture, STATISTICS, 4)
         documents = [Document("stone water light")] * 200
         counts = []
         for memory in ("36MiB", "48MiB", "1GiB", None):
             options = CorpusOptions(memory=memory, batch_tokens=4096)
             budget = Budget.of(options)
             most = budget.most(price) if budget else None
-            with tokenised(found, documents, options, most=most) as corpus:
+            with tokenise(found, documents, options, most=most) as corpus:
                 counts.append(len(corpus.batches))
                 if budget:
                     left = budget.left_for_blocks(price, corpus.batches, 4, 4)
@@ -303,19 +309,19 @@ class TestPlan:
     def test_fewer_at_a_time(self, checkpoint: Loaded):
         """As many batches are in flight as fit; one must."""
         found, said = checkpoint("bert"), []
-        architecture, price = inspect(found), price_of_statistics(inspect(found), STATISTICS, 4)
-        with tokenised(found, [Document(" ".join(["stone"] * 150))] * 2, CorpusOptions()) as corpus:
+        architecture, price = inspect(found), price_statistics(inspect(found), STATISTICS, 4)
+        with tokenise(found, [Document(" ".join(["stone"] * 150))] * 2, CorpusOptions()) as corpus:
 
             def shared(size: int, number: int) -> Workers:
                 budget = Budget(size, "so much")
                 given = (found, architecture, corpus, budget, price, Workers(number, 2))
-                with fitted(*given, say=said.append) as workers:
+                with fit_to_memory(*given, say=said.append) as workers:
                     assert budget.each(workers.number).left_for_blocks(price, corpus.batches, 4, 4) > 0
                     return workers
 
             huge = Budget(1 << 40, "huge")
             kept = huge.size - FIXED - huge.left_for_blocks(price, corpus.batches, 4, 4)
-            each = kept + query_bytes(4, 152, 4)  # of the longest sequence, a single query
+            each = kept + count_query_bytes(4, 152, 4)  # of the longest sequence, a single query
             for room in (1, 2, 3, 5):
                 assert shared(FIXED + room * each, 3) == Workers(3, 2).for_batches(room)
                 assert shared(FIXED + (room + 1) * each - 1, 8) == Workers(8, 2).for_batches(room)

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.model.hub import Glance
+from attnprobe.model.hub import CheckpointFiles
 from attnprobe.model.load import LoadOptions
-from attnprobe.run.differences import of_checkpoint
+from attnprobe.run.differences import compare_checkpoint
 
 
 @pytest.fixture
@@ -17,9 +17,9 @@ def hub(monkeypatch):
     def at(name, options):
         if name == "org/gone":
             raise AttnprobeError("'org/gone' is neither a folder here nor a checkpoint on the hub.")
-        return Glance(name, options, Path("nowhere"), "abc123")
+        return CheckpointFiles(name, options, Path("nowhere"), "abc123")
 
-    monkeypatch.setattr(Glance, "at", at)
+    monkeypatch.setattr(CheckpointFiles, "read", at)
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def hub(monkeypatch):
     ],
 )
 def test_commits(hub, name, recorded, said):
-    found = list(of_checkpoint(recorded, name, LoadOptions()))
+    found = list(compare_checkpoint(recorded, name, LoadOptions()))
     assert len(found) == bool(said)
     assert all(one.decisive for one in found)
     assert all(part in one.sentence for one, part in zip(found, said, strict=True))

@@ -15,9 +15,9 @@ from attnprobe.corpus.sources.document import Document
 from attnprobe.errors import AttnprobeError, out_of_memory
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.verifying.dry_run import inspect
-from attnprobe.run.input.corpus import CorpusOptions, tokenised
-from attnprobe.run.memory import Halving, telling
-from attnprobe.run.passes import alone
+from attnprobe.run.input.corpus import CorpusOptions, tokenise
+from attnprobe.run.memory import Halving, report_halving
+from attnprobe.run.passes import open_single_run
 from attnprobe.statistics import census_statistics
 from attnprobe.statistics.distance import ALL_PAIRS
 from attnprobe.sums.base import Measurement
@@ -107,7 +107,7 @@ class TestHalving:
         """Sequences stay in order; what failed once is not tried again, smaller batches stay whole."""
         work, tried = self.limited(2, error)
         halving, said = Halving(), []
-        with telling(said.append):
+        with report_halving(said.append):
             assert list(chain(*halving.run(batch_of(8), work))) == list(range(100, 108))
             assert tried == [8, 4, 2, 2, 2, 2]
             tried.clear()
@@ -174,14 +174,14 @@ def test_survey(checkpoint: Callable[[str], Checkpoint], name: str, error: BaseE
     found, architecture = checkpoint(name), inspect(checkpoint(name))
     documents = [Document("the river bank was slow , and the dog ran .")] * 12
     length = len(found.tokenizer(documents[0].text)["input_ids"])
-    with tokenised(found, documents, CorpusOptions(batch_tokens=6 * length)) as corpus:
+    with tokenise(found, documents, CorpusOptions(batch_tokens=6 * length)) as corpus:
         batches, statistics = list(corpus.batches), [*census_statistics(), ALL_PAIRS]
         assert [len(batch.ids) for batch in batches] == [6, 6]
         with measuring(found, architecture, statistics) as measure:
             expected = [measure.values(batch) for batch in batches]
         said: list[str] = []
         with (
-            telling(said.append),
+            report_halving(said.append),
             room_for(found.body, 3, error) as tried,
             measuring(found, architecture, statistics) as measure,
         ):
@@ -191,7 +191,9 @@ def test_survey(checkpoint: Callable[[str], Checkpoint], name: str, error: BaseE
             f"batch of 6 sequences of {length} tokens does not fit the memory; going on with half of it."
         ]
         with room_for(found.body, 1, error), measuring(found, architecture, statistics) as measure:
-            whole = alone().total("measuring", corpus.batches, measure.measurement, Measurement.from_arrays)
+            whole = open_single_run().total(
+                "measuring", corpus.batches, measure.measurement, Measurement.from_arrays
+            )
         with (
             room_for(found.body, 0, error),
             measuring(found, architecture, statistics) as measure,

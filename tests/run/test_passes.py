@@ -23,11 +23,11 @@ from attnprobe.intervention.task import Bench, bound, choose_subject
 from attnprobe.intervention.trials import run_trials, single_heads
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.verifying.dry_run import inspect
-from attnprobe.run.input.corpus import CorpusOptions, tokenised
-from attnprobe.run.memory import telling
-from attnprobe.run.passes import Run, alone, running
-from attnprobe.run.process_group import Meeting, Ranks
-from attnprobe.run.progress import Silent
+from attnprobe.run.input.corpus import CorpusOptions, tokenise
+from attnprobe.run.memory import report_halving
+from attnprobe.run.passes import Run, open_run, open_single_run
+from attnprobe.run.process_group import ProcessGroup, Ranks
+from attnprobe.run.progress import SilentProgress
 from attnprobe.run.state import State
 from attnprobe.run.workers import Workers
 from attnprobe.statistics import all_statistics, statistics_of
@@ -56,7 +56,7 @@ class Stopped(BaseException):
 
 
 @dataclass
-class Told(Silent):
+class Told(SilentProgress):
     """Notes what is said."""
 
     stages: list[tuple[str, int | None]] = field(default_factory=list)
@@ -88,14 +88,14 @@ class Ready:
 
     def total(self, run: Run, name: str = "measuring", work: Any = None, **how: Any) -> Measurement:
         batches, work = how.pop("batches", self.batches), work or self.measure.measurement
-        return run.total(name, batches, work, self.restore, joined=self.measure.joined, **how)
+        return run.total(name, batches, work, self.restore, thread_context=self.measure.thread_context, **how)
 
 
 @contextmanager
 def ready(checkpoint: Checkpoint, texts: list, statistics: list[Statistic] = FEW) -> Iterator[Ready]:
     documents = [Document(text) if isinstance(text, str) else Document(*text) for text in texts]
     with (
-        tokenised(checkpoint, documents, OPTIONS) as corpus,
+        tokenise(checkpoint, documents, OPTIONS) as corpus,
         measuring(checkpoint, inspect(checkpoint), statistics) as measure,
     ):
         assert len(corpus.batches) > 8
@@ -105,7 +105,7 @@ def ready(checkpoint: Checkpoint, texts: list, statistics: list[Statistic] = FEW
 
 def kept(path: Path, progress: Any = None, key: dict[str, str] = KEY, ranks: Ranks = Ranks()) -> Run:  # noqa: B008
     """Take up a run of a single process that keeps its state."""
-    return Run(Meeting(ranks, None), State(path, key), progress or Silent(), "cpu")
+    return Run(ProcessGroup(ranks, None), State(path, key), progress or SilentProgress(), "cpu")
 
 
 def same(one: Any, other: Any) -> None:
@@ -138,17 +138,17 @@ class TestWorkers:
     def test_same_bits(self, checkpoint: Loaded, texts: list, name: str):
         assert inspect(checkpoint(name)).threaded
         with ready(checkpoint(name), texts, EVERY) as it:
-            expected = it.total(alone())
+            expected = it.total(open_single_run())
             for number in (1, 2, 3):
                 work, who = slowed(it.measure.measurement, number)
-                same(it.total(alone(), work=work, workers=Workers(number)), expected)
+                same(it.total(open_single_run(), work=work, workers=Workers(number)), expected)
                 assert (len(who) > 1) == (number > 1)
         assert (expected.sequences, expected.tokens) == (len(it.batches.members), it.batches.tokens)
 
     def test_same_bits_of_halves(self, checkpoint: Loaded, texts: list):
         """Where the memory does not hold a batch, in whichever thread, and the user is told."""
         with ready(checkpoint("bert"), texts * 3, EVERY) as it:
-            expected = it.total(alone())
+            expected = it.total(open_single_run())
 
             def refuse(_: Any, __: Any, given: dict[str, Any]) -> None:
                 if len(given["input_ids"]) > 1:
@@ -157,8 +157,8 @@ class TestWorkers:
             hook = checkpoint("bert").body.register_forward_pre_hook(refuse, with_kwargs=True)
             said: list[str] = []
             try:
-                with telling(said.append):
-                    found = it.total(alone(), workers=Workers(3))
+                with report_halving(said.append):
+                    found = it.total(open_single_run(), workers=Workers(3))
             finally:
                 hook.remove()
         assert said
@@ -186,7 +186,7 @@ class TestWorkers:
     def test_errors_come_out(self, checkpoint: Loaded, texts: list, tmp_path: Path):
         """What was done before an error is kept, in order."""
         with ready(checkpoint("bert"), texts) as it:
-            expected = it.total(alone())
+            expected = it.total(open_single_run())
             fatal = it.batches.plan[5][0]
 
             def unlucky(batch: Batch) -> Measurement:
@@ -197,7 +197,7 @@ class TestWorkers:
             for number in (1, 3):
                 path = tmp_path / f"state {number}"
                 run = kept(path)
-                with pytest.raises(RuntimeError, match="unlucky"), run.state.guarded():
+                with pytest.raises(RuntimeError, match="unlucky"), run.state.save_on_exit():
                     it.total(run, work=unlucky, workers=Workers(number))
                 told = Told()
                 same(it.total(kept(path, told), workers=Workers(number)), expected)
@@ -207,10 +207,10 @@ class TestWorkers:
 @contextmanager
 def benched(checkpoint: Checkpoint, texts: list, workers: int) -> Iterator[Bench]:
     subject = choose_subject(
-        lambda *_: checkpoint, TaskOptions("representation"), labelled=Gold.NONE, progress=Silent()
+        lambda *_: checkpoint, TaskOptions("representation"), labelled=Gold.NONE, progress=SilentProgress()
     )
     documents = [Document(text) for text in texts if isinstance(text, str)]
-    with bound(subject, documents, OPTIONS, run=alone(), workers=workers) as bench:
+    with bound(subject, documents, OPTIONS, run=open_single_run(), workers=workers) as bench:
         yield bench
 
 
@@ -220,7 +220,7 @@ class TestSums:
     def test_errors_are_over_documents(self, checkpoint: Loaded, texts: list):
         """The jackknife over documents of what every window says."""
         with ready(checkpoint("bert"), texts) as it:
-            found = it.total(alone(), workers=Workers(2)).sums["entropy"]
+            found = it.total(open_single_run(), workers=Workers(2)).sums["entropy"]
             batches = list(it.batches)
             said = [it.measure.values(batch)["entropy"] for batch in batches]
             values = np.concatenate(said).astype(np.float64)
@@ -238,26 +238,26 @@ class TestSums:
             ready(checkpoint("bert"), texts) as it,
             pytest.raises(AttnprobeError, match="There is not a single sequence to measure"),
         ):
-            it.total(alone(), batches=it.batches.after(len(it.batches)))
+            it.total(open_single_run(), batches=it.batches.after(len(it.batches)))
 
     def test_progress(self, checkpoint: Loaded, texts: list):
         with ready(checkpoint("bert"), texts) as it:
             for number in (1, 3):
                 told = Told()
-                it.total(alone(told), "counting", workers=Workers(number))
+                it.total(open_single_run(told), "counting", workers=Workers(number))
                 assert told.stages == [("counting", it.batches.tokens)]
                 assert told.steps == [it.batches.tokens]
                 assert told.said == []
 
 
 @dataclass(frozen=True)
-class Met(Meeting):
+class Met(ProcessGroup):
     """Processes that have met, all played by one: each in its turn."""
 
     group: Any = None
     others: Any = ()
 
-    def gathered(self, mine: Any) -> list[Any]:
+    def gather(self, mine: Any) -> list[Any]:
         return list(self.others)
 
 
@@ -269,15 +269,15 @@ class TestProcesses:
         """Every process gets the same bits; some may have nothing to do."""
         with ready(checkpoint("bert"), texts, EVERY) as it:
             given = ("measuring", it.batches, it.measure.measurement, it.restore)
-            expected = it.total(alone())
+            expected = it.total(open_single_run())
             shares = [
-                Run(Meeting(Ranks(rank, size), None), State(None, {}), Silent()).share(*given)
+                Run(ProcessGroup(Ranks(rank, size), None), State(None, {}), SilentProgress()).share(*given)
                 for rank in range(size)
             ]
             assert sum(one is not None for one in shares) == min(size, len(it.batches))
             arrays = [None if one is None else one.arrays() for one in shares]
             totals = [
-                Run(Met(Ranks(rank, size), others=arrays), State(None, {}), Silent()).added(
+                Run(Met(Ranks(rank, size), others=arrays), State(None, {}), SilentProgress()).add_up(
                     shares[rank], it.restore
                 )
                 for rank in range(min(size, 3))
@@ -307,7 +307,7 @@ class TestProcesses:
                         seen.extend(batch.members)
                         return it.measure.measurement(batch)
 
-                    run = Run(Meeting(Ranks(rank, 3), None), State(None, {}), Silent())
+                    run = Run(ProcessGroup(Ranks(rank, 3), None), State(None, {}), SilentProgress())
                     run.share("round", it.batches, note, it.restore, turn=turn)
             for turn in range(4):
                 parts = [done[turn, rank] for rank in range(3)]
@@ -345,13 +345,13 @@ class TestStages:
     def test_goes_on(self, checkpoint: Loaded, texts: list, tmp_path: Path, number: int, after: int):
         path, told = tmp_path / "state", Told()
         with ready(checkpoint("bert"), texts, EVERY) as it:
-            expected, whole = it.total(alone()), len(it.batches)
+            expected, whole = it.total(open_single_run()), len(it.batches)
             run = kept(path)
-            with pytest.raises(Stopped), run.state.guarded():
+            with pytest.raises(Stopped), run.state.save_on_exit():
                 it.total(run, work=stopping(it.measure.measurement, after), workers=Workers(number))
             work, done = counting(it.measure.measurement)
             run = kept(path, told)
-            with run.state.guarded():
+            with run.state.save_on_exit():
                 same(it.total(run, work=work, workers=Workers(number)), expected)
             # With several threads, batches behind the one that failed may have been done, too.
             before = whole - len(done)
@@ -367,10 +367,10 @@ class TestStages:
         """Each batch is computed by one thread, whatever their number."""
         path = tmp_path / "state"
         with ready(checkpoint("bert"), texts, EVERY) as it:
-            expected = it.total(alone())
+            expected = it.total(open_single_run())
             for number, after in ((3, 4), (1, 2), (2, 1)):
                 run = kept(path)
-                with pytest.raises(Stopped), run.state.guarded():
+                with pytest.raises(Stopped), run.state.save_on_exit():
                     it.total(run, work=stopping(it.measure.measurement, after), workers=Workers(number))
             same(it.total(kept(path), workers=Workers(3)), expected)
 
@@ -380,15 +380,17 @@ class TestStages:
         path, workers = tmp_path / "state", Workers(number)
         with ready(checkpoint("bert"), texts) as it:
             halves = {"ranking": it.batches.half(False), "scoring": it.batches.half(True)}
-            expected = {name: it.total(alone(), name, batches=half) for name, half in halves.items()}
+            expected = {
+                name: it.total(open_single_run(), name, batches=half) for name, half in halves.items()
+            }
             assert expected["ranking"].tokens != expected["scoring"].tokens
             run, work = kept(path), stopping(it.measure.measurement, 2)
             it.total(run, "ranking", batches=halves["ranking"], workers=workers)
-            with pytest.raises(Stopped), run.state.guarded():
+            with pytest.raises(Stopped), run.state.save_on_exit():
                 it.total(run, "scoring", work, batches=halves["scoring"], workers=workers)
             told = Told()
             run, todo = kept(path, told), []
-            with run.state.guarded():
+            with run.state.save_on_exit():
                 for name, half in halves.items():
                     work, done = counting(it.measure.measurement)
                     same(it.total(run, name, work, batches=half, workers=workers), expected[name])
@@ -405,11 +407,11 @@ class TestStages:
         shorter = [Document(text) for text in texts if isinstance(text, str)]
         with (
             ready(checkpoint("bert"), texts) as it,
-            tokenised(checkpoint("bert"), shorter, OPTIONS) as other,
+            tokenise(checkpoint("bert"), shorter, OPTIONS) as other,
         ):
             question = {"heads that are on": "all"}
             run = kept(path)
-            with run.state.guarded():
+            with run.state.save_on_exit():
                 expected = it.total(run, question=question)
             content = path.read_bytes()
             for different, how in (
@@ -430,7 +432,7 @@ class TestStages:
 
     def test_one_that_keeps_nothing_begins_anew(self, checkpoint: Loaded, texts: list):
         """Without a file a pass is what it is asked to be, even where one of its name was made before."""
-        run = alone()
+        run = open_single_run()
         with ready(checkpoint("bert"), texts) as it:
             for batches in (it.batches, it.batches, it.batches.half(True)):
                 work, done = counting(it.measure.measurement)
@@ -444,7 +446,7 @@ class TestRunning:
 
     @staticmethod
     def run(checkpoint: Checkpoint, path: Path, options: CorpusOptions = OPTIONS, **question: str) -> Run:
-        with running(checkpoint, options, question, resume=path, progress=Silent()) as run:
+        with open_run(checkpoint, options, question, resume=path, progress=SilentProgress()) as run:
             run.state.stage("measuring").reached(lambda: {"a": np.ones(1)})
         return run
 
@@ -462,7 +464,7 @@ class TestRunning:
             self.run(bert, path, seed="1")
         with monkeypatch.context() as changed:
             made = {"versions": {"numpy": "0.1"}}
-            changed.setattr("attnprobe.run.passes.made_with", lambda: made)
+            changed.setattr("attnprobe.run.passes.record_versions", lambda: made)
             with pytest.raises(AttnprobeError, match="belongs to a run with another version of a package; "):
                 self.run(bert, path, seed="42")
         assert path.read_bytes() == content
@@ -472,7 +474,7 @@ class TestRunning:
 
     def test_nothing_is_kept(self, checkpoint: Loaded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         monkeypatch.chdir(tmp_path)
-        with running(checkpoint("bert"), OPTIONS, {}, resume=None, progress=Silent()) as run:
+        with open_run(checkpoint("bert"), OPTIONS, {}, resume=None, progress=SilentProgress()) as run:
             run.state.stage("measuring").reached(lambda: {})
         assert [*tmp_path.iterdir()] == []
         assert run.meeting.ranks == Ranks()

@@ -31,10 +31,10 @@ from attnprobe.intervention.request import TaskOptions
 from attnprobe.intervention.task import bound, choose_subject
 from attnprobe.intervention.trials import run_trials, single_heads
 from attnprobe.model.verifying.dry_run import inspect
-from attnprobe.run.input.corpus import CorpusOptions, tokenised
-from attnprobe.run.passes import Run, alone
-from attnprobe.run.process_group import Meeting, Ranks
-from attnprobe.run.progress import Silent
+from attnprobe.run.input.corpus import CorpusOptions, tokenise
+from attnprobe.run.passes import Run, open_single_run
+from attnprobe.run.process_group import ProcessGroup, Ranks
+from attnprobe.run.progress import SilentProgress
 from attnprobe.run.state import EVERY, Stage, State, Terminated
 from attnprobe.statistics import census_statistics
 from attnprobe.statistics.distance import ALL_PAIRS
@@ -80,7 +80,7 @@ class Gremlin:
         self.passed, self.stopped_at, self.noted = Counter(), Counter(), 0
         self._left, self._place, self._errors, self._dead = 0, None, [], False
         self._again = 1
-        reached, write = Stage.reached, State.write
+        reached, write = Stage.mark_batch_done, State.write
         write_through, remove, replace = files._write_through, files._remove, Path.replace
 
         def watched_reached(stage, snapshot):
@@ -109,7 +109,7 @@ class Gremlin:
                 self.passes("after the rename")
             return found
 
-        monkeypatch.setattr(Stage, "reached", watched_reached)
+        monkeypatch.setattr(Stage, "mark_batch_done", watched_reached)
         monkeypatch.setattr(State, "write", lambda state: None if self._dead else write(state))
         monkeypatch.setattr(files, "_write_through", watched_write_through)
         monkeypatch.setattr(files, "_remove", lambda path: None if self._dead else remove(path))
@@ -199,7 +199,7 @@ def sentences(number):
 
 def a_run(state, progress=None):
     """Take a run of one process up where the state is."""
-    return Run(Meeting(Ranks(), None), state, progress or Silent())
+    return Run(ProcessGroup(Ranks(), None), state, progress or SilentProgress())
 
 
 def restored(statistics):
@@ -209,11 +209,11 @@ def restored(statistics):
 @contextmanager
 def a_census(checkpoint, every=1) -> Iterator[Long]:
     architecture, statistics = inspect(checkpoint), [*census_statistics(), ALL_PAIRS]
-    with tokenised(checkpoint, sentences(120), CorpusOptions(batch_tokens=24)) as corpus:
+    with tokenise(checkpoint, sentences(120), CorpusOptions(batch_tokens=24)) as corpus:
         batches = corpus.batches.shared_out(0, every)
 
         def run(state):
-            with state.guarded(), measuring(checkpoint, architecture, statistics) as measure:
+            with state.save_on_exit(), measuring(checkpoint, architecture, statistics) as measure:
                 found = a_run(state).total("passing", batches, measure.measurement, restored(statistics))
             return [np.array([found.sequences, found.tokens]), *found.arrays().values()]
 
@@ -222,15 +222,15 @@ def a_census(checkpoint, every=1) -> Iterator[Long]:
 
 @contextmanager
 def an_ablation(checkpoint) -> Iterator[Long]:
-    silent = Silent()
+    silent = SilentProgress()
     subject = choose_subject(
         lambda *_: checkpoint, TaskOptions("representation"), labelled=Gold.NONE, progress=silent
     )
     cuts = single_heads(*subject.shape)[::4]
-    with bound(subject, sentences(100), CorpusOptions(batch_tokens=24), run=alone()) as bench:
+    with bound(subject, sentences(100), CorpusOptions(batch_tokens=24), run=open_single_run()) as bench:
 
         def run(state):
-            with state.guarded():
+            with state.save_on_exit():
                 found = run_trials(replace(bench, run=a_run(state)), cuts, ("similarity", "loss"), "passing")
             return [values for outcome in (found.untouched, *found.cuts) for values in outcome.values()]
 
@@ -364,7 +364,7 @@ def test_sigterm(gremlin, checkpoint, tmp_path):
     path, before = tmp_path / "state", signal.getsignal(signal.SIGTERM)
     handlers = []
 
-    class Struck(Silent):
+    class Struck(SilentProgress):
         def advance(self, steps):
             handlers.append(signal.getsignal(signal.SIGTERM))
             if len(handlers) == 4:
@@ -374,11 +374,11 @@ def test_sigterm(gremlin, checkpoint, tmp_path):
         pytest.fail("the signal came when the run was over")
 
     architecture, statistics = inspect(checkpoint("bert")), census_statistics("entropy")
-    with tokenised(checkpoint("bert"), sentences(30), CorpusOptions(batch_tokens=24)) as corpus:
+    with tokenise(checkpoint("bert"), sentences(30), CorpusOptions(batch_tokens=24)) as corpus:
 
         def run(state, progress=None):
             given = ("passing", corpus.batches)
-            with state.guarded(), measuring(checkpoint("bert"), architecture, statistics) as measure:
+            with state.save_on_exit(), measuring(checkpoint("bert"), architecture, statistics) as measure:
                 return a_run(state, progress).total(*given, measure.measurement, restored(statistics))
 
         signal.signal(signal.SIGTERM, ignore)
@@ -398,7 +398,7 @@ def test_sigterm(gremlin, checkpoint, tmp_path):
 
 def test_no_handler_without_a_state():
     before = signal.getsignal(signal.SIGTERM)
-    with nowhere().guarded():
+    with nowhere().save_on_exit():
         assert signal.getsignal(signal.SIGTERM) is before
 
 
@@ -463,8 +463,8 @@ def state(tmp_path):
     """Write a small state, and give its file."""
     state = State(tmp_path / "state", KEY)
     stage = state.stage("passing", STAGE)
-    stage.reached(lambda: {"a": np.arange(3.0), "b": np.array([[1.5]])})
-    stage.reached(lambda: {"a": np.arange(3.0), "b": np.array([[2.5]])})
+    stage.mark_batch_done(lambda: {"a": np.arange(3.0), "b": np.array([[1.5]])})
+    stage.mark_batch_done(lambda: {"a": np.arange(3.0), "b": np.array([[2.5]])})
     state.write()
     return tmp_path / "state"
 
@@ -478,7 +478,7 @@ def test_round_trip(state):
     found.write()  # nothing new: nothing is written
     assert not state.exists()
     state.write_bytes(content)
-    stage.reached(lambda: {})
+    stage.mark_batch_done(lambda: {})
     found.write()
     assert State(state, KEY).stage("passing", STAGE).done == 3
 

@@ -94,10 +94,10 @@ def test_processes_agree_on_what_is_done(tmp_path, monkeypatch):
         def __exit__(self, *_):
             pass
 
-        def gathered(self, mine):
+        def gather(self, mine):
             return [{5}, mine]
 
-    monkeypatch.setattr(Ranks, "joined", lambda _: Met())
+    monkeypatch.setattr(Ranks, "join", lambda _: Met())
     assert list(TableStore(path, KEY).load({5: "one", 6: "one"})) == [5]
     monkeypatch.setenv("WORLD_SIZE", "3")
     with pytest.raises(AttnprobeError, match="another number of processes"):

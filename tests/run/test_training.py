@@ -3,7 +3,7 @@
 import pytest
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.run.training import parsed_steps, run_of, steps_of
+from attnprobe.run.training import list_run, parse_steps, read_steps
 
 
 @pytest.mark.parametrize(
@@ -25,32 +25,32 @@ from attnprobe.run.training import parsed_steps, run_of, steps_of
     ],
 )
 def test_names(name, step):
-    assert steps_of([name]) == [step]
+    assert read_steps([name]) == [step]
 
 
 @pytest.mark.parametrize("name", ["main", "final", "bert-base", "step", "checkpoint-1.5", f"step{'9' * 40}"])
 def test_names_without_a_step(name):
     with pytest.raises(AttnprobeError, match="--steps 0,500,1000"):
-        steps_of([name])
+        read_steps([name])
 
 
 def test_epochs_and_steps_do_not_mix():
     with pytest.raises(AttnprobeError, match="epoch-2 counts epochs and step100 steps"):
-        steps_of(["epoch-2", "step100"])
+        read_steps(["epoch-2", "step100"])
 
 
 def test_in_the_order_of_training():
-    found = run_of(["a/checkpoint-1000", "a/checkpoint-50"])
+    found = list_run(["a/checkpoint-1000", "a/checkpoint-50"])
     assert [(one.step, one.model, one.revision) for one in found] == [
         (50, "a/checkpoint-50", None),
         (1000, "a/checkpoint-1000", None),
     ]
-    found = run_of(["org/model"], ["step20", "step3"])
+    found = list_run(["org/model"], ["step20", "step3"])
     assert [(one.step, one.model, one.revision) for one in found] == [
         (3, "org/model", "step3"),
         (20, "org/model", "step20"),
     ]
-    assert [one.model for one in run_of(["last", "first"], steps=[9, 1])] == ["first", "last"]
+    assert [one.model for one in list_run(["last", "first"], steps=[9, 1])] == ["first", "last"]
 
 
 def test_patterns_match_folders_only(tmp_path, monkeypatch):
@@ -58,31 +58,31 @@ def test_patterns_match_folders_only(tmp_path, monkeypatch):
     for name in ("run/step-10", "run/step-9", "step[1]"):
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / "run" / "step-11").touch()
-    assert [one.model for one in run_of(["run/step-*"])] == ["run/step-9", "run/step-10"]
-    assert [one.model for one in run_of(["step[1]", "run/step-9"])] == ["step[1]", "run/step-9"]  # as it is
+    assert [one.model for one in list_run(["run/step-*"])] == ["run/step-9", "run/step-10"]
+    assert [one.model for one in list_run(["step[1]", "run/step-9"])] == ["step[1]", "run/step-9"]  # as it is
 
 
 def test_the_current_folder_has_a_name(tmp_path, monkeypatch):
     for name in ("step-3", "step-4"):
         (tmp_path / name).mkdir()
     monkeypatch.chdir(tmp_path / "step-4")
-    assert [one.step for one in run_of([".", "../step-3"])] == [3, 4]
+    assert [one.step for one in list_run([".", "../step-3"])] == [3, 4]
 
 
 @pytest.mark.parametrize(("models", "revisions"), [([], None), (["org/model"], [])])
 def test_no_checkpoint_at_all(models, revisions):
     with pytest.raises(AttnprobeError, match="none is named"):
-        run_of(models, revisions)
+        list_run(models, revisions)
 
 
 @pytest.mark.parametrize(
     ("given", "found"), [("0, 500,1000", [0, 500, 1000]), ([3, 4], [3, 4]), (range(2), [0, 1]), (None, None)]
 )
 def test_given_steps(given, found):
-    assert parsed_steps(given) == found
+    assert parse_steps(given) == found
 
 
 @pytest.mark.parametrize("given", ["0,x", "1.5", "", "-1", [1.5], [True], [-1], [None], "9" * 30, "²"])
 def test_steps_that_are_none(given):
     with pytest.raises(AttnprobeError, match="--steps must be whole numbers"):
-        parsed_steps(given)
+        parse_steps(given)

@@ -38,14 +38,14 @@ def slowly(seed: int, longest: float = 0.004) -> Any:
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("number", NUMBERS)
 def test_order(number: int, seed: int):
-    assert [*Workers(number).in_order(slowly(seed), range(ITEMS))] == [item**2 for item in range(ITEMS)]
+    assert [*Workers(number).map_in_order(slowly(seed), range(ITEMS))] == [item**2 for item in range(ITEMS)]
     assert ours() == []
 
 
 @pytest.mark.parametrize("items", [0, 1, 2])
 @pytest.mark.parametrize("number", NUMBERS)
 def test_few_items(number: int, items: int):
-    assert [*Workers(number).in_order(str, range(items))] == [*map(str, range(items))]
+    assert [*Workers(number).map_in_order(str, range(items))] == [*map(str, range(items))]
 
 
 @pytest.mark.parametrize("number", NUMBERS)
@@ -72,7 +72,7 @@ def test_in_flight(number: int):
             at_work -= 1
         return found
 
-    for place, _ in enumerate(Workers(number).in_order(counted, items())):
+    for place, _ in enumerate(Workers(number).map_in_order(counted, items())):
         taken += 1
         if place % 7 == 0:
             time.sleep(0.01)
@@ -83,7 +83,7 @@ def test_in_flight(number: int):
 def test_at_the_same_time():
     """Three workers meet: no one of them would get any further alone."""
     barrier = threading.Barrier(3)
-    assert len([*Workers(3).in_order(lambda _: barrier.wait(10), range(9))]) == 9
+    assert len([*Workers(3).map_in_order(lambda _: barrier.wait(10), range(9))]) == 9
 
 
 @pytest.mark.parametrize("number", NUMBERS)
@@ -96,7 +96,7 @@ def test_reads_in_the_calling_thread(number: int):
             readers.add(threading.get_ident())
             yield item
 
-    for _ in Workers(number).in_order(lambda _: workers.add(threading.get_ident()), items()):
+    for _ in Workers(number).map_in_order(lambda _: workers.add(threading.get_ident()), items()):
         pass
     assert readers == {mine}
     assert workers == {mine} if number == 1 else mine not in workers
@@ -119,7 +119,7 @@ class TestEnding:
 
         found = []
         with pytest.raises(kind, match="unlucky"):
-            found.extend(Workers(number).in_order(sometimes, range(ITEMS)))
+            found.extend(Workers(number).map_in_order(sometimes, range(ITEMS)))
         assert found == [item**2 for item in range(bad)]  # what came before it came out
         assert max(began) <= bad + number
         assert ours() == []
@@ -131,14 +131,14 @@ class TestEnding:
             raise OSError("the disk is gone")
 
         with pytest.raises(OSError, match="the disk is gone"):
-            [*Workers(number).in_order(slowly(3), items())]
+            [*Workers(number).map_in_order(slowly(3), items())]
         assert ours() == []
 
     @pytest.mark.parametrize("number", NUMBERS)
     def test_enough(self, number: int):
         """Who takes results may stop."""
         began = []
-        with closing(Workers(number).in_order(began.append, range(ITEMS))) as results:
+        with closing(Workers(number).map_in_order(began.append, range(ITEMS))) as results:
             for place, _ in enumerate(results):
                 if place == 3:
                     break
@@ -164,7 +164,7 @@ class TestJoining:
             time.sleep(0.001)
             return inside.here
 
-        assert all(Workers(number).in_order(work, range(ITEMS), joined))
+        assert all(Workers(number).map_in_order(work, range(ITEMS), joined))
         assert {*entered.values()} == {1}
         assert 1 <= len(entered) <= number
         assert threading.get_ident() not in entered
@@ -172,7 +172,11 @@ class TestJoining:
 
     def test_not_where_the_caller_works(self):
         """It is inside already."""
-        assert [*Workers(1).in_order(str, range(3), lambda: pytest.fail("entered twice"))] == ["0", "1", "2"]
+        assert [*Workers(1).map_in_order(str, range(3), lambda: pytest.fail("entered twice"))] == [
+            "0",
+            "1",
+            "2",
+        ]
 
     def test_refused(self):
         @contextmanager
@@ -181,7 +185,7 @@ class TestJoining:
             yield
 
         with pytest.raises(RuntimeError, match="closed"):
-            [*Workers(2).in_order(str, range(ITEMS), joined)]
+            [*Workers(2).map_in_order(str, range(ITEMS), joined)]
         assert ours() == []
 
     @pytest.mark.parametrize("number", NUMBERS)
@@ -189,7 +193,7 @@ class TestJoining:
         """What was settled for the asking thread, such as how much memory there is, holds in all."""
         said: ContextVar[int] = ContextVar("said", default=0)
         said.set(1)
-        results = Workers(number).in_order(lambda _: said.get(), range(ITEMS))
+        results = Workers(number).map_in_order(lambda _: said.get(), range(ITEMS))
         assert {*results} == {1}
 
 
@@ -200,7 +204,7 @@ class TestThreads:
     def test_as_before(self, number: int, threads: int):
         before = torch.get_num_threads()
         between = []
-        results = Workers(number, threads).in_order(lambda _: torch.get_num_threads(), range(ITEMS))
+        results = Workers(number, threads).map_in_order(lambda _: torch.get_num_threads(), range(ITEMS))
         found = set()
         for one in results:
             found.add(one)
@@ -217,7 +221,7 @@ class TestThreads:
     def test_as_before_an_error(self):
         before = torch.get_num_threads()
         with pytest.raises(ZeroDivisionError):
-            [*Workers(2, 4).in_order(lambda item: 1 // item, range(ITEMS))]
+            [*Workers(2, 4).map_in_order(lambda item: 1 // item, range(ITEMS))]
         assert torch.get_num_threads() == before
 
     @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from attnprobe.attention.kinds import places_of
+from attnprobe.attention.kinds import number_layers
 from attnprobe.statistics.positional import CONTROLLED, FURTHEST, OFFSET, OFFSET_ALIKE, OFFSET_SHUFFLED
 from attnprobe.sums.base import Measurement
 from attnprobe.sums.groups import Clustered
@@ -27,7 +27,7 @@ def table(plain, **controlled):
     asked = [OFFSET, *(statistics[name] for name in controlled)]
     values = [plain, *controlled.values()]
     sums = {one.name: Clustered.of(found) for one, found in zip(asked, values, strict=True)}
-    labels = Labels("tiny", "texts", {}, places_of(["encoder"]))
+    labels = Labels("tiny", "texts", {}, number_layers(["encoder"]))
     return CONTROLLED.build(CONTROLLED.title, Measurement(sums, SEQUENCES), asked, labels)
 
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from attnprobe.attention.block import AttentionBlock
-from attnprobe.attention.kinds import places_of
+from attnprobe.attention.kinds import number_layers
 from attnprobe.attention.layout import Layout
 from attnprobe.statistics import all_statistics, statistics_of
 from attnprobe.statistics.induction import REPEATED
@@ -105,7 +105,7 @@ def table(induction, duplicate, kinds=("encoder",)):
         "duplicate": Clustered.of(np.array(duplicate, float)),
         "previous_again": Clustered.of(np.zeros_like(induction, float)),
     }
-    labels = Labels("tiny", "random", {}, places_of(kinds))
+    labels = Labels("tiny", "random", {}, number_layers(kinds))
     return REPEATED.build(
         REPEATED.title, Measurement(sums, len(induction)), statistics_of("induction"), labels
     )

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from attnprobe.attention.block import AttentionBlock, uniform_block
+from attnprobe.attention.block import AttentionBlock, build_uniform_block
 from attnprobe.statistics import all_statistics, census_statistics
 from attnprobe.statistics.positional import FURTHEST
 
@@ -102,8 +102,8 @@ class TestUniform:
         assert ask("jsd_layer", alike) == near(0)
 
     def test_the_yardstick_is_uniform(self, ask: Ask, n: int):
-        assert ask("entropy_normalized", uniform_block(n)) == near(1)
-        assert ask("attention_distance_ratio", uniform_block(n)) == near(1)
+        assert ask("entropy_normalized", build_uniform_block(n)) == near(1)
+        assert ask("attention_distance_ratio", build_uniform_block(n)) == near(1)
 
 
 @pytest.mark.parametrize("n", LENGTHS)

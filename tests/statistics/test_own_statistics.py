@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import attnprobe
-from attnprobe.attention.block import NotObservedError, uniform_block
+from attnprobe.attention.block import NotObservedError, build_uniform_block
 from attnprobe.cli.app import run
 from attnprobe.errors import AttnprobeError
 from attnprobe.statistics.registry import choose, find_statistic
@@ -216,7 +216,7 @@ def test_what_the_census_has_not_names_its_command(one, by):
 
 
 def test_a_decorated_function_can_still_be_called():
-    assert second(uniform_block(4)).shape == (1, 1, 4)
+    assert second(build_uniform_block(4)).shape == (1, 1, 4)
     assert "second most attended" in second.definition
     with pytest.raises(NotObservedError, match="needs"):
-        _ = uniform_block(4).values
+        _ = build_uniform_block(4).values

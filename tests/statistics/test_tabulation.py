@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from attnprobe.attention.kinds import places_of
+from attnprobe.attention.kinds import number_layers
 from attnprobe.statistics import (
     Statistic,
     all_statistics,
@@ -29,7 +29,7 @@ from attnprobe.table.head_table import HeadTable
 
 
 def labels(layers: int = 1) -> Labels:
-    return Labels("tiny", "texts", {"seed": 1}, places_of(["encoder"] * layers))
+    return Labels("tiny", "texts", {"seed": 1}, number_layers(["encoder"] * layers))
 
 
 NAN = float("nan")

@@ -11,9 +11,9 @@ import attnprobe
 from attnprobe.corpus.sources.document import Document
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.load import load_checkpoint
-from attnprobe.run.input.corpus import CorpusOptions, tokenised
+from attnprobe.run.input.corpus import CorpusOptions, tokenise
 from attnprobe.run.input.options import CorpusOptions as Options
-from attnprobe.run.progress import Silent
+from attnprobe.run.progress import SilentProgress
 from attnprobe.statistics.registry import census_statistics, controls_of
 from attnprobe.survey.survey import survey
 
@@ -73,7 +73,7 @@ def eager_maps(model, rows):
 def tokens(folder, *, seed=None):
     """Tokenise the texts, shuffled or not."""
     checkpoint = load_checkpoint(str(folder))
-    with tokenised(checkpoint, map(Document, TEXTS), CorpusOptions()) as corpus:
+    with tokenise(checkpoint, map(Document, TEXTS), CorpusOptions()) as corpus:
         batches = corpus.batches if seed is None else corpus.batches.shuffled(seed)
         rows = {}
         for batch in batches:
@@ -210,7 +210,7 @@ def test_the_census_with_controls_is_one_run(saved, tmp_path):
     statistics = [*census_statistics(), *controls_of("positional")]
     stages = []
 
-    class Told(Silent):
+    class Told(SilentProgress):
         def stage(self, name, total):
             stages.append((name, total))
 

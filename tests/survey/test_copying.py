@@ -10,7 +10,7 @@ from attnprobe.corpus.tokens.tokenization import Frame
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.reading import blocks
 from attnprobe.model.verifying.observations import Unembedding, find_unembedding
-from attnprobe.run.input.repeated import Repeated
+from attnprobe.run.input.repeated import RepeatedTokens
 from attnprobe.statistics import induction
 
 LENGTH, SEQUENCES = 8, 5
@@ -67,7 +67,7 @@ def test_values_from_its_own_weights(tiny, name):
         model.bert.encoder.layer[-1].output.LayerNorm.weight.uniform_(0.2, 2)
     table = attnprobe.induction(model, length=LENGTH, sequences=SEQUENCES, tokenizer=tokenizer)
     checkpoint = Checkpoint("tiny", model, tokenizer)
-    drawn = Repeated(LENGTH, SEQUENCES, 42).drawn(checkpoint, Frame.of(tokenizer))
+    drawn = RepeatedTokens(LENGTH, SEQUENCES, 42).draw(checkpoint, Frame.of(tokenizer))
     special = {*tokenizer.all_special_ids}
     model.set_attn_implementation("eager")
     scores = []

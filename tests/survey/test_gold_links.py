@@ -17,9 +17,9 @@ from attnprobe.corpus.sources.links import linked_documents
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.verifying.dry_run import inspect
-from attnprobe.run.input.corpus import CorpusOptions, tokenised
-from attnprobe.run.input.examples import with_targets
-from attnprobe.run.preparation import remarks
+from attnprobe.run.input.corpus import CorpusOptions, tokenise
+from attnprobe.run.input.examples import check_targets
+from attnprobe.run.preparation import describe_reading
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.survey.measure import measuring
 
@@ -92,11 +92,11 @@ def seen(checkpoint: Checkpoint, documents: list[Document], **how: Any) -> dict[
         return block.probabilities.sum((2, 3))
 
     statistic = Statistic("watch", "share", watch, scope="map")
-    documents, labelled = with_targets(checkpoint, documents)
+    documents, labelled = check_targets(checkpoint, documents)
     options = CorpusOptions(batch_tokens=40, truncate=labelled, **how)
     found: dict[Kind, list[Seen]] = {kind: [] for kind in Kind}
     with (
-        tokenised(checkpoint, documents, options, labelled=labelled) as corpus,
+        tokenise(checkpoint, documents, options, labelled=labelled) as corpus,
         measuring(checkpoint, inspect(checkpoint), [statistic]) as measure,
     ):
         assert any(len(members) > 1 for members in corpus.batches.plan) or len(corpus.batches.plan) > 1
@@ -221,7 +221,7 @@ class TestItself:
             ("y", "backward", "dog", "the"),
         ]
         documents = list(linked_documents([row]))
-        with tokenised(loaded, documents, CorpusOptions()) as corpus:
+        with tokenise(loaded, documents, CorpusOptions()) as corpus:
             assert (corpus.reading.links, corpus.reading.links_lost) == (2, 0)
 
     @pytest.mark.parametrize("longest", [3, 5, 8])
@@ -257,7 +257,7 @@ class TestItself:
 
     def test_a_batch_that_is_parted(self, checkpoint: Loaded):
         documents = list(linked_documents(rows()[:1] * 5))
-        with tokenised(checkpoint("t5"), documents, CorpusOptions()) as corpus:
+        with tokenise(checkpoint("t5"), documents, CorpusOptions()) as corpus:
             (batch,) = corpus.batches
             first, second = batch.halves()
             assert (len(first), len(second)) == (3, 2)
@@ -268,13 +268,13 @@ class TestItself:
 
     @pytest.mark.parametrize("name", ["bart", "bert", "gpt2"])
     def test_nobody_says_anything(self, checkpoint: Loaded, name: str):
-        with tokenised(checkpoint(name), [Document("the dog")], CorpusOptions()) as corpus:
+        with tokenise(checkpoint(name), [Document("the dog")], CorpusOptions()) as corpus:
             (batch,) = corpus.batches
             assert batch.annotations == batch.target_annotations == batch.cross_annotations == ()
 
     def test_some_say_something(self, checkpoint: Loaded):
         documents = [Document("the cat"), *linked_documents([{"text": "the dog", "words": [[0, 3]]}])]
-        with tokenised(checkpoint("bart"), documents, CorpusOptions()) as corpus:
+        with tokenise(checkpoint("bart"), documents, CorpusOptions()) as corpus:
             (batch,) = corpus.batches
             for said in (batch.annotations, batch.target_annotations, batch.cross_annotations):
                 assert said[0] is None
@@ -319,7 +319,7 @@ class TestAnother:
             assert [read(loaded, cross.keys, span) for span in cross.said.links[1].also] == words[:1]
             assert [read(loaded, cross.keys, span) for span in cross.said.links[2].candidates] == words[:2]
         labelled = CorpusOptions(truncate=True)
-        with tokenised(loaded, documents, labelled, labelled=True) as corpus:
+        with tokenise(loaded, documents, labelled, labelled=True) as corpus:
             reading = corpus.reading
             links = sum(len(document.annotation.links) for document in documents)
             assert (reading.links, reading.links_lost, reading.links_unasked) == (links, 0, 0)
@@ -330,7 +330,7 @@ class TestAnother:
         model.config.decoder_start_token_id = None
         loaded = replace(checkpoint("bart"), model=model)
         assert loaded.start is None
-        with tokenised(loaded, _some(targets=True), CorpusOptions(truncate=True), labelled=True) as corpus:
+        with tokenise(loaded, _some(targets=True), CorpusOptions(truncate=True), labelled=True) as corpus:
             for batch in corpus.batches:
                 for row, said in enumerate(batch.target_annotations):
                     ids = batch.inputs["decoder_input_ids"][row].tolist()
@@ -346,7 +346,7 @@ class TestAnother:
             single="<mask> $A", special_tokens=[("<mask>", 4)]
         )
         loaded = replace(checkpoint("t5"), target_tokenizer=spelling)
-        with tokenised(loaded, _some(targets=True), CorpusOptions(truncate=True), labelled=True) as corpus:
+        with tokenise(loaded, _some(targets=True), CorpusOptions(truncate=True), labelled=True) as corpus:
             for batch in corpus.batches:
                 for row, said in enumerate(batch.target_annotations):
                     ids = batch.inputs["decoder_input_ids"][row].tolist()
@@ -369,7 +369,7 @@ class TestAnother:
         links += [{"source": words[2], "target": words[0], "source_in": "target", "target_in": "target"}]
         row = {"text": "the dog", "target": target, "words_target": words, "links": links}
         options = CorpusOptions(truncate=True)
-        with tokenised(loaded, linked_documents([row]), options, labelled=True) as corpus:
+        with tokenise(loaded, linked_documents([row]), options, labelled=True) as corpus:
             (batch,) = corpus.batches
             ids = batch.inputs["decoder_input_ids"][0].tolist()
             assert len(ids) <= longest
@@ -385,24 +385,25 @@ class TestAnother:
         into = {"target_in": "target", "source": [0, 3], "target": [0, 3], "candidates": [[0, 3], [4, 7]]}
         row = {"text": "the dog", "target": "the cat", "links": [into]}
         options = CorpusOptions(truncate=True)
-        with tokenised(checkpoint("t5"), linked_documents([row]), options, labelled=True) as corpus:
+        with tokenise(checkpoint("t5"), linked_documents([row]), options, labelled=True) as corpus:
             (batch,) = corpus.batches
             assert batch.cross_annotations[0].links == ()
             reading = corpus.reading
             assert (reading.links, reading.links_lost, reading.links_unasked) == (1, 0, 1)
             assert any(
-                "1 of 1 link left out: they name candidates in the target" in s for s in remarks(corpus)
+                "1 of 1 link left out: they name candidates in the target" in s
+                for s in describe_reading(corpus)
             )
 
     def test_no_target_is_read(self, checkpoint: Loaded):
         """Then links into it are lost, and counted."""
         documents = _some(targets=True)
-        with tokenised(checkpoint("t5"), documents, CorpusOptions()) as corpus:
+        with tokenise(checkpoint("t5"), documents, CorpusOptions()) as corpus:
             links = [link for document in documents for link in document.annotation.links]
             assert corpus.reading.links_lost == sum(
                 link.source.where != link.target.where for link in links
             ) + (sum(link.label == "both" for link in links))
-            assert any("no sequence holds both ends" in sentence for sentence in remarks(corpus))
+            assert any("no sequence holds both ends" in sentence for sentence in describe_reading(corpus))
 
     def test_a_tokenizer_without_characters(self, checkpoint: Loaded):
         class Slow:
@@ -418,7 +419,7 @@ class TestAnother:
         options = CorpusOptions(truncate=True)
         with (
             pytest.raises(AttnprobeError, match=r"\(Slow\) doesn't say which characters"),
-            tokenised(loaded, _some(targets=True), options, labelled=True),
+            tokenise(loaded, _some(targets=True), options, labelled=True),
         ):
             pass
 
@@ -427,7 +428,7 @@ class TestAnother:
             link = Link(Span(0, 3, "target"), Span(0, 3), label)
             document = Document("the dog", label="the cat", annotation=Annotation((), (link,)))
             options = CorpusOptions(truncate=True)
-            with tokenised(checkpoint("t5"), [document], options, labelled=True) as corpus:
+            with tokenise(checkpoint("t5"), [document], options, labelled=True) as corpus:
                 return corpus.batches.digest
 
         assert digest("a") == digest("a") != digest("b")
@@ -439,23 +440,23 @@ class TestWithTargets:
     def test_the_first_decides(self, checkpoint: Loaded):
         for targets in (False, True):
             documents = _some(targets=targets)
-            found, labelled = with_targets(checkpoint("t5"), iter(documents))
+            found, labelled = check_targets(checkpoint("t5"), iter(documents))
             assert labelled == targets
             assert list(found) == documents
-        found, labelled = with_targets(checkpoint("t5"), [])
+        found, labelled = check_targets(checkpoint("t5"), [])
         assert (list(found), labelled) == ([], False)
 
     def test_a_target_that_the_first_lacks(self, checkpoint: Loaded):
         documents = [Document("a dog"), Document("a cat", label="ein Hund")]
-        found, _ = with_targets(checkpoint("t5"), documents)
+        found, _ = check_targets(checkpoint("t5"), documents)
         with pytest.raises(AttnprobeError, match="'a cat' has a target, but the first text has none"):
             list(found)
 
     @pytest.mark.parametrize("name", ["bert", "gpt2"])
     def test_without_a_decoder_beside_an_encoder(self, checkpoint: Loaded, name: str):
         with pytest.raises(AttnprobeError, match="no decoder beside an encoder that could read targets"):
-            with_targets(checkpoint(name), _some(targets=True))
-        found, _ = with_targets(checkpoint(name), chain(_some(), _some(targets=True)))
+            check_targets(checkpoint(name), _some(targets=True))
+        found, _ = check_targets(checkpoint(name), chain(_some(), _some(targets=True)))
         with pytest.raises(AttnprobeError, match="no decoder beside an encoder that could read targets"):
             list(found)
 

@@ -17,8 +17,8 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.load import load_checkpoint
 from attnprobe.model.verifying.dry_run import examine
-from attnprobe.run.input.corpus import CorpusOptions, tokenised
-from attnprobe.run.input.repeated import Repeated, ordinary_tokens
+from attnprobe.run.input.corpus import CorpusOptions, tokenise
+from attnprobe.run.input.repeated import RepeatedTokens, ordinary_tokens
 from attnprobe.statistics.induction import INDUCTION
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.survey.measure import measuring
@@ -29,7 +29,7 @@ LENGTH, SEQUENCES = 12, 6
 def drawn(checkpoint, length=LENGTH, sequences=SEQUENCES, seed=42):
     """Draw the sequences of a model, and give them with the number of special tokens before the first."""
     frame = Frame.of(checkpoint.tokenizer)
-    found = Repeated(length, sequences, seed).drawn(checkpoint, frame)
+    found = RepeatedTokens(length, sequences, seed).draw(checkpoint, frame)
     return [sequence.ids for sequence in found], len(frame.before)
 
 
@@ -342,7 +342,7 @@ def test_the_pass_without_repetition_comes_first_and_asks_only_what_is_subtracte
 
     other = Statistic("other", "one", ask, headline=True)
     text = Document("the river bank the river bank the river bank")
-    with tokenised(checkpoint, [text], CorpusOptions(batch_tokens=16)) as corpus:
+    with tokenise(checkpoint, [text], CorpusOptions(batch_tokens=16)) as corpus:
         (batch,) = corpus.batches
     ids = batch.ids.clone()
     ids[0, 4:-1] = ids[0, 1]

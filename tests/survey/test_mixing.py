@@ -11,7 +11,7 @@ from transformers import AutoModel, AutoTokenizer
 
 import attnprobe
 from attnprobe.errors import AttnprobeError
-from attnprobe.model.reading.blocks import block_memory
+from attnprobe.model.reading.blocks import limit_block_memory
 from attnprobe.statistics.mixing import FAMILY
 from attnprobe.statistics.registry import all_statistics
 from attnprobe.sums.resampling import NamedJackknife
@@ -196,7 +196,7 @@ def test_content_only(saved):
 def test_blocks_of_queries(saved):
     """Cut as finely as memory may ask for."""
     whole = attnprobe.mixing(saved("bert"), TEXTS, by="pair")
-    with block_memory(1):
+    with limit_block_memory(1):
         cut = attnprobe.mixing(saved("bert"), TEXTS, by="pair")
     for column in whole.columns:
         if column.role in {"measure", "error"}:

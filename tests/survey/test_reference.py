@@ -24,7 +24,7 @@ from attnprobe.corpus.sources.document import Document
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.load import load_checkpoint
 from attnprobe.run.input.corpus import CorpusOptions
-from attnprobe.run.progress import Silent
+from attnprobe.run.progress import SilentProgress
 from attnprobe.statistics import all_statistics, census_statistics
 from attnprobe.statistics.distance import ALL_PAIRS, by_head_table, by_layer_table, pair_table
 from attnprobe.statistics.tabulation import head_table
@@ -131,7 +131,7 @@ def case(
             ],
             dataset="texts",
             facts={},
-            progress=Silent(),
+            progress=SilentProgress(),
         )
         return Case(expected, table, found, [len(names) for names in lines], kinds)
 

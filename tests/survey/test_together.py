@@ -7,7 +7,7 @@ import pytest
 from attnprobe.corpus.sources.document import Document
 from attnprobe.model.load import load_checkpoint
 from attnprobe.run.input.options import CorpusOptions
-from attnprobe.run.progress import Silent
+from attnprobe.run.progress import SilentProgress
 from attnprobe.statistics.registry import all_statistics
 from attnprobe.survey.request import Asked, Part
 from attnprobe.survey.survey import surveyed_together
@@ -23,6 +23,6 @@ def test_other_options_of_the_same_corpus_are_refused(saved, other):
     ]
     checkpoint = load_checkpoint(str(saved("bert")))
     with pytest.raises(ValueError, match="with the same options"):
-        surveyed_together(checkpoint, asked, progress=Silent())
-    one, two = surveyed_together(checkpoint, [asked[0], asked[0]], progress=Silent())
+        surveyed_together(checkpoint, asked, progress=SilentProgress())
+    one, two = surveyed_together(checkpoint, [asked[0], asked[0]], progress=SilentProgress())
     assert one.table.to_csv() == two.table.to_csv()

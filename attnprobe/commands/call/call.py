@@ -20,12 +20,12 @@ from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.corpus.tokens.tokenization import Tokenizer
 from attnprobe.errors import AttnprobeError, AttnprobeWarning
 from attnprobe.intervention.request import TaskOptions, check_labelled, peek
-from attnprobe.model.folders import DEMO, choose_adapter, find_weights, local_folder
+from attnprobe.model.folders import DEMO, choose_adapter, find_local_folder, find_weights
 from attnprobe.options import DEFAULTS
 from attnprobe.reports.terminal.progress import TerminalProgress
 from attnprobe.run.input.options import CorpusOptions
 from attnprobe.run.process_group import Ranks
-from attnprobe.run.progress import Progress, Silent, Warned
+from attnprobe.run.progress import Progress, SilentProgress, WarningProgress
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -101,7 +101,7 @@ def open_call(options: Mapping[str, Any], *models: Any) -> Iterator[Call]:
             )
     workers, resume = options.get("workers"), options.get("resume")
     corpus = _filled(CorpusOptions, options)
-    if resume is not None and Ranks.found().size == 1:
+    if resume is not None and Ranks.detect().size == 1:
         from attnprobe.run.state import check_state
 
         check_state(Path(resume))
@@ -133,7 +133,7 @@ def check_model(
     spread = options.get("device_map")
     if spread is not None and importlib.util.find_spec("accelerate") is None:
         raise AttnprobeError("--device-map needs accelerate: pip install accelerate.")
-    folder = None if str(model) == DEMO else local_folder(str(model))
+    folder = None if str(model) == DEMO else find_local_folder(str(model))
     if folder is not None:
         folder = choose_adapter(folder, str(model), options.get("adapter"))
         find_weights(folder, str(model), allow_bin=options.get("allow_bin", False))
@@ -179,14 +179,14 @@ def make_loader(
 ) -> "Loader":
     """Give a function that loads the checkpoint with the head that a task needs."""
     from attnprobe.model.load import load_checkpoint
-    from attnprobe.model.task_heads import TaskHead, head_of
+    from attnprobe.model.task_heads import TaskHead, infer_head
 
     if isinstance(model, str | Path):
         return lambda heads, force, modality="text": load_checkpoint(
             str(model), load, heads, force_head=force, modality=modality
         )
     checkpoint = load_model(model, tokenizer, load, "text")
-    own = head_of(checkpoint.model)
+    own = infer_head(checkpoint.model)
 
     def with_own_head(heads: Sequence[TaskHead], _: bool, modality: str = "text") -> "Checkpoint":
         if modality != "text":
@@ -238,13 +238,13 @@ def _threads(number: int | None) -> Iterator[None]:
 def _watched(progress: "bool | Progress") -> Iterator[Progress]:
     """Settle who is told; of several processes, the first one speaks for all."""
     with ExitStack() as shown:
-        if not Ranks.found().first:
-            told: Progress = Silent()
+        if not Ranks.detect().first:
+            told: Progress = SilentProgress()
         elif progress is True:
             told = shown.enter_context(TerminalProgress(bar=True, quiet=False))
         else:
-            told = progress or Warned()
-        if not isinstance(told, Warned):
+            told = progress or WarningProgress()
+        if not isinstance(told, WarningProgress):
             shown.enter_context(_passed_on(told))
         yield told
 

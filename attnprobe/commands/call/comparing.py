@@ -20,8 +20,8 @@ from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.corpus.tokens.tokenization import Tokenizer
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.request import Method, TaskOptions, check_method
-from attnprobe.model.folders import local_folder
-from attnprobe.run.training import at_revisions, expanded, parsed_revisions
+from attnprobe.model.folders import find_local_folder
+from attnprobe.run.training import expand_patterns, pair_revisions, parse_revisions
 from attnprobe.survey.layers import check_layers, layers_of, of_layers
 from attnprobe.table.head_table import HeadTable
 
@@ -139,10 +139,10 @@ def _compare_series(
 def _name_series(models: Any, revisions: Any, revision: str | None) -> list[tuple[str, str | None]]:
     """Name the checkpoints, each with its revision; patterns stand for the folders that they match."""
     listed = [models] if isinstance(models, str) or not isinstance(models, Sequence) else list(models)
-    names = parsed_revisions(revisions, revision)
+    names = parse_revisions(revisions, revision)
     if names is None:
-        return [(name, revision) for name in expanded(checkpoint_names(listed))]
-    return [*at_revisions(checkpoint_names(listed), names)]
+        return [(name, revision) for name in expand_patterns(checkpoint_names(listed))]
+    return [*pair_revisions(checkpoint_names(listed), names)]
 
 
 def _measure_importance(
@@ -218,14 +218,14 @@ def _name_pair(
 ) -> "list[tuple[Model, str | None]]":
     """Name the two checkpoints, each with its revision."""
     listed = [models] if isinstance(models, str | Path) or not isinstance(models, Sequence) else list(models)
-    names = parsed_revisions(revisions, options.get("revision"))
+    names = parse_revisions(revisions, options.get("revision"))
     if names is None:
         if len(listed) != 2:
             raise AttnprobeError(f"compare takes two checkpoints, not {len(listed)}; --spread takes more.")
         return [(model, options.get("revision")) for model in listed]
     if len(listed) == 1 and len(names) != 2:
         raise AttnprobeError(f"compare takes two --revisions, not {len(names)}.")
-    return [*at_revisions(listed, names)]
+    return [*pair_revisions(listed, names)]
 
 
 def _load(
@@ -240,7 +240,7 @@ def _load(
 
 def _tell_apart(checkpoints: "list[Checkpoint]", models: "Sequence[Model]") -> "list[Checkpoint]":
     """Name folders that are called alike, such as checkpoints of two runs, by the folders they are in too."""
-    folders = [local_folder(str(model)) for model in models if isinstance(model, str | Path)]
+    folders = [find_local_folder(str(model)) for model in models if isinstance(model, str | Path)]
     parts = [folder.resolve().parts for folder in folders if folder is not None]
     if len({one.name for one in checkpoints}) > 1 or len(parts) < 2 or parts[0] == parts[1]:
         return checkpoints

@@ -16,8 +16,8 @@ from attnprobe.corpus.tokens.tokenization import Tokenizer
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.request import Measure
 from attnprobe.options import DEFAULTS
-from attnprobe.run.training import expanded, is_pattern
-from attnprobe.run.versions import made_with
+from attnprobe.run.training import expand_patterns, is_pattern
+from attnprobe.run.versions import record_versions
 from attnprobe.table.head_table import HeadTable
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def compare_sides(
             _read_side(out_domain, "the second table", column),
         )
         described = {"in_domain": _describe(in_domain), "out_domain": _describe(out_domain)}
-        return Compared(sides[0], sides[1:], {**facts, **described, **made_with()}, across_models)
+        return Compared(sides[0], sides[1:], {**facts, **described, **record_versions()}, across_models)
     if column is not None:
         raise AttnprobeError("--column is for tables; with a MODEL, --measure says what is compared.")
     if across_models:
@@ -167,10 +167,12 @@ def _name_checkpoints(models: Any) -> list[str]:
         AttnprobeError: When there is none of a pattern, or less than two in all.
     """
     first, *rest = checkpoint_names(models)
-    names = expanded([first])
+    names = expand_patterns([first])
     known = {Path(name).resolve() for name in names if Path(name).is_dir()}
     for one in rest:
-        names += [name for name in expanded([one]) if not (is_pattern(one) and Path(name).resolve() in known)]
+        names += [
+            name for name in expand_patterns([one]) if not (is_pattern(one) and Path(name).resolve() in known)
+        ]
     if len(names) < 2:
         raise AttnprobeError(
             f"{names[0]} is the only checkpoint; name another one to compare it with, or the data of both "

@@ -15,8 +15,8 @@ from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.pruning.options import Criterion, PruneOptions
 from attnprobe.intervention.request import TaskOptions, check_method
-from attnprobe.run.training import parsed_revisions, parsed_steps, run_of
-from attnprobe.run.versions import made_with
+from attnprobe.run.training import list_run, parse_revisions, parse_steps
+from attnprobe.run.versions import record_versions
 from attnprobe.survey.layers import layers_of
 from attnprobe.table.head_table import HeadTable
 
@@ -59,9 +59,9 @@ def follow(
     **options: Any,
 ) -> Followed:
     """Measure every step; the arguments are those of ``dynamics``."""
-    revisions = parsed_revisions(revisions, options.get("revision"))
+    revisions = parse_revisions(revisions, options.get("revision"))
     names = checkpoint_names([model] if isinstance(model, str | Path) else model)
-    run = run_of(names, revisions, parsed_steps(steps))
+    run = list_run(names, revisions, parse_steps(steps))
     check_standard_input(*(one for one in (texts, options.get("rank_texts")) if isinstance(one, str)))
     with open_call(options) as call:
         for one in run:
@@ -85,7 +85,7 @@ def follow(
         from attnprobe.model.hub import check_one_run
 
         with Series([(one.model, one.revision) for one in run], call, keep=keep) as series:
-            check_one_run(series.glances)
+            check_one_run(series.checkpoints)
             files = [call.corpus.frequencies]
             files += [options["prune_by"].rpartition(":")[0]] if has_labels else []
             key = state_key(asked.name, options, reopened, files, call)
@@ -97,7 +97,7 @@ def follow(
         for one, table in zip(run, tables, strict=True)
     ]
     record = {"command": describe_call("dynamics"), "dataset": source.described, "measure": measure}
-    record |= {"steps": steps_of_record, **made_with()}
+    record |= {"steps": steps_of_record, **record_versions()}
     return Followed([(one.step, table) for one, table in zip(run, tables, strict=True)], record)
 
 

@@ -56,12 +56,12 @@ def find_links(
             nothing=gold.nothing,
         )
         statistic, tabulation = _ask(gold, by)
-        from attnprobe.run.input.examples import with_targets
+        from attnprobe.run.input.examples import check_targets
         from attnprobe.survey.survey import survey
 
         call.progress.stage("loading", None)
         checkpoint = load_model(model, call.tokenizer, call.load, source.kind)
-        documents, labelled = with_targets(checkpoint, documents)
+        documents, labelled = check_targets(checkpoint, documents)
         return survey(
             checkpoint,
             documents,

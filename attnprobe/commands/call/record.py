@@ -11,7 +11,13 @@ from typing import Any
 from attnprobe.corpus.sources.embedded import EMBEDDED
 from attnprobe.corpus.sources.text import STDIN
 from attnprobe.errors import AttnprobeError, first_line
-from attnprobe.run.differences import Difference, of_checkpoint, of_data, of_machine, of_versions
+from attnprobe.run.differences import (
+    Difference,
+    compare_checkpoint,
+    compare_data,
+    compare_machine,
+    compare_versions,
+)
 from attnprobe.table.cleaning import clean
 from attnprobe.table.destination import describes, description_path, read_description
 from attnprobe.table.formats import FORMATS, READABLE, extension
@@ -126,15 +132,15 @@ class Record:
         Returns:
             The differences, each with a sentence; ``decisive`` are those of checkpoints and data.
         """
-        found = list(of_versions(self.versions))
-        found += of_machine(self.said, device, threads)
+        found = list(compare_versions(self.versions))
+        found += compare_machine(self.said, device, threads)
         if models:
             from attnprobe.model.load import LoadOptions
 
             named = [(one, None) if isinstance(one, str) else one for one in models]
             for name, revision, recorded in self._paired(named, found):
                 options = LoadOptions(revision=revision, offline=offline, cache_dir=cache_dir)
-                found += of_checkpoint(recorded, name, options)
+                found += compare_checkpoint(recorded, name, options)
         found += self._of_data([str(one) for one in data])
         return found
 
@@ -163,7 +169,7 @@ class Record:
             if isinstance(name := one.get("name"), str):
                 known.setdefault(name, []).append(one)
         for recorded in known.get(EMBEDDED, []):
-            yield from of_data(recorded, None)
+            yield from compare_data(recorded, None)
         waiting = {name: list(several) for name, several in known.items()}
         for spec in dict.fromkeys(named):
             name = next(
@@ -174,14 +180,14 @@ class Record:
             if not name:
                 yield _not_known(spec)
             elif waiting[name]:
-                yield from of_data(waiting[name].pop(0), spec)
+                yield from compare_data(waiting[name].pop(0), spec)
             else:  # one more of that name, which may be the same once more
-                found = [list(of_data(one, spec)) for one in known[name]]
+                found = [list(compare_data(one, spec)) for one in known[name]]
                 yield from min(found, key=len)
         for name, rest in waiting.items():  # files that the command names once, and the record several times
             spec = next((one for one in named if Path(one).name == name), None)
             for recorded in rest if spec is not None and len(rest) < len(known[name]) else ():
-                yield from of_data(recorded, spec)
+                yield from compare_data(recorded, spec)
 
 
 def _not_known(name: str) -> Difference:

@@ -25,7 +25,7 @@ from attnprobe.reports.report_page.report import (
     sort_tables,
 )
 from attnprobe.reports.report_page.sentences import FILE, Sentences, read_sentences
-from attnprobe.run.versions import made_with
+from attnprobe.run.versions import record_versions
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.naming import listed
 
@@ -87,7 +87,7 @@ def report(
         done.measure()
     there = sort_tables(done.tables)
     missing = _commands_of_missing(there, *names, seen=bool(done.watched.seen))
-    versions = made_with()["versions"]
+    versions = record_versions()["versions"]
     contents = Contents(
         there, done.watched.seen, done.watched.chosen, missing, describe_call("report"), versions
     )

@@ -88,7 +88,7 @@ def _parts(
     checkpoint: "Checkpoint", sources: Mapping[str, OpenSource], call: Call, seed: int
 ) -> "list[Part]":
     """Say what is asked of which corpus, in one pass each, but for the control."""
-    from attnprobe.run.input.repeated import Repeated
+    from attnprobe.run.input.repeated import RepeatedTokens
     from attnprobe.statistics.induction import DUPLICATE, INDUCTION
     from attnprobe.statistics.links import COREFERENCE, SYNTAX
     from attnprobe.statistics.registry import all_statistics
@@ -105,7 +105,7 @@ def _parts(
             documents = linked(documents, source.name, fold=True, nothing=nothing)
         statistics = [*gold, *(() if number else of_text)]
         parts.append(Part(documents, statistics, call.corpus, name if number else ""))
-    repeated = Repeated.fitting(checkpoint, LENGTH, SEQUENCES, seed)
+    repeated = RepeatedTokens.fit(checkpoint, LENGTH, SEQUENCES, seed)
     if repeated is not None:
         parts.append(Part(repeated, [INDUCTION, DUPLICATE], call.corpus, "random tokens"))
     return parts

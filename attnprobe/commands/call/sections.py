@@ -100,7 +100,7 @@ class TableFolder:
         return f"{names} could not be saved in {self.path}; the page holds all tables."
 
     def _try(self, path: Path, save: Callable[[], object], progress: PartProgress) -> None:
-        if not Ranks.found().first:
+        if not Ranks.detect().first:
             return
         try:
             path.parent.mkdir(exist_ok=True)
@@ -166,7 +166,7 @@ class Sections:
         self._store = TableStore(
             call.resume, state_key("report", question, self._open_all, files, call), "section"
         )
-        with self._store.guarded():
+        with self._store.save_on_exit():
             self._take_up()
             steps = self._plan()
             for number, step in enumerate(steps, start=1):
@@ -356,6 +356,6 @@ def _identity(model: Any, call: Call) -> str:
     """Tell the checkpoint from any other, as far as it can be told."""
     if not isinstance(model, str | Path):
         return f"loaded {type(model).__name__}"
-    from attnprobe.model.hub import Glance
+    from attnprobe.model.hub import CheckpointFiles
 
-    return Glance.at(str(model), call.load).identity
+    return CheckpointFiles.read(str(model), call.load).identity

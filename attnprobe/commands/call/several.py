@@ -30,12 +30,12 @@ from attnprobe.options import DEFAULTS, FREE, Batches, Hub, Reading, names_of
 from attnprobe.run.process_group import Ranks
 from attnprobe.run.progress import PartProgress
 from attnprobe.run.state import TableStore, decode_table, encode_table
-from attnprobe.run.training import Saved
-from attnprobe.run.versions import made_with
+from attnprobe.run.training import SavedCheckpoint
+from attnprobe.run.versions import record_versions
 from attnprobe.table.head_table import HeadTable
 
 if TYPE_CHECKING:
-    from attnprobe.model.hub import Glance
+    from attnprobe.model.hub import CheckpointFiles
 
 #: Measures a checkpoint, given its name, texts, labels and keywords.
 Measurer = Callable[[str, Any, Any, dict[str, Any]], HeadTable]
@@ -55,13 +55,13 @@ class Member:
 
     Attributes:
         number: Of its table in a state.
-        glance: The checkpoint without its weights.
+        checkpoint: The checkpoint without its weights.
         name: What progress calls it.
         title: What an error calls it.
     """
 
     number: int
-    glance: "Glance"
+    checkpoint: "CheckpointFiles"
     name: str
     title: str
 
@@ -70,7 +70,7 @@ class Series(AbstractContextManager["Series"]):
     """Checkpoints that are loaded one after the other; what was downloaded may go when the last is done.
 
     Attributes:
-        glances: The checkpoints without their weights.
+        checkpoints: The checkpoints without their weights.
     """
 
     def __init__(self, models: Sequence[tuple[str, str | None]], call: Call, *, keep: bool) -> None:
@@ -86,11 +86,11 @@ class Series(AbstractContextManager["Series"]):
         call.progress.stage("looking at the checkpoints", None)
         self._call = call
         self._downloads = None if keep else Downloads({name for name, _ in models}, call.load.cache_dir)
-        self.glances = find_checkpoints(models, call.load)
+        self.checkpoints = find_checkpoints(models, call.load)
 
     def __exit__(self, *_: object) -> None:
         """Take away what was downloaded, however the work ended."""
-        self._drop(self.glances)
+        self._drop(self.checkpoints)
 
     def measure(
         self,
@@ -100,7 +100,7 @@ class Series(AbstractContextManager["Series"]):
         options: Mapping[str, Any],
         key: Mapping[str, str],
         *,
-        steps: Sequence[Saved] | None = None,
+        steps: Sequence[SavedCheckpoint] | None = None,
         check: Check | None = None,
     ) -> list[HeadTable]:
         """Take up the checkpoints that are done, and measure the others.
@@ -116,30 +116,30 @@ class Series(AbstractContextManager["Series"]):
         """
         call, resumed = self._call, self._call.resume is not None
         if steps is None:
-            numbered = enumerate(self.glances, start=1)
+            numbered = enumerate(self.checkpoints, start=1)
             members = [Member(number, one, one.said, one.said) for number, one in numbered]
         else:
             members = [
-                Member(one.step, glance, f"step {one.step}", f"Step {one.step} ({one.said})")
-                for one, glance in zip(steps, self.glances, strict=True)
+                Member(one.step, checkpoint, f"step {one.step}", f"Step {one.step} ({one.said})")
+                for one, checkpoint in zip(steps, self.checkpoints, strict=True)
             ]
         store = TableStore(call.resume, key, "checkpoint" if steps is None else "step")
         progress = PartProgress(call.progress)
         found: list[HeadTable] = []
-        with store.guarded():
-            identities = {one.number: one.glance.identity if resumed else "" for one in members}
+        with store.save_on_exit():
+            identities = {one.number: one.checkpoint.identity if resumed else "" for one in members}
             done = store.load(identities)
             if done:
                 those = f"{len(done)} of {len(members)} {store.noun}s are done"
                 call.progress.say(f"going on from {call.resume}: {those} ({', '.join(map(str, done))}).")
             for place, one in enumerate(members, start=1):
-                table, revision = done.get(one.number), one.glance.options.revision
+                table, revision = done.get(one.number), one.checkpoint.options.revision
                 try:
                     if table is None:
                         own = {"progress": progress, "threads": None, "resume": store.part_file(one.number)}
                         own |= {} if revision is None else {"revision": revision}
                         with progress.part(f"{one.name} ({place} of {len(members)})"):
-                            table = _as_kept(measure(one.glance.name, texts, labels, {**options, **own}))
+                            table = _as_kept(measure(one.checkpoint.name, texts, labels, {**options, **own}))
                     if found and check is not None:
                         check(members[0], found[0], one, table)
                 except AttnprobeError as error:
@@ -151,17 +151,17 @@ class Series(AbstractContextManager["Series"]):
                     gc.collect()  # before the next one is loaded; hooks may lead from a model back to itself
                 found.append(table)
                 if self._downloads is not None:
-                    with Ranks.found().joined() as meeting:  # nobody fetches a file that is about to go
-                        self._drop([one.glance])
-                        meeting.gathered(None)
+                    with Ranks.detect().join() as meeting:  # nobody fetches a file that is about to go
+                        self._drop([one.checkpoint])
+                        meeting.gather(None)
         return found
 
-    def _drop(self, glances: "Iterable[Glance]") -> None:
+    def _drop(self, checkpoints: "Iterable[CheckpointFiles]") -> None:
         """Take away what was downloaded, in one process of each machine."""
-        if self._downloads is None or (Ranks.found().size > 1 and os.environ.get("LOCAL_RANK", "0") != "0"):
+        if self._downloads is None or (Ranks.detect().size > 1 and os.environ.get("LOCAL_RANK", "0") != "0"):
             return
-        for glance in glances:
-            self._downloads.drop(glance)
+        for checkpoint in checkpoints:
+            self._downloads.drop(checkpoint)
 
 
 def _as_kept(table: HeadTable) -> HeadTable:
@@ -215,7 +215,7 @@ def state_key(
         "measure": measure,
         "dataset": json.dumps([_identity(source, call) for source in sources()], default=str),
         "setting": json.dumps([asked, settings], sort_keys=True, default=str),
-        "version of a package": json.dumps(made_with()["versions"]),
+        "version of a package": json.dumps(record_versions()["versions"]),
     }
 
 
@@ -302,16 +302,16 @@ def measure_checkpoints(
         texts, source = open_to_replay(texts, labels, options, find_labels=task)
         source = check_labels(source, asked) if task else read_first(source)
         with Series(models, call, keep=keep) as series:
-            glances, is_text = series.glances, source.kind == "text"
+            checkpoints, is_text = series.checkpoints, source.kind == "text"
             if is_text:
-                _check_shapes(glances)
+                _check_shapes(checkpoints)
             notes: list[str] = []
             if task:
                 kind, _ = peek(source.documents)
-                objective, notes = _choose_objective(glances, asked, kind, source.kind)
+                objective, notes = _choose_objective(checkpoints, asked, kind, source.kind)
                 options = {**options, "objective": objective}
             if is_text:
-                notes = [*notes, *_note_tokenizers(glances)]
+                notes = [*notes, *_note_tokenizers(checkpoints)]
 
             def reopened() -> list[OpenSource]:  # what was looked into has lost its beginning
                 return [open_to_replay(texts, labels, options, find_labels=task)[1]]
@@ -319,35 +319,35 @@ def measure_checkpoints(
             key = state_key(name, options, reopened, files, call)
             check = _check_objective if task else None
             tables = series.measure(measure, texts, labels, options, key, check=check)
-    checkpoints = [
-        {"checkpoint": glance.name, "notes": table.notes}
+    listed = [
+        {"checkpoint": checkpoint.name, "notes": table.notes}
         | {part: one for part, one in table.provenance.items() if part != _SUMS}
-        for glance, table in zip(glances, tables, strict=True)
+        for checkpoint, table in zip(checkpoints, tables, strict=True)
     ]
-    record = {"dataset": source.described, "measure": name, "checkpoints": checkpoints, **made_with()}
-    return CheckpointTables(labels_of(glances), tables, notes, source, record)
+    record = {"dataset": source.described, "measure": name, "checkpoints": listed, **record_versions()}
+    return CheckpointTables(labels_of(checkpoints), tables, notes, source, record)
 
 
-def labels_of(glances: "Sequence[Glance]") -> list[str]:
+def labels_of(checkpoints: "Sequence[CheckpointFiles]") -> list[str]:
     """Name checkpoints as tables do; those whose folders have one name, as the user does; with revisions."""
-    revisions = {glance.options.revision for glance in glances}
+    revisions = {checkpoint.options.revision for checkpoint in checkpoints}
     shared = {
         one.label
-        for one, other in combinations(glances, 2)
+        for one, other in combinations(checkpoints, 2)
         if one.label == other.label and one.name != other.name
     }
     return [
         (one.name if one.label in shared else one.label)
         + (f"@{one.options.revision}" if one.options.revision and len(revisions) > 1 else "")
-        for one in glances
+        for one in checkpoints
     ]
 
 
-def _check_shapes(glances: "Sequence[Glance]") -> None:
+def _check_shapes(checkpoints: "Sequence[CheckpointFiles]") -> None:
     """Refuse checkpoints of other shapes than the first, as far as their configurations tell."""
     from attnprobe.findings.pair import describe_mismatch, describe_shapes
 
-    first, *others = glances
+    first, *others = checkpoints
     for one in others:
         ours, theirs = first.shapes, one.shapes
         if ours and theirs and not set(ours.values()) & set(theirs.values()):
@@ -357,20 +357,20 @@ def _check_shapes(glances: "Sequence[Glance]") -> None:
 
 
 def _choose_objective(
-    glances: "Sequence[Glance]", task: TaskOptions, labelled: Gold, modality: str
+    checkpoints: "Sequence[CheckpointFiles]", task: TaskOptions, labelled: Gold, modality: str
 ) -> tuple[str | None, list[str]]:
     """Choose the objective that all are asked: that of each if it is one, or else one that needs no head.
 
     Only what says that it was saved from other classes is loaded for it.
     """
-    if len({glance.stated for glance in glances}) == 1 and glances[0].stated:
+    if len({checkpoint.stated for checkpoint in checkpoints}) == 1 and checkpoints[0].stated:
         return task.objective, []
     from attnprobe.intervention.objectives.choosing import objective_of
 
     asked = replace(task, labels_named=task.labels_named and task.objective is not None)
     by_objective: dict[str, list[str]] = {}
-    for label, glance in dict(zip(labels_of(glances), glances, strict=True)).items():
-        load = make_loader(glance.name, None, glance.options)
+    for label, checkpoint in dict(zip(labels_of(checkpoints), checkpoints, strict=True)).items():
+        load = make_loader(checkpoint.name, None, checkpoint.options)
         objective = objective_of(load, asked, labelled=labelled, modality=modality)
         by_objective.setdefault(objective, []).append(label)
         gc.collect()
@@ -400,10 +400,14 @@ def _check_objective(first: Member, ours: HeadTable, other: Member, theirs: Head
         )
 
 
-def _note_tokenizers(glances: "Sequence[Glance]") -> list[str]:
+def _note_tokenizers(checkpoints: "Sequence[CheckpointFiles]") -> list[str]:
     """Say whose tokens are others than those of the first checkpoint."""
-    first, *others = labels_of(glances)
-    apart = [label for label, one in zip(others, glances[1:], strict=True) if not one.spells_as(glances[0])]
+    first, *others = labels_of(checkpoints)
+    apart = [
+        label
+        for label, one in zip(others, checkpoints[1:], strict=True)
+        if not one.shares_tokenizer(checkpoints[0])
+    ]
     if not apart:
         return []
     return [

@@ -95,7 +95,7 @@ def check_standard_input(*texts: Any) -> None:
     piped = sum(isinstance(name, str) and name == "-" for name in named)
     if piped > 1:
         raise AttnprobeError("Standard input can be read once only; name a file in the other places.")
-    if piped and Ranks.found().size > 1:
+    if piped and Ranks.detect().size > 1:
         raise AttnprobeError("Standard input can be read by one process only; give a file to several.")
 
 

@@ -18,7 +18,7 @@ from attnprobe.model.task_heads import (
     SOUND_CLASSIFICATION,
     SPEECH,
     TaskHead,
-    stated_head,
+    find_stated_head,
 )
 
 #: The objectives by their names.
@@ -90,7 +90,7 @@ def objective_of(load: Loader, options: TaskOptions, *, labelled: Gold, modality
 
 def unused_head(checkpoint: Checkpoint, objective: str, labelled: Gold) -> str | None:
     """Say that a checkpoint was trained to label words, or to answer, and the data don't ask for it."""
-    stated = stated_head(checkpoint.model.config)
+    stated = find_stated_head(checkpoint.model.config)
     for kind in (TokenClassification, QuestionAnswering):
         needed = LABELLED[kind.name][0]
         if stated is not None and kind.head is stated and objective != kind.name and labelled is not needed:

@@ -12,7 +12,7 @@ from attnprobe.corpus.sources.document import Label
 from attnprobe.intervention.objectives.objective import Answer, Objective, ahead, precise
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.task_heads import SEQ2SEQ
-from attnprobe.run.input.examples import target_ids
+from attnprobe.run.input.examples import tokenise_targets
 
 
 class SequenceToSequence(Objective):
@@ -39,7 +39,7 @@ class SequenceToSequence(Objective):
         self._generate = generate
         self.resumable = not generate
         self._tokenizer: Any = checkpoint.target_tokenizer or checkpoint.tokenizer
-        self.targets = target_ids(checkpoint, self.references)
+        self.targets = tokenise_targets(checkpoint, self.references)
         self._longest = max(map(len, self.targets))
 
     def answer(self, batch: Batch, untouched: Answer | None = None) -> Answer:

@@ -29,10 +29,10 @@ from attnprobe.intervention.pruning.ranking import in_order, random_order, reran
 from attnprobe.intervention.request import TaskOptions, check_gold, check_metric, peek
 from attnprobe.intervention.task import Bench, Subject, bound, choose_subject
 from attnprobe.intervention.trials import run_trials
-from attnprobe.model.checkpoint import devices_of
+from attnprobe.model.checkpoint import list_devices
 from attnprobe.model.removing import bake, shrink
 from attnprobe.run.input.corpus import CorpusOptions
-from attnprobe.run.passes import running
+from attnprobe.run.passes import open_run
 from attnprobe.run.progress import Progress
 from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.head_table import HeadTable
@@ -99,7 +99,7 @@ def pruned_in_steps(
     if rank_source is not None:
         check_gold(rank_labelled, subject.objective, rank_source.name)
     generate = name == "bleu"
-    if pruning.saving and devices_of(subject.checkpoint.model):
+    if pruning.saving and list_devices(subject.checkpoint.model):
         raise AttnprobeError(
             f"{subject.checkpoint.name} is spread over several devices, and can't be written without heads; "
             "leave out --save, or --device-map."
@@ -121,7 +121,7 @@ def pruned_in_steps(
         "prune", metric=name, **{"--by": pruning.criterion.name, "setting of the curve": _setting(pruning)}
     )
     with (
-        running(subject.checkpoint, options, question, resume=resume, progress=progress) as run,
+        open_run(subject.checkpoint, options, question, resume=resume, progress=progress) as run,
         bound(subject, documents, options, run=run, workers=workers, generate=generate) as bench,
     ):
         scored = bench

@@ -31,7 +31,7 @@ _memory: ContextVar[tuple[int, int] | None] = ContextVar("attnprobe_block_memory
 
 
 @contextmanager
-def block_memory(size: int | None, copies: int = COPIES) -> Iterator[None]:
+def limit_block_memory(size: int | None, copies: int = COPIES) -> Iterator[None]:
     """Let blocks made inside take at most ``size`` bytes; None for blocks that suit the device.
 
     Blocks on a processor never grow above what suits its cache; those on an accelerator do. A block of
@@ -44,7 +44,7 @@ def block_memory(size: int | None, copies: int = COPIES) -> Iterator[None]:
         _memory.reset(token)
 
 
-def query_bytes(heads: int, keys: int, itemsize: int = 4, copies: int = COPIES) -> int:
+def count_query_bytes(heads: int, keys: int, itemsize: int = 4, copies: int = COPIES) -> int:
     """Give the bytes that a query of a block takes, all heads and copies together."""
     return copies * itemsize * heads * keys
 
@@ -159,7 +159,7 @@ def iterate_blocks(
     if memory is not None:
         size, copies = memory
         itemsize = torch.promote_types(like.dtype, torch.float32).itemsize
-        affordable = max(1, size // query_bytes(heads, keys, itemsize, copies))
+        affordable = max(1, size // count_query_bytes(heads, keys, itemsize, copies))
         rows = min(rows, affordable) if processor else affordable
     sequences = max(1, rows // queries)
     for first in range(0, batch, sequences):

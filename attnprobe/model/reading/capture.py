@@ -1,6 +1,6 @@
 """Reading attention from inside the model's own forward pass, block of queries by block.
 
-One attention function is registered with transformers. Inside ``captured_attention``, every
+One attention function is registered with transformers. Inside ``capture_attention``, every
 attention layer of the model calls that function instead of its own; it computes the layer's output
 in blocks and hands the probabilities of each to an observer. Layers that don't ask the registry for a
 function are read in other ways, behind the same interface.
@@ -30,14 +30,14 @@ from attnprobe.model.reading.routing import (
     Piece,
     Sites,
     Way,
+    build_mask,
     evaluation_mode,
-    explicit_mask,
     find_form,
     list_attention_modules,
     route_attention,
     switch_attention,
 )
-from attnprobe.model.reading.variants import full_attention, multi_head_attention, spread_band
+from attnprobe.model.reading.variants import force_full_attention, multi_head_attention, spread_band
 from attnprobe.model.refusals import AttentionSinkError, UnsupportedModelError
 from attnprobe.model.transformers_private import get_attn_implementation
 
@@ -177,7 +177,7 @@ class _Gating(_Tap):
 
 
 @contextmanager
-def tapped_attention(
+def tap_attention(
     model: PreTrainedModel, observer: Observer, way: Way, observe: Collection[str] = ()
 ) -> Iterator[Capture]:
     """Show ``observer`` the softmaxes of attention modules, in evaluation mode."""
@@ -189,7 +189,7 @@ def tapped_attention(
 
 
 @contextmanager
-def gating_tap(
+def tap_gates(
     model: PreTrainedModel, way: Way, sites: Sites, row: Callable[[int], Tensor | None]
 ) -> Iterator[AbstractContextManager[object]]:
     """Multiply what attention modules' softmaxes give by gates, in evaluation mode.
@@ -218,7 +218,7 @@ def _tracked(model: PreTrainedModel, sites: Sites) -> Iterator[ModuleTracker]:
 
 
 @contextmanager
-def hooked_attention(model: PreTrainedModel, observer: Observer) -> Iterator[Capture]:
+def hook_attention(model: PreTrainedModel, observer: Observer) -> Iterator[Capture]:
     """Show ``observer`` the maps that attention modules return, in evaluation mode."""
     sites = Sites(model)
 
@@ -280,7 +280,7 @@ _readers: Claims[_Reader] = Claims()
 
 
 @contextmanager
-def captured_attention(
+def capture_attention(
     model: PreTrainedModel, observer: Observer, way: Way = Way.REGISTRY, observe: Collection[str] = ()
 ) -> Iterator[Capture]:
     """Let ``observer`` see every block of attention of the forward passes made inside.
@@ -298,7 +298,7 @@ def captured_attention(
     Raises:
         UnsupportedModelError: When the model can't be switched to another attention function.
     """
-    with full_attention(model), _open_way(model, observer, way, observe) as capture:
+    with force_full_attention(model), _open_way(model, observer, way, observe) as capture:
         yield capture
 
 
@@ -308,8 +308,8 @@ def _open_way(
     if way is Way.REGISTRY:
         return _registered_attention(model, observer, observe)
     if way is Way.HOOKS:
-        return hooked_attention(model, observer)
-    return tapped_attention(model, observer, way, observe)
+        return hook_attention(model, observer)
+    return tap_attention(model, observer, way, observe)
 
 
 @contextmanager
@@ -323,7 +323,7 @@ def _registered_attention(
         yield Capture(sites)
 
 
-def _captured_attention(
+def _attend_captured(
     module: nn.Module,
     query: Tensor,
     key: Tensor,
@@ -346,7 +346,7 @@ def _captured_attention(
             raise UnsupportedModelError(
                 type(module).__name__, "its attention is called from outside the part that is asked"
             )
-        raise RuntimeError(f"attention {IMPLEMENTATION!r} is only usable inside captured_attention")
+        raise RuntimeError(f"attention {IMPLEMENTATION!r} is only usable inside capture_attention")
     sites, observer = reader.sites, reader.observer
     sinks = options.get("s_aux")
     if sinks is None and getattr(module, "sinks", None) is not None:
@@ -371,5 +371,5 @@ def _captured_attention(
     return output, None
 
 
-AttentionInterface.register(IMPLEMENTATION, _captured_attention)
-AttentionMaskInterface.register(IMPLEMENTATION, explicit_mask)
+AttentionInterface.register(IMPLEMENTATION, _attend_captured)
+AttentionMaskInterface.register(IMPLEMENTATION, build_mask)

@@ -237,7 +237,7 @@ def switch_attention(model: PreTrainedModel, implementation: str | None) -> None
         logging.set_verbosity(verbosity)
 
 
-def explicit_mask(*arguments: Any, **options: Any) -> Tensor | None:
+def build_mask(*arguments: Any, **options: Any) -> Tensor | None:
     """Build the mask of a registered function: always there where attention is causal."""
     options["allow_is_causal_skip"] = False
     return sdpa_mask(*arguments, **options)
@@ -274,11 +274,11 @@ class Capture:
 
     Attributes:
         sites: Counts the layers of the passes that the asking thread runs.
-        joined: What another thread enters before it runs passes of its own.
+        thread_context: What another thread enters before it runs passes of its own.
     """
 
     sites: Sites
-    joined: Callable[[], AbstractContextManager[object]] = nullcontext
+    thread_context: Callable[[], AbstractContextManager[object]] = nullcontext
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ _FULL = "original_full"
 
 
 @contextmanager
-def full_attention(model: nn.Module) -> Iterator[tuple[str, ...]]:
+def force_full_attention(model: nn.Module) -> Iterator[tuple[str, ...]]:
     """Let a model attend to all keys, from all tokens, for the forward passes made inside.
 
     Yields:
@@ -108,7 +108,7 @@ def spread_maps(model: nn.Module, maps: Tensor) -> Tensor:
     return maps
 
 
-def window_warnings(model: nn.Module) -> tuple[str, ...]:
+def list_window_warnings(model: nn.Module) -> tuple[str, ...]:
     """Say that a windowed encoder by itself gives no token global attention."""
     if all(find_window(module) is None for module in model.modules()):
         return ()
@@ -116,7 +116,7 @@ def window_warnings(model: nn.Module) -> tuple[str, ...]:
 
 
 @contextmanager
-def equal_positions(body: nn.Module, tables: Iterable[str], at: int) -> Iterator[None]:
+def equalise_positions(body: nn.Module, tables: Iterable[str], at: int) -> Iterator[None]:
     """Let tables of positions answer every token with what they answer the token at ``at``.
 
     It is what they give that is replaced, not the positions they are asked for: some number them from 0, some

@@ -13,9 +13,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
-from attnprobe.attention.kinds import Kind, Place, places_of
+from attnprobe.attention.kinds import Kind, Place, number_layers
 from attnprobe.attention.layout import Grid
-from attnprobe.model.pruned import computed_heads
+from attnprobe.model.pruned import list_computed_heads
 from attnprobe.model.reading.routing import Way, list_attention_modules
 
 
@@ -66,12 +66,12 @@ class Architecture:
     @property
     def present(self) -> tuple[tuple[int, ...], ...]:
         """The numbers of the heads that each layer computes; nothing at all where it is all of them."""
-        return computed_heads(self.standing) if self.removed else ()
+        return list_computed_heads(self.standing) if self.removed else ()
 
     @property
     def places(self) -> tuple[Place, ...]:
         """What names each layer."""
-        return places_of(self.kinds, self.numbers)
+        return number_layers(self.kinds, self.numbers)
 
 
 #: Where configurations list what each of their layers is.

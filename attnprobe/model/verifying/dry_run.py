@@ -8,14 +8,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnprobe.attention.kinds import Kind, kind_of
+from attnprobe.attention.kinds import Kind, infer_kind
 from attnprobe.errors import first_line
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.gates import gated_attention
+from attnprobe.model.gates import gate_attention
 from attnprobe.model.pruned import PruningRecord
-from attnprobe.model.reading.capture import captured_attention
+from attnprobe.model.reading.capture import capture_attention
 from attnprobe.model.reading.routing import Piece, Way, evaluation_mode
-from attnprobe.model.reading.variants import full_attention, window_warnings
+from attnprobe.model.reading.variants import force_full_attention, list_window_warnings
 from attnprobe.model.refusals import AttentionSinkError, UnsupportedModelError, refuse_by_name
 from attnprobe.model.verifying.architecture import (
     Architecture,
@@ -31,11 +31,11 @@ from attnprobe.model.verifying.probing import (
     Probe,
     Reference,
     are_heads_equal,
+    draw_probe_inputs,
     find_guessed_mask,
-    furthest_from_1,
+    find_largest,
     is_stateless,
-    largest,
-    probe_inputs,
+    measure_row_sum_error,
     relative_difference,
     run_untouched,
 )
@@ -49,7 +49,7 @@ def check_maps(
     name: str, maps: list[Tensor], tolerance: float, pruning: PruningRecord | None = None
 ) -> list[str]:
     """Refuse rows that are no distributions, and layers of different numbers of heads than is on record."""
-    off = furthest_from_1(maps)
+    off = measure_row_sum_error(maps)
     if not off <= tolerance:
         raise UnsupportedModelError(name, f"its attention rows do not sum to 1 (off by {off:.1e})")
     found = [rows.shape[1] for rows in maps]
@@ -123,7 +123,7 @@ def check_against_own(
         for own, rows in zip(layers, read, strict=True):
             found = rows.cpu().double().mean(1, keepdim=True) if known.averaged else rows.cpu().double()
             differences.append((own.cpu().double() - found).abs())
-    apart = largest(differences)
+    apart = find_largest(differences)
     if not apart <= tolerance:
         raise UnsupportedModelError(name, f"the maps read differ from its own eager maps by {apart:.1e}")
     own = "model's own eager maps"
@@ -165,7 +165,7 @@ def check_numbers(
     with tracker.track(checkpoint.body, len(list_layer_kinds(config))):
         checkpoint.forward(known.inputs)
         unread = sorted(tracker.softmaxes - {*attend})
-        with captured_attention(checkpoint.body, note, way):
+        with capture_attention(checkpoint.body, note, way):
             checkpoint.forward(known.inputs)
     if unread:
         reason = f"layers {unread} take a softmax over tokens, and its configuration says they do not attend"
@@ -187,7 +187,7 @@ def check_heads(name: str, maps: list[Tensor]) -> str:
 
 def check_mixing(checkpoint: Checkpoint, known: Reference, way: Way, maps: list[Tensor]) -> str:
     """Refuse a softmax that has no part in the hidden states of its layer, whatever it looks like."""
-    with gated_attention(checkpoint.body, way) as gates:
+    with gate_attention(checkpoint.body, way) as gates:
         for layer, rows in enumerate(maps):
             gates.rows = {layer: rows.new_zeros(1, rows.shape[1])}
             if torch.equal(checkpoint.forward(known.inputs), known.untouched):
@@ -257,8 +257,8 @@ def inspect(checkpoint: Checkpoint) -> Architecture:
     """
     refuse_by_name(checkpoint.model_type)
     body = checkpoint.body
-    with full_attention(body) as warnings, evaluation_mode(body):
-        inputs = probe_inputs(checkpoint)
+    with force_full_attention(body) as warnings, evaluation_mode(body):
+        inputs = draw_probe_inputs(checkpoint)
         steady = is_stateless(checkpoint, inputs)
         known = run_untouched(checkpoint, inputs)
         failures: dict[Way, str] = {}
@@ -288,7 +288,7 @@ def _inspect_way(
     tolerance = TOLERANCE[body.dtype.itemsize]
     probe = Probe(name, known.inputs)
     try:
-        with captured_attention(body, probe, way) as capture:
+        with capture_attention(body, probe, way) as capture:
             captured = checkpoint.forward(known.inputs)
             sites = capture.sites
             called, computed = tuple(sites.called), sites.computed
@@ -307,7 +307,7 @@ def _inspect_way(
         raise UnsupportedModelError(name, f"what was tapped can't be checked, since {known.absence}")
     maps = [probe.maps[layer] for layer in sorted(probe.maps)]
     targets = known.inputs["decoder_input_ids"].shape[1] if checkpoint.decodes else None
-    kinds = tuple(kind_of(rows, targets=targets) for rows in maps)
+    kinds = tuple(infer_kind(rows, targets=targets) for rows in maps)
 
     apart = relative_difference(captured, known.untouched)
     if not apart <= tolerance:
@@ -347,7 +347,7 @@ def _inspect_way(
         evidence=tuple(evidence),
         warnings=(
             *warnings,
-            *window_warnings(body),
+            *list_window_warnings(body),
             *warn_of_boxes(checkpoint, known.inputs),
             *find_oddities(maps, numbers),
         ),

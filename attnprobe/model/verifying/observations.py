@@ -9,16 +9,16 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attnprobe.attention.block import OBSERVABLE, factor_of
+from attnprobe.attention.block import OBSERVABLE, factor_projection
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.reading.capture import captured_attention
+from attnprobe.model.reading.capture import capture_attention
 from attnprobe.model.reading.routing import Piece, evaluation_mode
-from attnprobe.model.reading.variants import full_attention
+from attnprobe.model.reading.variants import force_full_attention
 from attnprobe.model.refusals import UnsupportedModelError
 from attnprobe.model.transformers_private import Conv1D
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.parameters import Projections, find_projections
-from attnprobe.model.verifying.probing import TOLERANCE, probe_inputs, relative_difference
+from attnprobe.model.verifying.probing import TOLERANCE, draw_probe_inputs, relative_difference
 
 #: What may hold of a layer, the strictest first.
 PLAIN = "queries times keys, scaled, are the scores"
@@ -141,7 +141,7 @@ def check_observations(
         return []
     name, body = checkpoint.model_type, checkpoint.body
     tolerance = TOLERANCE[body.dtype.itemsize]
-    inputs, watch = probe_inputs(checkpoint), _Watch(Logits(tolerance))
+    inputs, watch = draw_probe_inputs(checkpoint), _Watch(Logits(tolerance))
     try:
         projections = find_projections(checkpoint) if "projection" in needs else ()
     except UnsupportedModelError as error:
@@ -150,9 +150,9 @@ def check_observations(
     beside = ("scores", "queries", "keys") if asking else ()
     observe = {*needs, *beside, *(("outputs",) if projections else ())} - {"projection"}
     with (
-        full_attention(body),
+        force_full_attention(body),
         evaluation_mode(body),
-        captured_attention(body, watch, architecture.way, observe) as capture,
+        capture_attention(body, watch, architecture.way, observe) as capture,
         _record_outputs(body, {projection.output for projection in projections}) as given,
     ):
         checkpoint.forward(inputs)
@@ -218,9 +218,11 @@ def find_output_weights(checkpoint: Checkpoint) -> tuple[Tensor, ...]:
 
 
 def find_output_factors(checkpoint: Checkpoint) -> tuple[Tensor, ...]:
-    """Give what stands for W_O,h where only lengths matter, of every layer; see ``factor_of``."""
+    """Give what stands for W_O,h where only lengths matter, of every layer; see ``factor_projection``."""
     found = find_projections(checkpoint)
-    return tuple(factor_of(_split_by_head(checkpoint.body.get_submodule(one.output), one)) for one in found)
+    return tuple(
+        factor_projection(_split_by_head(checkpoint.body.get_submodule(one.output), one)) for one in found
+    )
 
 
 def _split_by_head(module: nn.Module, of: Projections) -> Tensor:
@@ -309,7 +311,7 @@ def find_unembedding(checkpoint: Checkpoint) -> Unembedding | str:
         for module in model.modules():
             if isinstance(module, nn.Linear | Conv1D) or _is_norm(module):
                 hooks.callback(module.register_forward_hook(note).remove)
-        model(**checkpoint.inputs(probe_inputs(checkpoint)))
+        model(**checkpoint.inputs(draw_probe_inputs(checkpoint)))
     at = max((place for place, call in enumerate(calls) if call.module is last), default=None)
     weight: Any = last.weight
     if at is None or not weight.is_floating_point():

@@ -16,14 +16,14 @@ from attnprobe.attention.block import HeadParameters
 from attnprobe.attention.kinds import Kind
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.gates import Gates, gated_attention
-from attnprobe.model.reading.capture import captured_attention
+from attnprobe.model.gates import Gates, gate_attention
+from attnprobe.model.reading.capture import capture_attention
 from attnprobe.model.reading.routing import Piece, evaluation_mode
-from attnprobe.model.reading.variants import full_attention
-from attnprobe.model.refusals import PACKED, UnsupportedModelError, packed_as
+from attnprobe.model.reading.variants import force_full_attention
+from attnprobe.model.refusals import PACKED, UnsupportedModelError, find_packing
 from attnprobe.model.transformers_private import Conv1D
 from attnprobe.model.verifying.architecture import Architecture
-from attnprobe.model.verifying.probing import TOLERANCE, probe_inputs, relative_difference
+from attnprobe.model.verifying.probing import TOLERANCE, draw_probe_inputs, relative_difference
 
 #: Largest difference that rounding explains, by bytes per number: of one product and one rotation.
 _TOLERANCE = {8: 1e-6, 4: 1e-3, 2: 0.02}
@@ -48,7 +48,7 @@ class _Projected:
         """
         weight: Any = self.module.weight.detach()
         weight = weight if isinstance(self.module, nn.Linear) else weight.T  # GPT-2's are turned over
-        if packed_as(weight) or weight.shape != (self.output.shape[-1], self.input.shape[-1]):
+        if find_packing(weight) or weight.shape != (self.output.shape[-1], self.input.shape[-1]):
             return None
         bias: Any = self.module.bias
         apart = relative_difference(functional.linear(self.input, weight, bias), self.output)
@@ -106,12 +106,12 @@ def find_head_parameters(
     """
     body, watch = checkpoint.body, _InputWatch()
     with (
-        full_attention(body),
+        force_full_attention(body),
         evaluation_mode(body),
-        captured_attention(body, watch, architecture.way, {"queries", "keys"}),
+        capture_attention(body, watch, architecture.way, {"queries", "keys"}),
         watch.watch(body),
     ):
-        checkpoint.forward(probe_inputs(checkpoint))
+        checkpoint.forward(draw_probe_inputs(checkpoint))
     if not watch.queries:
         reason = f"its attention is reached through the {architecture.way}, which does not show its queries"
         return (reason,) * architecture.layers
@@ -123,7 +123,9 @@ def _parameters_of(watch: _InputWatch, layer: int, kind: Kind) -> HeadParameters
     for side, tokens in zip(("queries", "keys"), watch.given(layer), strict=True):
         one = next(_find_matching(watch.feeding[layer], tokens, shared=side == "keys"), None)
         if one is None:
-            packed = next(filter(None, (packed_as(each.module.weight) for each in watch.feeding[layer])), "")
+            packed = next(
+                filter(None, (find_packing(each.module.weight) for each in watch.feeding[layer])), ""
+            )
             return PACKED.format(kind=packed) if packed else _UNKNOWN.format(side=side)
         found.append(one)
     (query, queries), (key, keys) = found
@@ -268,8 +270,8 @@ def find_projections(checkpoint: Checkpoint) -> tuple[Projections, ...]:
     Raises:
         UnsupportedModelError: When a layer has no output projection, or more than one.
     """
-    encoder, inputs = checkpoint.body, probe_inputs(checkpoint)
-    with gated_attention(encoder) as gates:
+    encoder, inputs = checkpoint.body, draw_probe_inputs(checkpoint)
+    with gate_attention(encoder) as gates:
         checkpoint.forward(inputs)
         watch = _SiteWatch(gates, tuple(gates.sites.called))
         gates.recording = True
@@ -292,7 +294,7 @@ def _projections_of(checkpoint: Checkpoint, watch: _SiteWatch, layer: int) -> Pr
             checkpoint.model_type, f"in layer {layer}, {found} what the heads give, side by side"
         )
     weight: Any = checkpoint.body.get_submodule(readers[0]).weight
-    if kind := packed_as(weight):
+    if kind := find_packing(weight):
         raise UnprunableModelError(checkpoint.model_type, PACKED.format(kind=kind))
     if _is_adapted(checkpoint.body, readers[0], watch.gates.outputs[layer].flatten(2)):
         raise UnprunableModelError(

@@ -14,12 +14,12 @@ from attnprobe.attention.layout import Grid
 from attnprobe.corpus.tokens.tokenization import Frame
 from attnprobe.errors import first_line
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.reading.capture import captured_attention
+from attnprobe.model.reading.capture import capture_attention
 from attnprobe.model.reading.routing import evaluation_mode
-from attnprobe.model.reading.variants import equal_positions, full_attention
+from attnprobe.model.reading.variants import equalise_positions, force_full_attention
 from attnprobe.model.refusals import UnsupportedModelError
 from attnprobe.model.verifying.architecture import Architecture
-from attnprobe.model.verifying.probing import TOLERANCE, Probe, probe_inputs, relative_difference
+from attnprobe.model.verifying.probing import TOLERANCE, Probe, draw_probe_inputs, relative_difference
 
 #: How tables of positions are called: position_embeddings, wpe, embed_positions, pos_embed.
 _TABLE = re.compile(r"posi|(^|_)pos(_|$)|^wpe$", re.IGNORECASE)
@@ -58,16 +58,16 @@ def find_positions(checkpoint: Checkpoint, architecture: Architecture) -> Positi
     """
     name, body = checkpoint.model_type, checkpoint.body
     tolerance = TOLERANCE[body.dtype.itemsize]
-    inputs = probe_inputs(checkpoint)
+    inputs = draw_probe_inputs(checkpoint)
     at = len(Frame.of(checkpoint.tokenizer).before)
-    with full_attention(body), evaluation_mode(body):
+    with force_full_attention(body), evaluation_mode(body):
         tables = _find_tables(checkpoint, inputs)
         if not tables:
             raise UnsupportedModelError(
                 name, f"it looks up no table of absolute positions{_describe_others(body)}"
             )
         usual = checkpoint.forward(inputs)
-        with equal_positions(body, tables, at):
+        with equalise_positions(body, tables, at):
             moved = relative_difference(checkpoint.forward(inputs), usual)
             uneven = _measure_unevenness(checkpoint, architecture, inputs)
     if not moved > tolerance:
@@ -116,7 +116,7 @@ def _measure_unevenness(
     }
     probe = Probe(checkpoint.model_type, repeated)
     try:
-        with captured_attention(checkpoint.body, probe, architecture.way):
+        with capture_attention(checkpoint.body, probe, architecture.way):
             checkpoint.forward(repeated)
     except UnsupportedModelError:
         raise

@@ -11,11 +11,11 @@ from attnprobe.attention.kinds import Kind
 from attnprobe.corpus.batches.media import stacked
 from attnprobe.corpus.tokens.tokenization import Frame, Tokenizer
 from attnprobe.errors import first_line
-from attnprobe.model.checkpoint import Checkpoint, parameters_of
+from attnprobe.model.checkpoint import Checkpoint, list_forward_parameters
 from attnprobe.model.reading.routing import Piece, evaluation_mode, switch_attention
-from attnprobe.model.reading.variants import full_attention, spread_maps
+from attnprobe.model.reading.variants import force_full_attention, spread_maps
 from attnprobe.model.refusals import UnsupportedModelError
-from attnprobe.model.transformers_private import get_attn_implementation, write_count
+from attnprobe.model.transformers_private import count_writes, get_attn_implementation
 from attnprobe.model.verifying.architecture import find_attending_layers, list_layer_kinds
 
 #: Two sequences of this many tokens, and as many for a decoder beside an encoder.
@@ -59,7 +59,7 @@ class Probe:
         whole[some, :, piece.query : piece.query + rows] = piece.probabilities
 
 
-def probe_inputs(checkpoint: Checkpoint) -> dict[str, Tensor]:
+def draw_probe_inputs(checkpoint: Checkpoint) -> dict[str, Tensor]:
     """Draw two short sequences of ordinary tokens, framed as the tokenizer frames them; or noise.
 
     Where there is a decoder beside the encoder, it reads two of another length.
@@ -150,7 +150,7 @@ def run_untouched(checkpoint: Checkpoint, inputs: Mapping[str, Tensor]) -> Refer
         maps = {
             kind: tuple(rows / rows.sum(-1, keepdim=True) for rows in layers) for kind, layers in maps.items()
         }
-    if all(furthest_from_1(layers) <= TOLERANCE[body.dtype.itemsize] for layers in maps.values()):
+    if all(measure_row_sum_error(layers) <= TOLERANCE[body.dtype.itemsize] for layers in maps.values()):
         averaged = all(
             rows.shape[1] > 1 and are_heads_equal(rows) for layers in maps.values() for rows in layers
         )
@@ -185,12 +185,12 @@ def _has_sinks(rows: Tensor) -> bool:
     return bool((rows >= 0).all()) and bool((rows.sum(-1) <= 1 + TOLERANCE[4]).all())
 
 
-def furthest_from_1(maps: Iterable[Tensor]) -> float:
+def measure_row_sum_error(maps: Iterable[Tensor]) -> float:
     """Give the largest difference of a row's sum from 1."""
-    return largest((rows.cpu().double().sum(-1) - 1).abs() for rows in maps)
+    return find_largest((rows.cpu().double().sum(-1) - 1).abs() for rows in maps)
 
 
-def largest(differences: Iterable[Tensor]) -> float:
+def find_largest(differences: Iterable[Tensor]) -> float:
     """Give the largest number of several tensors; NaN if there is one, which Python's max may pass over."""
     return float(torch.stack([values.max() for values in differences]).max())
 
@@ -220,7 +220,7 @@ def find_guessed_mask(checkpoint: Checkpoint) -> Checkpoint:
 
 def _list_pads(checkpoint: Checkpoint) -> list[int]:
     """List the ids that a model may take for padding; none where its tokenizer gives no mask."""
-    takes = parameters_of(type(checkpoint.body))
+    takes = list_forward_parameters(type(checkpoint.body))
     named = checkpoint.tokenizer.model_input_names if checkpoint.processor is None else ()
     if "attention_mask" not in takes or "attention_mask" not in named:
         return []
@@ -238,8 +238,8 @@ def _guesses_mask(checkpoint: Checkpoint, pad: int) -> bool:
     """Tell whether a mask of ones changes what becomes of sequences in which every other token is a pad."""
     body = checkpoint.body
     try:
-        with full_attention(body), evaluation_mode(body):
-            inputs = probe_inputs(checkpoint)
+        with force_full_attention(body), evaluation_mode(body):
+            inputs = draw_probe_inputs(checkpoint)
             inputs["input_ids"] = inputs["input_ids"].clone()
             inputs["input_ids"][:, 1::2] = pad
             alone, masked = (replace(checkpoint, masked=masked).forward(inputs) for masked in (False, True))
@@ -273,7 +273,7 @@ def snapshot(model: nn.Module) -> dict[str, Any]:
 
 def _identify(value: Any) -> Any:
     if isinstance(value, Tensor):
-        return id(value), tuple(value.shape), write_count(value)
+        return id(value), tuple(value.shape), count_writes(value)
     if isinstance(value, bool | int | float | str | tuple | None):
         return value if not isinstance(value, tuple) else tuple(map(_identify, value))
     if isinstance(value, list | dict | set):

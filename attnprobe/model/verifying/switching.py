@@ -11,14 +11,14 @@ from torch import Tensor, nn
 
 from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.gates import BatchReplay, Gates, freeze_weights, gated_attention, outermost_block
+from attnprobe.model.gates import BatchReplay, Gates, find_outermost_block, freeze_weights, gate_attention
 from attnprobe.model.reading.routing import Way, evaluation_mode
-from attnprobe.model.reading.variants import full_attention
+from attnprobe.model.reading.variants import force_full_attention
 from attnprobe.model.refusals import UnsupportedModelError
 from attnprobe.model.relevance import Relevance
 from attnprobe.model.task_heads import SEQ2SEQ, SPEECH
 from attnprobe.model.verifying.architecture import Architecture
-from attnprobe.model.verifying.probing import TOLERANCE, probe_inputs, relative_difference
+from attnprobe.model.verifying.probing import TOLERANCE, draw_probe_inputs, relative_difference
 
 #: What gates are set to where they are tried. At 0 it would not show what becomes of a head's output on its
 #: way to the projection, such as the gate of its own that Qwen3-Next draws from the queries' projection.
@@ -48,10 +48,10 @@ def check_gates(checkpoint: Checkpoint, architecture: Architecture) -> Gating:
     Raises:
         UnsupportedModelError: When the gates don't do what they say.
     """
-    inputs, encoder = probe_inputs(checkpoint), checkpoint.body
-    with full_attention(encoder), evaluation_mode(encoder):
+    inputs, encoder = draw_probe_inputs(checkpoint), checkpoint.body
+    with force_full_attention(encoder), evaluation_mode(encoder):
         untouched = checkpoint.forward(inputs)
-    with gated_attention(encoder, architecture.way, present=architecture.present) as gates:
+    with gate_attention(encoder, architecture.way, present=architecture.present) as gates:
         apart = relative_difference(checkpoint.forward(inputs), untouched)
         if not apart <= TOLERANCE[encoder.dtype.itemsize]:
             reason = f"hidden states under a head mask of ones differ from its own by {apart:.1e}"
@@ -200,7 +200,7 @@ def explain_without_biases(
     calls = Calls()
     way, sites, present = architecture.way, architecture.sites, architecture.present
     with freeze_weights(checkpoint), zero_biases(checkpoint.model), Relevance():
-        with gated_attention(checkpoint.body, way, sites, present) as gates:
+        with gate_attention(checkpoint.body, way, sites, present) as gates:
             with torch.no_grad():
                 untouched = _run_model(checkpoint, headed=headed)
             gates.set(torch.ones(1, *architecture.standing.shape, device=checkpoint.device).requires_grad_())
@@ -280,7 +280,7 @@ class Calls:
         modules, lists = dict(model.named_modules()), (nn.ModuleList, nn.Sequential)
         with ExitStack() as hooks:
             for name in dict.fromkeys(
-                block for site in sites if (block := outermost_block(site, modules, lists))
+                block for site in sites if (block := find_outermost_block(site, modules, lists))
             ):
                 enter = partial(self._enter, name.rpartition(".")[0])
                 hooks.callback(modules[name].register_forward_pre_hook(enter, with_kwargs=True).remove)
@@ -329,7 +329,7 @@ def zero_biases(model: nn.Module) -> Iterator[None]:
 
 
 def _run_model(checkpoint: Checkpoint, *, headed: bool) -> Tensor:
-    inputs = checkpoint.inputs(probe_inputs(checkpoint))
+    inputs = checkpoint.inputs(draw_probe_inputs(checkpoint))
     if headed and checkpoint.head not in (SEQ2SEQ, SPEECH):
         inputs.pop("decoder_input_ids", None)
     return (checkpoint.model if headed else checkpoint.body)(**inputs)[0]

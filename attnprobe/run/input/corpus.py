@@ -23,10 +23,10 @@ from attnprobe.corpus.tokens.vocabulary import Rarity, TokenKinds, rank_types, r
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint, resolve_window
 from attnprobe.model.verifying.architecture import Architecture
-from attnprobe.run.input.examples import decoder_sequences
-from attnprobe.run.input.media import media_batches
+from attnprobe.run.input.examples import build_decoder_sequences
+from attnprobe.run.input.media import plan_media_batches
 from attnprobe.run.input.options import CorpusOptions
-from attnprobe.run.input.repeated import Repeated, ordinary_tokens
+from attnprobe.run.input.repeated import RepeatedTokens, ordinary_tokens
 
 Counted = TypeVar("Counted", Document, TokenSequence)
 
@@ -70,9 +70,9 @@ class Corpus:
 
 
 @contextmanager
-def tokenised(
+def tokenise(
     checkpoint: Checkpoint,
-    documents: Iterable[Document] | MediaFolder | Repeated,
+    documents: Iterable[Document] | MediaFolder | RepeatedTokens,
     options: CorpusOptions,
     *,
     cells: int | None = None,
@@ -101,7 +101,7 @@ def tokenised(
         assert architecture is not None
         _refuse_text_options(options)
         with ExitStack() as stores:
-            found, reading = media_batches(
+            found, reading = plan_media_batches(
                 checkpoint,
                 architecture,
                 select(documents, options.limit, options.sample, options.seed),
@@ -126,9 +126,9 @@ def tokenised(
     with ExitStack() as stores:
         store = stores.enter_context(SequenceStore(vocabulary))
         longest, read = reader.max_length, None
-        if isinstance(documents, Repeated):
+        if isinstance(documents, RepeatedTokens):
             longest = documents.tokens(reader.frame)
-            drawn = _counted(documents.drawn(checkpoint, reader.frame), progress)
+            drawn = _counted(documents.draw(checkpoint, reader.frame), progress)
         else:
             chosen = select(documents, options.limit, options.sample, options.seed)
             drawn = reader.read(_counted(chosen, progress))
@@ -137,7 +137,7 @@ def tokenised(
             read = stores.enter_context(SequenceStore(vocabulary))
             for some in _chunks(sequences):
                 store.extend(some)
-                read.extend(decoder_sequences(checkpoint, some, reader.reading, labelled=labelled))
+                read.extend(build_decoder_sequences(checkpoint, some, reader.reading, labelled=labelled))
         else:
             store.extend(sequences)
         if not len(store):
@@ -152,7 +152,7 @@ def tokenised(
             cells=cells,
             most=most,
             targets=targets,
-            fresh=ordinary_tokens(checkpoint) if isinstance(documents, Repeated) else None,
+            fresh=ordinary_tokens(checkpoint) if isinstance(documents, RepeatedTokens) else None,
         )
         rare_types = int((source.rarity.rare[store.counts > 0] > 0).sum())
         yield Corpus(batches, reader.reading, longest, rare_types, source.rarity)

@@ -16,7 +16,7 @@ from attnprobe.model.checkpoint import Checkpoint
 Documents = Iterable[Document] | MediaFolder
 
 
-def words_to_label(documents: Documents) -> Documents:
+def join_words(documents: Documents) -> Documents:
     """Give texts as their words joined by blanks, with the label of each word.
 
     Taggers are trained on words one by one, whatever stood between them.
@@ -24,7 +24,7 @@ def words_to_label(documents: Documents) -> Documents:
     return _each(documents, _of_words)
 
 
-def questions(documents: Documents) -> Documents:
+def attach_contexts(documents: Documents) -> Documents:
     """Give questions with the texts that answer them, and where."""
     return _each(documents, _of_question)
 
@@ -61,7 +61,7 @@ def _of_question(document: Document) -> Document:
     return replace(document, pair=label.context, annotation=Annotation(answers=tuple(spans)))
 
 
-class Labelled:
+class LabelledExamples:
     """The examples that have a label, or a target text, which is kept where a label is."""
 
     def __init__(
@@ -109,7 +109,7 @@ class Labelled:
         return [f"{self._skipped:,} {noun} left out for want of a {self._what}."] if self._skipped else []
 
 
-def with_targets(checkpoint: Checkpoint, documents: Iterable[Document]) -> tuple[Iterator[Document], bool]:
+def check_targets(checkpoint: Checkpoint, documents: Iterable[Document]) -> tuple[Iterator[Document], bool]:
     """Settle whether a decoder reads the targets of documents, or the texts themselves.
 
     It reads targets if the first document has one; documents without one are left out then, as everywhere.
@@ -156,7 +156,7 @@ def _no_decoder(checkpoint: Checkpoint) -> AttnprobeError:
     )
 
 
-def target_ids(checkpoint: Checkpoint, texts: Sequence[str]) -> list[list[int]]:
+def tokenise_targets(checkpoint: Checkpoint, texts: Sequence[str]) -> list[list[int]]:
     """Tokenise target texts as the decoder is to answer them, cut to what it takes.
 
     Raises:
@@ -165,7 +165,7 @@ def target_ids(checkpoint: Checkpoint, texts: Sequence[str]) -> list[list[int]]:
     return _ids(checkpoint, texts, _encoded(checkpoint, texts))
 
 
-def decoder_sequences(
+def build_decoder_sequences(
     checkpoint: Checkpoint, source: Sequence[TokenSequence], reading: Reading, *, labelled: bool
 ) -> Iterator[TokenSequence]:
     """Give what the decoder reads beside each sequence, as it reads while it is trained: all but the end.

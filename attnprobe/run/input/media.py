@@ -19,16 +19,16 @@ from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.processing import Processor
 from attnprobe.model.reading.routing import evaluation_mode
-from attnprobe.model.reading.variants import full_attention
+from attnprobe.model.reading.variants import force_full_attention
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.positions import catch_tokens, find_grid
-from attnprobe.run.input.examples import target_ids
+from attnprobe.run.input.examples import tokenise_targets
 
 #: Sound of fewer seconds is too short for convolutions, where nothing is added to it.
 SHORTEST = 0.1
 
 
-def media_batches(
+def plan_media_batches(
     checkpoint: Checkpoint,
     architecture: Architecture,
     folder: MediaFolder,
@@ -100,7 +100,9 @@ def media_batches(
     return batches, reading
 
 
-def heard(checkpoint: Checkpoint, documents: Any, say: Callable[[str], None]) -> tuple[Checkpoint, Any]:
+def choose_decoder_targets(
+    checkpoint: Checkpoint, documents: Any, say: Callable[[str], None]
+) -> tuple[Checkpoint, Any]:
     """Settle what a decoder beside an encoder of sound reads: what is said in the files, or nothing.
 
     Returns:
@@ -148,7 +150,7 @@ def _images(
     """Find how many tokens an image of each size gives, and where its patches are among them."""
     found: dict[tuple[int, ...], tuple[int, Grid | None]] = {}
     site = architecture.sites[0]
-    with full_attention(checkpoint.body), evaluation_mode(checkpoint.body):
+    with force_full_attention(checkpoint.body), evaluation_mode(checkpoint.body):
         for clip in clips:
             if clip.shape in found:
                 continue
@@ -170,6 +172,6 @@ def _transcripts(checkpoint: Checkpoint, clips: list[Clip], stores: ExitStack, c
     """Tokenise what is said in each clip, as the decoder reads it."""
     store = stores.enter_context(SequenceStore(len(checkpoint.tokenizer)))
     texts = [str(clip.item.label) for clip in clips]
-    store.extend(TokenSequence(checkpoint.shift_right(ids)) for ids in target_ids(checkpoint, texts))
+    store.extend(TokenSequence(checkpoint.shift_right(ids)) for ids in tokenise_targets(checkpoint, texts))
     kinds = TokenKinds(checkpoint.tokenizer, Frame.of(checkpoint.tokenizer), checkpoint.start)
     return Side(store, kinds, rank_types(store.counts, kinds.framing), content_only)

@@ -10,13 +10,13 @@ from attnprobe.errors import AttnprobeError
 _SIZE = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?|\.[0-9]+)\s*([kmgt])(i?)b\s*", re.IGNORECASE)
 
 
-def size_of(text: str) -> int:
+def parse_size(text: str) -> int:
     """Read a size with its unit, in bytes.
 
     Raises:
         AttnprobeError: When it has none, or is nothing at all.
 
-    >>> size_of("1.5GiB"), size_of("2 MB")
+    >>> parse_size("1.5GiB"), parse_size("2 MB")
     (1610612736, 2000000)
     """
     found = _SIZE.fullmatch(text)
@@ -72,4 +72,4 @@ class CorpusOptions:
         if self.seed < 0:
             raise AttnprobeError(f"--seed must be at least 0, not {self.seed}.")
         if self.memory is not None:
-            size_of(self.memory)
+            parse_size(self.memory)

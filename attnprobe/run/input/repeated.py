@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Repeated:
+class RepeatedTokens:
     """Random tokens, repeated: each sequence is u + r + r between the boundary tokens of a text.
 
     u and r together are different tokens, each as likely as any other of the vocabulary. How many are in r
@@ -47,7 +47,7 @@ class Repeated:
                 raise AttnprobeError(f"--{option} must be at least {least}, not {value}.")
 
     @classmethod
-    def fitting(cls, checkpoint: "Checkpoint", length: int, sequences: int, seed: int) -> "Repeated | None":
+    def fit(cls, checkpoint: "Checkpoint", length: int, sequences: int, seed: int) -> "RepeatedTokens | None":
         """Draw as much as a model takes, up to a length; None where that is next to nothing."""
         frame, longest = Frame.of(checkpoint.tokenizer), _longest(checkpoint)
         room = length if longest is None else (longest - len(frame)) // 2
@@ -68,7 +68,7 @@ class Repeated:
         """Count the tokens of each sequence, boundary tokens included."""
         return 2 * self.length + len(frame)
 
-    def drawn(self, checkpoint: "Checkpoint", frame: Frame) -> Iterator[TokenSequence]:
+    def draw(self, checkpoint: "Checkpoint", frame: Frame) -> Iterator[TokenSequence]:
         """Draw the sequences for a model, framed as its tokenizer frames a text.
 
         Raises:

@@ -10,16 +10,16 @@ from typing import Any
 
 from attnprobe.corpus.batches.batch import Batch
 from attnprobe.errors import AttnprobeError
-from attnprobe.kernels.divergence import rounding_of
+from attnprobe.kernels.divergence import bound_rounding
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.run.input.corpus import CorpusOptions
-from attnprobe.run.memory import Price, cells_of_maps, copies_of, itemsize_of, price_of_statistics
-from attnprobe.run.passes import running
-from attnprobe.run.preparation import Documents, examined, prepared
+from attnprobe.run.memory import Price, count_copies, find_itemsize, limit_cells_of_maps, price_statistics
+from attnprobe.run.passes import open_run
+from attnprobe.run.preparation import Documents, examine_part, prepare_corpus
 from attnprobe.run.progress import Progress
-from attnprobe.run.record import provenance
-from attnprobe.run.versions import made_with
+from attnprobe.run.record import record_provenance
+from attnprobe.run.versions import record_versions
 from attnprobe.run.workers import Workers
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.sums.base import Measurement, Sum
@@ -116,8 +116,8 @@ def compared(
     if labelled and said:
         raise AttnprobeError(f"{said[0].rstrip('.')}, which read no target texts; leave out --label-column.")
     part, targets = with_targets(checkpoints[0], Part(documents[0], statistics, options, labelled=labelled))
-    first, texts, one = examined(checkpoints[0], part.documents, progress)
-    second, same_texts, other = examined(checkpoints[1], documents[1], progress)
+    first, texts, one = examine_part(checkpoints[0], part.documents, progress)
+    second, same_texts, other = examine_part(checkpoints[1], documents[1], progress)
     names = first.name, second.name
     if first.modality != "text":
         check_media((first, second), one, other)
@@ -146,28 +146,28 @@ def compared(
 
     def price() -> Price:
         both = ((first, one), (second, other))
-        each = [price_of_statistics(of, statistics, itemsize_of(checkpoint)) for checkpoint, of in both]
-        width = itemsize_of(first)
+        each = [price_statistics(of, statistics, find_itemsize(checkpoint)) for checkpoint, of in both]
+        width = find_itemsize(first)
         most = max(ours * (AT_A_TIME if pairs else 1) for ours, _ in sizes)
         found = sum(8 * ours * (theirs if pairs else 1) for ours, theirs in sizes)
         return each[0] + each[1] + Price(sequence=found, pair=width * maps, alone=2 * width * most)
 
     def ready(checkpoint: Checkpoint, architecture: Architecture, given: Any) -> Any:
-        return prepared(
+        return prepare_corpus(
             checkpoint,
             architecture,
             with_words(given) if by_word else given,
             options,
             price=price,
-            copies=copies_of(statistics),
-            cells=cells_of_maps(maps),
+            copies=count_copies(statistics),
+            cells=limit_cells_of_maps(maps),
             labelled=labelled,
             workers=number,
             progress=progress,
         )
 
     with (
-        running(first, options, question, resume=resume, progress=progress) as run,
+        open_run(first, options, question, resume=resume, progress=progress) as run,
         ready(first, one, texts) as mine,
         ready(second, other, same_texts) if by_word else nullcontext(mine) as its,
     ):
@@ -183,12 +183,12 @@ def compared(
                 asked.measurement,
                 partial(Measurement.from_arrays, kinds=asked.sums),
                 workers=mine.workers,
-                joined=asked.joined,
+                thread_context=asked.thread_context,
                 question={"tokens of the second model": its.corpus.batches.digest},
             )
-        record = provenance(first, one, mine.corpus, options, mine.workers)
-        beside_it = provenance(second, other, its.corpus, options, mine.workers)
-        record["other"] = {name: part for name, part in beside_it.items() if name not in made_with()}
+        record = record_provenance(first, one, mine.corpus, options, mine.workers)
+        beside_it = record_provenance(second, other, its.corpus, options, mine.workers)
+        record["other"] = {name: part for name, part in beside_it.items() if name not in record_versions()}
         rarity, read = mine.corpus.rarity, mine.corpus.sequences
     if by_word:
         seen = max(int(measurement.sums[name].count.max(initial=0)) for name in divergences.sums)
@@ -211,7 +211,7 @@ def compared(
         Labels(first.name, dataset, record, one.places, one.grid is not None, one.removed, said),
         second.name,
         by_word,
-        rounding=max(rounding_of(checkpoint.model.dtype) for checkpoint in (first, second)),
+        rounding=max(bound_rounding(checkpoint.model.dtype) for checkpoint in (first, second)),
     )
 
 
@@ -263,10 +263,10 @@ class Comparing:
         return found
 
     @contextmanager
-    def joined(self) -> Iterator[None]:
+    def thread_context(self) -> Iterator[None]:
         """Let another thread run batches."""
         with ExitStack() as stack:
-            for joining in {id(side): side.joined for side in self.sides}.values():
+            for joining in {id(side): side.thread_context for side in self.sides}.values():
                 stack.enter_context(joining())
             yield
 

@@ -19,12 +19,12 @@ from attnprobe.corpus.sources.document import Document
 from attnprobe.corpus.sources.media import MediaFolder, read_image
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.reading.capture import captured_attention
+from attnprobe.model.reading.capture import capture_attention
 from attnprobe.model.reading.routing import Piece
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.run.input.corpus import Corpus, CorpusOptions
 from attnprobe.run.memory import Price
-from attnprobe.run.preparation import examined, prepared
+from attnprobe.run.preparation import examine_part, prepare_corpus
 from attnprobe.run.progress import Progress
 from attnprobe.survey.recorder import layout_of
 from attnprobe.survey.viewing.groups import (
@@ -66,7 +66,7 @@ def read_sequence(
     Raises:
         AttnprobeError: When the sequence is longer than a page takes, or the model can't be read.
     """
-    checkpoint, documents, architecture = examined(checkpoint, documents, progress)
+    checkpoint, documents, architecture = examine_part(checkpoint, documents, progress)
     if target is not None and not checkpoint.decodes:
         raise AttnprobeError(f"{checkpoint.name} has no decoder that reads a target; leave out --target.")
     return _read(checkpoint, architecture, documents, max_length, target, progress, rolled=rolled)
@@ -76,7 +76,7 @@ def read_sequences(
     checkpoint: Checkpoint, documents: Sequence[Document], *, max_length: int, progress: Progress
 ) -> list[SequenceAttention]:
     """Run some texts one by one, and keep all their attention; see ``read_sequence``."""
-    checkpoint, documents, architecture = examined(checkpoint, documents, progress)
+    checkpoint, documents, architecture = examine_part(checkpoint, documents, progress)
     return [_read(checkpoint, architecture, [one], max_length, None, progress) for one in documents]
 
 
@@ -88,7 +88,7 @@ def _read(
     options = CorpusOptions(max_length=max_length, truncate=bool(media) or max_length is not None)
     keeper, held = _Keeper(architecture), _HeldProgress(progress)
     labelled = target is not None and not media
-    with prepared(
+    with prepare_corpus(
         checkpoint, architecture, documents, options, price=Price, labelled=labelled, workers=1, progress=held
     ) as ready:
         if not media:
@@ -101,7 +101,7 @@ def _read(
                 "shorter one."
             )
         progress.stage("reading", None)
-        with captured_attention(checkpoint.body, keeper, architecture.way):
+        with capture_attention(checkpoint.body, keeper, architecture.way):
             checkpoint.forward(batch.inputs)
     if any(one is None for one in keeper.maps):
         raise AttnprobeError(_CHANGING)

@@ -9,7 +9,7 @@ from attnprobe.corpus.sources.document import Document
 from attnprobe.corpus.tokens.store import shuffled
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.load import load_checkpoint
-from attnprobe.run.input.corpus import CorpusOptions, tokenised
+from attnprobe.run.input.corpus import CorpusOptions, tokenise
 
 SEED = 42
 TEXT = "the dog ran over the road by the river , and the train was slow"
@@ -23,7 +23,7 @@ def read(saved):
     def ask(name, *documents, seed=SEED, labelled=False, **options):
         checkpoint = load_checkpoint(str(saved(name)))
         given = [one if isinstance(one, Document) else Document(one) for one in documents]
-        with tokenised(checkpoint, given, CorpusOptions(**options), labelled=labelled) as corpus:
+        with tokenise(checkpoint, given, CorpusOptions(**options), labelled=labelled) as corpus:
             found = []
             for batches in (corpus.batches, corpus.batches.shuffled(seed)):
                 rows = {}
@@ -131,7 +131,7 @@ def test_given_targets_are_shuffled_within_themselves(read):
 def test_what_is_known_of_tokens_goes_with_them(saved):
     """Punctuation moves; special tokens and rare types are marked where they stand now."""
     checkpoint = load_checkpoint(str(saved("bert")))
-    with tokenised(checkpoint, [Document("red , blue , green . stone ; water")], CorpusOptions()) as corpus:
+    with tokenise(checkpoint, [Document("red , blue , green . stone ; water")], CorpusOptions()) as corpus:
         (plain,), (mixed,) = corpus.batches, corpus.batches.shuffled(SEED)
         assert plain.tokens is not None
         assert mixed.tokens is not None

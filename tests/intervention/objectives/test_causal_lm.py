@@ -12,8 +12,8 @@ from attnprobe.intervention.request import TaskOptions
 from attnprobe.intervention.task import bound, choose_subject
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.run.input.corpus import CorpusOptions
-from attnprobe.run.passes import alone
-from attnprobe.run.progress import Silent
+from attnprobe.run.passes import open_single_run
+from attnprobe.run.progress import SilentProgress
 
 Headed = Callable[..., Checkpoint]
 
@@ -39,7 +39,7 @@ def test_loss(headed: Headed, documents: Any, benched: Any, inputs_of: Any, name
     assert (alone > 0) == (name == "gpt2")
 
 
-class Heard(Silent):
+class Heard(SilentProgress):
     def __init__(self) -> None:
         self.said: list[str] = []
 
@@ -52,12 +52,12 @@ def test_too_short(headed: Headed):
     heard, checkpoint = Heard(), headed("gpt2", "causal-lm")
     subject = choose_subject(lambda *_: checkpoint, TaskOptions(), labelled=Gold.NONE, progress=heard)
     texts = [Document("stone"), Document("the dog ran"), Document("stone")]
-    with bound(subject, texts, CorpusOptions(), run=alone(heard)) as bench:
+    with bound(subject, texts, CorpusOptions(), run=open_single_run(heard)) as bench:
         assert bench.corpus.batches.members.tolist() == [1]
         assert torch.isfinite(bench.objective.answer(next(iter(bench.corpus.batches))).loss).all()
     assert "2 sequences are left out: they have less than 2 tokens." in heard.said
     with (
         pytest.raises(AttnprobeError, match="causal-lm needs texts of 2 tokens or more"),
-        bound(subject, texts[:1], CorpusOptions(), run=alone(heard)),
+        bound(subject, texts[:1], CorpusOptions(), run=open_single_run(heard)),
     ):
         pass

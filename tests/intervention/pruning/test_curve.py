@@ -17,7 +17,7 @@ from attnprobe.intervention.pruning.options import Criterion, PruneOptions
 from attnprobe.intervention.pruning.ranking import random_order, without
 from attnprobe.intervention.request import TaskOptions
 from attnprobe.run.input.corpus import CorpusOptions
-from attnprobe.run.progress import Silent
+from attnprobe.run.progress import SilentProgress
 from attnprobe.sums.documents import in_second_half
 from attnprobe.sums.resampling import adjust
 
@@ -55,7 +55,7 @@ def pruned(checkpoint):
     """Prune the tiny BERT classifier; give the table, the order and the bench's example numbers."""
 
     def call(documents, criterion="gradient", rank_on=None, metric="loss", seed=42, said=None, **options):
-        progress = Silent() if said is None else Listener(said)
+        progress = SilentProgress() if said is None else Listener(said)
         options = {"step": 0.25, "random_orders": 0} | options
         with pruned_in_steps(
             lambda *_: checkpoint,
@@ -72,7 +72,7 @@ def pruned(checkpoint):
     return call
 
 
-class Listener(Silent):
+class Listener(SilentProgress):
     def __init__(self, said):
         self.said = said
 
@@ -191,7 +191,7 @@ def test_another_architecture(headed, documents, cut_by_hand, inputs_of):
     with pruned_in_steps(
         lambda *_: checkpoint, opened(documents("classification")), None, CorpusOptions(),
         TaskOptions(metric="loss"), PruneOptions(Criterion("gradient"), 0.5, False, 0),
-        facts={}, progress=Silent(),
+        facts={}, progress=SilentProgress(),
     ) as (found, _):  # fmt: skip
         pass
     given = scored(documents("classification"))
@@ -208,7 +208,7 @@ def test_another_architecture(headed, documents, cut_by_hand, inputs_of):
 def ranked_by(checkpoint, documents, kind):
     """Rank heads by the table that the other command writes of some texts."""
     given = (lambda *_: checkpoint, opened(documents), CorpusOptions(), TaskOptions(metric="loss"))
-    more = {"facts": {}, "progress": Silent()}
+    more = {"facts": {}, "progress": SilentProgress()}
     if kind == "gradient":
         values = importance_table(*given, method="gradient", **more)["importance_normalized"]
     else:

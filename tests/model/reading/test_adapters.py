@@ -8,8 +8,8 @@ import torch
 from transformers import AutoConfig, AutoModel, PreTrainedModel
 
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.reading.capture import captured_attention
-from attnprobe.model.reading.variants import full_attention
+from attnprobe.model.reading.capture import capture_attention
+from attnprobe.model.reading.variants import force_full_attention
 from attnprobe.model.verifying.dry_run import inspect
 
 LONG = 40
@@ -44,7 +44,7 @@ def test_full_attention_is_what_is_read():
     with torch.inference_mode():
         expected = full(input_ids=some_ids())[0]
         assert not torch.allclose(sparse(input_ids=some_ids())[0], expected, atol=1e-3)
-        with full_attention(sparse) as warnings:
+        with force_full_attention(sparse) as warnings:
             torch.testing.assert_close(sparse(input_ids=some_ids())[0], expected)
     assert len(warnings) == 1
     assert "block-sparse" in warnings[0]
@@ -55,12 +55,12 @@ def test_left_as_found(training: bool):
     model = big_bird("block_sparse").train(training)
     model.encoder.layer[1].requires_grad_(False)
     before = state(model)
-    with full_attention(model):
+    with force_full_attention(model):
         assert state(model)["modules"] != before["modules"]
-        with full_attention(model) as inner:  # once is enough
+        with force_full_attention(model) as inner:  # once is enough
             assert inner == ()
     assert state(model) == before
-    with pytest.raises(KeyboardInterrupt), full_attention(model):
+    with pytest.raises(KeyboardInterrupt), force_full_attention(model):
         raise KeyboardInterrupt
     assert state(model) == before
 
@@ -71,7 +71,7 @@ def test_short_texts_do_not_switch_it_for_good(tiny: Any):
     before = state(model)
     architecture = inspect(Checkpoint("bird", model, tokenizer))
     assert any("block-sparse" in sentence for sentence in architecture.warnings)
-    with torch.inference_mode(), captured_attention(model, lambda _: None, architecture.way):
+    with torch.inference_mode(), capture_attention(model, lambda _: None, architecture.way):
         model(input_ids=some_ids(8))
     assert state(model) == before
 
@@ -79,6 +79,6 @@ def test_short_texts_do_not_switch_it_for_good(tiny: Any):
 def test_others_are_not_touched(tiny: Any):
     model = copy.deepcopy(tiny("bert")[0])
     modules = [id(module) for module in model.modules()]
-    with full_attention(model) as warnings:
+    with force_full_attention(model) as warnings:
         assert warnings == ()
         assert [id(module) for module in model.modules()] == modules

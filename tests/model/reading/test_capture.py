@@ -23,7 +23,7 @@ from attnprobe.attention.kinds import Kind
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint, resolve_window
 from attnprobe.model.load import LoadOptions, load_checkpoint
-from attnprobe.model.reading.capture import IMPLEMENTATION, captured_attention
+from attnprobe.model.reading.capture import IMPLEMENTATION, capture_attention
 from attnprobe.model.reading.routing import Piece
 from attnprobe.model.refusals import REFUSED
 from attnprobe.model.verifying.dry_run import examine, inspect
@@ -128,7 +128,7 @@ class TestLeftAsFound:
         model, _ = copied("bert")
         model.encoder.layer[1].train()
         before = state(model)
-        with captured_attention(model, lambda _: None):
+        with capture_attention(model, lambda _: None):
             assert not any(module.training for module in model.modules())
         assert state(model) == before
 
@@ -141,7 +141,7 @@ class TestLeftAsFound:
         def breaks(piece: Piece):
             raise error(f"at layer {piece.layer}")
 
-        with pytest.raises(error, match="at layer 0"), captured_attention(model, breaks):
+        with pytest.raises(error, match="at layer 0"), capture_attention(model, breaks):
             model(**tokenizer("the dog", return_tensors="pt"))
         assert state(model) == before
 
@@ -155,7 +155,7 @@ class TestLeftAsFound:
     def test_a_second_capture_after_a_broken_one(self, copied: Tiny):
         model, tokenizer = copied("bert")
         expected = attnprobe.census(model, SENTENCES, tokenizer=tokenizer)["entropy"]
-        with pytest.raises(ZeroDivisionError), captured_attention(model, lambda _: 1 / 0):
+        with pytest.raises(ZeroDivisionError), capture_attention(model, lambda _: 1 / 0):
             model(**tokenizer("the dog", return_tensors="pt"))
         found = attnprobe.census(model, SENTENCES, tokenizer=tokenizer)["entropy"]
         np.testing.assert_array_equal(found, expected)
@@ -172,7 +172,7 @@ class TestLeftAsFound:
     def test_the_function_is_of_no_use_outside(self, copied: Tiny):
         model, tokenizer = copied("bert")
         model.set_attn_implementation(IMPLEMENTATION)
-        with pytest.raises(RuntimeError, match="only usable inside captured_attention"):
+        with pytest.raises(RuntimeError, match="only usable inside capture_attention"):
             model(**tokenizer("the dog", return_tensors="pt"))
 
 
@@ -196,7 +196,7 @@ class TestReading:
 
         with torch.inference_mode():
             untouched = model(input_ids=ids["input_ids"], **inputs)[0]
-            with captured_attention(model, keep) as capture:
+            with capture_attention(model, keep) as capture:
                 captured = model(input_ids=ids["input_ids"], **inputs)[0]
             model.set_attn_implementation("eager")
             given = model(input_ids=ids["input_ids"], **inputs, output_attentions=True)

@@ -6,10 +6,10 @@ import torch
 
 from attnprobe.corpus.tokens.tokenization import NoTokenizer
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.gates import gated_attention
+from attnprobe.model.gates import gate_attention
 from attnprobe.model.processing import Processor
-from attnprobe.model.reading.capture import captured_attention
-from attnprobe.model.reading.variants import full_attention
+from attnprobe.model.reading.capture import capture_attention
+from attnprobe.model.reading.variants import force_full_attention
 from attnprobe.model.verifying.dry_run import inspect
 
 LAYERS, HEADS = 3, 4
@@ -40,7 +40,7 @@ def test_gates_against_columns(wavlm: Checkpoint):
     given = every_type.inputs("wavlm", wavlm.model)
     way = inspect(wavlm).way
     untouched = every_type.run(wavlm.model, given)[0]
-    with gated_attention(wavlm.body, way) as gates:
+    with gate_attention(wavlm.body, way) as gates:
         gates.set(torch.ones(1, LAYERS, HEADS))
         torch.testing.assert_close(wavlm.forward(given), untouched, atol=5e-6, rtol=0)
         for layer in range(LAYERS):
@@ -58,7 +58,7 @@ def test_heads_are_those_of_torch(wavlm: Checkpoint):
     given = every_type.inputs("wavlm", wavlm.model)
     expected = every_type.maps_of_every_head(every_type.eager("wavlm", wavlm.model), given)
     found = []
-    with captured_attention(wavlm.body, lambda piece: found.append(piece.probabilities), inspect(wavlm).way):
+    with capture_attention(wavlm.body, lambda piece: found.append(piece.probabilities), inspect(wavlm).way):
         wavlm.forward(given)
     assert len(found) == len(expected) == LAYERS
     for rows, own in zip(found, expected, strict=True):
@@ -77,8 +77,8 @@ class TestVitMae:
         given = every_type.inputs("vit_mae", whole)
         expected = [rows for _, rows in every_type.own_maps("vit_mae", whole, given)]
         maps = []
-        capture = captured_attention(found.body, lambda piece: maps.append(piece.probabilities))
-        with full_attention(found.body) as warnings, capture:
+        capture = capture_attention(found.body, lambda piece: maps.append(piece.probabilities))
+        with force_full_attention(found.body) as warnings, capture:
             found.forward({"pixel_values": given["pixel_values"]})
         assert "all patches" in warnings[0]
         for rows, own in zip(maps, expected, strict=True):
@@ -87,11 +87,11 @@ class TestVitMae:
 
     def test_no_chance_is_left(self, found: Checkpoint):
         pixels = every_type.inputs("vit_mae", found.model)["pixel_values"]
-        with full_attention(found.body):
+        with force_full_attention(found.body):
             first, second = (found.forward({"pixel_values": pixels}) for _ in range(2))
         assert torch.equal(first, second)
 
     def test_put_back_after_an_error(self, found: Checkpoint):
-        with pytest.raises(KeyboardInterrupt), full_attention(found.body):
+        with pytest.raises(KeyboardInterrupt), force_full_attention(found.body):
             raise KeyboardInterrupt
         assert found.model.config.mask_ratio == 0.75

@@ -10,11 +10,11 @@ from transformers import AutoConfig, AutoModel
 
 from attnprobe.corpus.sources.document import Document
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.gates import gated_attention
-from attnprobe.model.reading.capture import captured_attention
+from attnprobe.model.gates import gate_attention
+from attnprobe.model.reading.capture import capture_attention
 from attnprobe.model.verifying.dry_run import examine
 from attnprobe.model.verifying.probing import is_stateless
-from attnprobe.run.input.corpus import CorpusOptions, tokenised
+from attnprobe.run.input.corpus import CorpusOptions, tokenise
 from attnprobe.statistics import census_statistics
 from attnprobe.survey.measure import measuring
 
@@ -38,8 +38,8 @@ def passes(found, architecture, batches):
 def test_two_generators_over_one_plan(copied, first, second):
     sides = [examine(Checkpoint(name, *copied(name))) for name in (first, second)]
     with (
-        tokenised(sides[0][0], DOCUMENTS, CorpusOptions(batch_tokens=16)) as one,
-        tokenised(sides[1][0], DOCUMENTS, CorpusOptions(batch_tokens=16)) as two,
+        tokenise(sides[0][0], DOCUMENTS, CorpusOptions(batch_tokens=16)) as one,
+        tokenise(sides[1][0], DOCUMENTS, CorpusOptions(batch_tokens=16)) as two,
     ):
         batches = one.batches, two.batches
         alone = [list(passes(*side, some)) for side, some in zip(sides, batches, strict=True)]
@@ -58,14 +58,14 @@ def test_one_model_in_several_threads(copied, name):
     found, architecture = examine(Checkpoint(name, *copied(name)))
     assert architecture.threaded
     with (
-        tokenised(found, DOCUMENTS * 3, CorpusOptions(batch_tokens=16)) as corpus,
+        tokenise(found, DOCUMENTS * 3, CorpusOptions(batch_tokens=16)) as corpus,
         measuring(found, architecture, census_statistics()) as measure,
     ):
         batches = list(corpus.batches)
         expected = [measure.values(batch) for batch in batches]
 
         def values(batch):
-            with measure.joined():
+            with measure.thread_context():
                 return measure.values(batch)
 
         with ThreadPoolExecutor(4) as pool:
@@ -78,14 +78,14 @@ def test_one_model_in_several_threads(copied, name):
 def test_a_model_is_read_once_at_a_time(copied):
     model, _ = copied("bert")
     with (
-        captured_attention(model, lambda _: None),
+        capture_attention(model, lambda _: None),
         pytest.raises(RuntimeError, match="is being read already"),
-        captured_attention(model, lambda _: None),
+        capture_attention(model, lambda _: None),
     ):
         pass
-    with captured_attention(model, lambda _: None):
+    with capture_attention(model, lambda _: None):
         pass
-    with gated_attention(model), pytest.raises(RuntimeError, match="already"), gated_attention(model):
+    with gate_attention(model), pytest.raises(RuntimeError, match="already"), gate_attention(model):
         pass
 
 
@@ -94,7 +94,7 @@ def test_gates_of_two_models(copied):
     ids = torch.tensor([tokenizer("the dog ran")["input_ids"]])
     with torch.no_grad():
         untouched = two(input_ids=ids)[0]
-        with gated_attention(one) as gates, gated_attention(two):
+        with gate_attention(one) as gates, gate_attention(two):
             gates.rows = {0: torch.zeros(1, 4)}
             closed, open_ = one(input_ids=ids)[0], two(input_ids=ids)[0]
         torch.testing.assert_close(open_, untouched, atol=1e-5, rtol=1e-5)

@@ -16,8 +16,8 @@ from transformers.utils import logging
 
 import attnprobe
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.gates import gated_attention
-from attnprobe.model.reading.capture import captured_attention
+from attnprobe.model.gates import gate_attention
+from attnprobe.model.reading.capture import capture_attention
 from attnprobe.model.reading.routing import Piece, Way
 from attnprobe.model.refusals import UnsupportedModelError
 from attnprobe.model.verifying.dry_run import inspect
@@ -93,7 +93,7 @@ def collected(model: Any, ids: Tensor, way: Way = Way.TAP) -> list[Tensor]:
     def keep(piece: Piece):
         pieces.append(replace(piece, probabilities=piece.probabilities.clone()))
 
-    with torch.no_grad(), captured_attention(model, keep, way):
+    with torch.no_grad(), capture_attention(model, keep, way):
         model(input_ids=ids)
     assert [(piece.layer, piece.sequence, piece.query) for piece in pieces] == [(0, 0, 0), (1, 0, 0)]
     return [piece.probabilities for piece in pieces]
@@ -124,7 +124,7 @@ class TestSpellings:
         xi = torch.ones(1, 2, HEADS)
         xi[0, 1, 2] = 0
         untouched = toy(some_ids())
-        with gated_attention(toy, Way.TAP) as gates:  # pyright: ignore[reportArgumentType]
+        with gate_attention(toy, Way.TAP) as gates:  # pyright: ignore[reportArgumentType]
             torch.testing.assert_close(toy(some_ids()), untouched, rtol=0, atol=0)
             gates.set(xi)
             torch.testing.assert_close(toy(some_ids()), silent(some_ids()))
@@ -179,7 +179,7 @@ class TestGates:
         assert len(readers) == LAYERS
         for reader, row in zip(readers, xi, strict=True):
             reader.weight.mul_(row.repeat_interleave(WIDTH))
-        with gated_attention(model, Way.TAP) as gates:
+        with gate_attention(model, Way.TAP) as gates:
             torch.testing.assert_close(model(input_ids=ids)[0], untouched, rtol=0, atol=0)
             gates.set(xi[None])
             found = model(input_ids=ids)[0]
@@ -190,7 +190,7 @@ class TestGates:
         model, ids, step = double(name), some_ids(batch=2) + 10, 1e-6
         weights = torch.randn(2, 9, HEADS * WIDTH, dtype=torch.float64)
         xi = torch.ones(2, LAYERS, HEADS, dtype=torch.float64)
-        with gated_attention(model, Way.TAP) as gates:
+        with gate_attention(model, Way.TAP) as gates:
 
             def losses(at: Tensor) -> Tensor:
                 gates.set(at)
@@ -234,7 +234,7 @@ def test_gates_in_other_forms(model_type: str):
         for head in range(HEADS):
             xi = torch.ones(2, 2, HEADS)
             xi[1, 1, head] = 0
-            with gated_attention(model, Way.TAP) as gates:
+            with gate_attention(model, Way.TAP) as gates:
                 gates.set(xi)
                 found = model(input_ids=ids)[0]
             columns = slice(head * WIDTH, (head + 1) * WIDTH)
@@ -258,7 +258,7 @@ def test_tokens_with_global_attention_are_refused():
     everywhere[:, 0] = 1
     with (
         pytest.raises(UnsupportedModelError, match="global attention"),
-        captured_attention(model, lambda _: None, Way.TAP),
+        capture_attention(model, lambda _: None, Way.TAP),
     ):
         model(input_ids=some_ids(batch=2), global_attention_mask=everywhere)
 
@@ -282,11 +282,11 @@ def test_left_as_found(tiny: Tiny, way: Way):
     def breaks(piece: Piece):
         raise KeyboardInterrupt
 
-    with captured_attention(model, lambda _: None, way):
+    with capture_attention(model, lambda _: None, way):
         assert not any(module.training for module in model.modules())
         model(input_ids=ids)
     if way is not Way.SECOND_TAP:
-        with pytest.raises(KeyboardInterrupt), captured_attention(model, breaks, way):
+        with pytest.raises(KeyboardInterrupt), capture_attention(model, breaks, way):
             model(input_ids=ids)
     assert [module.training for module in model.modules()] == training
     assert (hooks(model), model.config._attn_implementation, model.config.output_attentions) == before
@@ -301,7 +301,7 @@ def test_a_pass_after_a_broken_one():
             raise ValueError("once")
         layers.append(piece.layer)
 
-    with torch.inference_mode(), captured_attention(toy, sometimes, Way.TAP) as capture:  # pyright: ignore
+    with torch.inference_mode(), capture_attention(toy, sometimes, Way.TAP) as capture:  # pyright: ignore
         with pytest.raises(ValueError, match="once"):
             toy(input_ids=some_ids())
         toy(input_ids=some_ids())

@@ -18,7 +18,7 @@ from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast
 import attnprobe
 from attnprobe.errors import AttnprobeWarning
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.gates import gated_attention
+from attnprobe.model.gates import gate_attention
 from attnprobe.model.refusals import UnsupportedModelError
 from attnprobe.model.verifying import architecture
 from attnprobe.model.verifying.architecture import (
@@ -121,7 +121,7 @@ class TestTables:
         ids = torch.tensor([spelling()(TEXTS[0])["input_ids"]])
 
         def loss(xi: torch.Tensor) -> float:
-            with gated_attention(checkpoint.body) as gates, torch.inference_mode():
+            with gate_attention(checkpoint.body) as gates, torch.inference_mode():
                 gates.set(xi)
                 logits = model(input_ids=ids, use_cache=False).logits
             return float(functional.cross_entropy(logits[0, :-1], ids[0, 1:]))

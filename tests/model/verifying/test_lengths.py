@@ -6,9 +6,9 @@ import every_type
 import pytest
 import torch
 
-from attnprobe.attention.block import factor_of, lengths_of
+from attnprobe.attention.block import factor_projection, measure_lengths
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.reading.capture import captured_attention
+from attnprobe.model.reading.capture import capture_attention
 from attnprobe.model.reading.routing import evaluation_mode
 from attnprobe.model.verifying.dry_run import examine
 from attnprobe.model.verifying.observations import find_output_factors
@@ -66,12 +66,12 @@ def compared(name, checkpoint, inputs, sites):
 
     def watch(piece):
         if piece.query == 0:
-            seen.append((piece.layer, lengths_of(piece.observed.values, factors[piece.layer])))
+            seen.append((piece.layer, measure_lengths(piece.observed.values, factors[piece.layer])))
 
     given.clear()
     with (
         evaluation_mode(body),
-        captured_attention(body, watch, architecture.way, {"values"}),
+        capture_attention(body, watch, architecture.way, {"values"}),
         torch.no_grad(),
     ):
         checkpoint.forward(inputs)
@@ -129,7 +129,7 @@ def test_a_factor_keeps_lengths_where_a_gram_matrix_loses_them():
     weight = (left * scale) @ right[:8]
     values = (left[:, -1:].T).float()  # what the projection shortens most
     expected = torch.linalg.vector_norm(values.double() @ weight.float().double(), dim=-1)
-    found = lengths_of(values[None, None], factor_of(weight.float()[None]))[0, 0]
+    found = measure_lengths(values[None, None], factor_projection(weight.float()[None]))[0, 0]
     gram = weight.float() @ weight.float().T
     naive = torch.einsum("kw,wv,kv->k", values, gram, values).clamp_min(0).sqrt()
     assert abs(found / expected - 1).max() < 0.02
@@ -142,12 +142,14 @@ def test_models_narrower_than_a_head_and_wider(model_width):
     weight = torch.randn(2, 8, model_width, generator=generator)
     values = torch.randn(3, 2, 5, 8, generator=generator)
     expected = torch.linalg.vector_norm(torch.matmul(values.double(), weight.double()), dim=-1)
-    torch.testing.assert_close(lengths_of(values, factor_of(weight)).double(), expected, rtol=1e-6, atol=0)
+    torch.testing.assert_close(
+        measure_lengths(values, factor_projection(weight)).double(), expected, rtol=1e-6, atol=0
+    )
 
 
 def test_half_precision_is_computed_in_single():
     values, weight = torch.randn(1, 2, 5, 8).bfloat16(), torch.randn(2, 8, 20)
-    found = lengths_of(values, factor_of(weight))
+    found = measure_lengths(values, factor_projection(weight))
     assert found.dtype == torch.float32
     expected = torch.linalg.vector_norm(torch.matmul(values.float(), weight), dim=-1)
     torch.testing.assert_close(found, expected)

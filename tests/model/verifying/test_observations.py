@@ -10,7 +10,7 @@ import attnprobe
 from attnprobe.attention.block import Observed
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.reading.capture import captured_attention
+from attnprobe.model.reading.capture import capture_attention
 from attnprobe.model.reading.routing import Piece, evaluation_mode
 from attnprobe.model.verifying import observations
 from attnprobe.model.verifying.dry_run import examine
@@ -81,7 +81,7 @@ def test_contributions_of_heads_one_at_a_time(routed, monkeypatch):
     hook = module.register_forward_pre_hook(lambda _, arguments: given.append(arguments[0].detach()))
     with (
         evaluation_mode(checkpoint.body),
-        captured_attention(
+        capture_attention(
             checkpoint.body, lambda piece: pieces.append((piece.layer, piece.observed.outputs.clone())),
             architecture.way, {"outputs"},
         ),
@@ -115,7 +115,7 @@ def test_scores_and_values_of_a_bert(copied):
     def keep(piece):
         kept[piece.layer] = [part.clone() for part in (piece.observed.scores, piece.observed.values)]
 
-    with captured_attention(model, keep, architecture.way, {"scores", "values"}):
+    with capture_attention(model, keep, architecture.way, {"scores", "values"}):
         checkpoint.forward({"input_ids": ids})
     for layer, (scores, values) in kept.items():
         own = model.encoder.layer[layer].attention.self

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.reading.variants import equal_positions
+from attnprobe.model.reading.variants import equalise_positions
 from attnprobe.model.refusals import UnsupportedModelError
 from attnprobe.model.verifying.dry_run import examine
 from attnprobe.model.verifying.positions import find_positions
@@ -94,7 +94,7 @@ def test_an_encoder_without_positions_knows_no_order(asked, name):
             return body(input_ids=given)[0]
 
     assert not torch.allclose(states(ids[:, order]), states(ids)[:, order], atol=1e-2)
-    with equal_positions(body, tables, found.at):
+    with equalise_positions(body, tables, found.at):
         torch.testing.assert_close(states(ids[:, order]), states(ids)[:, order], atol=1e-4, rtol=1e-4)
 
 
@@ -108,7 +108,7 @@ def test_all_get_the_position_of_the_first_token_of_the_text(asked, name, positi
     ids = torch.randint(10, 60, (2, 9), generator=torch.Generator().manual_seed(1))
     with torch.inference_mode():
         expected = body(input_ids=ids, position_ids=torch.full_like(ids, position))[0]
-        with equal_positions(body, found.tables, found.at):
+        with equalise_positions(body, found.tables, found.at):
             alike = body(input_ids=ids)[0]
         usual = body(input_ids=ids)[0]
     torch.testing.assert_close(alike, expected, atol=1e-5, rtol=1e-5)
@@ -120,7 +120,7 @@ def test_the_model_is_left_as_it_was(asked):
     before, weights = snapshot(checkpoint.body), copy.deepcopy(checkpoint.body.state_dict())
     hooks = [dict(module._forward_hooks) for module in checkpoint.body.modules()]
     found = find_positions(checkpoint, architecture)
-    with pytest.raises(RuntimeError), equal_positions(checkpoint.body, found.tables, found.at):
+    with pytest.raises(RuntimeError), equalise_positions(checkpoint.body, found.tables, found.at):
         raise RuntimeError
     assert snapshot(checkpoint.body) == before
     assert [dict(module._forward_hooks) for module in checkpoint.body.modules()] == hooks

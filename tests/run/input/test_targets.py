@@ -11,8 +11,8 @@ from scipy.special import entr
 import attnprobe
 from attnprobe.corpus.sources.document import Document
 from attnprobe.errors import AttnprobeError
-from attnprobe.run.input.corpus import CorpusOptions, tokenised
-from attnprobe.run.input.examples import target_ids
+from attnprobe.run.input.corpus import CorpusOptions, tokenise
+from attnprobe.run.input.examples import tokenise_targets
 
 KNOWN = ["a", "dog", "ran", "over", "the", "red", "house"]
 TEXTS = ["the river bank was slow", "a bird", "is it late ?"]
@@ -49,7 +49,7 @@ def test_many_texts_keep_their_targets(checkpoint: Callable[[str], Any], labelle
     loaded = checkpoint("t5")
     tokenizer, texts = loaded.tokenizer, [" ".join(KNOWN[: 1 + n % 7]) + f" {n}" for n in range(1200)]
     documents = [Document(text, label=f"{n} the") for n, text in enumerate(texts)]
-    with tokenised(loaded, documents, CorpusOptions(), labelled=labelled) as corpus:
+    with tokenise(loaded, documents, CorpusOptions(), labelled=labelled) as corpus:
         assert corpus.sequences == len(texts)
         for batch in corpus.batches:
             for row, member in enumerate(batch.members):
@@ -74,4 +74,4 @@ def test_a_target_without_a_token(checkpoint: Callable[[str], Any], tiny: Callab
     whole = checkpoint("bart")
     object.__setattr__(found := type(whole)(**vars(whole)), "target_tokenizer", tiny("bert-unframed")[1])
     with pytest.raises(AttnprobeError, match="The target '' gives not a single token"):
-        target_ids(found, ["a dog", ""])
+        tokenise_targets(found, ["a dog", ""])

@@ -13,7 +13,7 @@ from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 from attnprobe.corpus.sources.document import Link
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.run.input.options import CorpusOptions
-from attnprobe.run.progress import Silent
+from attnprobe.run.progress import SilentProgress
 from attnprobe.statistics.links import BY_LABEL, BY_RELATION, BY_RELATION_AND_HEAD, LINKED, SYNTAX
 from attnprobe.sums.resampling import adjust
 from attnprobe.survey.survey import survey
@@ -79,7 +79,7 @@ def sentences(number: int, seed: int):
 def table(checkpoint: BertModel, gold, tabulation=BY_RELATION, **asked):
     found = survey(
         Checkpoint("planted", checkpoint, tokenizer()), documents(gold), CorpusOptions(), [SYNTAX],
-        dataset="gold", facts={"asked": asked}, tabulation=tabulation, progress=Silent(),
+        dataset="gold", facts={"asked": asked}, tabulation=tabulation, progress=SilentProgress(),
     )  # fmt: skip
     return found.table
 
@@ -138,7 +138,7 @@ def test_fixed_offsets_choose_among_candidates_too():
     for seed in range(3):
         found = survey(
             Checkpoint("random", model(seed), tokenizer()), gold, CorpusOptions(), [LINKED],
-            dataset="gold", facts={}, tabulation=BY_LABEL, progress=Silent(),
+            dataset="gold", facts={}, tabulation=BY_LABEL, progress=SilentProgress(),
         ).table  # fmt: skip
         assert 0.2 < found["baseline"][0] < 0.45
         assert found["p_adjusted"][0] > 0.05

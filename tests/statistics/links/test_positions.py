@@ -9,7 +9,7 @@ import torch
 
 import attnprobe
 from attnprobe.attention.annotation import TokenAnnotation, TokenLink, TokenSpan
-from attnprobe.attention.block import uniform_block
+from attnprobe.attention.block import build_uniform_block
 from attnprobe.attention.kinds import Kind, Place
 from attnprobe.attention.layout import Layout
 from attnprobe.statistics.links import ASKING_LINKS, BY_LABEL, LINKED
@@ -122,9 +122,9 @@ def test_positions_are_those_that_predict():
     """Of a word of several tokens: those whose next token belongs to it."""
     words = (TokenSpan(1, 2), TokenSpan(2, 5), TokenSpan(5, 6))
     keys = (TokenSpan(0, 1), TokenSpan(1, 3), TokenSpan(3, 4))
-    tokens = uniform_block(8).layout.keys
+    tokens = build_uniform_block(8).layout.keys
     said = TokenAnnotation(words, (TokenLink(words[1], keys[0], "x", asks="forward"),), keys=keys)
-    layout = Layout(tokens, uniform_block(8).layout.keys, annotations=(said,), shifted=True)
+    layout = Layout(tokens, build_uniform_block(8).layout.keys, annotations=(said,), shifted=True)
     found = questions_of(layout, ASKING_LINKS)
     assert [key[1:] for key in found.keys if key[0] == "x"] == [
         ("source_to_target", OUTPUT), ("source_to_target", INPUT),
@@ -136,7 +136,7 @@ def test_positions_are_those_that_predict():
 def test_a_word_is_not_in_sight_where_it_is_predicted():
     """Nor is a candidate within it, though a token of it is read before its last one is predicted."""
     words = (TokenSpan(1, 2), TokenSpan(2, 3), TokenSpan(3, 6))
-    tokens = uniform_block(8).layout.keys
+    tokens = build_uniform_block(8).layout.keys
     back = TokenLink(words[2], words[0], "x")
     said = TokenAnnotation(words, (back, TokenLink(words[0], words[1], "y")))
     layout = Layout(tokens, tokens, causal=True, annotations=(said,), shifted=True)

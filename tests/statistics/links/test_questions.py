@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from attnprobe.attention.annotation import TokenAnnotation, TokenLink, TokenSpan
-from attnprobe.attention.block import uniform_block
+from attnprobe.attention.block import build_uniform_block
 from attnprobe.attention.layout import Layout
 from attnprobe.statistics.questions import questions_of
 from attnprobe.statistics.rules import ALL, FURTHEST, OFFSETS, Asking
@@ -21,8 +21,8 @@ def span(start, stop=None):
 
 
 def asked(annotation, asking=BOTH, *, length=12, causal=False, crossed=False):
-    tokens = uniform_block(length).layout.keys
-    other = uniform_block(length).layout.keys if crossed else tokens
+    tokens = build_uniform_block(length).layout.keys
+    other = build_uniform_block(length).layout.keys if crossed else tokens
     layout = Layout(tokens, other, causal=causal, annotations=(annotation,))
     return questions_of(layout, asking)
 

@@ -10,9 +10,9 @@ from transformers import AutoModel, AutoTokenizer
 
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.load import load_checkpoint
-from attnprobe.model.reading.blocks import block_memory
+from attnprobe.model.reading.blocks import limit_block_memory
 from attnprobe.run.input.options import CorpusOptions
-from attnprobe.run.progress import Silent
+from attnprobe.run.progress import SilentProgress
 from attnprobe.statistics.links import BY_RELATION, SYNTAX
 from attnprobe.statistics.rules import ALL, FURTHEST
 from attnprobe.sums.tally import Tally
@@ -31,7 +31,7 @@ DIRECTIONS = {"dependent_to_head": "forward", "head_to_dependent": "backward"}
 def tallied(checkpoint: Checkpoint, sentences, **options) -> Tally:
     found = survey(
         checkpoint, documents(sentences), CorpusOptions(**options), [SYNTAX],
-        dataset="gold", facts={}, tabulation=BY_RELATION, progress=Silent(),
+        dataset="gold", facts={}, tabulation=BY_RELATION, progress=SilentProgress(),
     )  # fmt: skip
     return found.measurement.sums["syntax"]
 
@@ -83,7 +83,7 @@ def test_batches_and_blocks_change_nothing(
     """Also where a word's tokens come by in several blocks: with little memory, a block is a query."""
     sentences = gold_sentences(texts)
     whole = tallied(checkpoint("bert"), sentences)
-    with block_memory(1):
+    with limit_block_memory(1):
         parts = tallied(checkpoint("bert"), sentences, **options)
     order = [parts.keys.index(key) for key in whole.keys]
     assert sorted(parts.keys) == sorted(whole.keys)
@@ -110,7 +110,7 @@ def test_a_decoder_beside_an_encoder(
     model = AutoModel.from_pretrained(folder, attn_implementation="eager", dtype="float32").eval()
     found = survey(
         loaded, documents(sentences), CorpusOptions(), [SYNTAX],
-        dataset="gold", facts={}, tabulation=BY_RELATION, progress=Silent(),
+        dataset="gold", facts={}, tabulation=BY_RELATION, progress=SilentProgress(),
     )  # fmt: skip
     tally, kinds = found.measurement.sums["syntax"], [str(place.kind) for place in found.labels.places]
     hits, links = counted_beside(model, AutoTokenizer.from_pretrained(folder), sentences, loaded.start)

@@ -7,7 +7,7 @@ import pytest
 
 import attnprobe
 from attnprobe.attention.annotation import TokenAnnotation, TokenLink, TokenSpan
-from attnprobe.attention.block import uniform_block
+from attnprobe.attention.block import build_uniform_block
 from attnprobe.attention.layout import Layout
 from attnprobe.corpus.batches.batch import Batch
 from attnprobe.statistics.links import ASKING_LINKS, Cell, Compared, best_of
@@ -22,8 +22,8 @@ def spans(number, first=1):
 
 
 def asked(said, asking=ASKING_LINKS, *, causal=False):
-    tokens = uniform_block(80).layout.keys
-    other = tokens if said.keys is None else uniform_block(80).layout.keys
+    tokens = build_uniform_block(80).layout.keys
+    other = tokens if said.keys is None else build_uniform_block(80).layout.keys
     return questions_of(Layout(tokens, other, causal=causal, annotations=(said,)), asking)
 
 
@@ -177,7 +177,7 @@ def p_of_chance(random, asking, sentences=60, heads=6, models=8):
         number = len(words)
         ends = [(at, (at + random.integers(1, number)) % number) for at in range(number)]
         said.append(TokenAnnotation(words, tuple(TokenLink(words[a], words[b], "x") for a, b in ends)))
-    one = uniform_block(16).layout.keys
+    one = build_uniform_block(16).layout.keys
     tokens = replace(one, **{name.name: getattr(one, name.name).repeat(sentences, 1) for name in fields(one)})
     found = questions_of(Layout(tokens, tokens, annotations=tuple(said)), asking)
     rows, shape = found.rows, (len(found.rows), heads * models)

@@ -16,15 +16,15 @@ from trees_by_definition import decoder_maps, tree_sentences, trees
 from attnprobe.attention.annotation import TokenAnnotation, TokenLink, TokenSpan
 from attnprobe.attention.block import AttentionBlock
 from attnprobe.attention.features import TokenFeatures
-from attnprobe.attention.kinds import places_of
+from attnprobe.attention.kinds import number_layers
 from attnprobe.attention.layout import Layout
 from attnprobe.corpus.sources.text import embedded_documents
 from attnprobe.findings.merge import merge_tables
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.load import load_checkpoint
-from attnprobe.model.reading.blocks import block_memory
+from attnprobe.model.reading.blocks import limit_block_memory
 from attnprobe.run.input.options import CorpusOptions
-from attnprobe.run.progress import Silent
+from attnprobe.run.progress import SilentProgress
 from attnprobe.statistics.trees import BARE, CUT, GOLD, HELD, NEIGHBOURS, TREE, TREES, tree_of
 from attnprobe.sums.base import Measurement
 from attnprobe.sums.groups import Ratio
@@ -48,7 +48,7 @@ def surveyed(checkpoint: Checkpoint, sentences: list, **options) -> Survey:
     return survey(
         checkpoint, documents(sentences), CorpusOptions(**options), [TREES],
         dataset="gold", facts={"command": "syntax", "dataset": {"name": "gold"}}, tabulation=TREE,
-        progress=Silent(),
+        progress=SilentProgress(),
     )  # fmt: skip
 
 
@@ -119,7 +119,7 @@ def test_batches_and_blocks_change_nothing(
     """Also where maps are put together: with little memory, a block is a query."""
     sentences = tree_sentences(texts)
     whole = surveyed(checkpoint("bert"), sentences)
-    with block_memory(1):
+    with limit_block_memory(1):
         parts = surveyed(checkpoint("bert"), sentences, **options)
     for name, values in whole.measurement.arrays().items():
         np.testing.assert_array_equal(parts.measurement.arrays()[name], values, err_msg=name)
@@ -290,7 +290,7 @@ def tabulated(values: np.ndarray, **labels) -> HeadTable:
     """Tabulate (sentence, layer, head, number)."""
     kinds = labels.pop("kinds", ["encoder"] * values.shape[1])
     found = Measurement({"uuas": Ratio.of(values)}, len(values))
-    return TREE.build(TREE.title, found, [TREES], Labels("tiny", "gold", {}, places_of(kinds), **labels))
+    return TREE.build(TREE.title, found, [TREES], Labels("tiny", "gold", {}, number_layers(kinds), **labels))
 
 
 def counted(sentences: int = 50, heads: int = 3, gold: int = 8) -> np.ndarray:

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from attnprobe.attention.block import AttentionBlock, Observed
-from attnprobe.attention.kinds import places_of
+from attnprobe.attention.kinds import number_layers
 from attnprobe.attention.layout import Layout
 from attnprobe.statistics import all_statistics, statistics_of
 from attnprobe.statistics.mixing import (
@@ -207,7 +207,7 @@ def measured(heads: int) -> tuple[Measurement, Labels]:
         one.name: one.sums.of(generator.uniform(0.1, 0.5, (9, 2, shapes[one.rows])))
         for one in statistics_of("mixing")
     }
-    return Measurement(sums, 9), Labels("tiny", "texts", {}, places_of(["encoder"] * 2))
+    return Measurement(sums, 9), Labels("tiny", "texts", {}, number_layers(["encoder"] * 2))
 
 
 @pytest.mark.parametrize("tabulation", [BY_HEAD, BY_LAYER, BY_PAIR])

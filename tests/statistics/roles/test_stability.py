@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import attnprobe
-from attnprobe.attention.kinds import places_of
+from attnprobe.attention.kinds import number_layers
 from attnprobe.statistics.positional import FURTHEST
 from attnprobe.statistics.registry import all_statistics
 from attnprobe.statistics.role_table import ROLES, stability
@@ -34,7 +34,7 @@ def tabulated(corpus=None, documents=slice(None), **given):
             values = offsets
         sums[one.name] = ByFold.of(values[documents], None, numbers)
     record = {"corpus": corpus or {}}
-    labels = Labels("tiny", "text", record, places_of(("encoder",)))
+    labels = Labels("tiny", "text", record, number_layers(("encoder",)))
     return ROLES.table("roles", Measurement(sums, len(numbers)), statistics, labels)
 
 

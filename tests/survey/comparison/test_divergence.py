@@ -12,7 +12,7 @@ from transformers import AutoModel
 from attnprobe.corpus.sources.document import Document
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.run.input.corpus import CorpusOptions
-from attnprobe.run.progress import Silent
+from attnprobe.run.progress import SilentProgress
 from attnprobe.statistics.registry import choose
 from attnprobe.survey.comparison.divergence import NUMBERED, OF_LAYERS, pairs_of
 from attnprobe.survey.comparison.running import Compared, compared
@@ -66,7 +66,7 @@ def against(first, second, *, pairs=True, texts=SINGLE, statistics=("entropy",),
         pairs=pairs,
         dataset="texts",
         facts={},
-        progress=Silent(),
+        progress=SilentProgress(),
     )
 
 
