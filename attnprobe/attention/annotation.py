@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 #: Who can be asked for whom: the source for the target, the target for the source, or both.
 Asks = Literal["both", "forward", "backward"]
@@ -98,61 +98,31 @@ class TokenAnnotation:
     forms: tuple[int, ...] = ()
     key_forms: tuple[int, ...] = ()
 
-    def packed(self) -> bytes:
-        """Write it down."""
-        links = [
-            [
-                *_ends(link.source),
-                *_ends(link.target),
-                link.label,
-                _all_ends(link.candidates),
-                _all_ends(link.also),
-                [[rule, *_ends(guess)] for rule, guess in link.guesses],
-                link.asks,
-            ]
-            for link in self.links
-        ]
-        tags = [[tag.position, tag.name] for tag in self.tags]
-        answers = self.answers and [_all_ends(self.answers.spans), self.answers.characters]
-        keys = None if self.keys is None else _all_ends(self.keys)
-        said = [
-            _all_ends(self.words),
-            links,
-            tags,
-            answers,
-            keys,
-            self.number,
-            self.same,
-            self.cut,
-            self.second,
-            [word and _ends(word) for word in self.numbered],
-            self.forms,
-            self.key_forms,
-        ]
-        return json.dumps(said, separators=(",", ":")).encode()
+    def to_bytes(self) -> bytes:
+        return json.dumps(self, default=_list_values, separators=(",", ":")).encode()
 
     @classmethod
-    def unpacked(cls, content: bytes) -> "TokenAnnotation":
-        """Read what ``packed`` wrote."""
+    def from_bytes(cls, content: bytes) -> "TokenAnnotation":
+        """Read what ``to_bytes`` gives."""
         words, links, tags, answers, keys, number, same, cut, second, numbered, *forms = json.loads(content)
         return cls(
-            _spans(words),
+            _make_spans(words),
             tuple(
                 TokenLink(
-                    TokenSpan(*link[:2]),
-                    TokenSpan(*link[2:4]),
-                    link[4],
-                    _spans(link[5]),
-                    _spans(link[6]),
-                    tuple((rule, TokenSpan(*ends)) for rule, *ends in link[7]),
-                    link[8],
+                    TokenSpan(*source),
+                    TokenSpan(*target),
+                    label,
+                    _make_spans(candidates),
+                    _make_spans(also),
+                    tuple((rule, TokenSpan(*guess)) for rule, guess in guesses),
+                    asks,
                 )
-                for link in links
+                for source, target, label, candidates, also, guesses, asks in links
             ),
             tuple(TokenTag(*tag) for tag in tags),
             answers
-            and TokenAnswers(_spans(answers[0]), tuple(ends and (ends[0], ends[1]) for ends in answers[1])),
-            None if keys is None else _spans(keys),
+            and TokenAnswers(_make_spans(answers[0]), tuple(ends and (*ends,) for ends in answers[1])),
+            None if keys is None else _make_spans(keys),
             number,
             same,
             cut,
@@ -162,13 +132,10 @@ class TokenAnnotation:
         )
 
 
-def _ends(span: TokenSpan) -> list[int]:
-    return [span.start, span.stop]
+def _list_values(value: Any) -> list[Any]:
+    """List the values of a dataclass with slots, in the order of its fields."""
+    return [getattr(value, name) for name in value.__slots__]
 
 
-def _all_ends(spans: Iterable[TokenSpan]) -> list[list[int]]:
-    return [_ends(span) for span in spans]
-
-
-def _spans(ends: Iterable[Sequence[int]]) -> tuple[TokenSpan, ...]:
+def _make_spans(ends: Iterable[Sequence[int]]) -> tuple[TokenSpan, ...]:
     return tuple(TokenSpan(*one) for one in ends)

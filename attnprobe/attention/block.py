@@ -14,7 +14,7 @@ from attnprobe.kernels.rows import RowSummary, summarise_rows
 
 
 def factor_projection(projection: Tensor) -> Tensor:
-    """Give a small matrix that stands for an output projection wherever only lengths matter.
+    """Factor an output projection into a small matrix that stands for it wherever only lengths matter.
 
     With W_O,h^T = Q R and Q orthonormal, ||v W_O,h|| = ||R v||. R is as wide as the head and not as the
     model, and nothing cancels, as in v (W W^T) v^T it would.
@@ -35,7 +35,7 @@ def factor_projection(projection: Tensor) -> Tensor:
 
 
 def measure_lengths(values: Tensor, factor: Tensor) -> Tensor:
-    """Give ||W_O,h v_j|| of every key.
+    """Compute ||W_O,h v_j|| of every key.
 
     Args:
         values: (batch, head, key, width), with their bias.
@@ -51,7 +51,6 @@ class NotObservedError(AttributeError):
     """A statistic reads what it did not say that it needs."""
 
     def __init__(self, name: str) -> None:
-        """Say what is missing, and how to ask for it."""
         super().__init__(
             f"a block holds no {name} unless they are asked for: name them in needs, as in "
             f"statistic(needs={{{name!r}}})."
@@ -62,7 +61,6 @@ class NotWeightedError(AttributeError):
     """A statistic reads what rows carry, of rows that are not weighted by it."""
 
     def __init__(self) -> None:
-        """Say how to ask for it."""
         super().__init__(
             "a block says what its rows carry only where they are weighted by norm: "
             "Statistic(..., weights='norm')."
@@ -95,7 +93,7 @@ class Observed:
     unembedding: Tensor | None = None
 
     def present(self) -> frozenset[str]:
-        """Name what is there."""
+        """The names of what is there."""
         return frozenset(field.name for field in fields(self) if getattr(self, field.name) is not None)
 
 

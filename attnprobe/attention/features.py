@@ -45,7 +45,6 @@ class TokenFeatures:
 
     @property
     def batch(self) -> int:
-        """Number of sequences."""
         return self.kept.shape[0]
 
     @property
@@ -84,5 +83,4 @@ class TokenFeatures:
         return TokenFeatures(*(getattr(self, field.name)[start:stop] for field in fields(self)))
 
     def to(self, device: torch.device | str) -> "TokenFeatures":
-        """Move to a device."""
         return TokenFeatures(*(getattr(self, field.name).to(device) for field in fields(self)))

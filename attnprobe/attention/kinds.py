@@ -21,7 +21,7 @@ class Kind(StrEnum):
 
 
 def infer_kind(rows: "Tensor", *, targets: int | None = None) -> Kind:
-    """Tell the kind of a map (batch, head, query, key).
+    """Infer the kind of attention from a map (batch, head, query, key).
 
     Args:
         rows: Probabilities over sequences of at least two tokens.
@@ -48,7 +48,6 @@ class Place:
     kind: Kind | None = None
 
     def __str__(self) -> str:
-        """Name it in a sentence."""
         return f"layer {self.layer}" if self.kind is None else f"{self.kind} layer {self.layer}"
 
     def head(self, number: int) -> str:

@@ -29,13 +29,12 @@ class Grid:
     columns: int
 
     def __len__(self) -> int:
-        """Give the number of patches."""
+        """The number of patches."""
         return self.rows * self.columns
 
     def places(self, length: int) -> Tensor:
-        """Give row and column of each token, (position, 2); NaN for those that are no patches."""
-        found = torch.full((length, 2), torch.nan)
-        patches = torch.arange(len(self))
+        """Compute row and column of each token, (position, 2); NaN for those that are no patches."""
+        found, patches = torch.full((length, 2), torch.nan), torch.arange(len(self))
         coordinates = torch.stack([patches // self.columns, patches % self.columns], 1)
         found[self.first : self.first + len(self)] = coordinates.float()
         return found
@@ -132,7 +131,7 @@ class Layout:
         return replace(self, queries=self.queries.to(device) if self.crossed else keys, keys=keys)
 
     def once(self, find: Callable[["Layout"], Found]) -> Found:
-        """Ask a function about this layout, once for all blocks that have it."""
+        """Call a function with this layout, once for all blocks that have it."""
         if find not in self._known:
             self._known[find] = find(self)
         return self._known[find]

@@ -151,7 +151,7 @@ def run_trials(
     subject, objective = bench.subject, bench.objective
     known = {kept: objective.known[kept] for kept in needs if kept in objective.known}
     asked = [kept for kept in needs if kept not in known]
-    rounds = _rounds(len(cuts), len(bench.corpus.batches), bench.run.meeting.ranks.size)
+    rounds = _rounds(len(cuts), len(bench.corpus.batches), bench.run.processes.ranks.size)
     architecture, halving = subject.architecture, Halving()
     resumable = subject.gating.replays and objective.resumable
     way, sites, present = architecture.way, architecture.sites, architecture.present

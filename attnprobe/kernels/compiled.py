@@ -74,7 +74,7 @@ WORTH_SHARING = 64
 
 
 def can_run_compiled(p: Tensor) -> bool:
-    """Tell whether the compiled loops can take this tensor; torch serves the rest."""
+    """Tell whether the compiled loops take a tensor; torch computes the rest."""
     return p.device.type == "cpu" and p.dtype == torch.float32 and not p.requires_grad
 
 

@@ -119,7 +119,7 @@ ROUNDING = 1e-7
 
 
 def bound_rounding(dtype: torch.dtype) -> float:
-    """Give the divergence, in nats, that rounding alone may put between two heads that attend alike.
+    """Bound the divergence, in nats, that rounding alone may put between two heads that attend alike.
 
         max(8 eps(float32), 2 eps(dtype)^2)
 

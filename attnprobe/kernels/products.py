@@ -12,7 +12,7 @@ STRETCH = 16
 
 
 def find_lowest_visible(kind: torch.dtype) -> float:
-    """Give the score below which a key is masked: masks put the lowest number of the type, or -inf."""
+    """Find the score below which a key is masked: masks put the lowest number of the type, or -inf."""
     return torch.finfo(kind).min / 2
 
 

@@ -16,7 +16,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Rows:
-    """What is asked of a map: for each row, which of its candidates gets most from its queries.
+    """Questions to a map: for each row, which of its candidates gets most from its queries.
 
     Attributes:
         sequence: (row,) the sequence it lies in.
@@ -33,11 +33,9 @@ class Rows:
     spans: Ints
 
     def __len__(self) -> int:
-        """Give the number of rows."""
         return len(self.sequence)
 
-    def of(self, some: NDArray[np.bool_]) -> "Rows":
-        """Pick some rows."""
+    def select(self, some: NDArray[np.bool_]) -> "Rows":
         return Rows(
             self.sequence[some], self.queries[some], self.candidates[some], self.own[some], self.spans
         )
@@ -142,7 +140,6 @@ class Sentences:
     edges: Ints
 
     def __len__(self) -> int:
-        """Give the number of sentences."""
         return len(self.sequence)
 
     @property

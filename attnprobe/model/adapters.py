@@ -58,13 +58,13 @@ class Adapter:
 
 
 def find_adapter(folder: Path, name: str, base: str | None, *, hub: bool) -> Adapter | None:
-    """Read what an adapter says of itself; None for a folder that holds a whole model.
+    """Read the description of an adapter; None for a folder that holds a whole model.
 
     Args:
         folder: Of the adapter.
         name: What the user calls it.
         base: What the user names as its base; None for what the adapter names.
-        hub: Whether it comes from the hub, so that a folder that it names is one of somebody else's machine.
+        hub: Whether it comes from the hub, so that a folder that it names is on somebody else's machine.
 
     Raises:
         BadCheckpointError: When it names no base that can be found.
@@ -72,8 +72,7 @@ def find_adapter(folder: Path, name: str, base: str | None, *, hub: bool) -> Ada
     described = read_object(folder / ADAPTER)
     if not described or (folder / "config.json").is_file():
         return None
-    stated = described.get("base_model_name_or_path")
-    named = base or stated
+    named = base or described.get("base_model_name_or_path")
     if not isinstance(named, str) or not named:
         raise BadCheckpointError(f"The adapter {name} names no base model; name it with --base.")
     local = Path(named).expanduser()
@@ -89,11 +88,11 @@ def find_adapter(folder: Path, name: str, base: str | None, *, hub: bool) -> Ada
         clean(str(described.get("peft_type"))),
         named,
         revision if isinstance(revision, str) else None,
-        _stated_head(described),
+        _find_stated_head(described),
     )
 
 
-def _stated_head(described: dict[str, Any]) -> TaskHead | None:
+def _find_stated_head(described: dict[str, Any]) -> TaskHead | None:
     """Find the head that an adapter names by its task, or by the class that it was trained in."""
     trained_in = described.get("auto_mapping")
     stated = str(trained_in.get("base_model_class")) if isinstance(trained_in, dict) else ""
@@ -142,7 +141,7 @@ def read_with_adapter(
         if skeleton is not None and _has_place(skeleton, saved):
             break
     else:
-        raise _misfit(name, adapter)
+        raise _misfit_error(name, adapter)
     shapes = {key: weight.shape for key, weight in skeleton.named_parameters()}
     labels = {len(one) for key, one in saved.items() if key in shapes and one.shape != shapes[key]}
     if len(labels) == 1:
@@ -210,11 +209,11 @@ def _merge(adapter: Adapter, name: str, model: PreTrainedModel, tensors: dict[st
     if placed.keys() - tensors.keys() or any(
         key in placed and placed[key].shape != tensor.shape for key, tensor in tensors.items()
     ):
-        raise _misfit(name, adapter)
+        raise _misfit_error(name, adapter)
     return merged
 
 
-def _misfit(name: str, adapter: Adapter) -> BadCheckpointError:
+def _misfit_error(name: str, adapter: Adapter) -> BadCheckpointError:
     return BadCheckpointError(
         f"The adapter {name} changes modules that {clean(adapter.base)} does not have; name the base that it "
         "was trained on with --base."

@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from threading import get_ident
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import nn
@@ -23,9 +23,9 @@ _TRAINING = (DataParallel, DistributedDataParallel)
 
 
 def wrap_model(model: nn.Module, tokenizer: Tokenizer) -> Checkpoint:
-    """Make a checkpoint of a model that comes loaded, without what wraps it.
+    """Make a checkpoint of a loaded model, without its wrappers.
 
-    Of a PeftModel, the base with its adapter in place is asked; its name ends in those of the active
+    Of a PeftModel, the base with its adapter in place is read; its name ends in those of the active
     adapters, as in "bert-base-uncased + lora default".
 
     Raises:
@@ -43,50 +43,38 @@ def wrap_model(model: nn.Module, tokenizer: Tokenizer) -> Checkpoint:
 
 
 def _unwrap(model: nn.Module) -> tuple[Any, list[str]]:
-    """Take a model out of its wrappers, and name the adapters that are active in it."""
-    found: Any = model
-    while True:
-        compiled = unwrap_compiled(found)
-        if isinstance(found, _TRAINING):
-            found = found.module
-        elif compiled is not None:
-            found = compiled
-        elif not getattr(found, "peft_config", None):
-            return found, []
-        elif hasattr(found, "get_base_model"):
-            return found.get_base_model(), _active_adapters(found)
-        else:  # transformers put the adapter on
-            return found, _active_adapters(found)
+    """Take a model out of its wrappers, and list the adapters that are active in it."""
+    found = cast(Any, model)
+    while (inner := found.module if isinstance(found, _TRAINING) else unwrap_compiled(found)) is not None:
+        found = cast(Any, inner)
+    if not getattr(found, "peft_config", None):
+        return found, []
+    # Without a base model, transformers put the adapter on.
+    base = found.get_base_model() if hasattr(found, "get_base_model") else found
+    return base, _list_active_adapters(found)
 
 
-def _active_adapters(model: Any) -> list[str]:
-    """Name the active adapters of a model.
+def _list_active_adapters(model: Any) -> list[str]:
+    """List the active adapters of a model, each with its kind, such as "lora default".
 
     Raises:
         AttnprobeError: When one of them is no part of the base's modules.
     """
-    known, stated = model.peft_config, model.active_adapters
-    active: Any = stated() if callable(stated) else stated
-    for name in active:
-        config = known[name]
+    stated: Any = model.active_adapters
+    names: Any = stated() if callable(stated) else stated
+    active = {name: model.peft_config[name] for name in names}
+    kinds = {name: str(getattr(one.peft_type, "value", one.peft_type)) for name, one in active.items()}
+    for name, config in active.items():
         if acts_outside_layers(config):
             raise AttnprobeError(
-                f"The adapter {name} ({_adapter_kind(config)}) adds virtual tokens or other parts "
+                f"The adapter {name} ({kinds[name]}) adds virtual tokens or other parts "
                 "outside of the base model's layers, which attnprobe does not read; give "
                 "model.get_base_model() to ask the base without it."
             )
     switched = [part.disable_adapters for part in model.modules() if hasattr(part, "disable_adapters")]
-    return (
-        []
-        if switched and all(switched)
-        else [f"{_adapter_kind(known[name]).lower()} {name}" for name in active]
-    )
-
-
-def _adapter_kind(config: Any) -> str:
-    """Name the kind of an adapter, such as LORA."""
-    kind: Any = config.peft_type
-    return str(getattr(kind, "value", kind))
+    if switched and all(switched):
+        return []
+    return [f"{kind.lower()} {name}" for name, kind in kinds.items()]
 
 
 #: Kinds of devices that torch computes on in mixed precision.
@@ -94,15 +82,13 @@ _MIXED = ("cpu", "cuda", "mps", "xpu")
 
 
 class ModuleLocks:
-    """Which thread has which modules; models that share a module wait for each other.
+    """Which thread holds which modules; threads that share a module wait for each other.
 
-    The random numbers of torch are everybody's. Whoever takes something while nobody has anything keeps
-    their state, and whoever is the last to give something back restores it: what one thread alone kept and
-    restored would be the state that another one has moved on.
+    The random state of torch is shared by all threads. The first holder saves it, and the last to release
+    restores it: a thread that saved and restored by itself would undo what another has drawn since.
     """
 
     def __init__(self) -> None:
-        """Begin with all modules free."""
         self._free = threading.Condition()
         self._holders: dict[int, int] = {}
         self._borrowers = 0
@@ -110,12 +96,10 @@ class ModuleLocks:
 
     @contextmanager
     def hold(self, models: Sequence[nn.Module]) -> Iterator[None]:
-        """Have every module of some models for what is done inside, which may take them again.
+        """Hold every module of some models for what is done inside, which may hold them again.
 
         All are taken at once: two threads that compare the same two models in opposite orders both end.
-
-        Args:
-            models: None where only the random numbers are to be as they were.
+        Without models, only the random state is restored.
         """
         modules, own = {id(module) for model in models for module in model.modules()}, get_ident()
 
@@ -125,7 +109,7 @@ class ModuleLocks:
         with self._free:
             self._free.wait_for(mine)
             if not self._borrowers:
-                self._restore = _keep_random_states()
+                self._restore = _save_random_states()
             self._borrowers += 1
             taken = modules - self._holders.keys()
             self._holders.update(dict.fromkeys(taken, own))
@@ -146,12 +130,12 @@ _locks = ModuleLocks()
 
 @contextmanager
 def borrow(models: Sequence[nn.Module]) -> Iterator[None]:
-    """Have models in evaluation mode, each whole, with its task head, for what is done inside.
+    """Hold models in evaluation mode, each whole, with its task head, for what is done inside.
 
     Afterwards each module is in the mode that it was in, and torch draws the random numbers that it would
     have drawn: a training run goes on bit for bit as without. Of several threads inside, the last to leave
-    restores the random numbers. The caller's mixed precision, which rounds what is compared, and inference
-    mode, which knows no gradients, are left inside. Another thread that wants a model, or a part of it,
+    restores the random state. The caller's mixed precision, which rounds what is compared, and inference
+    mode, which knows no gradients, are off inside. Another thread that wants a model, or a part of it,
     waits.
 
     Args:
@@ -170,8 +154,8 @@ def borrow(models: Sequence[nn.Module]) -> Iterator[None]:
         yield
 
 
-def _keep_random_states() -> Callable[[], None]:
-    """Keep the random states of the processor and of each accelerator in use; what is given restores them."""
+def _save_random_states() -> Callable[[], None]:
+    """Save the random states of the CPU and of each accelerator in use; returns what restores them."""
     kept: list[tuple[Callable[[Any], None], Any]] = [(torch.set_rng_state, torch.get_rng_state())]
     for devices in (torch.cuda, torch.xpu):
         if devices.is_initialized():

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -22,22 +22,19 @@ from attnprobe.model.transformers_private import list_execution_devices
 
 def list_devices(model: nn.Module) -> list[str]:
     """List the devices that a model is spread over, the disk among them; none if it is on one."""
-    placed = getattr(model, "hf_device_map", None) or {}
-    found = list(dict.fromkeys(_name_device(device) for device in placed.values()))
+    placed = (getattr(model, "hf_device_map", None) or {}).values()
+    named = ("disk" if device == "disk" else str(torch.device(device)) for device in placed)
+    found = list(dict.fromkeys(named))
     return found if len(found) > 1 or "disk" in found else []
 
 
 def find_execution_device(module: nn.Module, otherwise: torch.device) -> torch.device:
-    """Tell on which device a module computes, wherever its weights lie."""
+    """Find the device on which a module computes, wherever its weights lie."""
     if (device := next(list_execution_devices(module), None)) is not None:
         return device
     weight = next(module.parameters(), None)
     found = otherwise if weight is None or weight.is_meta else weight.device
     return torch.device("cpu") if found.type == "meta" else found
-
-
-def _name_device(device: Any) -> str:
-    return "disk" if device == "disk" else str(torch.device(device))
 
 
 #: For text, images and sound, how their input is called.
@@ -46,7 +43,7 @@ INPUTS = {"text": {"input_ids"}, "image": {"pixel_values"}, "sound": {"input_val
 
 @cache
 def list_forward_parameters(kind: type) -> frozenset[str]:
-    """Name what the forward pass of a class of models can be given."""
+    """List the parameters of the forward pass of a class of models."""
     return frozenset(inspect.signature(kind.forward).parameters)  # type: ignore[attr-defined]
 
 
@@ -105,12 +102,10 @@ class Checkpoint:
     @property
     def body(self) -> PreTrainedModel:
         """The part that is read: the model without its task head, its encoder only, or one tower."""
-        body = strip_head(self.model)
+        body: Any = strip_head(self.model)
         if self.tower:
-            return cast(PreTrainedModel, body.get_submodule(self.tower))
-        if self.model.config.is_encoder_decoder and self.encoder_only:
-            body = cast(PreTrainedModel, body.get_encoder())
-        return body
+            return body.get_submodule(self.tower)
+        return body.get_encoder() if self.model.config.is_encoder_decoder and self.encoder_only else body
 
     @property
     def decodes(self) -> bool:
@@ -141,11 +136,8 @@ class Checkpoint:
     @property
     def longest_target(self) -> int | None:
         """Most tokens that a decoder beside an encoder takes, or None without a limit."""
-        config: Any = self.model.config
-        stated = (
-            getattr(config, name, None)
-            for name in ("max_decoder_position_embeddings", "max_target_positions")
-        )
+        names = ("max_decoder_position_embeddings", "max_target_positions")
+        stated = (getattr(self.model.config, name, None) for name in names)
         limits = [limit for limit in stated if isinstance(limit, int)]
         return min(limits) if limits else self.longest
 
@@ -166,11 +158,9 @@ class Checkpoint:
     @property
     def start(self) -> int | None:
         """The token a decoder beside an encoder begins with; None where the target's last one goes first."""
-        config: Any = self.model.config
-        start = getattr(config, "decoder_start_token_id", None)
-        if start is None:
-            start = getattr(getattr(self.model, "generation_config", None), "decoder_start_token_id", None)
-        return start
+        configs = (self.model.config, getattr(self.model, "generation_config", None))
+        stated = (getattr(config, "decoder_start_token_id", None) for config in configs)
+        return next((start for start in stated if start is not None), None)
 
     def shift_right(self, target: Sequence[int]) -> list[int]:
         """Give what a decoder reads to answer with ``target``: each token's predecessor."""
@@ -186,7 +176,7 @@ class Checkpoint:
             return self.body(**self.inputs(inputs))[0]
 
     def inputs(self, given: Mapping[str, Tensor]) -> dict[str, Any]:
-        """Put what a batch holds where the model expects it, without what it has no use for."""
+        """Make the keyword arguments of a forward pass from the tensors of a batch."""
         device = self.device
         inputs: dict[str, Any] = {name: tensor.to(device) for name, tensor in given.items()}
         types = inputs.pop("token_type_ids", None)
@@ -223,20 +213,18 @@ class Checkpoint:
 
 
 def strip_head(model: PreTrainedModel) -> PreTrainedModel:
-    """Give a model without its task head.
+    """Get a model without its task head.
 
     DINOv3 calls its layers what others call the model without a head; they take no image.
     """
-    base = cast(PreTrainedModel, model.base_model)
+    base: Any = model.base_model
     return base if list_modalities(type(base)) else model
 
 
 def find_longest_input(model: PreTrainedModel, tokenizer: Tokenizer) -> int | None:
     """Find the most tokens a model takes: the least of what tokenizer and positions allow."""
-    limits = []
     stated = getattr(tokenizer, "model_max_length", None)
-    if stated is not None and stated < NO_LIMIT:
-        limits.append(int(stated))
+    limits = [] if stated is None or stated >= NO_LIMIT else [int(stated)]
     config = model.config.get_text_config()
     for name in ("max_position_embeddings", "max_encoder_position_embeddings"):
         positions = getattr(config, name, None)
@@ -254,7 +242,7 @@ def _count_reserved_positions(model: PreTrainedModel) -> int:
 
 
 def resolve_window(requested: int | None, checkpoint: Checkpoint) -> int:
-    """Give the length of windows: the one requested, or the longest that the model takes."""
+    """Find the length of windows: the one requested, or the longest that the model takes."""
     longest = checkpoint.longest
     if requested is None:
         return longest or WITHOUT_LIMIT

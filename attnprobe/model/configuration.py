@@ -46,7 +46,7 @@ def _config_error(name: str, reason: str) -> BadCheckpointError:
 
 def weights_error(folder: Path, name: str, error: Exception) -> BadCheckpointError:
     """Say why weights can't be loaded: where the configuration is impossible, that is why."""
-    if (reason := next(_find_impossible(folder), None)) is not None:
+    if reason := next(_find_impossible(folder), None):
         return _config_error(name, reason)
     return BadCheckpointError(f"The weights of {name} can't be loaded: {first_line(error)}.")
 
@@ -54,8 +54,8 @@ def weights_error(folder: Path, name: str, error: Exception) -> BadCheckpointErr
 def warn_of_many_tokens(folder: Path, name: str) -> None:
     """Warn of a tokenizer that takes long to load, before it is loaded."""
     stated = read_object(folder / "tokenizer_config.json")
-    some = [stated.get(f"{kind}_special_tokens") for kind in ("additional", "extra")]
-    number = max((len(one) for one in some if isinstance(one, list | dict)), default=0)
+    listed = [stated.get(f"{kind}_special_tokens") for kind in ("additional", "extra")]
+    number = max((len(one) for one in listed if isinstance(one, list | dict)), default=0)
     if number > _MANY:
         warnings.warn(
             f"The tokenizer of {name} has {number:,} extra special tokens, and transformers takes minutes to "
@@ -66,16 +66,16 @@ def warn_of_many_tokens(folder: Path, name: str) -> None:
 
 
 def _find_impossible(folder: Path) -> Iterator[str]:
-    """List what no configuration can say."""
+    """List entries of a configuration that can't be meant."""
     for key, value in read_object(folder / "config.json").items():
         if key in _TYPES and value is not None and not _is_type(value):
             yield f"{key} is {value!r}, which is no floating-point type of torch"
-        elif _COUNTS.fullmatch(key) and isinstance(value, str | float | int) and not _is_count(value):
+        elif (
+            _COUNTS.fullmatch(key)
+            and isinstance(value, str | float | int)
+            and not (isinstance(value, int) and value > 0)
+        ):
             yield f"{key} is {value!r}, and must be a whole number of at least 1"
-
-
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and value > 0
 
 
 def _is_type(value: Any) -> bool:
@@ -103,23 +103,22 @@ def describe_unread_layers(model: PreTrainedModel, unexpected: Iterable[str]) ->
     Returns:
         One sentence for each stack of layers that is cut short.
     """
-    keys, said = sorted(unexpected), []
-    for path, stack in _stacks(model):
-        extra = _layers_beyond(keys, path, len(stack), model.base_model_prefix)
+    keys, sentences, config = sorted(unexpected), [], model.config.get_text_config()
+    ahead = max(int(getattr(config, name, 0) or 0) for name in _AHEAD_COUNTS)
+    for path, stack in _iterate_stacks(model):
+        extra = _find_layers_beyond(keys, path, len(stack), model.base_model_prefix)
         whole = {
             number
             for number, names in extra.items()
             if any(map(_ATTENTION.search, names)) and not any(map(_AHEAD.search, names))
-        } or ({*extra} if _ATTENTION.search(path) and extra else set())
-        config = model.config.get_text_config()
-        ahead = max(int(getattr(config, name, 0) or 0) for name in _AHEAD_COUNTS)
+        } or ({*extra} if _ATTENTION.search(path) else set())
         if len(whole) > ahead:
             kind = path.partition(".")[0] if model.config.is_encoder_decoder else ""
-            said.append(_describe_layers(kind, sorted(whole), len(stack)))
-    return tuple(said)
+            sentences.append(_describe_layers(kind, sorted(whole), len(stack)))
+    return tuple(sentences)
 
 
-def _stacks(model: nn.Module) -> Iterator[tuple[str, nn.ModuleList]]:
+def _iterate_stacks(model: nn.Module) -> Iterator[tuple[str, nn.ModuleList]]:
     """List the outermost lists of modules that attend."""
     outer: list[str] = []
     for path, module in model.named_modules():
@@ -130,8 +129,8 @@ def _stacks(model: nn.Module) -> Iterator[tuple[str, nn.ModuleList]]:
             yield path, module
 
 
-def _layers_beyond(keys: Sequence[str], path: str, layers: int, prefix: str) -> dict[int, list[str]]:
-    """Sort the weights of layers behind the last by their number, without what they begin with."""
+def _find_layers_beyond(keys: Sequence[str], path: str, layers: int, prefix: str) -> dict[int, list[str]]:
+    """Group the weights of layers behind the last by their number, without the path that they begin with."""
     bare = path.removeprefix(f"{prefix}.")
     places = "|".join(re.escape(place) for place in {bare, f"{prefix}.{bare}"})
     found: dict[int, list[str]] = {}
@@ -142,8 +141,8 @@ def _layers_beyond(keys: Sequence[str], path: str, layers: int, prefix: str) -> 
     return found
 
 
-def _describe_layers(path: str, beyond: Sequence[int], layers: int) -> str:
-    kind = next((f"{kind} " for kind in ("encoder", "decoder") if path.split(".", maxsplit=1)[0] == kind), "")
+def _describe_layers(kind: str, beyond: Sequence[int], layers: int) -> str:
+    kind = f"{kind} " if kind in {"encoder", "decoder"} else ""
     numbers = [str(number) for number in beyond]
     if len(numbers) > 3 and beyond[-1] - beyond[0] == len(beyond) - 1:
         named = f"layers {numbers[0]} to {numbers[-1]} are"
@@ -156,7 +155,7 @@ def _describe_layers(path: str, beyond: Sequence[int], layers: int) -> str:
 
 def describe_mismatch(name: str, config: PreTrainedConfig, mismatches: Iterable[Mismatch]) -> str:
     """Say in a sentence which weight is of another size than the configuration says."""
-    found = [(key, tuple(stored), tuple(asked)) for key, stored, asked in mismatches]
+    found = list(mismatches)
     key, stored, asked = min(found, key=lambda one: (-len(one[1]), one[0]))
     entries = _contradicted_entries(config, stored, asked)
     where = f" ({', '.join(entries)})" if entries else ""
@@ -169,13 +168,12 @@ def describe_mismatch(name: str, config: PreTrainedConfig, mismatches: Iterable[
 
 
 def _contradicted_entries(config: PreTrainedConfig, stored: Sequence[int], asked: Sequence[int]) -> list[str]:
-    """Name what a configuration says of the sizes that differ."""
-    wrong = [size for size, own in zip(asked, stored, strict=False) if size != own]
-    text: Any = config.get_text_config()
-    known = {key: value for key, value in vars(text).items() if type(value) is int and _SIZES.search(key)}
+    """List what a configuration says of the sizes that differ."""
+    entries = vars(config.get_text_config())
+    known = {key: value for key, value in entries.items() if type(value) is int and _SIZES.search(key)}
     width = known.get("head_dim", 0)
     found = []
-    for size in dict.fromkeys(wrong):
+    for size in dict.fromkeys(size for size, own in zip(asked, stored, strict=False) if size != own):
         heads = [
             f"{key} {value} x head_dim {width}"
             for key, value in known.items()

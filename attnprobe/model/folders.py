@@ -5,7 +5,7 @@ import tempfile
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from attnprobe.corpus.tokens.tokenization import Tokenizer
 from attnprobe.errors import AttnprobeError, first_line
@@ -30,7 +30,7 @@ def _read_json(path: Path) -> Any:
 
 
 def read_object(path: Path) -> dict[str, Any]:
-    """Read a json file that holds an object; an empty one where it is not there, broken or something else."""
+    """Read a json file that holds an object; an empty one where it is missing, broken or something else."""
     found = _read_json(path)
     return found if isinstance(found, dict) else {}
 
@@ -61,36 +61,35 @@ def check_adapter(folder: Path, name: str, *, base: bool) -> None:
             f"{name} holds an adapter ({kind}) that adds virtual tokens or other parts outside of the base "
             f"model's layers, which attnprobe does not read; give {of} to ask the base without it."
         )
-    if not base and find_spec("peft") is None:
-        raise BadCheckpointError(f"{name} is an adapter ({kind}) of {of}, and needs peft: pip install peft.")
+    if find_spec("peft") is None:
+        raise BadCheckpointError(
+            f"{name} holds an adapter ({kind}) beside the weights of its base, and without peft the base "
+            f"would be read alone; pip install peft, or take {ADAPTER} away to ask the base."
+            if base
+            else f"{name} is an adapter ({kind}) of {of}, and needs peft: pip install peft."
+        )
     if not base and (folder / "config.json").is_file():
         raise BadCheckpointError(
             f"{name} holds an adapter ({kind}) of {of} beside a config.json without its weights; take the "
             "config.json away to read the adapter on its base."
         )
-    if find_spec("peft") is None:
-        raise BadCheckpointError(
-            f"{name} holds an adapter ({kind}) beside the weights of its base, and without peft the base "
-            f"would be read alone; pip install peft, or take {ADAPTER} away to ask the base."
-        )
 
 
 def choose_adapter(folder: Path, name: str, adapter: str | None) -> Path:
-    """Give the folder of an adapter that is asked for by name, or else the folder as it is.
+    """Choose the folder of the adapter that is named, or else the folder itself.
 
     Raises:
-        AttnprobeError: When there is none of that name, or several and none is asked for.
+        AttnprobeError: When there is none of that name, or several and none is named.
     """
     inside = sorted(path.parent.name for path in folder.glob(f"*/{ADAPTER}"))
+    named = listed(list(map(clean, inside))) if inside else ""
     if adapter is not None:
         if adapter not in inside:
-            there = f"it holds {listed(list(map(clean, inside)))}" if inside else "it holds no named adapters"
+            there = f"it holds {named or 'no named adapters'}"
             raise AttnprobeError(f"--adapter {clean(adapter)}: {name} has no such adapter; {there}.")
         return folder / adapter
     if inside and not (folder / ADAPTER).is_file() and not (folder / "config.json").is_file():
-        raise AttnprobeError(
-            f"{name} holds the adapters {listed(list(map(clean, inside)))}; choose one with --adapter."
-        )
+        raise AttnprobeError(f"{name} holds the adapters {named}; choose one with --adapter.")
     return folder
 
 
@@ -108,7 +107,7 @@ def check_transformer_folder(folder: Path, name: str, *, weights: bool) -> None:
     Raises:
         BadCheckpointError: Naming that folder.
     """
-    place = next((one["path"] for one in _modules(folder)), "")
+    place = next((one["path"] for one in _list_modules(folder)), "")
     if weights or not place:
         return
     if (folder / place / "config.json").is_file():
@@ -128,10 +127,10 @@ def compare_with_encode(folder: Path, tokenizer: Tokenizer, longest: int | None)
     Returns:
         One sentence without its full stop, or none where texts are read alike.
     """
-    root = _root(folder)
+    root = _find_root(folder)
     if root is None:
         return ()
-    model, own = read_object(root / "config_sentence_transformers.json"), _settings(folder)
+    model, own = read_object(root / "config_sentence_transformers.json"), _read_settings(folder)
     done, advice = [], []
     prompts = model.get("prompts")
     prompts = prompts if isinstance(prompts, dict) else {}
@@ -146,8 +145,8 @@ def compare_with_encode(folder: Path, tokenizer: Tokenizer, longest: int | None)
     if type(limit) is int and limit > 0 and (longest is None or limit < longest):
         done.append(f"cuts texts after {limit} tokens")
         advice.append(f"pass --max-length {limit} --truncate")
-    spell: Any = tokenizer
-    if own.get("do_lower_case") is True and spell.tokenize(_CASED) != spell.tokenize(_CASED.lower()):
+    tokenize = cast(Any, tokenizer).tokenize
+    if own.get("do_lower_case") is True and tokenize(_CASED) != tokenize(_CASED.lower()):
         done.append("writes texts in lower case")
         advice.append("write them so")
     if not done:
@@ -160,17 +159,19 @@ def compare_with_encode(folder: Path, tokenizer: Tokenizer, longest: int | None)
 
 def describe_pooling(folder: Path | None) -> str | None:
     """Say how sentence-transformers makes one vector of a text, where it is not the mean over all tokens."""
-    root = None if folder is None else _root(folder)
+    root = None if folder is None else _find_root(folder)
     if root is None:
         return None
     done = []
-    for module in _modules(root):
-        kind, place = module["type"].rpartition(".")[2], root / module["path"]
+    for module in _list_modules(root):
+        kind = module["type"].rpartition(".")[2]
         if kind == "Pooling":
-            config = read_object(place / "config.json")
-            modes = [*_modes(config)] if config else [f"as {clean(module['path'])} says"]
-            if modes != ["mean"]:
-                done.append(f"pools by {listed(modes)}" if config else f"pools {modes[0]}")
+            config = read_object(root / module["path"] / "config.json")
+            modes = [*_iterate_modes(config)]
+            if not config:
+                done.append(f"pools as {clean(module['path'])} says")
+            elif modes != ["mean"]:
+                done.append(f"pools by {listed(modes)}")
         elif kind not in _HARMLESS:
             done.append(f"applies {clean(kind)}")
     if not done:
@@ -181,32 +182,31 @@ def describe_pooling(folder: Path | None) -> str | None:
     )
 
 
-def _root(folder: Path) -> Path | None:
+def _find_root(folder: Path) -> Path | None:
     """Find the folder that lists the modules: that of the transformer, or the one around it."""
-    if _modules(folder):
+    if _list_modules(folder):
         return folder
     around = folder.resolve().parent
-    return around if any(one["path"] == folder.resolve().name for one in _modules(around)) else None
+    return around if any(one["path"] == folder.resolve().name for one in _list_modules(around)) else None
 
 
-def _modules(folder: Path) -> list[dict[str, str]]:
-    """List the modules: the folder and the class of each."""
-    listed = _read_json(folder / _MODULES)
-    found = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+def _list_modules(folder: Path) -> list[dict[str, str]]:
+    """List the modules: the folder and the class of each, as "path" and "type"."""
+    found = _read_json(folder / _MODULES)
     return [
-        {"path": one["path"], "type": one["type"]}
-        for one in found
-        if isinstance(one.get("path"), str) and isinstance(one.get("type"), str)
+        one
+        for one in (found if isinstance(found, list) else ())
+        if isinstance(one, dict) and isinstance(one.get("path"), str) and isinstance(one.get("type"), str)
     ]
 
 
-def _settings(folder: Path) -> dict[str, Any]:
+def _read_settings(folder: Path) -> dict[str, Any]:
     """Read the settings of the transformer, whose file is named after its kind in old folders."""
     paths = [folder / "sentence_bert_config.json", *sorted(folder.glob("sentence_*_config.json"))]
     return next((found for path in paths if (found := read_object(path))), {})
 
 
-def _modes(config: dict[str, Any]) -> Iterator[str]:
+def _iterate_modes(config: dict[str, Any]) -> Iterator[str]:
     """Name the kinds of pooling: a list of names, or a switch for each in old folders."""
     stated = config.get("pooling_mode")
     if stated is not None:
@@ -261,10 +261,8 @@ def find_weights(folder: Path, name: str, *, allow_bin: bool) -> list[Path]:
         check_config(folder, name)
     else:
         pickled = sorted(folder.glob(f"{WEIGHTS}*.bin"))
-    if safe:
-        return safe
-    if pickled and allow_bin:
-        return pickled
+    if safe or (pickled and allow_bin):
+        return safe or pickled
     if pickled:
         raise BadCheckpointError(
             f"{name} holds only pickled weights ({pickled[0].name}), which can run code when they are "

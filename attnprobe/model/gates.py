@@ -5,7 +5,7 @@ a loss by a gate at 1 says how much the head matters. No model needs to know abo
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from functools import partial
 from threading import local
 from typing import Any
@@ -47,7 +47,6 @@ class Gates(local):
         thread_context: Callable[[], AbstractContextManager[object]] = nullcontext,
         present: Sequence[Sequence[int]] = (),
     ) -> None:
-        """Open all gates."""
         self.sites, self.thread_context, self.present = sites, thread_context, present
         self.rows: Mapping[int, Tensor] = {}
         self.outputs: dict[int, Tensor] = {}
@@ -59,11 +58,10 @@ class Gates(local):
         self.rows = dict(enumerate(xi.unbind(1)))
 
     def open(self) -> None:
-        """Let every head give all it has."""
         self.rows = {}
 
     def row(self, layer: int) -> Tensor | None:
-        """Give the gates of the heads that a layer computes (batch or 1, head); None where all are open."""
+        """Get the gates of the heads that a layer computes (batch or 1, head); None where all are open."""
         row = self.rows.get(layer)
         return row if row is None or not self.present else row[:, list(self.present[layer])]
 
@@ -119,7 +117,7 @@ def _gate(
         return
     with route_attention(model, IMPLEMENTATION, sites) as counted:
         gates = Gates(counted, present=present)
-        with _gates.on(model, gates):
+        with _gates.claim(model, gates):
             yield gates
 
 
@@ -132,7 +130,7 @@ def _attend_gated(
     **options: Any,
 ) -> tuple[Tensor, None]:
     """Attend as sdpa does, then pass the gates: (batch, query, head, width), and no weights."""
-    gates = _gates.of(module)
+    gates = _gates.find(module)
     if gates is None:
         if not _gates:
             raise RuntimeError(f"attention {IMPLEMENTATION!r} is only usable inside gate_attention")
@@ -140,9 +138,8 @@ def _attend_gated(
         return _attend(module, query, key, value, attention_mask, **options | {"dropout": 0.0}), None
     layer = gates.sites.enter(module)
     assert layer is not None  # a module that has gates is one of its model
-    if layer in gates.replayed:
-        output = gates.replayed[layer]
-    else:
+    output = gates.replayed.get(layer)
+    if output is None:
         output = _attend(module, query, key, value, attention_mask, **options | {"dropout": 0.0})
     if gates.recording:
         gates.outputs[layer] = output
@@ -166,20 +163,32 @@ AttentionMaskInterface.register(IMPLEMENTATION, build_mask)
 
 @contextmanager
 def freeze_weights(checkpoint: Checkpoint) -> Iterator[None]:
-    """Let no weight ask for a gradient: only gates do."""
-    asking = [weight for weight in checkpoint.model.parameters() if weight.requires_grad]
-    for weight in asking:
+    """Switch the gradients of all weights off, so that only gates have them."""
+    trainable = [weight for weight in checkpoint.model.parameters() if weight.requires_grad]
+    for weight in trainable:
         weight.requires_grad_(False)
     try:
         yield
     finally:
-        for weight in asking:
+        for weight in trainable:
             weight.requires_grad_(True)
 
 
-_FORWARD = "forward"
-
 Forward = Callable[..., Any]
+
+
+@contextmanager
+def _replace_forward(module: nn.Module, forward: Forward) -> Iterator[None]:
+    own = vars(module)
+    before = own.get("forward")
+    own["forward"] = forward
+    try:
+        yield
+    finally:
+        if before is None:
+            del own["forward"]
+        else:
+            own["forward"] = before
 
 
 class BatchReplay(local):
@@ -192,7 +201,6 @@ class BatchReplay(local):
     """
 
     def __init__(self, model: nn.Module, gates: Gates, *, skip_projections: bool = True) -> None:
-        """Find the blocks of ``model``, whose attention goes through ``gates``."""
         self._model, self._gates = model, gates
         self._skip_projections = skip_projections
         self._resumed_block = 0
@@ -218,20 +226,11 @@ class BatchReplay(local):
                 for module in modules[site].modules()
                 if isinstance(module, nn.Linear)
             ]
-        before = []
-        for module, wrap in wrapped:
-            before.append((module, module.__dict__.get(_FORWARD)))
-            module.__dict__[_FORWARD] = wrap(module.forward)
-        hook = self._model.register_forward_pre_hook(self._restart)
-        try:
+        with ExitStack() as undo:
+            for module, wrap in wrapped:
+                undo.enter_context(_replace_forward(module, wrap(module.forward)))
+            undo.callback(self._model.register_forward_pre_hook(self._restart).remove)
             yield self
-        finally:
-            hook.remove()
-            for module, forward in reversed(before):
-                if forward is None:
-                    del module.__dict__[_FORWARD]
-                else:
-                    module.__dict__[_FORWARD] = forward
 
     @contextmanager
     def record(self) -> Iterator[None]:

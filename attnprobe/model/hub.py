@@ -5,7 +5,6 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +34,7 @@ _SHAPE = {
 
 @dataclass(frozen=True)
 class CheckpointFiles:
-    """A checkpoint without its weights.
+    """What is known of a checkpoint from its files, before its weights are loaded.
 
     Attributes:
         name: What the user calls it.
@@ -53,14 +52,14 @@ class CheckpointFiles:
 
     @classmethod
     def read(cls, name: str, options: LoadOptions) -> "CheckpointFiles":
-        """Find a checkpoint; of one on the hub, fetch what describes it.
+        """Find a checkpoint and, if it is on the hub, download its descriptions.
 
         Raises:
             AttnprobeError: When it is not there, or a folder that is no checkpoint.
         """
-        if name == DEMO:
-            return cls(name, options, Path(str(files("attnprobe") / "demo")))
         folder, origin = locate(name, options, weights=False)
+        if name == DEMO:
+            return cls(name, options, folder)
         adapter = find_adapter(folder, name, options.base, hub="hub" in origin)
         if not origin.get("commit"):
             find_weights(folder, name, allow_bin=options.allow_bin)
@@ -68,13 +67,13 @@ class CheckpointFiles:
             check_config(folder, name)
         base = None
         if adapter is not None:
-            of = replace(options, revision=adapter.revision, base=None, adapter=None)
-            base = cls.read(adapter.base, of)
+            base_options = replace(options, revision=adapter.revision, base=None, adapter=None)
+            base = cls.read(adapter.base, base_options)
         return cls(name, options, folder, origin.get("commit", ""), base)
 
     @property
-    def said(self) -> str:
-        """How a sentence names it."""
+    def full_name(self) -> str:
+        """Its name in sentences, with its revision."""
         return f"{self.name} at {self.options.revision}" if self.options.revision else self.name
 
     @cached_property
@@ -83,12 +82,9 @@ class CheckpointFiles:
         if self.commit:
             return f"{self.name} {self.commit}{f' on {self.base.identity}' if self.base else ''}"
         weights = find_weights(self.folder, self.name, allow_bin=self.options.allow_bin)
-        every = hashlib.sha256()
-        for path in (*weights, *list_descriptions(self.folder)):
-            every.update(f"{path.name} {hash_file(path)}\n".encode())
-        if self.base is not None:
-            every.update(self.base.identity.encode())
-        return every.hexdigest()
+        paths = (*weights, *list_descriptions(self.folder))
+        listed = "".join(f"{path.name} {hash_file(path)}\n" for path in paths)
+        return hashlib.sha256(f"{listed}{self.base.identity if self.base else ''}".encode()).hexdigest()
 
     @cached_property
     def config(self) -> Any:
@@ -96,11 +92,11 @@ class CheckpointFiles:
         if self.base is not None:
             return self.base.config
         transformers.logging.set_verbosity_error()
-        return read_config(self.folder, self.said, trust_remote_code=self.options.trust_remote_code)
+        return read_config(self.folder, self.full_name, trust_remote_code=self.options.trust_remote_code)
 
     @property
     def label(self) -> str:
-        """What a table calls it."""
+        """Its name in tables."""
         return self.name if self.commit or self.name == DEMO else self.folder.resolve().name
 
     @property
@@ -113,35 +109,33 @@ class CheckpointFiles:
         if self.config.is_encoder_decoder:
             names = {"encoder": names[""], "decoder": ("decoder_layers", "decoder_attention_heads")}
         config = self.config.get_text_config()
-        found = {
-            part: tuple(number for name in both if isinstance(number := getattr(config, name, None), int))
-            for part, both in names.items()
+        shapes: dict[str, Any] = {
+            part: tuple(getattr(config, name, None) for name in both) for part, both in names.items()
         }
-        shapes = {part: (both[0], both[1]) for part, both in found.items() if len(both) == 2}
-        return shapes if len(shapes) == len(found) else {}
+        whole = all(isinstance(number, int) for shape in shapes.values() for number in shape)
+        return shapes if whole else {}
 
     @property
-    def stated(self) -> tuple[str, ...]:
+    def architectures(self) -> tuple[str, ...]:
         """The classes of models that it says it was saved from."""
         return tuple(map(str, getattr(self.config, "architectures", None) or ()))
 
     def shares_tokenizer(self, other: "CheckpointFiles") -> bool:
-        """Whether it has the tokenizer of another one."""
-        return self.spelling == other.spelling or self.vocabulary == other.vocabulary
+        return self.tokenizer_hashes == other.tokenizer_hashes or self.vocabulary == other.vocabulary
 
     @cached_property
-    def spelling(self) -> dict[str, str]:
+    def tokenizer_hashes(self) -> dict[str, str]:
         """The SHA-256 of each file of its tokenizer."""
         own = {path.name: hash_file(path) for path in list_tokenizer_files(self.folder) if path.is_file()}
-        return self.base.spelling if self.base is not None and not own else own
+        return self.base.tokenizer_hashes if self.base is not None and not own else own
 
     @cached_property
     def vocabulary(self) -> dict[str, int]:
         """The number of each token."""
-        shared = {"trust_remote_code": self.options.trust_remote_code, "local_files_only": True}
         if self.base is not None and not list_tokenizer_files(self.folder):
             return self.base.vocabulary
-        tokenizer: Any = load_tokenizers(self.folder, self.said, self.config.model_type, **shared)[0]
+        shared = {"trust_remote_code": self.options.trust_remote_code, "local_files_only": True}
+        tokenizer: Any = load_tokenizers(self.folder, self.full_name, self.config.model_type, **shared)[0]
         return tokenizer.get_vocab()
 
 
@@ -155,7 +149,7 @@ def check_one_run(checkpoints: Sequence[CheckpointFiles]) -> None:
     for one in others:
         if one.config.model_type != first.config.model_type:
             raise AttnprobeError(
-                f"{first.said} is of type {first.config.model_type} and {one.said} of type "
+                f"{first.full_name} is of type {first.config.model_type} and {one.full_name} of type "
                 f"{one.config.model_type}; give checkpoints of one training run."
             )
         ours, theirs = (each.config.get_text_config() for each in (first, one))
@@ -163,13 +157,13 @@ def check_one_run(checkpoints: Sequence[CheckpointFiles]) -> None:
             mine, other = getattr(ours, name, None), getattr(theirs, name, None)
             if mine != other:
                 raise AttnprobeError(
-                    f"{first.said} has {mine} {words} and {one.said} {other}; give checkpoints of one "
-                    "training run."
+                    f"{first.full_name} has {mine} {words} and {one.full_name} {other}; give checkpoints of "
+                    "one training run."
                 )
         if not one.shares_tokenizer(first):
             raise AttnprobeError(
-                f"{first.said} and {one.said} have different tokenizers, which read the texts differently; "
-                "give checkpoints with one tokenizer."
+                f"{first.full_name} and {one.full_name} have different tokenizers, which read the texts "
+                "differently; give checkpoints with one tokenizer."
             )
 
 
@@ -177,7 +171,7 @@ class Downloads:
     """What a run adds to the hub's cache, so that it can be taken away again."""
 
     def __init__(self, names: Iterable[str], cache: Path | None) -> None:
-        """Note what is there before, of some models of the hub."""
+        """Record what the cache holds of some models of the hub."""
         root = Path(cache or HF_HUB_CACHE).expanduser()
         there = {name for name in names if name != DEMO and find_local_folder(name) is None}
         self._folders = {name: root / repo_folder_name(repo_id=name, repo_type="model") for name in there}
@@ -185,16 +179,15 @@ class Downloads:
         self._before |= {folder for folder in self._folders.values() if folder.is_dir()}
 
     def drop(self, checkpoint: CheckpointFiles) -> None:
-        """Take away what was added for a checkpoint, as far as no other one of the cache shares it."""
+        """Delete what was added for a checkpoint, as far as no other one of the cache shares it."""
         folder = self._folders.get(checkpoint.name)
         if folder is None or not checkpoint.commit:
             return
         snapshot, absent = (folder / part / checkpoint.commit for part in ("snapshots", ".no_exist"))
-        blobs = {path.resolve() for path in self._added(snapshot) if path.is_symlink()}
+        added = self._list_added(snapshot.rglob("*"))
+        blobs = {path.resolve() for path in added if path.is_symlink()}
         reference = folder / "refs" / (checkpoint.options.revision or "main")
-        added = [*self._added(snapshot), *self._added(absent)]
-        added += [reference] if reference.is_file() and reference not in self._before else []
-        _unlink(added)
+        _unlink([*added, *self._list_added(absent.rglob("*")), *self._list_added([reference])])
         shared = {path.resolve() for path in (folder / "snapshots").rglob("*") if path.is_symlink()}
         inside = (folder / "blobs").resolve()
         _unlink(
@@ -202,15 +195,14 @@ class Downloads:
             for blob in blobs - shared
             if blob.parent == inside and folder / "blobs" / blob.name not in self._before
         )
-        every = [path for path in folder.rglob("*") if path.is_dir()] if folder.is_dir() else []
+        every = [path for path in folder.rglob("*") if path.is_dir()]
         for empty in sorted([*every, folder], reverse=True):
             if empty not in self._before:
                 with contextlib.suppress(OSError):  # not empty, or gone
                     empty.rmdir()
 
-    def _added(self, folder: Path) -> list[Path]:
-        found = folder.rglob("*") if folder.is_dir() else ()
-        return [path for path in found if path not in self._before and (path.is_symlink() or path.is_file())]
+    def _list_added(self, paths: Iterable[Path]) -> list[Path]:
+        return [path for path in paths if path not in self._before and (path.is_symlink() or path.is_file())]
 
 
 def _unlink(paths: Iterable[Path]) -> None:
@@ -220,7 +212,7 @@ def _unlink(paths: Iterable[Path]) -> None:
 
 
 def find_checkpoints(run: Iterable[tuple[str, str | None]], options: LoadOptions) -> list[CheckpointFiles]:
-    """Look at every checkpoint, each a name and a revision or None for the one that the options name."""
+    """Read the files of checkpoints, each a name and a revision, or None for that of the options."""
     return [
         CheckpointFiles.read(name, options if revision is None else replace(options, revision=revision))
         for name, revision in run

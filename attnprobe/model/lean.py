@@ -45,7 +45,6 @@ class _LeanFinder(MetaPathFinder):
     """Finds the slow module where it is, and loads it leanly."""
 
     def find_spec(self, fullname: str, path: Any, target: ModuleType | None = None) -> ModuleSpec | None:
-        """Find the slow module; leave every other to whoever finds it."""
         if fullname != SLOW:
             return None
         sys.meta_path.remove(self)
@@ -59,29 +58,26 @@ class _LeanLoader(Loader):
     """Loads a module while some others are away, or as usual where that does not work."""
 
     def __init__(self, usual: Loader) -> None:
-        """Keep who loads it as usual."""
         self._usual = usual
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        """Create it as usual."""
         return self._usual.create_module(spec)
 
     def exec_module(self, module: ModuleType) -> None:
-        """Load it, and what it would load later."""
         before = set(sys.modules)
         try:
-            with _away():
+            with _hide_slow_modules():
                 self._usual.exec_module(module)
-        except Exception:  # another version of transformers or torch needs what was away
-            for name in [name for name in sys.modules if name.startswith("transformers.")]:
-                if name not in before:  # what was defined without it
+        except Exception:  # another version of transformers or torch needs what was hidden
+            for name in sys.modules.keys() - before:  # what was defined without it
+                if name.startswith("transformers."):
                     del sys.modules[name]
             self._usual.exec_module(module)
 
 
 @contextmanager
-def _away() -> Iterator[None]:
-    """Let the compiler be a stand-in, and scipy and tensors shared among machines be absent."""
+def _hide_slow_modules() -> Iterator[None]:
+    """Put a stand-in in place of the compiler, and hide scipy and tensors shared among machines."""
     import torch
     from transformers import utils
 
@@ -97,13 +93,13 @@ def _away() -> Iterator[None]:
         yield
     except BaseException:
         torch.distributed.is_available = shared
-        _back()
+        _restore_compiler()
         raise
     finally:
         setattr(utils, SCIPY, has_scipy)
 
 
-def _back() -> ModuleType:
+def _restore_compiler() -> ModuleType:
     """Put the real compiler where its stand-in was."""
     import torch
 
@@ -123,26 +119,25 @@ class _Compiler(ModuleType):
     """Has the decorators that mark a function for the compiler, which do nothing here."""
 
     def __getattr__(self, name: str) -> Any:
-        """Give such a decorator, or whatever the real compiler has under that name.
+        """Get such a decorator, or whatever the real compiler has under that name.
 
-        ``inspect`` asks every module for its file, in the midst of other imports: this is not asking for the
-        compiler. The import of one of its own modules asks for ``__path__``, and is.
+        ``inspect`` reads dunder names of every module in the midst of other imports, which must not import
+        the compiler. Only ``__path__`` is read by an import of one of its own modules.
         """
         if name.startswith("__") and name != "__path__":
             raise AttributeError(name)
-        return _unmarked if name in DECORATORS else getattr(_back(), name)
+        return _unmarked if name in DECORATORS else getattr(_restore_compiler(), name)
 
 
 class _Indexing(ModuleType):
-    """Has the names of the real module, and imports it when one of them is used."""
+    """Has the names of the real module, and imports it when one of them is called."""
 
     def __getattr__(self, name: str) -> Any:
-        """Give what imports the real thing once it is called."""
         if name.startswith("__"):
             raise AttributeError(name)
 
         def real(*given: Any, **named: Any) -> Any:
-            _back()
+            _restore_compiler()
             return getattr(importlib.import_module(INDEXING), name)(*given, **named)
 
         return real

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 from glob import escape
-from importlib.resources import as_file, files
+from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -111,27 +111,78 @@ def load_checkpoint(
     device, dtype = find_device(options.device), find_dtype(options.dtype)
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
-    load = partial(
-        _load_folder,
-        options=options,
-        spread=spread,
-        device=device,
-        dtype=dtype,
-        heads=heads,
-        force=force_head,
-        modality=modality,
-    )
-    if name == DEMO:
-        with as_file(files("attnprobe") / "demo") as folder:
-            origin = {"folder": "attnprobe/demo"}
-            return load(name, folder, origin)
     folder, origin = locate(name, options)
-    label = origin.get("hub", folder.resolve().name)
-    return load(label, folder, origin)
+    name, tokenizer_folder = origin.get("hub", folder.resolve().name), folder
+    weights = find_weights(folder, name, allow_bin=options.allow_bin)
+    hashes: dict[str, Any] = _hash_files(folder, weights)
+    adapter = find_adapter(folder, name, options.base, hub="hub" in origin)
+    if adapter is not None:
+        if spread:
+            raise AttnprobeError(f"{name} is an adapter, and merged on one device; leave out --device-map.")
+        folder, found = locate_base(adapter, options)
+        if not list_tokenizer_files(tokenizer_folder):
+            tokenizer_folder = folder
+        weights = find_weights(folder, adapter.base, allow_bin=options.allow_bin)
+        check_config(folder, adapter.base)
+        hashes |= {"adapter": adapter.kind, "base": {**found, **_hash_files(folder, weights)}}
+    pruning = read_physical_record(folder, name)
+    shared = {"trust_remote_code": options.trust_remote_code, "local_files_only": True}
+    config = read_config(folder, name, trust_remote_code=options.trust_remote_code)
+    refuse_by_name(config.model_type)
+    check_modality(name, config, modality)
+    load_own_tokenizers = partial(load_tokenizers, tokenizer_folder, name, config.model_type, **shared)
+    tokenizer, target_tokenizer = load_own_tokenizers() if modality == TEXT else (None, None)
+    processor = None if modality == TEXT else Processor.load(modality, folder, **shared)
+    how = {"dtype": dtype, "use_safetensors": weights[0].suffix == ".safetensors", **shared, **spread}
+    if pruning is not None:
+        if adapter is not None:
+            raise AttnprobeError(
+                f"The base of {name} is physically pruned, and fits no adapter; name the whole with --base."
+            )
+        if spread:
+            raise AttnprobeError(
+                f"{name} is physically pruned, and can't be spread over devices; leave out --device-map."
+            )
+        read = _read_pruned(folder, name, dtype, heads, force=force_head)
+    elif adapter is None:
+        read = read_weights(folder, name, config, heads, force=force_head, **how)
+    else:
+        read = read_with_adapter(adapter, folder, name, config, heads, force=force_head, **how)
+    _check_numbers(name, read.model)
+    model: Any = read.model if spread else read.model.to(device)  # type: ignore[arg-type]
+    model = model.eval().requires_grad_(False)
+    tower = find_tower(name, model, modality)
+    remarks = describe_unread_layers(model, read.unused)
+    if tokenizer is not None:
+        remarks += compare_with_encode(folder, tokenizer, find_longest_input(model, tokenizer))
+    elif config.is_encoder_decoder and not tower:
+        tokenizer = load_own_tokenizers()[0]
+    return Checkpoint(
+        name,
+        model,
+        tokenizer or NoTokenizer(name),
+        {
+            **origin,
+            "model_type": config.model_type,
+            "dtype": options.dtype,
+            "trust_remote_code": options.trust_remote_code,
+            **hashes,
+        },
+        read.unused,
+        read.missing,
+        folder,
+        read.head,
+        target_tokenizer,
+        modality=modality,
+        processor=processor,
+        tower=tower,
+        pruning=pruning,
+        remarks=remarks,
+    )
 
 
 def build_device_map_options(device_map: DeviceMap | None, device: str) -> dict[str, Any]:
-    """Give the options of ``from_pretrained`` for a device map; none without one.
+    """Build the options of ``from_pretrained`` for a device map; none without one.
 
     Raises:
         AttnprobeError: When a single device is asked for too, in each of several processes, or when
@@ -162,14 +213,15 @@ def find_device(name: str) -> torch.device:
         device = torch.device(name)
         torch.empty(1, device=device)
     except (RuntimeError, AssertionError, NotImplementedError) as error:
-        raise AttnprobeError(f"There is no device {name!r} on this machine; use {_devices()}.") from error
+        raise AttnprobeError(
+            f"There is no device {name!r} on this machine; use {_name_devices()}."
+        ) from error
     if device.type == "meta":
-        raise AttnprobeError(f"The device 'meta' computes nothing; use {_devices()}.")
+        raise AttnprobeError(f"The device 'meta' computes nothing; use {_name_devices()}.")
     return device
 
 
-def _devices() -> str:
-    """Name the devices that there are."""
+def _name_devices() -> str:
     gpus = [f"cuda:{number}" for number in range(torch.cuda.device_count())]
     apple = ["mps"] if torch.backends.mps.is_available() else []
     return " or ".join(["auto", "cpu", *gpus, *apple])
@@ -189,16 +241,18 @@ def locate(name: str, options: LoadOptions, *, weights: bool = True) -> tuple[Pa
     """Find the folder of a checkpoint, fetching it from the hub if need be.
 
     Args:
-        name: A local folder, or a hub id.
+        name: ``demo``, a local folder, or a hub id.
         options: How to load.
         weights: Whether the weights are fetched too, or only what describes them.
 
     Returns:
         The folder, and where it came from for the record.
     """
+    if name == DEMO:
+        return Path(str(files("attnprobe") / DEMO)), {"folder": "attnprobe/demo"}
     folder = find_local_folder(name)
     if folder is None:
-        folder, origin = _from_hub(name, options, weights=weights)
+        folder, origin = _download(name, options, weights=weights)
     else:
         origin = {"folder": folder.resolve().name}
     return choose_adapter(folder, name, options.adapter), origin
@@ -208,14 +262,12 @@ def locate_base(
     adapter: Adapter, options: LoadOptions, *, weights: bool = True
 ) -> tuple[Path, dict[str, Any]]:
     """Find the folder of what an adapter was trained on, as ``locate`` does."""
-    if adapter.base == DEMO:
-        return Path(str(files("attnprobe") / "demo")), {"folder": "attnprobe/demo"}
     return locate(
         adapter.base, replace(options, revision=adapter.revision, base=None, adapter=None), weights=weights
     )
 
 
-def _from_hub(name: str, options: LoadOptions, *, weights: bool) -> tuple[Path, dict[str, Any]]:
+def _download(name: str, options: LoadOptions, *, weights: bool) -> tuple[Path, dict[str, Any]]:
     wanted = [
         *_WANTED,
         *(["*.safetensors"] if weights else []),
@@ -256,103 +308,10 @@ def _from_hub(name: str, options: LoadOptions, *, weights: bool) -> tuple[Path, 
     return Path(folder), {"hub": name, "commit": Path(folder).name}
 
 
-def _load_folder(
-    name: str,
-    folder: Path,
-    origin: dict[str, Any],
-    *,
-    options: LoadOptions,
-    spread: dict[str, Any],
-    device: torch.device,
-    dtype: torch.dtype,
-    heads: tuple[TaskHead, ...],
-    force: bool,
-    modality: str,
-) -> Checkpoint:
-    weights = find_weights(folder, name, allow_bin=options.allow_bin)
-    hashes: dict[str, Any] = {"weights": _hash_all(weights), "files": hash_descriptions(folder)}
-    adapter = find_adapter(folder, name, options.base, hub="hub" in origin)
-    spelling = folder
-    if adapter is not None:
-        if spread:
-            raise AttnprobeError(f"{name} is an adapter, and merged on one device; leave out --device-map.")
-        folder, found = locate_base(adapter, options)
-        if not list_tokenizer_files(spelling):
-            spelling = folder
-        weights = find_weights(folder, adapter.base, allow_bin=options.allow_bin)
-        check_config(folder, adapter.base)
-        hashes |= {
-            "adapter": adapter.kind,
-            "base": {**found, "weights": _hash_all(weights), "files": hash_descriptions(folder)},
-        }
-    pruning = read_physical_record(folder, name)
-    shared = {"trust_remote_code": options.trust_remote_code, "local_files_only": True}
-    config = read_config(folder, name, trust_remote_code=options.trust_remote_code)
-    refuse_by_name(config.model_type)
-    check_modality(name, config, modality)
-    processor, tokenizer, target_tokenizer = None, None, None
-    if modality == TEXT:
-        tokenizer, target_tokenizer = load_tokenizers(spelling, name, config.model_type, **shared)
-    else:
-        processor = Processor.load(modality, folder, **shared)
-    how = {"dtype": dtype, "use_safetensors": weights[0].suffix == ".safetensors", **shared, **spread}
-    if pruning is not None:
-        if adapter is not None:
-            raise AttnprobeError(
-                f"The base of {name} is physically pruned, and fits no adapter; name the whole with --base."
-            )
-        if spread:
-            raise AttnprobeError(
-                f"{name} is physically pruned, and can't be spread over devices; leave out --device-map."
-            )
-        read = _read_pruned(folder, name, dtype, heads, force=force)
-    elif adapter is None:
-        read = read_weights(folder, name, config, heads, force=force, **how)
-    else:
-        read = read_with_adapter(adapter, folder, name, config, heads, force=force, **how)
-    _check_numbers(name, read.model)
-    origin = {
-        **origin,
-        "model_type": config.model_type,
-        "dtype": options.dtype,
-        "trust_remote_code": options.trust_remote_code,
-        **hashes,
-    }
-    model: Any = read.model
-    if not spread:
-        model = model.to(device)
-    model = model.eval().requires_grad_(False)
-    tower = find_tower(name, model, modality)
-    remarks = (
-        compare_with_encode(folder, tokenizer, find_longest_input(model, tokenizer)) if tokenizer else ()
-    )
-    if tokenizer is None:
-        encoder_decoder = config.is_encoder_decoder and not tower
-        tokenizer = (
-            load_tokenizers(spelling, name, config.model_type, **shared)[0] if encoder_decoder else None
-        )
-    return Checkpoint(
-        name,
-        model,
-        tokenizer or NoTokenizer(name),
-        origin,
-        read.unused,
-        read.missing,
-        folder,
-        read.head,
-        target_tokenizer,
-        modality=modality,
-        processor=processor,
-        tower=tower,
-        pruning=pruning,
-        remarks=(*describe_unread_layers(read.model, read.unused), *remarks),
-    )
-
-
 def _read_pruned(
     folder: Path, name: str, dtype: torch.dtype, heads: tuple[TaskHead, ...], *, force: bool
 ) -> Weights:
-    """Read a physically smaller checkpoint, with the head that it was written with."""
+    """Read a physically smaller checkpoint with the head that it was saved with."""
     with silence_transformers():
         model = load_stored(folder, name, physical=True, dtype=dtype)
     own = infer_head(model)
@@ -366,7 +325,7 @@ def _read_pruned(
 def load_tokenizers(
     folder: Path, name: str, model_type: str, **options: Any
 ) -> tuple[Tokenizer, Tokenizer | None]:
-    """Load a checkpoint's tokenizer, and that of targets where they are spelled differently."""
+    """Load a checkpoint's tokenizer, and that of targets where it is another."""
     targets = folder / "target_tokenizer"
     if not list_tokenizer_files(folder):
         raise _tokenizer_error(name)
@@ -384,7 +343,6 @@ def load_tokenizers(
 
 
 def list_tokenizer_files(folder: Path) -> list[Path]:
-    """List the files of a checkpoint's tokenizer."""
     return sorted(
         path for path in folder.iterdir() if path.name.startswith(_SPELLING) or path.suffix in _MODELS
     )
@@ -404,28 +362,25 @@ def _check_numbers(name: str, model: PreTrainedModel) -> None:
             raise BadCheckpointError(f"{name}: the weight {key} holds NaN or infinite numbers.")
 
 
-def hash_descriptions(folder: Path) -> dict[str, str]:
-    """Give the SHA-256 of what beside the weights decides what a checkpoint does."""
-    return {path.relative_to(folder).as_posix(): hash_file(path) for path in list_descriptions(folder)}
-
-
-def _hash_all(paths: Iterable[Path]) -> dict[str, str]:
-    return {path.name: hash_file(path) for path in paths}
+def _hash_files(folder: Path, weights: Iterable[Path]) -> dict[str, dict[str, str]]:
+    """Compute the SHA-256 of all files that decide what a checkpoint does."""
+    return {
+        "weights": {path.name: hash_file(path) for path in weights},
+        "files": {path.relative_to(folder).as_posix(): hash_file(path) for path in list_descriptions(folder)},
+    }
 
 
 def list_descriptions(folder: Path) -> list[Path]:
     """List what beside the weights decides what a checkpoint does: configuration and tokenizers."""
-    known = {".json", ".txt", ".model"}
-    found = [*folder.glob("*"), *folder.glob("target_tokenizer/*")]
     skipped = ("README", "attnprobe.json", "model.safetensors.index.json")
     return sorted(
         path
-        for path in found
-        if path.suffix in known and path.is_file() and not path.name.startswith(skipped)
+        for path in (*folder.glob("*"), *folder.glob("target_tokenizer/*"))
+        if path.suffix in {".json", ".txt", ".model"} and path.is_file() and not path.name.startswith(skipped)
     )
 
 
 def hash_file(path: Path) -> str:
-    """Give the SHA-256 of a file."""
+    """Compute the SHA-256 of a file."""
     with path.open("rb") as data:
         return hashlib.file_digest(data, "sha256").hexdigest()

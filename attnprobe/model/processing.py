@@ -42,19 +42,17 @@ class Processor:
         """
         if kind == "image" and find_spec("PIL") is None:
             raise AttnprobeError("Images need Pillow: pip install pillow.")
-        name = f"{folder.name or folder}"
         try:
             if kind == "image":
                 # Without torchvision, which few have and which rounds otherwise, the result is the same
                 # on every machine.
                 return cls(kind, AutoImageProcessor.from_pretrained(folder, backend="pil", **options))
             own: Any = AutoFeatureExtractor.from_pretrained(folder, **options)
-            return cls(kind, own, int(own.sampling_rate), _window_of(own))
+            return cls(kind, own, int(own.sampling_rate), _find_window(own))
         except Exception as error:
-            raise UnsupportedModelError(
-                name, f"it holds no processor of {'images' if kind == 'image' else 'sound'} that loads "
-                f"({first_line(error)})"
-            ) from error  # fmt: skip
+            plural = "images" if kind == "image" else "sound"
+            reason = f"it holds no processor of {plural} that loads ({first_line(error)})"
+            raise UnsupportedModelError(folder.name or str(folder), reason) from error
 
     def __call__(self, given: NDArray[Any]) -> dict[str, Tensor]:
         """Prepare one image (height, width, 3) or one sound (sample,): tensors (1, ...).
@@ -77,16 +75,14 @@ class Processor:
     @property
     def fixed(self) -> bool:
         """Whether everything it prepares has one shape, whatever it is given."""
-        shapes = [{name: value.shape for name, value in self(noise).items()} for noise in self._unlike()]
-        return shapes[0] == shapes[1]
+        sizes = ((40, 64), (64, 40)) if self.kind == "image" else ((self.rate,), (self.rate // 2,))
+        inputs = [self(_draw_noise(self.kind, number, size)) for number, size in enumerate(sizes)]
+        one, other = ({name: value.shape for name, value in found.items()} for found in inputs)
+        return one == other
 
     def noise(self, number: int) -> dict[str, Tensor]:
-        """Prepare noise: the same for the same number."""
+        """Prepare noise, drawn from a seed."""
         return self(_draw_noise(self.kind, number, (48, 64) if self.kind == "image" else (self.rate,)))
-
-    def _unlike(self) -> list[NDArray[Any]]:
-        sizes = [(40, 64), (64, 40)] if self.kind == "image" else [(self.rate,), (self.rate // 2,)]
-        return [_draw_noise(self.kind, number, size) for number, size in enumerate(sizes)]
 
 
 def _strip_padding(inputs: dict[str, Tensor], name: str) -> dict[str, Tensor]:
@@ -112,8 +108,8 @@ def _draw_noise(kind: str, number: int, size: tuple[int, ...]) -> NDArray[Any]:
     return draw.standard_normal(size).astype(np.float32) * np.float32(0.1)
 
 
-def _window_of(own: Any) -> int:
-    """Give the most samples that a feature extractor takes at once, or those of 30 seconds."""
+def _find_window(own: Any) -> int:
+    """Find the most samples that a feature extractor takes at once, or those of 30 seconds."""
     stated = getattr(own, "n_samples", None)  # Whisper's
     if isinstance(stated, int):
         return stated

@@ -59,15 +59,11 @@ class PruningRecord:
     def consistent(self) -> bool:
         """Whether it says of every head of layers of one width, once, whether it is gone."""
         layers = len(self.kept_per_layer)
-        inside = all(layer < layers for layer, _ in self.removed)
         return (
             layers > 0
-            and inside
+            and all(layer < layers and head < self.heads for layer, head in self.removed)
             and len(set(self.removed)) == len(self.removed)
-            and all(
-                kept + gone == self.heads for kept, gone in zip(self.kept_per_layer, self._gone, strict=True)
-            )
-            and all(head < self.heads for _, head in self.removed)
+            and len({kept + gone for kept, gone in zip(self.kept_per_layer, self._gone, strict=True)}) == 1
         )
 
     @property
@@ -150,7 +146,7 @@ def _is_counts(found: Any) -> bool:
 
 @contextlib.contextmanager
 def silence_transformers() -> Iterator[None]:
-    """Keep transformers from reporting progress and tables; what goes wrong is raised."""
+    """Keep transformers from printing progress and tables; errors are still raised."""
     logging: Any = transformers.logging
     verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity_error()
@@ -194,10 +190,11 @@ def load_stored(folder: Path, name: str, *, physical: bool, dtype: torch.dtype) 
         raise BadCheckpointError(f"{name} holds no weights (model.safetensors).")
     local = {"local_files_only": True, "trust_remote_code": False}
     config = read_config(folder, name)
-    architecture = _model_class(config, name)
+    architecture = _find_model_class(config, name)
     try:
-        shapes = _read_shapes(folder)
-        loader = _resizing_class(architecture, shapes, name) if physical else architecture
+        loader = (
+            _derive_resizing_class(architecture, _read_shapes(folder), name) if physical else architecture
+        )
         model, info = loader.from_pretrained(
             folder, config=config, dtype=dtype, use_safetensors=True, output_loading_info=True, **local
         )
@@ -222,8 +219,8 @@ def _check_complete(missing: list[str], name: str) -> None:
         raise BadCheckpointError(f"{name} lacks {len(missing)} of its weights (such as {missing[0]}).")
 
 
-def _model_class(config: PreTrainedConfig, name: str) -> Any:
-    """Look up the class that the configuration names, among those of transformers."""
+def _find_model_class(config: PreTrainedConfig, name: str) -> Any:
+    """Find the class that the configuration names, among those of transformers."""
     named = config.architectures
     found = named[0] if isinstance(named, list) and len(named) == 1 else None
     kind = getattr(transformers, found, None) if isinstance(found, str) else None
@@ -247,11 +244,11 @@ def _read_shapes(folder: Path) -> Shapes:
     return shapes
 
 
-def _resizing_class(architecture: Any, shapes: Shapes, name: str) -> Any:
+def _derive_resizing_class(architecture: Any, shapes: Shapes, name: str) -> Any:
     """Derive a class whose Linears take the stored shapes as soon as it is built.
 
-    So transformers loads it as it loads any model: weights that are tied, buffers that are not
-    stored, and all. It is built without memory, so that shapes are compared before any is taken.
+    So transformers loads it as it loads any model, with tied weights and buffers that are not stored. It is
+    built without memory, so that shapes are compared before any is allocated.
     """
 
     def build(self: Any, config: PreTrainedConfig, *arguments: Any, **options: Any) -> None:

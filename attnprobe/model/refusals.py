@@ -34,7 +34,6 @@ class UnsupportedModelError(BadCheckpointError):
     """The attention of this architecture can't be read, or not yet."""
 
     def __init__(self, architecture: str, reason: str) -> None:
-        """Say which architecture and why."""
         super().__init__(f"attnprobe can't read the attention of {architecture!r}: {reason}.")
         self.architecture, self.reason = architecture, reason
 
@@ -43,17 +42,16 @@ class AttentionSinkError(UnsupportedModelError):
     """Heads can attend to nothing at all, so that rows are no distributions over the tokens."""
 
     def __init__(self, architecture: str) -> None:
-        """Say whose."""
         super().__init__(architecture, "its rows do not sum to 1 (learned attention sinks)")
 
 
 def refuse_by_name(model_type: str) -> None:
-    """Raise UnsupportedModelError for an architecture known to be out of reach."""
+    """Raise UnsupportedModelError for an architecture of ``REFUSED``."""
     if model_type in REFUSED:
         raise UnsupportedModelError(model_type, REFUSED[model_type])
 
 
 def find_packing(weight: Any) -> str:
-    """Name how a quantised weight is packed, such as Int8Tensor; "" where it is a plain tensor of numbers."""
+    """Find how a quantised weight is packed, such as Int8Tensor; "" where it is a plain tensor of numbers."""
     kind = type(weight).__name__
     return "" if kind in {"Tensor", "Parameter"} and weight.is_floating_point() else kind

@@ -1,8 +1,8 @@
 """Layer-wise relevance propagation: backward passes by other rules than those of the derivative.
 
-Inside ``Relevance``, gradients are no derivatives any more: what a gradient gives at some place, times the
-values there, is the relevance of that place, and no rule loses any on the way. Forward passes give what they
-always give. Rules go by the names of torch's functions, so that no model needs to know about them.
+Inside ``Relevance``, gradients are no derivatives any more: a gradient times the values at a place is the
+relevance of that place, and no rule loses any on the way. Forward passes are unchanged. Rules go by the names
+of torch's functions, so that no model needs to know about them.
 
 | function | rule |
 |---|---|
@@ -66,7 +66,7 @@ class _Ruled(Function):
 
 
 def _source(func: Called, args: tuple[Any, ...], kwargs: Options) -> Any:
-    """Take what an embedding or a projection makes of the model's input for computed."""
+    """Mark what an embedding or a projection makes of the model's input as computed."""
     value = func(*args, **kwargs)
     if value.requires_grad or not value.is_floating_point():
         return value
@@ -74,26 +74,24 @@ def _source(func: Called, args: tuple[Any, ...], kwargs: Options) -> Any:
 
 
 def _constant(func: Called, args: tuple[Any, ...], kwargs: Options) -> Any:
-    return func(*map(_stopped, args), **{name: _stopped(value) for name, value in kwargs.items()})
+    return func(*map(_detach, args), **{name: _detach(value) for name, value in kwargs.items()})
 
 
 def _attention(func: Called, args: tuple[Any, ...], kwargs: Options) -> Tensor:
-    kept = {name: value if name == "value" else _stopped(value) for name, value in kwargs.items()}
-    return func(*(one if place == 2 else _stopped(one) for place, one in enumerate(args)), **kept)
+    kept = {name: value if name == "value" else _detach(value) for name, value in kwargs.items()}
+    return func(*(one if place == 2 else _detach(one) for place, one in enumerate(args)), **kept)
 
 
 def _quotient(func: Called, args: tuple[Any, ...], kwargs: Options) -> Any:
     if func.__name__ in {"__rtruediv__", "__rdiv__"}:
-        return func(_stopped(args[0]), *args[1:])
-    return func(
-        args[0], *map(_stopped, args[1:]), **{name: _stopped(value) for name, value in kwargs.items()}
-    )
+        return func(_detach(args[0]), *args[1:])
+    return func(args[0], *map(_detach, args[1:]), **{name: _detach(one) for name, one in kwargs.items()})
 
 
 def _solution(func: Called, args: tuple[Any, ...], kwargs: Options) -> Any:
     """Take A for constant in A x = b, as the delta rule of linear attention solves it."""
-    named = {name: _stopped(value) if name in {"A", "input"} else value for name, value in kwargs.items()}
-    return func(*map(_stopped, args[:1]), *args[1:], **named)
+    named = {name: _detach(value) if name in {"A", "input"} else value for name, value in kwargs.items()}
+    return func(*map(_detach, args[:1]), *args[1:], **named)
 
 
 def _sum(func: Called, args: tuple[Any, ...], kwargs: Options) -> Any:
@@ -104,7 +102,7 @@ def _sum(func: Called, args: tuple[Any, ...], kwargs: Options) -> Any:
 
 
 def _product(func: Called, args: tuple[Any, ...], kwargs: Options) -> Any:
-    number = sum(map(_computed, _tensors((*args, *kwargs.values()))))
+    number = sum(map(_is_computed, _iterate_tensors((*args, *kwargs.values()))))
     value = func(*args, **kwargs)
     if number > 1:
         value.register_hook(lambda gradient: gradient / number)
@@ -184,8 +182,7 @@ def _group_norm(
 ) -> Tensor:
     parts = given.unflatten(1, (groups, -1)).flatten(2)
     apart = parts - parts.mean(-1, keepdim=True)
-    value = apart * (apart.detach().square().mean(-1, keepdim=True) + eps).rsqrt()
-    value = value.view(given.shape)
+    value = (apart * (apart.detach().square().mean(-1, keepdim=True) + eps).rsqrt()).view(given.shape)
     along = (-1, *(1,) * (given.ndim - 2))
     value = value if weight is None else value * weight.view(along)
     return value if bias is None else value + bias.view(along)
@@ -200,29 +197,29 @@ def _normalize(
 def _with_arguments(rule: Called) -> Called:
     """Call a rule as its function is called, where gradients flow into the function."""
 
-    def called(func: Called, args: tuple[Any, ...], kwargs: Options) -> Any:
+    def apply(func: Called, args: tuple[Any, ...], kwargs: Options) -> Any:
         given = args[0] if args else kwargs["input"]
         if not given.requires_grad:
             return func(*args, **kwargs)
         options = {name: value for name, value in kwargs.items() if name != "input"}
         return rule(func, given, *args[1:], **options)
 
-    return called
+    return apply
 
 
-def _stopped(value: Any) -> Any:
+def _detach(value: Any) -> Any:
     return value.detach() if isinstance(value, Tensor) and value.requires_grad else value
 
 
-def _tensors(values: Any) -> Iterator[Tensor]:
+def _iterate_tensors(values: Any) -> Iterator[Tensor]:
     for value in values:
         if isinstance(value, Tensor):
             yield value
         elif isinstance(value, list | tuple):
-            yield from _tensors(value)
+            yield from _iterate_tensors(value)
 
 
-def _computed(tensor: Tensor) -> bool:
+def _is_computed(tensor: Tensor) -> bool:
     """Tell whether something is computed from the input, and not from gates alone."""
     node: Any = tensor.grad_fn if tensor.requires_grad else None
     if node is None:

@@ -6,6 +6,7 @@ import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -55,9 +56,9 @@ def bake(checkpoint: Checkpoint, keep: NDArray[np.bool_]) -> Checkpoint:
     """
     projections = _locate_projections(checkpoint, keep)
     pruned = replace(checkpoint, model=copy.deepcopy(checkpoint.model))
-    for found, stays in zip(projections, _keep_computed(checkpoint, keep), strict=True):
+    for found, stays in zip(projections, _select_computed(checkpoint, keep), strict=True):
         _zero_inputs(pruned.body.get_submodule(found.output), ~_expand_heads(stays, found.width))
-    apart = _difference_from_gates(pruned, checkpoint, keep)
+    apart = _compare_with_gates(pruned, checkpoint, keep)
     if not apart <= _tolerance(checkpoint):
         raise UnprunableModelError(
             checkpoint.model_type, f"with its projections zeroed it differs from the head mask by {apart:.1e}"
@@ -83,17 +84,16 @@ def shrink(checkpoint: Checkpoint, keep: NDArray[np.bool_]) -> Checkpoint:
         AttnprobeError: When layers that share their weights are to lose different heads.
     """
     projections = _locate_projections(checkpoint, keep)
-    for found in projections:
-        if found.fused is None and len(found.inputs) != 3:
-            raise _shrink_error(checkpoint, "its heads share projections of queries, keys or values")
+    if any(found.fused is None and len(found.inputs) != 3 for found in projections):
+        raise _shrink_error(checkpoint, "its heads share projections of queries, keys or values")
     pruned = replace(checkpoint, model=copy.deepcopy(checkpoint.model))
     done: set[str] = set()  # layers may share their modules
-    for found, stays in zip(projections, _keep_computed(checkpoint, keep), strict=True):
+    for found, stays in zip(projections, _select_computed(checkpoint, keep), strict=True):
         if found.output not in done:
             _shrink_layer(checkpoint, pruned.body, found, stays)
             done.add(found.output)
     try:
-        apart = _difference_from_gates(pruned, checkpoint, keep)
+        apart = _compare_with_gates(pruned, checkpoint, keep)
     except Exception as error:  # whatever a model does with fewer heads than it counts on
         reason = _find_head_table(checkpoint, projections) or first_line(error)
         raise _shrink_error(checkpoint, reason) from error
@@ -125,8 +125,8 @@ def _locate_projections(checkpoint: Checkpoint, keep: NDArray[np.bool_]) -> tupl
     return projections
 
 
-def _keep_computed(checkpoint: Checkpoint, keep: NDArray[np.bool_]) -> list[NDArray[np.bool_]]:
-    """Say of the heads that each layer computes whether they stay: not of those that are gone already."""
+def _select_computed(checkpoint: Checkpoint, keep: NDArray[np.bool_]) -> list[NDArray[np.bool_]]:
+    """Select from ``keep`` the heads that each layer computes, without those that are gone already."""
     if checkpoint.pruning is None:
         return list(keep)
     present = list_computed_heads(checkpoint.pruning.standing)
@@ -134,18 +134,16 @@ def _keep_computed(checkpoint: Checkpoint, keep: NDArray[np.bool_]) -> list[NDAr
 
 
 def _expand_heads(stays: NDArray[np.bool_], width: int) -> Tensor:
-    """Say of each row or column of a projection whether its head stays."""
+    """Tell for each row or column of a projection whether its head stays."""
     return torch.from_numpy(stays).repeat_interleave(width)
 
 
 @torch.no_grad()
 def _zero_inputs(projection: nn.Module, inputs: Tensor) -> None:
-    """Zero what a projection makes of some of its inputs."""
+    """Zero the weights of a projection for some of its inputs."""
     weight: Any = projection.weight
-    if isinstance(projection, Conv1D):  # (in, out)
-        weight[inputs.to(weight.device)] = 0
-    else:
-        weight[:, inputs.to(weight.device)] = 0
+    rows = weight if isinstance(projection, Conv1D) else weight.T  # (in, out)
+    rows[inputs.to(weight.device)] = 0
 
 
 def _shrink_layer(
@@ -176,9 +174,9 @@ def _cut_linear(linear: Any, cut: Callable[[Tensor], Tensor]) -> None:
         linear.bias = nn.Parameter(cut(linear.bias).clone(), requires_grad=linear.bias.requires_grad)
 
 
-def _difference_from_gates(pruned: Checkpoint, original: Checkpoint, keep: NDArray[np.bool_]) -> float:
+def _compare_with_gates(pruned: Checkpoint, original: Checkpoint, keep: NDArray[np.bool_]) -> float:
     """Compare hidden states of two short sequences with those that gates on the original give."""
-    pruned, original = _as_single(pruned), _as_single(original)
+    pruned, original = _convert_to_single(pruned), _convert_to_single(original)
     inputs = draw_probe_inputs(original)
     gated = torch.from_numpy(keep).to(original.body.device, original.body.dtype)
     present = list_computed_heads(original.pruning.standing) if original.pruning else ()
@@ -187,13 +185,11 @@ def _difference_from_gates(pruned: Checkpoint, original: Checkpoint, keep: NDArr
         expected = original.forward(inputs)
     with evaluation_mode(pruned.body):
         found = pruned.forward(inputs)
-    if found.shape != expected.shape:
-        return float("inf")
-    return relative_difference(found, expected)
+    return relative_difference(found, expected) if found.shape == expected.shape else inf
 
 
-def _as_single(checkpoint: Checkpoint) -> Checkpoint:
-    """Give half-precision weights the room in which a mistake can be told from rounding."""
+def _convert_to_single(checkpoint: Checkpoint) -> Checkpoint:
+    """Convert half-precision weights to float32, where a mistake can be told from rounding."""
     if checkpoint.body.dtype.itemsize >= 4:
         return checkpoint
     model: Any = copy.deepcopy(checkpoint.model)
@@ -205,7 +201,7 @@ def _tolerance(checkpoint: Checkpoint) -> float:
 
 
 def _find_head_table(checkpoint: Checkpoint, projections: Sequence[Projections]) -> str | None:
-    """Name a table with a column for each head, such as T5's biases by distance."""
+    """Find a table with a column for each head, such as T5's biases by distance."""
     for found in projections:
         for name, module in checkpoint.body.get_submodule(found.attention).named_modules():
             if isinstance(module, nn.Embedding) and module.embedding_dim == found.heads:
@@ -235,7 +231,7 @@ def save_pruned(
     written is read back and compared before it gets its name.
 
     Args:
-        checkpoint: What ``bake`` or ``shrink`` gave.
+        checkpoint: From ``bake`` or ``shrink``.
         original: The checkpoint it was made from.
         keep: Which heads stayed (layer, head).
         folder: Where to; its parents are made.
@@ -254,17 +250,15 @@ def save_pruned(
         "kept_per_layer": keep.sum(1).tolist(),
     }
     text = json.dumps(own | dict(record) | own, indent=2, allow_nan=False) + "\n"
-    dtype = _lossless_dtype(checkpoint, original)
     model: Any = copy.deepcopy(checkpoint.model)
-    model.to(dtype)
-    tokenizer: Any = checkpoint.tokenizer
+    model.to(_find_lossless_dtype(checkpoint, original))
+    preparing: Any = checkpoint.processor.own if checkpoint.processor else checkpoint.tokenizer
     targets: Any = checkpoint.target_tokenizer
     try:
         with silence_transformers(), _stage_folder(target) as staged:
             # Names as in the module, so that the loader finds the Linear of each stored shape.
             model.save_pretrained(staged, save_original_format=not physical)
-            for spells in (tokenizer,) if checkpoint.processor is None else (checkpoint.processor.own,):
-                spells.save_pretrained(staged)
+            preparing.save_pretrained(staged)
             if targets is not None:
                 targets.save_pretrained(staged / "target_tokenizer")
             (staged / RECORD).write_text(text, encoding="utf-8")
@@ -277,7 +271,7 @@ def save_pruned(
 
 @contextlib.contextmanager
 def _stage_folder(target: Path) -> Iterator[Path]:
-    """Give a folder beside the target that takes its place in the end, or goes away."""
+    """Make a folder beside the target that takes its place in the end, or is deleted."""
     target.parent.mkdir(parents=True, exist_ok=True)
     tidy(target.parent)
     staged = unfinished(target)
@@ -303,18 +297,17 @@ def _replace_folder(staged: Path, target: Path, aside: Path) -> None:
     shutil.rmtree(aside, ignore_errors=True)
 
 
-def _lossless_dtype(checkpoint: Checkpoint, original: Checkpoint) -> torch.dtype:
+def _find_lossless_dtype(checkpoint: Checkpoint, original: Checkpoint) -> torch.dtype:
     """Find the type in which the original is stored; the model's own if that would round weights."""
-    own = checkpoint.model.dtype
     stored = None if original.folder is None else find_stored_dtype(original.folder)
     weights = checkpoint.model.state_dict().values()
-    if stored is None or not all(
+    if stored is not None and all(
         torch.equal(weight.to(stored).to(weight.dtype), weight)
         for weight in weights
         if weight.is_floating_point()
     ):
-        return own
-    return stored
+        return stored
+    return checkpoint.model.dtype
 
 
 def _check_read_back(staged: Path, model: PreTrainedModel, folder: Path) -> None:

@@ -114,9 +114,9 @@ def read_weights(
     base = read_model(folder, name, config, None, **options)
     assert base is not None  # without a head, what goes wrong is raised
     needed = [key for key in base.missing if not any(part in key for part in _OPTIONAL_WEIGHTS)]
-    if needed and (computed := _find_untrained(base.model, needed)):
-        again = read_model(folder, name, config, None, seed=_SEED + 1, **options)
-        needed = [key for key in needed if key not in computed or not _is_computed(key, base, again)]
+    if needed and (untrained := _find_untrained(base.model, needed)):
+        reseeded = read_model(folder, name, config, None, seed=_SEED + 1, **options)
+        needed = [key for key in needed if key not in untrained or not _is_computed(key, base, reseeded)]
     if needed:
         noun = "weight" if len(needed) == 1 else "weights"
         raise BadCheckpointError(
@@ -133,13 +133,13 @@ def _find_untrained(model: PreTrainedModel, keys: Collection[str]) -> set[str]:
     return {key for key, weight in new.named_parameters() if key in keys and not weight.requires_grad}
 
 
-def _is_computed(key: str, found: Weights, again: Weights | None) -> bool:
+def _is_computed(key: str, found: Weights, reseeded: Weights | None) -> bool:
     """Tell whether a weight is what the model computes, such as sinusoids: another seed gives the same.
 
     Zeros and ones are not: they are what training begins with.
     """
     one = found.model.get_parameter(key)
-    same = again is not None and torch.equal(one, again.model.get_parameter(key))
+    same = reseeded is not None and torch.equal(one, reseeded.model.get_parameter(key))
     return same and bool((one != one.flatten()[0]).any())
 
 
@@ -185,7 +185,7 @@ def read_model(
     except Exception as error:
         if head is not None:  # no such head for this architecture, or shapes that do not fit
             return None
-        mismatches = _mismatches(folder, config, **options) if _MISMATCHED in str(error) else ()
+        mismatches = _find_mismatches(folder, config, **options) if _MISMATCHED in str(error) else ()
         if mismatches:
             raise BadCheckpointError(describe_mismatch(name, config, mismatches)) from error
         raise weights_error(folder, name, error) from error
@@ -193,8 +193,8 @@ def read_model(
     return Weights(model, head, tuple(sorted(missing)), tuple(sorted(info["unexpected_keys"])))
 
 
-def _mismatches(folder: Path, config: PreTrainedConfig, **options: Any) -> tuple[Mismatch, ...]:
-    """List the weights of another shape than the model's, which an error of transformers does not name."""
+def _find_mismatches(folder: Path, config: PreTrainedConfig, **options: Any) -> tuple[Mismatch, ...]:
+    """Find the weights of another shape than the model's, which an error of transformers does not name."""
     try:
         with torch.random.fork_rng():
             _, info = transformers.AutoModel.from_pretrained(
@@ -220,6 +220,5 @@ def find_trained_heads(folder: Path | None) -> list[str]:
 
 
 def infer_head(model: PreTrainedModel) -> TaskHead | None:
-    """Tell the head of a model that was handed over by the name of its class."""
-    found = type(model).__name__
-    return next((head for head in TASK_HEADS if found.endswith(head.endings)), None)
+    """Infer the head of a model from the name of its class."""
+    return next((head for head in TASK_HEADS if type(model).__name__.endswith(head.endings)), None)

@@ -25,7 +25,6 @@ class MovedNameError(AttnprobeError):
     """A version of a library no longer has what attnprobe needs of it."""
 
     def __init__(self, library: str, error: Exception) -> None:
-        """Name the library, the version that is installed and one that works."""
         known = WORKING[library]
         super().__init__(
             f"attnprobe does not work with {library} {version(library)} ({first_line(error)}); install a "
@@ -64,7 +63,7 @@ __all__ = [
 
 
 def get_attn_implementation(model: PreTrainedModel) -> str | None:
-    """Give the name of a model's attention function, as ``set_attn_implementation`` takes it."""
+    """Get the name of a model's attention function, as ``set_attn_implementation`` takes it."""
     try:
         return model.config._attn_implementation
     except AttributeError as error:
@@ -72,7 +71,7 @@ def get_attn_implementation(model: PreTrainedModel) -> str | None:
 
 
 def list_tied_weights(model: PreTrainedModel) -> set[str]:
-    """Name the weights that are tied to another, and that other; they are stored once, under either name."""
+    """List the weights that are tied to another, and that other; they are stored once, under either name."""
     try:
         return {path for pair in model.all_tied_weights_keys.items() for path in pair}
     except AttributeError as error:
@@ -105,12 +104,12 @@ def unwrap_forward(model: nn.Module) -> Iterator[None]:
 
 
 def unwrap_compiled(module: nn.Module) -> nn.Module | None:
-    """Give the module inside what ``torch.compile`` made of it; None of any other."""
+    """Get the module that ``torch.compile`` wrapped; None for any other."""
     return vars(module).get("_modules", {}).get("_orig_mod")
 
 
 def keep_children(module: nn.Module) -> Callable[[], None]:
-    """Note the submodules of a module; what is given puts them back, in their order, in place of others."""
+    """Save the submodules of a module; returns what puts them back, in their order, in place of others."""
     children = dict(module._modules)
 
     def put_back() -> None:
@@ -121,5 +120,5 @@ def keep_children(module: nn.Module) -> Callable[[], None]:
 
 
 def count_writes(tensor: Tensor) -> int | None:
-    """Count how often a tensor was written to; None of one made in inference mode, which keeps no count."""
+    """Count how often a tensor was written to; None for one made in inference mode, which keeps no count."""
     return None if tensor.is_inference() else tensor._version

@@ -43,31 +43,30 @@ class Difference:
 
 
 def compare_versions(recorded: Mapping[str, Any]) -> Iterator[Difference]:
-    """Compare the versions that compute."""
+    """Compare the versions of Python and of packages."""
     here = record_versions()["versions"]
     for name, then in recorded.items():
-        now = here.get(name)
-        if now is None or str(then) != now:
-            called = "Python" if name == "python" else clean(str(name))
-            found = "not known" if now is None else now
-            yield Difference(f"{called} is {found} here, and {clean(str(then))} on record.")
+        now = here.get(name, "not known")
+        if str(then) != now or name not in here:
+            package = "Python" if name == "python" else clean(str(name))
+            yield Difference(f"{package} is {now} here, and {clean(str(then))} on record.")
 
 
 def compare_machine(
     record: Mapping[str, Any], device: str = "auto", threads: int | None = None
 ) -> Iterator[Difference]:
-    """Compare where it computes.
+    """Compare device, threads and processes.
 
     Args:
         record: The provenance.
-        device: The device that is asked for.
-        threads: The number of threads that is asked for; None for all.
+        device: The requested device.
+        threads: The requested number of threads; None for all.
     """
     import torch
 
     from attnprobe.model.load import find_device
 
-    then, asked = record.get("device"), threads or torch.get_num_threads()
+    then = record.get("device")
     if isinstance(then, str):
         try:
             now = str(find_device(device))
@@ -76,7 +75,8 @@ def compare_machine(
         else:
             if now.partition(":")[0] != then.partition(":")[0]:
                 yield Difference(f"The device is {now} here, and {clean(then)} on record.")
-    for name, number in (("threads", asked), ("processes", Ranks.detect().size)):
+    here = {"threads": threads or torch.get_num_threads(), "processes": Ranks.detect().size}
+    for name, number in here.items():
         known = record.get(name)
         if isinstance(known, int) and known != number:
             yield Difference(f"The number of {name} is {number} here, and {known} on record.")
@@ -95,31 +95,31 @@ def compare_checkpoint(
     from attnprobe.model.hub import CheckpointFiles
 
     try:
-        yield from _of_checkpoint(recorded, name, CheckpointFiles.read(name, options))
+        yield from _compare_files(recorded, name, CheckpointFiles.read(name, options))
     except (AttnprobeError, OSError, ValueError) as error:
-        yield Difference(f"{clean(first_line(error))}{_elsewhere(name)}.", decisive=True)
+        yield Difference(f"{clean(first_line(error))}{_explain_relative_path(name)}.", decisive=True)
 
 
-def _of_checkpoint(
+def _compare_files(
     recorded: Mapping[str, Any], name: str, checkpoint: "CheckpointFiles"
 ) -> Iterator[Difference]:
     from attnprobe.model.folders import find_weights
     from attnprobe.model.load import hash_file, list_descriptions
 
-    said, then = clean(name), recorded.get("commit")
-    if checkpoint.base is not None:
-        of, recorded_base = checkpoint.base, recorded.get("base")
-        yield from _of_checkpoint(recorded_base if isinstance(recorded_base, dict) else {}, of.name, of)
-    if checkpoint.commit and isinstance(then, str):
-        if checkpoint.commit != then:
+    name, then, base = clean(name), recorded.get("commit"), checkpoint.base
+    if base is not None:
+        recorded_base = recorded.get("base")
+        yield from _compare_files(recorded_base if isinstance(recorded_base, dict) else {}, base.name, base)
+    if checkpoint.commit:
+        if not isinstance(then, str):
+            sentence = f"{name} is a checkpoint of the hub here, and a folder on record."
+            yield Difference(sentence, decisive=True)
+        elif checkpoint.commit != then:
             yield Difference(
-                f"{said} is at commit {checkpoint.commit} on the hub, and at {clean(then)} on record; give "
+                f"{name} is at commit {checkpoint.commit} on the hub, and at {clean(then)} on record; give "
                 "that to --revision.",
                 decisive=True,
             )
-        return
-    if checkpoint.commit:
-        yield Difference(f"{said} is a checkpoint of the hub here, and a folder on record.", decisive=True)
         return
     # Pickled weights are hashed here, and not loaded.
     weights = find_weights(checkpoint.folder, name, allow_bin=True)
@@ -129,7 +129,7 @@ def _of_checkpoint(
     }
     known = {file: digest for part in ("weights", "files") for file, digest in _pairs(recorded, part)}
     if not known:
-        yield _without_hash(said)
+        yield _missing_hash(name)
         return
     changed = [file for file in known if file in now and hash_file(now[file]) != known[file]]
     gone, new = [file for file in known if file not in now], [file for file in now if file not in known]
@@ -139,8 +139,8 @@ def _of_checkpoint(
         (new, "is not on record", "are not on record"),
     ):
         if found:
-            what = one if len(found) == 1 else several
-            yield Difference(f"{said}: {_some(found)} {what}.", decisive=True)
+            change = one if len(found) == 1 else several
+            yield Difference(f"{name}: {_list_names(found)} {change}.", decisive=True)
 
 
 def compare_data(recorded: Mapping[str, Any], spec: str | None) -> Iterator[Difference]:
@@ -151,33 +151,33 @@ def compare_data(recorded: Mapping[str, Any], spec: str | None) -> Iterator[Diff
         spec: What the command calls it; None is what ships with attnprobe.
     """
     then = recorded.get("sha256")
-    said = "The text that ships with attnprobe" if spec in (None, EMBEDDED) else clean(str(spec))
+    name = "The text that ships with attnprobe" if spec in (None, EMBEDDED) else clean(str(spec))
     if not isinstance(then, str):
-        if spec not in (None, EMBEDDED, STDIN) and _is_there(str(spec)):
-            yield _without_hash(said)  # as data of the hub and of standard input, which have none
+        if spec not in (None, EMBEDDED, STDIN) and _exists(str(spec)):
+            yield _missing_hash(name)  # as data of the hub and of standard input, which have none
         return
     try:
-        now = _digests(spec or EMBEDDED, recorded)
+        now = _hash_data(spec or EMBEDDED, recorded)
     except (AttnprobeError, OSError, ValueError) as error:
-        yield Difference(f"{clean(first_line(error))}{_elsewhere(spec or '')}.", decisive=True)
+        yield Difference(f"{clean(first_line(error))}{_explain_relative_path(spec or '')}.", decisive=True)
         return
     if then not in now:
-        yield Difference(f"{said} has changed since the record{_hashes(now, then)}.", decisive=True)
+        yield Difference(f"{name} has changed since the record{_format_hashes(now, then)}.", decisive=True)
 
 
-def _without_hash(said: str) -> Difference:
-    return Difference(f"There is no hash of {said} on record to compare with.", decisive=True)
+def _missing_hash(name: str) -> Difference:
+    return Difference(f"There is no hash of {name} on record to compare with.", decisive=True)
 
 
-def _is_there(name: str) -> bool:
+def _exists(name: str) -> bool:
     try:
         return Path(name).exists()
     except (OSError, ValueError):
         return False
 
 
-def _digests(spec: str, recorded: Mapping[str, Any]) -> list[str]:
-    """Give the SHA-256 of data; of what ships with attnprobe, that of each of its parts."""
+def _hash_data(spec: str, recorded: Mapping[str, Any]) -> list[str]:
+    """Compute the SHA-256 of data; of what ships with attnprobe, that of each of its parts."""
     if spec == EMBEDDED:
         plain = Source(EMBEDDED)
         parts = plain, replace(plain, annotated=True), replace(plain, coreference=True)
@@ -194,7 +194,7 @@ def _digests(spec: str, recorded: Mapping[str, Any]) -> list[str]:
     return [describe_table(path)["sha256"]]
 
 
-def _hashes(now: Sequence[str], then: str) -> str:
+def _format_hashes(now: Sequence[str], then: str) -> str:
     if len(now) > 1:
         return ""
     return f" (SHA-256 {now[0][:_SHOWN]} now, {clean(then)[:_SHOWN]} on record)"
@@ -205,14 +205,13 @@ def _pairs(recorded: Mapping[str, Any], part: str) -> Sequence[tuple[str, Any]]:
     return [(str(name), one) for name, one in found.items()] if isinstance(found, Mapping) else []
 
 
-def _some(names: Sequence[str]) -> str:
+def _list_names(names: Sequence[str]) -> str:
     shown = [clean(name) for name in names[:_LISTED]]
     more = len(names) - len(shown)
     return ", ".join(shown) + (f" and {more} more" if more else "")
 
 
-def _elsewhere(name: str) -> str:
-    """Say what becomes of a path that is relative."""
+def _explain_relative_path(name: str) -> str:
     if not name or Path(name).expanduser().is_absolute() or (os.sep not in name and "." not in name):
         return ""
     return "; the command names it as seen from the folder it was run in, so run this there"

@@ -50,33 +50,33 @@ _BACKWARD = 16
 
 @dataclass(frozen=True)
 class Budget:
-    """So much memory.
+    """What may be held above the model's own forward pass.
 
     Attributes:
-        size: Bytes.
-        said: As the user said it.
+        size: In bytes.
+        text: As the user spells it.
     """
 
     size: int
-    said: str
+    text: str
 
     @classmethod
     def of(cls, options: CorpusOptions) -> "Budget | None":
-        """Give what may be held above the model's own forward pass; None for what is fastest."""
+        """Read the budget of the options; None for what is fastest."""
         return None if options.memory is None else cls(parse_size(options.memory), options.memory)
 
     def each(self, workers: int) -> "Budget":
-        """Give what each of several batches in flight may take."""
+        """Divide the budget among several batches in flight."""
         return replace(self, size=FIXED + max(0, self.size - FIXED) // workers)
 
     def most(self, price: "Price") -> Callable[[int], int]:
-        """Give the most sequences of a length in a batch, at least one: half of the budget is theirs."""
+        """Limit the sequences of a length in a batch, to at least one: half of the budget is theirs."""
         return lambda length: price.sequences(length, (self.size - FIXED) // 2)
 
     def left_for_blocks(
         self, price: "Price", batches: BatchReader, heads: int, itemsize: int, copies: int = COPIES
     ) -> int:
-        """Give what the largest batch leaves to blocks of attention, in bytes.
+        """Compute what the largest batch leaves to blocks of attention, in bytes.
 
         Raises:
             AttnprobeError: When it does not hold a single query of the longest sequence.
@@ -89,7 +89,7 @@ class Budget:
         if FIXED + kept + least > self.size:
             needed = max(FIXED + price.batch(1, length) for _, length in sizes) + least
             raise AttnprobeError(
-                f"--memory {self.said} is too little: a sequence of {longest:,} tokens needs at least "
+                f"--memory {self.text} is too little: a sequence of {longest:,} tokens needs at least "
                 f"{-(-needed // MEBIBYTE)}MiB above the model's own forward pass; give so much, or a "
                 "smaller --max-length."
             )
@@ -115,25 +115,25 @@ class Price:
     fixed: int = 0
 
     def __add__(self, other: "Price") -> "Price":
-        """Give what two things cost together."""
+        """Add the prices of two things that are kept together."""
         return Price(*(getattr(self, one.name) + getattr(other, one.name) for one in fields(self)))
 
     def batch(self, sequences: int, length: int) -> int:
-        """Give the price of a batch."""
         each = self.sequence + self.token * length + self.pair * length**2
         return sequences * each + self.alone * length + self.fixed
 
     def sequences(self, length: int, size: int) -> int:
-        """Give the most sequences of a length that ``size`` pays for, at least one.
+        """Compute the most sequences of a length that ``size`` pays for, at least one.
 
         >>> Price(sequence=100, token=10, alone=5).sequences(length=10, size=450)
         2
         """
-        return max(1, (size - self.batch(0, length)) // max(1, self.batch(1, length) - self.batch(0, length)))
+        fixed = self.batch(0, length)
+        return max(1, (size - fixed) // max(1, self.batch(1, length) - fixed))
 
 
 def price_statistics(architecture: Architecture, statistics: Sequence[Statistic], itemsize: int) -> Price:
-    """Find out what statistics keep of a batch, by asking them about two tokens.
+    """Estimate what statistics keep of a batch, by measuring two tokens.
 
     Values of all queries of a layer are kept until the layer is done, and what they are reduced to until
     the batch is done; where a statistic has to see whole maps, these are.
@@ -154,7 +154,7 @@ def price_statistics(architecture: Architecture, statistics: Sequence[Statistic]
         if statistic.scope == "links":  # what each word chooses, and whether that is right
             token_of_links = _LINKS * every
             continue
-        block = _probe(architecture, every if statistic.scope == "model" else heads)
+        block = _build_probe(architecture, every if statistic.scope == "model" else heads)
         if statistic.weights == "norm":
             block = block.by_norm(torch.ones(*block.probabilities.shape[:2], 2))
         key = statistic.weights, statistic.scope, statistic.function
@@ -186,34 +186,32 @@ def price_statistics(architecture: Architecture, statistics: Sequence[Statistic]
 
 
 def count_copies(statistics: Sequence[Statistic]) -> int:
-    """Tell how often a block of attention is held while statistics look at it."""
+    """Count how often a block of attention is held while statistics are computed of it."""
     copies = COPIES_WITH_SCORES if any("scores" in statistic.needs for statistic in statistics) else COPIES
     return copies + (_WEIGHTED if any(statistic.weights == "norm" for statistic in statistics) else 0)
 
 
 def limit_cells(architecture: Architecture, statistics: Sequence[Statistic]) -> int | None:
-    """Give the most query-key cells that a batch may have where whole maps are kept of it, or None."""
+    """Limit the query-key cells of a batch where whole maps are kept of it; None where they are not."""
     kept = len({statistic.weights for statistic in statistics if statistic.scope == "model"})
     return limit_cells_of_maps(kept * architecture.layers * architecture.heads) if kept else None
 
 
 def limit_cells_of_maps(maps: int) -> int:
-    """Give the most query-key cells that a batch may have where so many whole maps are kept of it."""
+    """Limit the query-key cells of a batch where so many whole maps are kept of it."""
     return max(1, WHOLE_MAPS // maps)
 
 
-def _probe(architecture: Architecture, heads: int) -> AttentionBlock:
-    """Make a block of two tokens that holds all that can be asked for."""
+def _build_probe(architecture: Architecture, heads: int) -> AttentionBlock:
+    """Build a block of two tokens that holds all that can be asked for."""
     block = build_uniform_block(2, heads=heads)
     if architecture.grid is not None:  # offsets of patches have two axes
         block = replace(block, layout=replace(block.layout, grid=Grid(0, 1, 2)))
     width = architecture.head_width
+    vectors = torch.ones(1, heads, 2, width)
     observed = Observed(
         scores=block.probabilities.log(),
-        values=torch.ones(1, heads, 2, width),
-        outputs=torch.ones(1, heads, 2, width),
-        queries=torch.ones(1, heads, 2, width),
-        keys=torch.ones(1, heads, 2, width),
+        **dict.fromkeys(("values", "outputs", "queries", "keys"), vectors),
         projection=torch.ones(heads, width, heads * width),
     )
     return replace(block, observed=observed)
@@ -226,35 +224,33 @@ def price_gradients(checkpoint: Checkpoint, architecture: Architecture) -> Price
 
 
 def find_itemsize(checkpoint: Checkpoint) -> int:
-    """Give the bytes of a number that is measured: at least float32."""
+    """Find the bytes of a number that is measured: at least float32."""
     return torch.promote_types(checkpoint.body.dtype, torch.float32).itemsize
 
 
 Found = TypeVar("Found")
 
-_voice: ContextVar[Callable[[str], None] | None] = ContextVar("attnprobe_halving", default=None)
+_say: ContextVar[Callable[[str], None] | None] = ContextVar("attnprobe_halving", default=None)
 
 
 @contextmanager
 def report_halving(say: Callable[[str], None]) -> Iterator[None]:
-    """Let the user know of every batch that is halved inside."""
-    token = _voice.set(say)
+    """Tell the user of every batch that is halved inside."""
+    token = _say.set(say)
     try:
         yield
     finally:
-        _voice.reset(token)
+        _say.reset(token)
 
 
 class Halving:
     """Runs work on batches, and on their halves where the memory does not hold them whole.
 
-    What fitted is remembered in tokens: a batch with more of them than a half that was left after a
-    failure is halved before it is tried. Nothing else depends on it, since sequences of a batch have
-    nothing to do with each other.
+    After a failure, batches with more tokens than a half of the failed one are halved before they are tried.
+    Results do not depend on it, since sequences of a batch have nothing to do with each other.
     """
 
     def __init__(self) -> None:
-        """Take every batch whole, until one does not fit."""
         self._most: int | None = None
 
     def run(self, batch: Batch, work: Callable[[Batch], Found]) -> list[Found]:
@@ -289,7 +285,7 @@ class Halving:
 
     def _give_up(self, sequences: int, length: int) -> None:
         self._most = -(-sequences // 2) * length
-        if (say := _voice.get()) is not None:
+        if (say := _say.get()) is not None:
             say(
                 f"batch of {sequences} sequences of {length:,} tokens does not fit the memory; going on "
                 "with half of it."

@@ -31,46 +31,26 @@ class Run:
     """Everything that the passes of a command share.
 
     Attributes:
-        meeting: The processes.
+        processes: The processes of the run.
         state: What is kept on disk.
         progress: Who is told how far it is.
         device: Where the model runs, for the state.
     """
 
-    meeting: ProcessGroup
+    processes: ProcessGroup
     state: State
     progress: Progress
     device: str = ""
 
-    def total(
-        self,
-        name: str,
-        batches: BatchReader,
-        work: Work,
-        restore: Restore,
-        *,
-        workers: Workers = Workers(),  # noqa: B008 - it never changes
-        thread_context: ThreadContext = nullcontext,
-        question: Mapping[str, str] | None = None,
-    ) -> Any:
-        """Sum up what is found in every batch, in all processes; every process gets the whole.
+    def total(self, name: str, batches: BatchReader, work: Work, restore: Restore, **options: Any) -> Any:
+        """Add up what all batches give, in all processes; every process gets the whole.
 
-        Args:
-            name: Which pass it is: the stage that a person is told and a state knows.
-            batches: The batches.
-            work: Gives the sum of a batch. It is called by several threads at a time.
-            restore: Makes a sum of its arrays.
-            workers: How many threads.
-            thread_context: What another thread enters before it calls ``work``.
-            question: What the numbers depend on beside the batches, each by its name.
+        The arguments are those of ``share``.
 
         Raises:
             AttnprobeError: When there is no batch at all.
         """
-        found = self.share(
-            name, batches, work, restore, workers=workers, thread_context=thread_context, question=question
-        )
-        return self.add_up(found, restore)
+        return self.add_up(self.share(name, batches, work, restore, **options), restore)
 
     def share(
         self,
@@ -84,19 +64,19 @@ class Run:
         question: Mapping[str, str] | None = None,
         turn: int = 0,
     ) -> Any:
-        """Sum up what is found in the batches of this process; None where there are none for it.
+        """Add up what the batches of this process give; None where there are none for it.
 
         Args:
-            name: As for ``total``, and so are those that are not explained here.
+            name: Which pass it is: the stage that is reported and kept in the state.
             batches: The batches of all processes.
-            work: Gives the sum of a batch.
+            work: Computes the sum of a batch. It is called by several threads at a time.
             restore: Makes a sum of its arrays.
             workers: How many threads.
-            thread_context: What another thread enters.
-            question: What the numbers depend on.
+            thread_context: What another thread enters before it calls ``work``.
+            question: What the numbers depend on beside the batches, each by its name.
             turn: Moves the shares on, so that several rounds of few batches keep every process busy.
         """
-        ranks = self.meeting.ranks
+        ranks = self.processes.ranks
         mine = batches.shared_out((ranks.rank + turn * len(batches)) % ranks.size, ranks.size)
         workers = workers.for_batches(len(mine))
         key = {
@@ -125,19 +105,17 @@ class Run:
 
     def add_up(self, mine: Any, restore: Restore) -> Any:
         """Add up what all processes have, in their order; every process gets the whole."""
-        if self.meeting.ranks.size == 1:
-            parts = [mine]
-        else:
-            arrays = self.meeting.gather(None if mine is None else mine.arrays())
-            parts = [None if part is None else restore(part) for part in arrays]
-        parts = [part for part in parts if part is not None]
+        parts = [] if mine is None else [mine]
+        if self.processes.ranks.size > 1:
+            gathered = self.processes.gather(None if mine is None else mine.arrays())
+            parts = [restore(arrays) for arrays in gathered if arrays is not None]
         if not parts:
             raise AttnprobeError("There is not a single sequence to measure.")
         return reduce(add, parts)
 
 
 def open_single_run(progress: Progress | None = None) -> Run:
-    """Give a run of one process that keeps nothing."""
+    """Open a run of one process that keeps nothing."""
     return Run(ProcessGroup(Ranks(), None), State(None, {}), progress or SilentProgress())
 
 
@@ -150,7 +128,7 @@ def open_run(
     resume: Path | None,
     progress: Progress,
 ) -> Iterator[Run]:
-    """Meet the other processes, take up the state, and put it away however the work inside ends.
+    """Open a run: join the process group, restore the state, save it on exit.
 
     Args:
         checkpoint: Which model is asked.
@@ -171,5 +149,5 @@ def open_run(
         "version of a package": json.dumps(record_versions()["versions"]),
     }
     state = open_state(resume, key)
-    with state.save_on_exit(), Ranks.detect().join() as meeting:
-        yield Run(meeting, state, progress, checkpoint.devices)
+    with state.save_on_exit(), Ranks.detect().join() as processes:
+        yield Run(processes, state, progress, checkpoint.devices)

@@ -27,7 +27,7 @@ Given = TypeVar("Given", bound=Documents | RepeatedTokens)
 def examine_part(
     checkpoint: Checkpoint, documents: Given, progress: Progress
 ) -> tuple[Checkpoint, Given, Architecture]:
-    """Settle which part of a checkpoint is asked, verify that it is read rightly, and say what is odd.
+    """Choose which part of a checkpoint is read, verify that it is read rightly, and say what is odd.
 
     Returns:
         The part, the documents that it can be given, and what the dry run found.
@@ -42,7 +42,7 @@ def examine_part(
 
 @dataclass(frozen=True)
 class PreparedCorpus:
-    """A corpus that can be passed over.
+    """A corpus that is ready for passes.
 
     Attributes:
         corpus: The batches, and what became of the documents.
@@ -107,53 +107,50 @@ def prepare_corpus(
         yield PreparedCorpus(corpus, workers_that_fit)
 
 
-def describe_reading(corpus: Corpus) -> list[str]:
+def describe_reading(corpus: Corpus) -> Iterator[str]:
     """Say what happened to documents that did not go in as they were."""
-    reading, said = corpus.reading, []
-    media = isinstance(corpus.batches, MediaBatches)
+    reading, media = corpus.reading, isinstance(corpus.batches, MediaBatches)
     noun, limit = ("file", "what the checkpoint takes") if media else ("document", f"{corpus.window} tokens")
+    links = _count(reading.links, "link")
     if reading.cut:
-        said.append(
-            f"{_count(reading.cut, noun)} {_were(reading.cut)} longer than {limit} and cut into "
-            f"{reading.windows} windows, each a sequence of its own."
+        yield (
+            f"{_count(reading.cut, noun, 'was', 'were')} longer than {limit} and cut into {reading.windows} "
+            "windows, each a sequence of its own."
         )
     if reading.truncated:
-        said.append(f"{_count(reading.truncated, noun)} {_were(reading.truncated)} truncated to {limit}.")
+        yield f"{_count(reading.truncated, noun, 'was', 'were')} truncated to {limit}."
     if reading.links_lost:
-        said.append(
-            f"{reading.links_lost:,} of {_count(reading.links, 'link')} left out: no sequence holds both "
-            "ends, each in tokens of its own."
+        yield (
+            f"{reading.links_lost:,} of {links} left out: no sequence holds both ends, each in tokens of its "
+            "own."
         )
     if reading.links_unasked:
-        said.append(
-            f"{reading.links_unasked:,} of {_count(reading.links, 'link')} left out: they name candidates in "
-            "the target, and nothing in the text attends to it."
+        yield (
+            f"{reading.links_unasked:,} of {links} left out: they name candidates in the target, and nothing "
+            "in the text attends to it."
         )
     if reading.spelled:
-        verb = "spells" if reading.spelled == 1 else "spell"
-        said.append(
-            f"{_count(reading.spelled, noun)} {verb} out a special token such as "
+        yield (
+            f"{_count(reading.spelled, noun, 'spells', 'spell')} out a special token such as "
             f"{clean(reading.spelled_token)}: it is read as that token, as model(**tokenizer(text)) reads it."
         )
     if reading.words_lost:
-        said.append(
+        yield (
             f"{reading.words_lost:,} of {_count(reading.words, 'labelled word')} left out: they give no "
             f"token, or lie behind {limit}."
         )
     if reading.unanswered:
-        said.append(f"{_count(reading.unanswered, 'question')} left out: no answer lies within {limit}.")
-    if reading.empty and media:
-        said.append(f"{_count(reading.empty, noun)} {_were(reading.empty)} skipped: too short to be heard.")
-    elif reading.empty:
-        said.append(
-            f"{_count(reading.empty, 'document')} {_were(reading.empty)} skipped: not a single token."
-        )
-    return said
+        yield f"{_count(reading.unanswered, 'question')} left out: no answer lies within {limit}."
+    if reading.empty:
+        reason = "too short to be heard" if media else "not a single token"
+        yield f"{_count(reading.empty, noun, 'was', 'were')} skipped: {reason}."
 
 
-def _were(number: int) -> str:
-    return "was" if number == 1 else "were"
+def _count(number: int, noun: str, *verbs: str) -> str:
+    """Count things, with a verb that agrees if there is one in both forms.
 
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+    >>> _count(1, "file", "was", "were"), _count(2000, "link")
+    ('1 file was', '2,000 links')
+    """
+    counted = f"{number:,} {noun}{'s' * (number != 1)}"
+    return f"{counted} {verbs[number != 1]}" if verbs else counted

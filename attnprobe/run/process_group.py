@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 #: How long a process waits for the slowest: a dead one is noticed at once, whatever this says.
 PATIENCE = timedelta(days=30)
-#: How long a process waits for the first one to say what it would say too.
+#: How long a process waits for the first one to refuse with the same sentence.
 COURTESY = timedelta(seconds=10)
 _REFUSAL = "attnprobe refusal"
-#: Every process of a run meets the others equally often.
-_meetings = count()
+#: Numbers the process groups of a run, of which every process joins equally many.
+_groups = count()
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Ranks:
 
     @classmethod
     def detect(cls) -> "Ranks":
-        """Look into the environment."""
+        """Read the environment."""
         size = int(os.environ.get("WORLD_SIZE", "1"))
         return cls(int(os.environ.get("RANK", "0")), size) if size > 1 else cls()
 
@@ -46,7 +46,7 @@ class Ranks:
 
     @contextmanager
     def join(self) -> Iterator["ProcessGroup"]:
-        """Meet the other processes, and leave together."""
+        """Join the process group, and leave it together."""
         if self.size == 1:
             yield ProcessGroup(self, None)
             return
@@ -57,7 +57,7 @@ class Ranks:
             yield ProcessGroup(self, torch.distributed.new_group(backend="gloo", timeout=PATIENCE))
             return
         torch.distributed.init_process_group(
-            "gloo", store=_meeting_place(), rank=self.rank, world_size=self.size, timeout=PATIENCE
+            "gloo", store=_open_group_store(), rank=self.rank, world_size=self.size, timeout=PATIENCE
         )
         try:
             yield ProcessGroup(self, torch.distributed.group.WORLD)
@@ -67,18 +67,18 @@ class Ranks:
 
 @dataclass(frozen=True)
 class ProcessGroup:
-    """Processes that have met.
+    """The processes of a run.
 
     Attributes:
         ranks: Which of them this is.
-        group: What torch calls them; None for a single one.
+        group: Torch's process group; None for a single process.
     """
 
     ranks: Ranks
     group: Any
 
     def gather(self, mine: Any) -> list[Any]:
-        """Give every process what each of them has, in the order of their numbers."""
+        """Collect what every process has, in the order of their numbers, in each of them."""
         if self.group is None:
             return [mine]
         import torch.distributed
@@ -89,32 +89,32 @@ class ProcessGroup:
 
 
 def is_said_by_first(ranks: Ranks, sentence: str) -> bool:
-    """Tell whether the first process refuses with the same sentence, so that it need not be said again.
+    """Tell whether the first process refuses with the same sentence, so that it need not be repeated.
 
-    The first one leaves its sentence where the processes meet; the others look for it there.
+    The first one leaves its sentence in the store of the processes, where the others look for it.
     """
     if ranks.size == 1:
         return False
     try:
-        store = _store()
+        store = _open_store()
         if ranks.first:
             store.set(_REFUSAL, sentence)
             return False
         store.wait([_REFUSAL], COURTESY)
         return store.get(_REFUSAL).decode() == sentence
-    except Exception:  # nobody to meet: better said twice than not at all
+    except Exception:  # no other process: better said twice than not at all
         return False
 
 
-def _meeting_place() -> "Store":
-    """Give a place for the processes to meet, apart from those where they have met before."""
+def _open_group_store() -> "Store":
+    """Open a store for one process group, apart from those of groups before it."""
     from torch.distributed.distributed_c10d import PrefixStore
 
-    return PrefixStore(f"meeting {next(_meetings)}", _store())
+    return PrefixStore(f"meeting {next(_groups)}", _open_store())
 
 
-def _store() -> "Store":
-    """Give the store through which the processes find each other, clear of what an earlier start left there.
+def _open_store() -> "Store":
+    """Open the store through which the processes find each other, clear of what an earlier start left there.
 
     torchrun keeps one store over all restarts. In it a process that is quick finds the address of a dead one,
     and waits for it or gives up. All processes of one machine count the same restarts; those of several

@@ -28,21 +28,15 @@ class Progress(Protocol):
 class SilentProgress:
     """A progress that nobody watches."""
 
-    def stage(self, name: str, total: int | None) -> None:
-        """Ignore."""
-
-    def advance(self, steps: int) -> None:
-        """Ignore."""
-
-    def say(self, sentence: str) -> None:
-        """Ignore."""
+    def stage(self, name: str, total: int | None) -> None: ...
+    def advance(self, steps: int) -> None: ...
+    def say(self, sentence: str) -> None: ...
 
 
 class WarningProgress(SilentProgress):
-    """A progress for programs: what is worth knowing becomes a warning of a class of its own."""
+    """A progress for programs: what is worth knowing becomes an ``AttnprobeWarning``."""
 
     def say(self, sentence: str) -> None:
-        """Warn."""
         warnings.warn(spell(sentence), AttnprobeWarning, stacklevel=2)
 
 
@@ -50,7 +44,6 @@ class PartProgress:
     """Progress of a run in parts: stages have the name of their part, and each sentence is said once."""
 
     def __init__(self, whole: Progress) -> None:
-        """Pass everything on to the progress of the whole run."""
         self._whole, self._part = whole, ""
         self._known: set[str] = set()
         self._waiting: list[str] = []
@@ -71,15 +64,12 @@ class PartProgress:
                 self._whole.say(sentence)
 
     def stage(self, name: str, total: int | None) -> None:
-        """Begin a stage of the part."""
         self._whole.stage(f"{self._part}: {name}", total)
 
     def advance(self, steps: int) -> None:
-        """Count steps of the current stage."""
         self._whole.advance(steps)
 
     def say(self, sentence: str) -> None:
-        """Pass a sentence on, once."""
         if sentence in self._known:
             return
         self._known.add(sentence)

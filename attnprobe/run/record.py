@@ -1,4 +1,4 @@
-"""What goes on record of a run, so that its table can be made again."""
+"""The record of a run, from which its table can be made again."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -24,15 +24,14 @@ def record_provenance(
     workers: Workers,
 ) -> dict[str, Any]:
     """Record everything that is needed to make the table again."""
-    settings = {
-        name: str(value) if name == "frequencies" and value else value
-        for name, value in options.settings.items()
-    }
+    settings, frequencies = options.settings, options.frequencies
+    named = {} if frequencies is None else {"frequencies": str(frequencies)}
     remarks = {"remarks": list(checkpoint.remarks)} if checkpoint.remarks else {}
+    chosen = {"max_length": corpus.window, "batch_tokens": options.batch_tokens or "auto"}
     return {
         "model": {"name": checkpoint.name, **checkpoint.origin, **remarks},
         "architecture": asdict(architecture),
-        "options": settings | {"max_length": corpus.window, "batch_tokens": options.batch_tokens or "auto"},
+        "options": settings | named | chosen,
         "corpus": asdict(corpus.reading)
         | {
             "sequences": corpus.sequences,
@@ -48,6 +47,6 @@ def record_provenance(
         "threads": torch.get_num_threads(),
         "workers": workers.number,
         "processes": Ranks.detect().size,
-        **({} if options.frequencies is None else {"frequencies": describe_table(Path(options.frequencies))}),
+        **({} if frequencies is None else {"frequencies": describe_table(Path(frequencies))}),
         **record_versions(),
     }

@@ -15,10 +15,11 @@ import threading
 import time
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -41,7 +42,7 @@ _REST = 100
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM came: somebody wants the process to end, and it can still put things away."""
+    """SIGTERM came: the process is to end, and can still save its state."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ class State:
     """A state file. A run that passes over its corpus more than once keeps a stage for each pass."""
 
     def __init__(self, path: Path | None, key: Mapping[str, str], every: float = EVERY) -> None:
-        """Take up the state at ``path`` if there is one.
+        """Load the state at ``path`` if there is one.
 
         Args:
             path: The file, or None to keep nothing.
@@ -72,10 +73,10 @@ class State:
         self._changed = False
         self._written, self._pause = time.monotonic(), every
         if path is not None:
-            self._take_up(path)
+            self._load(path)
 
     def stage(self, name: str, key: Mapping[str, str] | None = None) -> "Stage":
-        """Take up a stage, or begin it.
+        """Restore a stage, or begin it.
 
         Args:
             name: Which pass it is.
@@ -86,13 +87,13 @@ class State:
         """
         key = dict(key or {})
         kept = self._stages.get(name)
-        if kept is not None:
-            self._refuse_others(kept.key, key)
-            return Stage(self, name, key, kept.done, kept.arrays())
-        return Stage(self, name, key, 0, {})
+        if kept is None:
+            return Stage(self, name, key, 0, {})
+        self._check_key(kept.key, key)
+        return Stage(self, name, key, kept.done, kept.arrays())
 
     def keep(self, name: str, key: Mapping[str, str], done: int, snapshot: Callable[[], Arrays]) -> None:
-        """Note how far a stage is; ``snapshot`` gives what there is to keep."""
+        """Keep how far a stage is; ``snapshot`` gives its arrays."""
         if self.path is None:
             return
         # In one step, since Ctrl-C may come between any two.
@@ -102,17 +103,16 @@ class State:
             self.write()
 
     def write(self) -> None:
-        """Write the state down, whole or not at all."""
+        """Write the file, whole or not at all."""
         if self.path is None or not self._changed:
             return
-        began, buffer = time.perf_counter(), io.BytesIO()
-        stages = dict(self._stages)
-        arrays = {
+        began, buffer, stages = time.perf_counter(), io.BytesIO(), dict(self._stages)
+        arrays: dict[str, Any] = {
             f"{place}/{name}": array
             for place, kept in enumerate(stages.values())
             for name, array in kept.arrays().items()
         }
-        np.savez(buffer, **arrays)  # type: ignore[arg-type]
+        np.savez(buffer, **arrays)
         listed = [{"name": name, "key": kept.key, "done": kept.done} for name, kept in stages.items()]
         head = json.dumps({"key": self._key, "stages": listed}).encode() + b"\n"
         body = head + buffer.getvalue()
@@ -122,23 +122,15 @@ class State:
 
     @contextmanager
     def save_on_exit(self) -> Iterator[None]:
-        """Write the state down however the work inside ends, at Ctrl-C and SIGTERM too."""
-        if self.path is None:
+        """Write the state however the work inside ends, at Ctrl-C and SIGTERM too."""
+        with ExitStack() as stack:
+            if self.path is not None and threading.current_thread() is threading.main_thread():
+                before = signal.signal(signal.SIGTERM, _terminate)
+                stack.callback(signal.signal, signal.SIGTERM, before or signal.SIG_DFL)
+            stack.callback(self.write)
             yield
-            return
-        before = None
-        if threading.current_thread() is threading.main_thread():
-            before = signal.signal(signal.SIGTERM, _terminate)
-        try:
-            yield
-        finally:
-            try:
-                self.write()
-            finally:
-                if before is not None:
-                    signal.signal(signal.SIGTERM, before)
 
-    def _take_up(self, path: Path) -> None:
+    def _load(self, path: Path) -> None:
         check_state(path)
         if not path.exists():
             return
@@ -163,10 +155,10 @@ class State:
             }
         except (ValueError, KeyError, TypeError, OSError, zipfile.BadZipFile) as error:
             raise StateError(f"The state {path} is damaged; delete it to start over.") from error
-        self._refuse_others(key, self._key)
+        self._check_key(key, self._key)
         self._stages = stages
 
-    def _refuse_others(self, kept: Mapping[str, str], ours: Mapping[str, str]) -> None:
+    def _check_key(self, kept: Mapping[str, str], ours: Mapping[str, str]) -> None:
         for name, mine in ours.items():
             if kept.get(name) != mine:
                 raise StateError(
@@ -201,18 +193,17 @@ class Stage:
     """One pass over a corpus.
 
     Attributes:
-        done: Batches that were done when the stage was taken up.
-        arrays: What they gave.
+        done: Batches that were done when the stage was restored.
+        arrays: Their sum.
     """
 
     def __init__(self, state: State, name: str, key: Mapping[str, str], done: int, arrays: Arrays) -> None:
-        """Go on behind so many batches."""
         self._state, self._name, self._key = state, name, key
         self.done, self.arrays = done, arrays
         self._reached = done
 
     def mark_batch_done(self, snapshot: Callable[[], Arrays]) -> None:
-        """Note that one more batch is done; ``snapshot`` gives what there is to keep."""
+        """Keep that one more batch is done; ``snapshot`` gives the arrays."""
         self._reached += 1
         self._state.keep(self._name, self._key, self._reached, snapshot)
 
@@ -224,7 +215,7 @@ def name_process_file(path: Path) -> Path:
 
 
 def open_state(path: Path | None, key: Mapping[str, str]) -> State:
-    """Take up the state of this process, if there is one at ``path``; None keeps nothing."""
+    """Load the state of this process, if there is one at ``path``; None keeps nothing."""
     ranks = Ranks.detect()
     if path is not None and ranks.size > 1:
         key = {**key, "number of processes": f"{ranks.rank} of {ranks.size}"}
@@ -240,7 +231,7 @@ class TableStore:
     """
 
     def __init__(self, path: Path | None, key: Mapping[str, str], noun: str = "step") -> None:
-        """Take up the state at ``path`` if there is one; ``key`` is what all tables depend on.
+        """Load the state at ``path`` if there is one; ``key`` is what all tables depend on.
 
         Raises:
             StateError: When the file is no state, is damaged, or belongs to another run.
@@ -249,7 +240,7 @@ class TableStore:
         self._state = open_state(path, key)
 
     def save_on_exit(self) -> AbstractContextManager[None]:
-        """Write the state down however the work inside ends."""
+        """Write the state however the work inside ends."""
         return self._state.save_on_exit()
 
     def part_file(self, number: int) -> Path | None:
@@ -277,12 +268,12 @@ class TableStore:
                     raise AttnprobeError(
                         f"The state {self.path} is damaged; delete it to start over."
                     ) from error
-        with Ranks.detect().join() as meeting:  # one may have been stopped before it wrote its own
-            done = set.intersection(*meeting.gather(set(found)))
+        with Ranks.detect().join() as processes:  # one may have been stopped before it wrote its own
+            done = set.intersection(*processes.gather(set(found)))
         return {number: found[number] for number in sorted(done)}
 
     def keep(self, number: int, checkpoint: str, table: HeadTable) -> None:
-        """Write the table of a part down, and drop what the part has kept on the way."""
+        """Write the table of a part, and drop what the part has kept on the way."""
         content = np.frombuffer(encode_table(table), np.uint8)
         self._state.keep(*self._stage(number, checkpoint), 1, lambda: {"table": content})
         self._state.write()
@@ -300,7 +291,7 @@ class TableStore:
 
 
 def encode_table(table: HeadTable) -> bytes:
-    """Write a table down so that ``decode_table`` gives the same numbers, to the last bit."""
+    """Encode a table so that ``decode_table`` gives the same numbers, to the last bit."""
     content = {
         "title": table.title,
         "columns": [asdict(column) for column in table.columns],
@@ -312,7 +303,7 @@ def encode_table(table: HeadTable) -> bytes:
 
 
 def decode_table(content: bytes) -> HeadTable:
-    """Read what ``encode_table`` wrote.
+    """Decode what ``encode_table`` gives.
 
     Raises:
         ValueError: When it is nothing of the kind; or a KeyError, or a TypeError.

@@ -31,8 +31,8 @@ class SavedCheckpoint:
     revision: str | None = None
 
     @property
-    def said(self) -> str:
-        """The name that the user gave."""
+    def name(self) -> str:
+        """What the user calls it."""
         return self.revision or self.model
 
 
@@ -58,20 +58,18 @@ def list_run(
                 "name them one by one."
             )
         names = [(name, None) for name in expand_patterns(models)]
-    said = [revision or model for model, revision in names]
+    given = [revision or model for model, revision in names]
     if len(names) < 2:
-        found = f"{said[0]} is one.{_hint(said[0])}" if said else "none is named."
+        found = f"{given[0]} is one.{_hint(given[0])}" if given else "none is named."
         raise AttnprobeError(f"A training run has at least two checkpoints; {found}")
-    numbers = read_steps(said) if steps is None else list(steps)
+    numbers = read_steps(given) if steps is None else list(steps)
     if len(numbers) != len(names):
         raise AttnprobeError(f"There are {len(names)} checkpoints, but {len(numbers)} --steps.")
-    by_step: dict[int, str] = {}
-    for step, name in zip(numbers, said, strict=True):
-        if step in by_step:
-            raise AttnprobeError(f"{by_step[step]} and {name} are both of step {step}; {_INSTEAD}.")
-        by_step[step] = name
-    run = [SavedCheckpoint(step, *name) for step, name in zip(numbers, names, strict=True)]
-    return sorted(run, key=lambda one: one.step)
+    by_step: dict[int, SavedCheckpoint] = {}
+    for saved in (SavedCheckpoint(step, *name) for step, name in zip(numbers, names, strict=True)):
+        if (other := by_step.setdefault(saved.step, saved)) is not saved:
+            raise AttnprobeError(f"{other.name} and {saved.name} are both of step {saved.step}; {_INSTEAD}.")
+    return [by_step[step] for step in sorted(by_step)]
 
 
 def parse_revisions(revisions: "str | Iterable[str] | None", revision: str | None = None) -> list[str] | None:
@@ -90,7 +88,7 @@ def parse_revisions(revisions: "str | Iterable[str] | None", revision: str | Non
 
 
 def pair_revisions(models: Sequence[Any], revisions: Iterable[str]) -> list[tuple[str, str]]:
-    """Name the revisions of the one model there is.
+    """Pair the one model there is with each revision.
 
     Raises:
         AttnprobeError: When there are several models, or it is none of the hub.
@@ -104,7 +102,7 @@ def pair_revisions(models: Sequence[Any], revisions: Iterable[str]) -> list[tupl
 
 
 def expand_patterns(models: Iterable[str]) -> list[str]:
-    """Put the folders that it matches in the place of each pattern, numbers in their order.
+    """Replace each pattern by the folders that it matches, numbers in their order.
 
     Raises:
         AttnprobeError: When a pattern matches no folder.
@@ -115,7 +113,7 @@ def expand_patterns(models: Iterable[str]) -> list[str]:
             found.append(model)
             continue
         every = glob.glob(str(Path(model).expanduser()))  # noqa: PTH207 - the whole path is a pattern
-        matches = sorted((match for match in every if Path(match).is_dir()), key=_natural)
+        matches = sorted((match for match in every if Path(match).is_dir()), key=_natural_key)
         if not matches:
             raise AttnprobeError(f"No folder matches {model}.")
         found += matches
@@ -138,7 +136,7 @@ def read_steps(names: Sequence[str]) -> list[int]:
     >>> read_steps(["epoch-04", "epoch-10"])
     [4, 10]
     """
-    found = [_step_of(name) for name in names]
+    found = [_read_step(name) for name in names]
     epochs = [name for name, (word, _) in zip(names, found, strict=True) if word == _EPOCHS]
     others = [name for name, (word, _) in zip(names, found, strict=True) if word in {_STEPS, _SAVED}]
     if epochs and others:
@@ -154,9 +152,8 @@ def parse_steps(steps: "str | Iterable[int] | None") -> list[int] | None:
     """
     if steps is None:
         return None
-    given = steps.split(",") if isinstance(steps, str) else list(steps)
     found: list[int] = []
-    for one in given:
+    for one in steps.split(",") if isinstance(steps, str) else steps:
         step = one.strip() if isinstance(one, str) else one
         if isinstance(step, str) and re.fullmatch(r"\d{1,18}", step):
             step = int(step)
@@ -166,19 +163,19 @@ def parse_steps(steps: "str | Iterable[int] | None") -> list[int] | None:
     return found
 
 
-def _step_of(name: str) -> tuple[str, int]:
-    """Give the word before the number, and the number."""
+def _read_step(name: str) -> tuple[str, int]:
+    """Read the word before the number, and the number."""
     last = Path(name).resolve().name if Path(name).is_dir() else name.rstrip("/").rpartition("/")[2]
     for word in (_STEPS, _SAVED, _EPOCHS):
         pattern = rf"(?<![a-z])(?:global[-_]?)?(?:{word})[-_=. ]*(\d+(?:\.\d+)?)([kmb]?)(?![a-z0-9])"
         if marked := re.findall(pattern, last, re.IGNORECASE):
-            return word, _whole(name, *marked[-1])
+            return word, _parse_whole(name, *marked[-1])
     if numbers := re.findall(r"(\d+(?:\.\d+)?)(k?)(?![a-z0-9])", last, re.IGNORECASE):
-        return "", _whole(name, *numbers[-1])
+        return "", _parse_whole(name, *numbers[-1])
     raise AttnprobeError(f"The name {name} says no step of training; {_INSTEAD}.{_hint(name)}")
 
 
-def _whole(name: str, number: str, thousands: str) -> int:
+def _parse_whole(name: str, number: str, thousands: str) -> int:
     if len(number) > 18:
         raise AttnprobeError(f"The number in {name} is too large for a step; {_INSTEAD}.")
     step = float(number) * _THOUSANDS[thousands.lower()]
@@ -187,10 +184,10 @@ def _whole(name: str, number: str, thousands: str) -> int:
     return int(number) * _THOUSANDS[thousands.lower()] if number.isdecimal() else int(step)
 
 
-def _natural(name: str) -> list[tuple[int, str]]:
+def _natural_key(name: str) -> list[tuple[int, str]]:
     """Sort names by the numbers in them.
 
-    >>> sorted(["run/10", "run/9"], key=_natural)
+    >>> sorted(["run/10", "run/9"], key=_natural_key)
     ['run/9', 'run/10']
     """
     return [(int(part), "") if part.isdecimal() else (0, part) for part in re.split(r"([0-9]+)", name)]

@@ -56,7 +56,7 @@ class Workers:
         return cls(number, max(1, threads // number))
 
     def for_batches(self, batches: int) -> "Workers":
-        """Give what few batches can use."""
+        """Share the threads out again where there are fewer batches than workers."""
         number = max(1, min(self.number, batches))
         return Workers(number, self.threads * self.number // number)
 
@@ -66,7 +66,7 @@ class Workers:
         items: Iterable[Item],
         thread_context: Callable[[], AbstractContextManager[object]] = nullcontext,
     ) -> Generator[Result]:
-        """Do the work on every item, and give the results in the order of the items.
+        """Do the work on every item, and yield the results in the order of the items.
 
         One more item than there are workers is in flight, so that none waits while results are taken.
 
@@ -77,30 +77,22 @@ class Workers:
         """
         if self.number == 1:
             yield from map(work, items)
-        else:
-            yield from self._in_threads(work, items, thread_context)
-
-    def _in_threads(
-        self,
-        work: Callable[[Item], Result],
-        items: Iterable[Item],
-        thread_context: Callable[[], AbstractContextManager[object]],
-    ) -> Generator[Result]:
-        mine = local()
+            return
+        own = local()
 
         def run(item: Item) -> Result:
-            if not hasattr(mine, "thread_context"):
+            if not hasattr(own, "context"):
                 torch.set_num_threads(self.threads)
                 entered = thread_context()
                 entered.__enter__()
-                mine.thread_context = entered  # kept, as what is entered may end with what was entered
+                own.context = entered  # kept, as a context may end when nothing refers to it
             return work(item)
 
         waiting: deque[Future[Result]] = deque()
         pool = ThreadPoolExecutor(self.number, thread_name_prefix="attnprobe-worker")
         try:
             for item in items:
-                # What was said about memory to the asking thread holds for the workers too.
+                # The memory limit of the calling thread holds for the workers too.
                 context = contextvars.copy_context()
                 waiting.append(pool.submit(context.run, run, item))
                 if len(waiting) > self.number:
@@ -109,5 +101,5 @@ class Workers:
                 yield waiting.popleft().result()
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
-            # What a thread sets is its own, and the default of those to come, which is ours again.
+            # A thread that sets its number changes the default of later threads, which is restored.
             torch.set_num_threads(torch.get_num_threads())

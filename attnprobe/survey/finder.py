@@ -46,9 +46,9 @@ class Choices:
         here = Rows(
             rows.sequence - sequence, np.stack([begins, ends], 1), rows.candidates, rows.own, rows.spans
         )
-        self.found[whole] = find_most_attended(probabilities, here.of(whole))
+        self.found[whole] = find_most_attended(probabilities, here.select(whole))
         if (parts := np.flatnonzero(there & ~whole)).size:
-            mass = add_up_queries(probabilities, here.of(there & ~whole))
+            mass = add_up_queries(probabilities, here.select(there & ~whole))
             for place, row in enumerate(parts.tolist()):
                 before = self._open.pop(row, None)
                 self._open[row] = mass[place] if before is None else before + mass[place]
@@ -62,7 +62,7 @@ class Choices:
             some = np.zeros(len(self._rows), bool)
             some[done] = True
             order = np.argsort(done)  # rows come in their order
-            self.found[some] = choose_candidates(mass[torch.from_numpy(order)], self._rows.of(some))
+            self.found[some] = choose_candidates(mass[torch.from_numpy(order)], self._rows.select(some))
 
 
 class Counting:

@@ -94,7 +94,7 @@ def _asked(
                 total = None
                 for batch in batches:
                     # As read back from the store, so that what it takes to unpack is part of the price.
-                    said = tuple(TokenAnnotation.unpacked(one.packed()) for one in batch.annotations)
+                    said = tuple(TokenAnnotation.from_bytes(one.to_bytes()) for one in batch.annotations)
                     found = measure.measurement(replace(batch, annotations=said))
                     total = found if total is None else total + found
 

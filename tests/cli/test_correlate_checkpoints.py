@@ -59,13 +59,13 @@ def run(classifier, tmp_path_factory):
 @pytest.fixture
 def loaded(monkeypatch):
     """Note which checkpoints are loaded."""
-    found, real = [], load._load_folder
+    found, real = [], load.find_weights
 
-    def noted(name, *rest, **more):
+    def noted(folder, name, **more):
         found.append(name)
-        return real(name, *rest, **more)
+        return real(folder, name, **more)
 
-    monkeypatch.setattr(load, "_load_folder", noted)
+    monkeypatch.setattr(load, "find_weights", noted)
     return found
 
 

@@ -245,7 +245,7 @@ def test_labels_of_an_iterator_are_read_once(checkpoints):
 
 def test_each_model_is_freed_before_the_next(checkpoints, monkeypatch):
     alive, loaded = [], []
-    own = load._load_folder
+    own = load.load_checkpoint
 
     def watched(*given, **named):
         alive.append(sum(model() is not None for model in loaded))
@@ -254,7 +254,7 @@ def test_each_model_is_freed_before_the_next(checkpoints, monkeypatch):
         vars(checkpoint.model)["itself"] = checkpoint.model  # as hooks of accelerate lead back to their model
         return checkpoint
 
-    monkeypatch.setattr(load, "_load_folder", watched)
+    monkeypatch.setattr(load, "load_checkpoint", watched)
     gc.disable()  # what is freed is freed by hand
     try:
         for measure in ("importance", "prune", "everything"):
@@ -533,7 +533,7 @@ def test_refused_before_a_checkpoint_is_loaded(refused, own_run, monkeypatch, wo
     def looked(*_, **__):
         raise AssertionError("a model was loaded")
 
-    monkeypatch.setattr(load, "_load_folder", looked)
+    monkeypatch.setattr(load, "find_weights", looked)
     assert says in refused("dynamics", *words)
 
 
@@ -550,7 +550,7 @@ def test_checkpoints_of_another_shape(refused, own_run, data, monkeypatch, chang
     """Seen from the configuration, before the first one is measured."""
     path = own_run / "checkpoint-1000" / "config.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | change) if change else "{")
-    monkeypatch.setattr(load, "_load_folder", None)
+    monkeypatch.setattr(load, "find_weights", None)
     assert says in refused("dynamics", own_run / "checkpoint-*", "-d", data)
 
 
@@ -558,7 +558,7 @@ def test_another_tokenizer(refused, own_run, saved, data, monkeypatch):
     for path in saved("roberta").glob("*token*"):
         shutil.copy(path, own_run / "checkpoint-100")
     with monkeypatch.context() as patched:
-        patched.setattr(load, "_load_folder", None)
+        patched.setattr(load, "find_weights", None)
         assert "have different tokenizers" in refused("dynamics", own_run / "checkpoint-*", "-d", data)
 
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from attnprobe.cli.app import run
-from attnprobe.run.process_group import _meeting_place, _store
+from attnprobe.run.process_group import _open_group_store, _open_store
 
 pytestmark = pytest.mark.slow
 
@@ -185,7 +185,7 @@ def test_what_a_killed_process_left_is_not_found_by_the_next(monkeypatch):
     stores = []
     for restarts in (0, 0, 1):
         monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", str(restarts))
-        stores.append(_store())
+        stores.append(_open_store())
     stores[0].set("address", "of a process")
     assert [store.check(["address"]) for store in stores] == [True, True, False]
 
@@ -194,7 +194,7 @@ def test_processes_that_meet_again_meet_elsewhere(monkeypatch):
     """Or the second meeting would find the addresses of the first."""
     kept = torch.distributed.HashStore()
     monkeypatch.setattr("attnprobe.run.process_group._store", lambda: kept)
-    first, second = _meeting_place(), _meeting_place()
+    first, second = _open_group_store(), _open_group_store()
     first.set("address", "of a process")
     assert not second.check(["address"])
 

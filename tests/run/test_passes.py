@@ -447,7 +447,7 @@ class TestRunning:
     @staticmethod
     def run(checkpoint: Checkpoint, path: Path, options: CorpusOptions = OPTIONS, **question: str) -> Run:
         with open_run(checkpoint, options, question, resume=path, progress=SilentProgress()) as run:
-            run.state.stage("measuring").reached(lambda: {"a": np.ones(1)})
+            run.state.stage("measuring").mark_batch_done(lambda: {"a": np.ones(1)})
         return run
 
     def test_refused(self, checkpoint: Loaded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -475,9 +475,9 @@ class TestRunning:
     def test_nothing_is_kept(self, checkpoint: Loaded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         monkeypatch.chdir(tmp_path)
         with open_run(checkpoint("bert"), OPTIONS, {}, resume=None, progress=SilentProgress()) as run:
-            run.state.stage("measuring").reached(lambda: {})
+            run.state.stage("measuring").mark_batch_done(lambda: {})
         assert [*tmp_path.iterdir()] == []
-        assert run.meeting.ranks == Ranks()
+        assert run.processes.ranks == Ranks()
 
     def test_no_folder(self, checkpoint: Loaded, tmp_path: Path):
         with pytest.raises(AttnprobeError, match=r"There is no folder .*lost to keep the state state in"):

@@ -488,7 +488,7 @@ def test_stages(state):
     other = State(state, KEY)
     second = other.stage("passing again", {"plan of batches": "q", "layers": "all"})
     assert (second.done, second.arrays) == (0, {})
-    second.reached(lambda: {"a": np.array([9.0])})
+    second.mark_batch_done(lambda: {"a": np.array([9.0])})
     other.write()
     found = State(state, KEY)
     first, second = found.stage("passing", STAGE), found.stage("passing again", {"layers": "all"})

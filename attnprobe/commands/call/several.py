@@ -117,10 +117,10 @@ class Series(AbstractContextManager["Series"]):
         call, resumed = self._call, self._call.resume is not None
         if steps is None:
             numbered = enumerate(self.checkpoints, start=1)
-            members = [Member(number, one, one.said, one.said) for number, one in numbered]
+            members = [Member(number, one, one.full_name, one.full_name) for number, one in numbered]
         else:
             members = [
-                Member(one.step, checkpoint, f"step {one.step}", f"Step {one.step} ({one.said})")
+                Member(one.step, checkpoint, f"step {one.step}", f"Step {one.step} ({one.name})")
                 for one, checkpoint in zip(steps, self.checkpoints, strict=True)
             ]
         store = TableStore(call.resume, key, "checkpoint" if steps is None else "step")
@@ -352,7 +352,9 @@ def _check_shapes(checkpoints: "Sequence[CheckpointFiles]") -> None:
         ours, theirs = first.shapes, one.shapes
         if ours and theirs and not set(ours.values()) & set(theirs.values()):
             raise AttnprobeError(
-                describe_mismatch((first.said, describe_shapes(ours)), (one.said, describe_shapes(theirs)))
+                describe_mismatch(
+                    (first.full_name, describe_shapes(ours)), (one.full_name, describe_shapes(theirs))
+                )
             )
 
 
@@ -363,7 +365,7 @@ def _choose_objective(
 
     Only what says that it was saved from other classes is loaded for it.
     """
-    if len({checkpoint.stated for checkpoint in checkpoints}) == 1 and checkpoints[0].stated:
+    if len({checkpoint.architectures for checkpoint in checkpoints}) == 1 and checkpoints[0].architectures:
         return task.objective, []
     from attnprobe.intervention.objectives.choosing import objective_of
 

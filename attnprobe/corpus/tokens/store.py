@@ -98,7 +98,7 @@ class SequenceStore:
                 self.counts = np.pad(self.counts, (0, int(ids.max()) + 1 - len(self.counts)))
             np.add.at(self.counts, ids, 1)
             said, crossed = (
-                b"" if one is None else one.packed() for one in (sequence.annotation, sequence.crossed)
+                b"" if one is None else one.to_bytes() for one in (sequence.annotation, sequence.crossed)
             )
             self.annotated = self.annotated or bool(said)
             with _explained():
@@ -136,7 +136,7 @@ class SequenceStore:
     def _unpacked(self, start: int, size: int) -> TokenAnnotation | None:
         if not size:
             return None
-        return TokenAnnotation.unpacked(self._read(start, size))
+        return TokenAnnotation.from_bytes(self._read(start, size))
 
     def _read(self, start: int, size: int) -> bytes:
         """Read what lies somewhere; several threads may ask, and the file has one place at a time."""

@@ -23,8 +23,8 @@ COPIES = 6
 #: How many more there are where scores are kept beside probabilities.
 COPIES_WITH_SCORES = 8
 
-#: Is shown a block: its first sequence, its first query, its probabilities (batch, head, query, key), and
-#: what was asked for beside them.
+#: Is called with a block: its first sequence, its first query, its probabilities (batch, head, query, key),
+#: and what was asked for beside them.
 Show = Callable[[int, int, Tensor, Observed], None]
 
 _memory: ContextVar[tuple[int, int] | None] = ContextVar("attnprobe_block_memory", default=None)
@@ -45,7 +45,7 @@ def limit_block_memory(size: int | None, copies: int = COPIES) -> Iterator[None]
 
 
 def count_query_bytes(heads: int, keys: int, itemsize: int = 4, copies: int = COPIES) -> int:
-    """Give the bytes that a query of a block takes, all heads and copies together."""
+    """Count the bytes that a query of a block takes, all heads and copies together."""
     return copies * itemsize * heads * keys
 
 
@@ -75,7 +75,7 @@ def attend_in_blocks(
         sinks: For each head, the score of attending to nothing (gpt-oss). Rows are shown without it, over
             the tokens; what they give is turned down by the share that goes to it.
         observe: What is shown beside probabilities: "scores", "values", "outputs", "queries", "keys".
-        show: Who is shown each block; its memory is used again for the next.
+        show: Is called with each block; its memory is used again for the next.
 
     Returns:
         The output (batch, query, head, width).
@@ -100,7 +100,7 @@ def attend_in_blocks(
             if extra is not None:
                 scores = _add_bias(scores, _cut_block(extra, some, span, batch, queries))
         precise = torch.promote_types(scores.dtype, torch.float32)
-        kept = None if sinks is None else _share_of_tokens(scores.to(precise), sinks)
+        kept = None if sinks is None else _share_with_sinks(scores.to(precise), sinks)
         inplace = room is not None and scores.dtype == precise and "scores" not in observe
         probabilities = torch.softmax(scores, -1, dtype=precise, out=scores if inplace else None)
         mixed = torch.matmul(probabilities.to(value.dtype), value[some])
@@ -121,8 +121,8 @@ def attend_in_blocks(
     return output
 
 
-def _share_of_tokens(scores: Tensor, sinks: Tensor) -> Tensor:
-    """Share (batch, head, query, 1) that tokens get when a sink of each head is one more key of its own."""
+def _share_with_sinks(scores: Tensor, sinks: Tensor) -> Tensor:
+    """Compute the share (batch, head, query, 1) of the tokens, with the sink of each head as one more key."""
     return torch.sigmoid(scores.logsumexp(-1, keepdim=True) - sinks.to(scores)[None, :, None, None])
 
 
@@ -176,7 +176,7 @@ def _cut_block(extra: Tensor, some: slice, span: slice, batch: int, queries: int
 
 
 def _add_bias(scores: Tensor, extra: Tensor) -> Tensor:
-    """Add a bias, or forbid what a boolean mask leaves out."""
+    """Add a bias, or mask what a boolean mask leaves out."""
     lowest = torch.finfo(scores.dtype).min
     if extra.dtype == torch.bool:
         return scores.masked_fill(~extra, lowest)

@@ -49,10 +49,11 @@ Function = Callable[..., Tensor]
 class _Tap(TorchFunctionMode):
     """Catches attention on its way through torch, and leaves everything else alone."""
 
-    def __init__(self, running: ModuleTracker, sites: Sites, number: int) -> None:
-        """Catch the softmax of that number in each call of an attention module."""
+    def __init__(self, running: ModuleTracker, sites: Sites, way: Way) -> None:
         super().__init__()
-        self._running, self.sites, self._number = running, sites, number
+        self._running, self.sites = running, sites
+        #: Which softmax of each call of an attention module is caught.
+        self._number = int(way is Way.SECOND_TAP)
 
     def __torch_function__(
         self, func: Function, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -97,9 +98,9 @@ class _Showing(_Tap):
     """Shows what it catches to an observer."""
 
     def __init__(
-        self, running: ModuleTracker, sites: Sites, number: int, observer: Observer, observe: Collection[str]
+        self, running: ModuleTracker, sites: Sites, way: Way, observer: Observer, observe: Collection[str]
     ) -> None:
-        super().__init__(running, sites, number)
+        super().__init__(running, sites, way)
         self._observer, self._observe = observer, observe
 
     def on_softmax(self, layer: int, scores: Tensor, given: Tensor, form: Form) -> Tensor:
@@ -158,17 +159,16 @@ class _Gating(_Tap):
     """
 
     def __init__(
-        self, running: ModuleTracker, sites: Sites, number: int, row: Callable[[int], Tensor | None]
+        self, running: ModuleTracker, sites: Sites, way: Way, row: Callable[[int], Tensor | None]
     ) -> None:
-        super().__init__(running, sites, number)
+        super().__init__(running, sites, way)
         self._row = row
 
     def on_softmax(self, layer: int, scores: Tensor, given: Tensor, form: Form) -> Tensor:
         row = self._row(layer)
         if row is None:
             return given
-        gated = form.by_head(given) * row[:, :, None, None].to(given)
-        return form.as_given(gated)
+        return form.as_given(form.by_head(given) * row[:, :, None, None].to(given))
 
     def on_attention(self, layer: int, *arguments: Any, **options: Any) -> Tensor:
         given = functional.scaled_dot_product_attention(*arguments, **options)
@@ -182,8 +182,8 @@ def tap_attention(
 ) -> Iterator[Capture]:
     """Show ``observer`` the softmaxes of attention modules, in evaluation mode."""
     sites = Sites(model)
-    with _tracked(model, sites) as running:
-        showing = _Showing(running, sites, _softmax_number(way), observer, observe)
+    with _track_modules(model, sites) as running:
+        showing = _Showing(running, sites, way, observer, observe)
         with showing:  # a mode of torch's holds for the thread that enters it
             yield Capture(sites, lambda: showing)
 
@@ -197,18 +197,12 @@ def tap_gates(
     Yields:
         What another thread enters before it runs passes of its own.
     """
-    with _tracked(model, sites) as running:
-        gating = _Gating(running, sites, _softmax_number(way), row)
-        with gating:
-            yield gating
-
-
-def _softmax_number(way: Way) -> int:
-    return int(way is Way.SECOND_TAP)
+    with _track_modules(model, sites) as running, _Gating(running, sites, way, row) as gating:
+        yield gating
 
 
 @contextmanager
-def _tracked(model: PreTrainedModel, sites: Sites) -> Iterator[ModuleTracker]:
+def _track_modules(model: PreTrainedModel, sites: Sites) -> Iterator[ModuleTracker]:
     hook = model.register_forward_pre_hook(sites.restart)
     try:
         with evaluation_mode(model), ModuleTracker().track(model) as running:
@@ -228,8 +222,7 @@ def hook_attention(model: PreTrainedModel, observer: Observer) -> Iterator[Captu
         output, found, *others = given
         if not isinstance(found, Tensor) or found.ndim != 4:
             return given
-        layer = sites.enter(module)
-        if layer is not None:
+        if (layer := sites.enter(module)) is not None:
             precise = torch.promote_types(found.dtype, torch.float32)
             # The map is there whole, but what statistics make of it need not be.
             batch, heads, queries, keys = found.shape
@@ -251,14 +244,14 @@ def hook_attention(model: PreTrainedModel, observer: Observer) -> Iterator[Captu
 def _return_maps(model: PreTrainedModel) -> Iterator[None]:
     """Let a model compute its maps and return them."""
     config: Any = model.config
-    implementation, asked = get_attn_implementation(model), config.output_attentions
+    implementation, requested = get_attn_implementation(model), config.output_attentions
     try:
         with suppress(UnsupportedModelError):  # a model with nothing to switch is eager already
             switch_attention(model, "eager")
         config.output_attentions = True
         yield
     finally:
-        config.output_attentions = asked
+        config.output_attentions = requested
         with suppress(UnsupportedModelError):
             switch_attention(model, implementation)
 
@@ -269,8 +262,6 @@ IMPLEMENTATION = "attnprobe"
 
 @dataclass(frozen=True)
 class _Reader:
-    """Who reads a model."""
-
     sites: Sites
     observer: Observer
     observe: Collection[str]
@@ -283,42 +274,38 @@ _readers: Claims[_Reader] = Claims()
 def capture_attention(
     model: PreTrainedModel, observer: Observer, way: Way = Way.REGISTRY, observe: Collection[str] = ()
 ) -> Iterator[Capture]:
-    """Let ``observer`` see every block of attention of the forward passes made inside.
+    """Show ``observer`` every block of attention of the forward passes made inside.
 
     The model is left as it was found: attention implementation, training mode and hooks. Several models can
     be read at the same time, and one model by several threads, each with passes of its own.
 
     Args:
-        model: The part that is asked.
-        observer: Is shown each block, by the thread that runs the pass.
+        model: The part that is read.
+        observer: Is called with each block, by the thread that runs the pass.
         way: How attention is reached; what the dry run chose.
-        observe: What is shown beside probabilities, as far as the way gives it: "scores", "values",
+        observe: What blocks hold beside probabilities, as far as the way gives it: "scores", "values",
             "outputs", "queries", "keys".
 
     Raises:
         UnsupportedModelError: When the model can't be switched to another attention function.
     """
-    with force_full_attention(model), _open_way(model, observer, way, observe) as capture:
+    if way is Way.REGISTRY:
+        capturing = _capture_registered(model, observer, observe)
+    elif way is Way.HOOKS:
+        capturing = hook_attention(model, observer)
+    else:
+        capturing = tap_attention(model, observer, way, observe)
+    with force_full_attention(model), capturing as capture:
         yield capture
 
 
-def _open_way(
-    model: PreTrainedModel, observer: Observer, way: Way, observe: Collection[str]
-) -> AbstractContextManager[Capture]:
-    if way is Way.REGISTRY:
-        return _registered_attention(model, observer, observe)
-    if way is Way.HOOKS:
-        return hook_attention(model, observer)
-    return tap_attention(model, observer, way, observe)
-
-
 @contextmanager
-def _registered_attention(
+def _capture_registered(
     model: PreTrainedModel, observer: Observer, observe: Collection[str]
 ) -> Iterator[Capture]:
     with (
         route_attention(model, IMPLEMENTATION) as sites,
-        _readers.on(model, _Reader(sites, observer, observe)),
+        _readers.claim(model, _Reader(sites, observer, observe)),
     ):
         yield Capture(sites)
 
@@ -340,15 +327,14 @@ def _attend_captured(
     Returns:
         The output (batch, query, head, width), and None in place of the weights.
     """
-    reader = _readers.of(module)
+    reader = _readers.find(module)
     if reader is None:
         if _readers:
             raise UnsupportedModelError(
                 type(module).__name__, "its attention is called from outside the part that is asked"
             )
         raise RuntimeError(f"attention {IMPLEMENTATION!r} is only usable inside capture_attention")
-    sites, observer = reader.sites, reader.observer
-    sinks = options.get("s_aux")
+    sites, sinks = reader.sites, options.get("s_aux")
     if sinks is None and getattr(module, "sinks", None) is not None:
         raise AttentionSinkError(type(module).__name__)
     sites.sunk = sites.sunk or sinks is not None
@@ -364,7 +350,7 @@ def _attend_captured(
         softcap=softcap,
         sinks=sinks,
         observe=reader.observe,
-        show=lambda sequence, start, rows, seen: observer(
+        show=lambda sequence, start, rows, seen: reader.observer(
             Piece(layer, sequence, start, query.shape[2], rows, seen)
         ),
     )

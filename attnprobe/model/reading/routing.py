@@ -36,33 +36,31 @@ class Claims(Generic[Claim]):
     """Which reader holds which module: several models can be read at a time, each module by one reader."""
 
     def __init__(self) -> None:
-        """Begin with none."""
-        self._of: dict[int, Claim] = {}
+        self._claims: dict[int, Claim] = {}
 
     @contextmanager
-    def on(self, model: nn.Module, claim: Claim) -> Iterator[None]:
+    def claim(self, model: nn.Module, claim: Claim) -> Iterator[None]:
         """Claim every module of a model for what is done inside.
 
         Raises:
             RuntimeError: When it is claimed already; two readers would count each other's layers.
         """
         modules = [id(module) for module in model.modules()]
-        if any(module in self._of for module in modules):
+        if any(module in self._claims for module in modules):
             raise RuntimeError(f"this {type(model).__name__} is being read already; finish that first")
-        self._of.update(dict.fromkeys(modules, claim))
+        self._claims.update(dict.fromkeys(modules, claim))
         try:
             yield
         finally:
             for module in modules:
-                del self._of[module]
+                del self._claims[module]
 
-    def of(self, module: nn.Module) -> Claim | None:
-        """Give the claim on a module, if there is one."""
-        return self._of.get(id(module))
+    def find(self, module: nn.Module) -> Claim | None:
+        return self._claims.get(id(module))
 
     def __bool__(self) -> bool:
-        """Tell whether any model is being read."""
-        return bool(self._of)
+        """Whether any model is being read."""
+        return bool(self._claims)
 
 
 _ATTENTION = re.compile(r"att(entio)?n", re.IGNORECASE)
@@ -79,7 +77,6 @@ class ModuleTracker(local):
     """
 
     def __init__(self) -> None:
-        """Follow nothing yet."""
         self._stack: list[tuple[nn.Module, int]] = []
         self.softmaxes = 0
         self.batch: int | None = None
@@ -97,8 +94,7 @@ class ModuleTracker(local):
         with ExitStack() as hooks:
             hooks.callback(model.register_forward_pre_hook(self._forget).remove)
             for part in _list_parts(model):
-                handle = part.register_forward_pre_hook(self._begin, with_kwargs=True)
-                hooks.callback(handle.remove)
+                hooks.callback(part.register_forward_pre_hook(self._begin, with_kwargs=True).remove)
             for module in list_attention_modules(model):
                 hooks.callback(module.register_forward_pre_hook(self._enter).remove)
                 # Also when it raises, or the next pass would begin inside it.
@@ -137,7 +133,7 @@ def _list_parts(model: nn.Module) -> list[nn.Module]:
 
 
 def list_attention_modules(model: nn.Module) -> list[nn.Module]:
-    """List the modules whose class is named after attention, each once."""
+    """List the modules whose class is named after attention."""
     return [module for module in model.modules() if _ATTENTION.search(type(module).__name__)]
 
 
@@ -175,7 +171,6 @@ class Sites(local):
         return self.first + len(self.called)
 
     def restart(self, *_: Any) -> None:
-        """Begin a new forward pass."""
         self.called.clear()
         self.computed = 0
 
@@ -200,16 +195,13 @@ def route_attention(
     Raises:
         UnsupportedModelError: When the model can't be switched to another attention function.
     """
-    before = get_attn_implementation(model)
     sites = Sites(model, expected)
-    hook = model.register_forward_pre_hook(sites.restart)
-    try:
+    with ExitStack() as undo:
+        undo.callback(switch_attention, model, get_attn_implementation(model))
+        undo.callback(model.register_forward_pre_hook(sites.restart).remove)
         switch_attention(model, implementation)
-        with evaluation_mode(model):
-            yield sites
-    finally:
-        hook.remove()
-        switch_attention(model, before)
+        undo.enter_context(evaluation_mode(model))
+        yield sites
 
 
 @contextmanager
@@ -302,7 +294,7 @@ class Form:
         return given.unflatten(0, (self.batch, -1)) if self.joined else given
 
     def as_given(self, probabilities: Tensor) -> Tensor:
-        """Turn it back."""
+        """Undo ``by_head``."""
         if self.band:
             return probabilities.transpose(1, 2)
         return probabilities.flatten(0, 1) if self.joined else probabilities

@@ -21,13 +21,13 @@ def force_full_attention(model: nn.Module) -> Iterator[tuple[str, ...]]:
     Yields:
         A warning for each thing that was switched over.
     """
-    with _all_keys(model) as keys, _all_patches(model) as patches:
+    with _show_all_keys(model) as keys, _show_all_patches(model) as patches:
         yield (*keys, *patches)
 
 
 @contextmanager
-def _all_patches(model: nn.Module) -> Iterator[tuple[str, ...]]:
-    """Let ViTMAE hide no patches, which it does in evaluation mode too."""
+def _show_all_patches(model: nn.Module) -> Iterator[tuple[str, ...]]:
+    """Keep ViTMAE from hiding patches, which it does in evaluation mode too."""
     config: Any = getattr(model, "config", None)
     share = getattr(config, "mask_ratio", None)
     if not share or not hasattr(model, "embeddings"):
@@ -41,26 +41,22 @@ def _all_patches(model: nn.Module) -> Iterator[tuple[str, ...]]:
 
 
 @contextmanager
-def _all_keys(model: nn.Module) -> Iterator[tuple[str, ...]]:
+def _show_all_keys(model: nn.Module) -> Iterator[tuple[str, ...]]:
     """Switch BigBird's block-sparse attention to its full one for the forward passes made inside.
 
     The modules it swaps are put back afterwards. On short inputs BigBird does this by itself, and for
     good; so without this, what a census reads would depend on the length of the texts before.
-
-    Yields:
-        A warning that it was switched, or nothing.
     """
     switched: list[Any] = [m for m in model.modules() if isinstance(getattr(m, "attention_type", None), str)]
     sparse = any(module.attention_type != _FULL for module in switched)
-    switches = next((m for m in model.modules() if hasattr(m, "set_attention_type")), None)
-    if not sparse or switches is None:
+    switch: Any = next((m for m in model.modules() if hasattr(m, "set_attention_type")), None)
+    if not sparse or switch is None:
         yield ()
         return
     before = [(module, module.attention_type, keep_children(module)) for module in switched]
     try:
-        set_attention_type: Any = switches.set_attention_type
         with torch.random.fork_rng(devices=[]):  # it draws weights, and then takes those it has
-            set_attention_type(_FULL)
+            switch.set_attention_type(_FULL)
         yield (f"its block-sparse attention is switched to full attention ({_FULL}) while it is read",)
     finally:
         for module, kind, put_back_children in before:
@@ -69,7 +65,7 @@ def _all_keys(model: nn.Module) -> Iterator[tuple[str, ...]]:
 
 
 def find_window(module: nn.Module) -> int | None:
-    """Give how far a module sees to either side, or None where it is not told."""
+    """Read how far a module sees to either side; None where it does not say."""
     width = getattr(module, "one_sided_attn_window_size", None)
     return width if isinstance(width, int) else None
 
@@ -117,13 +113,13 @@ def list_window_warnings(model: nn.Module) -> tuple[str, ...]:
 
 @contextmanager
 def equalise_positions(body: nn.Module, tables: Iterable[str], at: int) -> Iterator[None]:
-    """Let tables of positions answer every token with what they answer the token at ``at``.
+    """Give every token the position embedding of the token at ``at``, for the passes made inside.
 
-    It is what they give that is replaced, not the positions they are asked for: some number them from 0, some
+    The outputs of the tables are replaced, not the positions they look up: some number them from 0, some
     from 2, some leave pad tokens out. The model is left as it was found. Any number of threads may run it.
 
     Args:
-        body: The part that is asked.
+        body: The part that is read.
         tables: The names of its submodules that give (..., position, width).
         at: The place in a sequence whose position all tokens get; the last one in shorter sequences.
     """

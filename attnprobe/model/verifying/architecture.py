@@ -117,10 +117,10 @@ def describe_skipped_layers(config: Any) -> str:
     for layer, kind in enumerate(kinds):
         if layer not in attend:
             by_kind.setdefault(kind.removesuffix("_layer"), []).append(str(layer))
-    said = "; ".join(f"{kind} in {_format_layers(some)}" for kind, some in by_kind.items())
-    number = sum(map(len, by_kind.values()))
-    verbs = ("has", "is") if number == 1 else ("have", "are")
-    return f"{number} of its {len(kinds)} layers {verbs[0]} no attention map and {verbs[1]} left out: {said}"
+    listed = "; ".join(f"{kind} in {_format_layers(some)}" for kind, some in by_kind.items())
+    number = len(kinds) - len(attend)
+    has, is_ = ("has", "is") if number == 1 else ("have", "are")
+    return f"{number} of its {len(kinds)} layers {has} no attention map and {is_} left out: {listed}"
 
 
 def _format_layers(numbers: Sequence[str]) -> str:
@@ -135,15 +135,15 @@ def _format_layers(numbers: Sequence[str]) -> str:
 
 
 class SoftmaxTracker(TorchFunctionMode):
-    """Notes in which layers of a stack a softmax over tokens is taken, and changes nothing.
+    """Records in which layers of a stack a softmax over tokens is taken, and changes nothing.
 
     Attributes:
+        tokens: How many tokens sequences have.
         now: The layer that runs, by its place in the stack; None outside.
         softmaxes: The layers in which a softmax over tokens came by.
     """
 
     def __init__(self, tokens: int) -> None:
-        """Expect sequences of so many tokens."""
         super().__init__()
         self.tokens = tokens
         self.now: int | None = None
@@ -154,10 +154,9 @@ class SoftmaxTracker(TorchFunctionMode):
         """Track the passes made inside, where a model has one stack of so many layers."""
         with ExitStack() as undo:
             for place, layer in enumerate(_find_stack(model, layers)):
-                undo.callback(layer.register_forward_pre_hook(partial(self._move_to, place)).remove)
-                undo.callback(
-                    layer.register_forward_hook(partial(self._move_to, None), always_call=True).remove
-                )
+                enter, leave = (partial(self._move_to, where) for where in (place, None))
+                undo.callback(layer.register_forward_pre_hook(enter).remove)
+                undo.callback(layer.register_forward_hook(leave, always_call=True).remove)
             undo.enter_context(self)
             yield self
 
@@ -171,7 +170,7 @@ class SoftmaxTracker(TorchFunctionMode):
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
-        """Note a softmax whose rows are over as many keys as there are queries and tokens."""
+        """Record a softmax whose rows are over as many keys as there are queries and tokens."""
         given = args[0] if args else None
         if isinstance(given, Tensor) and func in _SOFTMAX:
             self._note(given.shape)
@@ -189,7 +188,7 @@ def _find_stack(model: nn.Module, layers: int) -> Sequence[nn.Module]:
 
 
 def find_shared_weights(body: nn.Module, sites: Sequence[str], layers: int) -> NDArray[np.int64]:
-    """Give for each layer the first one that has the same weights, (layer,); itself where it shares none.
+    """Find for each layer the first one that has the same weights, (layer,); itself where it shares none.
 
     Layers share their weights where their attention is one module that is called several times, or modules
     whose parameters all lie in the same storage.
@@ -205,9 +204,5 @@ def find_shared_weights(body: nn.Module, sites: Sequence[str], layers: int) -> N
 
 def _identify_weights(module: nn.Module) -> object:
     """Tell modules of other weights apart; one without any of its own is itself only."""
-    weights = frozenset(
-        # What is not in memory lies at 0, all of it.
-        parameter.data_ptr() or id(parameter)
-        for parameter in module.parameters()
-    )
-    return weights or id(module)
+    # Parameters that are not in memory all lie at 0.
+    return frozenset(one.data_ptr() or id(one) for one in module.parameters()) or id(module)

@@ -1,7 +1,7 @@
 """A dry run that checks itself, because most ways to read attention wrongly are silent."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -65,37 +65,29 @@ def check_layers(checkpoint: Checkpoint, kinds: Sequence[Kind]) -> list[str]:
     """Refuse another number of layers than the configuration says, of each kind."""
     if not checkpoint.decodes:
         config = checkpoint.body.config.get_text_config()
-        if attend := find_attending_layers(config):
-            return [_check_count(checkpoint, len(kinds), len(attend))]
+        stated = _find_stated(config, "num_hidden_layers", "num_layers")
         repeats = getattr(config, "inner_group_num", 1) or 1
-        return [
-            _check_count(
-                checkpoint, len(kinds), _first_stated(config, "num_hidden_layers", "num_layers"), repeats
-            )
-        ]
+        return [_check_count(checkpoint, len(kinds), len(find_attending_layers(config)) or stated * repeats)]
     config, found = checkpoint.model.config, Counter(kinds)
-    encoder, decoder = (getattr(config, part, config) for part in (Kind.ENCODER, Kind.DECODER))
-    usual = ("num_layers", "num_hidden_layers")
     expected = {
-        Kind.ENCODER: _first_stated(
-            encoder, "encoder_layers", "num_encoder_layers", "encoder_num_hidden_layers", *usual
-        ),
-        Kind.DECODER: _first_stated(
-            decoder, "decoder_layers", "num_decoder_layers", "decoder_num_hidden_layers", *usual
-        ),
+        part: _find_stated(
+            getattr(config, part, config),
+            *(f"{part}_layers", f"num_{part}_layers", f"{part}_num_hidden_layers"),
+            *("num_layers", "num_hidden_layers"),
+        )
+        for part in (Kind.ENCODER, Kind.DECODER)
     }
     expected[Kind.CROSS] = expected[Kind.DECODER]
     return [_check_count(checkpoint, found[kind], expected[kind], of=f"{kind} ") for kind in Kind]
 
 
-def _first_stated(config: Any, *names: str) -> int | None:
-    return next((value for name in names if (value := getattr(config, name, None))), None)
+def _find_stated(config: Any, *names: str) -> int:
+    """Find the first number that a configuration states; 0 where it states none."""
+    return next((value for name in names if (value := getattr(config, name, None))), 0)
 
 
-def _check_count(
-    checkpoint: Checkpoint, found: int, expected: int | None, repeats: int = 1, of: str = ""
-) -> str:
-    expected = expected * repeats if expected else found
+def _check_count(checkpoint: Checkpoint, found: int, expected: int, of: str = "") -> str:
+    expected = expected or found
     if found != expected:
         raise UnsupportedModelError(
             checkpoint.model_type,
@@ -126,11 +118,10 @@ def check_against_own(
     apart = find_largest(differences)
     if not apart <= tolerance:
         raise UnsupportedModelError(name, f"the maps read differ from its own eager maps by {apart:.1e}")
-    own = "model's own eager maps"
-    if known.scored:
-        own = "softmax of the scores that the model gives as its own"
-    if known.averaged:
-        own = "mean over heads that the model gives as its own"
+    own = (
+        "softmax of the scores that the model gives as its own" if known.scored else "model's own eager maps"
+    )
+    own = "mean over heads that the model gives as its own" if known.averaged else own
     return f"maps equal the {own} (largest difference {apart:.1e})"
 
 
@@ -150,7 +141,7 @@ def check_numbers(
     """Verify that the layers that were read are those that attend, where a model has others.
 
     Returns:
-        The model's own numbers of the layers, and a sentence on those that are left out; nothing of a model
+        The model's own numbers of the layers, and a sentence on those that are left out; nothing for a model
         in which all attend.
     """
     config = checkpoint.body.config.get_text_config()
@@ -196,12 +187,6 @@ def check_mixing(checkpoint: Checkpoint, known: Reference, way: Way, maps: list[
     return "hidden states depend on every tapped softmax"
 
 
-def warn_of_boxes(checkpoint: Checkpoint, inputs: Mapping[str, Tensor]) -> list[str]:
-    """Say that a model of pages is given text without places."""
-    given = "bbox" in checkpoint.inputs(inputs)
-    return ["it reads pages; without boxes, all words stand in one place"] if given else []
-
-
 def find_oddities(maps: list[Tensor], numbers: Sequence[int] = ()) -> list[str]:
     """Say what is odd about maps without being wrong."""
     named = zip(numbers or range(len(maps)), maps, strict=True)
@@ -212,7 +197,7 @@ def find_oddities(maps: list[Tensor], numbers: Sequence[int] = ()) -> list[str]:
 
 
 def find_head_width(checkpoint: Checkpoint, site: str, heads: int) -> int:
-    """Find how wide a head's keys are, by what the module of its layer says of itself."""
+    """Find the width of a head's keys, which the module of its layer or the configuration states."""
     module, config = checkpoint.body.get_submodule(site), checkpoint.body.config.get_text_config()
     stated = ((module, "attention_head_size"), (module, "head_dim"), (config, "head_dim"), (config, "d_kv"))
     for place, name in stated:
@@ -231,11 +216,11 @@ def examine(checkpoint: Checkpoint) -> tuple[Checkpoint, Architecture]:
         UnsupportedModelError: With the first check that failed on each way.
     """
     checkpoint = find_guessed_mask(checkpoint)
-    if not checkpoint.decodes:
-        return checkpoint, inspect(checkpoint)
     try:
         return checkpoint, inspect(checkpoint)
     except UnsupportedModelError as whole:
+        if not checkpoint.decodes:
+            raise
         part = replace(checkpoint, encoder_only=True)
         try:
             architecture = inspect(part)
@@ -297,10 +282,7 @@ def _inspect_way(
     except Exception as error:  # whatever a model does when it is read in a way it was not made for
         raise UnsupportedModelError(name, f"it can't be run that way ({first_line(error)})") from error
     if sites.sunk:
-        warnings = (
-            *warnings,
-            "what goes to its learned sinks is left out, and rows are over the tokens alone",
-        )
+        warnings += ("what goes to its learned sinks is left out, and rows are over the tokens alone",)
     if not probe.maps:
         raise UnsupportedModelError(name, NO_LAYER)
     if way is not Way.REGISTRY and not known.maps and computed < len(called):
@@ -312,16 +294,13 @@ def _inspect_way(
     apart = relative_difference(captured, known.untouched)
     if not apart <= tolerance:
         raise UnsupportedModelError(name, f"hidden states under capture differ from its own by {apart:.1e}")
-    ahead = [
-        rows for rows, kind in zip(maps, kinds, strict=True) if kind is Kind.DECODER and rows.triu(1).any()
-    ]
-    if ahead:
+    if any(kind is Kind.DECODER and rows.triu(1).any() for rows, kind in zip(maps, kinds, strict=True)):
         raise UnsupportedModelError(name, "its decoder sees later tokens, which is not expected of one")
     evidence = [f"hidden states agree with the untouched model (relative difference {apart:.1e})"]
     evidence += check_maps(name, maps, tolerance, checkpoint.pruning)
     evidence += check_layers(checkpoint, kinds)
-    numbers, left = check_numbers(checkpoint, known, len(maps), maps[0].shape[3], way)
-    warnings = (*warnings, *left)
+    numbers, skipped = check_numbers(checkpoint, known, len(maps), maps[0].shape[3], way)
+    warnings += skipped
     evidence.append(check_against_own(name, known, maps, kinds, tolerance))
     evidence += [MASKED_NOTE] * checkpoint.masked
     if way is not Way.REGISTRY:
@@ -337,7 +316,10 @@ def _inspect_way(
             f"{maps[0].shape[3]}"
         )
     elif checkpoint.modality == "image":
-        warnings = (*warnings, "its tokens are no patches in rows, so that columns about places are empty")
+        warnings += ("its tokens are no patches in rows, so that columns about places are empty",)
+    warnings += list_window_warnings(body)
+    paged = "bbox" in checkpoint.inputs(known.inputs)
+    warnings += ("it reads pages; without boxes, all words stand in one place",) * paged
     return Architecture(
         model_type=name,
         layers=len(maps),
@@ -345,12 +327,7 @@ def _inspect_way(
         head_width=find_head_width(checkpoint, called[0], maps[0].shape[1]),
         way=way,
         evidence=tuple(evidence),
-        warnings=(
-            *warnings,
-            *list_window_warnings(body),
-            *warn_of_boxes(checkpoint, known.inputs),
-            *find_oddities(maps, numbers),
-        ),
+        warnings=(*warnings, *find_oddities(maps, numbers)),
         sites=called,
         kinds=kinds,
         positions=maps[0].shape[3],

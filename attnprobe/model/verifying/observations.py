@@ -59,7 +59,7 @@ class Logits:
             self._parts.setdefault(piece.sequence + place, []).append(some)
 
     def close(self) -> None:
-        """Compare what was gathered of a layer, and forget it."""
+        """Compare what was gathered of a layer, and drop it."""
         if not self._parts:
             return
         scores, product = (
@@ -82,22 +82,22 @@ class Logits:
 
 
 def _error_of_multiple(scores: Tensor, product: Tensor) -> float:
-    """Give the largest difference of scores and a multiple of products, over the largest score."""
+    """Measure the largest difference of scores and a multiple of products, over the largest score."""
     seen = ~scores.isnan()
     scores, product = scores[seen], product[seen]
     scale = float((scores @ product) / (product @ product))
-    return _relative(scores - scale * product, scores) if scale > 0 else inf
+    return _scale_error(scores - scale * product, scores) if scale > 0 else inf
 
 
 def _error_of_order(scores: Tensor, product: Tensor) -> float:
-    """Give by how much scores fall at most where products rise, over the largest score."""
+    """Measure by how much scores fall at most where products rise, over the largest score."""
     seen = ~scores.isnan()
     scores, product = scores[seen], product[seen]
     rising = scores[product.argsort()]
-    return _relative(rising.cummax(0).values - rising, scores) if len(scores) else inf
+    return _scale_error(rising.cummax(0).values - rising, scores) if len(scores) else inf
 
 
-def _relative(apart: Tensor, scores: Tensor) -> float:
+def _scale_error(apart: Tensor, scores: Tensor) -> float:
     found = float(apart.abs().max() / scores.abs().max())
     return inf if isnan(found) else found
 
@@ -116,7 +116,6 @@ class UnobservableError(UnsupportedModelError):
     """The attention of this architecture can be read, but not all that a statistic asks for."""
 
     def __init__(self, architecture: str, name: str, reason: str) -> None:
-        """Say which architecture, what it does not give, and why."""
         super().__init__(architecture, reason)
         self.args = (f"attnprobe can't read {_PLURAL[name]} of {architecture!r}: {reason}.",)
         self.name = name
@@ -164,13 +163,12 @@ def check_observations(
         checks["the softmax of the scores is the probabilities"] = "scores", watch.softmax
     if asking:
         watch.logits.close()
-        for sentence, apart in watch.logits.found.items():
-            checks[sentence or NEITHER] = asking[0], apart
+        checks |= {sentence or NEITHER: (asking[0], apart) for sentence, apart in watch.logits.found.items()}
     if {"values", "outputs"} <= observe and not capture.sites.sunk:
         checks["probabilities times values are what the heads give"] = "values", watch.mixed
     if projections:
-        summed = "the contributions of the heads add up to what their layer gives"
-        checks[summed] = "projection", _error_of_sum(body, projections, watch.outputs, given)
+        apart = _error_of_sum(body, projections, watch.outputs, given)
+        checks["the contributions of the heads add up to what their layer gives"] = "projection", apart
     for sentence, (wanted, apart) in checks.items():
         if not apart <= tolerance:
             raise UnobservableError(name, wanted, f"it does not hold that {sentence} (off by {apart:.1e})")
@@ -179,7 +177,7 @@ def check_observations(
 
 @contextmanager
 def _record_outputs(body: nn.Module, names: Collection[str]) -> Iterator[dict[str, list[Tensor]]]:
-    """Note what some projections give, call by call, without their bias."""
+    """Record the outputs of some projections, call by call, without their bias."""
     given: dict[str, list[Tensor]] = {name: [] for name in names}
     with ExitStack() as hooks:
         for name in names:
@@ -199,12 +197,12 @@ def _error_of_sum(
     outputs: Mapping[int, Mapping[int, list[Tensor]]],
     given: Mapping[str, list[Tensor]],
 ) -> float:
-    """Find by how much the contributions of heads miss what their layers give."""
+    """Measure by how much the contributions of heads miss what their layers give."""
     calls, furthest = {name: iter(found) for name, found in given.items()}, 0.0
     for layer, projection in enumerate(projections):
         # Blocks of the queries of some sequences come one after the other.
         heads = torch.cat([torch.cat(parts, 2) for parts in outputs[layer].values()]).to(torch.float32)
-        weights = _split_by_head(body.get_submodule(projection.output), projection).to(heads.device)
+        weights = _split_by_head(body, projection).to(heads.device)
         expected = next(calls[projection.output]).to(torch.float32)
         added = torch.matmul(heads, weights.to(heads.dtype)).sum(1)
         furthest = max(furthest, relative_difference(added, expected.reshape(added.shape)))
@@ -212,24 +210,22 @@ def _error_of_sum(
 
 
 def find_output_weights(checkpoint: Checkpoint) -> tuple[Tensor, ...]:
-    """Give W_O,h of every layer, (head, width, model width)."""
-    found = find_projections(checkpoint)
-    return tuple(_split_by_head(checkpoint.body.get_submodule(one.output), one) for one in found)
+    """Find W_O,h of every layer, (head, width, model width)."""
+    return tuple(_split_by_head(checkpoint.body, one) for one in find_projections(checkpoint))
 
 
 def find_output_factors(checkpoint: Checkpoint) -> tuple[Tensor, ...]:
-    """Give what stands for W_O,h where only lengths matter, of every layer; see ``factor_projection``."""
+    """Find what stands for W_O,h where only lengths matter, of every layer; see ``factor_projection``."""
     found = find_projections(checkpoint)
-    return tuple(
-        factor_projection(_split_by_head(checkpoint.body.get_submodule(one.output), one)) for one in found
-    )
+    return tuple(factor_projection(_split_by_head(checkpoint.body, one)) for one in found)
 
 
-def _split_by_head(module: nn.Module, of: Projections) -> Tensor:
-    weight: Any = module.weight
-    weight = weight.detach()
-    rows = weight.T if isinstance(module, nn.Linear) else weight  # GPT-2's are turned over
-    return rows.reshape(of.heads, of.width, -1).to(torch.promote_types(weight.dtype, torch.float32))
+def _split_by_head(body: nn.Module, found: Projections) -> Tensor:
+    """Get W_O,h of a layer, (head, width, model width), in at least float32."""
+    module: Any = body.get_submodule(found.output)
+    weight = module.weight.detach()
+    rows = weight.T if isinstance(module, nn.Linear) else weight  # Conv1D stores (in, out)
+    return rows.reshape(found.heads, found.width, -1).to(torch.promote_types(weight.dtype, torch.float32))
 
 
 @dataclass
@@ -276,7 +272,7 @@ class Unembedding:
     before: Tensor
 
     def rows(self, ids: Tensor) -> Tensor:
-        """Give what raises the logit of tokens (batch, position), as (batch, position, model width)."""
+        """Get the directions that raise the logits of tokens (batch, position): (..., model width)."""
         return self.weight[ids.to(self.weight.device)].to(self.before.dtype) @ self.before
 
 
@@ -319,17 +315,17 @@ def find_unembedding(checkpoint: Checkpoint) -> Unembedding | str:
     before, reached = torch.eye(weight.shape[1], device=weight.device), calls[at].given
     for call in reversed(calls[:at]):
         if call.module not in body or (_is_norm(call.module) and _are_parallel(call.gave, reached)):
-            made = _matrix(call).to(before.device)
-            if made.shape[0] != before.shape[1]:
+            factor = _find_factor(call).to(before.device)
+            if factor.shape[0] != before.shape[1]:
                 return f"the way from the residual stream of {checkpoint.name} to its logits is not known"
-            before, reached = before @ made, call.given
+            before, reached = before @ factor, call.given
         if call.module in body:
             break
     return Unembedding(weight.detach(), before)
 
 
 def _output_embeddings(model: Any) -> Any:
-    """Give the layer whose output is the logits of tokens, or None."""
+    """Find the layer whose output is the logits of tokens, or None."""
     try:
         found = model.get_output_embeddings()
     except (NotImplementedError, AttributeError):  # of code that comes with a checkpoint
@@ -349,8 +345,8 @@ def _are_parallel(one: Tensor, other: Tensor) -> bool:
     return float(torch.cosine_similarity(one.flatten().float(), other.flatten().float(), 0)) > _SAME
 
 
-def _matrix(call: _Call) -> Tensor:
-    """Give what a projection, or a norm at a fixed scale, multiplies by."""
+def _find_factor(call: _Call) -> Tensor:
+    """Find the matrix that a projection, or a norm at a fixed scale, multiplies by."""
     module = call.module
     if not _is_norm(module):
         return (module.weight if isinstance(module, nn.Linear) else module.weight.T).detach().float()

@@ -42,12 +42,12 @@ class _Projected:
     output: Tensor
 
     def rows(self, places: NDArray[np.intp], width: int) -> Tensor | None:
-        """Give the weights that make some parts of the output, (head, width, model width).
+        """Get the weights that make some parts of the output, (head, width, model width).
 
         None where they are not what it multiplies by, as in a projection that is quantised or adapted.
         """
         weight: Any = self.module.weight.detach()
-        weight = weight if isinstance(self.module, nn.Linear) else weight.T  # GPT-2's are turned over
+        weight = weight if isinstance(self.module, nn.Linear) else weight.T  # Conv1D stores (in, out)
         if find_packing(weight) or weight.shape != (self.output.shape[-1], self.input.shape[-1]):
             return None
         bias: Any = self.module.bias
@@ -59,7 +59,7 @@ class _Projected:
 
 @dataclass
 class _InputWatch:
-    """Notes which projections came by before the attention of each layer, and what that was given."""
+    """Records which projections ran before the attention of each layer, and its queries and keys."""
 
     recent: list[_Projected] = field(default_factory=list)
     feeding: dict[int, list[_Projected]] = field(default_factory=dict)
@@ -76,8 +76,8 @@ class _InputWatch:
             self.queries.setdefault((piece.layer, place), []).append(one.clone())
             self.keys.setdefault((piece.layer, place), other.clone())
 
-    def given(self, layer: int) -> tuple[Tensor, Tensor]:
-        """Give queries and keys of a layer, (sequence, head, position, width)."""
+    def stack(self, layer: int) -> tuple[Tensor, Tensor]:
+        """Stack queries and keys of a layer, (sequence, head, position, width)."""
         places = sorted(place for at, place in self.queries if at == layer)
         queries = torch.stack([torch.cat(self.queries[layer, place], 1) for place in places])
         return queries, torch.stack([self.keys[layer, place] for place in places])
@@ -115,12 +115,12 @@ def find_head_parameters(
     if not watch.queries:
         reason = f"its attention is reached through the {architecture.way}, which does not show its queries"
         return (reason,) * architecture.layers
-    return tuple(_parameters_of(watch, layer, kind) for layer, kind in enumerate(architecture.kinds))
+    return tuple(_find_in_layer(watch, layer, kind) for layer, kind in enumerate(architecture.kinds))
 
 
-def _parameters_of(watch: _InputWatch, layer: int, kind: Kind) -> HeadParameters | str:
+def _find_in_layer(watch: _InputWatch, layer: int, kind: Kind) -> HeadParameters | str:
     found: list[tuple[_Projected, Tensor]] = []
-    for side, tokens in zip(("queries", "keys"), watch.given(layer), strict=True):
+    for side, tokens in zip(("queries", "keys"), watch.stack(layer), strict=True):
         one = next(_find_matching(watch.feeding[layer], tokens, shared=side == "keys"), None)
         if one is None:
             packed = next(
@@ -145,7 +145,7 @@ def _find_matching(
         if columns % width or one.output.numel() != sequences * positions * columns:
             continue
         parts = one.output.reshape(sequences, positions, -1, width).permute(0, 2, 1, 3)
-        for places in _layouts(_find_parallel(parts, tokens, tolerance), shared=shared):
+        for places in _iterate_layouts(_find_parallel(parts, tokens, tolerance), shared=shared):
             if not _are_equal(parts[:, torch.from_numpy(places)].double(), tokens.double(), tolerance):
                 continue
             weights = one.rows(places, width)
@@ -162,8 +162,8 @@ def _find_parallel(parts: Tensor, tokens: Tensor, tolerance: float) -> NDArray[n
     return np.abs(ours @ theirs.T - sizes) <= tolerance * sizes
 
 
-def _layouts(alike: NDArray[np.bool_], *, shared: bool) -> Iterator[NDArray[np.intp]]:
-    """Give the part of an output for each head, in every order that is known and agrees.
+def _iterate_layouts(alike: NDArray[np.bool_], *, shared: bool) -> Iterator[NDArray[np.intp]]:
+    """List the part of an output for each head, in every order that is known and agrees.
 
     Heads lie one after the other, behind whatever else there is; or with two or three parts for each head or
     group, as queries, keys and values (head, 3, width); or with a group's queries before its key and value.
@@ -197,7 +197,6 @@ class UnprunableModelError(UnsupportedModelError):
     """The attention of this architecture can be read, but its heads can't be removed."""
 
     def __init__(self, architecture: str, reason: str) -> None:
-        """Say which architecture and why."""
         AttnprobeError.__init__(self, f"attnprobe can't remove heads of {architecture!r}: {reason}.")
         self.architecture, self.reason = architecture, reason
 
@@ -226,7 +225,7 @@ class Projections:
 
 @dataclass
 class _SiteWatch:
-    """Notes in a pass which projections feed the attention of a layer, and which read from it."""
+    """Records which projections feed the attention of a layer, and which read from it."""
 
     gates: Gates
     sites: tuple[str, ...]
@@ -238,12 +237,11 @@ class _SiteWatch:
         modules = dict(encoder.named_modules())
         with ExitStack() as hooks:
             for site in dict.fromkeys(self.sites):
-                handle = modules[site].register_forward_pre_hook(self._enter)
-                hooks.callback(handle.remove)
+                hooks.callback(modules[site].register_forward_pre_hook(self._enter).remove)
             for name, module in modules.items():
                 if isinstance(module, nn.Linear | Conv1D):
-                    handle = module.register_forward_pre_hook(partial(self._project, name), with_kwargs=True)
-                    hooks.callback(handle.remove)
+                    project = partial(self._project, name)
+                    hooks.callback(module.register_forward_pre_hook(project, with_kwargs=True).remove)
             yield
 
     def _enter(self, *_: Any) -> None:
@@ -282,10 +280,10 @@ def find_projections(checkpoint: Checkpoint) -> tuple[Projections, ...]:
             checkpoint.model_type,
             "it does not use transformers' attention registry, which tells what its heads give",
         )
-    return tuple(_projections_of(checkpoint, watch, layer) for layer in range(len(watch.sites)))
+    return tuple(_choose_projections(checkpoint, watch, layer) for layer in range(len(watch.sites)))
 
 
-def _projections_of(checkpoint: Checkpoint, watch: _SiteWatch, layer: int) -> Projections:
+def _choose_projections(checkpoint: Checkpoint, watch: _SiteWatch, layer: int) -> Projections:
     heads, width = watch.gates.outputs[layer].shape[2:]
     readers = watch.reading.get(layer, [])
     if len(readers) != 1:

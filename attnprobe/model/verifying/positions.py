@@ -1,7 +1,7 @@
 """Where tokens are: tables of positions that can be made alike, and the grid of patches of an image."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
@@ -110,7 +110,7 @@ def _find_tables(checkpoint: Checkpoint, inputs: dict[str, Tensor]) -> tuple[str
 def _measure_unevenness(
     checkpoint: Checkpoint, architecture: Architecture, inputs: dict[str, Tensor]
 ) -> float:
-    """Give a text of one token, repeated, and say how far rows are from uniform, relative to it."""
+    """Measure how far rows over a text of one token, repeated, are from uniform, relative to it."""
     repeated = {
         name: ids[:, ids.shape[1] // 2, None].expand_as(ids).contiguous() for name, ids in inputs.items()
     }
@@ -124,11 +124,11 @@ def _measure_unevenness(
         reason = f"it can't be run on one token, repeated ({first_line(error)})"
         raise UnsupportedModelError(checkpoint.model_type, reason) from error
     maps = [probe.maps[layer].double() for layer in sorted(probe.maps)]
-    return max(_from_uniform(rows, kind) for rows, kind in zip(maps, architecture.kinds, strict=True))
+    return max(_max_deviation(rows, kind) for rows, kind in zip(maps, architecture.kinds, strict=True))
 
 
-def _from_uniform(rows: Tensor, kind: Kind) -> float:
-    """Give the largest deviation of rows (batch, head, query, key) from 1 over the number of keys seen."""
+def _max_deviation(rows: Tensor, kind: Kind) -> float:
+    """Measure the largest deviation of rows (batch, head, query, key) from 1 over the number of keys seen."""
     seen = torch.ones(rows.shape[2:], dtype=rows.dtype, device=rows.device)
     seen = seen.tril() if kind is Kind.DECODER else seen
     return float((rows * seen.sum(-1, keepdim=True) - seen).abs().max())
@@ -137,8 +137,8 @@ def _from_uniform(rows: Tensor, kind: Kind) -> float:
 def _describe_others(body: nn.Module) -> str:
     """Say which other positions the names of modules give away, as the end of a sentence."""
     names = [f"{name} {type(module).__name__}" for name, module in body.named_modules()]
-    named: Sequence[str] = [what for what, how in _OTHERS.items() if any(map(how.search, names))]
-    return f"; its positions are {' and '.join(named)}" if named else ""
+    others = [kind for kind, pattern in _OTHERS.items() if any(map(pattern.search, names))]
+    return f"; its positions are {' and '.join(others)}" if others else ""
 
 
 #: Rows or columns at the lower and right border that no patch may reach, where patches don't fit evenly.
@@ -163,35 +163,30 @@ def find_grid(checkpoint: Checkpoint, inputs: Mapping[str, Tensor], site: str) -
     if untouched is None:
         return None
 
-    def moved(row: int, column: int) -> list[int] | None:
+    def find_changed(row: int, column: int) -> list[int]:
         changed = inputs[name].clone()
         changed[..., row, column] += 1 + changed.abs().max()
         tokens = catch_tokens(checkpoint, {**inputs, name: changed}, site)
         if tokens is None or tokens.shape != untouched.shape:
-            return None
+            return []
         return (tokens != untouched).any(2).any(0).nonzero().ravel().tolist()
 
-    height, width = inputs[name].shape[-2:]
-    lowest = next((row for row in _from_border(height) if moved(row, 0)), 0)
-    rightmost = next((column for column in _from_border(width) if moved(0, column)), 0)
+    rows, columns = (range(-1, -1 - min(_MARGIN, size), -1) for size in inputs[name].shape[-2:])
+    lowest = next((row for row in rows if find_changed(row, 0)), 0)
+    rightmost = next((column for column in columns if find_changed(0, column)), 0)
     corners = ((0, 0), (0, rightmost), (lowest, 0), (lowest, rightmost))
-    places = [place for corner in corners if (found := moved(*corner)) and len(found) == 1 for place in found]
-    return _grid_of(*places) if len(places) == len(corners) else None
+    places = [found[0] for corner in corners if len(found := find_changed(*corner)) == 1]
+    return _infer_grid(*places) if len(places) == len(corners) else None
 
 
-def _from_border(size: int) -> range:
-    """List rows or columns from the border inwards."""
-    return range(-1, -1 - min(_MARGIN, size), -1)
+def _infer_grid(first: int, right: int, below: int, last: int) -> Grid | None:
+    """Infer the grid from the places of the corners' patches, whichever axis comes first.
 
-
-def _grid_of(first: int, right: int, below: int, last: int) -> Grid | None:
-    """Conclude from the places of the corners' patches, whichever axis comes first.
-
-    >>> _grid_of(1, 4, 9, 12)
+    >>> _infer_grid(1, 4, 9, 12)
     Grid(first=1, rows=3, columns=4)
-    >>> _grid_of(1, 9, 4, 12)  # column by column: what is beside is a row further on
+    >>> _infer_grid(1, 9, 4, 12)  # column by column: what is beside is a row further on
     Grid(first=1, rows=3, columns=4)
-    >>> _grid_of(0, 0, 0, 0) is None
+    >>> _infer_grid(0, 0, 0, 0) is None
     True
     """
     right, below = sorted((right, below))
@@ -202,7 +197,7 @@ def _grid_of(first: int, right: int, below: int, last: int) -> Grid | None:
 
 
 def catch_tokens(checkpoint: Checkpoint, inputs: Mapping[str, Tensor], site: str) -> Tensor | None:
-    """Catch what the first attention module is given, (batch, position, width), if anything."""
+    """Record what the first attention module is given, (batch, position, width), if anything."""
     caught: list[Tensor] = []
 
     def catch(_: object, arguments: tuple[object, ...], options: dict[str, object]) -> None:

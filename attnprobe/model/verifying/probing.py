@@ -1,7 +1,9 @@
 """Two short sequences to try a model on, its untouched answer, and what it keeps from pass to pass."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import chain
 from typing import Any
 
 import torch
@@ -32,7 +34,7 @@ class Probe:
     """
 
     def __init__(self, name: str, inputs: Mapping[str, Tensor]) -> None:
-        """Expect maps of what a model is given; ``name`` is its type, for errors."""
+        """``name`` is the type of the model that is given ``inputs``, for errors."""
         self._name = name
         self._batch = len(next(iter(inputs.values())))
         self._length = inputs["input_ids"].shape[1] if "input_ids" in inputs else None
@@ -47,16 +49,15 @@ class Probe:
         return (queries, keys) in {(source, source), (targets, targets), (targets, source)}
 
     def __call__(self, piece: Piece) -> None:
-        """Take a piece; refuse one that is not of tokens for tokens."""
+        """Add a piece; refuse one that is not of tokens for tokens."""
         batch, heads, rows, keys = piece.probabilities.shape
-        queries = piece.queries
-        if not self._expected(queries, keys) or piece.sequence + batch > self._batch:
+        queries, stop = piece.queries, piece.sequence + batch
+        if not self._expected(queries, keys) or stop > self._batch:
             found = f"maps of {queries} x {keys} tokens were found"
             raise UnsupportedModelError(self._name, f"it does not attend from tokens to tokens ({found})")
         shape = (self._batch, heads, queries, keys)
         whole = self.maps.setdefault(piece.layer, piece.probabilities.new_full(shape, torch.nan))
-        some = slice(piece.sequence, piece.sequence + batch)
-        whole[some, :, piece.query : piece.query + rows] = piece.probabilities
+        whole[piece.sequence : stop, :, piece.query : piece.query + rows] = piece.probabilities
 
 
 def draw_probe_inputs(checkpoint: Checkpoint) -> dict[str, Tensor]:
@@ -67,12 +68,11 @@ def draw_probe_inputs(checkpoint: Checkpoint) -> dict[str, Tensor]:
     if checkpoint.processor is not None:
         inputs = stacked([checkpoint.processor.noise(number) for number in range(2)])
     else:
-        inputs = {
-            "input_ids": _draw_tokens(checkpoint, checkpoint.tokenizer, PROBE_LENGTH, checkpoint.longest)
-        }
+        tokens = _draw_tokens(checkpoint, checkpoint.tokenizer, PROBE_LENGTH, checkpoint.longest)
+        inputs = {"input_ids": tokens}
     if checkpoint.decodes:
-        spells = checkpoint.target_tokenizer or checkpoint.tokenizer
-        targets = _draw_tokens(checkpoint, spells, PROBE_TARGETS, checkpoint.longest_target)
+        tokenizer = checkpoint.target_tokenizer or checkpoint.tokenizer
+        targets = _draw_tokens(checkpoint, tokenizer, PROBE_TARGETS, checkpoint.longest_target)
         inputs["decoder_input_ids"] = torch.tensor([checkpoint.shift_right(row) for row in targets.tolist()])
     return inputs
 
@@ -91,7 +91,7 @@ def _draw_tokens(checkpoint: Checkpoint, tokenizer: Tokenizer, length: int, long
 
 
 def relative_difference(found: Tensor, expected: Tensor) -> float:
-    """Give the largest difference over the largest expected value."""
+    """Compute the largest difference over the largest expected value."""
     exact = expected.cpu().double()
     return float((found.cpu().double() - exact).abs().max() / exact.abs().max().clamp_min(1e-12))
 
@@ -145,19 +145,18 @@ def run_untouched(checkpoint: Checkpoint, inputs: Mapping[str, Tensor]) -> Refer
         return Reference(inputs, untouched, absence="it gives no maps of its own for comparison")
     if not alike:  # Falcon loses its mask when it is switched
         return Reference(inputs, untouched, absence="its own eager maps come with other hidden states")
-    maps = {kind: tuple(spread_maps(body, rows) for rows in layers) for kind, layers in found.items()}
-    if all(_has_sinks(rows) for layers in maps.values() for rows in layers):
-        maps = {
-            kind: tuple(rows / rows.sum(-1, keepdim=True) for rows in layers) for kind, layers in maps.items()
-        }
-    if all(measure_row_sum_error(layers) <= TOLERANCE[body.dtype.itemsize] for layers in maps.values()):
-        averaged = all(
-            rows.shape[1] > 1 and are_heads_equal(rows) for layers in maps.values() for rows in layers
-        )
-        return Reference(inputs, untouched, maps, averaged=averaged)
+
+    def convert(change: Callable[[Tensor], Tensor]) -> dict[Kind | None, tuple[Tensor, ...]]:
+        return {kind: tuple(map(change, layers)) for kind, layers in found.items()}
+
+    found = convert(partial(spread_maps, body))
+    if all(map(_has_sinks, chain(*found.values()))):
+        found = convert(lambda rows: rows / rows.sum(-1, keepdim=True))
+    if measure_row_sum_error(chain(*found.values())) <= TOLERANCE[body.dtype.itemsize]:
+        averaged = all(rows.shape[1] > 1 and are_heads_equal(rows) for rows in chain(*found.values()))
+        return Reference(inputs, untouched, found, averaged=averaged)
     # SqueezeBERT and ProphetNet give what goes into their softmax.
-    softened = {kind: tuple(rows.softmax(-1) for rows in layers) for kind, layers in maps.items()}
-    return Reference(inputs, untouched, softened, scored=True)
+    return Reference(inputs, untouched, convert(lambda rows: rows.softmax(-1)), scored=True)
 
 
 def _take_maps(given: Any, checkpoint: Checkpoint) -> dict[Kind | None, tuple[Tensor, ...]]:
@@ -186,12 +185,12 @@ def _has_sinks(rows: Tensor) -> bool:
 
 
 def measure_row_sum_error(maps: Iterable[Tensor]) -> float:
-    """Give the largest difference of a row's sum from 1."""
+    """Measure the largest difference of a row's sum from 1."""
     return find_largest((rows.cpu().double().sum(-1) - 1).abs() for rows in maps)
 
 
 def find_largest(differences: Iterable[Tensor]) -> float:
-    """Give the largest number of several tensors; NaN if there is one, which Python's max may pass over."""
+    """Find the largest number of several tensors; NaN if there is one, which Python's max may pass over."""
     return float(torch.stack([values.max() for values in differences]).max())
 
 
@@ -255,9 +254,9 @@ _STRETCHED = {"dynamic", "longrope"}
 
 
 def snapshot(model: nn.Module) -> dict[str, Any]:
-    """Note everything that the modules of a model keep beside their weights.
+    """Record everything that the modules of a model keep beside their weights.
 
-    Two such notes are equal where nothing changed between them: no attribute was put in place of another, no
+    Two records are equal where nothing changed between them: no attribute was put in place of another, no
     buffer was written to, no list or dictionary grew. Rotary embeddings often keep their tables, and those of
     a longer sequence are wrong for a shorter one.
     """
@@ -274,8 +273,10 @@ def snapshot(model: nn.Module) -> dict[str, Any]:
 def _identify(value: Any) -> Any:
     if isinstance(value, Tensor):
         return id(value), tuple(value.shape), count_writes(value)
-    if isinstance(value, bool | int | float | str | tuple | None):
-        return value if not isinstance(value, tuple) else tuple(map(_identify, value))
+    if isinstance(value, bool | int | float | str | None):
+        return value
+    if isinstance(value, tuple):
+        return tuple(map(_identify, value))
     if isinstance(value, list | dict | set):
         return id(value), len(value)
     return id(value)

@@ -27,7 +27,7 @@ _HALF = torch.tensor(0.5)
 
 @dataclass(frozen=True)
 class Gating:
-    """What the check found.
+    """How passes with gates may run.
 
     Attributes:
         replays: Whether passes may resume at a layer.
@@ -116,7 +116,6 @@ class LostRelevanceError(AttnprobeError):
     """The rules of relevance don't fit an architecture."""
 
     def __init__(self, architecture: str, reason: str) -> None:
-        """Say which architecture and why."""
         super().__init__(
             f"The relevance (lrp) of the heads of {architecture!r} can't be told: {reason}; use gradient "
             "instead."
@@ -174,10 +173,9 @@ def check_relevance(checkpoint: Checkpoint, architecture: Architecture, *, heade
                 f"without biases, {entry.found:.4f} of what is explained enters layer {entry.layer} of "
                 f"{entry.stack}, where {entry.expected:.4f} should",
             )
-    worst = max(entry.apart for entry in entries)
     return (
         "without biases, all that is explained enters every layer as relevance "
-        f"(largest relative difference {worst:.1e})"
+        f"(largest relative difference {max(entry.apart for entry in entries):.1e})"
     )
 
 
@@ -205,12 +203,10 @@ def explain_without_biases(
                 untouched = _run_model(checkpoint, headed=headed)
             gates.set(torch.ones(1, *architecture.standing.shape, device=checkpoint.device).requires_grad_())
             with torch.enable_grad(), calls.watch(checkpoint.body, sites):
-                said = _run_model(checkpoint, headed=headed)
-        along = said.detach() / said.detach().norm()
-        explained = (said * along).sum()
-        return relative_difference(said.detach(), untouched), [
-            *_compare_entries(calls, explained, checkpoint)
-        ]
+                output = _run_model(checkpoint, headed=headed)
+        along = output.detach() / output.detach().norm()
+        entries = list(_compare_entries(calls, (output * along).sum(), checkpoint))
+        return relative_difference(output.detach(), untouched), entries
 
 
 def _compare_entries(calls: "Calls", explained: Tensor, checkpoint: Checkpoint) -> Iterator[Entry]:
@@ -219,14 +215,11 @@ def _compare_entries(calls: "Calls", explained: Tensor, checkpoint: Checkpoint) 
     found = calls.relevance(explained)
     stacks = [call.stack for call in calls.found]
     for place, stack in enumerate(stacks):
-        taken = sum(
-            one.beside for one, other in zip(found[place:], stacks[place:], strict=True) if other == stack
-        )
-        later = [
-            one.beside for one, other in zip(found[place:], stacks[place:], strict=True) if other != stack
-        ]
-        expected = sum(later) if checkpoint.decodes and later else whole
-        entering = (found[place].stream + taken, found[place].source)
+        rest = list(zip(found[place:], stacks[place:], strict=True))
+        own = sum(one.beside for one, other in rest if other == stack)
+        others = [one.beside for one, other in rest if other != stack]
+        expected = sum(others) if checkpoint.decodes and others else whole
+        entering = (found[place].stream + own, found[place].source)
         nearest = min(entering, key=lambda one: abs(one - expected))
         layer = stacks[:place].count(stack)
         yield Entry(stack, layer, nearest / whole, expected / whole)
@@ -266,7 +259,7 @@ class Shares:
 
 @dataclass
 class Calls:
-    """Notes what enters the layers of a model, copied for each call, so that gradients are told apart.
+    """Records what enters the layers of a model, copied for each call, so that gradients are told apart.
 
     Attributes:
         found: The calls, in their order.
@@ -279,15 +272,14 @@ class Calls:
         """Watch the layers that the attention modules ``sites`` are in."""
         modules, lists = dict(model.named_modules()), (nn.ModuleList, nn.Sequential)
         with ExitStack() as hooks:
-            for name in dict.fromkeys(
-                block for site in sites if (block := find_outermost_block(site, modules, lists))
-            ):
+            blocks = (find_outermost_block(site, modules, lists) for site in sites)
+            for name in dict.fromkeys(filter(None, blocks)):
                 enter = partial(self._enter, name.rpartition(".")[0])
                 hooks.callback(modules[name].register_forward_pre_hook(enter, with_kwargs=True).remove)
             yield
 
     def relevance(self, explained: Tensor) -> list[Shares]:
-        """Give what enters at each call: the sum of values times gradients."""
+        """Compute what enters at each call: the sum of values times gradients."""
         places = [tensor for call in self.found for tensor in (call.source, call.stream, *call.beside)]
         gradients = torch.autograd.grad(explained, places, allow_unused=True) if places else ()
         shares = iter(
@@ -316,10 +308,7 @@ def _is_floating(value: Any) -> bool:
 
 @contextmanager
 def zero_biases(model: nn.Module) -> Iterator[None]:
-    """Set the biases of a model, and what is like them, to 0 for what is done inside.
-
-    Whatever happens, they come back.
-    """
+    """Set the biases of a model, and parameters like them, to 0 for what is done inside."""
     with ExitStack() as stack:
         for name, weight in (*model.named_parameters(), *model.named_buffers()):
             if name.endswith(ADDED) and weight.is_floating_point():

@@ -60,7 +60,7 @@ class Corpus:
 
     @property
     def documents(self) -> int:
-        """Number of documents that they are of."""
+        """Number of documents."""
         return int(self.batches.documents.max()) + 1
 
     @property
@@ -90,13 +90,14 @@ def tokenise(
         cells: Most query-key cells in a batch, where whole maps are kept.
         labelled: Whether the decoder beside an encoder reads the labels, not the text itself.
         architecture: What the dry run found; needed for images and sound.
-        most: Gives the most sequences of a length in a batch, where memory is limited.
+        most: Limits the sequences of a length in a batch, where memory is limited.
         progress: Called with 1 for each document.
 
     Raises:
         AttnprobeError: When not one document gives a token.
     """
-    budget = options.batch_tokens or _default_budget(checkpoint)
+    on_processor = checkpoint.device.type == "cpu"
+    budget = options.batch_tokens or (BATCH_TOKENS_CPU if on_processor else BATCH_TOKENS_ACCELERATOR)
     if isinstance(documents, MediaFolder):
         assert architecture is not None
         _refuse_text_options(options)
@@ -106,11 +107,10 @@ def tokenise(
                 architecture,
                 select(documents, options.limit, options.sample, options.seed),
                 stores,
+                options,
                 budget=budget,
                 cells=cells,
                 most=most,
-                content_only=options.content_only,
-                truncate=options.truncate,
                 progress=progress,
             )
             yield Corpus(found, reading, architecture.positions)
@@ -128,14 +128,14 @@ def tokenise(
         longest, read = reader.max_length, None
         if isinstance(documents, RepeatedTokens):
             longest = documents.tokens(reader.frame)
-            drawn = _counted(documents.draw(checkpoint, reader.frame), progress)
+            drawn = _count_progress(documents.draw(checkpoint, reader.frame), progress)
         else:
             chosen = select(documents, options.limit, options.sample, options.seed)
-            drawn = reader.read(_counted(chosen, progress))
-        sequences = _known(drawn, checkpoint)
+            drawn = reader.read(_count_progress(chosen, progress))
+        sequences = _check_ids(drawn, checkpoint)
         if checkpoint.decodes:
             read = stores.enter_context(SequenceStore(vocabulary))
-            for some in _chunks(sequences):
+            while some := list(islice(sequences, CHUNK_DOCUMENTS)):
                 store.extend(some)
                 read.extend(build_decoder_sequences(checkpoint, some, reader.reading, labelled=labelled))
         else:
@@ -145,7 +145,7 @@ def tokenise(
         source = Side(
             store, kinds, rank_types(store.counts, kinds.framing, frequencies), options.content_only
         )
-        targets = None if read is None else _beside(checkpoint, source, read, own=not labelled)
+        targets = None if read is None else _describe_targets(checkpoint, source, read, own=not labelled)
         batches = Batches(
             source,
             budget=budget,
@@ -166,28 +166,21 @@ def _refuse_text_options(options: CorpusOptions) -> None:
             )
 
 
-def _beside(checkpoint: Checkpoint, source: Side, store: SequenceStore, *, own: bool) -> Side:
-    """Tell the tokens apart that a decoder reads; what is rare in the text itself is so there too."""
+def _describe_targets(checkpoint: Checkpoint, source: Side, store: SequenceStore, *, own: bool) -> Side:
+    """Describe the tokens that a decoder reads; what is rare in the text itself is so there too."""
     tokenizer = checkpoint.target_tokenizer or checkpoint.tokenizer
     kinds = TokenKinds(tokenizer, Frame.of(tokenizer), checkpoint.start)
     rarity = source.rarity if own else rank_types(store.counts, kinds.framing)
     return Side(store, kinds, rarity, source.content_only, echoes=source if own else None)
 
 
-def _counted(documents: Iterable[Counted], progress: Callable[[int], None]) -> Iterator[Counted]:
+def _count_progress(documents: Iterable[Counted], progress: Callable[[int], None]) -> Iterator[Counted]:
     for document in documents:
         progress(1)
         yield document
 
 
-def _chunks(sequences: Iterable[TokenSequence]) -> Iterator[list[TokenSequence]]:
-    """Give some sequences at a time."""
-    rest = iter(sequences)
-    while some := list(islice(rest, CHUNK_DOCUMENTS)):
-        yield some
-
-
-def _known(sequences: Iterable[TokenSequence], checkpoint: Checkpoint) -> Iterator[TokenSequence]:
+def _check_ids(sequences: Iterable[TokenSequence], checkpoint: Checkpoint) -> Iterator[TokenSequence]:
     """Refuse ids for which the model has no embedding: the tokenizer belongs to another model."""
     embeddings = checkpoint.embeddings
     for sequence in sequences:
@@ -197,7 +190,3 @@ def _known(sequences: Iterable[TokenSequence], checkpoint: Checkpoint) -> Iterat
                 "they do not belong together."
             )
         yield sequence
-
-
-def _default_budget(checkpoint: Checkpoint) -> int:
-    return BATCH_TOKENS_CPU if checkpoint.device.type == "cpu" else BATCH_TOKENS_ACCELERATOR

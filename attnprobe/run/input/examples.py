@@ -1,6 +1,6 @@
 """From documents to the examples of a task: what the model reads, and what it is to say of it."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, islice
 from typing import Any
@@ -17,29 +17,19 @@ Documents = Iterable[Document] | MediaFolder
 
 
 def join_words(documents: Documents) -> Documents:
-    """Give texts as their words joined by blanks, with the label of each word.
+    """Join the words of documents by blanks, and annotate the label of each word.
 
     Taggers are trained on words one by one, whatever stood between them.
     """
-    return _each(documents, _of_words)
+    return documents if isinstance(documents, MediaFolder) else map(_join_words, documents)
 
 
 def attach_contexts(documents: Documents) -> Documents:
-    """Give questions with the texts that answer them, and where."""
-    return _each(documents, _of_question)
+    """Pair questions with the texts that answer them, and annotate the answers."""
+    return documents if isinstance(documents, MediaFolder) else map(_attach_context, documents)
 
 
-def _each(documents: Documents, made: Callable[[Document], Document]) -> Documents:
-    if isinstance(documents, MediaFolder):
-        return documents
-
-    def every() -> Iterator[Document]:
-        yield from map(made, documents)
-
-    return every()
-
-
-def _of_words(document: Document) -> Document:
+def _join_words(document: Document) -> Document:
     label = document.label
     assert isinstance(label, Tagged)
     tags, place = [], 0
@@ -51,7 +41,7 @@ def _of_words(document: Document) -> Document:
     return replace(document, text=text, pair=None, label=None, annotation=Annotation(tags=tuple(tags)))
 
 
-def _of_question(document: Document) -> Document:
+def _attach_context(document: Document) -> Document:
     label = document.label
     assert isinstance(label, Asked)
     spans = (
@@ -65,19 +55,14 @@ class LabelledExamples:
     """The examples that have a label, or a target text, which is kept where a label is."""
 
     def __init__(
-        self,
-        documents: Iterable[Document] | MediaFolder,
-        what: str = "label",
-        *,
-        kinds: Collection[Gold] | None = None,
+        self, documents: Documents, what: str = "label", *, kinds: Collection[Gold] | None = None
     ) -> None:
-        """Look at documents or files; ``what`` they must have is for the user to read, any kind or some."""
-        self._documents, self._what = documents, what
-        self._kinds = kinds
+        """``what`` documents must have is for sentences; ``kinds`` of it are any, or some."""
+        self._documents, self._what, self._kinds = documents, what, kinds
         self._skipped = 0
 
     @property
-    def examples(self) -> Iterable[Document] | MediaFolder:
+    def examples(self) -> Documents:
         """Those that have one.
 
         Raises:
@@ -110,7 +95,7 @@ class LabelledExamples:
 
 
 def check_targets(checkpoint: Checkpoint, documents: Iterable[Document]) -> tuple[Iterator[Document], bool]:
-    """Settle whether a decoder reads the targets of documents, or the texts themselves.
+    """Decide whether a decoder reads the targets of documents, or the texts themselves.
 
     It reads targets if the first document has one; documents without one are left out then, as everywhere.
 
@@ -127,29 +112,25 @@ def check_targets(checkpoint: Checkpoint, documents: Iterable[Document]) -> tupl
     """
     rest = iter(documents)
     first = list(islice(rest, 1))
-    labelled = bool(first) and _has_target(first[0])
+    labelled = bool(first) and isinstance(first[0].label, str)
     if labelled and not checkpoint.decodes:
-        raise _no_decoder(checkpoint)
+        raise _no_decoder_error(checkpoint)
 
-    def checked() -> Iterator[Document]:
+    def check() -> Iterator[Document]:
         for document in chain(first, rest):
-            if _has_target(document) and not labelled:
+            if isinstance(document.label, str) and not labelled:
                 if not checkpoint.decodes:
-                    raise _no_decoder(checkpoint)
+                    raise _no_decoder_error(checkpoint)
                 raise AttnprobeError(
                     f"The text {document.text[:60]!r} has a target, but the first text has none; give every "
                     "text a target, or none."
                 )
             yield document
 
-    return checked(), labelled
+    return check(), labelled
 
 
-def _has_target(document: Document) -> bool:
-    return isinstance(document.label, str)
-
-
-def _no_decoder(checkpoint: Checkpoint) -> AttnprobeError:
+def _no_decoder_error(checkpoint: Checkpoint) -> AttnprobeError:
     return AttnprobeError(
         f"{checkpoint.name} has no decoder beside an encoder that could read targets; leave out target, and "
         "links into it."
@@ -162,13 +143,13 @@ def tokenise_targets(checkpoint: Checkpoint, texts: Sequence[str]) -> list[list[
     Raises:
         AttnprobeError: When a target gives not a single token.
     """
-    return _ids(checkpoint, texts, _encoded(checkpoint, texts))
+    return _check_ids(checkpoint, texts, _encode(checkpoint, texts))
 
 
 def build_decoder_sequences(
     checkpoint: Checkpoint, source: Sequence[TokenSequence], reading: Reading, *, labelled: bool
 ) -> Iterator[TokenSequence]:
-    """Give what the decoder reads beside each sequence, as it reads while it is trained: all but the end.
+    """Build what the decoder reads beside each sequence, as it reads while it is trained: all but the end.
 
     Args:
         checkpoint: Whose decoder it is.
@@ -180,46 +161,48 @@ def build_decoder_sequences(
         AttnprobeError: When a target gives not a single token, or the tokenizer does not say which characters
             a token covers where links need it.
     """
-    return (_labels if labelled else _copies)(checkpoint, source, reading)
+    return (_read_labels if labelled else _copy_source)(checkpoint, source, reading)
 
 
-def _copies(
+def _copy_source(
     checkpoint: Checkpoint, source: Sequence[TokenSequence], reading: Reading
 ) -> Iterator[TokenSequence]:
     for sequence in source:
         ids = checkpoint.shift_right(sequence.ids[: checkpoint.longest_target])
-        said, beside = sequence.annotation, None
-        if said is not None and not said.tags and said.answers is None:  # which are for tasks
-            beside = beside_itself(said, len(ids))
+        annotation, beside = sequence.annotation, None
+        if (
+            annotation is not None and not annotation.tags and annotation.answers is None
+        ):  # which are for tasks
+            beside = beside_itself(annotation, len(ids))
         if sequence.awaited is not None:  # there is no target
             reading.links_lost += len(sequence.awaited.links)
-        yield _annotated(ids, beside)
+        yield _annotate(ids, beside)
 
 
-def _labels(
+def _read_labels(
     checkpoint: Checkpoint, source: Sequence[TokenSequence], reading: Reading
 ) -> Iterator[TokenSequence]:
     texts = [str(sequence.label) for sequence in source]
     offsets = any(sequence.awaited is not None for sequence in source)
-    encoded = _encoded(checkpoint, texts, offsets=offsets)
-    for place, target in enumerate(_ids(checkpoint, texts, encoded)):
+    encoded = _encode(checkpoint, texts, offsets=offsets)
+    for place, target in enumerate(_check_ids(checkpoint, texts, encoded)):
         ids, beside = checkpoint.shift_right(target), None
-        awaited, said = source[place].awaited, source[place].annotation
+        awaited, annotation = source[place].awaited, source[place].annotation or TokenAnnotation()
         if awaited is not None:
-            alignment = _alignment(checkpoint, texts[place], encoded, place)
-            beside = beside_another(said or TokenAnnotation(), awaited, texts[place], alignment, len(ids))
+            alignment = _align(checkpoint, texts[place], encoded, place)
+            beside = beside_another(annotation, awaited, texts[place], alignment, len(ids))
             reading.links_lost += beside.lost
             reading.links_unasked += beside.unasked
-        yield _annotated(ids, beside)
+        yield _annotate(ids, beside)
 
 
-def _annotated(ids: list[int], beside: Beside | None) -> TokenSequence:
+def _annotate(ids: list[int], beside: Beside | None) -> TokenSequence:
     if beside is None:
         return TokenSequence(ids)
     return TokenSequence(ids, annotation=beside.decoder, crossed=beside.cross)
 
 
-def _encoded(
+def _encode(
     checkpoint: Checkpoint, texts: Sequence[str], *, offsets: bool = False, whole: bool = False
 ) -> Any:
     """Tokenise target texts, whole or cut to what the decoder takes."""
@@ -234,7 +217,7 @@ def _encoded(
     return spelled(tokenizer, text_target=list(texts), **options)
 
 
-def _ids(checkpoint: Checkpoint, texts: Sequence[str], encoded: Any) -> list[list[int]]:
+def _check_ids(checkpoint: Checkpoint, texts: Sequence[str], encoded: Any) -> list[list[int]]:
     found: list[list[int]] = encoded["input_ids"]
     for text, ids in zip(texts, found, strict=True):
         if not ids:
@@ -245,10 +228,10 @@ def _ids(checkpoint: Checkpoint, texts: Sequence[str], encoded: Any) -> list[lis
     return [ids[1:] if ids[0] == checkpoint.start and len(ids) > 1 else ids for ids in found]
 
 
-def _alignment(checkpoint: Checkpoint, text: str, encoded: Any, place: int) -> Alignment:
-    """Tell which tokens of a target cover which characters, and what was cut off."""
+def _align(checkpoint: Checkpoint, text: str, encoded: Any, place: int) -> Alignment:
+    """Find which tokens of a target cover which characters, and what was cut off."""
     whole = None
     if len(encoded["input_ids"][place]) == checkpoint.longest_target:
-        again = _encoded(checkpoint, [text], offsets=True, whole=True)
-        whole = Alignment({"target": again["offset_mapping"][0]})
+        uncut = _encode(checkpoint, [text], offsets=True, whole=True)
+        whole = Alignment({"target": uncut["offset_mapping"][0]})
     return Alignment({"target": encoded["offset_mapping"][place]}, whole)

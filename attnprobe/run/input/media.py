@@ -23,6 +23,7 @@ from attnprobe.model.reading.variants import force_full_attention
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.positions import catch_tokens, find_grid
 from attnprobe.run.input.examples import tokenise_targets
+from attnprobe.run.input.options import CorpusOptions
 
 #: Sound of fewer seconds is too short for convolutions, where nothing is added to it.
 SHORTEST = 0.1
@@ -33,12 +34,11 @@ def plan_media_batches(
     architecture: Architecture,
     folder: MediaFolder,
     stores: ExitStack,
+    options: CorpusOptions,
     *,
     budget: int,
     cells: int | None,
     most: Callable[[int], int] | None,
-    content_only: bool,
-    truncate: bool,
     progress: Callable[[int], None],
 ) -> tuple[MediaBatches, Reading]:
     """List what is read of a folder, and plan its batches.
@@ -48,24 +48,26 @@ def plan_media_batches(
         architecture: What the dry run found of the tokens that the model makes.
         folder: The files.
         stores: Close what the decoder beside an encoder reads.
+        options: Whether tokens outside of an image's patches are dropped, and whether only the first window
+            of long sound is kept; so it is where a decoder reads along.
         budget: Tokens in a batch.
         cells: Query-key cells in a batch, where whole maps are kept.
-        most: Gives the most sequences of a length in a batch, where memory is limited.
-        content_only: Whether tokens outside of an image's patches are dropped.
-        truncate: Whether only the first window of long sound is kept; so it is where a decoder reads along.
+        most: Limits the sequences of a length in a batch, where memory is limited.
         progress: Called with 1 for each file.
 
     Returns:
         The batches, and what happened to the files on the way.
     """
-    processor, reading = _processor(checkpoint), Reading()
+    processor, reading = checkpoint.processor, Reading()
+    if processor is None:
+        raise AttnprobeError(f"{checkpoint.name} was loaded without a processor of images or sound.")
     fixed, clips = processor.fixed, list[Clip]()
     for item in folder.items:
         progress(1)
         reading.documents += 1
-        found = _clips(item, processor, fixed=fixed)
+        found = _cut_clips(item, processor, fixed=fixed)
         reading.empty += not found
-        if len(found) > 1 and (truncate or checkpoint.decodes):
+        if len(found) > 1 and (options.truncate or checkpoint.decodes):
             reading.truncated += 1
             found = found[:1]
         elif len(found) > 1:
@@ -77,7 +79,7 @@ def plan_media_batches(
     grids: dict[tuple[int, ...], Grid | None] = {(): architecture.grid}
     lengths = [architecture.positions] * len(clips)
     if not fixed and folder.kind == IMAGE:
-        found = _images(checkpoint, architecture, processor, clips)
+        found = _measure_images(checkpoint, architecture, processor, clips)
         grids = {shape: grid for shape, (_, grid) in found.items()}
         lengths = [found[clip.shape][0] for clip in clips]
     elif not fixed:
@@ -94,8 +96,8 @@ def plan_media_batches(
         cells=cells,
         most=most,
         grids=grids,
-        content_only=content_only,
-        targets=_transcripts(checkpoint, clips, stores, content_only) if checkpoint.decodes else None,
+        content_only=options.content_only,
+        targets=_tokenise_transcripts(checkpoint, clips, stores, options) if checkpoint.decodes else None,
     )
     return batches, reading
 
@@ -103,10 +105,10 @@ def plan_media_batches(
 def choose_decoder_targets(
     checkpoint: Checkpoint, documents: Any, say: Callable[[str], None]
 ) -> tuple[Checkpoint, Any]:
-    """Settle what a decoder beside an encoder of sound reads: what is said in the files, or nothing.
+    """Choose what a decoder beside an encoder of sound reads: the transcripts of the files, or nothing.
 
     Returns:
-        The checkpoint, or its encoder alone where nobody says what is said; and the files to read.
+        The checkpoint, or its encoder alone where there are no transcripts; and the files to read.
     """
     if not isinstance(documents, MediaFolder) or not checkpoint.decodes:
         return checkpoint, documents
@@ -122,14 +124,8 @@ def choose_decoder_targets(
     return checkpoint, known
 
 
-def _processor(checkpoint: Checkpoint) -> Processor:
-    if checkpoint.processor is None:
-        raise AttnprobeError(f"{checkpoint.name} was loaded without a processor of images or sound.")
-    return checkpoint.processor
-
-
-def _clips(item: Item, processor: Processor, *, fixed: bool) -> list[Clip]:
-    """Cut long sound into windows; say what a clip's batch must agree in."""
+def _cut_clips(item: Item, processor: Processor, *, fixed: bool) -> list[Clip]:
+    """Cut long sound into windows; clips of one batch agree in their shape."""
     if processor.kind == IMAGE:
         return [Clip(item, shape=() if fixed else image_size(item.path))]
     samples = sound_length(item.path, processor.rate)
@@ -140,11 +136,13 @@ def _clips(item: Item, processor: Processor, *, fixed: bool) -> list[Clip]:
     starts = [*range(0, samples, processor.window)]
     if not fixed and len(starts) > 1 and samples - starts[-1] < SHORTEST * processor.rate:
         starts.pop()  # so short a rest is left with what comes before it
-    spans = list(pairwise([*starts, samples]))
-    return [Clip(item, start, stop, () if fixed else (stop - start,)) for start, stop in spans]
+    return [
+        Clip(item, start, stop, () if fixed else (stop - start,))
+        for start, stop in pairwise([*starts, samples])
+    ]
 
 
-def _images(
+def _measure_images(
     checkpoint: Checkpoint, architecture: Architecture, processor: Processor, clips: list[Clip]
 ) -> dict[tuple[int, ...], tuple[int, Grid | None]]:
     """Find how many tokens an image of each size gives, and where its patches are among them."""
@@ -168,10 +166,12 @@ def _images(
     return found
 
 
-def _transcripts(checkpoint: Checkpoint, clips: list[Clip], stores: ExitStack, content_only: bool) -> Side:
-    """Tokenise what is said in each clip, as the decoder reads it."""
+def _tokenise_transcripts(
+    checkpoint: Checkpoint, clips: list[Clip], stores: ExitStack, options: CorpusOptions
+) -> Side:
+    """Tokenise the transcript of each clip, as the decoder reads it."""
     store = stores.enter_context(SequenceStore(len(checkpoint.tokenizer)))
     texts = [str(clip.item.label) for clip in clips]
     store.extend(TokenSequence(checkpoint.shift_right(ids)) for ids in tokenise_targets(checkpoint, texts))
     kinds = TokenKinds(checkpoint.tokenizer, Frame.of(checkpoint.tokenizer), checkpoint.start)
-    return Side(store, kinds, rank_types(store.counts, kinds.framing), content_only)
+    return Side(store, kinds, rank_types(store.counts, kinds.framing), options.content_only)

@@ -11,17 +11,16 @@ _SIZE = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?|\.[0-9]+)\s*([kmgt])(i?)b\s*", re.I
 
 
 def parse_size(text: str) -> int:
-    """Read a size with its unit, in bytes.
+    """Parse a size with its unit, in bytes.
 
     Raises:
-        AttnprobeError: When it has none, or is nothing at all.
+        AttnprobeError: When it has no unit, or is 0.
 
     >>> parse_size("1.5GiB"), parse_size("2 MB")
     (1610612736, 2000000)
     """
-    found = _SIZE.fullmatch(text)
     size = 0
-    if found is not None:
+    if found := _SIZE.fullmatch(text):
         number, unit, binary = found.groups()
         size = int(float(number) * (1024 if binary else 1000) ** (1 + "kmgt".index(unit.lower())))
     if not size:
@@ -58,7 +57,7 @@ class CorpusOptions:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What is read depends on these; on the seed only where a sample is drawn."""
+        """The options that decide what is read; the seed does only where a sample is drawn."""
         named = asdict(self)
         seed = named.pop("seed")
         return named if self.sample is None else {**named, "sample_seed": seed}

@@ -4,7 +4,7 @@ How far the copies are apart is drawn for each sequence, so that no fixed distan
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -48,8 +48,8 @@ class RepeatedTokens:
 
     @classmethod
     def fit(cls, checkpoint: "Checkpoint", length: int, sequences: int, seed: int) -> "RepeatedTokens | None":
-        """Draw as much as a model takes, up to a length; None where that is next to nothing."""
-        frame, longest = Frame.of(checkpoint.tokenizer), _longest(checkpoint)
+        """Fit a length to what a model takes; None where that is next to nothing."""
+        frame, longest = Frame.of(checkpoint.tokenizer), _find_longest(checkpoint)
         room = length if longest is None else (longest - len(frame)) // 2
         fits = min(length, room, len(ordinary_tokens(checkpoint)) // 2)
         return cls(fits, sequences, seed) if fits > 1 else None
@@ -57,12 +57,7 @@ class RepeatedTokens:
     @property
     def described(self) -> dict[str, Any]:
         """What goes on record as the data."""
-        return {
-            "name": "random tokens, repeated",
-            "length": self.length,
-            "sequences": self.sequences,
-            "seed": self.seed,
-        }
+        return {"name": "random tokens, repeated", **asdict(self)}
 
     def tokens(self, frame: Frame) -> int:
         """Count the tokens of each sequence, boundary tokens included."""
@@ -92,7 +87,7 @@ class RepeatedTokens:
             yield TokenSequence(frame.around([*once, *once[-period:]]), document=number, name=name)
 
     def _check_length(self, checkpoint: "Checkpoint", frame: Frame) -> None:
-        longest = _longest(checkpoint)
+        longest = _find_longest(checkpoint)
         if longest is None or self.tokens(frame) <= longest:
             return
         most = (longest - len(frame)) // 2
@@ -102,8 +97,8 @@ class RepeatedTokens:
         )
 
 
-def _longest(checkpoint: "Checkpoint") -> int | None:
-    """Give how many tokens the model takes, on either side; None where no limit is stated."""
+def _find_longest(checkpoint: "Checkpoint") -> int | None:
+    """Find how many tokens the model takes, on either side; None where no limit is stated."""
     limits = [checkpoint.longest, checkpoint.longest_target if checkpoint.decodes else None]
     return min((limit for limit in limits if limit is not None), default=None)
 

@@ -347,7 +347,7 @@ def test_packing():
     link = TokenLink(TokenSpan(1, 3), TokenSpan(4, 5), "é|", (TokenSpan(4, 5),), asks="forward")
     one = TokenAnnotation((TokenSpan(1, 3),), (link,), keys=(TokenSpan(0, 1),), number=3, same=True)
     for found in (one, replace(one, cut=True)):
-        assert TokenAnnotation.unpacked(found.packed()) == found
+        assert TokenAnnotation.from_bytes(found.to_bytes()) == found
 
 
 def test_a_slow_tokenizer_is_refused(tokenizer):
