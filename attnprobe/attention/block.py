@@ -93,7 +93,6 @@ class Observed:
     unembedding: Tensor | None = None
 
     def present(self) -> frozenset[str]:
-        """The names of what is there."""
         return frozenset(field.name for field in fields(self) if getattr(self, field.name) is not None)
 
 
@@ -125,7 +124,6 @@ class AttentionBlock:
     weighted: Tensor | None = None
 
     def __post_init__(self) -> None:
-        """Refuse shapes that do not fit together, naming the axes."""
         shape, keys = tuple(self.probabilities.shape), self.layout.keys
         if len(shape) != 4:
             raise ValueError(f"attention must be (batch, head, query, key), got {shape}")
@@ -315,7 +313,6 @@ class HeadParameters:
     keys: Tensor
 
     def __post_init__(self) -> None:
-        """Refuse shapes that do not fit together, naming the axes."""
         shapes = tuple(self.queries.shape), tuple(self.keys.shape)
         if any(len(shape) != 3 for shape in shapes) or shapes[0][:2] != shapes[1][:2]:
             raise ValueError(f"weights must be (head, width, model width), alike in both, got {shapes}")

@@ -38,7 +38,6 @@ class TokenFeatures:
     MASSES = ("first", "separator", "punctuation", "other", "rare")
 
     def __post_init__(self) -> None:
-        """Refuse features that do not all describe the same (batch, position)."""
         shapes = {field.name: tuple(getattr(self, field.name).shape) for field in fields(self)}
         if len(set(shapes.values())) != 1 or self.kept.ndim != 2:
             raise ValueError(f"token features must all be (batch, position), got {shapes}")
@@ -70,7 +69,6 @@ class TokenFeatures:
 
     @cached_property
     def all_kept(self) -> bool:
-        """Whether every token counts."""
         return bool(self.kept.all())
 
     @cached_property

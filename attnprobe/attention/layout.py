@@ -29,7 +29,6 @@ class Grid:
     columns: int
 
     def __len__(self) -> int:
-        """The number of patches."""
         return self.rows * self.columns
 
     def places(self, length: int) -> Tensor:
@@ -72,7 +71,6 @@ class Layout:
         return cls(tokens, tokens, causal, grid, placed)
 
     def __post_init__(self) -> None:
-        """Refuse sides that don't fit together."""
         if self.queries.batch != self.keys.batch:
             raise ValueError(f"{self.queries.batch} sequences can't attend to {self.keys.batch}")
         if self.causal and self.queries.length != self.keys.length:
@@ -126,7 +124,6 @@ class Layout:
         return replace(self, queries=queries, keys=keys, annotations=self.annotations[start:stop])
 
     def to(self, device: torch.device | str) -> "Layout":
-        """Move to a device."""
         keys = self.keys.to(device)
         return replace(self, queries=self.queries.to(device) if self.crossed else keys, keys=keys)
 

@@ -60,14 +60,8 @@ class Adapter:
 def find_adapter(folder: Path, name: str, base: str | None, *, hub: bool) -> Adapter | None:
     """Read the description of an adapter; None for a folder that holds a whole model.
 
-    Args:
-        folder: Of the adapter.
-        name: What the user calls it.
-        base: What the user names as its base; None for what the adapter names.
-        hub: Whether it comes from the hub, so that a folder that it names is on somebody else's machine.
-
-    Raises:
-        BadCheckpointError: When it names no base that can be found.
+    ``base`` is what the user names as its base, None for what the adapter names. An adapter of the ``hub``
+    may name a folder of somebody else's machine.
     """
     described = read_object(folder / ADAPTER)
     if not described or (folder / "config.json").is_file():
@@ -110,22 +104,10 @@ def read_with_adapter(
     force: bool = False,
     **options: Any,
 ) -> Weights:
-    """Read a base and merge an adapter into it.
+    """Read a base and merge an adapter into it; the arguments are those of ``read_weights``, for the base.
 
     The base is read in the class in which the adapter was trained: one where every module that the adapter
-    changes is there.
-
-    Args:
-        adapter: The adapter.
-        folder: Of the base.
-        name: What the user calls the adapter.
-        config: Of the base; its number of labels becomes that of the adapter.
-        wanted: Heads to look for.
-        force: Whether a first head that is not there would be made up, which an adapter can't have.
-        options: Passed on to ``from_pretrained``.
-
-    Raises:
-        BadCheckpointError: When adapter and base don't fit, or the base is incomplete.
+    changes is there. A head is never made up. The number of labels in ``config`` becomes that of the adapter.
     """
     import peft
 

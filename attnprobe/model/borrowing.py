@@ -27,9 +27,6 @@ def wrap_model(model: nn.Module, tokenizer: Tokenizer) -> Checkpoint:
 
     Of a PeftModel, the base with its adapter in place is read; its name ends in those of the active
     adapters, as in "bert-base-uncased + lora default".
-
-    Raises:
-        AttnprobeError: When the model is none of transformers, or its adapter acts outside of its modules.
     """
     model, adapters = _unwrap(model)
     config: Any = getattr(model, "config", None)
@@ -55,11 +52,7 @@ def _unwrap(model: nn.Module) -> tuple[Any, list[str]]:
 
 
 def _list_active_adapters(model: Any) -> list[str]:
-    """List the active adapters of a model, each with its kind, such as "lora default".
-
-    Raises:
-        AttnprobeError: When one of them is no part of the base's modules.
-    """
+    """List the active adapters of a model, each with its kind, such as "lora default"."""
     stated: Any = model.active_adapters
     names: Any = stated() if callable(stated) else stated
     active = {name: model.peft_config[name] for name in names}
@@ -135,11 +128,8 @@ def borrow(models: Sequence[nn.Module]) -> Iterator[None]:
     Afterwards each module is in the mode that it was in, and torch draws the random numbers that it would
     have drawn: a training run goes on bit for bit as without. Of several threads inside, the last to leave
     restores the random state. The caller's mixed precision, which rounds what is compared, and inference
-    mode, which knows no gradients, are off inside. Another thread that wants a model, or a part of it,
-    waits.
-
-    Args:
-        models: Loaded models; none for a model that is named, which nobody else has.
+    mode, which knows no gradients, are off inside. Another thread that wants a model, or a part of it, waits.
+    A model that is named, which nobody else has, is not among ``models``.
     """
     with ExitStack() as undo:
         undo.enter_context(_locks.hold(models))

@@ -120,12 +120,10 @@ class Checkpoint:
 
     @property
     def devices(self) -> str:
-        """Every device that the model is on."""
         return ", ".join(list_devices(self.model)) or str(self.device)
 
     @property
     def model_type(self) -> str:
-        """The architecture, as ``config.model_type`` names it."""
         return self.model.config.model_type
 
     @property
@@ -262,9 +260,6 @@ def find_tower(name: str, model: PreTrainedModel, modality: str) -> str:
     """Name the submodule that reads one modality only: "" where the whole model is read.
 
     Whether it really does is for the dry run to find out.
-
-    Raises:
-        AttnprobeError: When no part of it reads that.
     """
     base = strip_head(model)
     found = list_modalities(type(base))
@@ -277,11 +272,7 @@ def find_tower(name: str, model: PreTrainedModel, modality: str) -> str:
 
 
 def check_modality(name: str, config: PreTrainedConfig, modality: str) -> None:
-    """Refuse a checkpoint that does not read what it will be given, as far as its type tells.
-
-    Raises:
-        AttnprobeError: Saying what it does read.
-    """
+    """Refuse a checkpoint that does not read what it will be given, as far as its type tells."""
     try:
         kind: Any = MODEL_MAPPING[type(config)]
     except KeyError:  # code that comes with the checkpoint

@@ -25,11 +25,7 @@ _MANY = 10_000
 
 
 def read_config(folder: Path, name: str, *, trust_remote_code: bool = False) -> Any:
-    """Read the configuration of a checkpoint.
-
-    Raises:
-        BadCheckpointError: When it can't be used, with the reason and what to do.
-    """
+    """Read the configuration of a checkpoint."""
     try:
         return AutoConfig.from_pretrained(folder, trust_remote_code=trust_remote_code, local_files_only=True)
     except Exception as error:

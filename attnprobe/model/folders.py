@@ -42,11 +42,7 @@ def acts_outside_layers(config: Any) -> bool:
 
 
 def check_adapter(folder: Path, name: str, *, base: bool) -> None:
-    """Refuse a folder with an adapter that would not be read.
-
-    Raises:
-        BadCheckpointError: With the way out.
-    """
+    """Refuse a folder with an adapter that would not be read."""
     path = folder / ADAPTER
     if not path.is_file():
         return
@@ -76,11 +72,7 @@ def check_adapter(folder: Path, name: str, *, base: bool) -> None:
 
 
 def choose_adapter(folder: Path, name: str, adapter: str | None) -> Path:
-    """Choose the folder of the adapter that is named, or else the folder itself.
-
-    Raises:
-        AttnprobeError: When there is none of that name, or several and none is named.
-    """
+    """Choose the folder of the adapter that is named, or else the folder itself."""
     inside = sorted(path.parent.name for path in folder.glob(f"*/{ADAPTER}"))
     named = listed(list(map(clean, inside))) if inside else ""
     if adapter is not None:
@@ -102,11 +94,7 @@ _CASED = "The Parcel Came Late"
 
 
 def check_transformer_folder(folder: Path, name: str, *, weights: bool) -> None:
-    """Refuse a folder whose transformer lies in a folder of its own, and say where.
-
-    Raises:
-        BadCheckpointError: Naming that folder.
-    """
+    """Refuse a folder whose transformer lies in a folder of its own, and say where."""
     place = next((one["path"] for one in _list_modules(folder)), "")
     if weights or not place:
         return
@@ -229,11 +217,7 @@ RECORD = "attnprobe.json"
 
 
 def find_local_folder(name: str) -> Path | None:
-    """Find the folder of a checkpoint, or None where the name is one of the hub.
-
-    Raises:
-        AttnprobeError: When it is neither.
-    """
+    """Find the folder of a checkpoint, or None where the name is one of the hub."""
     folder = Path(name).expanduser()
     if folder.is_dir():
         return folder
@@ -245,7 +229,6 @@ def find_local_folder(name: str) -> Path | None:
 
 
 def check_config(folder: Path, name: str) -> None:
-    """Refuse a folder without a configuration."""
     if not (folder / "config.json").is_file():
         raise BadCheckpointError(f"{name} holds no config.json, so it is not a Hugging Face checkpoint.")
 
@@ -276,9 +259,6 @@ def check_free(folder: Path, *, overwrite: bool) -> Path:
 
     Returns:
         The folder, behind links.
-
-    Raises:
-        AttnprobeError: When something else is there, or it may not be replaced.
     """
     try:
         found = folder.expanduser().resolve()
@@ -311,6 +291,5 @@ def _check_writable(folder: Path, parent: Path) -> None:
 
 
 def write_error(folder: Path, error: OSError | RuntimeError) -> AttnprobeError:
-    """Say why a folder can't be written."""
     reason = (getattr(error, "strerror", None) or first_line(error)).lower()
     return AttnprobeError(f"{folder} can't be written ({reason}); choose another folder.")

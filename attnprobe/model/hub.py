@@ -52,11 +52,7 @@ class CheckpointFiles:
 
     @classmethod
     def read(cls, name: str, options: LoadOptions) -> "CheckpointFiles":
-        """Find a checkpoint and, if it is on the hub, download its descriptions.
-
-        Raises:
-            AttnprobeError: When it is not there, or a folder that is no checkpoint.
-        """
+        """Find a checkpoint and, if it is on the hub, download its descriptions."""
         folder, origin = locate(name, options, weights=False)
         if name == DEMO:
             return cls(name, options, folder)
@@ -125,13 +121,11 @@ class CheckpointFiles:
 
     @cached_property
     def tokenizer_hashes(self) -> dict[str, str]:
-        """The SHA-256 of each file of its tokenizer."""
         own = {path.name: hash_file(path) for path in list_tokenizer_files(self.folder) if path.is_file()}
         return self.base.tokenizer_hashes if self.base is not None and not own else own
 
     @cached_property
     def vocabulary(self) -> dict[str, int]:
-        """The number of each token."""
         if self.base is not None and not list_tokenizer_files(self.folder):
             return self.base.vocabulary
         shared = {"trust_remote_code": self.options.trust_remote_code, "local_files_only": True}
@@ -140,11 +134,7 @@ class CheckpointFiles:
 
 
 def check_one_run(checkpoints: Sequence[CheckpointFiles]) -> None:
-    """Refuse checkpoints that can't be of one training run: other shapes, other tokenizers.
-
-    Raises:
-        AttnprobeError: With the first that differs from the one before it.
-    """
+    """Refuse checkpoints that can't be of one training run: other shapes, other tokenizers."""
     first, *others = checkpoints
     for one in others:
         if one.config.model_type != first.config.model_type:

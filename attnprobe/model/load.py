@@ -182,12 +182,7 @@ def load_checkpoint(
 
 
 def build_device_map_options(device_map: DeviceMap | None, device: str) -> dict[str, Any]:
-    """Build the options of ``from_pretrained`` for a device map; none without one.
-
-    Raises:
-        AttnprobeError: When a single device is asked for too, in each of several processes, or when
-            accelerate is not installed.
-    """
+    """Build the options of ``from_pretrained`` for a device map; none without one."""
     if device_map is None:
         return {}
     if device != "auto":
@@ -228,7 +223,6 @@ def _name_devices() -> str:
 
 
 def find_dtype(name: str) -> torch.dtype:
-    """Resolve the name of a floating-point type."""
     dtype = getattr(torch, name, None)
     if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
         raise AttnprobeError(
@@ -240,10 +234,7 @@ def find_dtype(name: str) -> torch.dtype:
 def locate(name: str, options: LoadOptions, *, weights: bool = True) -> tuple[Path, dict[str, Any]]:
     """Find the folder of a checkpoint, fetching it from the hub if need be.
 
-    Args:
-        name: ``demo``, a local folder, or a hub id.
-        options: How to load.
-        weights: Whether the weights are fetched too, or only what describes them.
+    ``name`` is ``demo``, a local folder, or a hub id. Without ``weights``, only what describes it is fetched.
 
     Returns:
         The folder, and where it came from for the record.
@@ -381,6 +372,5 @@ def list_descriptions(folder: Path) -> list[Path]:
 
 
 def hash_file(path: Path) -> str:
-    """Compute the SHA-256 of a file."""
     with path.open("rb") as data:
         return hashlib.file_digest(data, "sha256").hexdigest()

@@ -55,11 +55,7 @@ class Processor:
             raise UnsupportedModelError(folder.name or str(folder), reason) from error
 
     def __call__(self, given: NDArray[Any]) -> dict[str, Tensor]:
-        """Prepare one image (height, width, 3) or one sound (sample,): tensors (1, ...).
-
-        Raises:
-            AttnprobeError: When the processor can't, or pads, so that not all of it would be the image.
-        """
+        """Prepare one image (height, width, 3) or one sound (sample,): tensors (1, ...)."""
         try:
             if self.kind == "image":
                 found = self.own(images=given, return_tensors="pt")

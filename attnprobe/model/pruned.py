@@ -101,11 +101,7 @@ def load_pruned(folder: Path | str, dtype: torch.dtype | None = None) -> PreTrai
 
 
 def read_record(folder: Path) -> PruningRecord:
-    """Read what was removed from a pruned checkpoint.
-
-    Raises:
-        BadCheckpointError: When there is no record, or it is not one.
-    """
+    """Read what was removed from a pruned checkpoint."""
     if not (folder / RECORD).is_file():
         raise BadCheckpointError(
             f"{folder} holds no {RECORD}, so it is no pruned checkpoint; load it with transformers."
@@ -125,11 +121,7 @@ def read_record(folder: Path) -> PruningRecord:
 
 
 def read_physical_record(folder: Path, name: str) -> PruningRecord | None:
-    """Read what was removed from a folder that is marked as physically smaller; None for any other.
-
-    Raises:
-        BadCheckpointError: When the mark is there, and the record contradicts itself.
-    """
+    """Read what was removed from a folder that is marked as physically smaller; None for any other."""
     if read_object(folder / RECORD).get("physical") is not True:
         return None
     record = read_record(folder)

@@ -41,18 +41,11 @@ _STRICTER = 100
 def bake(checkpoint: Checkpoint, keep: NDArray[np.bool_]) -> Checkpoint:
     """Copy a checkpoint and zero what the output projections read from the removed heads.
 
-    The copy has the shapes of the original, so it loads anywhere, and is as slow.
-
-    Args:
-        checkpoint: The original, left as it is.
-        keep: Which heads stay (layer, head).
-
-    Returns:
-        The copy, whose outputs are those under gates.
+    The copy has the shapes of the original, so it loads anywhere, and is as slow. Its outputs are those under
+    gates. ``keep`` says which heads stay (layer, head); layers that share their weights keep the same.
 
     Raises:
         UnsupportedModelError: When the output projections can't be found, or the copy is not exact.
-        AttnprobeError: When layers that share their weights are to lose different heads.
     """
     projections = _locate_projections(checkpoint, keep)
     pruned = replace(checkpoint, model=copy.deepcopy(checkpoint.model))
@@ -69,19 +62,12 @@ def bake(checkpoint: Checkpoint, keep: NDArray[np.bool_]) -> Checkpoint:
 def shrink(checkpoint: Checkpoint, keep: NDArray[np.bool_]) -> Checkpoint:
     """Copy a checkpoint without the rows and columns that belong to the removed heads.
 
-    A layer can't do without any head: one that loses all keeps its first, which nobody reads.
-
-    Args:
-        checkpoint: The original, left as it is.
-        keep: Which heads stay (layer, head).
-
-    Returns:
-        The copy, whose outputs are those under gates. It is smaller and faster, and only
-        attnprobe loads it.
+    The copy is smaller and faster, and only attnprobe loads it. Its outputs are those under gates. A layer
+    can't do without any head: one that loses all keeps its first, which nobody reads. ``keep`` is as for
+    ``bake``.
 
     Raises:
         UnsupportedModelError: When the copy is not exact, or does not run.
-        AttnprobeError: When layers that share their weights are to lose different heads.
     """
     projections = _locate_projections(checkpoint, keep)
     if any(found.fused is None and len(found.inputs) != 3 for found in projections):
@@ -238,10 +224,6 @@ def save_pruned(
         physical: Whether it is physically smaller.
         record: What else the record is to say, in JSON's terms.
         overwrite: Whether a pruned checkpoint that lies there may be replaced.
-
-    Raises:
-        AttnprobeError: When the folder is not free or can't be written, or what was written does not
-            read back as it was.
     """
     target = check_free(folder, overwrite=overwrite)
     own = {

@@ -92,18 +92,9 @@ def read_weights(
 ) -> Weights:
     """Read a model with the first of the wanted heads that its checkpoint holds every weight of.
 
-    Loading is the only honest test: a head that the checkpoint lacks is made up without a word.
-
-    Args:
-        folder: Of the checkpoint.
-        name: What the user calls it.
-        config: Its configuration.
-        wanted: Heads to look for, in this order; the encoder alone if there is none.
-        force: Whether a first head that is not there is made up, from a fixed seed.
-        options: Passed on to ``from_pretrained``.
-
-    Raises:
-        BadCheckpointError: When the weights can't be loaded, or those of the encoder are incomplete.
+    Loading is the only honest test: transformers makes up a head that the checkpoint lacks without a word.
+    The encoder alone is read if there is none of them. With ``force``, a first head that is not there is made
+    up, from a fixed seed. ``options`` are those of ``from_pretrained``.
     """
     for head in wanted:
         if not force and _has_another_head(config, head):

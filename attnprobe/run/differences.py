@@ -55,13 +55,7 @@ def compare_versions(recorded: Mapping[str, Any]) -> Iterator[Difference]:
 def compare_machine(
     record: Mapping[str, Any], device: str = "auto", threads: int | None = None
 ) -> Iterator[Difference]:
-    """Compare device, threads and processes.
-
-    Args:
-        record: The provenance.
-        device: The requested device.
-        threads: The requested number of threads; None for all.
-    """
+    """Compare device, threads (None for all) and processes with a provenance."""
     import torch
 
     from attnprobe.model.load import find_device
@@ -85,13 +79,7 @@ def compare_machine(
 def compare_checkpoint(
     recorded: Mapping[str, Any], name: str, options: "LoadOptions"
 ) -> Iterator[Difference]:
-    """Compare the files of a checkpoint: its commit on the hub, or the SHA-256 of each file of a folder.
-
-    Args:
-        recorded: What is on record of the checkpoint.
-        name: What the command calls it.
-        options: Its revision, and whether the hub may be asked.
-    """
+    """Compare the files of a checkpoint: its commit on the hub, or the SHA-256 of each file of a folder."""
     from attnprobe.model.hub import CheckpointFiles
 
     try:
@@ -144,12 +132,7 @@ def _compare_files(
 
 
 def compare_data(recorded: Mapping[str, Any], spec: str | None) -> Iterator[Difference]:
-    """Compare the SHA-256 of data.
-
-    Args:
-        recorded: What is on record of it.
-        spec: What the command calls it; None is what ships with attnprobe.
-    """
+    """Compare the SHA-256 of data; without ``spec``, of the text that ships with attnprobe."""
     then = recorded.get("sha256")
     name = "The text that ships with attnprobe" if spec in (None, EMBEDDED) else clean(str(spec))
     if not isinstance(then, str):

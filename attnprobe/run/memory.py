@@ -76,11 +76,7 @@ class Budget:
     def left_for_blocks(
         self, price: "Price", batches: BatchReader, heads: int, itemsize: int, copies: int = COPIES
     ) -> int:
-        """Compute what the largest batch leaves to blocks of attention, in bytes.
-
-        Raises:
-            AttnprobeError: When it does not hold a single query of the longest sequence.
-        """
+        """Compute what the largest batch leaves to blocks of attention, in bytes."""
         lengths = batches.longer
         sizes = {(len(members), int(lengths[members[0]])) for members in batches.plan}
         kept = max((price.batch(*size) for size in sizes), default=0)
@@ -115,7 +111,6 @@ class Price:
     fixed: int = 0
 
     def __add__(self, other: "Price") -> "Price":
-        """Add the prices of two things that are kept together."""
         return Price(*(getattr(self, one.name) + getattr(other, one.name) for one in fields(self)))
 
     def batch(self, sequences: int, length: int) -> int:
@@ -135,13 +130,8 @@ class Price:
 def price_statistics(architecture: Architecture, statistics: Sequence[Statistic], itemsize: int) -> Price:
     """Estimate what statistics keep of a batch, by measuring two tokens.
 
-    Values of all queries of a layer are kept until the layer is done, and what they are reduced to until
-    the batch is done; where a statistic has to see whole maps, these are.
-
-    Args:
-        architecture: Its layers and heads.
-        statistics: What is measured.
-        itemsize: Bytes of a number: 4, or 8 in float64.
+    Values of all queries of a layer are kept until the layer is done, and what they are reduced to until the
+    batch is done; where a statistic has to see whole maps, these are. ``itemsize`` is 4, or 8 in float64.
     """
     layers, heads, width = architecture.layers, architecture.heads, architecture.head_width
     every = layers * heads
@@ -254,17 +244,9 @@ class Halving:
         self._most: int | None = None
 
     def run(self, batch: Batch, work: Callable[[Batch], Found]) -> list[Found]:
-        """Do the work, whole or in parts.
+        """Do the work, whole or in parts, and list the results in the order of the sequences.
 
-        Args:
-            batch: The sequences.
-            work: May run out of memory; it is then done again from the start on either half.
-
-        Returns:
-            What it gave for each part, in the order of the sequences.
-
-        Raises:
-            AttnprobeError: When a single sequence does not fit.
+        Work that runs out of memory is done again from the start on either half.
         """
         sequences, length = len(batch), batch.length
         if self._most is None or sequences == 1 or sequences * length <= self._most:
@@ -308,21 +290,11 @@ def fit_to_memory(
 ) -> Iterator[Workers]:
     """Keep the passes over a corpus made inside within a budget of memory, if there is one.
 
-    Args:
-        checkpoint: Which model runs.
-        architecture: Its layers and heads.
-        corpus: Batches that were planned for the budget.
-        budget: The memory.
-        price: What is kept of a batch.
-        workers: How many batches are to be in flight.
-        copies: How often a block of attention is held, if not as often as usual.
-        say: Is told of batches that do not fit.
+    ``copies`` is how often a block of attention is held, if not as often as usual; ``say`` is told of batches
+    that do not fit.
 
     Yields:
         The workers whose batches fit at the same time.
-
-    Raises:
-        AttnprobeError: When the budget does not hold the longest sequence.
     """
     copies = copies or COPIES
     left, shared = None, workers

@@ -46,9 +46,6 @@ class Run:
         """Add up what all batches give, in all processes; every process gets the whole.
 
         The arguments are those of ``share``.
-
-        Raises:
-            AttnprobeError: When there is no batch at all.
         """
         return self.add_up(self.share(name, batches, work, restore, **options), restore)
 
@@ -115,7 +112,6 @@ class Run:
 
 
 def open_single_run(progress: Progress | None = None) -> Run:
-    """Open a run of one process that keeps nothing."""
     return Run(ProcessGroup(Ranks(), None), State(None, {}), progress or SilentProgress())
 
 
@@ -130,15 +126,8 @@ def open_run(
 ) -> Iterator[Run]:
     """Open a run: join the process group, restore the state, save it on exit.
 
-    Args:
-        checkpoint: Which model is asked.
-        options: How text becomes sequences.
-        question: What else the numbers depend on, each by its name.
-        resume: A file that keeps the state, or None to keep nothing.
-        progress: Who is told how far it is.
-
-    Raises:
-        AttnprobeError: When the state is one of another model, question or setting.
+    ``question`` holds what the numbers depend on beside model and options, each by its name. Without
+    ``resume``, no state is kept.
     """
     # What the memory changes is the plan of batches, or nothing that a state depends on.
     settings = {name: str(value) for name, value in options.settings.items() if name != "memory"}

@@ -69,20 +69,8 @@ def prepare_corpus(
 ) -> Iterator[PreparedCorpus]:
     """Tokenise documents, or list files, into batches; passes made inside keep within the memory.
 
-    Args:
-        checkpoint: Which model reads them.
-        architecture: What the dry run found.
-        documents: The text, a folder of images or sound, or random tokens.
-        options: How it becomes sequences.
-        price: Says what is kept of a batch; asked where memory is limited.
-        copies: How often a block of attention is held, if not as often as usual.
-        cells: Most query-key cells in a batch, where whole maps are kept.
-        labelled: Whether the decoder beside an encoder reads the labels, not the text itself.
-        workers: How many batches are to be in flight.
-        progress: Who is told how far it is, and what happened to documents.
-
-    Raises:
-        AttnprobeError: When not one document gives a token, or the memory does not hold the longest.
+    ``price`` computes what is kept of a batch, where memory is limited; ``copies`` is how often a block of
+    attention is held, if not as often as usual. The other arguments are those of ``tokenise``.
     """
     shared, budget = Workers.of(checkpoint, architecture, workers), Budget.of(options)
     priced = price() if budget is not None else None

@@ -23,7 +23,6 @@ def record_provenance(
     options: CorpusOptions,
     workers: Workers,
 ) -> dict[str, Any]:
-    """Record everything that is needed to make the table again."""
     settings, frequencies = options.settings, options.frequencies
     named = {} if frequencies is None else {"frequencies": str(frequencies)}
     remarks = {"remarks": list(checkpoint.remarks)} if checkpoint.remarks else {}

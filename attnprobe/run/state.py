@@ -64,9 +64,6 @@ class State:
             path: The file, or None to keep nothing.
             key: What the state depends on, each by a name that a person understands.
             every: Seconds between two writings.
-
-        Raises:
-            StateError: When the file is no state, is damaged, or belongs to another run.
         """
         self.path, self._key, self._every = path, dict(key), every
         self._stages: dict[str, _Kept] = {}
@@ -76,15 +73,7 @@ class State:
             self._load(path)
 
     def stage(self, name: str, key: Mapping[str, str] | None = None) -> "Stage":
-        """Restore a stage, or begin it.
-
-        Args:
-            name: Which pass it is.
-            key: What this pass depends on, beside what the whole run does.
-
-        Raises:
-            StateError: When the stage that was kept is one of other data.
-        """
+        """Restore a stage, or begin it; ``key`` is what it depends on, beside what the whole run does."""
         key = dict(key or {})
         kept = self._stages.get(name)
         if kept is None:
@@ -231,11 +220,7 @@ class TableStore:
     """
 
     def __init__(self, path: Path | None, key: Mapping[str, str], noun: str = "step") -> None:
-        """Load the state at ``path`` if there is one; ``key`` is what all tables depend on.
-
-        Raises:
-            StateError: When the file is no state, is damaged, or belongs to another run.
-        """
+        """Load the state at ``path`` if there is one; ``key`` is what all tables depend on."""
         self.path, self.noun = path, noun
         self._state = open_state(path, key)
 
@@ -250,11 +235,7 @@ class TableStore:
     def load(self, checkpoints: Mapping[int, str]) -> dict[int, HeadTable]:
         """Load the tables of the parts that are done in every process, by number.
 
-        Args:
-            checkpoints: What tells the checkpoint of each part from any other.
-
-        Raises:
-            AttnprobeError: When a part was done with another checkpoint, or its table is damaged.
+        ``checkpoints`` holds for each part what tells its checkpoint from any other.
         """
         if self.path is None:
             return {}

@@ -41,13 +41,8 @@ def list_run(
 ) -> list[SavedCheckpoint]:
     """List the checkpoints of a training run, in the order of training.
 
-    Args:
-        models: Folders, patterns of folders, ids of the hub.
-        revisions: Of the one model there is; None where each model is a checkpoint.
-        steps: The step of each; None where names say it.
-
-    Raises:
-        AttnprobeError: When there are less than two, a name says no step, or two say the same.
+    ``models`` are folders, patterns of folders, or ids of the hub; or one model, with its ``revisions``.
+    Without ``steps``, names say the step of each.
     """
     if revisions is not None:
         names = pair_revisions(models, revisions)
@@ -73,11 +68,7 @@ def list_run(
 
 
 def parse_revisions(revisions: "str | Iterable[str] | None", revision: str | None = None) -> list[str] | None:
-    """Read the revisions that a user gives, as names or as ``step1000,step2000``.
-
-    Raises:
-        AttnprobeError: When a single one is named beside them.
-    """
+    """Read the revisions that a user gives, as names or as ``step1000,step2000``."""
     if revisions is None:
         return None
     if revision is not None:
@@ -88,11 +79,7 @@ def parse_revisions(revisions: "str | Iterable[str] | None", revision: str | Non
 
 
 def pair_revisions(models: Sequence[Any], revisions: Iterable[str]) -> list[tuple[str, str]]:
-    """Pair the one model there is with each revision.
-
-    Raises:
-        AttnprobeError: When there are several models, or it is none of the hub.
-    """
+    """Pair the one model there is with each revision."""
     if len(models) != 1 or not isinstance(models[0], str | Path):
         raise AttnprobeError("--revisions are those of one MODEL; name one, or leave them out.")
     name = str(models[0])
@@ -102,11 +89,7 @@ def pair_revisions(models: Sequence[Any], revisions: Iterable[str]) -> list[tupl
 
 
 def expand_patterns(models: Iterable[str]) -> list[str]:
-    """Replace each pattern by the folders that it matches, numbers in their order.
-
-    Raises:
-        AttnprobeError: When a pattern matches no folder.
-    """
+    """Replace each pattern by the folders that it matches, numbers in their order."""
     found: list[str] = []
     for model in models:
         if not is_pattern(model):
@@ -121,15 +104,9 @@ def expand_patterns(models: Iterable[str]) -> list[str]:
 
 
 def read_steps(names: Sequence[str]) -> list[int]:
-    """Read the step of each checkpoint from its name.
+    """Read the step of each checkpoint from its name: a folder, an id of the hub, or a revision.
 
     The number behind a word such as step, checkpoint or epoch counts; without such a word, the last number.
-
-    Args:
-        names: Folders, ids of the hub, or revisions.
-
-    Raises:
-        AttnprobeError: When a name says no step, or some count epochs and others steps.
 
     >>> read_steps(["run/checkpoint-500", "run/checkpoint-1000/", "step20k-tokens4B", "seed_0-step_2000k"])
     [500, 1000, 20000, 2000000]
@@ -145,11 +122,7 @@ def read_steps(names: Sequence[str]) -> list[int]:
 
 
 def parse_steps(steps: "str | Iterable[int] | None") -> list[int] | None:
-    """Read the steps that a user gives, as numbers or as ``0,500,1000``.
-
-    Raises:
-        AttnprobeError: When one is no whole number from 0 up.
-    """
+    """Read the steps that a user gives, as numbers or as ``0,500,1000``."""
     if steps is None:
         return None
     found: list[int] = []

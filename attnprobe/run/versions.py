@@ -7,7 +7,6 @@ from typing import Any
 
 
 def record_versions() -> dict[str, Any]:
-    """Record the versions that compute, and when."""
     packages = ("attnprobe", "torch", "transformers", "numpy", "numba", "scipy")
     return {
         "versions": {"python": platform.python_version()} | {name: version(name) for name in packages},

@@ -40,15 +40,10 @@ class Workers:
 
     @classmethod
     def of(cls, checkpoint: Checkpoint, architecture: Architecture, wanted: int | None = None) -> "Workers":
-        """Share out the threads that torch has been given.
+        """Share out the threads that torch has been given; ``wanted`` is how many workers the user asked for.
 
         On an accelerator, or where a model keeps something from pass to pass, one batch is computed after the
         other.
-
-        Args:
-            checkpoint: Which model runs.
-            architecture: What the dry run found.
-            wanted: How many workers the user asked for.
         """
         threads = torch.get_num_threads()
         alone = not architecture.threaded or checkpoint.device.type != "cpu" or "," in checkpoint.devices

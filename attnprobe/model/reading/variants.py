@@ -115,13 +115,9 @@ def list_window_warnings(model: nn.Module) -> tuple[str, ...]:
 def equalise_positions(body: nn.Module, tables: Iterable[str], at: int) -> Iterator[None]:
     """Give every token the position embedding of the token at ``at``, for the passes made inside.
 
-    The outputs of the tables are replaced, not the positions they look up: some number them from 0, some
-    from 2, some leave pad tokens out. The model is left as it was found. Any number of threads may run it.
-
-    Args:
-        body: The part that is read.
-        tables: The names of its submodules that give (..., position, width).
-        at: The place in a sequence whose position all tokens get; the last one in shorter sequences.
+    Sequences that are shorter take their last one. The outputs of the tables (submodules of ``body``) are
+    replaced, not the positions they look up: some number them from 0, some from 2, some leave pad tokens out.
+    The model is left as it was found. Any number of threads may run it.
     """
 
     def alike(_module: nn.Module, _inputs: Any, rows: Tensor) -> Tensor:

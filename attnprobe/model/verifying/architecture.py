@@ -70,7 +70,6 @@ class Architecture:
 
     @property
     def places(self) -> tuple[Place, ...]:
-        """What names each layer."""
         return number_layers(self.kinds, self.numbers)
 
 

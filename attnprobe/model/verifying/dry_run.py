@@ -188,7 +188,6 @@ def check_mixing(checkpoint: Checkpoint, known: Reference, way: Way, maps: list[
 
 
 def find_oddities(maps: list[Tensor], numbers: Sequence[int] = ()) -> list[str]:
-    """Say what is odd about maps without being wrong."""
     named = zip(numbers or range(len(maps)), maps, strict=True)
     copies = [layer for layer, rows in named if rows.shape[1] > 1 and are_heads_equal(rows)]
     if not copies:

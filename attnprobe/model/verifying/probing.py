@@ -195,7 +195,6 @@ def find_largest(differences: Iterable[Tensor]) -> float:
 
 
 def are_heads_equal(rows: Tensor) -> bool:
-    """Tell whether all heads of a layer have one map."""
     return bool((rows == rows[:, :1]).all())
 
 

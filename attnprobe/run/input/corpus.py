@@ -55,12 +55,10 @@ class Corpus:
 
     @property
     def sequences(self) -> int:
-        """Number of sequences."""
         return len(self.batches.lengths)
 
     @property
     def documents(self) -> int:
-        """Number of documents."""
         return int(self.batches.documents.max()) + 1
 
     @property
@@ -92,9 +90,6 @@ def tokenise(
         architecture: What the dry run found; needed for images and sound.
         most: Limits the sequences of a length in a batch, where memory is limited.
         progress: Called with 1 for each document.
-
-    Raises:
-        AttnprobeError: When not one document gives a token.
     """
     on_processor = checkpoint.device.type == "cpu"
     budget = options.batch_tokens or (BATCH_TOKENS_CPU if on_processor else BATCH_TOKENS_ACCELERATOR)

@@ -63,11 +63,7 @@ class LabelledExamples:
 
     @property
     def examples(self) -> Documents:
-        """Those that have one.
-
-        Raises:
-            AttnprobeError: When there is none; of documents, at their end.
-        """
+        """Those that have one."""
         if not isinstance(self._documents, MediaFolder):
             return self._some(self._documents)
         found = self._documents.labelled
@@ -95,20 +91,12 @@ class LabelledExamples:
 
 
 def check_targets(checkpoint: Checkpoint, documents: Iterable[Document]) -> tuple[Iterator[Document], bool]:
-    """Decide whether a decoder reads the targets of documents, or the texts themselves.
+    """Decide whether a decoder reads the targets of documents (their labels), or the texts themselves.
 
     It reads targets if the first document has one; documents without one are left out then, as everywhere.
 
-    Args:
-        checkpoint: Which model reads them.
-        documents: With their targets as labels.
-
     Returns:
         The documents, and whether their labels are targets.
-
-    Raises:
-        AttnprobeError: When a document has a target and the model has no decoder beside an encoder; and on
-            the way, when one has a target that the first one lacks.
     """
     rest = iter(documents)
     first = list(islice(rest, 1))
@@ -138,11 +126,7 @@ def _no_decoder_error(checkpoint: Checkpoint) -> AttnprobeError:
 
 
 def tokenise_targets(checkpoint: Checkpoint, texts: Sequence[str]) -> list[list[int]]:
-    """Tokenise target texts as the decoder is to answer them, cut to what it takes.
-
-    Raises:
-        AttnprobeError: When a target gives not a single token.
-    """
+    """Tokenise target texts as the decoder is to answer them, cut to what it takes."""
     return _check_ids(checkpoint, texts, _encode(checkpoint, texts))
 
 
@@ -151,15 +135,8 @@ def build_decoder_sequences(
 ) -> Iterator[TokenSequence]:
     """Build what the decoder reads beside each sequence, as it reads while it is trained: all but the end.
 
-    Args:
-        checkpoint: Whose decoder it is.
-        source: What the encoder reads; its targets are handed to the tokenizer together.
-        reading: Counts the links whose ends are not both there.
-        labelled: Whether the labels are target texts; otherwise the decoder reads what the encoder does.
-
-    Raises:
-        AttnprobeError: When a target gives not a single token, or the tokenizer does not say which characters
-            a token covers where links need it.
+    Where the labels are target texts, it reads these, and else what the encoder does. ``reading`` counts the
+    links whose ends are not both there.
     """
     return (_read_labels if labelled else _copy_source)(checkpoint, source, reading)
 

@@ -41,19 +41,9 @@ def plan_media_batches(
     most: Callable[[int], int] | None,
     progress: Callable[[int], None],
 ) -> tuple[MediaBatches, Reading]:
-    """List what is read of a folder, and plan its batches.
+    """List what is read of a folder, and plan its batches; the arguments are those of ``tokenise``.
 
-    Args:
-        checkpoint: Whose processor prepares it.
-        architecture: What the dry run found of the tokens that the model makes.
-        folder: The files.
-        stores: Close what the decoder beside an encoder reads.
-        options: Whether tokens outside of an image's patches are dropped, and whether only the first window
-            of long sound is kept; so it is where a decoder reads along.
-        budget: Tokens in a batch.
-        cells: Query-key cells in a batch, where whole maps are kept.
-        most: Limits the sequences of a length in a batch, where memory is limited.
-        progress: Called with 1 for each file.
+    Only the first window of long sound is kept where a decoder reads along. ``stores`` close what that reads.
 
     Returns:
         The batches, and what happened to the files on the way.

@@ -13,9 +13,6 @@ _SIZE = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?|\.[0-9]+)\s*([kmgt])(i?)b\s*", re.I
 def parse_size(text: str) -> int:
     """Parse a size with its unit, in bytes.
 
-    Raises:
-        AttnprobeError: When it has no unit, or is 0.
-
     >>> parse_size("1.5GiB"), parse_size("2 MB")
     (1610612736, 2000000)
     """
@@ -63,7 +60,6 @@ class CorpusOptions:
         return named if self.sample is None else {**named, "sample_seed": seed}
 
     def __post_init__(self) -> None:
-        """Refuse numbers that leave nothing to do."""
         for option in ("max_length", "limit", "sample", "batch_tokens"):
             value = getattr(self, option)
             if value is not None and value < 1:

@@ -40,7 +40,6 @@ class RepeatedTokens:
     seed: int = 42
 
     def __post_init__(self) -> None:
-        """Refuse numbers that leave nothing to ask."""
         for option, least in (("length", 2), ("sequences", 1), ("seed", 0)):
             value = getattr(self, option)
             if value < least:
@@ -56,7 +55,6 @@ class RepeatedTokens:
 
     @property
     def described(self) -> dict[str, Any]:
-        """What goes on record as the data."""
         return {"name": "random tokens, repeated", **asdict(self)}
 
     def tokens(self, frame: Frame) -> int:
@@ -64,12 +62,7 @@ class RepeatedTokens:
         return 2 * self.length + len(frame)
 
     def draw(self, checkpoint: "Checkpoint", frame: Frame) -> Iterator[TokenSequence]:
-        """Draw the sequences for a model, framed as its tokenizer frames a text.
-
-        Raises:
-            AttnprobeError: When they are longer than what the model takes, or the vocabulary has too few
-                tokens.
-        """
+        """Draw the sequences for a model, framed as its tokenizer frames a text."""
         self._check_length(checkpoint, frame)
         ordinary = ordinary_tokens(checkpoint)
         most = len(ordinary) // 2
