@@ -138,32 +138,32 @@ class AttentionBlock:
     @property
     def scores(self) -> Tensor:
         """What the softmax is taken of, (batch, head, query, key); -inf for keys that don't count."""
-        return self._asked("scores")
+        return self._get_observed("scores")
 
     @property
     def values(self) -> Tensor:
         """What each key gives to a head, (batch, head, key, width)."""
-        return self._asked("values")
+        return self._get_observed("values")
 
     @property
     def outputs(self) -> Tensor:
         """What each head gives to the output projection, (batch, head, query, width)."""
-        return self._asked("outputs")
+        return self._get_observed("outputs")
 
     @property
     def queries(self) -> Tensor:
         """What each query asks with, (batch, head, query, width), as it meets the keys."""
-        return self._asked("queries")
+        return self._get_observed("queries")
 
     @property
     def keys(self) -> Tensor:
         """What each key is met with, (batch, head, key, width), as the queries meet it."""
-        return self._asked("keys")
+        return self._get_observed("keys")
 
     @property
     def projection(self) -> Tensor:
         """What the output projection makes of a head, W_O,h as (head, width, model width)."""
-        return self._asked("projection")
+        return self._get_observed("projection")
 
     @cached_property
     def contributions(self) -> Tensor:
@@ -183,7 +183,7 @@ class AttentionBlock:
             raise NotWeightedError
         return self.weighted
 
-    def _asked(self, name: str) -> Tensor:
+    def _get_observed(self, name: str) -> Tensor:
         found = getattr(self.observed, name)
         if found is None:
             raise NotObservedError(name)

@@ -153,7 +153,7 @@ def describe_mismatch(name: str, config: PreTrainedConfig, mismatches: Iterable[
     """Say in a sentence which weight is of another size than the configuration says."""
     found = list(mismatches)
     key, stored, asked = min(found, key=lambda one: (-len(one[1]), one[0]))
-    entries = _contradicted_entries(config, stored, asked)
+    entries = _list_contradicted_entries(config, stored, asked)
     where = f" ({', '.join(entries)})" if entries else ""
     more = f"; {len(found) - 1} more disagree" if len(found) > 1 else ""
     return (
@@ -163,7 +163,9 @@ def describe_mismatch(name: str, config: PreTrainedConfig, mismatches: Iterable[
     )
 
 
-def _contradicted_entries(config: PreTrainedConfig, stored: Sequence[int], asked: Sequence[int]) -> list[str]:
+def _list_contradicted_entries(
+    config: PreTrainedConfig, stored: Sequence[int], asked: Sequence[int]
+) -> list[str]:
     """List what a configuration says of the sizes that differ."""
     entries = vars(config.get_text_config())
     known = {key: value for key, value in entries.items() if type(value) is int and _SIZES.search(key)}

@@ -111,9 +111,9 @@ def read_record(folder: Path) -> PruningRecord:
     kept: Any = found.get("kept_per_layer")
     if (
         isinstance(physical, bool)
-        and _is_counts(kept)
+        and _is_list_of_counts(kept)
         and isinstance(removed, list)
-        and all(_is_counts(pair) and len(pair) == 2 for pair in removed)
+        and all(_is_list_of_counts(pair) and len(pair) == 2 for pair in removed)
     ):
         pairs = tuple((layer, head) for layer, head in removed)
         return PruningRecord(physical, pairs, tuple(kept))
@@ -132,7 +132,7 @@ def read_physical_record(folder: Path, name: str) -> PruningRecord | None:
     return record
 
 
-def _is_counts(found: Any) -> bool:
+def _is_list_of_counts(found: Any) -> bool:
     return isinstance(found, list) and all(type(count) is int and count >= 0 for count in found)
 
 

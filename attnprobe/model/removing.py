@@ -52,7 +52,7 @@ def bake(checkpoint: Checkpoint, keep: NDArray[np.bool_]) -> Checkpoint:
     for found, stays in zip(projections, _select_computed(checkpoint, keep), strict=True):
         _zero_inputs(pruned.body.get_submodule(found.output), ~_expand_heads(stays, found.width))
     apart = _compare_with_gates(pruned, checkpoint, keep)
-    if not apart <= _tolerance(checkpoint):
+    if not apart <= _find_tolerance(checkpoint):
         raise UnprunableModelError(
             checkpoint.model_type, f"with its projections zeroed it differs from the head mask by {apart:.1e}"
         )
@@ -83,7 +83,7 @@ def shrink(checkpoint: Checkpoint, keep: NDArray[np.bool_]) -> Checkpoint:
     except Exception as error:  # whatever a model does with fewer heads than it counts on
         reason = _find_head_table(checkpoint, projections) or first_line(error)
         raise _shrink_error(checkpoint, reason) from error
-    if not apart <= _tolerance(checkpoint):
+    if not apart <= _find_tolerance(checkpoint):
         reason = _find_head_table(checkpoint, projections) or f"it differs from the head mask by {apart:.1e}"
         raise _shrink_error(checkpoint, reason)
     return pruned
@@ -182,7 +182,7 @@ def _convert_to_single(checkpoint: Checkpoint) -> Checkpoint:
     return replace(checkpoint, model=model.float())
 
 
-def _tolerance(checkpoint: Checkpoint) -> float:
+def _find_tolerance(checkpoint: Checkpoint) -> float:
     return TOLERANCE[max(checkpoint.body.dtype.itemsize, 4)] / _STRICTER
 
 

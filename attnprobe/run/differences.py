@@ -115,7 +115,7 @@ def _compare_files(
     now |= {
         path.relative_to(checkpoint.folder).as_posix(): path for path in list_descriptions(checkpoint.folder)
     }
-    known = {file: digest for part in ("weights", "files") for file, digest in _pairs(recorded, part)}
+    known = {file: digest for part in ("weights", "files") for file, digest in _list_pairs(recorded, part)}
     if not known:
         yield _missing_hash(name)
         return
@@ -183,7 +183,7 @@ def _format_hashes(now: Sequence[str], then: str) -> str:
     return f" (SHA-256 {now[0][:_SHOWN]} now, {clean(then)[:_SHOWN]} on record)"
 
 
-def _pairs(recorded: Mapping[str, Any], part: str) -> Sequence[tuple[str, Any]]:
+def _list_pairs(recorded: Mapping[str, Any], part: str) -> Sequence[tuple[str, Any]]:
     found = recorded.get(part)
     return [(str(name), one) for name, one in found.items()] if isinstance(found, Mapping) else []
 

@@ -73,7 +73,7 @@ class Budget:
         """Limit the sequences of a length in a batch, to at least one: half of the budget is theirs."""
         return lambda length: price.sequences(length, (self.size - FIXED) // 2)
 
-    def left_for_blocks(
+    def compute_rest_for_blocks(
         self, price: "Price", batches: BatchReader, heads: int, itemsize: int, copies: int = COPIES
     ) -> int:
         """Compute what the largest batch leaves to blocks of attention, in bytes."""
@@ -300,7 +300,7 @@ def fit_to_memory(
     left, shared = None, workers
     while budget is not None and price is not None and left is None:
         try:
-            left = budget.each(workers.number).left_for_blocks(
+            left = budget.each(workers.number).compute_rest_for_blocks(
                 price, corpus.batches, architecture.heads, find_itemsize(checkpoint), copies
             )
         except AttnprobeError:

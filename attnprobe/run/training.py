@@ -55,7 +55,7 @@ def list_run(
         names = [(name, None) for name in expand_patterns(models)]
     given = [revision or model for model, revision in names]
     if len(names) < 2:
-        found = f"{given[0]} is one.{_hint(given[0])}" if given else "none is named."
+        found = f"{given[0]} is one.{_suggest_inside(given[0])}" if given else "none is named."
         raise AttnprobeError(f"A training run has at least two checkpoints; {found}")
     numbers = read_steps(given) if steps is None else list(steps)
     if len(numbers) != len(names):
@@ -145,7 +145,7 @@ def _read_step(name: str) -> tuple[str, int]:
             return word, _parse_whole(name, *marked[-1])
     if numbers := re.findall(r"(\d+(?:\.\d+)?)(k?)(?![a-z0-9])", last, re.IGNORECASE):
         return "", _parse_whole(name, *numbers[-1])
-    raise AttnprobeError(f"The name {name} says no step of training; {_INSTEAD}.{_hint(name)}")
+    raise AttnprobeError(f"The name {name} says no step of training; {_INSTEAD}.{_suggest_inside(name)}")
 
 
 def _parse_whole(name: str, number: str, thousands: str) -> int:
@@ -171,7 +171,7 @@ def is_pattern(name: str) -> bool:
     return glob.has_magic(name) and not Path(name).exists()
 
 
-def _hint(name: str) -> str:
+def _suggest_inside(name: str) -> str:
     """Name the checkpoints inside a folder, as a trainer leaves them."""
     folder = Path(name)
     inside = sorted(one.name for one in folder.glob("*[0-9]*/") if (one / "config.json").is_file())

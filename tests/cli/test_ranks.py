@@ -193,7 +193,7 @@ def test_what_a_killed_process_left_is_not_found_by_the_next(monkeypatch):
 def test_processes_that_meet_again_meet_elsewhere(monkeypatch):
     """Or the second meeting would find the addresses of the first."""
     kept = torch.distributed.HashStore()
-    monkeypatch.setattr("attnprobe.run.process_group._store", lambda: kept)
+    monkeypatch.setattr("attnprobe.run.process_group._open_store", lambda: kept)
     first, second = _open_group_store(), _open_group_store()
     first.set("address", "of a process")
     assert not second.check(["address"])

@@ -97,8 +97,8 @@ def test_one_that_fails():
 
 
 def test_windows_of_those_that_do_not_say():
-    from attnprobe.model.processing import SECONDS, _window_of
+    from attnprobe.model.processing import SECONDS, _find_window
 
-    assert _window_of(SimpleNamespace(sampling_rate=8_000)) == SECONDS * 8_000
-    assert _window_of(SimpleNamespace(sampling_rate=8_000, n_samples=99)) == 99
-    assert _window_of(SimpleNamespace(sampling_rate=8_000, max_length=10, num_mel_bins=4)) == 800
+    assert _find_window(SimpleNamespace(sampling_rate=8_000)) == SECONDS * 8_000
+    assert _find_window(SimpleNamespace(sampling_rate=8_000, n_samples=99)) == 99
+    assert _find_window(SimpleNamespace(sampling_rate=8_000, max_length=10, num_mel_bins=4)) == 800

@@ -287,7 +287,7 @@ class TestPlan:
             with tokenise(found, documents, options, most=most) as corpus:
                 counts.append(len(corpus.batches))
                 if budget:
-                    left = budget.left_for_blocks(price, corpus.batches, 4, 4)
+                    left = budget.compute_rest_for_blocks(price, corpus.batches, 4, 4)
                     largest = max(price.batch(len(members), 5) for members in corpus.batches.plan)
                     assert left + largest + FIXED == budget.size
                     assert largest <= (budget.size - FIXED) / 2
@@ -316,11 +316,13 @@ class TestPlan:
                 budget = Budget(size, "so much")
                 given = (found, architecture, corpus, budget, price, Workers(number, 2))
                 with fit_to_memory(*given, say=said.append) as workers:
-                    assert budget.each(workers.number).left_for_blocks(price, corpus.batches, 4, 4) > 0
+                    assert (
+                        budget.each(workers.number).compute_rest_for_blocks(price, corpus.batches, 4, 4) > 0
+                    )
                     return workers
 
             huge = Budget(1 << 40, "huge")
-            kept = huge.size - FIXED - huge.left_for_blocks(price, corpus.batches, 4, 4)
+            kept = huge.size - FIXED - huge.compute_rest_for_blocks(price, corpus.batches, 4, 4)
             each = kept + count_query_bytes(4, 152, 4)  # of the longest sequence, a single query
             for room in (1, 2, 3, 5):
                 assert shared(FIXED + room * each, 3) == Workers(3, 2).for_batches(room)

@@ -332,7 +332,7 @@ def test_blocks_of_queries_change_nothing(saved, texts, name, monkeypatch):
 
     monkeypatch.setattr(blocks, "BLOCK_CPU", 1)
     monkeypatch.setattr(blocks, "LEAST_QUERIES", 3)
-    monkeypatch.setattr(recorder, "lengths_of", counted(recorder.lengths_of))
+    monkeypatch.setattr(recorder, "measure_lengths", counted(recorder.measure_lengths))
     monkeypatch.setattr(AttentionBlock, "by_norm", counted(AttentionBlock.by_norm))
     pieces = attnprobe.census(str(saved(name)), longest, **asked)
     pandas.testing.assert_frame_equal(frame(whole), frame(pieces), rtol=1e-5, atol=1e-6)

@@ -18,7 +18,7 @@ from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.load import load_checkpoint
 from attnprobe.model.verifying.dry_run import examine
 from attnprobe.run.input.corpus import CorpusOptions, tokenise
-from attnprobe.run.input.repeated import RepeatedTokens, ordinary_tokens
+from attnprobe.run.input.repeated import RepeatedTokens, list_ordinary_tokens
 from attnprobe.statistics.induction import INDUCTION
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.survey.measure import measuring
@@ -45,7 +45,7 @@ def periods(rows, first, length):
 
 def unrepeated(rows, checkpoint):
     """Replace what comes again by the tokens that attnprobe draws, which are new ones."""
-    ordinary, special = ordinary_tokens(checkpoint), {*checkpoint.tokenizer.all_special_ids}
+    ordinary, special = list_ordinary_tokens(checkpoint), {*checkpoint.tokenizer.all_special_ids}
     found = []
     for ids in rows:
         row = np.array(ids, np.int32)

@@ -293,7 +293,7 @@ def find_unembedding(checkpoint: Checkpoint) -> Unembedding | str:
         Elhage et al. (2021), A mathematical framework for transformer circuits, on the direct path;
         Kobayashi et al. (2021) on why norms are taken at a fixed scale.
     """
-    last = _output_embeddings(checkpoint.model)
+    last = _find_output_layer(checkpoint.model)
     if last is None:
         return f"{checkpoint.name} has no language model head"
     calls: list[_Call] = []
@@ -324,7 +324,7 @@ def find_unembedding(checkpoint: Checkpoint) -> Unembedding | str:
     return Unembedding(weight.detach(), before)
 
 
-def _output_embeddings(model: Any) -> Any:
+def _find_output_layer(model: Any) -> Any:
     """Find the layer whose output is the logits of tokens, or None."""
     try:
         found = model.get_output_embeddings()

@@ -41,7 +41,7 @@ class Probe:
         self._targets = inputs["decoder_input_ids"].shape[1] if "decoder_input_ids" in inputs else None
         self.maps: dict[int, Tensor] = {}
 
-    def _expected(self, queries: int, keys: int) -> bool:
+    def _is_expected(self, queries: int, keys: int) -> bool:
         """Whether these are tokens of the sequences; how many a model makes of an image, it tells first."""
         if self._length is None and queries == keys:
             self._length = keys
@@ -52,7 +52,7 @@ class Probe:
         """Add a piece; refuse one that is not of tokens for tokens."""
         batch, heads, rows, keys = piece.probabilities.shape
         queries, stop = piece.queries, piece.sequence + batch
-        if not self._expected(queries, keys) or stop > self._batch:
+        if not self._is_expected(queries, keys) or stop > self._batch:
             found = f"maps of {queries} x {keys} tokens were found"
             raise UnsupportedModelError(self._name, f"it does not attend from tokens to tokens ({found})")
         shape = (self._batch, heads, queries, keys)
@@ -284,7 +284,7 @@ def _identify(value: Any) -> Any:
 def is_stateless(checkpoint: Checkpoint, inputs: Mapping[str, Tensor]) -> bool:
     """Run a model on sequences of two lengths, and tell whether it comes out as it went in."""
     body = checkpoint.body
-    if any(_STRETCHED & _rotary_kinds(module) for module in body.modules()):
+    if any(_STRETCHED & _list_rotary_kinds(module) for module in body.modules()):
         return False
     before = snapshot(body)
     try:
@@ -296,7 +296,7 @@ def is_stateless(checkpoint: Checkpoint, inputs: Mapping[str, Tensor]) -> bool:
     return snapshot(body) == before
 
 
-def _rotary_kinds(module: nn.Module) -> set[str]:
+def _list_rotary_kinds(module: nn.Module) -> set[str]:
     """Name the kinds of rotary embedding that a module has: one, or one for each kind of layer."""
     kind: Any = getattr(module, "rope_type", None)
     return {str(one) for one in (kind.values() if isinstance(kind, dict) else [kind])}

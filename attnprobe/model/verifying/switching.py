@@ -214,15 +214,13 @@ def _compare_entries(calls: "Calls", explained: Tensor, checkpoint: Checkpoint) 
     whole = float(explained.detach())
     found = calls.relevance(explained)
     stacks = [call.stack for call in calls.found]
-    for place, stack in enumerate(stacks):
-        rest = list(zip(found[place:], stacks[place:], strict=True))
-        own = sum(one.beside for one, other in rest if other == stack)
-        others = [one.beside for one, other in rest if other != stack]
+    for place, (stack, (source, stream, _)) in enumerate(zip(stacks, found, strict=True)):
+        rest = list(zip(stacks[place:], found[place:], strict=True))
+        own = sum(beside for other, (_, _, beside) in rest if other == stack)
+        others = [beside for other, (_, _, beside) in rest if other != stack]
         expected = sum(others) if checkpoint.decodes and others else whole
-        entering = (found[place].stream + own, found[place].source)
-        nearest = min(entering, key=lambda one: abs(one - expected))
-        layer = stacks[:place].count(stack)
-        yield Entry(stack, layer, nearest / whole, expected / whole)
+        nearest = min(stream + own, source, key=lambda one: abs(one - expected))
+        yield Entry(stack, stacks[:place].count(stack), nearest / whole, expected / whole)
 
 
 @dataclass(frozen=True)
@@ -240,21 +238,6 @@ class Call:
     source: Tensor
     stream: Tensor
     beside: list[Tensor]
-
-
-@dataclass(frozen=True)
-class Shares:
-    """How much relevance enters a layer, in the unit of what is explained.
-
-    Attributes:
-        source: With the stream, also where it flows around the modules that are called layer, as in XLM.
-        stream: With the stream through these modules.
-        beside: With what they are given beside.
-    """
-
-    source: float
-    stream: float
-    beside: float
 
 
 @dataclass
@@ -278,17 +261,19 @@ class Calls:
                 hooks.callback(modules[name].register_forward_pre_hook(enter, with_kwargs=True).remove)
             yield
 
-    def relevance(self, explained: Tensor) -> list[Shares]:
-        """Compute what enters at each call: the sum of values times gradients."""
+    def relevance(self, explained: Tensor) -> list[tuple[float, float, float]]:
+        """Compute what enters at each call: the sum of values times gradients.
+
+        That is with the stream, also where it flows around the modules that are called layer, as in XLM; with
+        the stream through these modules; and with what they are given beside.
+        """
         places = [tensor for call in self.found for tensor in (call.source, call.stream, *call.beside)]
         gradients = torch.autograd.grad(explained, places, allow_unused=True) if places else ()
         shares = iter(
             0.0 if gradient is None else float((gradient * tensor.detach()).sum())
             for tensor, gradient in zip(places, gradients, strict=True)
         )
-        return [
-            Shares(next(shares), next(shares), sum(next(shares) for _ in call.beside)) for call in self.found
-        ]
+        return [(next(shares), next(shares), sum(next(shares) for _ in call.beside)) for call in self.found]
 
     def _enter(
         self, stack: str, _: nn.Module, arguments: tuple[Any, ...], options: dict[str, Any]

@@ -26,7 +26,7 @@ from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.run.input.examples import build_decoder_sequences
 from attnprobe.run.input.media import plan_media_batches
 from attnprobe.run.input.options import CorpusOptions
-from attnprobe.run.input.repeated import RepeatedTokens, ordinary_tokens
+from attnprobe.run.input.repeated import RepeatedTokens, list_ordinary_tokens
 
 Counted = TypeVar("Counted", Document, TokenSequence)
 
@@ -147,7 +147,7 @@ def tokenise(
             cells=cells,
             most=most,
             targets=targets,
-            fresh=ordinary_tokens(checkpoint) if isinstance(documents, RepeatedTokens) else None,
+            fresh=list_ordinary_tokens(checkpoint) if isinstance(documents, RepeatedTokens) else None,
         )
         rare_types = int((source.rarity.rare[store.counts > 0] > 0).sum())
         yield Corpus(batches, reader.reading, longest, rare_types, source.rarity)

@@ -65,14 +65,14 @@ class LabelledExamples:
     def examples(self) -> Documents:
         """Those that have one."""
         if not isinstance(self._documents, MediaFolder):
-            return self._some(self._documents)
+            return self._select(self._documents)
         found = self._documents.labelled
         self._skipped = len(self._documents.items) - len(found.items)
         if not found.items:
             raise AttnprobeError(f"None of the {self._skipped:,} files has a {self._what}.")
         return found
 
-    def _some(self, documents: Iterable[Document]) -> Iterator[Document]:
+    def _select(self, documents: Iterable[Document]) -> Iterator[Document]:
         found = False
         for document in documents:
             kind = Gold.of(document.label)

@@ -50,7 +50,7 @@ class RepeatedTokens:
         """Fit a length to what a model takes; None where that is next to nothing."""
         frame, longest = Frame.of(checkpoint.tokenizer), _find_longest(checkpoint)
         room = length if longest is None else (longest - len(frame)) // 2
-        fits = min(length, room, len(ordinary_tokens(checkpoint)) // 2)
+        fits = min(length, room, len(list_ordinary_tokens(checkpoint)) // 2)
         return cls(fits, sequences, seed) if fits > 1 else None
 
     @property
@@ -64,7 +64,7 @@ class RepeatedTokens:
     def draw(self, checkpoint: "Checkpoint", frame: Frame) -> Iterator[TokenSequence]:
         """Draw the sequences for a model, framed as its tokenizer frames a text."""
         self._check_length(checkpoint, frame)
-        ordinary = ordinary_tokens(checkpoint)
+        ordinary = list_ordinary_tokens(checkpoint)
         most = len(ordinary) // 2
         if most < self.length:
             raise AttnprobeError(
@@ -96,7 +96,7 @@ def _find_longest(checkpoint: "Checkpoint") -> int | None:
     return min((limit for limit in limits if limit is not None), default=None)
 
 
-def ordinary_tokens(checkpoint: "Checkpoint") -> NDArray[np.int64]:
+def list_ordinary_tokens(checkpoint: "Checkpoint") -> NDArray[np.int64]:
     """List the tokens that can be drawn: ordinary ones that have an embedding."""
     known = checkpoint.embeddings or checkpoint.model.config.get_text_config().vocab_size
     return np.array(ordinary_ids(checkpoint.tokenizer, known), np.int64)
