@@ -16,13 +16,7 @@ Found = TypeVar("Found")
 
 @dataclass(frozen=True)
 class Grid:
-    """Where the patches of an image are among its tokens: row by row, one after the other.
-
-    Attributes:
-        first: Position of the first patch.
-        rows: Rows of patches.
-        columns: Patches in a row.
-    """
+    """The patches of an image among its tokens: row by row, from position ``first`` on."""
 
     first: int
     rows: int

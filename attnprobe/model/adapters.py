@@ -40,15 +40,7 @@ _INSIDE = "base_model.model."
 
 @dataclass(frozen=True)
 class Adapter:
-    """An adapter without its weights.
-
-    Attributes:
-        folder: Where its files lie.
-        kind: Its method, such as "LORA".
-        base: The checkpoint that it was trained on: ``demo``, a folder or a hub id.
-        revision: Of the base, on the hub.
-        head: The task head that it was trained with, if it says so.
-    """
+    """An adapter without its weights: its method, such as "LORA", and what it was trained on and with."""
 
     folder: Path
     kind: str

@@ -36,12 +36,7 @@ _SHAPE = {
 class CheckpointFiles:
     """What is known of a checkpoint from its files, before its weights are loaded.
 
-    Attributes:
-        name: What the user calls it.
-        options: How it is loaded.
-        folder: Where its files lie.
-        commit: On the hub; empty for a folder.
-        base: What an adapter was trained on; None for a whole model.
+    ``commit`` is that on the hub, empty for a folder; ``base`` is what an adapter was trained on.
     """
 
     name: str

@@ -21,11 +21,7 @@ SECONDS = 30
 class Processor:
     """A checkpoint's processor of images or of sound.
 
-    Attributes:
-        kind: "image" or "sound".
-        own: The processor of transformers.
-        rate: Samples a second, of sound.
-        window: Most samples in a sequence, of sound.
+    Of sound, ``rate`` is in samples a second, and ``window`` the most samples in a sequence.
     """
 
     kind: str

@@ -22,13 +22,7 @@ _MISMATCHED = "ignore_mismatched_sizes"
 
 @dataclass(frozen=True)
 class TaskHead:
-    """A kind of head.
-
-    Attributes:
-        name: What it is for.
-        auto: The class of transformers that loads a model with it.
-        endings: How the names of such models end.
-    """
+    """A kind of head: the class of transformers that loads it, and how the names of such models end."""
 
     name: str
     auto: str
@@ -66,13 +60,9 @@ TASK_HEADS = (
 
 @dataclass(frozen=True)
 class Weights:
-    """A model read from a folder, and what did not fit.
+    """A model and its task head, None for the encoder alone.
 
-    Attributes:
-        model: The model.
-        head: Its task head, or None for the encoder alone.
-        missing: Weights that the checkpoint lacks.
-        unused: Weights of the checkpoint that the model has no place for.
+    Weights that the checkpoint lacks are ``missing``, and those that the model has no place for ``unused``.
     """
 
     model: PreTrainedModel

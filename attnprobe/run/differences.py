@@ -31,12 +31,7 @@ _LISTED = 3
 
 @dataclass(frozen=True)
 class Difference:
-    """One thing that is other here than on record.
-
-    Attributes:
-        sentence: What it is.
-        decisive: Whether it is about the checkpoint or the data, without which the numbers are others.
-    """
+    """One thing that is other here than on record; decisive if it is the checkpoint or the data."""
 
     sentence: str
     decisive: bool = False

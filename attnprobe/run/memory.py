@@ -50,12 +50,7 @@ _BACKWARD = 16
 
 @dataclass(frozen=True)
 class Budget:
-    """What may be held above the model's own forward pass.
-
-    Attributes:
-        size: In bytes.
-        text: As the user spells it.
-    """
+    """What may be held above the model's own forward pass, in bytes, and as the user spells it."""
 
     size: int
     text: str

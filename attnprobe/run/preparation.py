@@ -42,12 +42,7 @@ def examine_part(
 
 @dataclass(frozen=True)
 class PreparedCorpus:
-    """A corpus that is ready for passes.
-
-    Attributes:
-        corpus: The batches, and what became of the documents.
-        workers: How many batches are in flight.
-    """
+    """A corpus that is ready for passes, and the workers whose batches are in flight."""
 
     corpus: Corpus
     workers: Workers

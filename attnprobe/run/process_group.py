@@ -23,12 +23,7 @@ _groups = count()
 
 @dataclass(frozen=True)
 class Ranks:
-    """Which of how many processes this is, as torchrun and ``accelerate launch`` say in the environment.
-
-    Attributes:
-        rank: The number of this process.
-        size: How many there are.
-    """
+    """Which of how many processes this is, as torchrun and ``accelerate launch`` say in the environment."""
 
     rank: int = 0
     size: int = 1
@@ -67,12 +62,7 @@ class Ranks:
 
 @dataclass(frozen=True)
 class ProcessGroup:
-    """The processes of a run.
-
-    Attributes:
-        ranks: Which of them this is.
-        group: Torch's process group; None for a single process.
-    """
+    """The processes of a run; ``group`` is torch's process group, None for a single process."""
 
     ranks: Ranks
     group: Any

@@ -179,12 +179,7 @@ def check_state(path: Path) -> None:
 
 
 class Stage:
-    """One pass over a corpus.
-
-    Attributes:
-        done: Batches that were done when the stage was restored.
-        arrays: Their sum.
-    """
+    """One pass over a corpus: the batches that were done when it was restored, and their sum in arrays."""
 
     def __init__(self, state: State, name: str, key: Mapping[str, str], done: int, arrays: Arrays) -> None:
         self._state, self._name, self._key = state, name, key
@@ -214,9 +209,7 @@ def open_state(path: Path | None, key: Mapping[str, str]) -> State:
 class TableStore:
     """The tables of the parts of a run that are done, each in a stage of the run's state.
 
-    Attributes:
-        path: The file that the user named; None keeps nothing.
-        noun: What a part is, in one word; each has a number.
+    ``path`` is the file that the user named, None to keep nothing; ``noun`` says in one word what a part is.
     """
 
     def __init__(self, path: Path | None, key: Mapping[str, str], noun: str = "step") -> None:

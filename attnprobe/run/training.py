@@ -18,13 +18,7 @@ _INSTEAD = "give the steps in the order of the checkpoints: --steps 0,500,1000"
 
 @dataclass(frozen=True)
 class SavedCheckpoint:
-    """A checkpoint of a training run.
-
-    Attributes:
-        step: When it was saved.
-        model: The folder or the id of the hub.
-        revision: Which revision of it, or None for the usual one.
-    """
+    """A checkpoint of a training run: a folder or an id of the hub, and its revision if it names one."""
 
     step: int
     model: str

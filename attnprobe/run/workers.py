@@ -28,12 +28,7 @@ MOST = 8
 
 @dataclass(frozen=True)
 class Workers:
-    """How the cores of a machine are shared out.
-
-    Attributes:
-        number: Batches in flight.
-        threads: Threads that torch takes for each.
-    """
+    """How the cores of a machine are shared out: the batches in flight, and the threads of torch for each."""
 
     number: int = 1
     threads: int = 1

@@ -125,13 +125,9 @@ class LostRelevanceError(AttnprobeError):
 
 @dataclass(frozen=True)
 class Entry:
-    """How much relevance enters a layer, as a share of all that is explained.
+    """How much relevance enters a call of a layer of a stack, and should, as shares of all that is explained.
 
-    Attributes:
-        stack: The list that the layer is one of, such as ``encoder.layer``.
-        layer: Which call of its modules, from 0.
-        found: What enters.
-        expected: What should.
+    ``stack`` is the list that the layer is one of, such as ``encoder.layer``.
     """
 
     stack: str
