@@ -56,22 +56,7 @@ _MODELS = {".model", ".spm", ".tiktoken", ".bpe"}
 
 @dataclass(frozen=True)
 class LoadOptions:
-    """How to load; the fields are the options of the command line.
-
-    Attributes:
-        revision: Branch, tag or commit on the hub.
-        cache_dir: Folder of the hub's cache.
-        token: Access token for gated and private repositories.
-        offline: Use the cache only, no network.
-        trust_remote_code: Run Python code from the repository.
-        allow_bin: Read pickled weights (``.bin``) where there are no safetensors.
-        device: "auto", "cpu", "cuda", "cuda:0", "mps".
-        device_map: How accelerate spreads a model that is too large for one device, as
-            ``from_pretrained`` takes it: "auto", or a device for each part; None to have it on ``device``.
-        dtype: Of the weights: "float32", "float64", "bfloat16", "float16".
-        base: What an adapter was trained on; None for what it names itself.
-        adapter: Which of several adapters in a folder.
-    """
+    """How to load: the options of the command line of the same names; see ``attnprobe.options``."""
 
     revision: str | None = None
     cache_dir: Path | None = None

@@ -27,20 +27,7 @@ def parse_size(text: str) -> int:
 
 @dataclass(frozen=True)
 class CorpusOptions:
-    """How text becomes sequences; the fields are the options of the command line.
-
-    Attributes:
-        max_length: Tokens in a window, special tokens included; None for what the model takes.
-        truncate: Keep the first window of a long document instead of all.
-        limit: Read so many documents only.
-        sample: Draw so many documents, of those that the limit leaves.
-        seed: From what they are drawn.
-        content_only: Drop special tokens as queries and keys, and renormalise the rows.
-        frequencies: A file of token frequencies that decide what is rare.
-        batch_tokens: Tokens in a batch; None for what suits the device.
-        memory: What may be held above the model's own forward pass, as a size with its unit ("256MiB",
-            "2GB"); None for what is fastest.
-    """
+    """How text becomes sequences: options of the command line, described in ``attnprobe.options``."""
 
     max_length: int | None = None
     truncate: bool = False
