@@ -99,7 +99,19 @@ class TokenAnnotation:
     key_forms: tuple[int, ...] = ()
 
     def to_bytes(self) -> bytes:
-        return json.dumps(self, default=_list_values, separators=(",", ":")).encode()
+        """Encode it, always in one layout: digests of corpora, which states and records hold, are of it."""
+        links = [
+            [
+                *_list_values(link.source),
+                *_list_values(link.target),
+                *(link.label, link.candidates, link.also),
+                [[rule, *_list_values(guess)] for rule, guess in link.guesses],
+                link.asks,
+            ]
+            for link in self.links
+        ]
+        values = [links if name == "links" else getattr(self, name) for name in self.__slots__]
+        return json.dumps(values, default=_list_values, separators=(",", ":")).encode()
 
     @classmethod
     def from_bytes(cls, content: bytes) -> "TokenAnnotation":
@@ -109,15 +121,15 @@ class TokenAnnotation:
             _make_spans(words),
             tuple(
                 TokenLink(
-                    TokenSpan(*source),
-                    TokenSpan(*target),
+                    TokenSpan(*ends[:2]),
+                    TokenSpan(*ends[2:]),
                     label,
                     _make_spans(candidates),
                     _make_spans(also),
-                    tuple((rule, TokenSpan(*guess)) for rule, guess in guesses),
+                    tuple((rule, TokenSpan(*guess)) for rule, *guess in guesses),
                     asks,
                 )
-                for source, target, label, candidates, also, guesses, asks in links
+                for *ends, label, candidates, also, guesses, asks in links
             ),
             tuple(TokenTag(*tag) for tag in tags),
             answers
