@@ -47,8 +47,8 @@ def _unwrap(model: nn.Module) -> tuple[Any, list[str]]:
     if not getattr(found, "peft_config", None):
         return found, []
     # Without a base model, transformers put the adapter on.
-    base = found.get_base_model() if hasattr(found, "get_base_model") else found
-    return base, _list_active_adapters(found)
+    get_base_model: Any = getattr(found, "get_base_model", lambda: found)
+    return get_base_model(), _list_active_adapters(found)
 
 
 def _list_active_adapters(model: Any) -> list[str]:
