@@ -26,29 +26,26 @@ _NAMES = {"model", "dataset", "model_b", "table"}
 
 
 def cells(table: HeadTable, name: str) -> list[Cell]:
-    """Give a column as plain cells; of one that is not there, all are None."""
+    """Read a column as plain cells; of one that is not there, all are None."""
     if name not in table.data:
         return [None] * len(table)
     return plain_column(table.data[name], table.column(name))
 
 
 def numbers(table: HeadTable, name: str) -> list[float | int | None]:
-    """Give a column of numbers; what is undefined, infinite or text is None, which is drawn as a gap."""
+    """Read a column of numbers; what is undefined, infinite or text is None, which is drawn as a gap."""
     return [
         cell if isinstance(cell, int | float) and math.isfinite(cell) else None for cell in cells(table, name)
     ]
 
 
 def floats(table: HeadTable, name: str) -> np.ndarray | None:
-    """Give a column as floats with NaN for undefined, or None if it holds text."""
+    """Read a column as floats with NaN for undefined, or None if it holds text."""
     cells = [plain(cell) for cell in table.data[name]]
-    if any(isinstance(cell, str) for cell in cells):
-        return None
-    return np.array([np.nan if cell is None else cell for cell in cells], dtype=float)
+    return None if any(isinstance(cell, str) for cell in cells) else np.array(cells, dtype=float)
 
 
 def keys(table: HeadTable) -> list[str]:
-    """Name the columns that name a row."""
     return [column.name for column in table.columns if column.role == "key"]
 
 
@@ -56,19 +53,16 @@ def label_rows(table: HeadTable, names: Iterable[str]) -> list[str]:
     """Join some columns to a label for each row, leaving out those that are the same in all rows."""
     said = []
     for name in names:
-        column = cells(table, name)
-        words = {cell: format_cell(cell) for cell in dict.fromkeys(column)}
+        words = list(map(format_cell, cells(table, name)))
         if name not in _NAMES:
-            words = {cell: word.replace("_", " ") for cell, word in words.items()}
-        if len(set(words.values())) > 1:
-            said.append([words[cell] for cell in column])
-    if not said:
-        return [""] * len(table)
-    return [", ".join(filter(None, parts)) for parts in zip(*said, strict=True)]
+            words = [word.replace("_", " ") for word in words]
+        if len(set(words)) > 1:
+            said.append(words)
+    return [", ".join(filter(None, parts)) for parts in zip(*said, strict=True)] or [""] * len(table)
 
 
 def sort_labels(labels: Iterable[Cell]) -> list[Cell]:
-    """Give each label once: numbers in their order, words as they come."""
+    """List each label once: numbers in their order, words as they come."""
     unique = list(dict.fromkeys(labels))
     return sorted(unique) if all(isinstance(one, int) for one in unique) else unique  # type: ignore[type-var]
 
@@ -104,18 +98,14 @@ def tip(title: str) -> str:
     return f"column {said}" if said.lower() in _SPECIAL else said
 
 
-def constants(table: HeadTable, names: Sequence[str] = ("model", "dataset")) -> str:
-    """Say what is the same in all rows: the model, the data."""
-    said = []
-    for name in names:
-        found = {format_cell(cell) for cell in cells(table, name)}
-        if len(found) == 1 and (only := found.pop()):
-            said.append(only)
-    return ", ".join(said)
+def constants(table: HeadTable) -> str:
+    """Name the model and the data where they are the same in all rows."""
+    found = [{format_cell(cell) for cell in cells(table, name)} for name in ("model", "dataset")]
+    return ", ".join(filter(None, (one.pop() for one in found if len(one) == 1)))
 
 
 def chart_title(text: str, *lines: str) -> Any:
-    """Give a title with remarks below it; empty ones are left out."""
+    """Make a title with remarks below it; empty ones are left out."""
     import altair as alt
 
     below: dict[str, Any] = {"subtitle": said} if (said := [line for line in lines if line]) else {}
@@ -152,20 +142,18 @@ class DrawingRequest:
                 one quantity in all rows.
         """
         known = {column.name: column for column in table.columns if is_numeric(table, column)}
-        for name in self.measures:
-            if name not in known:
-                listed = ", ".join(clean(one) for one in list(known)[:_LISTED])
-                raise AttnprobeError(
-                    f"--measure {clean(name)}: the table has no such measure; it has {listed or 'none'}"
-                )
+        listed = ", ".join(clean(one) for one in list(known)[:_LISTED])
+        if unknown := [name for name in self.measures if name not in known]:
+            raise AttnprobeError(
+                f"--measure {clean(unknown[0])}: the table has no such measure; it has {listed or 'none'}"
+            )
         if self.measures:
             return [known[name] for name in dict.fromkeys(self.measures)]
         measures = [column for column in known.values() if is_measured(table, column)]
         if not measures:
-            others = ", ".join(clean(one) for one in list(known)[:_LISTED])
             raise AttnprobeError(
                 "no column of the table holds the same quantity in every row; name one with --measure "
-                f"({others})"
+                f"({listed})"
             )
         # A p value is a mark in the picture of what it is about.
         said = [column for column in measures if not is_probability(column)] or measures
@@ -179,11 +167,9 @@ def _is_defined(cell: object) -> bool:
 
 
 def is_numeric(table: HeadTable, column: Column) -> bool:
-    """Tell whether a column holds numbers, at least one, that say something of a row."""
-    if column.role not in {"measure", "half", "count"}:
-        return False
-    cells = table.data[column.name]
-    return not any(isinstance(cell, str) for cell in cells)
+    """Tell whether a column holds numbers that say something of a row."""
+    words = (isinstance(cell, str) for cell in table.data[column.name])
+    return column.role in {"measure", "half", "count"} and not any(words)
 
 
 def is_measured(table: HeadTable, column: Column) -> bool:
@@ -198,9 +184,8 @@ def is_measured(table: HeadTable, column: Column) -> bool:
 
 def has_measures(table: HeadTable) -> bool:
     """Tell whether a table has rows, and a measure of them."""
-    return len(table) > 0 and any(
-        column.role == "measure" and is_numeric(table, column) for column in table.columns
-    )
+    measures = (column for column in table.columns if column.role == "measure")
+    return len(table) > 0 and any(is_numeric(table, column) for column in measures)
 
 
 def is_probability(column: Column) -> bool:

@@ -62,9 +62,9 @@ def without_glyph(text: str) -> list[str]:
             f'<svg xmlns="http://www.w3.org/2000/svg" width="32" height="32">{word}</svg>'
         )
 
-    asked = [one for one in dict.fromkeys(text) if ord(one) > _LATIN and one.isprintable()][:_LOOKED_FOR]
-    box = drawn(_NO_CHARACTER) if asked else b""
-    return [one for one in asked if drawn(one) == box]
+    unsure = [one for one in dict.fromkeys(text) if ord(one) > _LATIN and one.isprintable()][:_LOOKED_FOR]
+    box = drawn(_NO_CHARACTER) if unsure else b""
+    return [one for one in unsure if drawn(one) == box]
 
 
 def _warn_of_boxes(svg: str) -> None:

@@ -35,17 +35,12 @@ class Panel:
     places: dict[tuple[Cell, Cell], int] = field(repr=False)
 
     def rows(self) -> list[int]:
-        """Give the table's rows that are in this panel."""
         return list(self.places.values())
 
     def grid(self, values: np.ndarray) -> np.ndarray:
         """Lay out a column as layers by heads; NaN where there is no head."""
-        grid = np.full((len(self.layers), len(self.heads)), np.nan)
-        for i, layer in enumerate(self.layers):
-            for j, head in enumerate(self.heads):
-                if (layer, head) in self.places:
-                    grid[i, j] = values[self.places[layer, head]]
-        return grid
+        rows = [[self.places.get((layer, head)) for head in self.heads] for layer in self.layers]
+        return np.array([[np.nan if row is None else values[row] for row in line] for line in rows], float)
 
 
 def lay_out_panels(table: HeadTable) -> list[Panel]:
@@ -55,12 +50,10 @@ def lay_out_panels(table: HeadTable) -> list[Panel]:
         return []
     labels = [name for name in names if name not in AXES and len(set(names[name])) > 1]
     grouped: dict[tuple[str, ...], dict[tuple[Cell, Cell], int]] = {}
-    for row in range(len(table)):
+    for row, place in enumerate(zip(names["layer"], names["head"], strict=True)):
         places = grouped.setdefault(tuple(format_cell(names[name][row]) for name in labels), {})
-        place = (names["layer"][row], names["head"][row])
-        if place in places:  # a head in two rows: something else tells them apart
+        if places.setdefault(place, row) != row:  # a head in two rows: something else tells them apart
             return []
-        places[place] = row
     if len(grouped) > _MOST_PANELS:
         return []
     return [
@@ -95,7 +88,7 @@ def grid_of(table: HeadTable) -> Grid | None:
     if not set(AXES) <= set(names) or not len(table):
         return None
     layers, heads = cells(table, "layer"), cells(table, "head")
-    labels = [name for name in names if name not in set(AXES)]
+    labels = [name for name in names if name not in AXES]
     places = label_rows(table, [name for name in labels if not _is_rank(table, name, labels)])
     if len(set(zip(places, layers, heads, strict=True))) < len(table):
         return None
@@ -104,12 +97,10 @@ def grid_of(table: HeadTable) -> Grid | None:
 
 def _is_rank(table: HeadTable, name: str, labels: Sequence[str]) -> bool:
     """Tell whether a label numbers the heads of each map, instead of telling maps apart."""
-    others = [cells(table, one) for one in labels if one != name]
-    rows = list(zip(*others, strict=True)) if others else [()] * len(table)
-    numbered = cells(table, name)
-    return all(isinstance(cell, int) for cell in numbered) and len(
-        set(zip(rows, numbered, strict=True))
-    ) == len(table) > len(set(rows))
+    numbered, *others = (cells(table, one) for one in [name, *(one for one in labels if one != name)])
+    whole = all(isinstance(cell, int) for cell in numbered)
+    maps = len(set(zip(*others, strict=True))) if others else 1
+    return whole and len(set(zip(numbered, *others, strict=True))) == len(table) > maps
 
 
 ORDER_KEYS = ("criterion", "seed", "step", "share_removed")  # what tells the rows of a curve apart
@@ -154,16 +145,15 @@ def lay_out_pruning(table: HeadTable) -> list[Comparison]:
         return []
     found = []
     for place, orders in _orders(table).items():
-        rows = [row for order in orders.values() for row in order.values()]
         random = [order for (criterion, _), order in orders.items() if criterion == RANDOM]
         chosen = {criterion: order for (criterion, _), order in orders.items() if criterion != RANDOM}
         if len(chosen) + len(random) < len(orders):  # a criterion with several orders: no single line
             return []
-        extent = _extent(_floats(table, SCORE)[rows])
-        for criterion, order in chosen.items():
-            found.append(_comparison(table, criterion, place, order, random, extent))
-        if not chosen:
-            found.append(_comparison(table, None, place, {}, random, extent))
+        scores = _floats(table, SCORE)[[row for order in orders.values() for row in order.values()]]
+        finite = scores[np.isfinite(scores)]
+        extent = (float(finite.min()), float(finite.max())) if finite.size else (np.nan, np.nan)
+        lines: dict[str | None, Order] = {**chosen} or {None: {}}
+        found += [_comparison(table, name, place, order, random, extent) for name, order in lines.items()]
     return found
 
 
@@ -183,16 +173,11 @@ def _orders(table: HeadTable) -> dict[Place, dict[tuple[str, Cell], Order]]:
 
 
 def _comparison(
-    table: HeadTable,
-    criterion: str | None,
-    labels: Place,
-    order: Order,
-    random: Sequence[Order],
+    table: HeadTable, criterion: str | None, labels: Place, order: Order, random: Sequence[Order],
     extent: tuple[float, float],
-) -> Comparison:
-    merged: Order = {}  # of a step that the criterion lacks, a random order knows how much was removed
-    for each in (*random, order):
-        merged |= each
+) -> Comparison:  # fmt: skip
+    # Of a step that the criterion lacks, a random order knows how much was removed.
+    merged: Order = {step: row for each in (*random, order) for step, row in each.items()}
     steps = sorted(merged)
     score = _floats(table, SCORE)
     n = _floats(table, "n")[list(merged.values())]
@@ -222,12 +207,6 @@ def _along(steps: list[int], order: Order, values: np.ndarray) -> np.ndarray:
     return np.array([values[order[step]] if step in order else np.nan for step in steps])
 
 
-def _extent(scores: np.ndarray) -> tuple[float, float]:
-    finite = scores[np.isfinite(scores)]
-    return (float(finite.min()), float(finite.max())) if finite.size else (np.nan, np.nan)
-
-
-_HEADS = ("layer", "head")
 _CURVE = ("criterion", "seed", PRUNING_STEP, "share_removed")
 
 
@@ -251,13 +230,10 @@ class Runs:
 def lay_out_runs(table: HeadTable) -> list[Runs]:
     """Give the rows of several steps of training by kind of attention; none for any other table."""
     names = {name: cells(table, name) for name in keys(table)}
-    place = {"heads of checkpoints": _HEADS, "pruning of checkpoints": _CURVE}.get(table.kind)
-    if (
-        place is None
-        or not names.keys() >= set(place)
-        or not len(table)
-        or any(not isinstance(step, int) for step in names[STEP])
-    ):
+    place = {"heads of checkpoints": AXES, "pruning of checkpoints": _CURVE}.get(table.kind)
+    if place is None or not names.keys() >= set(place) or not len(table):
+        return []
+    if any(not isinstance(step, int) for step in names[STEP]):
         return []
     if place == _CURVE and (SCORE not in table.data or floats(table, SCORE) is None):
         return []
@@ -266,9 +242,8 @@ def lay_out_runs(table: HeadTable) -> list[Runs]:
     for row, kind in enumerate(kinds):
         step: int = names[STEP][row]  # type: ignore[assignment]
         key = (tuple(names[name][row] for name in place), step)
-        if key in found.setdefault(kind, {}):  # something else tells them apart
+        if found.setdefault(kind, {}).setdefault(key, row) != row:  # something else tells them apart
             return []
-        found[kind][key] = row
     if len(found) > _MOST_PANELS:
         return []
     row_keys = (STEP, "model", "attention", *place)
@@ -340,11 +315,6 @@ class Found:
     label: str
     rule: str
     cells: dict[str, Sequence[Cell]]
-
-    @property
-    def shown(self) -> set[str]:
-        """The columns that are on the screen."""
-        return {*FOUND, *RULES, "position"}
 
     def column(self, name: str) -> Sequence[Cell]:
         """Give a column, empty cells where there is none."""

@@ -66,8 +66,8 @@ def write_table(
     - ``table``: What to write.
     - ``output``: The file, whose extension picks the format. A json beside it holds the units, notes
       and provenance where the format itself does not.
-    - ``format``: One of ``FORMATS``. Without it and without a
-      file, a person at a terminal gets the table, a pipe gets csv.
+    - ``format``: One of ``FORMATS``. Without it and without a file, a person at a terminal gets the table,
+      a pipe gets csv.
     - ``precision``: Significant digits; None for all of them, or for what suits a terminal.
     - ``overwrite``: Whether files that exist may be replaced.
     - ``bom``: Whether csv starts with a byte order mark, for Excel.
@@ -81,10 +81,10 @@ def write_table(
     if destination.format == "table":
         _show(table, precision, no_color)
         return []
-    if destination.path is None:
-        stdout.write(render_table(table, destination.format, precision, bom=bom))
-        return []
-    return save_table(table, destination, precision, bom=bom)
+    if destination.path is not None:
+        return save_table(table, destination, precision, bom=bom)
+    stdout.write(render_table(table, destination.format, precision, bom=bom))
+    return []
 
 
 def write_rescued(

@@ -23,13 +23,14 @@ def describe_documents(record: Mapping[str, Any]) -> list[str]:
     documents, sequences = (corpus.get(name) for name in ("clusters", "sequences"))
     if documents is None or documents == sequences:
         return []
-    said = f"The {sequences:,} sequences are of"
     if documents == 1:
-        return [f"{said} only 1 document: standard errors are over documents, and undefined for one."]
-    if documents < FEW_DOCUMENTS:
+        said = "only 1 document: standard errors are over documents, and undefined for one"
+    elif documents < FEW_DOCUMENTS:
         rough = f"standard errors are over documents, and rough below {FEW_DOCUMENTS}"
-        return [f"{said} only {documents} documents: {rough}."]
-    return [f"{said} {documents:,} documents, over which standard errors are taken."]
+        said = f"only {documents} documents: {rough}"
+    else:
+        said = f"{documents:,} documents, over which standard errors are taken"
+    return [f"The {sequences:,} sequences are of {said}."]
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,6 @@ class Labels:
         return [*self.notes, *describe_documents(self.provenance), *gone]
 
     def with_record(self, more: Mapping[str, Any]) -> "Labels":
-        """Add something to the provenance."""
         return replace(self, provenance={**self.provenance, **more})
 
 
@@ -78,7 +78,6 @@ class TableBuilder:
     """Collects columns with their cells, beginning with model and dataset."""
 
     def __init__(self, labels: Labels, rows: int) -> None:
-        """Begin a table of so many rows."""
         self.columns: list[Column] = []
         self.data: dict[str, Cells] = {}
         self._labels = labels
@@ -89,7 +88,6 @@ class TableBuilder:
         self.add(Column("dataset", role="key"), [labels.dataset] * rows)
 
     def add(self, column: Column, cells: Iterable[Any]) -> None:
-        """Append a column."""
         self.columns.append(column)
         self.data[column.name] = [cell.item() if isinstance(cell, np.generic) else cell for cell in cells]
 
@@ -125,7 +123,6 @@ class TableBuilder:
 
     @property
     def patches(self) -> bool:
-        """Whether tokens are patches of an image."""
         return self._labels.patches
 
     def measure(

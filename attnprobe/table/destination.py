@@ -171,7 +171,7 @@ def check_apart(
     Raises AttnprobeError in one sentence that says what to do instead.
     """
     path = resolve(output)
-    for written in {path: None, description_path(path): None}:
+    for written in dict.fromkeys((path, description_path(path))):
         if not written.exists():
             continue
         for read in filter(_exists, reads):

@@ -43,11 +43,8 @@ def join_tables(left: Joined, right: Table, suffix: str = "_other") -> Joined:
             f"One table is about {', '.join(left.models)}, the other about {', '.join(right.models)}; only "
             "tables of the same model can be joined."
         )
-    keys = [
-        column.name
-        for column in left.columns
-        if column.role == "key" and column.name not in _ASKED and column.name in right.data
-    ]
+    ours = [column.name for column in left.columns if column.role == "key"]
+    keys = [name for name in ours if name not in _ASKED and name in right.data]
     if not keys:
         raise AttnprobeError("The tables have no columns in common that name a row, such as layer and head.")
     order = _match_rows(left, right, keys)
@@ -111,9 +108,8 @@ def _same(one: Sequence[Cell], other: Sequence[Cell]) -> bool:
 
 def _family(name: str, table: Table) -> set[str]:
     """Name a measure with its error and its halves, which stay together."""
-    base = next(
-        (base for end in _ENDINGS if (base := name.removesuffix(end)) != name and base in table.data), name
-    )
+    bases = (name.removesuffix(end) for end in _ENDINGS)
+    base = next((base for base in bases if base != name and base in table.data), name)
     return {base, *(f"{base}{end}" for end in _ENDINGS)} & set(table.data)
 
 

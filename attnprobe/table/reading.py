@@ -65,20 +65,19 @@ def read_as(kind: type[Read], path: Path) -> Read:
         AttnprobeError: When there is no such file, it is no table, or what lies beside it is not its own.
     """
     frame, about = read_table(path), _description(path)
-    said = {
-        name: value if isinstance(value := about.get(name), list) else [] for name in ("columns", "notes")
-    }
-    known = {str(column.get("name")): column for column in said["columns"] if isinstance(column, dict)}
+    described, notes = (
+        value if isinstance(value := about.get(name), list) else [] for name in ("columns", "notes")
+    )
+    known = {str(column.get("name")): column for column in described if isinstance(column, dict)}
     names = [str(name) for name in frame.columns]
     columns = [_column(name, known.get(name), names) for name in names]
     data = {
         name: plain_column(frame[key].tolist(), column)
         for name, key, column in zip(names, frame.columns, columns, strict=True)
     }
-    notes = [str(note) for note in said["notes"]]
-    provenance = about.get("provenance")
-    title = str(about.get("title") or path.stem)
-    return kind(title, columns, data, notes, provenance if isinstance(provenance, dict) else {})
+    title, provenance = str(about.get("title") or path.stem), about.get("provenance")
+    record = provenance if isinstance(provenance, dict) else {}
+    return kind(title, columns, data, list(map(str, notes)), record)
 
 
 def _description(path: Path) -> dict[str, Any]:

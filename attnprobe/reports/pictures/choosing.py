@@ -6,6 +6,7 @@ from functools import partial
 from textwrap import wrap
 from typing import Any, get_args
 
+import altair as alt
 from altair.utils.schemapi import debug_mode
 
 from attnprobe.errors import AttnprobeError
@@ -13,7 +14,8 @@ from attnprobe.reports.columns import DrawingRequest, cells, constants, is_numer
 from attnprobe.reports.pictures import curves, lists, maps, scatter, similarity, training
 from attnprobe.reports.pictures.pairs import cluster_table
 from attnprobe.reports.pictures.picture import Picture
-from attnprobe.reports.theme import THEMES, Theme, ThemeName
+from attnprobe.reports.shapes import grid_of
+from attnprobe.reports.theme import THEMES, ThemeName
 from attnprobe.table.cells import format_cell
 from attnprobe.table.cleaning import clean
 from attnprobe.table.head_table import HeadTable
@@ -38,13 +40,12 @@ def stack(tables: Sequence[HeadTable], kind: str | None = None) -> HeadTable:
         if len(tables) > 2:
             raise AttnprobeError("--kind scatter takes two tables at most, one for each axis")
         return join_sides(tables[0], tables[1])
-    first = tables[0]
-    names = _keys(first)
+    names = keys(tables[0])
     for other in tables[1:]:
-        if _keys(other) != names:
+        if keys(other) != names:
             raise AttnprobeError(
                 "the tables are of different kinds: rows of the first are named by "
-                f"{', '.join(names)}, rows of another by {', '.join(_keys(other))}; plot them one by one"
+                f"{', '.join(names)}, rows of another by {', '.join(keys(other))}; plot them one by one"
             )
     columns = {column.name: column for table in reversed(tables) for column in table.columns}
     order = list(dict.fromkeys(column.name for table in tables for column in table.columns))
@@ -52,11 +53,10 @@ def stack(tables: Sequence[HeadTable], kind: str | None = None) -> HeadTable:
     described = [columns[name] for name in order]
     if not _apart(tables):
         described.insert(0, Column(TABLE, role="key"))
-        titles = [f"{number} {clean(table.title)}" for number, table in enumerate(tables, start=1)]
-        rows = [title for title, table in zip(titles, tables, strict=True) for _ in range(len(table))]
+        numbered = enumerate(tables, start=1)
+        rows = [f"{n} {clean(table.title)}" for n, table in numbered for _ in range(len(table))]
         data = {TABLE: rows, **data}
-    titles = list(dict.fromkeys(clean(table.title) for table in tables))
-    return HeadTable(titles[0] if len(titles) == 1 else ", ".join(titles), described, data)
+    return HeadTable(", ".join(dict.fromkeys(clean(table.title) for table in tables)), described, data)
 
 
 def join_sides(left: HeadTable, right: HeadTable) -> HeadTable:
@@ -74,18 +74,11 @@ def join_sides(left: HeadTable, right: HeadTable) -> HeadTable:
             if f"{base}{end}" in data:
                 columns.append(replace(left.column(f"{base}{end}"), name=f"{base}_in{end}"))
                 data[f"{base}_in{end}"] = data[f"{base}{end}"]
-    said = " and ".join(
-        dict.fromkeys(
-            format_cell(table.data["dataset"][0]) for table in (left, right) if "dataset" in table.data
-        )
-    )
+    both = [table.data["dataset"][0] for table in (left, right) if "dataset" in table.data]
+    said = " and ".join(dict.fromkeys(map(format_cell, both)))
     if "dataset" in data and said:
         data["dataset"] = [said] * len(left)
     return HeadTable(left.title, columns, data)
-
-
-def _keys(table: HeadTable) -> list[str]:
-    return [column.name for column in table.columns if column.role == "key"]
 
 
 def _apart(tables: Sequence[HeadTable]) -> bool:
@@ -106,10 +99,10 @@ _LETTER = 0.58
 _FIXED = {"roles", "relations", "intervals", "shares", "checks"}
 
 
-_Drawing = tuple[Callable[[HeadTable], bool], Callable[[HeadTable, DrawingRequest], Any]]
+_Drawing = tuple[Callable[[HeadTable], object], Callable[[HeadTable, DrawingRequest], Any]]
 #: How each kind of picture is drawn, and whether the numbers of a table allow it.
 _DRAWINGS: Mapping[PictureKind, _Drawing] = {
-    "roles": (maps.has_grid, maps.draw_roles),
+    "roles": (grid_of, maps.draw_roles),
     "change": (maps.can_draw_change, maps.draw_change),
     "relations": (bool, lists.draw_relations),
     "settling": (bool, training.draw_settling),
@@ -183,11 +176,10 @@ def picture(
     request = DrawingRequest(look, width or look.width, tuple(measures), clusters)
     heading = clean(table.title) if title is None else clean(title)
     # altair would hold every row against the schema, several times; the tests do, for every kind.
+    about = constants(table)
     with debug_mode(False):
-        chart = _add_titles(
-            _DRAWINGS[chosen][1](table, request), heading, constants(table), request.width, look
-        )
-        chart = chart.properties(description=_description(chosen, table.title, constants(table)))
+        chart = _add_titles(_DRAWINGS[chosen][1](table, request), heading, about, request)
+        chart = chart.properties(description=_description(chosen, table.title, about))
     clustered = partial(cluster_table, table, request) if chosen == TREE else None
     return Picture(chosen, heading, chart, look, clustered)
 
@@ -212,20 +204,18 @@ def _description(kind: str, title: str, about: str) -> str:
     return said if len(said) <= _HEARD else f"{said[:_HEARD]} ..."
 
 
-def _add_titles(chart: Any, title: str, about: str, width: int, theme: Theme) -> Any:
+def _add_titles(chart: Any, title: str, about: str, request: DrawingRequest) -> Any:
     """Put a title above the whole, and below it of which model and data it is."""
-    import altair as alt
-
     whole = chart if isinstance(chart, alt.VConcatChart) else alt.vconcat(chart)
     if not title and not about:
         return whole
     subtitle = [about] if about else alt.Undefined
     # A name may have thousands of letters; a title stands in lines no wider than the picture.
-    letters = max(20, int((width - _MARGIN) / (_LETTER * (theme.size + 1))))
-    lines = wrap(title, letters, max_lines=3, placeholder=" ...")
+    width = request.width - _MARGIN
+    lines = wrap(
+        title, max(20, int(width / (_LETTER * (request.theme.size + 1)))), max_lines=3, placeholder=" ..."
+    )
+    heading = lines if len(lines) > 1 else title
     return whole.properties(
-        title=alt.TitleParams(
-            lines if len(lines) > 1 else title, anchor="start", offset=14, subtitle=subtitle,
-            limit=width - _MARGIN,
-        )
-    )  # fmt: skip
+        title=alt.TitleParams(heading, anchor="start", offset=14, subtitle=subtitle, limit=width)
+    )

@@ -43,13 +43,12 @@ class Fit:
     measures: int
 
 
-def fit(grid: Grid, measures: int, request: DrawingRequest, *, legend: bool = True) -> Fit:
+def fit(grid: Grid, measures: int, request: DrawingRequest) -> Fit:
     """Choose how many maps stand side by side: as many as leave comfortable cells, or else fewer."""
     maps, heads = len(grid.maps), len(grid.heads)
-    beside = _LEGEND if legend else 0
 
     def cell(across: int, columns: int) -> int:
-        room = request.width / columns - beside - (_BESIDE if maps <= MANY else 0) - _BETWEEN
+        room = request.width / columns - _LEGEND - (_BESIDE if maps <= MANY else 0) - _BETWEEN
         return int((room / across - _BETWEEN * (across > 1)) / heads)
 
     if maps == 1:
@@ -81,13 +80,12 @@ def axes(grid: Grid, cell: int) -> dict[str, Any]:
 def draw_several(chart: Any, grid: Grid, sizes: Fit, data: list[Record], title: Any) -> Any:
     """Draw the maps of one measure beside each other where there are several."""
     width, height = sizes.cell * len(grid.heads), sizes.cell * len(grid.layers)
-    chart = chart.properties(width=width, height=height)
+    chart, titled = chart.properties(width=width, height=height), {} if title is None else {"title": title}
     if len(grid.maps) == 1:
-        only = {"title": title} if title is not None else {}
-        return chart.properties(data=alt.InlineData(values=data), **only)
+        return chart.properties(data=alt.InlineData(values=data), **titled)
     header = alt.Header(
         title=None, labelOrient="top", labelAnchor="start", labelPadding=4, labelLimit=max(width + 12, 76)
     )
     facet = alt.Facet("place:N", sort=grid.maps, header=header, title=None)
     faceted = chart.facet(facet=facet, columns=sizes.across, data=alt.InlineData(values=data))
-    return faceted.properties(title=title) if title is not None else faceted
+    return faceted.properties(**titled)

@@ -36,74 +36,53 @@ def draw_relations(table: HeadTable, request: DrawingRequest) -> Any:
     across = max(1, min(len(sides), request.width // 250))
     room = 12 + request.theme.size * 0.55 * min(_LONGEST, max(map(len, labels)))
     width = int(max(120, (request.width - 130 - room) / across - 24))
-    high = 17 if len(labels) <= 60 else 14
     best, base, *_ = request.theme.categories
-    shown = alt.Scale(domain=[*_MARKS, "simple rule"], range=[best, best, base])
-    y = alt.Y(
-        "label:N",
-        sort=labels,
-        title=None,
-        axis=alt.Axis(grid=True, domain=False, ticks=False, labelLimit=220),
-    )
-    x_scale = alt.Scale(domain=[0, 1], nice=False)
-    x_axis = alt.Axis(format="%", tickCount=5, grid=False)
-    chart = alt.Chart().encode(y=y)
+    y_axis = alt.Axis(grid=True, domain=False, ticks=False, labelLimit=220)
+    chart = alt.Chart().encode(y=alt.Y("label:N", sort=labels, title=None, axis=y_axis))
+    x: dict[str, Any] = {"title": "links found", "scale": alt.Scale(domain=[0, 1], nice=False)}
+    axis = alt.Axis(format="%", tickCount=5, grid=False)
     tooltip = tips({
         "label:N": label.replace("_", " "), "panel:N": "of", "n:Q": "links", "name:N": "head",
         "accuracy:Q": "accuracy", "error:Q": "standard error", "baseline:Q": "simple rule finds",
         "rule:N": "simple rule", "p:Q": "adjusted p",
     })  # fmt: skip
-    x = alt.X("accuracy:Q", title="links found", scale=x_scale, axis=x_axis)
     known = chart.transform_filter("isValid(datum.accuracy)")
-    legend = alt.Legend(
-        title=None, orient="bottom", direction="horizontal", columns=3 if request.width >= 420 else 1
-    )
-    shape = alt.Shape(
-        "mark:N", scale=alt.Scale(domain=shown.domain, range=["circle", "circle", "stroke"]), legend=legend
-    )
-    fill = alt.Fill(
-        "mark:N",
-        scale=alt.Scale(domain=shown.domain, range=[best, request.theme.background, base]),
-        legend=legend,
-    )
-    stroke = alt.Stroke("mark:N", scale=shown, legend=legend)
-    ticks = (
-        chart.transform_filter("isValid(datum.baseline)")
-        .transform_calculate(mark="'simple rule'")
-        .mark_point(angle=90, size=90, strokeWidth=2, opacity=1)
-        .encode(
-            x=alt.X("baseline:Q", title="links found", scale=x_scale, axis=x_axis),
-            shape=shape,
-            fill=fill,
-            stroke=stroke,
-            tooltip=tooltip,
+    columns = 3 if request.width >= 420 else 1
+    legend = alt.Legend(title=None, orient="bottom", direction="horizontal", columns=columns)
+    looks: dict[str, Any] = {
+        name: channel("mark:N", scale=alt.Scale(domain=[*_MARKS, "simple rule"], range=values), legend=legend)
+        for name, channel, values in (
+            ("shape", alt.Shape, ["circle", "circle", "stroke"]),
+            ("fill", alt.Fill, [best, request.theme.background, base]),
+            ("stroke", alt.Stroke, [best, best, base]),
         )
-    )
+    }
+    rules = chart.transform_filter("isValid(datum.baseline)").transform_calculate(mark="'simple rule'")
+    ticks = rules.mark_point(angle=90, size=90, strokeWidth=2, opacity=1)
     bars = known.transform_filter("isValid(datum.error)").mark_rule(strokeWidth=1.4, color=best, clip=True)
-    drawn = bars.transform_calculate(
+    intervals = bars.transform_calculate(
         low="datum.accuracy - 1.96 * datum.error", high="datum.accuracy + 1.96 * datum.error"
-    ).encode(x=alt.X("low:Q", title="links found", scale=x_scale), x2="high:Q")
-    points = known.mark_point(size=44, strokeWidth=1.5, opacity=1).encode(
-        x=x, shape=shape, fill=fill, stroke=stroke, tooltip=tooltip
     )
-    names_ = known.mark_text(
-        align="left", dx=4, fontSize=request.theme.size - 2, color=request.theme.muted
-    ).encode(x=alt.value(width), text="name:N")
-    whole = alt.layer(ticks, drawn, points, names_).properties(width=width, height=alt.Step(high))
+    points = known.mark_point(size=44, strokeWidth=1.5, opacity=1)
+    text = known.mark_text(align="left", dx=4, fontSize=request.theme.size - 2, color=request.theme.muted)
+    whole = alt.layer(
+        ticks.encode(x=alt.X("baseline:Q", axis=axis, **x), tooltip=tooltip, **looks),
+        intervals.encode(x=alt.X("low:Q", **x), x2="high:Q"),
+        points.encode(x=alt.X("accuracy:Q", axis=axis, **x), tooltip=tooltip, **looks),
+        text.encode(x=alt.value(width), text="name:N"),
+    ).properties(width=width, height=alt.Step(17 if len(labels) <= 60 else 14))
     drawn = in_panels(whole, data, sides, across, width)
     return drawn if len(sides) == 1 else drawn.properties(spacing={"column": 64})
 
 
 def _relation_records(table: HeadTable, label: str, rule: str, panels: list[str]) -> list[Record]:
-    layers, heads = cells(table, "layer"), cells(table, "head")
+    places = zip(*(cells(table, name) for name in ("layer", "head", "position")), strict=True)
     columns = {
         "label": [format_cell(cell)[:_LONGEST] for cell in cells(table, label)],
         "panel": panels,
         "name": [
-            None
-            if layer is None
-            else " ".join([head_name((layer, head)), *([str(position)] if position else [])])
-            for layer, head, position in zip(layers, heads, cells(table, "position"), strict=True)
+            None if layer is None else head_name((layer, head)) + (f" {position}" if position else "")
+            for layer, head, position in places
         ],
         "n": numbers(table, "n"),
         "accuracy": numbers(table, "accuracy"),
@@ -131,44 +110,28 @@ def draw_intervals(table: HeadTable, request: DrawingRequest) -> Any:
     panels = label_rows(table, keys(table))
     data: list[Record] = []
     for name, shown in _COEFFICIENTS.items():
-        ends = [numbers(table, f"{name}_{end}") for end in ("low", "high")]
-        for row, value in enumerate(numbers(table, name)):
-            data.append(
-                {
-                    "panel": panels[row],
-                    "name": shown,
-                    "value": value,
-                    "low": ends[0][row],
-                    "high": ends[1][row],
-                }
-            )
+        ends = (numbers(table, f"{name}{end}") for end in ("", "_low", "_high"))
+        data += [
+            {"panel": panel, "name": shown, "value": value, "low": low, "high": high}
+            for panel, value, low, high in zip(panels, *ends, strict=True)
+        ]
     width = int(min(420, request.width - 190))
     scale = alt.Scale(domain=[-1, 1], nice=False)
-    base = alt.Chart().encode(
-        y=alt.Y(
-            "name:N", sort=list(_COEFFICIENTS.values()), title=None, axis=alt.Axis(ticks=False, domain=False)
-        )
-    )
-    axis = alt.Axis(values=[-1, -0.5, 0, 0.5, 1])
-    title = "correlation over heads"
+    x: dict[str, Any] = {"title": "correlation over heads", "scale": scale}
+    x["axis"] = alt.Axis(values=[-1, -0.5, 0, 0.5, 1])
+    y_axis = alt.Axis(ticks=False, domain=False)
+    y = alt.Y("name:N", sort=list(_COEFFICIENTS.values()), title=None, axis=y_axis)
+    base = alt.Chart().encode(y=y)
+    bars = base.transform_filter("isValid(datum.low) && isValid(datum.high)").mark_rule(strokeWidth=1.6)
+    points = base.transform_filter("isValid(datum.value)").mark_point(filled=True, size=60, opacity=1)
     tooltip = tips({"name:N": "coefficient", **{f"{end}:Q": end for end in ("value", "low", "high")}})
-    zero = (
-        alt.Chart()
-        .mark_rule(strokeDash=[3, 3], color=request.theme.muted)
-        .encode(x=alt.datum(0, scale=scale))
-    )
-    parts = [
-        zero,
-        base.transform_filter("isValid(datum.low) && isValid(datum.high)")
-        .mark_rule(strokeWidth=1.6)
-        .encode(x=alt.X("low:Q", title=title, scale=scale, axis=axis), x2="high:Q"),
-        base.transform_filter("isValid(datum.value)")
-        .mark_point(filled=True, size=60, opacity=1)
-        .encode(x=alt.X("value:Q", title=title, scale=scale, axis=axis), tooltip=tooltip),
-    ]
-    chart = alt.layer(*parts).properties(width=width, height=alt.Step(26))
-    labels = list(dict.fromkeys(panels))
-    return in_panels(chart, data, labels, 1, width)
+    zero = alt.Chart().mark_rule(strokeDash=[3, 3], color=request.theme.muted)
+    chart = alt.layer(
+        zero.encode(x=alt.datum(0, scale=scale)),
+        bars.encode(x=alt.X("low:Q", **x), x2="high:Q"),
+        points.encode(x=alt.X("value:Q", **x), tooltip=tooltip),
+    ).properties(width=width, height=alt.Step(26))
+    return in_panels(chart, data, list(dict.fromkeys(panels)), 1, width)
 
 
 #: The columns in their order, what they are called, and their colours: of place blue, of checkpoints orange
@@ -203,27 +166,21 @@ def draw_shares(table: HeadTable, request: DrawingRequest) -> Any:
     data = _share_records(table, names, said, width)
     labels = list(dict.fromkeys(names))
     below: dict[str, Any] = {} if beside else {"orient": "bottom", "columns": 2}
-    base = alt.Chart(alt.InlineData(values=data)).encode(
-        y=alt.Y("row:N", sort=labels, title=None, axis=alt.Axis(ticks=False, domain=False, labelLimit=_NAMES))
-    )
+    axis = alt.Axis(ticks=False, domain=False, labelLimit=_NAMES)
+    y = alt.Y("row:N", sort=labels, title=None, axis=axis)
+    base = alt.Chart(alt.InlineData(values=data)).encode(y=y)
+    legend = alt.Legend(title="between", symbolType="square", symbolStrokeWidth=0, **below)
+    scale = alt.Scale(domain=said, range=colours)
+    titles = {"row:N": "measure", "part:N": "between", "share:Q": "share", "error:Q": "standard error"}
     bars = base.mark_bar(stroke=request.theme.background, strokeWidth=0.8).encode(
         x=alt.X("start:Q", title="share of the variance", scale=alt.Scale(domain=[0, 1], nice=False)),
         x2="end:Q",
-        color=alt.Color(
-            "part:N",
-            sort=said,
-            scale=alt.Scale(domain=said, range=colours),
-            legend=alt.Legend(title="between", symbolType="square", symbolStrokeWidth=0, **below),
-        ),
-        tooltip=tips(
-            {"row:N": "measure", "part:N": "between", "share:Q": "share", "error:Q": "standard error"}
-        ),
+        color=alt.Color("part:N", sort=said, scale=scale, legend=legend),
+        tooltip=tips(titles),
     )
-    numbered = base.mark_text(baseline="middle", fontSize=request.theme.size - 2).encode(
-        x=alt.X("middle:Q", title="share of the variance"),
-        text="number:N",
-        color=alt.Color("ink:N", scale=None),
-    )
+    text = base.mark_text(baseline="middle", fontSize=request.theme.size - 2)
+    x, ink = alt.X("middle:Q", title="share of the variance"), alt.Color("ink:N", scale=None)
+    numbered = text.encode(x=x, text="number:N", color=ink)
     return alt.layer(bars, numbered).properties(width=width, height=alt.Step(_STEP))
 
 
@@ -236,19 +193,11 @@ def _share_records(table: HeadTable, names: list[str], said: list[str], width: i
         for row, (share, error) in enumerate(rows):
             start, wide = ends[row], max(share or 0.0, 0.0)
             ends[row] = start + wide
-            data.append(
-                {
-                    "row": names[row],
-                    "part": said[number - 1],
-                    "share": share,
-                    "error": error,
-                    "start": start,
-                    "end": ends[row],
-                    "middle": start + wide / 2,
-                    "number": str(number) if wide * width >= _NUMBERED else "",
-                    "ink": ink_on(colour),
-                }
-            )
+            label = str(number) if wide * width >= _NUMBERED else ""
+            data.append({
+                "row": names[row], "part": said[number - 1], "share": share, "error": error, "start": start,
+                "end": ends[row], "middle": start + wide / 2, "number": label, "ink": ink_on(colour),
+            })  # fmt: skip
     return data
 
 
@@ -259,32 +208,26 @@ _COLOURS = {"ok": 2, "warning": 1, "failed": 5}
 def draw_checks(table: HeadTable, request: DrawingRequest) -> Any:
     """Draw a line a check: its name, how it came out, and what was found."""
     of = label_rows(table, ["model", "dataset"])
-    columns = {
-        name: [format_cell(cell) for cell in cells(table, name)] for name in ("check", "status", "detail")
-    }
-    data: list[Record] = [
-        {"row": row, "name": ", ".join(filter(None, [of[row], check])), "status": status, "detail": detail}
-        for row, (check, status, detail) in enumerate(zip(*columns.values(), strict=True))
-    ]  # fmt: skip
-    left = 12 + max(len(record["name"]) for record in data) * request.theme.size * 0.55
-    statuses = list(dict.fromkeys(columns["status"]))
-    scale = alt.Scale(domain=statuses, range=[_colour(status, request) for status in statuses])
+    checks, outcomes, details = (
+        [format_cell(cell) for cell in cells(table, name)] for name in ("check", "status", "detail")
+    )
+    names = [", ".join(filter(None, parts)) for parts in zip(of, checks, strict=True)]
+    data = records({"row": range(len(table)), "name": names, "status": outcomes, "detail": details})
+    left = 12 + max(map(len, names)) * request.theme.size * 0.55
+    statuses = list(dict.fromkeys(outcomes))
+    palette, blank = request.theme.categories, request.theme.muted
+    hues = [palette[_COLOURS[status]] if status in _COLOURS else blank for status in statuses]
+    scale = alt.Scale(domain=statuses, range=hues)
     y = alt.Y("row:O", axis=None)
     tooltip = tips({f"{name}:N": name for name in ("name", "status", "detail")})
     base = alt.Chart(alt.InlineData(values=data)).encode(y=y, tooltip=tooltip)
     text: dict[str, Any] = {"align": "left", "fontSize": request.theme.size - 1}
     room = max(80, request.width - left - 56)  # a longer detail ends in dots, and the tooltip has all of it
-    parts = [
+    colour = alt.Color("status:N", scale=scale, legend=None)
+    status = base.mark_text(**text, fontWeight="bold")
+    detail = base.mark_text(**text, color=request.theme.muted, limit=room)
+    return alt.layer(
         base.mark_text(**text).encode(x=alt.value(0), text="name:N"),
-        base.mark_text(**text, fontWeight="bold").encode(
-            x=alt.value(left), text="status:N", color=alt.Color("status:N", scale=scale, legend=None)
-        ),
-        base.mark_text(**text, color=request.theme.muted, limit=room).encode(
-            x=alt.value(left + 56), text="detail:N"
-        ),
-    ]
-    return alt.layer(*parts).properties(width=request.width, height=alt.Step(18))
-
-
-def _colour(status: str, request: DrawingRequest) -> str:
-    return request.theme.categories[_COLOURS[status]] if status in _COLOURS else request.theme.muted
+        status.encode(x=alt.value(left), text="status:N", color=colour),
+        detail.encode(x=alt.value(left + 56), text="detail:N"),
+    ).properties(width=request.width, height=alt.Step(18))

@@ -13,6 +13,7 @@ from attnprobe.table.cells import format_cell
 from attnprobe.table.cleaning import clean
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.kinds import PAIR, PAIR_IN_LAYER
+from attnprobe.table.naming import listed
 from attnprobe.table.table import Cell, Column
 
 Floats = NDArray[np.float64]
@@ -49,18 +50,13 @@ class Pairs:
 def pairs_of(table: HeadTable) -> Pairs | None:
     """Find the pairs of a table; None where its rows are none, or a pair is there twice."""
     names = keys(table)
-    if set(PAIR) <= set(names):
-        layer_a, head_a, layer_b, head_b = (cells(table, name) for name in PAIR)
-        used = list(PAIR)
-    elif set(PAIR_IN_LAYER) <= set(names):
-        layer_a, head_a, head_b = (cells(table, name) for name in PAIR_IN_LAYER)
-        layer_b, used = layer_a, list(PAIR_IN_LAYER)
-    else:
+    used = next((pair for pair in (PAIR, PAIR_IN_LAYER) if set(pair) <= set(names)), None)
+    if used is None or not len(table):
         return None
-    if not len(table):
-        return None
+    layer, head, *others = (cells(table, name) for name in used)
+    sides = (layer, head), (others if len(others) == 2 else (layer, *others))
     of = label_rows(table, [name for name in names if name not in used])
-    one, other = (list(zip(*side, strict=True)) for side in ((layer_a, head_a), (layer_b, head_b)))
+    one, other = (list(zip(*side, strict=True)) for side in sides)
     found = [(label, frozenset({a, b})) for label, a, b in zip(of, one, other, strict=True)]
     if len(set(found)) < len(found) or any(len(pair) < 2 for _, pair in found):
         return None
@@ -109,18 +105,17 @@ def distances(table: HeadTable, rows: list[int], pairs: Pairs, request: DrawingR
     while kept.any() and (gaps := np.isnan(matrix[np.ix_(kept, kept)]).sum(1)).any():
         kept[np.flatnonzero(kept)[int(gaps.argmax())]] = False
     left_out = [head for head, keep in zip(heads, kept, strict=True) if not keep]
-    if kept.sum() < 3:
+    heads = [head for head, keep in zip(heads, kept, strict=True) if keep]
+    if len(heads) < 3:
         raise AttnprobeError(
             f"fewer than three heads have {name} to one another, too few for a map or a tree"
         )
-    heads = [head for head, keep in zip(heads, kept, strict=True) if keep]
     unit = unit_of(table, request)
     shown = "root of the divergence" if name == SQUARED else name_of(table.column(name))
     return Distances(heads, matrix[np.ix_(kept, kept)], left_out, f"{shown} ({unit})" if unit else shown)
 
 
 def unit_of(table: HeadTable, request: DrawingRequest) -> str:
-    """Give the unit of the distances."""
     if request.measures:
         return clean(table.column(request.measures[0]).unit)
     unit = clean(table.column(SQUARED).unit)
@@ -176,23 +171,26 @@ class Clusters:
 
     def sentence(self) -> str:
         """Say where the tree is cut, and what that leaves."""
-        sizes, alone = list(self.sizes.values()), len(self.alone)
-        many = f"{len(sizes)} cluster{'s' * (len(sizes) != 1)} of {_list_sizes(sizes)} heads" if sizes else ""
-        single = (
-            f"{alone} head{'s' * (alone != 1)} on {'its' if alone == 1 else 'their'} own" if alone else ""
+        sizes, alone = list(map(str, self.sizes.values())), len(self.alone)
+        many = (
+            f"{len(sizes)} cluster{'s' * (len(sizes) != 1)} of {listed(sizes, len(sizes))} heads"
+            if sizes
+            else ""
         )
-        said = ", and ".join(filter(None, [many, single]))
-        return f"cut at {self.height:.3g} ({self.rule}): {said}"
+        own = "1 head on its own" if alone == 1 else f"{alone} heads on their own" if alone else ""
+        return f"cut at {self.height:.3g} ({self.rule}): {', and '.join(filter(None, [many, own]))}"
 
     def mean_distances(self) -> list[float | None]:
         """Give for each head the mean distance to the other heads of its cluster; None on its own."""
-        found: list[float | None] = []
+        members: dict[int | None, list[int]] = {}
         for head, number in enumerate(self.numbers):
-            fellows = [
-                other for other, one in enumerate(self.numbers) if one == number is not None and other != head
-            ]
-            found.append(float(self.found.matrix[head, fellows].mean()) if fellows else None)
-        return found
+            members.setdefault(number, []).append(head)
+        return [
+            None
+            if number is None
+            else float(self.found.matrix[head, [one for one in members[number] if one != head]].mean())
+            for head, number in enumerate(self.numbers)
+        ]
 
 
 def clusters_of(table: HeadTable, request: DrawingRequest) -> Iterator[tuple[str, Clusters]]:
@@ -220,22 +218,23 @@ def cluster_table(table: HeadTable, request: DrawingRequest) -> HeadTable:
         Column("heads", "heads", role="count"),
         Column("mean_distance", unit_of(table, request), title="mean distance to the rest of its cluster"),
     ]
-    data: dict[str, list[Cell]] = {column.name: [] for column in columns}
+    rows: list[tuple[Cell, ...]] = []
     notes, heights = [], []
     for place, one in clusters_of(table, request):
-        row = pairs.of.index(place)
-        own = {name: cells(table, name)[row] for name in names}
-        for head, number, mean in zip(one.found.heads, one.numbers, one.mean_distances(), strict=True):
-            said = {**own, "layer": head[0], "head": head[1], "cluster": number}
-            said |= {"heads": 1 if number is None else one.sizes[number], "mean_distance": mean}
-            for name, cell in said.items():
-                data[name].append(cell)
+        first = pairs.of.index(place)
+        own = [cells(table, name)[first] for name in names]
+        sizes = [1 if number is None else one.sizes[number] for number in one.numbers]
+        found = zip(one.found.heads, one.numbers, sizes, one.mean_distances(), strict=True)
+        rows += [(*own, *head, number, size, mean) for head, number, size, mean in found]
         sentence = one.sentence()
         notes.append(": ".join(filter(None, [place, f"{sentence[0].upper()}{sentence[1:]}."])))
         heights.append(one.height)
     record = {"linkage": "average", "heights": heights, "parts": request.clusters}
     kept = {name: one for name, one in table.provenance.items() if name != "measurement"}
     provenance = {"clusters": record, "tables": [{"name": table.title, "provenance": kept}]}
+    data = {
+        column.name: cells for column, cells in zip(columns, map(list, zip(*rows, strict=True)), strict=True)
+    }
     return HeadTable("clusters of heads", columns, data, notes, provenance)
 
 
@@ -275,11 +274,6 @@ def _height(joined: Floats, heads: int, number: int) -> float:
     low = heights[heads - number]
     above = heights[heights > low]
     return float((low + above[0]) / 2 if len(above) else low)
-
-
-def _list_sizes(sizes: Sequence[int]) -> str:
-    *most, last = map(str, sizes)
-    return f"{', '.join(most)} and {last}" if most else last
 
 
 #: Iterations, and the relative gain below which they end.

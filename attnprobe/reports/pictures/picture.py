@@ -42,12 +42,11 @@ def _expression(tooltip: list[dict[str, Any]]) -> str:
     lines = []
     for line in tooltip:
         name = f"{line['aggregate']}_{line['field']}" if "aggregate" in line else line["field"]
-        cell = f"datum[{json.dumps(name)}]"
-        said = cell
-        if line["type"] == "quantitative":
-            said = (
-                f"format({cell}, {json.dumps(line['format'])})" if "format" in line else _NUMBER.format(cell)
-            )
+        cell = said = f"datum[{json.dumps(name)}]"
+        if line["type"] == "quantitative" and "format" in line:
+            said = f"format({cell}, {json.dumps(line['format'])})"
+        elif line["type"] == "quantitative":
+            said = _NUMBER.format(cell)
         title = json.dumps(f"; {line.get('title', line['field'])}: ")
         lines.append(f"(isValid({cell}) && {cell} !== '' ? {title} + {said} : '')")
     return f"slice({' + '.join(lines)}, 2)"

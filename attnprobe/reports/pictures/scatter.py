@@ -20,7 +20,8 @@ from attnprobe.reports.columns import (
 )
 from attnprobe.reports.pictures.channels import layer_colour, records, tips
 from attnprobe.reports.pictures.pairs import head_name
-from attnprobe.reports.shapes import grid_of
+from attnprobe.reports.scales import BEYOND
+from attnprobe.reports.shapes import AXES, grid_of
 from attnprobe.table.cleaning import clean
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.kinds import IN, OUT
@@ -33,12 +34,9 @@ _NAMED = 5
 _LARGEST = 440
 #: Where a name stands from its point: right, left, above, below, and at the corners; 1 is right or up.
 _PLACES = ((1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (-1, 1), (1, -1), (-1, -1))
-#: Half of a 95 % interval, in standard errors.
-_REACH = 1.96
 
 
 def can_draw_scatter(table: HeadTable) -> bool:
-    """Tell whether a table holds two measures of each head."""
     return bool(_sides(table)) or len(_measures(table)) > 1
 
 
@@ -68,30 +66,19 @@ def draw_scatter(table: HeadTable, request: DrawingRequest) -> Any:
     )
     parts = []
     if equal:
-        ends = [{"x": end, "y": end} for end in scales[0].domain]
-        line = alt.Chart(alt.InlineData(values=ends)).mark_line(
-            strokeDash=[4, 3], strokeWidth=1, color=request.theme.muted
-        )
+        ends = alt.InlineData(values=[{"x": end, "y": end} for end in scales[0].domain])
+        line = alt.Chart(ends).mark_line(strokeDash=[4, 3], strokeWidth=1, color=request.theme.muted)
         parts.append(line.encode(x="x:Q", y="y:Q"))
     colour = layer_colour(layers, request.theme)
-    for one in ("x", "y"):
+    for one, channel in (("x", alt.X), ("y", alt.Y)):
         if any(record[f"{one}_error"] is not None for record in data):
             bars = base.transform_filter(f"isValid(datum.{one}_low)").mark_rule(strokeWidth=0.8, opacity=0.45)
-            parts.append(
-                bars.encode(
-                    **{
-                        one: alt.X(f"{one}_low:Q") if one == "x" else alt.Y(f"{one}_low:Q"),
-                        f"{one}2": f"{one}_high:Q",
-                        "color": colour,
-                    }
-                )
-            )
-    parts.append(
-        base.mark_point(
-            filled=True, size=46, opacity=0.95, stroke=request.theme.background, strokeWidth=0.5
-        ).encode(color=colour, tooltip=tooltip)
+            ends = {one: channel(f"{one}_low:Q"), f"{one}2": f"{one}_high:Q"}
+            parts.append(bars.encode(**ends, color=colour))
+    points = base.mark_point(
+        filled=True, size=46, opacity=0.95, stroke=request.theme.background, strokeWidth=0.5
     )
-    parts.append(_names(base, request))
+    parts += [points.encode(color=colour, tooltip=tooltip), _names(base, request)]
     return alt.layer(*parts).properties(width=side, height=side)
 
 
@@ -145,21 +132,17 @@ def _outside(box: tuple[float, ...], side: int) -> float:
 
 def _records(table: HeadTable, x: Column, y: Column) -> list[Record]:
     grid = grid_of(table)
-    places = grid.places if grid is not None else label_rows(table, _labels(table))
-    columns: dict[str, list[Any]] = {
-        "place": places,
-        "layer": cells(table, "layer"),
-        "head": cells(table, "head"),
-    }
+    labels = [name for name in keys(table) if name not in AXES]
+    places = grid.places if grid is not None else label_rows(table, labels)
+    columns: dict[str, list[Any]] = {"place": places, **{name: cells(table, name) for name in AXES}}
     for side, column in (("x", x), ("y", y)):
         values = numbers(table, column.name)
         errors = numbers(table, f"{column.name}_se")
-        known = [value is not None and error is not None for value, error in zip(values, errors, strict=True)]
         columns |= {side: values, f"{side}_error": errors}
         for end, sign in (("low", -1), ("high", 1)):
             columns[f"{side}_{end}"] = [
-                value + sign * _REACH * error if both else None  # type: ignore[operator]
-                for value, error, both in zip(values, errors, known, strict=True)
+                None if value is None or error is None else value + sign * BEYOND * error
+                for value, error in zip(values, errors, strict=True)
             ]
     data = records(columns)
     known = [record for record in data if record["x"] is not None and record["y"] is not None]
@@ -177,12 +160,8 @@ def _records(table: HeadTable, x: Column, y: Column) -> list[Record]:
 def _scales(data: list[Record], *, equal: bool) -> list[alt.Scale]:
     ends = []
     for side in ("x", "y"):
-        found = [
-            record[name]
-            for record in data
-            for name in (side, f"{side}_low", f"{side}_high")
-            if record[name] is not None
-        ]
+        names = (side, f"{side}_low", f"{side}_high")
+        found = [record[name] for record in data for name in names if record[name] is not None]
         ends.append((min(found, default=0.0), max(found, default=1.0)))
     if equal:
         ends = [(min(low for low, _ in ends), max(high for _, high in ends))] * 2
@@ -246,7 +225,3 @@ def _measures(table: HeadTable) -> list[Column]:
         and not is_probability(column)
         and any(value is not None for value in numbers(table, column.name))
     ]
-
-
-def _labels(table: HeadTable) -> list[str]:
-    return [name for name in keys(table) if name not in {"layer", "head"}]

@@ -8,7 +8,7 @@ import altair as alt
 import numpy as np
 
 from attnprobe.reports.columns import DrawingRequest, Record, axis_of, name_of, numbers, sort_labels, tip
-from attnprobe.reports.pictures.channels import layer_colour, thin_labels, tips
+from attnprobe.reports.pictures.channels import layer_colour, records, thin_labels, tips
 from attnprobe.reports.pictures.pairs import (
     SQUARED,
     Clusters,
@@ -21,7 +21,6 @@ from attnprobe.reports.pictures.pairs import (
     pairs_of,
     scale_to_plane,
 )
-from attnprobe.reports.theme import Theme
 from attnprobe.table.head_table import HeadTable
 
 #: More pairs than this within layers are not drawn one by one beside the means.
@@ -33,7 +32,6 @@ _ROOM = 0.08
 
 
 def can_draw_map(table: HeadTable) -> bool:
-    """Tell whether a table holds divergences of pairs of heads."""
     return SQUARED in table.data and pairs_of(table) is not None
 
 
@@ -76,38 +74,24 @@ def _map(
     ]
     middle = (flat.points.max(0) + flat.points.min(0)) / 2
     scales = [alt.Scale(domain=[float(m - reach), float(m + reach)], nice=False) for m in middle]
-    said = [
-        f"stress {flat.stress:.2f} (Kruskal's stress-1), {len(found.heads)} heads"
-        if legend
-        else f"stress {flat.stress:.2f}"
-    ]
+    more = f" (Kruskal's stress-1), {len(found.heads)} heads" if legend else ""
+    said = [f"stress {flat.stress:.2f}{more}"]
     if found.left_out:
         said.append(f"without {', '.join(map(head_name, found.left_out[:4]))}: no distance")
     base = alt.Chart(alt.InlineData(values=data)).encode(
         x=alt.X("x:Q", axis=None, scale=scales[0]), y=alt.Y("y:Q", axis=None, scale=scales[1])
     )
-    layers = sort_labels(head[0] for head in found.heads)
-    points = base.mark_point(
-        filled=True,
-        size=70 if side > 250 else 40,
-        opacity=0.9,
-        stroke=request.theme.background,
-        strokeWidth=0.6,
-    ).encode(
-        color=layer_colour(layers, request.theme) if legend else alt.value(request.theme.ink),
-        tooltip=tips({"layer:O": "layer", "head:O": "head"}),
-    )
-    parts = [points]
+    theme, layers = request.theme, sort_labels(head[0] for head in found.heads)
+    size, dy = (70, -9) if side > 250 else (40, -7)
+    points = base.mark_point(filled=True, size=size, opacity=0.9, stroke=theme.background, strokeWidth=0.6)
+    colour = layer_colour(layers, theme) if legend else alt.value(theme.ink)
+    parts = [points.encode(color=colour, tooltip=tips({"layer:O": "layer", "head:O": "head"}))]
     if len(found.heads) <= 48:
-        parts.append(
-            base.mark_text(
-                dy=-9 if side > 250 else -7, fontSize=request.theme.size - 3, color=request.theme.muted
-            ).encode(text="name:N" if legend else "head:O")
-        )
-    title = place or "similar heads lie together"
-    heading = alt.TitleParams(title, subtitle=said)
-    frame = alt.ViewConfig(stroke=request.theme.grid)
-    return alt.layer(*parts, view=frame).properties(width=side, height=side, title=heading)
+        names = base.mark_text(dy=dy, fontSize=theme.size - 3, color=theme.muted)
+        parts.append(names.encode(text="name:N" if legend else "head:O"))
+    title = alt.TitleParams(place or "similar heads lie together", subtitle=said)
+    frame = alt.ViewConfig(stroke=theme.grid)
+    return alt.layer(*parts, view=frame).properties(width=side, height=side, title=title)
 
 
 def _depth(
@@ -124,41 +108,25 @@ def _depth(
     many = len(data) > _MOST_PAIRS
     if many:
         data = _means(data)
-    base = alt.Chart(alt.InlineData(values=data)).encode(
-        x=alt.X(
-            "layer:O",
-            title="layer",
-            axis=alt.Axis(labelAngle=0, values=thin_labels(layers, width / len(layers))),
-        )
-    )
+    axis = alt.Axis(labelAngle=0, values=thin_labels(layers, width / len(layers)))
+    x = alt.X("layer:O", title="layer", axis=axis)
+    base = alt.Chart(alt.InlineData(values=data)).encode(x=x)
     parts = []
     if not many:
-        parts.append(
-            base.mark_point(filled=True, size=14, opacity=0.35, color=request.theme.muted).encode(
-                y=alt.Y("value:Q", title=axis_of(column)),
-                tooltip=tips(
-                    {
-                        "one:N": "one",
-                        "other:N": "other",
-                        "value:Q": tip(name_of(column)),
-                        "error:Q": "standard error",
-                    }
-                ),
-            )
-        )
-    parts.append(
-        base.mark_line(point=alt.OverlayMarkDef(filled=True, size=36, color=request.theme.ink)).encode(
-            y=alt.Y("mean(value):Q", title=axis_of(column)),
-            tooltip=tips({"layer:O": "layer", "mean(value):Q": "mean"}),
-        )
-    )
+        titles = {"one:N": "one", "other:N": "other", "value:Q": tip(name_of(column))}
+        dots = base.mark_point(filled=True, size=14, opacity=0.35, color=request.theme.muted)
+        y = alt.Y("value:Q", title=axis_of(column))
+        parts.append(dots.encode(y=y, tooltip=tips({**titles, "error:Q": "standard error"})))
+    mean = base.mark_line(point=alt.OverlayMarkDef(filled=True, size=36, color=request.theme.ink))
+    y = alt.Y("mean(value):Q", title=axis_of(column))
+    parts.append(mean.encode(y=y, tooltip=tips({"layer:O": "layer", "mean(value):Q": "mean"})))
     said = "line: mean" if many else "dots: pairs of heads; line: their mean"
-    return alt.layer(*parts).properties(
-        width=width, height=height, title=alt.TitleParams("spread within each layer", subtitle=[said])
-    )
+    title = alt.TitleParams("spread within each layer", subtitle=[said])
+    return alt.layer(*parts).properties(width=width, height=height, title=title)
 
 
 def _means(data: list[Record]) -> list[Record]:
+    """Average what is defined over the pairs of each layer."""
     found = []
     for layer, rows in groupby(sorted(data, key=lambda row: str(row["layer"])), key=lambda row: row["layer"]):
         known = [row["value"] for row in rows if row["value"] is not None]
@@ -192,7 +160,6 @@ _HIGH, _NAMED = 13, 8
 
 
 def can_draw_dendrogram(table: HeadTable) -> bool:
-    """Tell whether a table holds divergences of all pairs of heads."""
     pairs = pairs_of(table) if SQUARED in table.data else None
     return pairs is not None and not pairs.within
 
@@ -211,39 +178,30 @@ def _tree(found: Clusters, place: str, request: DrawingRequest) -> Any:
     width = max(160, int(request.width - 110 - beside))
     y = alt.Y("row:Q", axis=None, scale=alt.Scale(domain=[len(heads) - 0.5, -0.5], nice=False))
     base = alt.Chart(alt.InlineData(values=_leaves(found))).encode(y=y, x=alt.value("width"))
+    titles = {"layer:O": "layer", "head:O": "head", "cluster:N": "cluster", "mean:Q": "mean distance in it"}
     tiles = base.mark_square(size=min(high, 11) ** 2, xOffset=8, opacity=1).encode(
-        color=layer_colour(sort_labels(head[0] for head in heads), theme),
-        tooltip=tips(
-            {
-                **{f"{name}:O": name for name in ("layer", "head")},
-                "cluster:N": "cluster",
-                "mean:Q": "mean distance in it",
-            }
-        ),
+        color=layer_colour(sort_labels(head[0] for head in heads), theme), tooltip=tips(titles)
     )
     parts: list[Any] = [*_lines(found, y, request), tiles]
     if named:
         names = base.mark_text(align="left", dx=17, fontSize=letters, color=theme.ink)
         parts.append(names.encode(text="name:N"))
     parts += _brackets(found, y, width + beside, high, request)
-    title = alt.TitleParams(place or "similar heads join first", subtitle=_said(found, width + beside, theme))
+    said = f"average linkage, {len(heads)} heads; {found.sentence()}"
+    lines = wrap(said, max(30, int((width + beside) / (0.5 * theme.size))))
+    title = alt.TitleParams(place or "similar heads join first", subtitle=lines)
     return alt.layer(*parts).properties(width=width, height=high * len(heads), title=title)
 
 
 def _leaves(found: Clusters) -> list[Record]:
-    means = found.mean_distances()
-    return [
-        {
-            "name": head_name(head),
-            "layer": head[0],
-            "head": head[1],
-            "row": row,
-            "cluster": "on its own" if number is None else str(number),
-            "mean": means[leaf],
-        }
-        for row, leaf in enumerate(found.leaves)
-        for head, number in [(found.found.heads[leaf], found.numbers[leaf])]
-    ]
+    heads = [found.found.heads[leaf] for leaf in found.leaves]
+    numbers, means = [found.numbers[leaf] for leaf in found.leaves], found.mean_distances()
+    return records({
+        "name": list(map(head_name, heads)), "layer": [layer for layer, _ in heads],
+        "head": [head for _, head in heads], "row": range(len(heads)),
+        "cluster": ["on its own" if number is None else str(number) for number in numbers],
+        "mean": [means[leaf] for leaf in found.leaves],
+    })  # fmt: skip
 
 
 def _lines(found: Clusters, y: Any, request: DrawingRequest) -> list[Any]:
@@ -308,17 +266,11 @@ def _brackets(found: Clusters, y: Any, at: float, high: int, request: DrawingReq
             for number, of in rows.items()
             if number % 2 == parity
         ]
-        base, colour = alt.Chart(alt.InlineData(values=data)), _colour(parity, request)
+        colour = _colour(parity, request)
+        base = alt.Chart(alt.InlineData(values=data)).encode(x=alt.value(at))
+        text = base.mark_text(align="left", dx=5, fontSize=request.theme.size - 1, color=colour)
         brackets += [
-            base.mark_rule(strokeWidth=2, color=colour).encode(x=alt.value(at), y=y, y2="end:Q"),
-            base.mark_text(align="left", dx=5, fontSize=request.theme.size - 1, color=colour).encode(
-                x=alt.value(at), y=alt.Y("middle:Q", axis=None), text="number:N"
-            ),
+            base.mark_rule(strokeWidth=2, color=colour).encode(y=y, y2="end:Q"),
+            text.encode(y=alt.Y("middle:Q", axis=None), text="number:N"),
         ]
     return brackets
-
-
-def _said(found: Clusters, width: float, theme: Theme) -> list[str]:
-    """Say how many heads there are, and where the tree is cut, in lines that fit."""
-    said = f"average linkage, {len(found.leaves)} heads; {found.sentence()}"
-    return wrap(said, max(30, int(width / (0.5 * theme.size))))

@@ -19,7 +19,7 @@ from attnprobe.reports.columns import (
     sort_labels,
     tip,
 )
-from attnprobe.reports.pictures.channels import in_panels, layer_colour, tips
+from attnprobe.reports.pictures.channels import in_panels, layer_colour, records, tips
 from attnprobe.reports.theme import Theme
 from attnprobe.table.cells import format_cell
 from attnprobe.table.head_table import HeadTable
@@ -81,45 +81,36 @@ def _with_room(steps: list[int], places: list[float], letter: float) -> list[int
 def _lines(table: HeadTable, column: Column, request: DrawingRequest) -> Any:
     names = [name for name in keys(table) if name not in {"model", STEP, "layer", "head"}]
     label = label_rows(table, names)
-    layers = cells(table, "layer")
+    layers, heads = cells(table, "layer"), cells(table, "head")
     values, errors = numbers(table, column.name), numbers(table, f"{column.name}_se")
-    heads = cells(table, "head")
-    data: list[Record] = []
-    for row, step in enumerate(cells(table, STEP)):
-        panel = ", ".join(filter(None, [label[row], f"layer {format_cell(layers[row])}"]))
-        place = {"panel": panel, "layer": layers[row], "head": heads[row], "step": step}
-        data.append({**place, "value": values[row], "error": errors[row]})
-    panels = list(dict.fromkeys(record["panel"] for record in data))
+    named = [f"layer {format_cell(layer)}" for layer in layers]
+    every = [", ".join(filter(None, parts)) for parts in zip(label, named, strict=True)]
+    data = records({
+        "panel": every, "layer": layers, "head": heads, "step": cells(table, STEP), "value": values,
+        "error": errors,
+    })  # fmt: skip
+    panels = list(dict.fromkeys(every))
     across = max(1, min(len(panels), 4, (request.width - 90) // 140))
     width = int((request.width - 90) / across - 24)
-    of_heads = "head" in table.data
-    colour = (
-        layer_colour(sort_labels(heads), request.theme, field="head")
-        if of_heads
-        else alt.value(request.theme.ink)
-    )
+    coloured: dict[str, Any] = {}
+    if of_heads := "head" in table.data:
+        coloured["color"] = layer_colour(sort_labels(heads), request.theme, field="head")
     x = step_axis(sort_labels(cells(table, STEP)), width, request.theme)
-    y = alt.Y("value:Q", title=below_heading(column), scale=alt.Scale(zero=False), axis=alt.Axis(tickCount=4))
+    look: dict[str, Any] = {"title": below_heading(column), "scale": alt.Scale(zero=False)}
     base = alt.Chart().encode(x=x, detail="head:N")
     parts = []
-    if any(record["error"] is not None for record in data):
-        band = base.transform_filter("isValid(datum.error) && isValid(datum.value)").transform_calculate(
-            **ends_of(values, column.unit)
-        )
-        parts.append(
-            band.mark_area(opacity=0.1, line=False).encode(
-                y=alt.Y("low:Q", title=below_heading(column), scale=alt.Scale(zero=False)), y2="high:Q",
-                **({"color": colour} if of_heads else {}))
-        )  # fmt: skip
-    parts.append(
-        base.mark_line(strokeWidth=1.4, point=alt.OverlayMarkDef(size=14, filled=True)).encode(
-            y=y, color=colour,
-            tooltip=tips({
-                "panel:N": "of", **({"head:O": "head"} if of_heads else {}), "step:Q": "step",
-                "value:Q": tip(name_of(column)), "error:Q": "standard error",
-            }),
-        )
-    )  # fmt: skip
+    if any(error is not None for error in errors):
+        known = base.transform_filter("isValid(datum.error) && isValid(datum.value)")
+        band = known.transform_calculate(**ends_of(values, column.unit)).mark_area(opacity=0.1, line=False)
+        parts.append(band.encode(y=alt.Y("low:Q", **look), y2="high:Q", **coloured))
+    tooltip = tips({
+        "panel:N": "of", **({"head:O": "head"} if of_heads else {}), "step:Q": "step",
+        "value:Q": tip(name_of(column)), "error:Q": "standard error",
+    })  # fmt: skip
+    y = alt.Y("value:Q", axis=alt.Axis(tickCount=4), **look)
+    line = base.mark_line(strokeWidth=1.4, point=alt.OverlayMarkDef(size=14, filled=True))
+    colour = coloured.get("color", alt.value(request.theme.ink))
+    parts.append(line.encode(y=y, color=colour, tooltip=tooltip))
     chart = alt.layer(*parts).properties(width=width, height=int(min(width * 0.8, 150)))
     return in_panels(chart, data, panels, across, width, name_of(column))
 
@@ -160,16 +151,12 @@ def draw_settling(table: HeadTable, request: DrawingRequest) -> Any:
     dashes = [[1, 0] if name.startswith("spearman") else [4, 3] for name in wanted]
     more: dict[str, Any] = {} if beside else {"orient": "bottom", "direction": "vertical", "columns": 1}
     legend = alt.Legend(title=None, symbolType="stroke", symbolSize=200, **more)
-    chart = (
-        alt.Chart()
-        .mark_line(strokeWidth=1.8, point=alt.OverlayMarkDef(size=26, filled=True))
-        .encode(
-            x=step_axis(sort_labels(steps), width, request.theme),
-            y=alt.Y("value:Q", title="rank correlation", scale=alt.Scale(domain=domain)),
-            color=alt.Color("line:N", scale=alt.Scale(domain=names, range=hues), legend=legend),
-            strokeDash=alt.StrokeDash("line:N", scale=alt.Scale(domain=names, range=dashes), legend=legend),
-            tooltip=tips({"line:N": "correlation", "step:Q": "step", "value:Q": "value"}),
-        )
-        .properties(width=width, height=int(np.clip(width * 0.6, 110, 220)))
-    )
+    lines = alt.Chart().mark_line(strokeWidth=1.8, point=alt.OverlayMarkDef(size=26, filled=True))
+    chart = lines.encode(
+        x=step_axis(sort_labels(steps), width, request.theme),
+        y=alt.Y("value:Q", title="rank correlation", scale=alt.Scale(domain=domain)),
+        color=alt.Color("line:N", scale=alt.Scale(domain=names, range=hues), legend=legend),
+        strokeDash=alt.StrokeDash("line:N", scale=alt.Scale(domain=names, range=dashes), legend=legend),
+        tooltip=tips({"line:N": "correlation", "step:Q": "step", "value:Q": "value"}),
+    ).properties(width=width, height=int(np.clip(width * 0.6, 110, 220)))
     return in_panels(chart, data, labels, across, width)

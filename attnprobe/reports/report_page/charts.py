@@ -95,7 +95,7 @@ def _span(values: Iterable[float], start: float, end: float) -> _Axis:
 
 
 def find_step(value: float | None, scale: Scale) -> int | None:
-    """Give the step of the colour of a number.
+    """Find the step of the colour of a number.
 
     >>> [find_step(value, Scale(-1, 1)) for value in (-1, 0, 1, None)]
     [0, 16, 31, None]
@@ -155,14 +155,11 @@ def draw_curve(table: HeadTable) -> Chart:
     ]
     orders: dict[tuple[str, object], list[tuple[float, float, float | None]]] = {}
     for row in rows:
-        if row["score"] is not None and row["share_removed"] is not None:
-            error = row.get("score_se") if row["criterion"] != "random" else None
-            step = (
-                _float(row["share_removed"]),
-                _float(row["score"]),
-                None if error is None else _float(error),
-            )
-            orders.setdefault((str(row["criterion"]), row.get("seed")), []).append(step)
+        share, score, criterion = row["share_removed"], row["score"], str(row["criterion"])
+        if score is not None and share is not None:
+            error = row.get("score_se") if criterion != "random" else None
+            step = _float(share), _float(score), None if error is None else _float(error)
+            orders.setdefault((criterion, row.get("seed")), []).append(step)
     every = [step for steps in orders.values() for step in steps]
     across = _Axis(0, 1, 52, 600)
     up = _span([score + sign * (error or 0.0) for _, score, error in every for sign in (1, -1)], 300, 14)

@@ -2,7 +2,7 @@
 
 import base64
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Any, NamedTuple
 
@@ -55,21 +55,17 @@ def write_page(contents: Contents) -> str:
     measures = [
         one for name in ("census", "importance") for one in collect_measures(heads, contents.of(name))
     ]
-    roles, distance, pruned = (_first(contents.of(name)) for name in ("roles", "distance", "prune"))
-    correlated = contents.of("correlate")
+    roles, distance, pruned = (
+        next(iter(contents.of(name).values()), None) for name in ("roles", "distance", "prune")
+    )
     by_head, in_one_row = (
-        _first({name: one for name, one in correlated.items() if ("head" in one.data) is of_heads})
+        next((one for one in contents.of("correlate").values() if ("head" in one.data) is of_heads), None)
         for of_heads in (True, False)
     )
     numbers = {name: number for number, name in enumerate(every)}
-    importance = next(
-        (
-            text.describe_importance(contents.of("importance")[one.table], number)
-            for number, one in enumerate(measures)
-            if one.table in contents.of("importance")
-        ),
-        None,
-    )
+    tasks = contents.of("importance")
+    important = ((number, tasks[one.table]) for number, one in enumerate(measures) if one.table in tasks)
+    importance = next((text.describe_importance(table, number) for number, table in important), None)
     findings = text.describe_outliers(heads, measures)
     record = text.make_record(contents)
     several = any(kind for kind, _, _ in heads.every)
@@ -141,10 +137,6 @@ def write_page(contents: Contents) -> str:
     )  # fmt: skip
 
 
-def _first(tables: Mapping[str, HeadTable]) -> HeadTable | None:
-    return next(iter(tables.values()), None)
-
-
 def _pack_table(table: HeadTable) -> str:
     """Pack a table as the csv file that ``-o`` writes."""
     return base64.b64encode(zlib.compress(render_table(table, "csv"), 9)).decode("ascii")
@@ -202,10 +194,9 @@ def _lay_out(heads: Heads, cells: Sequence[_Cell]) -> list[dict[str, Any]]:
     """Lay out cells in a grid for each kind of attention; None for no head."""
     found = []
     for kind, (layers, numbers) in heads.grids.items():
-        rows = []
-        for layer in layers:
-            places = [heads.find((kind, layer, head)) for head in numbers]
-            rows.append((layer, [None if place is None else (place, cells[place]) for place in places]))
+        places = [[heads.find((kind, layer, head)) for head in numbers] for layer in layers]
+        lines = [[None if place is None else (place, cells[place]) for place in line] for line in places]
+        rows = list(zip(layers, lines, strict=True))
         wide = "many" if len(numbers) > 16 else "some" if len(numbers) > 12 else "few"
         found.append({"kind": kind, "heads": numbers, "rows": rows, "wide": wide})
     return found
@@ -214,16 +205,14 @@ def _lay_out(heads: Heads, cells: Sequence[_Cell]) -> list[dict[str, Any]]:
 def _describe_roles(heads: Heads, table: HeadTable, measures: Sequence[Measure]) -> list[dict[str, Any]]:
     """Give what the card says of the role of each head."""
     names = ("role", "measure", "value", "value_se", "threshold", "also", "stability")
-    columns = [heads.sort_cells(table, name) for name in names]
-    rows = [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
-    return [
-        {name: _clean_cell(cell) for name, cell in row.items()}
-        | {
-            "meaning": text.MEANINGS[kind_of(str(row["role"]))],
-            "evidence": clean(text.describe_evidence(str(row["measure"] or ""), measures)),
-        }
-        for row in rows
-    ]
+    found = []
+    for row in zip(*(heads.sort_cells(table, name) for name in names), strict=True):
+        role, measure, *_ = row
+        said: dict[str, Any] = dict(zip(names, map(_clean_cell, row), strict=True))
+        said["meaning"] = text.MEANINGS[kind_of(str(role))]
+        said["evidence"] = clean(text.describe_evidence(str(measure or ""), measures))
+        found.append(said)
+    return found
 
 
 def _clean_cell(cell: object) -> object:
@@ -243,23 +232,19 @@ def _draw_roles(heads: Heads, table: HeadTable) -> dict[str, Any]:
         kind = kind_of(str(role))
         counts[kind] += 1
         cells.append(_Cell(styles[kind], f"{heads.name(place)}: {clean(str(role))}", LETTERS[kind]))
-    legend = [
-        (styles[kind], LETTERS[kind], kind, number, text.MEANINGS[kind])
-        for kind, number in counts.items()
-        if number
-    ]
+    there = [kind for kind in LETTERS if counts[kind]]
+    legend = [(styles[kind], LETTERS[kind], kind, counts[kind], text.MEANINGS[kind]) for kind in there]
     return {"grids": _lay_out(heads, cells), "legend": legend}
 
 
 def _list_correlation(table: HeadTable) -> list[tuple[str, str]]:
     """Give the numbers of a comparison in one row, by name."""
     found = []
-    for column in table.columns:
+    for column in [column for column in table.columns if column.name != "model"]:
         cell = table.data[column.name][0]
-        if column.name != "model":
-            number = format_p if column.unit == "probability" and is_number(cell) else format_number
-            words = clean(cell) if isinstance(cell, str) else number(cell)  # type: ignore[arg-type]
-            found.append((clean(column.name.replace("_", " ")), words))
+        number = format_p if column.unit == "probability" and is_number(cell) else format_number
+        words = clean(cell) if isinstance(cell, str) else number(cell)  # type: ignore[arg-type]
+        found.append((clean(column.name.replace("_", " ")), words))
     return found
 
 

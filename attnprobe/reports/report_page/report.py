@@ -57,7 +57,6 @@ class Contents:
         return {name: table for section in (*SECTIONS, OTHER) for name, table in self.of(section).items()}
 
     def of(self, section: str) -> Mapping[str, HeadTable]:
-        """Give the tables of a section; none where it is not there."""
         return self.tables.get(section, {})
 
     @property
@@ -114,13 +113,11 @@ class Report:
         return write_rendered(Path(path), FORMATS, lambda _: self.html.encode(), overwrite=overwrite)
 
     def _repr_html_(self) -> str:
-        """Show the page in a notebook."""
         from attnprobe.reports.page.document import frame_page
 
         return frame_page(self.html, "Report of a checkpoint", 800)
 
     def __repr__(self) -> str:
-        """Say what it is about, in a line."""
         return f"Report({self.contents.model!r}: {', '.join(self.tables)})"
 
 
@@ -187,8 +184,7 @@ def read_folder(folder: Path) -> dict[str, HeadTable]:
             continue
         if (path.exists() and not path.is_file()) or _describes_another(path):  # a folder may have any name
             continue
-        name = path.stem if path.stem not in found else path.name
-        found[name] = HeadTable.read(path)
+        found[path.stem if path.stem not in found else path.name] = HeadTable.read(path)
     found = {name: table for name, table in found.items() if table.models}
     if not found:
         raise AttnprobeError(

@@ -14,6 +14,7 @@ from attnprobe.reports.terminal.grid import Layout, scale_bar
 from attnprobe.table.cells import format_cell
 from attnprobe.table.cleaning import clean
 from attnprobe.table.head_table import HeadTable
+from attnprobe.table.naming import listed
 from attnprobe.table.table import Column
 
 _BAR_WIDTH = 12
@@ -25,15 +26,11 @@ _NAMED = 3
 
 def write_heading(column: Column, panel: Panel, figures: Figures) -> Text:
     """Name the measure, its unit, and what sets the panel apart."""
-    text = Text()
-    text.append(clean(column.name), "bold")
     unit = clean(column.unit)
     if figures.exponent:
         unit = f"in 1e{figures.exponent} {unit}" if unit else f"in units of 1e{figures.exponent}"
-    for part in (unit, *panel.labels):
-        if part:
-            text.append(f", {part}")
-    return text
+    parts = [f", {part}" for part in (unit, *panel.labels) if part]
+    return Text.assemble((clean(column.name), "bold"), *parts)
 
 
 def say_undefined(column: Column, panel: Panel) -> Text:
@@ -79,22 +76,16 @@ def name_outliers(table: HeadTable, column: Column, panel: Panel, precision: int
     name = f"{column.name}_se"
     errors = floats(table, name) if name in table.data else None
     flat = None if errors is None else panel.grid(errors).ravel()
-    found = find_outliers(grid.ravel(), flat)
-    if not found:
-        return Text("No head is an outlier.")
-    return Text(" ".join(_sentence(one, grid, panel, column, precision) for one in found))
+    said = [_sentence(one, grid, panel, column, precision) for one in find_outliers(grid.ravel(), flat)]
+    return Text(" ".join(said) or "No head is an outlier.")
 
 
 def _sentence(found: Outliers, grid: np.ndarray, panel: Panel, column: Column, precision: int | None) -> str:
-    named = [_head(grid, place, panel, precision) for place in found.heads[:_NAMED]]
-    if more := len(found.heads) - len(named):
-        named.append(f"{more} more")
-    *most, last = named
-    listed = f"{', '.join(most)} and {last}" if most else last
+    heads = listed([_head(grid, place, panel, precision) for place in found.heads], _NAMED)
     what = "is an outlier" if len(found.heads) == 1 else "are outliers"
     side = "above" if found.above else "below"
     title = clean(column.title or column.name)
-    said = f"{listed[0].upper()}{listed[1:]} {what} in {title} (beyond Tukey's outer fence)"
+    said = f"{heads[0].upper()}{heads[1:]} {what} in {title} (beyond Tukey's outer fence)"
     limit = found.limit(precision or USUAL_DIGITS)
     last_out = float(grid.ravel()[found.heads[-1]])
     if (found.nearest > last_out) is found.above and found.nearest != last_out:

@@ -16,7 +16,6 @@ class QuietConsole(Console):
     """A console that leaves a closed pipe to the caller, where rich would exit with an error."""
 
     def on_broken_pipe(self) -> NoReturn:
-        """Pass the error on."""
         raise  # noqa: PLE0704 - rich calls this from its except clause
 
 
@@ -45,17 +44,9 @@ class Signs(NamedTuple):
 
 
 ASCII_SIGNS = Signs(
-    undefined="-",
-    plus_minus="+/-",
-    between=", ",
-    more="...",
-    bullet="*",
-    bar="#",
-    mark="#",
-    other="o",
-    line="-",
-    levels="12345678",
-)
+    undefined="-", plus_minus="+/-", between=", ", more="...", bullet="*", bar="#", mark="#", other="o",
+    line="-", levels="12345678",
+)  # fmt: skip
 
 
 def signs(console: Console) -> Signs:
@@ -79,7 +70,7 @@ _ONE_WAY, _BOTH_WAYS = _stops(SEQUENTIAL), _stops(THEMES["light"].diverging)
 
 
 def colour(share: float, *, both_ways: bool = False) -> RGB:
-    """Give the colour at a share of the way from dark to bright, or from blue by white to orange."""
+    """Find the colour at a share of the way from dark to bright, or from blue by white to orange."""
     stops = _BOTH_WAYS if both_ways else _ONE_WAY
     place = min(max(share, 0.0), 1.0) * (len(stops) - 1)
     red, green, blue = (round(float(np.interp(place, np.arange(len(stops)), channel))) for channel in stops.T)

@@ -1,5 +1,6 @@
 """Pruning curves: a line for each step, with the criterion's score beside those of random orders."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,7 +23,6 @@ class StepColumn:
     cells: list[str]
 
     def width(self) -> int:
-        """Give the width that this column wants."""
         return max(cell_len(part) for part in (*self.header, *self.cells))
 
 
@@ -78,10 +78,9 @@ def write_scores(each: Comparison, writer: ScoreWriter) -> list[StepColumn]:
 def summarise_orders(random: np.ndarray) -> np.ndarray:
     """Give the mean, the lowest and the highest score at each step; NaN where no order has one."""
     found = np.full((3, len(random)), np.nan)
-    for i, values in enumerate(random):
-        defined = values[~np.isnan(values)]
-        if defined.size:
-            with np.errstate(invalid="ignore", over="ignore"):  # infinities of both signs have no mean
+    with np.errstate(invalid="ignore", over="ignore"):  # infinities of both signs have no mean
+        for i, values in enumerate(random):
+            if (defined := values[~np.isnan(values)]).size:
                 found[:, i] = defined.mean(), defined.min(), defined.max()
     return found
 
@@ -91,6 +90,13 @@ def _shares(shares: np.ndarray, signs: Signs) -> list[str]:
     known = percent[np.isfinite(percent)]
     decimals = 0 if np.allclose(known, np.round(known)) else 1
     return [signs.undefined if np.isnan(share) else f"{share:z.{decimals}f} %" for share in percent]
+
+
+def find_share(value: float, low: float, high: float) -> float:
+    """Find where between two ends a number lies, from 0 to 1; in the middle of ends that are the same."""
+    # Halved, so that the length stays finite for the largest of floats.
+    length = high / 2 - low / 2
+    return min(max((value / 2 - low / 2) / length, 0.0), 1.0) if length > 0 else 0.5
 
 
 MARK_STYLE = "bold cyan"
@@ -121,11 +127,10 @@ class Strip:
     def draw(self, score: float, random: np.ndarray, mean: float) -> Text:
         """Mark the score and the mean of the random orders, with a line over all the orders."""
         cells = [" "] * self.width
-        ends = [self.place(value) for value in random]
-        places = [place for place in ends if place is not None]
+        places = [place for value in random if (place := self.place(value)) is not None]
         if places:
-            for place in range(min(places), max(places) + 1):
-                cells[place] = self.signs.line
+            wide = max(places) + 1 - min(places)
+            cells[min(places) : max(places) + 1] = [self.signs.line] * wide
         middle, mark = self.place(mean), self.place(score)
         if middle is not None:
             cells[middle] = self.signs.other
@@ -140,10 +145,7 @@ class Strip:
             return None
         if np.isinf(value):
             return 0 if value < 0 else self.width - 1
-        # Halved, so that the length of the scale stays finite for the largest of floats.
-        length = self.high / 2 - self.low / 2
-        share = (value / 2 - self.low / 2) / length if length > 0 else 0.5
-        return round(min(max(share, 0.0), 1.0) * (self.width - 1))
+        return round(find_share(value, self.low, self.high) * (self.width - 1))
 
 
 CURVE_COLUMNS = frozenset({SCORE, "share_removed", "heads_removed"})
@@ -159,11 +161,10 @@ class _Block:
     writer: ScoreWriter
     removed: list[StepColumn]
     scores: list[StepColumn]
-    steps: list[int]
+    steps: Sequence[int]
 
     def width(self) -> int:
-        columns = [*self.removed, *self.scores]
-        return sum(column.width() + _GAP for column in columns) - _GAP
+        return sum(column.width() + _GAP for column in (*self.removed, *self.scores)) - _GAP
 
 
 def draw_curves(found: list[Comparison], console: Console, precision: int | None = None) -> None:
@@ -173,7 +174,8 @@ def draw_curves(found: list[Comparison], console: Console, precision: int | None
     - ``console``: Where; width and encoding are taken from it.
     - ``precision``: Significant digits; None for as many as the standard errors allow.
     """
-    blocks = [_block(curve, signs(console), precision) for curve in found]
+    known = signs(console)
+    blocks = [_block(curve, known, precision) for curve in found]
     room = console.width - max(block.width() for block in blocks)
     width = min(room - _GAP, MOST_WIDTH)
     if width < LEAST_WIDTH or all(np.isnan(curve.extent).all() for curve in found):
@@ -181,44 +183,34 @@ def draw_curves(found: list[Comparison], console: Console, precision: int | None
     for block in blocks:
         console.print()
         console.print(_heading(block.curve))
-        console.print(_legend(block.curve, signs(console), bool(width)))
+        console.print(_legend(block.curve, known, bool(width)))
         if room >= 0:
-            console.print(_lines(block, width, signs(console)))
+            console.print(_lines(block, width, known))
         else:
             _records(block, console)
         if np.isnan(block.curve.random).any():
             console.print(Text("random orders without a score at a step are left out of its mean", "dim"))
         if left := len(block.curve.steps) - len(block.steps):
-            more = f"{signs(console).more} {left} more steps; -o heads.csv writes them all"
-            console.print(Text(more, "dim"))
+            console.print(Text(f"{known.more} {left} more steps; -o heads.csv writes them all", "dim"))
 
 
 def _block(curve: Comparison, signs: Signs, precision: int | None) -> _Block:
     writer = ScoreWriter(curve, signs, precision)
-    steps = len(curve.steps)
-    # Too many steps to read are thinned out evenly: a curve without its end would be half a curve.
-    shown = [round(i * (steps - 1) / (_MOST_STEPS - 1)) for i in range(_MOST_STEPS)]
-    return _Block(
-        curve,
-        writer,
-        write_removed(curve, signs),
-        write_scores(curve, writer),
-        shown if steps > _MOST_STEPS else list(range(steps)),
-    )
+    shown = range(steps := len(curve.steps))
+    if steps > _MOST_STEPS:  # thinned out evenly: a curve without its end would be half a curve
+        shown = [round(i * (steps - 1) / (_MOST_STEPS - 1)) for i in range(_MOST_STEPS)]
+    return _Block(curve, writer, write_removed(curve, signs), write_scores(curve, writer), shown)
 
 
 def _heading(curve: Comparison) -> Text:
-    text = Text()
-    text.append("random orders" if curve.criterion is None else clean(curve.criterion), "bold")
     parts = [clean(label) for label in curve.labels]
     if curve.unit:
         parts.append(f"{SCORE} ({clean(curve.unit)})")
     if curve.examples is not None:
         least, most = curve.examples
         parts.append(f"n {least}" if least == most else f"n {least} to {most}")
-    for part in parts:
-        text.append(f", {part}")
-    return text
+    name = "random orders" if curve.criterion is None else clean(curve.criterion)
+    return Text.assemble((name, "bold"), *(f", {part}" for part in parts))
 
 
 def _legend(curve: Comparison, signs: Signs, has_plot: bool) -> Text:
@@ -231,11 +223,9 @@ def _legend(curve: Comparison, signs: Signs, has_plot: bool) -> Text:
     if orders == 1:
         parts.append(("one random order", signs.other, ""))
     elif orders:
-        ends = "lowest to highest"
-        mean = f"mean of {orders} random orders"
+        ends, mean = "lowest to highest", f"mean of {orders} random orders"
         parts.append((mean if has_plot else f"{mean} ({ends})", signs.other, ""))
-        if has_plot:
-            parts.append((ends, signs.line, ""))
+        parts += [(ends, signs.line, "")] if has_plot else []
     return Text(signs.between).join(
         Text.assemble((f"{mark} ", style) if has_plot else "", (text, "dim")) for text, mark, style in parts
     )

@@ -35,12 +35,12 @@ class Figures:
         return f"{value / 10.0**self.exponent:z.{self.decimals}f}"
 
     def width(self, values: np.ndarray) -> int:
-        """Give the width of the longest value, undefined ones aside."""
+        """Find the width of the longest value, undefined ones aside."""
         return max((len(self.write(value)) for value in values[~np.isnan(values)]), default=1)
 
 
 def choose_figures(values: np.ndarray, precision: int | None = None) -> list[Figures]:
-    """Give the ways to write values, the best first, then one digit fewer for where room is short.
+    """Choose how to write values: the best way first, then one digit fewer for where room is short.
 
     The largest value takes ``precision`` significant digits and the others as many decimals as it:
     a column of figures is read by comparing, and differences too small to matter next to the largest
@@ -78,7 +78,6 @@ class Field:
     is_text: bool
 
     def width(self) -> int:
-        """Give the width that this column wants."""
         return max(cell_len(part) for part in (self.name, self.unit, *self.cells))
 
 
@@ -106,7 +105,7 @@ def write_beside(cell: Cell, error: float, signs: Signs, decimals: int | None, d
 
 
 def decimals_of(errors: np.ndarray) -> int | None:
-    """Give the decimals that leave a typical error two digits; None where that is no fixed number."""
+    """Choose the decimals that leave a typical error two digits; None where that is no fixed number."""
     positive = errors[np.isfinite(errors) & (errors > 0)]
     if not positive.size:
         return None
@@ -125,17 +124,11 @@ def _field(table: HeadTable, column: Column, signs: Signs, precision: int | None
     cells = plain_column(table.data[column.name], column)
     is_text = any(isinstance(cell, str) for cell in cells)
     errors = floats(table, f"{column.name}_se") if f"{column.name}_se" in table.data else None
+    digits = precision or DIGITS
     if errors is None or is_text:
-        lines = [_alone(cell, signs, precision) for cell in cells]
+        lines = [signs.undefined if cell is None else format_cell(cell, digits) for cell in cells]
     else:
         decimals = decimals_of(errors) if precision is None else None
-        digits = precision or DIGITS
-        lines = [
-            write_beside(cell, float(error), signs, decimals, digits)
-            for cell, error in zip(cells, errors, strict=True)
-        ]
+        each = zip(cells, errors, strict=True)
+        lines = [write_beside(cell, float(error), signs, decimals, digits) for cell, error in each]
     return Field(clean(column.name), clean(column.unit), lines, is_text)
-
-
-def _alone(cell: Cell, signs: Signs, precision: int | None) -> str:
-    return signs.undefined if cell is None else format_cell(cell, precision or DIGITS)

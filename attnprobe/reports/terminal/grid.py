@@ -72,10 +72,9 @@ def arrange(
 
 def layer_means(grid: np.ndarray) -> np.ndarray:
     """Average over the heads of each layer that are there and defined; NaN for a layer without any."""
-    defined = ~np.isnan(grid)
-    counts = defined.sum(axis=1)
+    counts = (~np.isnan(grid)).sum(axis=1)
     with np.errstate(invalid="ignore"):  # infinities of both signs have no mean
-        sums = np.where(defined, grid, 0.0).sum(axis=1)
+        sums = np.nansum(grid, axis=1)
     return np.divide(sums, counts, out=np.full(len(grid), np.nan), where=counts > 0)
 
 
@@ -115,7 +114,6 @@ def draw_grid(
 
 
 def shade(value: float, scale: Scale) -> Style:
-    """Give the colours of a cell."""
     background = colour(scale.place(value), both_ways=scale.is_of_effects)
     return Style(color=_css(ink(background)), bgcolor=_css(background))
 
@@ -138,14 +136,9 @@ def _css(rgb: tuple[int, int, int]) -> str:
 
 
 def _grid_lines(
-    panel: Panel,
-    grid: np.ndarray,
-    layout: Layout,
-    piece: range,
-    console: Console,
-    scale: Scale,
+    panel: Panel, grid: np.ndarray, layout: Layout, piece: range, console: Console, scale: Scale,
     pale: np.ndarray,
-) -> Iterator[Text]:
+) -> Iterator[Text]:  # fmt: skip
     # The mean is over all heads, so it stands after the last.
     has_mean = layout.mean > 0 and piece.stop == grid.shape[1]
     header = "".join(layout.pad(layout.heads[j]) for j in piece)
@@ -198,9 +191,8 @@ def draw_roles(table: HeadTable, grids: list[Panel], console: Console) -> None:
         across = max(1, (console.width - label) // wide)
         for start in range(0, len(panel.heads), across):
             heads = panel.heads[start : start + across]
-            console.print(
-                Text(" " * label + "".join(f"H{format_cell(head)}".rjust(wide) for head in heads), "dim")
-            )
+            names = "".join(f"H{format_cell(head)}".rjust(wide) for head in heads)
+            console.print(Text(" " * label + names, "dim"))
             for layer in panel.layers:
                 line = Text(f"L{format_cell(layer)}".ljust(label), "dim")
                 for head in heads:
@@ -211,12 +203,11 @@ def draw_roles(table: HeadTable, grids: list[Panel], console: Console) -> None:
                 console.print(line)
     console.print()
     counts = Counter(kind_of(role) for role in roles)
-    there = [(kind, letter) for kind, letter in LETTERS.items() if counts[kind]]
     line = Text()
-    for kind, letter in there:
-        entry = Text.assemble((letter, _COLOURS[kind]), f" {kind} {counts[kind]}")
+    for kind in filter(counts.get, LETTERS):
+        entry = Text.assemble((LETTERS[kind], _COLOURS[kind]), f" {kind} {counts[kind]}")
         if line.cell_len and line.cell_len + 3 + entry.cell_len > console.width:
             console.print(line)
             line = Text()
-        line.append_text(Text("   ") if line.cell_len else Text()).append_text(entry)
+        line.append("   " if line.cell_len else "").append_text(entry)
     console.print(line)

@@ -21,9 +21,12 @@ from attnprobe.sums.resampling import SIGNIFICANT
 from attnprobe.table.cells import format_cell
 from attnprobe.table.cleaning import clean
 from attnprobe.table.head_table import HeadTable
+from attnprobe.table.kinds import FOUND, RULES
 from attnprobe.table.table import Cell
 
 _POSITION = "position"
+#: The columns that are on the screen.
+FOUND_COLUMNS = frozenset({*FOUND, *RULES, _POSITION})
 #: More labels than this are not printed.
 MOST_LABELS = 45
 _DECIMALS = 2
@@ -32,29 +35,29 @@ _LONGEST = 24
 
 def draw_found(found: Found, console: Console) -> None:
     """Print a line a label; directions side by side where there is room."""
-    sides = list(dict.fromkeys(map(format_cell, found.column("direction"))))
-    for attention in dict.fromkeys(map(format_cell, found.column("attention"))):
-        rows = [row for row, kind in enumerate(found.column("attention")) if format_cell(kind) == attention]
-        parts = [
-            [row for row in rows if format_cell(found.column("direction")[row]) == side] for side in sides
-        ]
-        labels = list(dict.fromkeys(format_cell(found.cells[found.label][row]) for row in rows))
-        shown = labels[:MOST_LABELS]
-        counts: dict[str, set[str]] = {label: set() for label in labels}
+    attentions, directions, named, numbers = (
+        list(map(format_cell, found.column(name))) for name in ("attention", "direction", found.label, "n")
+    )
+    for attention in dict.fromkeys(attentions):
+        rows = [row for row, kind in enumerate(attentions) if kind == attention]
+        counts: dict[str, set[str]] = {}
         for row in rows:
-            counts[format_cell(found.cells[found.label][row])].add(format_cell(found.cells["n"][row]))
+            counts.setdefault(named[row], set()).add(numbers[row])
+        labels = list(counts)
+        shown = labels[:MOST_LABELS]
         # A decoder is asked as often as the answer comes before, which differs by direction.
         alike = all(len(some) == 1 for some in counts.values())
+        parts = {side: [row for row in rows if directions[row] == side] for side in dict.fromkeys(directions)}
         blocks = [
             _block(found, side, part, signs(console), counted=not alike)
-            for side, part in zip(sides, parts, strict=True)
+            for side, part in parts.items()
             if part
         ]
-        first = [_Block("", ["", found.label], {label: [_short(label)] for label in labels}, aligned="<")]
+        first = [_Block("", [found.label], {label: [_short(label)] for label in labels}, aligned="<")]
         if alike:
-            first.append(_Block("", ["", "links"], {label: [*counts[label]] for label in labels}))
+            first.append(_Block("", ["links"], {label: [*counts[label]] for label in labels}))
         together = [[*first, *blocks]]
-        if _width(together[0]) > console.width:
+        if sum(block.room for block in together[0]) - 2 > console.width:  # nothing stands behind the last
             together = [[*first, block] for block in blocks]
         for group in together:
             console.print()
@@ -62,7 +65,7 @@ def draw_found(found: Found, console: Console) -> None:
                 console.print(Text(clean(attention), "bold"))
             there = set[str]().union(*(block.cells for block in group if block.sure is not None))
             for line in _found_lines(group, [label for label in shown if label in there]):
-                console.print(line, no_wrap=True, overflow="ignore", crop=False)
+                _print_line(line, console)
         if len(labels) > len(shown):
             console.print(Text(f"{len(labels) - len(shown)} more; -o found.csv writes them all", "dim"))
     rule = "fixed offset in words" if found.rule == "baseline_offset" else "simple rule"
@@ -90,9 +93,16 @@ class _Block:
 
     @property
     def widths(self) -> list[int]:
-        columns = zip(*self.cells.values(), strict=True)
-        names = self.headers[-len(next(iter(self.cells.values()))) :]
-        return [max(map(cell_len, (name, *cells))) for name, cells in zip(names, columns, strict=True)]
+        return [max(map(cell_len, column)) for column in zip(self.headers, *self.cells.values(), strict=True)]
+
+    @property
+    def room(self) -> int:
+        """The width with what stands between and behind the columns."""
+        return sum(self.widths) + 2 * len(self.widths) + (2 if self.sure is not None else 0)
+
+    def pad(self, text: str, width: int) -> str:
+        missing = " " * (width - cell_len(text))
+        return f"{text}{missing}  " if self.aligned == "<" else f"{missing}{text}  "
 
 
 def _block(found: Found, side: str, rows: Sequence[int], sign: Signs, *, counted: bool) -> _Block:
@@ -118,9 +128,8 @@ def _row(found: Found, row: int, sign: Signs) -> list[str]:
         return [sign.undefined, "", ""]
     accuracy, error, baseline = (found.cells[name][row] for name in ("accuracy", "accuracy_se", "baseline"))
     rule, position = found.cells[found.rule][row], format_cell(found.column(_POSITION)[row])
-    named = (
-        "" if rule is None else f" {rule:+d}" if isinstance(rule, int) else f" {_short(format_cell(rule))}"
-    )
+    said = f"{rule:+d}" if isinstance(rule, int) else _short(format_cell(rule))
+    named = "" if rule is None else f" {said}"
     spread = f" {sign.plus_minus} {_figure(error)}" if isinstance(error, float) and np.isfinite(error) else ""
     return [
         f"{format_cell(layer)}-{format_cell(head)}" + (position and f" {position}"),
@@ -137,19 +146,13 @@ def _short(text: str) -> str:
     return text if cell_len(text) <= _LONGEST else f"{set_cell_size(text, _LONGEST - 1).rstrip()}."
 
 
-def _width(blocks: Sequence[_Block]) -> int:
-    return sum(map(_room, blocks)) - 2  # nothing stands behind the last
-
-
 def _found_lines(blocks: Sequence[_Block], labels: Sequence[str]) -> list[Text]:
     """Set the blocks side by side, under a line of their titles and one of their headers."""
     titles, headers = Text(), Text()
     for block in blocks:
-        wide = _room(block)
-        titles.append(f" {block.title}".ljust(wide) if block.title else " " * wide, "bold")
-        names = block.headers[-len(block.widths) :]
-        for name, width in zip(names, block.widths, strict=True):
-            headers.append(_padded(name, width, block.aligned) + "  ", "bold")
+        titles.append(f" {block.title}".ljust(block.room) if block.title else " " * block.room, "bold")
+        for name, width in zip(block.headers, block.widths, strict=True):
+            headers.append(block.pad(name, width), "bold")
         headers.append("  " if block.sure is not None else "")
     lines = [titles, headers] if titles.plain.strip() else [headers]
     for line in lines:
@@ -161,22 +164,13 @@ def _found_lines(blocks: Sequence[_Block], labels: Sequence[str]) -> list[Text]:
             sure = block.sure is not None and label in block.sure
             style = "green" if sure else ""
             for cell, width in zip(cells, block.widths, strict=True):
-                line.append(_padded(cell, width, block.aligned) + "  ", style)
+                line.append(block.pad(cell, width), style)
             if block.sure is not None:
                 line.right_crop(2)
                 line.append(" *  " if sure else "    ", style)
         line.rstrip()
         lines.append(line)
     return lines
-
-
-def _room(block: _Block) -> int:
-    return sum(block.widths) + 2 * len(block.widths) + (2 if block.sure is not None else 0)
-
-
-def _padded(text: str, width: int, aligned: str) -> str:
-    missing = " " * (width - cell_len(text))
-    return text + missing if aligned == "<" else missing + text
 
 
 #: The columns that are on the screen.
@@ -199,32 +193,28 @@ _SAID = (
 
 def has_shares(table: HeadTable) -> bool:
     """Tell whether rows are measures with shares of their variance."""
-    return (
-        table.kind == "shares"
-        and len(table) > 0
-        and all(part in table.data and floats(table, part) is not None for part in PARTS)
-    )
+    known = all(part in table.data and floats(table, part) is not None for part in PARTS)
+    return table.kind == "shares" and len(table) > 0 and known
 
 
 def draw_shares(table: HeadTable, console: Console) -> None:
     """Print a line a column, and a column a component."""
-    names = _names(table)
+    labels = [column for name in ("measure", "attention") if (column := table.data.get(name)) is not None]
+    names = [", ".join(clean(format_cell(cell)) for cell in row) for row in zip(*labels, strict=True)]
     shares = {part: floats(table, part) for part in PARTS}
-    figures = len(PARTS) * _CELL + _GAP * len(_GROUPS)
-    room = max(_LEAST_NAME, console.width - figures)
-    width = min(room, max(map(len, names), default=0))
+    room = console.width - len(PARTS) * _CELL - _GAP * len(_GROUPS)
+    width = min(max(_LEAST_NAME, room), max(map(len, names), default=0))
     console.print(Text(_SAID, "dim"))
-    top, below = Text(" " * width, "bold"), Text("".ljust(width), "bold")
+    top, below = Text(" " * width, "bold"), Text(" " * width, "bold")
     for group, parts in _GROUPS.items():
-        top.append(
-            " " * _GAP + (group.rjust(_CELL) if len(parts) == 1 else f"  {group}".ljust(_CELL * len(parts)))
-        )
+        title = group.rjust(_CELL) if len(parts) == 1 else f"  {group}".ljust(_CELL * len(parts))
+        top.append(" " * _GAP + title)
         below.append(" " * _GAP + "".join(short.rjust(_CELL) for short in parts.values()))
     for line in (top, below):
         line.rstrip()
         _print_line(line, console)
+    more = signs(console).more
     for row, name in enumerate(names):
-        more = signs(console).more
         shown = name if len(name) <= width else name[: width - len(more)] + more
         line = Text(shown.ljust(width))
         for parts in _GROUPS.values():
@@ -232,28 +222,18 @@ def draw_shares(table: HeadTable, console: Console) -> None:
             for part in parts:
                 found = shares[part]
                 assert found is not None  # or it were no picture
-                _share(line, float(found[row]), console)
+                line.append_text(_format_share(float(found[row]), console))
         _print_line(line, console)
 
 
-def _share(line: Text, share: float, console: Console) -> None:
+def _format_share(share: float, console: Console) -> Text:
     if np.isnan(share):
-        line.append(signs(console).undefined.rjust(_CELL))
-        return
-    style = shade(share, _SHARES) if has_palette(console) else None
-    line.append(f"{100 * share:.0f}".rjust(_CELL), style)
+        return Text(signs(console).undefined.rjust(_CELL))
+    return Text(f"{100 * share:.0f}".rjust(_CELL), shade(share, _SHARES) if has_palette(console) else "")
 
 
 def _print_line(line: Text, console: Console) -> None:
     console.print(line, no_wrap=True, overflow="ignore", crop=False)
-
-
-def _names(table: HeadTable) -> Sequence[str]:
-    measures = [clean(format_cell(cell)) for cell in table.data["measure"]]
-    if "attention" not in table.data:
-        return measures
-    kinds = [clean(format_cell(cell)) for cell in table.data["attention"]]
-    return [f"{measure}, {kind}" for measure, kind in zip(measures, kinds, strict=True)]
 
 
 MOST_ROWS = 40
@@ -268,14 +248,12 @@ def draw_rows(table: HeadTable, hidden: set[str], console: Console, precision: i
     needed = sum(min(field.width(), _LEAST_TEXT) if field.is_text else field.width() for field in found)
     fits = needed + 3 * len(found) - 1 <= console.width  # a space either side, a divider between
     shown = min(len(table), MOST_ROWS if fits else MOST_RECORDS)
-    console.print()
     if fits:
+        console.print()
         console.print(_table_of_rows(found, shown))
-    else:
-        for row in range(shown):
-            if row:
-                console.print()
-            console.print(_record(found, row))
+    for row in range(0 if fits else shown):
+        console.print()
+        console.print(_record(found, row))
     if shown < len(table):
         more = f"{signs(console).more} {len(table) - shown} more rows; -o heads.csv writes them all"
         console.print(Text(more, "dim"))

@@ -7,7 +7,8 @@ import numpy as np
 from rich.console import Console
 from rich.text import Text
 
-from attnprobe.reports.columns import floats
+from attnprobe.reports.columns import cells, floats
+from attnprobe.reports.columns import keys as list_keys
 from attnprobe.reports.scales import Marks, Scale, marks_of, scales_of
 from attnprobe.reports.shapes import (
     AXES,
@@ -21,7 +22,7 @@ from attnprobe.reports.shapes import (
 )
 from attnprobe.reports.terminal import caption, curve, grid, lists, training
 from attnprobe.reports.terminal.console import has_palette, signs
-from attnprobe.table.cells import format_cell, plain_column
+from attnprobe.table.cells import format_cell
 from attnprobe.table.cleaning import clean
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
@@ -41,15 +42,12 @@ def show(table: HeadTable, console: Console, precision: int | None = None) -> No
     - ``console``: Where; colours, width and encoding are taken from it.
     - ``precision``: Significant digits; None for as many as can be taken in at a glance.
     """
-    measures = [
-        column
-        for column in table.columns
-        if column.role == "measure" and floats(table, column.name) is not None
-    ]
+    described = [column for column in table.columns if column.role == "measure"]
+    measures = [column for column in described if floats(table, column.name) is not None]
     runs = lay_out_runs(table)
     panels = lay_out_panels(table) if measures and not runs else []
     orders = lay_out_pruning(table)
-    keys = [column.name for column in table.columns if column.role == "key"]
+    keys = list_keys(table)
     rows_are = runs[0].keys if runs else AXES if panels else ORDER_KEYS if orders else keys
     common = _constants(table, [key for key in keys if key in _STACKING or key not in rows_are])
     console.print(Text(clean(table.title), "bold"))
@@ -67,7 +65,7 @@ def show(table: HeadTable, console: Console, precision: int | None = None) -> No
         _more(table, lists.SHARES_COLUMNS, console)
     elif (found := lay_out_found(table)) is not None:
         lists.draw_found(found, console)
-        _more(table, found.shown, console)
+        _more(table, lists.FOUND_COLUMNS, console)
     elif orders:
         curve.draw_curves(orders, console, precision)
         _more(table, curve.CURVE_COLUMNS, console)
@@ -85,12 +83,8 @@ def show(table: HeadTable, console: Console, precision: int | None = None) -> No
 
 def _constants(table: HeadTable, names: Iterable[str]) -> dict[str, str]:
     """Give the columns among ``names`` that are the same in every row, with their value."""
-    found = {}
-    for name in names:
-        values = {format_cell(value) for value in plain_column(table.data[name], table.column(name))}
-        if len(values) == 1:
-            found[name] = values.pop()
-    return found
+    values = {name: {format_cell(cell) for cell in cells(table, name)} for name in names}
+    return {name: one.pop() for name, one in values.items() if len(one) == 1}
 
 
 def _draw_panels(
@@ -138,7 +132,7 @@ def _chosen(measures: list[Column]) -> list[Column]:
 
 def _short(table: HeadTable, measures: list[Column]) -> HeadTable:
     """Leave out all measures but the headlines, where there are too many for a list."""
-    headlines = {column.name for column in measures if column.headline}
+    headlines = [column.name for column in measures if column.headline]
     if len(measures) <= _MOST_LISTED or not headlines:
         return table
     kept = {*headlines, *(f"{name}_se" for name in headlines)}

@@ -11,7 +11,7 @@ from rich.text import Text
 from attnprobe.reports.columns import floats, sort_labels
 from attnprobe.reports.shapes import RANDOM, SCORE, SETTLING_MEASURES, Runs, Settling
 from attnprobe.reports.terminal.console import Signs, has_palette, signs
-from attnprobe.reports.terminal.curve import LEAST_WIDTH, MARK_STYLE, MOST_WIDTH, Strip
+from attnprobe.reports.terminal.curve import LEAST_WIDTH, MARK_STYLE, MOST_WIDTH, Strip, find_share
 from attnprobe.reports.terminal.figures import significant
 from attnprobe.reports.terminal.grid import tint
 from attnprobe.table.cells import format_cell
@@ -46,15 +46,12 @@ class SparkScale:
             if np.isnan(value) or np.isnan(self.low):
                 line.append(known.undefined)
                 continue
-            # Halved, so that the length of the scale stays finite for the largest of floats.
-            length = self.high / 2 - self.low / 2
-            share = float(np.clip((value / 2 - self.low / 2) / length, 0, 1)) if length > 0 else 0.5
+            share = find_share(float(value), self.low, self.high)
             sign = known.levels[round(share * (len(known.levels) - 1))]
             line.append(sign, tint(share) if has_palette(console) else "")
         return line
 
     def legend(self, console: Console, precision: int | None = None) -> str:
-        """Say what the ends of the scale are."""
         if np.isnan(self.low):
             return "undefined throughout"
         if self.low == self.high:
@@ -128,7 +125,7 @@ def _grid(
             for head in piece:
                 rows = [runs.places.get(((layer, head), step)) for step in steps]
                 found = np.array([np.nan if row is None else values[row] for row in rows])
-                cell = Text() if all(row is None for row in rows) else scale.draw(found, console)
+                cell = Text() if set(rows) == {None} else scale.draw(found, console)
                 line.append_text(cell).append(" " * (wide - cell.cell_len))
             line.rstrip()
             console.print(line, no_wrap=True, overflow="ignore", crop=False)
@@ -147,12 +144,9 @@ def _curves(table: HeadTable, runs: Runs, console: Console, precision: int | Non
     scale = SparkScale.of(scores)
     names = sorted({str(place[0]) for place, _ in runs.places if place[0] != RANDOM})
     unit = f" ({clean(table.column(SCORE).unit)})" if table.column(SCORE).unit else ""
+    heading = (clean(", ".join(names) or RANDOM), "bold")
     console.print()
-    console.print(
-        Text.assemble(
-            (clean(", ".join(names) or RANDOM), "bold"), f", {SCORE}{unit}: {scale.legend(console)}"
-        )
-    )
+    console.print(Text.assemble(heading, f", {SCORE}{unit}: {scale.legend(console)}"))
     console.print(Text("in each line, from left to right: no head removed to all heads removed", "dim"))
     lines = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
     has_random = any(True in of for of in curves.values())
@@ -164,15 +158,9 @@ def _curves(table: HeadTable, runs: Runs, console: Console, precision: int | Non
         of = {random: _mean(points) for random, points in curves[steps[place]].items()}
         own = of.get(False, of.get(True, {}))
         half = min(own, key=lambda removed: abs(removed - 0.5))
-        cells = [
-            Text(str(steps[place])),
-            Text(_figure(own[min(own)], console, precision)),
-            scale.draw(_thin(own), console),
-            Text(_figure(own[half], console, precision)),
-        ]
-        if has_random:
-            cells.append(scale.draw(_thin(of.get(True, {})), console))
-        lines.add_row(*cells)
+        whole, middle = (Text(_figure(own[removed], console, precision)) for removed in (min(own), half))
+        beside = [scale.draw(_thin(of.get(True, {})), console)] if has_random else []
+        lines.add_row(Text(str(steps[place])), whole, scale.draw(_thin(own), console), middle, *beside)
     console.print(lines)
     if left := len(steps) - len(drawn):
         console.print(Text(f"{signs(console).more} {left} more steps; -o heads.csv writes them all", "dim"))
@@ -180,11 +168,10 @@ def _curves(table: HeadTable, runs: Runs, console: Console, precision: int | Non
 
 def _mean(points: dict[float, list[float]]) -> dict[float, float]:
     """Average orders at each share removed; what is undefined is left out."""
-    found = {}
-    for removed in sorted(points):
-        defined = [score for score in points[removed] if not np.isnan(score)]
-        found[removed] = float(np.mean(defined)) if defined else np.nan
-    return found
+    known = {
+        removed: [score for score in points[removed] if not np.isnan(score)] for removed in sorted(points)
+    }
+    return {removed: float(np.mean(scores)) if scores else np.nan for removed, scores in known.items()}
 
 
 def _thin(points: dict[float, float]) -> np.ndarray:
@@ -204,13 +191,8 @@ _MOST_LINES = 40
 def draw_settling(orders: list[Settling], console: Console) -> None:
     """Print a block a measure; the strip is left out where it has no room."""
     known = signs(console)
-    legend = [
-        (f"{known.mark} ", MARK_STYLE),
-        ("Spearman with the last step", "dim"),
-        f"{known.between}{known.other} ",
-        ("with the step before", "dim"),
-    ]
-    console.print(Text.assemble(*legend))
+    last = (f"{known.mark} ", MARK_STYLE), ("Spearman with the last step", "dim")
+    console.print(Text.assemble(*last, f"{known.between}{known.other} ", ("with the step before", "dim")))
     for order in orders:
         console.print()
         least, most = order.heads

@@ -163,15 +163,14 @@ def draw_lines(panel: Panel, look: Look = LIGHT, width: int | None = None) -> st
     shades = np.ceil(panel.rows * SHADES).astype(int)
     shown = panel.rows >= FAINTEST
     middle = [f"{top + line * (place + 0.5):g}" for place in range(max(len(left), len(right)))]
-    for shade in range(1, SHADES + 1):
+    for shade in np.unique(shades[shown]):
         ends = np.argwhere(shown & (shades == shade))
-        if len(ends):
-            path = "".join(f"M{start:g} {middle[query]}L{stop:g} {middle[key]}" for query, key in ends)
-            thickness = 0.8 + max(0, shade - 4) * 0.1  # as in draw.js: little attention has a thin line
-            pen.parts.append(
-                f'<path d="{path}" fill="none" stroke="{look.stroke}" stroke-width="{thickness:.1f}" '
-                f'stroke-opacity="{shade / SHADES:g}"/>'
-            )
+        path = "".join(f"M{start:g} {middle[query]}L{stop:g} {middle[key]}" for query, key in ends)
+        thickness = 0.8 + max(0, shade - 4) * 0.1  # as in draw.js: little attention has a thin line
+        pen.parts.append(
+            f'<path d="{path}" fill="none" stroke="{look.stroke}" stroke-width="{thickness:.1f}" '
+            f'stroke-opacity="{shade / SHADES:g}"/>'
+        )
     base = line / 2 + 0.3 * look.size
     for labels, x, anchor in ((left, start - 8, "end"), (right, stop + 8, "start")):
         for n, label in enumerate(labels):
@@ -289,7 +288,7 @@ def cut_label(text: str, longest: int = _LONGEST) -> str:
 
 
 def find_levels(rows: Rows) -> NDArray[np.int64]:
-    """Give the level of each probability, from 0 to ``LEVELS``: by its square root, so that 0.01 shows."""
+    """Find the level of each probability, from 0 to ``LEVELS``: by its square root, so that 0.01 shows."""
     return np.rint(np.sqrt(np.clip(rows, 0, 1)) * LEVELS).astype(np.int64)
 
 
@@ -355,7 +354,7 @@ class _Pen:
         ]
 
     def scale(self, x: float, y: float) -> float:
-        """Draw which colour is how much, and give how wide that is."""
+        """Draw which colour is how much; returns how wide that is."""
         marks, wide = (0, 0.01, 0.05, 0.1, 0.25, 0.5, 1), 34
         for place, mark in enumerate(marks):
             shade = mix_colour(int(find_levels(np.array(mark))), self.look.ramp)

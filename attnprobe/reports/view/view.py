@@ -126,13 +126,11 @@ class View:
         return write_rendered(Path(path), FORMATS, content, overwrite=overwrite)
 
     def _repr_html_(self) -> str:
-        """Show the page in a notebook."""
         from attnprobe.reports.page.document import frame_page
 
         return frame_page(self.html, "Attention of one sequence", 720)
 
     def __repr__(self) -> str:
-        """Say what it shows, in a line."""
         kinds = ", ".join(
             f"{one.kind.value} {one.rows.shape[0]} x {one.rows.shape[1]} heads over {len(one.keys)} tokens"
             for one in self.seen.maps

@@ -85,15 +85,14 @@ def jsonable(value: object) -> Json:
 
 
 def _columns(table: Table) -> list[Json]:
-    found: list[Json] = []
-    for column in table.columns:
-        said: dict[str, Json] = {"name": clean(column.name), "unit": clean(column.unit), "role": column.role}
-        if column.title:
-            said["title"] = clean(column.title)
-        if column.headline:
-            said["headline"] = True
-        found.append(said)
-    return found
+    return [
+        {
+            **{"name": clean(column.name), "unit": clean(column.unit), "role": column.role},
+            **({"title": clean(column.title)} if column.title else {}),
+            **({"headline": True} if column.headline else {}),
+        }
+        for column in table.columns
+    ]
 
 
 def _notes(table: Table) -> list[Json]:

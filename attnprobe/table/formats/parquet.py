@@ -48,9 +48,8 @@ def _array(values: list[Cell]) -> "pyarrow.Array":
     if all(value is None for value in values):
         return pyarrow.array(values, pyarrow.float64())
     if any(isinstance(value, str) for value in values):
-        return pyarrow.array(
-            [None if value is None else format_cell(value) for value in values], pyarrow.string()
-        )
+        words = [None if value is None else format_cell(value) for value in values]
+        return pyarrow.array(words, pyarrow.string())
     if any(isinstance(value, float) for value in values):
         return pyarrow.array([None if value is None else float(value) for value in values], pyarrow.float64())
     return pyarrow.array(values)
