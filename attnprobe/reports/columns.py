@@ -13,7 +13,7 @@ import numpy as np
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.reports.theme import Theme
-from attnprobe.table.cells import format_cell, plain, plain_column
+from attnprobe.table.cells import format_cell, to_plain, to_plain_column
 from attnprobe.table.cleaning import clean
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Cell, Column
@@ -25,27 +25,28 @@ _SPECIAL = {"title", "image"}
 _NAMES = {"model", "dataset", "model_b", "table"}
 
 
-def cells(table: HeadTable, name: str) -> list[Cell]:
+def read_cells(table: HeadTable, name: str) -> list[Cell]:
     """Read a column as plain cells; of one that is not there, all are None."""
     if name not in table.data:
         return [None] * len(table)
-    return plain_column(table.data[name], table.column(name))
+    return to_plain_column(table.data[name], table.column(name))
 
 
-def numbers(table: HeadTable, name: str) -> list[float | int | None]:
+def read_numbers(table: HeadTable, name: str) -> list[float | int | None]:
     """Read a column of numbers; what is undefined, infinite or text is None, which is drawn as a gap."""
     return [
-        cell if isinstance(cell, int | float) and math.isfinite(cell) else None for cell in cells(table, name)
+        cell if isinstance(cell, int | float) and math.isfinite(cell) else None
+        for cell in read_cells(table, name)
     ]
 
 
-def floats(table: HeadTable, name: str) -> np.ndarray | None:
+def read_floats(table: HeadTable, name: str) -> np.ndarray | None:
     """Read a column as floats with NaN for undefined, or None if it holds text."""
-    cells = [plain(cell) for cell in table.data[name]]
+    cells = [to_plain(cell) for cell in table.data[name]]
     return None if any(isinstance(cell, str) for cell in cells) else np.array(cells, dtype=float)
 
 
-def keys(table: HeadTable) -> list[str]:
+def list_keys(table: HeadTable) -> list[str]:
     return [column.name for column in table.columns if column.role == "key"]
 
 
@@ -53,7 +54,7 @@ def label_rows(table: HeadTable, names: Iterable[str]) -> list[str]:
     """Join some columns to a label for each row, leaving out those that are the same in all rows."""
     said = []
     for name in names:
-        words = list(map(format_cell, cells(table, name)))
+        words = list(map(format_cell, read_cells(table, name)))
         if name not in _NAMES:
             words = [word.replace("_", " ") for word in words]
         if len(set(words)) > 1:
@@ -67,18 +68,18 @@ def sort_labels(labels: Iterable[Cell]) -> list[Cell]:
     return sorted(unique) if all(isinstance(one, int) for one in unique) else unique  # type: ignore[type-var]
 
 
-def name_of(column: Column) -> str:
+def name_measure(column: Column) -> str:
     """Name a measure for a reader: its title, or else its name."""
     return clean(column.title) or clean(column.name).replace("_", " ")
 
 
-def axis_of(column: Column) -> str:
+def title_axis(column: Column) -> str:
     """Name a measure with its unit."""
     unit = clean(column.unit)
-    return f"{name_of(column)} ({unit})" if unit else name_of(column)
+    return f"{name_measure(column)} ({unit})" if unit else name_measure(column)
 
 
-def ends_of(values: Sequence[float | int | None], unit: str) -> dict[str, str]:
+def bound_interval(values: Sequence[float | int | None], unit: str) -> dict[str, str]:
     """Give expressions of the ends of a 95 % interval; a share ends at 0 and 1, as it can't lie beyond."""
     low, high = "datum.value - 1.96 * datum.error", "datum.value + 1.96 * datum.error"
     known = [value for value in values if value is not None]
@@ -87,24 +88,24 @@ def ends_of(values: Sequence[float | int | None], unit: str) -> dict[str, str]:
     return {"low": low, "high": high}
 
 
-def below_heading(column: Column) -> str | None:
+def title_below_heading(column: Column) -> str | None:
     """Name an axis whose heading names the measure: by the unit, or not again."""
     return clean(column.unit) or None
 
 
-def tip(title: str) -> str:
+def title_tooltip(title: str) -> str:
     """Give a title for a line of a tooltip that Vega takes for no order."""
     said = clean(title) or "column"
     return f"column {said}" if said.lower() in _SPECIAL else said
 
 
-def constants(table: HeadTable) -> str:
+def name_source(table: HeadTable) -> str:
     """Name the model and the data where they are the same in all rows."""
-    found = [{format_cell(cell) for cell in cells(table, name)} for name in ("model", "dataset")]
+    found = [{format_cell(cell) for cell in read_cells(table, name)} for name in ("model", "dataset")]
     return ", ".join(filter(None, (one.pop() for one in found if len(one) == 1)))
 
 
-def chart_title(text: str, *lines: str) -> Any:
+def make_title(text: str, *lines: str) -> Any:
     """Make a title with remarks below it; empty ones are left out."""
     import altair as alt
 
@@ -149,7 +150,7 @@ class DrawingRequest:
             )
         if self.measures:
             return [known[name] for name in dict.fromkeys(self.measures)]
-        measures = [column for column in known.values() if is_measured(table, column)]
+        measures = [column for column in known.values() if is_one_quantity(table, column)]
         if not measures:
             raise AttnprobeError(
                 "no column of the table holds the same quantity in every row; name one with --measure "
@@ -172,7 +173,7 @@ def is_numeric(table: HeadTable, column: Column) -> bool:
     return column.role in {"measure", "half", "count"} and not any(words)
 
 
-def is_measured(table: HeadTable, column: Column) -> bool:
+def is_one_quantity(table: HeadTable, column: Column) -> bool:
     """Tell whether a column holds measurements of one quantity.
 
     A threshold is none, and the value beside a column that names what was measured is of many.

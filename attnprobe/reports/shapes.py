@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from attnprobe.reports.columns import cells, floats, keys, label_rows, sort_labels
+from attnprobe.reports.columns import label_rows, list_keys, read_cells, read_floats, sort_labels
 from attnprobe.table.cells import format_cell
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.kinds import FOUND, KINDS, PRUNING_STEP, RULES, STEP
@@ -45,7 +45,7 @@ class Panel:
 
 def lay_out_panels(table: HeadTable) -> list[Panel]:
     """Split a table into panels; none if its rows are not heads, or there would be too many."""
-    names = {name: cells(table, name) for name in keys(table)}
+    names = {name: read_cells(table, name) for name in list_keys(table)}
     if not len(table) or not set(KINDS[table.kind].keys) >= set(AXES):
         return []
     labels = [name for name in names if name not in AXES and len(set(names[name])) > 1]
@@ -82,12 +82,12 @@ class Grid:
         return list(dict.fromkeys(self.places))
 
 
-def grid_of(table: HeadTable) -> Grid | None:
+def lay_out_grid(table: HeadTable) -> Grid | None:
     """Lay out a table of heads; None where its rows are not heads, or a head has two rows."""
-    names = keys(table)
+    names = list_keys(table)
     if not set(AXES) <= set(names) or not len(table):
         return None
-    layers, heads = cells(table, "layer"), cells(table, "head")
+    layers, heads = read_cells(table, "layer"), read_cells(table, "head")
     labels = [name for name in names if name not in AXES]
     places = label_rows(table, [name for name in labels if not _is_rank(table, name, labels)])
     if len(set(zip(places, layers, heads, strict=True))) < len(table):
@@ -97,7 +97,7 @@ def grid_of(table: HeadTable) -> Grid | None:
 
 def _is_rank(table: HeadTable, name: str, labels: Sequence[str]) -> bool:
     """Tell whether a label numbers the heads of each map, instead of telling maps apart."""
-    numbered, *others = (cells(table, one) for one in [name, *(one for one in labels if one != name)])
+    numbered, *others = (read_cells(table, one) for one in [name, *(one for one in labels if one != name)])
     whole = all(isinstance(cell, int) for cell in numbered)
     maps = len(set(zip(*others, strict=True))) if others else 1
     return whole and len(set(zip(numbered, *others, strict=True))) == len(table) > maps
@@ -141,25 +141,27 @@ class Comparison:
 
 def lay_out_pruning(table: HeadTable) -> list[Comparison]:
     """Split a table into one comparison a criterion; none if its rows are not steps of an order."""
-    if not table.kind.startswith("pruning") or floats(table, SCORE) is None:
+    if not table.kind.startswith("pruning") or read_floats(table, SCORE) is None:
         return []
     found = []
-    for place, orders in _orders(table).items():
+    for place, orders in _group_orders(table).items():
         random = [order for (criterion, _), order in orders.items() if criterion == RANDOM]
         chosen = {criterion: order for (criterion, _), order in orders.items() if criterion != RANDOM}
         if len(chosen) + len(random) < len(orders):  # a criterion with several orders: no single line
             return []
-        scores = _floats(table, SCORE)[[row for order in orders.values() for row in order.values()]]
+        scores = _read_floats(table, SCORE)[[row for order in orders.values() for row in order.values()]]
         finite = scores[np.isfinite(scores)]
         extent = (float(finite.min()), float(finite.max())) if finite.size else (np.nan, np.nan)
         lines: dict[str | None, Order] = {**chosen} or {None: {}}
-        found += [_comparison(table, name, place, order, random, extent) for name, order in lines.items()]
+        found += [
+            _lay_out_comparison(table, name, place, order, random, extent) for name, order in lines.items()
+        ]
     return found
 
 
-def _orders(table: HeadTable) -> dict[Place, dict[tuple[str, Cell], Order]]:
+def _group_orders(table: HeadTable) -> dict[Place, dict[tuple[str, Cell], Order]]:
     """Sort the rows by what sets curves apart, then by criterion and seed; none if a step is there twice."""
-    names = {name: cells(table, name) for name in keys(table)}
+    names = {name: read_cells(table, name) for name in list_keys(table)}
     apart = [name for name in names if name not in ORDER_KEYS and len(set(names[name])) > 1]
     found: dict[Place, dict[tuple[str, Cell], Order]] = {}
     for row, step in enumerate(names["step"]):
@@ -172,15 +174,15 @@ def _orders(table: HeadTable) -> dict[Place, dict[tuple[str, Cell], Order]]:
     return found if len(found) <= _MOST_PLACES else {}
 
 
-def _comparison(
+def _lay_out_comparison(
     table: HeadTable, criterion: str | None, labels: Place, order: Order, random: Sequence[Order],
     extent: tuple[float, float],
 ) -> Comparison:  # fmt: skip
     # Of a step that the criterion lacks, a random order knows how much was removed.
     merged: Order = {step: row for each in (*random, order) for step, row in each.items()}
     steps = sorted(merged)
-    score = _floats(table, SCORE)
-    n = _floats(table, "n")[list(merged.values())]
+    score = _read_floats(table, SCORE)
+    n = _read_floats(table, "n")[list(merged.values())]
     counts = n[np.isfinite(n)]
     return Comparison(
         criterion,
@@ -188,22 +190,22 @@ def _comparison(
         table.column(SCORE).unit,
         (int(counts.min()), int(counts.max())) if counts.size else None,
         steps,
-        _along(steps, merged, _floats(table, "share_removed")),
-        _along(steps, merged, _floats(table, "heads_removed")),
-        _along(steps, order, score),
-        _along(steps, order, _floats(table, f"{SCORE}_se")),
-        np.array([_along(steps, each, score) for each in random]).reshape(len(random), len(steps)).T,
+        _select_steps(steps, merged, _read_floats(table, "share_removed")),
+        _select_steps(steps, merged, _read_floats(table, "heads_removed")),
+        _select_steps(steps, order, score),
+        _select_steps(steps, order, _read_floats(table, f"{SCORE}_se")),
+        np.array([_select_steps(steps, each, score) for each in random]).reshape(len(random), len(steps)).T,
         extent,
     )
 
 
-def _floats(table: HeadTable, name: str) -> np.ndarray:
+def _read_floats(table: HeadTable, name: str) -> np.ndarray:
     """Give a column as floats; one that is absent or holds text is undefined throughout."""
-    found = floats(table, name) if name in table.data else None
+    found = read_floats(table, name) if name in table.data else None
     return np.full(len(table), np.nan) if found is None else found
 
 
-def _along(steps: list[int], order: Order, values: np.ndarray) -> np.ndarray:
+def _select_steps(steps: list[int], order: Order, values: np.ndarray) -> np.ndarray:
     return np.array([values[order[step]] if step in order else np.nan for step in steps])
 
 
@@ -229,13 +231,13 @@ class Runs:
 
 def lay_out_runs(table: HeadTable) -> list[Runs]:
     """Give the rows of several steps of training by kind of attention; none for any other table."""
-    names = {name: cells(table, name) for name in keys(table)}
+    names = {name: read_cells(table, name) for name in list_keys(table)}
     place = {"heads of checkpoints": AXES, "pruning of checkpoints": _CURVE}.get(table.kind)
     if place is None or not names.keys() >= set(place) or not len(table):
         return []
     if any(not isinstance(step, int) for step in names[STEP]):
         return []
-    if place == _CURVE and (SCORE not in table.data or floats(table, SCORE) is None):
+    if place == _CURVE and (SCORE not in table.data or read_floats(table, SCORE) is None):
         return []
     kinds = [format_cell(cell) for cell in names.get("attention", [""] * len(table))]
     found: dict[str, dict[tuple[tuple[Cell, ...], int], int]] = {}
@@ -284,10 +286,10 @@ def lay_out_settling(table: HeadTable) -> list[Settling]:
     """Give the orders of heads; none for any other table, or where there are too many for the screen."""
     if table.kind != "settling" or not table.data.keys() >= set(SETTLING_MEASURES) or not len(table):
         return []
-    values = {name: floats(table, name) for name in (STEP, *SETTLING_MEASURES)}
+    values = {name: read_floats(table, name) for name in (STEP, *SETTLING_MEASURES)}
     if any(column is None or (name == STEP and np.isnan(column).any()) for name, column in values.items()):
         return []
-    named = [cells(table, name) for name in ("measure", "attention") if name in table.data]
+    named = [read_cells(table, name) for name in ("measure", "attention") if name in table.data]
     grouped: dict[str, list[int]] = {}
     for row, labels in enumerate(zip(*named, strict=True)):
         grouped.setdefault(", ".join(format_cell(label) for label in labels), []).append(row)
@@ -303,7 +305,7 @@ def lay_out_settling(table: HeadTable) -> list[Settling]:
 
 
 @dataclass(frozen=True)
-class Found:
+class BestHeads:
     """A table of best heads.
 
     Attributes:
@@ -321,12 +323,16 @@ class Found:
         return self.cells.get(name, [""] * len(self.cells["n"]))
 
 
-def lay_out_found(table: HeadTable) -> Found | None:
+def lay_out_best_heads(table: HeadTable) -> BestHeads | None:
     """Give the best head for each label; None for any other table."""
-    if table.kind != "best heads" or not len(table) or any(floats(table, name) is None for name in FOUND):
+    if (
+        table.kind != "best heads"
+        or not len(table)
+        or any(read_floats(table, name) is None for name in FOUND)
+    ):
         return None
-    label = next((key for key in keys(table) if key not in ("model", "dataset")), None)
+    label = next((key for key in list_keys(table) if key not in ("model", "dataset")), None)
     if label is None:
         return None
     rule = next(name for name in RULES if name in table.data)
-    return Found(label, rule, {column.name: cells(table, column.name) for column in table.columns})
+    return BestHeads(label, rule, {column.name: read_cells(table, column.name) for column in table.columns})

@@ -32,7 +32,11 @@ def check_output(
     """
     if format is not None and format not in FORMATS:
         raise AttnprobeError(f"unknown format {format!r}: choose one of {', '.join(FORMATS)}")
-    found = _stream(format) if output is None or str(output) == "-" else check_file(output, overwrite, format)
+    found = (
+        _choose_stream_format(format)
+        if output is None or str(output) == "-"
+        else check_file(output, overwrite, format)
+    )
     if bom and found.format != "csv":
         raise AttnprobeError(f"--bom is for csv, and this would be {found.format}: add --format csv")
     package = OF_FILES[found.format].package if found.format in OF_FILES else ""
@@ -41,7 +45,7 @@ def check_output(
     return found
 
 
-def _stream(format: str | None) -> Destination:
+def _choose_stream_format(format: str | None) -> Destination:
     terminal = stdout.is_terminal()
     if format in OF_FILES and OF_FILES[format].binary and terminal:
         raise AttnprobeError(f"{format} is not for reading on a terminal: name a file with -o heads.{format}")
@@ -109,7 +113,7 @@ def write_rescued(
         if taken == len(content):
             return f"on standard output instead, as {chosen}"
         part = ", and standard output holds its beginning only" if taken else ""
-    folder = _find_room("table", lambda folder: write_together({folder / name: content}))
+    folder = _save_anywhere("table", lambda folder: write_together({folder / name: content}))
     return f"in {folder / name} instead{part}"
 
 
@@ -125,10 +129,10 @@ def write_rescued_tables(tables: Mapping[str, HeadTable]) -> Path:
         for name, table in tables.items():
             table.save(folder / f"{name}.csv")
 
-    return _find_room("tables", save)
+    return _save_anywhere("tables", save)
 
 
-def _find_room(what: str, save: Callable[[Path], None]) -> Path:
+def _save_anywhere(what: str, save: Callable[[Path], None]) -> Path:
     """Save into a new folder where there is room: the temporary folder, the user's own, or this one.
 
     Returns that folder, which nobody else may read. Raises AttnprobeError if there is no room anywhere.
@@ -151,10 +155,10 @@ def _find_room(what: str, save: Callable[[Path], None]) -> Path:
 
 def _show(table: HeadTable, precision: int | None, no_color: bool) -> None:
     # rich takes a while to import, and csv into a pipe has no need of it.
-    from attnprobe.reports.terminal.console import stdout_console
+    from attnprobe.reports.terminal.console import make_console
     from attnprobe.reports.terminal.show import show
 
-    with stdout.closed_pipe_is_quiet():
-        console = stdout_console(no_color)
+    with stdout.ignore_closed_pipe():
+        console = make_console(no_color)
         show(table, console, precision)
         console.file.flush()

@@ -26,7 +26,7 @@ _ON_LIGHT = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "
 _ON_DARK = ("#56b4e9", "#e69f00", "#009e73", "#cc79a7", "#f0e442", "#d55e00", "#b3b3b3", "#0072b2")
 
 
-def luminance(colour: str) -> float:
+def compute_luminance(colour: str) -> float:
     """Give the relative luminance of a colour, from 0 to 1 (WCAG 2)."""
     parts = [part / 255 for part in bytes.fromhex(colour[1:])]
     red, green, blue = (
@@ -35,9 +35,9 @@ def luminance(colour: str) -> float:
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
-def ink_on(colour: str) -> str:
+def choose_ink(colour: str) -> str:
     """Choose black or white text, whichever has more contrast on a colour (WCAG 2)."""
-    return "#ffffff" if luminance(colour) < 0.179 else "#000000"
+    return "#ffffff" if compute_luminance(colour) < 0.179 else "#000000"
 
 
 @dataclass(frozen=True)

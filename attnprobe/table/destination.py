@@ -12,7 +12,7 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.files import lies_in, reason, same_file, write_together
 from attnprobe.table.cells import check_precision
 from attnprobe.table.formats import FORMATS, either, extension
-from attnprobe.table.formats.json import description
+from attnprobe.table.formats.json import write_description
 from attnprobe.table.table import Table
 
 
@@ -52,12 +52,12 @@ def check_file(output: Path, overwrite: bool = False, format: str | None = None)
             f"{output} ends in .{ending}, but --format is {chosen}: leave --format out, or end the name in "
             f".{chosen}"
         )
-    path = resolve(output)
+    path = resolve_links(output)
     _check_folder(path)
     _check_free(path, overwrite)
     if FORMATS[chosen].stands_alone:
         return Destination(chosen, path)
-    description = description_path(path)
+    description = find_description(path)
     if str(description).casefold() == str(path).casefold():
         raise AttnprobeError(
             f"{output} would be both the {chosen} and its description: name it {path.stem}.{chosen}"
@@ -67,7 +67,7 @@ def check_file(output: Path, overwrite: bool = False, format: str | None = None)
     return Destination(chosen, path, description)
 
 
-def format_of(output: Path, endings: Sequence[str]) -> str:
+def find_format(output: Path, endings: Sequence[str]) -> str:
     """Tell the format of a picture or a page from the name of its file.
 
     Raises AttnprobeError when it is none of ``endings``.
@@ -88,8 +88,8 @@ def check_free_file(output: Path, endings: Sequence[str], overwrite: bool = Fals
 
     Raises AttnprobeError in one sentence that says what to do instead.
     """
-    format_of(output, endings)
-    path = resolve(output)
+    find_format(output, endings)
+    path = resolve_links(output)
     _check_folder(path)
     _check_free(path, overwrite, example=f"heads.{endings[0]}")
     return path
@@ -104,21 +104,21 @@ def read_description(path: Path) -> dict[str, object]:
     return about if isinstance(about, dict) else {}
 
 
-def describes(description: Path, path: Path) -> bool:
+def is_description(description: Path, path: Path) -> bool:
     """Tell whether a json is the description of a table."""
     return read_description(description).get("table") == path.name
 
 
-def description_path(path: Path) -> Path:
+def find_description(path: Path) -> Path:
     """Give ``x.json`` for ``x.csv``, but ``bert-v1.5.json`` for ``bert-v1.5``, whose .5 is no format."""
     return path.with_suffix(".json") if extension(path) in FORMATS else path.with_name(f"{path.name}.json")
 
 
-def resolve(output: Path) -> Path:
+def resolve_links(output: Path) -> Path:
     """Follow links to the file itself."""
     try:
         path = output.resolve()
-        for one in (path, description_path(path)):
+        for one in (path, find_description(path)):
             with contextlib.suppress(FileNotFoundError):
                 one.stat()
     except RuntimeError as error:
@@ -148,7 +148,7 @@ def _check_free(path: Path, overwrite: bool, example: str = "heads.csv") -> None
 
 def _check_describes(description: Path, path: Path) -> None:
     """Refuse to replace a ``.json`` that isn't this table's own: ``--overwrite`` was said of the table."""
-    if description.exists() and not describes(description, path):
+    if description.exists() and not is_description(description, path):
         raise AttnprobeError(
             f"{description} is not the description of {path.name} and would be replaced: choose another name"
         )
@@ -170,24 +170,23 @@ def check_apart(
 
     Raises AttnprobeError in one sentence that says what to do instead.
     """
-    path = resolve(output)
-    for written in dict.fromkeys((path, description_path(path))):
+    path = resolve_links(output)
+    for written in dict.fromkeys((path, find_description(path))):
         if not written.exists():
             continue
-        for read in filter(_exists, reads):
+        for read in filter(_is_there, reads):
             inside = read.is_dir() and lies_in(written, read) and not _is_table(written)
             if inside or same_file(written, read):
-                raise AttnprobeError(
-                    f"{option} would write over {_shown(written, path)}, which this command reads: {_OTHER}"
-                )
+                named = _name_written(written, path)
+                raise AttnprobeError(f"{option} would write over {named}, which this command reads: {_OTHER}")
         if standard_input and _is_standard_input(written):
             raise AttnprobeError(f"-o would write over {written}, which is standard input: {_OTHER}")
 
 
 def check_apart_from_state(output: Path, state: Path) -> None:
     """Refuse to write a table where the state of the run is kept; each of several processes keeps its own."""
-    path = resolve(output)
-    for written in (path, description_path(path)):
+    path = resolve_links(output)
+    for written in (path, find_description(path)):
         rank = written.name.removeprefix(f"{state.name}.")
         of_a_process = rank.isdecimal() and same_file(written.with_name(state.name), state)
         if of_a_process or same_file(written, state):
@@ -207,17 +206,17 @@ def check_outside(output: Path, folder: Path, what: str) -> None:
 
 def add_descriptions(tables: Iterable[Path]) -> list[Path]:
     """Give tables, and the json beside each."""
-    return [path for table in tables for path in (table, description_path(table))]
+    return [path for table in tables for path in (table, find_description(table))]
 
 
-def _exists(path: Path) -> bool:
+def _is_there(path: Path) -> bool:
     try:
         return path.exists()
     except (OSError, ValueError):  # no path at all
         return False
 
 
-def _shown(written: Path, path: Path) -> str:
+def _name_written(written: Path, path: Path) -> str:
     return str(written) if written == path else f"{written} (which describes {path.name})"
 
 
@@ -234,7 +233,7 @@ def _is_table(path: Path) -> bool:
     if format is not None and format.stands_alone:
         about = read_description(path)
         return "provenance" in about and "rows" in about
-    return format is not None and (format.binary or describes(description_path(path), path))
+    return format is not None and (format.binary or is_description(find_description(path), path))
 
 
 def render_table(table: Table, format: str, precision: int | None = None, *, bom: bool = False) -> bytes:
@@ -260,7 +259,7 @@ def save_table(
     assert destination.path is not None
     files = {destination.path: render_table(table, destination.format, precision, bom=bom)}
     if destination.description is not None:
-        files[destination.description] = description(table, destination.path.name).encode()
+        files[destination.description] = write_description(table, destination.path.name).encode()
     write_together(files)
     return list(files)
 
@@ -283,5 +282,5 @@ def write_rendered(
         AttnprobeError: When the file can't be written.
     """
     settled = check_free_file(path, endings, overwrite)
-    write_together({settled: content(format_of(settled, endings))})
+    write_together({settled: content(find_format(settled, endings))})
     return settled

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.table.cells import plain
+from attnprobe.table.cells import to_plain
 from attnprobe.table.destination import check_file, render_table, save_table
 from attnprobe.table.table import HALVES, Cell, Column, Table
 from attnprobe.wording import speaks_python
@@ -49,12 +49,14 @@ def join_tables(left: Joined, right: Table, suffix: str = "_other") -> Joined:
         raise AttnprobeError("The tables have no columns in common that name a row, such as layer and head.")
     order = _match_rows(left, right, keys)
     ordered = {name: [cells[row] for row in order] for name, cells in right.data.items()}
-    alike = {name for name, cells in ordered.items() if name in left.data and _same(left.data[name], cells)}
+    alike = {
+        name for name, cells in ordered.items() if name in left.data and _are_same(left.data[name], cells)
+    }
     added: list[tuple[Column, list[Cell]]] = []
     for column in right.columns:
-        if column.name in keys or _family(column.name, right) <= alike:
+        if column.name in keys or _find_family(column.name, right) <= alike:
             continue
-        name = _rename(column.name, left, suffix)
+        name = _choose_name(column.name, left, suffix)
         added.append((replace(column, name=name), ordered[column.name]))
     data: dict[str, Any] = {**left.data, **{column.name: cells for column, cells in added}}
     if len(data) < len(left.data) + len(added):
@@ -65,7 +67,7 @@ def join_tables(left: Joined, right: Table, suffix: str = "_other") -> Joined:
     return type(left)(title, columns, data, [*left.notes, *right.notes], record)
 
 
-def beside(left: Joined, right: Table) -> Joined:
+def join_side_by_side(left: Joined, right: Table) -> Joined:
     """Put the columns of a table behind those of another of the same rows in the same order.
 
     What names the rows, and their number ``n``, stays as it is on the left; notes that both have are said
@@ -101,19 +103,19 @@ def _match_rows(left: Table, right: Table, keys: list[str]) -> list[int]:
     return [places[place] for place in ours]
 
 
-def _same(one: Sequence[Cell], other: Sequence[Cell]) -> bool:
+def _are_same(one: Sequence[Cell], other: Sequence[Cell]) -> bool:
     """Compare cells; what is undefined in both is the same, NaN or None."""
-    return [plain(cell) for cell in one] == [plain(cell) for cell in other]
+    return [to_plain(cell) for cell in one] == [to_plain(cell) for cell in other]
 
 
-def _family(name: str, table: Table) -> set[str]:
+def _find_family(name: str, table: Table) -> set[str]:
     """Name a measure with its error and its halves, which stay together."""
     bases = (name.removesuffix(end) for end in _ENDINGS)
     base = next((base for base in bases if base != name and base in table.data), name)
     return {base, *(f"{base}{end}" for end in _ENDINGS)} & set(table.data)
 
 
-def _rename(name: str, left: Table, suffix: str) -> str:
+def _choose_name(name: str, left: Table, suffix: str) -> str:
     """Give a column a name of its own; an error or a half stays behind the measure it belongs to."""
     for ending in _ENDINGS:
         base = name.removesuffix(ending)
@@ -151,9 +153,9 @@ class HeadTable(Table):
         Raises:
             AttnprobeError: When there is no such file, or it is no table.
         """
-        from attnprobe.table.reading import read_as  # takes pandas, and a while
+        from attnprobe.table.reading import read_table_as  # takes pandas, and a while
 
-        return read_as(cls, Path(path))
+        return read_table_as(cls, Path(path))
 
     @speaks_python
     def save(self, path: Path | str, *, overwrite: bool = False, precision: int | None = None) -> list[Path]:

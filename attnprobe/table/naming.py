@@ -8,12 +8,12 @@ from attnprobe.table.head_table import HeadTable
 NAMED = 8
 
 
-def head_names(table: HeadTable) -> list[str]:
+def name_heads(table: HeadTable) -> list[str]:
     """Name the head of each row.
 
     >>> from attnprobe.table.table import Column
     >>> keys = [Column(name, role="key") for name in ("layer", "head")]
-    >>> head_names(HeadTable("heads", keys, {"layer": [3], "head": [1]}, (), {}))
+    >>> name_heads(HeadTable("heads", keys, {"layer": [3], "head": [1]}, (), {}))
     ['layer 3 head 1']
     """
     kinds = table.data.get("attention", [""] * len(table))
@@ -54,10 +54,10 @@ LETTERS = {
 }
 
 
-def kind_of(role: str) -> str:
+def find_role_kind(role: str) -> str:
     """Give the kind of a role: "syntactic" for "syntactic: det", "offset" for "offset +2".
 
-    >>> [kind_of(role) for role in ("previous", "offset -2", "syntactic: det", "a new one")]
+    >>> [find_role_kind(role) for role in ("previous", "offset -2", "syntactic: det", "a new one")]
     ['previous', 'offset', 'syntactic', 'mixed']
     """
     return next(

@@ -70,13 +70,13 @@ def read_page(path: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
         packed = parser.found.get((f"table-{number}", "application/octet-stream"))
         if isinstance(name, str) and packed:
             try:
-                tables[name] = _unpack(packed[0])
+                tables[name] = _decompress(packed[0])
             except (ValueError, zlib.error) as error:
                 raise AttnprobeError(f"The table {clean(name)} of {path} is damaged.") from error
     return record, tables
 
 
-def _unpack(packed: str) -> bytes:
+def _decompress(packed: str) -> bytes:
     unpacking = zlib.decompressobj()
     content = unpacking.decompress(base64.b64decode(packed, validate=True), _LARGEST)
     if not unpacking.eof:

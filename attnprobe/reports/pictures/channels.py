@@ -18,7 +18,7 @@ _FORMATS = {
 }
 
 
-def tips(titles: Mapping[str, str]) -> list[alt.Tooltip]:
+def make_tooltip(titles: Mapping[str, str]) -> list[alt.Tooltip]:
     """Give the lines of a tooltip: fields with their types, such as ``value:Q``, and what they are called."""
     lines = []
     for field, title in titles.items():
@@ -28,12 +28,12 @@ def tips(titles: Mapping[str, str]) -> list[alt.Tooltip]:
     return lines
 
 
-def records(columns: Mapping[str, Sequence[Any]]) -> list[Record]:
+def make_records(columns: Mapping[str, Sequence[Any]]) -> list[Record]:
     """Give the data of a chart row by row."""
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
-def in_panels(
+def draw_panels(
     chart: Any, data: list[Record], panels: Sequence[str], across: int, width: int, title: str | None = None
 ) -> Any:
     """Draw a chart for each panel, so many across; without a title, a single chart has no name either."""
@@ -54,7 +54,7 @@ def thin_labels(labels: Sequence[Cell], cell: float, letter: float = 7.5) -> lis
     return list(labels)[:: next(step for step in steps if step * cell >= room or step >= len(labels))]
 
 
-def band(labels: Sequence[Cell]) -> alt.Scale:
+def make_band(labels: Sequence[Cell]) -> alt.Scale:
     """Make the scale of heads or layers: a cell each, with a little air between."""
     return alt.Scale(domain=list(labels), paddingInner=0.06, paddingOuter=0.03)
 
@@ -63,7 +63,7 @@ def band(labels: Sequence[Cell]) -> alt.Scale:
 _MOST = 16
 
 
-def layer_colour(labels: Sequence[Cell], theme: Theme, *, field: str = "layer") -> Any:
+def colour_by_layer(labels: Sequence[Cell], theme: Theme, *, field: str = "layer") -> Any:
     """Make the channel that colours by layer, or by another number that counts up.
 
     The ends of viridis that come too near the background are left out: its yellow on white, its purple on
@@ -77,14 +77,14 @@ def layer_colour(labels: Sequence[Cell], theme: Theme, *, field: str = "layer") 
         ends = [min(labels), max(labels)]  # type: ignore[type-var]
         scale = alt.Scale(domain=ends, range=colours, interpolate="rgb")
         return alt.Color(f"{field}:Q", scale=scale, legend=legend)
-    scale = alt.Scale(domain=list(labels), range=spread(colours, len(labels)))
+    scale = alt.Scale(domain=list(labels), range=interpolate_colours(colours, len(labels)))
     return alt.Color(f"{field}:O", scale=scale, legend=alt.Legend(title=title, symbolOpacity=1))
 
 
-def spread(colours: Sequence[str], number: int) -> list[str]:
+def interpolate_colours(colours: Sequence[str], number: int) -> list[str]:
     """Take so many colours, evenly from a list, between its own where there are more.
 
-    >>> spread(["#000000", "#ffffff"], 3)
+    >>> interpolate_colours(["#000000", "#ffffff"], 3)
     ['#000000', '#808080', '#ffffff']
     """
     found = []

@@ -10,11 +10,11 @@ import altair as alt
 from altair.utils.schemapi import debug_mode
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.reports.columns import DrawingRequest, cells, constants, is_numeric, keys
+from attnprobe.reports.columns import DrawingRequest, is_numeric, list_keys, name_source, read_cells
 from attnprobe.reports.pictures import curves, lists, maps, scatter, similarity, training
-from attnprobe.reports.pictures.pairs import cluster_table
+from attnprobe.reports.pictures.pairs import tabulate_clusters
 from attnprobe.reports.pictures.picture import Picture
-from attnprobe.reports.shapes import grid_of
+from attnprobe.reports.shapes import lay_out_grid
 from attnprobe.reports.theme import THEMES, ThemeName
 from attnprobe.table.cells import format_cell
 from attnprobe.table.cleaning import clean
@@ -26,7 +26,7 @@ from attnprobe.table.table import Column
 TABLE = "table"
 
 
-def stack(tables: Sequence[HeadTable], kind: str | None = None) -> HeadTable:
+def stack_tables(tables: Sequence[HeadTable], kind: str | None = None) -> HeadTable:
     """Put tables of one kind below each other; for a scatter, two tables of the same heads side by side.
 
     Raises:
@@ -40,18 +40,18 @@ def stack(tables: Sequence[HeadTable], kind: str | None = None) -> HeadTable:
         if len(tables) > 2:
             raise AttnprobeError("--kind scatter takes two tables at most, one for each axis")
         return join_sides(tables[0], tables[1])
-    names = keys(tables[0])
+    names = list_keys(tables[0])
     for other in tables[1:]:
-        if keys(other) != names:
+        if list_keys(other) != names:
             raise AttnprobeError(
                 "the tables are of different kinds: rows of the first are named by "
-                f"{', '.join(names)}, rows of another by {', '.join(keys(other))}; plot them one by one"
+                f"{', '.join(names)}, rows of another by {', '.join(list_keys(other))}; plot them one by one"
             )
     columns = {column.name: column for table in reversed(tables) for column in table.columns}
     order = list(dict.fromkeys(column.name for table in tables for column in table.columns))
-    data = {name: [cell for table in tables for cell in cells(table, name)] for name in order}
+    data = {name: [cell for table in tables for cell in read_cells(table, name)] for name in order}
     described = [columns[name] for name in order]
-    if not _apart(tables):
+    if not _are_distinct(tables):
         described.insert(0, Column(TABLE, role="key"))
         numbered = enumerate(tables, start=1)
         rows = [f"{n} {clean(table.title)}" for n, table in numbered for _ in range(len(table))]
@@ -81,9 +81,11 @@ def join_sides(left: HeadTable, right: HeadTable) -> HeadTable:
     return HeadTable(left.title, columns, data)
 
 
-def _apart(tables: Sequence[HeadTable]) -> bool:
+def _are_distinct(tables: Sequence[HeadTable]) -> bool:
     """Tell whether model and dataset tell the tables apart."""
-    named = [set(zip(cells(table, "model"), cells(table, "dataset"), strict=True)) for table in tables]
+    named = [
+        set(zip(read_cells(table, "model"), read_cells(table, "dataset"), strict=True)) for table in tables
+    ]
     return all(not one & other for place, one in enumerate(named) for other in named[:place])
 
 
@@ -102,7 +104,7 @@ _FIXED = {"roles", "relations", "intervals", "shares", "checks"}
 _Drawing = tuple[Callable[[HeadTable], object], Callable[[HeadTable, DrawingRequest], Any]]
 #: How each kind of picture is drawn, and whether the numbers of a table allow it.
 _DRAWINGS: Mapping[PictureKind, _Drawing] = {
-    "roles": (grid_of, maps.draw_roles),
+    "roles": (lay_out_grid, maps.draw_roles),
     "change": (maps.can_draw_change, maps.draw_change),
     "relations": (bool, lists.draw_relations),
     "settling": (bool, training.draw_settling),
@@ -120,12 +122,12 @@ _DRAWINGS: Mapping[PictureKind, _Drawing] = {
 }
 
 
-def kinds_of(table: HeadTable) -> list[PictureKind]:
+def list_kinds(table: HeadTable) -> list[PictureKind]:
     """List what a table can be drawn as, its own picture first."""
     return [one for one in KINDS[table.kind].pictures if len(table) and _DRAWINGS[one][0](table)]
 
 
-def picture(
+def draw_picture(
     tables: Sequence[HeadTable],
     kind: str | None = None,
     measures: Sequence[str] = (),
@@ -160,12 +162,12 @@ def picture(
         if clusters < 1:
             raise AttnprobeError(f"--clusters is a number of parts, 1 or more, not {clusters}")
         kind = TREE
-    table = stack(tables, kind)
-    known = kinds_of(table)
+    table = stack_tables(tables, kind)
+    known = list_kinds(table)
     if not len(table):
         raise AttnprobeError("the table has no rows, and there is nothing to draw")
     if not known:
-        raise AttnprobeError(f"the table can't be drawn: {_lack(table)}")
+        raise AttnprobeError(f"the table can't be drawn: {_explain_no_picture(table)}")
     if kind is not None and kind not in known:
         option = f"--kind {kind}" if clusters is None else "--clusters, which is about all pairs of heads"
         raise AttnprobeError(f"this table can't be drawn with {option}; it can with {', '.join(known)}")
@@ -176,18 +178,18 @@ def picture(
     request = DrawingRequest(look, width or look.width, tuple(measures), clusters)
     heading = clean(table.title) if title is None else clean(title)
     # altair would hold every row against the schema, several times; the tests do, for every kind.
-    about = constants(table)
+    about = name_source(table)
     with debug_mode(False):
         chart = _add_titles(_DRAWINGS[chosen][1](table, request), heading, about, request)
-        chart = chart.properties(description=_description(chosen, table.title, about))
-    clustered = partial(cluster_table, table, request) if chosen == TREE else None
+        chart = chart.properties(description=_describe_picture(chosen, table.title, about))
+    clustered = partial(tabulate_clusters, table, request) if chosen == TREE else None
     return Picture(chosen, heading, chart, look, clustered)
 
 
-def _lack(table: HeadTable) -> str:
+def _explain_no_picture(table: HeadTable) -> str:
     """Say why no picture suits a table."""
-    names = keys(table)
-    rows = list(zip(*(cells(table, name) for name in names), strict=True))
+    names = list_keys(table)
+    rows = list(zip(*(read_cells(table, name) for name in names), strict=True))
     if names and len(set(rows)) < len(rows):
         return f"several rows have the same {', '.join(map(clean, names))}, and nothing tells them apart"
     if {"layer", "head"} <= set(names) and not any(is_numeric(table, column) for column in table.columns):
@@ -198,7 +200,7 @@ def _lack(table: HeadTable) -> str:
     )
 
 
-def _description(kind: str, title: str, about: str) -> str:
+def _describe_picture(kind: str, title: str, about: str) -> str:
     """Say what the picture is, for those who hear it."""
     said = ". ".join(filter(None, [clean(title), about, f"A picture of kind {kind}"]))
     return said if len(said) <= _HEARD else f"{said[:_HEARD]} ..."

@@ -8,19 +8,25 @@ import altair as alt
 from attnprobe.reports.columns import (
     DrawingRequest,
     Record,
-    below_heading,
-    cells,
-    chart_title,
-    ends_of,
+    bound_interval,
     has_measures,
-    keys,
     label_rows,
-    name_of,
-    numbers,
+    list_keys,
+    make_title,
+    name_measure,
+    read_cells,
+    read_numbers,
     sort_labels,
-    tip,
+    title_below_heading,
+    title_tooltip,
 )
-from attnprobe.reports.pictures.channels import in_panels, layer_colour, records, thin_labels, tips
+from attnprobe.reports.pictures.channels import (
+    colour_by_layer,
+    draw_panels,
+    make_records,
+    make_tooltip,
+    thin_labels,
+)
 from attnprobe.reports.shapes import RANDOM, SCORE
 from attnprobe.table.cells import format_cell
 from attnprobe.table.cleaning import clean
@@ -33,7 +39,9 @@ _LARGEST = 460
 
 
 def can_draw_curves(table: HeadTable) -> bool:
-    return "share_removed" in keys(table) and any(value is not None for value in numbers(table, SCORE))
+    return "share_removed" in list_keys(table) and any(
+        value is not None for value in read_numbers(table, SCORE)
+    )
 
 
 def draw_curves(table: HeadTable, request: DrawingRequest) -> Any:
@@ -43,12 +51,12 @@ def draw_curves(table: HeadTable, request: DrawingRequest) -> Any:
     other. Of a training run, a line is a checkpoint, coloured by its step.
     """
     column = request.columns(table, 1)[0] if request.measures else table.column(SCORE)
-    data = _records(table, column.name)
+    data = _read_curves(table, column.name)
     trained = PRUNING_STEP in table.data
     panels = list(dict.fromkeys(record["panel"] for record in data))
     across = max(1, min(len(panels), request.width // 230))
     width = int(min(_LARGEST, (request.width - 110) / across - 50))  # beside a legend
-    metric = {format_cell(cell) for cell in cells(table, "metric")}
+    metric = {format_cell(cell) for cell in read_cells(table, "metric")}
     name = metric.pop() if len(metric) == 1 and column.name == SCORE else clean(column.name)
     name = (name or column.name).replace("_", " ")
     # No unit repeats its own name: an accuracy in shares, a cosine in cosines.
@@ -56,7 +64,7 @@ def draw_curves(table: HeadTable, request: DrawingRequest) -> Any:
     y_title = f"{name} ({unit})" if unit and unit != name else name
     axis = alt.Axis(format="%", tickCount=5)
     base = alt.Chart().encode(x=alt.X("removed:Q", title="heads removed", axis=axis))
-    tooltip = tips({
+    tooltip = make_tooltip({
         "criterion:N": "criterion", **({"step:O": "training step"} if trained else {}), "seed:N": "seed",
         "heads:Q": "heads removed", "removed:Q": "share removed", "value:Q": y_title,
         "error:Q": "standard error",
@@ -66,7 +74,7 @@ def draw_curves(table: HeadTable, request: DrawingRequest) -> Any:
     else:
         drawn = _draw_criteria(base, y_title, unit, data, tooltip, request)
     chart = alt.layer(*drawn).properties(width=width, height=int(width * 0.68))
-    whole = in_panels(chart, data, panels, across, width)
+    whole = draw_panels(chart, data, panels, across, width)
     remarks = [] if trained else _explain_marks(data)
     if not remarks:
         return whole
@@ -87,14 +95,15 @@ def _explain_marks(data: list[Record]) -> list[str]:
     return said
 
 
-def _records(table: HeadTable, name: str) -> list[Record]:
+def _read_curves(table: HeadTable, name: str) -> list[Record]:
     hidden = {*_CURVE, STEP, PRUNING_STEP, "model" if PRUNING_STEP in table.data else ""}
-    return records({
-        "panel": label_rows(table, [key for key in keys(table) if key not in hidden]),
-        "criterion": [format_cell(cell) for cell in cells(table, "criterion")],
-        "seed": [format_cell(cell) for cell in cells(table, "seed")],
-        "removed": numbers(table, "share_removed"), "heads": numbers(table, "heads_removed"),
-        "value": numbers(table, name), "error": numbers(table, f"{name}_se"), "step": cells(table, STEP),
+    return make_records({
+        "panel": label_rows(table, [key for key in list_keys(table) if key not in hidden]),
+        "criterion": [format_cell(cell) for cell in read_cells(table, "criterion")],
+        "seed": [format_cell(cell) for cell in read_cells(table, "seed")],
+        "removed": read_numbers(table, "share_removed"), "heads": read_numbers(table, "heads_removed"),
+        "value": read_numbers(table, name), "error": read_numbers(table, f"{name}_se"),
+        "step": read_cells(table, STEP),
     })  # fmt: skip
 
 
@@ -120,7 +129,7 @@ def _draw_criteria(
     own = base.transform_filter(f"datum.criterion !== '{RANDOM}'")
     # A finite interval only: what is undefined has none.
     errors = own.transform_filter("isValid(datum.error) && isValid(datum.value)").transform_calculate(
-        **ends_of([record["value"] for record in data], unit)
+        **bound_interval([record["value"] for record in data], unit)
     )
     parts += [
         errors.mark_rule(strokeWidth=1.2).encode(y=alt.Y("low:Q", title=title), y2="high:Q", color=colour),
@@ -133,7 +142,7 @@ def _draw_criteria(
 def _draw_checkpoints(
     base: Any, title: str, data: list[Record], tooltip: list[Any], request: DrawingRequest
 ) -> list[Any]:
-    colour = layer_colour(sort_labels(record["step"] for record in data), request.theme, field="step")
+    colour = colour_by_layer(sort_labels(record["step"] for record in data), request.theme, field="step")
     base = base.encode(y=alt.Y("value:Q", title=title, scale=alt.Scale(zero=False)), color=colour)
     parts = []
     if any(record["criterion"] == RANDOM for record in data):
@@ -154,25 +163,25 @@ _KEYS = {
 
 def can_draw_depth(table: HeadTable) -> bool:
     """Tell whether each layer or head is there once, told apart by nothing but what was measured."""
-    rows = set(zip(*(cells(table, name) for name in keys(table)), strict=True))
-    return set(keys(table)) <= _KEYS and has_measures(table) and len(rows) == len(table)
+    rows = set(zip(*(read_cells(table, name) for name in list_keys(table)), strict=True))
+    return set(list_keys(table)) <= _KEYS and has_measures(table) and len(rows) == len(table)
 
 
 def draw_depth(table: HeadTable, request: DrawingRequest) -> Any:
     """Draw a measure layer by layer, with 95 % intervals; of heads, the line is the mean of the layer."""
     columns = request.columns(table, 4)
     across = min(len(columns), max(1, request.width // 330))
-    charts = [_depth_chart(table, column, request, across) for column in columns]
+    charts = [_draw_depth_chart(table, column, request, across) for column in columns]
     return charts[0] if len(charts) == 1 else alt.concat(*charts, columns=across)
 
 
-def _depth_chart(table: HeadTable, column: Column, request: DrawingRequest, across: int) -> Any:
-    of_heads = "head" in keys(table)
-    places = label_rows(table, [name for name in keys(table) if name not in {_LAYER, "head"}])
-    values, every = numbers(table, column.name), cells(table, _LAYER)
-    data = records({
-        "place": places, "layer": every, "head": cells(table, "head"), "value": values,
-        "error": numbers(table, f"{column.name}_se"),
+def _draw_depth_chart(table: HeadTable, column: Column, request: DrawingRequest, across: int) -> Any:
+    of_heads = "head" in list_keys(table)
+    places = label_rows(table, [name for name in list_keys(table) if name not in {_LAYER, "head"}])
+    values, every = read_numbers(table, column.name), read_cells(table, _LAYER)
+    data = make_records({
+        "place": places, "layer": every, "head": read_cells(table, "head"), "value": values,
+        "error": read_numbers(table, f"{column.name}_se"),
     })  # fmt: skip
     labels, layers, palette = list(dict.fromkeys(places)), sort_labels(every), request.theme.categories
     several = len(labels) > 1
@@ -183,14 +192,14 @@ def _depth_chart(table: HeadTable, column: Column, request: DrawingRequest, acro
     axis = alt.Axis(labelAngle=0, values=thin_labels(layers, width / len(layers)))
     x = alt.X("layer:O", title="layer", axis=axis)
     zero = alt.Scale(zero=min((v for v in values if v is not None), default=0) >= 0)
-    look: dict[str, Any] = {"title": below_heading(column), "scale": zero}
+    look: dict[str, Any] = {"title": title_below_heading(column), "scale": zero}
     y = alt.Y("value:Q", axis=alt.Axis(tickCount=5), **look)
     base = alt.Chart(alt.InlineData(values=data)).encode(x=x, color=colour)
     known = base.transform_filter("isValid(datum.error) && isValid(datum.value)")
-    bars = known.transform_calculate(**ends_of(values, column.unit))
-    tooltip = tips({
+    bars = known.transform_calculate(**bound_interval(values, column.unit))
+    tooltip = make_tooltip({
         **({"place:N": "of"} if several else {}), "layer:O": "layer",
-        **({"head:O": "head"} if of_heads else {}), "value:Q": tip(name_of(column)),
+        **({"head:O": "head"} if of_heads else {}), "value:Q": title_tooltip(name_measure(column)),
         "error:Q": "standard error",
     })  # fmt: skip
     size, opacity = (24, 0.6) if of_heads else (44, 1)
@@ -201,5 +210,5 @@ def _depth_chart(table: HeadTable, column: Column, request: DrawingRequest, acro
         base.mark_line(strokeWidth=1.4).encode(y=alt.Y("mean(value):Q", **look) if of_heads else y),
         base.mark_point(filled=True, size=size, opacity=opacity).encode(y=y, tooltip=tooltip),
     ]
-    title = chart_title(name_of(column), "dots: heads; line: their mean" if of_heads else "")
+    title = make_title(name_measure(column), "dots: heads; line: their mean" if of_heads else "")
     return alt.layer(*parts).properties(width=width, height=int(width * 0.62), title=title)

@@ -4,10 +4,10 @@ from typing import Any
 
 import altair as alt
 
-from attnprobe.reports.columns import DrawingRequest, Record, cells, keys, label_rows, numbers
-from attnprobe.reports.pictures.channels import in_panels, records, tips
-from attnprobe.reports.pictures.pairs import head_name
-from attnprobe.reports.theme import ink_on
+from attnprobe.reports.columns import DrawingRequest, Record, label_rows, list_keys, read_cells, read_numbers
+from attnprobe.reports.pictures.channels import draw_panels, make_records, make_tooltip
+from attnprobe.reports.pictures.pairs import name_head
+from attnprobe.reports.theme import choose_ink
 from attnprobe.sums.resampling import SIGNIFICANT
 from attnprobe.table.cells import format_cell
 from attnprobe.table.head_table import HeadTable
@@ -26,11 +26,11 @@ def draw_relations(table: HeadTable, request: DrawingRequest) -> Any:
 
     A point is the head with its 95 % interval, filled where the adjusted p is below 0.05; a tick is the rule.
     """
-    names = [name for name in keys(table) if name not in {"model", "dataset"}]
+    names = [name for name in list_keys(table) if name not in {"model", "dataset"}]
     label = names[0]
     rule = next(name for name in RULES if name in table.data)
-    panels = label_rows(table, [name for name in keys(table) if name != label])
-    data = _relation_records(table, label, rule, panels)
+    panels = label_rows(table, [name for name in list_keys(table) if name != label])
+    data = _read_relations(table, label, rule, panels)
     sides = list(dict.fromkeys(panels))
     labels = list(dict.fromkeys(record["label"] for record in data))
     across = max(1, min(len(sides), request.width // 250))
@@ -41,7 +41,7 @@ def draw_relations(table: HeadTable, request: DrawingRequest) -> Any:
     chart = alt.Chart().encode(y=alt.Y("label:N", sort=labels, title=None, axis=y_axis))
     x: dict[str, Any] = {"title": "links found", "scale": alt.Scale(domain=[0, 1], nice=False)}
     axis = alt.Axis(format="%", tickCount=5, grid=False)
-    tooltip = tips({
+    tooltip = make_tooltip({
         "label:N": label.replace("_", " "), "panel:N": "of", "n:Q": "links", "name:N": "head",
         "accuracy:Q": "accuracy", "error:Q": "standard error", "baseline:Q": "simple rule finds",
         "rule:N": "simple rule", "p:Q": "adjusted p",
@@ -71,27 +71,27 @@ def draw_relations(table: HeadTable, request: DrawingRequest) -> Any:
         points.encode(x=alt.X("accuracy:Q", axis=axis, **x), tooltip=tooltip, **looks),
         text.encode(x=alt.value(width), text="name:N"),
     ).properties(width=width, height=alt.Step(17 if len(labels) <= 60 else 14))
-    drawn = in_panels(whole, data, sides, across, width)
+    drawn = draw_panels(whole, data, sides, across, width)
     return drawn if len(sides) == 1 else drawn.properties(spacing={"column": 64})
 
 
-def _relation_records(table: HeadTable, label: str, rule: str, panels: list[str]) -> list[Record]:
-    places = zip(*(cells(table, name) for name in ("layer", "head", "position")), strict=True)
+def _read_relations(table: HeadTable, label: str, rule: str, panels: list[str]) -> list[Record]:
+    places = zip(*(read_cells(table, name) for name in ("layer", "head", "position")), strict=True)
     columns = {
-        "label": [format_cell(cell)[:_LONGEST] for cell in cells(table, label)],
+        "label": [format_cell(cell)[:_LONGEST] for cell in read_cells(table, label)],
         "panel": panels,
         "name": [
-            None if layer is None else head_name((layer, head)) + (f" {position}" if position else "")
+            None if layer is None else name_head((layer, head)) + (f" {position}" if position else "")
             for layer, head, position in places
         ],
-        "n": numbers(table, "n"),
-        "accuracy": numbers(table, "accuracy"),
-        "error": numbers(table, "accuracy_se"),
-        "baseline": numbers(table, "baseline"),
-        "rule": [format_cell(cell) for cell in cells(table, rule)],
-        "p": numbers(table, "p_adjusted"),
+        "n": read_numbers(table, "n"),
+        "accuracy": read_numbers(table, "accuracy"),
+        "error": read_numbers(table, "accuracy_se"),
+        "baseline": read_numbers(table, "baseline"),
+        "rule": [format_cell(cell) for cell in read_cells(table, rule)],
+        "p": read_numbers(table, "p_adjusted"),
     }
-    data = records(columns)
+    data = make_records(columns)
     for record in data:
         record["mark"] = _MARKS[record["p"] is None or record["p"] >= SIGNIFICANT]
     return data
@@ -107,10 +107,10 @@ _COEFFICIENTS = {
 
 def draw_intervals(table: HeadTable, request: DrawingRequest) -> Any:
     """Draw each coefficient on the scale from -1 to 1, with its 95 % interval where the table has one."""
-    panels = label_rows(table, keys(table))
+    panels = label_rows(table, list_keys(table))
     data: list[Record] = []
     for name, shown in _COEFFICIENTS.items():
-        ends = (numbers(table, f"{name}{end}") for end in ("", "_low", "_high"))
+        ends = (read_numbers(table, f"{name}{end}") for end in ("", "_low", "_high"))
         data += [
             {"panel": panel, "name": shown, "value": value, "low": low, "high": high}
             for panel, value, low, high in zip(panels, *ends, strict=True)
@@ -124,14 +124,14 @@ def draw_intervals(table: HeadTable, request: DrawingRequest) -> Any:
     base = alt.Chart().encode(y=y)
     bars = base.transform_filter("isValid(datum.low) && isValid(datum.high)").mark_rule(strokeWidth=1.6)
     points = base.transform_filter("isValid(datum.value)").mark_point(filled=True, size=60, opacity=1)
-    tooltip = tips({"name:N": "coefficient", **{f"{end}:Q": end for end in ("value", "low", "high")}})
+    tooltip = make_tooltip({"name:N": "coefficient", **{f"{end}:Q": end for end in ("value", "low", "high")}})
     zero = alt.Chart().mark_rule(strokeDash=[3, 3], color=request.theme.muted)
     chart = alt.layer(
         zero.encode(x=alt.datum(0, scale=scale)),
         bars.encode(x=alt.X("low:Q", **x), x2="high:Q"),
         points.encode(x=alt.X("value:Q", **x), tooltip=tooltip),
     ).properties(width=width, height=alt.Step(26))
-    return in_panels(chart, data, list(dict.fromkeys(panels)), 1, width)
+    return draw_panels(chart, data, list(dict.fromkeys(panels)), 1, width)
 
 
 #: The columns in their order, what they are called, and their colours: of place blue, of checkpoints orange
@@ -157,13 +157,13 @@ _BESIDE = 600
 
 def draw_shares(table: HeadTable, request: DrawingRequest) -> Any:
     """Draw a bar from 0 to 1 for each measure, in parts that add up to it; errors stand in the tooltip."""
-    names = label_rows(table, keys(table))
+    names = label_rows(table, list_keys(table))
     beside = request.width >= _BESIDE
     longest = min(_NAMES, 0.55 * request.theme.size * max(map(len, names)) + 10)
     width = max(120, int(request.width - longest - (_LEGEND if beside else 20)))
     said = [f"{number}  {name}" for number, (name, _) in enumerate(SHARES.values(), start=1)]
     colours = [colour for _, colour in SHARES.values()]
-    data = _share_records(table, names, said, width)
+    data = _stack_shares(table, names, said, width)
     labels = list(dict.fromkeys(names))
     below: dict[str, Any] = {} if beside else {"orient": "bottom", "columns": 2}
     axis = alt.Axis(ticks=False, domain=False, labelLimit=_NAMES)
@@ -176,7 +176,7 @@ def draw_shares(table: HeadTable, request: DrawingRequest) -> Any:
         x=alt.X("start:Q", title="share of the variance", scale=alt.Scale(domain=[0, 1], nice=False)),
         x2="end:Q",
         color=alt.Color("part:N", sort=said, scale=scale, legend=legend),
-        tooltip=tips(titles),
+        tooltip=make_tooltip(titles),
     )
     text = base.mark_text(baseline="middle", fontSize=request.theme.size - 2)
     x, ink = alt.X("middle:Q", title="share of the variance"), alt.Color("ink:N", scale=None)
@@ -184,19 +184,19 @@ def draw_shares(table: HeadTable, request: DrawingRequest) -> Any:
     return alt.layer(bars, numbered).properties(width=width, height=alt.Step(_STEP))
 
 
-def _share_records(table: HeadTable, names: list[str], said: list[str], width: int) -> list[Record]:
+def _stack_shares(table: HeadTable, names: list[str], said: list[str], width: int) -> list[Record]:
     """Place the parts of each bar one behind the other."""
     data: list[Record] = []
     ends = [0.0] * len(names)
     for number, (column, (_, colour)) in enumerate(SHARES.items(), start=1):
-        rows = zip(numbers(table, column), numbers(table, f"{column}_se"), strict=True)
+        rows = zip(read_numbers(table, column), read_numbers(table, f"{column}_se"), strict=True)
         for row, (share, error) in enumerate(rows):
             start, wide = ends[row], max(share or 0.0, 0.0)
             ends[row] = start + wide
             label = str(number) if wide * width >= _NUMBERED else ""
             data.append({
                 "row": names[row], "part": said[number - 1], "share": share, "error": error, "start": start,
-                "end": ends[row], "middle": start + wide / 2, "number": label, "ink": ink_on(colour),
+                "end": ends[row], "middle": start + wide / 2, "number": label, "ink": choose_ink(colour),
             })  # fmt: skip
     return data
 
@@ -209,17 +209,17 @@ def draw_checks(table: HeadTable, request: DrawingRequest) -> Any:
     """Draw a line a check: its name, how it came out, and what was found."""
     of = label_rows(table, ["model", "dataset"])
     checks, outcomes, details = (
-        [format_cell(cell) for cell in cells(table, name)] for name in ("check", "status", "detail")
+        [format_cell(cell) for cell in read_cells(table, name)] for name in ("check", "status", "detail")
     )
     names = [", ".join(filter(None, parts)) for parts in zip(of, checks, strict=True)]
-    data = records({"row": range(len(table)), "name": names, "status": outcomes, "detail": details})
+    data = make_records({"row": range(len(table)), "name": names, "status": outcomes, "detail": details})
     left = 12 + max(map(len, names)) * request.theme.size * 0.55
     statuses = list(dict.fromkeys(outcomes))
     palette, blank = request.theme.categories, request.theme.muted
     hues = [palette[_COLOURS[status]] if status in _COLOURS else blank for status in statuses]
     scale = alt.Scale(domain=statuses, range=hues)
     y = alt.Y("row:O", axis=None)
-    tooltip = tips({f"{name}:N": name for name in ("name", "status", "detail")})
+    tooltip = make_tooltip({f"{name}:N": name for name in ("name", "status", "detail")})
     base = alt.Chart(alt.InlineData(values=data)).encode(y=y, tooltip=tooltip)
     text: dict[str, Any] = {"align": "left", "fontSize": request.theme.size - 1}
     room = max(80, request.width - left - 56)  # a longer detail ends in dots, and the tooltip has all of it

@@ -11,27 +11,27 @@ from attnprobe.findings.outliers import find_outliers
 from attnprobe.reports.columns import (
     DrawingRequest,
     Record,
-    axis_of,
-    cells,
-    chart_title,
     has_measures,
-    keys,
-    name_of,
-    numbers,
+    list_keys,
+    make_title,
+    name_measure,
+    read_cells,
+    read_numbers,
     sort_labels,
-    tip,
+    title_axis,
+    title_tooltip,
 )
-from attnprobe.reports.pictures.channels import band, records, thin_labels, tips
-from attnprobe.reports.pictures.grid import MANY, SIGNED, axes, draw_several, fit, head_records
-from attnprobe.reports.pictures.pairs import Pairs, pairs_of
-from attnprobe.reports.scales import Scale, marks_of, p_column, scales_of
-from attnprobe.reports.shapes import AXES, Grid, grid_of
+from attnprobe.reports.pictures.channels import make_band, make_records, make_tooltip, thin_labels
+from attnprobe.reports.pictures.grid import MANY, SIGNED, choose_sizes, draw_several, make_axes, place_heads
+from attnprobe.reports.pictures.pairs import Pairs, find_pairs
+from attnprobe.reports.scales import Scale, find_p_column, fit_scales, mark_column
+from attnprobe.reports.shapes import AXES, Grid, lay_out_grid
 from attnprobe.reports.theme import FRAME, SEQUENTIAL, Theme
 from attnprobe.sums.resampling import SIGNIFICANT
 from attnprobe.table.cells import format_cell
 from attnprobe.table.cleaning import clean
 from attnprobe.table.head_table import HeadTable
-from attnprobe.table.naming import LETTERS, MIXED, kind_of
+from attnprobe.table.naming import LETTERS, MIXED, find_role_kind
 from attnprobe.table.table import Column
 
 #: Numbers that a legend writes out; smaller and larger ones have a power of ten.
@@ -44,7 +44,7 @@ _PALE = 0.3
 
 def can_draw_heatmap(table: HeadTable) -> bool:
     """Tell whether each head is there once, with a number."""
-    return has_measures(table) and grid_of(table) is not None
+    return has_measures(table) and lay_out_grid(table) is not None
 
 
 def draw_heatmap(table: HeadTable, request: DrawingRequest) -> Any:
@@ -56,30 +56,34 @@ def draw_heatmap(table: HeadTable, request: DrawingRequest) -> Any:
     says. ``reports.scales`` says where colours begin and end, and what is significant. What is undefined is
     an empty cell; a removed head has none.
     """
-    return maps(table, request, request.columns(table))
+    return draw_maps(table, request, request.columns(table))
 
 
-def maps(table: HeadTable, request: DrawingRequest, columns: list[Column]) -> Any:
-    grid = grid_of(table)
+def draw_maps(table: HeadTable, request: DrawingRequest, columns: list[Column]) -> Any:
+    grid = lay_out_grid(table)
     assert grid is not None  # or the table would not fit
-    scales = scales_of(table, columns)
+    scales = fit_scales(table, columns)
     if len(grid.maps) > MANY and (parts := _split(table)):
         blocks = [
-            _map(part, column, scales[column.name], 1, request, name)
+            _draw_map(part, column, scales[column.name], 1, request, name)
             for column in columns
             for name, part in parts.items()
         ]
         return alt.vconcat(*blocks).resolve_scale(color="independent")
-    charts = [_map(table, column, scales[column.name], len(columns), request) for column in columns]
+    charts = [_draw_map(table, column, scales[column.name], len(columns), request) for column in columns]
     if len(charts) == 1:
         return charts[0]
-    across = fit(grid, len(columns), request).measures
+    across = choose_sizes(grid, len(columns), request).measures
     return alt.concat(*charts, columns=across).resolve_scale(color="independent")
 
 
 def _split(table: HeadTable) -> dict[str, HeadTable]:
     """Split a table of many maps by the label with the fewest values, so that names stay short."""
-    labels = [[format_cell(cell) for cell in cells(table, name)] for name in keys(table) if name not in AXES]
+    labels = [
+        [format_cell(cell) for cell in read_cells(table, name)]
+        for name in list_keys(table)
+        if name not in AXES
+    ]
     varying = [values for values in labels if len(set(values)) > 1]
     if len(varying) < 2:
         return {}
@@ -92,13 +96,13 @@ def _split(table: HeadTable) -> dict[str, HeadTable]:
     return found
 
 
-def colours(scale: Scale, theme: Theme) -> alt.Scale:
+def make_colour_scale(scale: Scale, theme: Theme) -> alt.Scale:
     """Make the scale of Vega-Lite: colours one way from 0, or both."""
     ramp, interpolate = (theme.diverging, "lab") if scale.is_of_effects else (SEQUENTIAL, "rgb")
     return alt.Scale(domain=[scale.low, scale.high], range=list(ramp), interpolate=interpolate, clamp=True)
 
 
-def legend_of(column: Column, scale: Scale, values: list[float | int | None], length: int) -> Any:
+def make_legend(column: Column, scale: Scale, values: list[float | int | None], length: int) -> Any:
     """Make the legend of a scale of colours: the unit in lines, both ends of the scale, and its middle."""
     known = [value for value in values if value is not None]
     if not known:
@@ -109,23 +113,23 @@ def legend_of(column: Column, scale: Scale, values: list[float | int | None], le
     return alt.Legend(title=unit, gradientLength=length, values=ends, format=format)
 
 
-def _map(
+def _draw_map(
     table: HeadTable, column: Column, scale: Scale, measures: int, request: DrawingRequest, part: str = ""
 ) -> Any:
     """Draw one of so many measures on a scale of colours; ``part`` names the rows."""
-    grid = grid_of(table)
+    grid = lay_out_grid(table)
     assert grid is not None  # a part of a table of heads has one too
-    sizes = fit(grid, measures, request)
-    values, errors = numbers(table, column.name), numbers(table, f"{column.name}_se")
-    counts = numbers(table, f"{column.name}_n" if f"{column.name}_n" in table.data else "n")
-    data = head_records(table, grid)
+    sizes = choose_sizes(grid, measures, request)
+    values, errors = read_numbers(table, column.name), read_numbers(table, f"{column.name}_se")
+    counts = read_numbers(table, f"{column.name}_n" if f"{column.name}_n" in table.data else "n")
+    data = place_heads(table, grid)
     for record, value, error, count in zip(data, values, errors, counts, strict=True):
         record |= {"value": value, "error": error, "n": count}
-    remarks = _mark(table, column, data, grid, sizes.cell, effect=scale.is_of_effects)
-    legend = legend_of(column, scale, values, max(40, min(sizes.cell * len(grid.layers), 140)))
-    colour = alt.Color("value:Q", scale=colours(scale, request.theme), legend=legend)
-    tooltip = _tooltip(grid, column, data)
-    base = alt.Chart().encode(**axes(grid, sizes.cell))
+    remarks = _mark_heads(table, column, data, grid, sizes.cell, effect=scale.is_of_effects)
+    legend = make_legend(column, scale, values, max(40, min(sizes.cell * len(grid.layers), 140)))
+    colour = alt.Color("value:Q", scale=make_colour_scale(scale, request.theme), legend=legend)
+    tooltip = _make_tooltip(grid, column, data)
+    base = alt.Chart().encode(**make_axes(grid, sizes.cell))
     known = base.transform_filter("isValid(datum.value)")
     shown = known.mark_rect().encode(color=colour, tooltip=tooltip)
     if any(record.get("pale") for record in data):
@@ -137,22 +141,22 @@ def _map(
         )
         layers.append(empty.encode(tooltip=tooltip))
     if any(record.get("sign") for record in data) and sizes.cell >= SIGNED:
-        layers.append(_signs(base, scale, sizes.cell, request.theme))
+        layers.append(_draw_signs(base, scale, sizes.cell, request.theme))
     if any(record.get("apart") for record in data):
         framed = base.transform_filter("datum.apart").mark_rect(
             fill=None, stroke=FRAME, strokeWidth=2 if sizes.cell >= 12 else 1.2
         )
         layers.append(framed)
-    title = chart_title(", ".join(filter(None, [name_of(column), part])), *remarks)
+    title = make_title(", ".join(filter(None, [name_measure(column), part])), *remarks)
     return draw_several(alt.layer(*layers), grid, sizes, data, title)
 
 
-def _mark(
+def _mark_heads(
     table: HeadTable, column: Column, data: list[Record], grid: Grid, cell: int, *, effect: bool
 ) -> list[str]:
     """Mark heads in the data, and say by what rule; nothing where there is none."""
     if effect:
-        marks = marks_of(table, column)
+        marks = mark_column(table, column)
         for record, sign, pale in zip(data, marks.signs, marks.pale, strict=True):
             record |= {"sign": sign, "pale": pale}
         if not marks.rule:
@@ -170,7 +174,7 @@ def _mark(
     return ["framed: outliers (Tukey's outer fence)"] if any_apart else []
 
 
-def _signs(base: Any, scale: Scale, cell: int, theme: Theme) -> Any:
+def _draw_signs(base: Any, scale: Scale, cell: int, theme: Theme) -> Any:
     """Write the signs, in ink that is seen on the colour below it."""
     strong = f"abs(datum.value) > {0.45 * scale.high}"
     on_strong, on_weak = ("#000000", theme.ink) if theme.name == "dark" else ("#ffffff", theme.ink)
@@ -181,10 +185,10 @@ def _signs(base: Any, scale: Scale, cell: int, theme: Theme) -> Any:
     )
 
 
-def _tooltip(grid: Grid, column: Column, data: list[Record]) -> list[alt.Tooltip]:
-    return tips({
+def _make_tooltip(grid: Grid, column: Column, data: list[Record]) -> list[alt.Tooltip]:
+    return make_tooltip({
         **({"place:N": "of"} if len(grid.maps) > 1 else {}), "layer:O": "layer", "head:O": "head",
-        "value:Q": tip(axis_of(column)),
+        "value:Q": title_tooltip(title_axis(column)),
         **({"error:Q": "standard error"} if any(record["error"] is not None for record in data) else {}),
         **({"n:Q": "n"} if any(record["n"] is not None for record in data) else {}),
     })  # fmt: skip
@@ -197,7 +201,7 @@ _MOST = 5
 
 def can_draw_change(table: HeadTable) -> bool:
     """Tell whether each head is there once, with what has changed."""
-    return grid_of(table) is not None and bool(_drawn(table))
+    return lay_out_grid(table) is not None and bool(_choose_changes(table))
 
 
 def draw_change(table: HeadTable, request: DrawingRequest) -> Any:
@@ -210,20 +214,20 @@ def draw_change(table: HeadTable, request: DrawingRequest) -> Any:
         named = [f"{name}{_DELTA}" if f"{name}{_DELTA}" in table.data else name for name in request.measures]
         columns = DrawingRequest(request.theme, request.width, named).columns(table)
     else:
-        columns = _drawn(table)
-    return maps(table, request, columns)
+        columns = _choose_changes(table)
+    return draw_maps(table, request, columns)
 
 
-def _drawn(table: HeadTable) -> list[Column]:
+def _choose_changes(table: HeadTable) -> list[Column]:
     found = [column for column in table.columns if column.name == _MOVED]
     deltas = [column for column in table.columns if column.role == "measure" and column.name.endswith(_DELTA)]
-    most = sorted(deltas, key=lambda column: -_significant(table, column))[:_MOST]
+    most = sorted(deltas, key=lambda column: -_count_significant(table, column))[:_MOST]
     return [*found, *sorted(most, key=deltas.index)]
 
 
-def _significant(table: HeadTable, column: Column) -> int:
-    name = p_column(table, column.name)
-    p_values = numbers(table, name) if name is not None else []
+def _count_significant(table: HeadTable, column: Column) -> int:
+    name = find_p_column(table, column.name)
+    p_values = read_numbers(table, name) if name is not None else []
     return sum(p is not None and p < SIGNIFICANT for p in p_values)
 
 
@@ -249,24 +253,24 @@ COLOURS = {
 
 def draw_roles(table: HeadTable, request: DrawingRequest) -> Any:
     """Draw a cell a head, with the letter of its role; the legend says how many heads have each."""
-    grid = grid_of(table)
+    grid = lay_out_grid(table)
     assert grid is not None  # or the table would not fit
-    sizes = fit(grid, 1, request)
-    data = head_records(table, grid)
-    roles = [format_cell(cell) for cell in cells(table, _ROLE)]
-    counts = Counter(kind_of(role) for role in roles)
+    sizes = choose_sizes(grid, 1, request)
+    data = place_heads(table, grid)
+    roles = [format_cell(cell) for cell in read_cells(table, _ROLE)]
+    counts = Counter(find_role_kind(role) for role in roles)
     there = [kind for kind in LETTERS if counts[kind]]
     names = {kind: f"{LETTERS[kind]}  {kind} ({counts[kind]})" for kind in there}
-    details = {name: cells(table, name) for name in ("measure", "also")}
-    figures = {name: numbers(table, name) for name in ("value", "value_se", "threshold", "stability")}
+    details = {name: read_cells(table, name) for name in ("measure", "also")}
+    figures = {name: read_numbers(table, name) for name in ("value", "value_se", "threshold", "stability")}
     for row, record in enumerate(data):
-        kind = kind_of(roles[row])
+        kind = find_role_kind(roles[row])
         record |= {"role": roles[row], "kind": names[kind], "letter": LETTERS[kind]}
         record |= {name: column[row] for name, column in (details | figures).items()}
     blank = request.theme.grid
     scale = alt.Scale(domain=list(names.values()), range=[COLOURS[kind] or blank for kind in there])
-    base = alt.Chart().encode(**axes(grid, sizes.cell))
-    tooltip = tips({
+    base = alt.Chart().encode(**make_axes(grid, sizes.cell))
+    tooltip = make_tooltip({
         **({"place:N": "of"} if len(grid.maps) > 1 else {}),
         **{f"{name}:O": name for name in ("layer", "head")},
         **{f"{name}:N": name for name in ("role", "measure")}, "value:Q": "value",
@@ -284,28 +288,30 @@ def draw_roles(table: HeadTable, request: DrawingRequest) -> Any:
 
 
 def can_draw_matrix(table: HeadTable) -> bool:
-    pairs = pairs_of(table)
+    pairs = find_pairs(table)
     return pairs is not None and pairs.within and has_measures(table)
 
 
 def draw_matrix(table: HeadTable, request: DrawingRequest) -> Any:
     """Draw each pair once, below the diagonal; all layers share a scale of colours."""
-    pairs = pairs_of(table)
+    pairs = find_pairs(table)
     assert pairs is not None  # or the table would not fit
     columns = request.columns(table, 3)
-    scales = scales_of(table, columns)
-    charts = [_matrices(table, column, pairs, scales[column.name], request) for column in columns]
+    scales = fit_scales(table, columns)
+    charts = [_draw_matrices(table, column, pairs, scales[column.name], request) for column in columns]
     return charts[0] if len(charts) == 1 else alt.vconcat(*charts).resolve_scale(color="independent")
 
 
-def _matrices(table: HeadTable, column: Column, pairs: Pairs, scale: Scale, request: DrawingRequest) -> Any:
-    values = numbers(table, column.name)
-    data = records({
+def _draw_matrices(
+    table: HeadTable, column: Column, pairs: Pairs, scale: Scale, request: DrawingRequest
+) -> Any:
+    values = read_numbers(table, column.name)
+    data = make_records({
         "panel": [", ".join(filter(None, [of, f"layer {format_cell(one[0])}"]))
                   for of, one in zip(pairs.of, pairs.one, strict=True)],
         "layer": [layer for layer, _ in pairs.one], "one": [head for _, head in pairs.one],
         "other": [head for _, head in pairs.other], "value": values,
-        "error": numbers(table, f"{column.name}_se"),
+        "error": read_numbers(table, f"{column.name}_se"),
     })  # fmt: skip
     heads = sort_labels([record["one"] for record in data] + [record["other"] for record in data])
     panels = list(dict.fromkeys(record["panel"] for record in data))
@@ -313,19 +319,19 @@ def _matrices(table: HeadTable, column: Column, pairs: Pairs, scale: Scale, requ
     across = min(across, len(panels))
     cell = int(min(24, max(4, ((request.width - 100) / across - 40) / len(heads))))
     axes = [alt.Axis(labelAngle=0, values=thin_labels(heads, cell, letter)) for letter in (7.5, 0)]
-    legend, side = legend_of(column, scale, values, 110), cell * len(heads)
-    tooltip = tips({
-        "panel:N": "of", "one:O": "head", "other:O": "other head", "value:Q": tip(axis_of(column)),
-        "error:Q": "standard error",
+    legend, side = make_legend(column, scale, values, 110), cell * len(heads)
+    tooltip = make_tooltip({
+        "panel:N": "of", "one:O": "head", "other:O": "other head",
+        "value:Q": title_tooltip(title_axis(column)), "error:Q": "standard error",
     })  # fmt: skip
     marks = alt.Chart().mark_rect().transform_filter("isValid(datum.value)")
     chart = marks.encode(
-        x=alt.X("one:O", title="head", axis=axes[0], scale=band(heads)),
-        y=alt.Y("other:O", title="head", axis=axes[1], scale=band(heads)),
-        color=alt.Color("value:Q", scale=colours(scale, request.theme), legend=legend),
+        x=alt.X("one:O", title="head", axis=axes[0], scale=make_band(heads)),
+        y=alt.Y("other:O", title="head", axis=axes[1], scale=make_band(heads)),
+        color=alt.Color("value:Q", scale=make_colour_scale(scale, request.theme), legend=legend),
         tooltip=tooltip,
     ).properties(width=side, height=side)
     header = alt.Header(title=None, labelAnchor="start", labelLimit=max(side, 60))
     facet = alt.Facet("panel:N", sort=panels, header=header, title=None)
     faceted = chart.facet(facet=facet, columns=across, data=alt.InlineData(values=data))
-    return faceted.properties(title=alt.TitleParams(name_of(column)))
+    return faceted.properties(title=alt.TitleParams(name_measure(column)))

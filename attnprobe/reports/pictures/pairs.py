@@ -8,7 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.reports.columns import DrawingRequest, cells, keys, label_rows, name_of, numbers
+from attnprobe.reports.columns import (
+    DrawingRequest,
+    label_rows,
+    list_keys,
+    name_measure,
+    read_cells,
+    read_numbers,
+)
 from attnprobe.table.cells import format_cell
 from attnprobe.table.cleaning import clean
 from attnprobe.table.head_table import HeadTable
@@ -47,13 +54,13 @@ class Pairs:
         return all(one[0] == other[0] for one, other in zip(self.one, self.other, strict=True))
 
 
-def pairs_of(table: HeadTable) -> Pairs | None:
+def find_pairs(table: HeadTable) -> Pairs | None:
     """Find the pairs of a table; None where its rows are none, or a pair is there twice."""
-    names = keys(table)
+    names = list_keys(table)
     used = next((pair for pair in (PAIR, PAIR_IN_LAYER) if set(pair) <= set(names)), None)
     if used is None or not len(table):
         return None
-    layer, head, *others = (cells(table, name) for name in used)
+    layer, head, *others = (read_cells(table, name) for name in used)
     sides = (layer, head), (others if len(others) == 2 else (layer, *others))
     of = label_rows(table, [name for name in names if name not in used])
     one, other = (list(zip(*side, strict=True)) for side in sides)
@@ -80,7 +87,7 @@ class Distances:
     name: str
 
 
-def distances(table: HeadTable, rows: list[int], pairs: Pairs, request: DrawingRequest) -> Distances:
+def compute_distances(table: HeadTable, rows: list[int], pairs: Pairs, request: DrawingRequest) -> Distances:
     """Lay out the distances of some rows as a matrix: the root of the Jensen-Shannon divergence.
 
     Of a measure that somebody names, the numbers are taken as they are.
@@ -89,7 +96,7 @@ def distances(table: HeadTable, rows: list[int], pairs: Pairs, request: DrawingR
         AttnprobeError: When fewer than three heads have distances to one another.
     """
     name = request.columns(table, 1)[0].name if request.measures else SQUARED
-    values = numbers(table, name)
+    values = read_numbers(table, name)
     heads = list(dict.fromkeys([pairs.one[row] for row in rows] + [pairs.other[row] for row in rows]))
     if all(isinstance(part, int) for head in heads for part in head):
         heads.sort()  # type: ignore[type-var]
@@ -110,22 +117,22 @@ def distances(table: HeadTable, rows: list[int], pairs: Pairs, request: DrawingR
         raise AttnprobeError(
             f"fewer than three heads have {name} to one another, too few for a map or a tree"
         )
-    unit = unit_of(table, request)
-    shown = "root of the divergence" if name == SQUARED else name_of(table.column(name))
+    unit = find_unit(table, request)
+    shown = "root of the divergence" if name == SQUARED else name_measure(table.column(name))
     return Distances(heads, matrix[np.ix_(kept, kept)], left_out, f"{shown} ({unit})" if unit else shown)
 
 
-def unit_of(table: HeadTable, request: DrawingRequest) -> str:
+def find_unit(table: HeadTable, request: DrawingRequest) -> str:
     if request.measures:
         return clean(table.column(request.measures[0]).unit)
     unit = clean(table.column(SQUARED).unit)
     return f"sqrt({unit})" if unit else ""
 
 
-def head_name(head: Place) -> str:
+def name_head(head: Place) -> str:
     """Name a head in a picture.
 
-    >>> head_name((3, 11))
+    >>> name_head((3, 11))
     'L3 H11'
     """
     return f"L{format_cell(head[0])} H{format_cell(head[1])}"
@@ -193,36 +200,36 @@ class Clusters:
         ]
 
 
-def clusters_of(table: HeadTable, request: DrawingRequest) -> Iterator[tuple[str, Clusters]]:
+def cluster_parts(table: HeadTable, request: DrawingRequest) -> Iterator[tuple[str, Clusters]]:
     """Give the clusters of each part of a table of all pairs of heads, with what sets the part apart."""
-    pairs = pairs_of(table)
+    pairs = find_pairs(table)
     assert pairs is not None  # or the table would not fit
     for place in pairs.maps:
         rows = [row for row, of in enumerate(pairs.of) if of == place]
-        yield place, clusters(distances(table, rows, pairs, request), request.clusters)
+        yield place, cluster_heads(compute_distances(table, rows, pairs, request), request.clusters)
 
 
-def cluster_table(table: HeadTable, request: DrawingRequest) -> HeadTable:
+def tabulate_clusters(table: HeadTable, request: DrawingRequest) -> HeadTable:
     """Tabulate which head is in which cluster, and how far it is from the others in it.
 
     ``cluster`` counts from 1 and is None for a head on its own, and ``heads`` is the size of the cluster.
     ``mean_distance`` is the mean distance from the head to the other heads of its cluster; None on its own. A
     distance is the root of the Jensen-Shannon divergence, in sqrt(nats), or the measure that somebody names.
     """
-    pairs = pairs_of(table)
+    pairs = find_pairs(table)
     assert pairs is not None  # or the table would not fit
-    names = [name for name in keys(table) if name not in PAIR]
+    names = [name for name in list_keys(table) if name not in PAIR]
     columns = [Column(name, role="key") for name in (*names, "layer", "head")]
     columns += [
         Column("cluster", role="count"),
         Column("heads", "heads", role="count"),
-        Column("mean_distance", unit_of(table, request), title="mean distance to the rest of its cluster"),
+        Column("mean_distance", find_unit(table, request), title="mean distance to the rest of its cluster"),
     ]
     rows: list[tuple[Cell, ...]] = []
     notes, heights = [], []
-    for place, one in clusters_of(table, request):
+    for place, one in cluster_parts(table, request):
         first = pairs.of.index(place)
-        own = [cells(table, name)[first] for name in names]
+        own = [read_cells(table, name)[first] for name in names]
         sizes = [1 if number is None else one.sizes[number] for number in one.numbers]
         found = zip(one.found.heads, one.numbers, sizes, one.mean_distances(), strict=True)
         rows += [(*own, *head, number, size, mean) for head, number, size, mean in found]
@@ -238,7 +245,7 @@ def cluster_table(table: HeadTable, request: DrawingRequest) -> HeadTable:
     return HeadTable("clusters of heads", columns, data, notes, provenance)
 
 
-def clusters(found: Distances, number: int | None = None) -> Clusters:
+def cluster_heads(found: Distances, number: int | None = None) -> Clusters:
     """Join heads by average linkage (UPGMA, Sokal and Michener 1958), and cut the tree.
 
     Two groups join at the mean distance of their pairs. The tree is cut at 0.7 of the height of its last
@@ -257,7 +264,7 @@ def clusters(found: Distances, number: int | None = None) -> Clusters:
     elif not 1 <= number <= heads:
         raise AttnprobeError(f"--clusters is a number from 1 to {heads}, as there are {heads} heads")
     else:
-        height = _height(joined, heads, number)
+        height = _find_cut(joined, heads, number)
         parts = heads - int((joined[:, 2] <= height).sum())
         rule = f"into {parts} parts" if parts == number else f"into {parts} parts: some join at one height"
     parts_of = fcluster(joined, height, "distance")
@@ -268,7 +275,7 @@ def clusters(found: Distances, number: int | None = None) -> Clusters:
     return Clusters(found, joined, height, rule, [numbers.get(part) for part in parts_of.tolist()], leaves)
 
 
-def _height(joined: Floats, heads: int, number: int) -> float:
+def _find_cut(joined: Floats, heads: int, number: int) -> float:
     """Give the middle of the heights at which there are so many parts, or the next fewer."""
     heights = np.concatenate([[0.0], joined[:, 2]])  # of average linkage, they never fall
     low = heights[heads - number]
@@ -307,27 +314,27 @@ def scale_to_plane(distances: Floats) -> Map:
         Kruskal (1964), Multidimensional scaling by optimizing goodness of fit; de Leeuw (1977);
         Borg and Groenen (2005), Modern multidimensional scaling, chapter 8.
     """
-    points = _classical(distances)
+    points = _scale_classically(distances)
     before = np.inf
     for _ in range(_MOST):
-        apart = _apart(points)
+        apart = _measure_distances(points)
         now = float(np.square(distances - apart).sum())
         if not before - now > _GAIN * max(now, 1e-300) or now == 0:
             break
         before = now
         ratio = np.divide(distances, apart, out=np.zeros_like(apart), where=apart > 0)
         points = (ratio.sum(1)[:, None] * points - ratio @ points) / len(points)
-    return Map(_turn(points), stress(distances, points))
+    return Map(_align_axes(points), compute_stress(distances, points))
 
 
-def stress(distances: Floats, points: Floats) -> float:
+def compute_stress(distances: Floats, points: Floats) -> float:
     """Give Kruskal's stress-1 of points (item, 2) for distances (item, item)."""
-    apart = _apart(points)
+    apart = _measure_distances(points)
     length = np.square(apart).sum()
     return float(np.sqrt(np.square(distances - apart).sum() / length)) if length > 0 else 0.0
 
 
-def _classical(distances: Floats) -> Floats:
+def _scale_classically(distances: Floats) -> Floats:
     """Scale by the two largest eigenvectors of the doubly centred squares."""
     squares = np.square(distances)
     rows = squares.mean(1, keepdims=True)
@@ -336,7 +343,7 @@ def _classical(distances: Floats) -> Floats:
     return vectors[:, :-3:-1] * np.sqrt(np.maximum(values[:-3:-1], 0))
 
 
-def _turn(points: Floats) -> Floats:
+def _align_axes(points: Floats) -> Floats:
     """Turn to principal axes, and settle which way each looks: an eigenvector's sign is chance."""
     centred = points - points.mean(0)
     turned = centred @ np.linalg.eigh(centred.T @ centred)[1][:, ::-1]
@@ -344,6 +351,6 @@ def _turn(points: Floats) -> Floats:
     return turned * np.where(signs == 0, 1, signs)
 
 
-def _apart(points: Floats) -> Floats:
+def _measure_distances(points: Floats) -> Floats:
     x, y = points.T
     return np.sqrt(np.square(x[:, None] - x) + np.square(y[:, None] - y))

@@ -18,26 +18,26 @@ from attnprobe.wording import speaks_python
 _NUMBER = "({0} % 1 === 0 ? '' + {0} : format({0}, '.4~g'))"
 
 
-def announce(spec: Mapping[str, Any]) -> dict[str, Any]:
+def describe_marks(spec: Mapping[str, Any]) -> dict[str, Any]:
     """Give a chart in which marks say what their tooltip shows; marks without one are silent."""
-    changed = {name: _within(part) for name, part in spec.items()}
+    changed = {name: _describe_within(part) for name, part in spec.items()}
     if "mark" not in spec:
         return changed
     encoding, mark = dict(changed.get("encoding", {})), changed["mark"]
     tooltip = encoding.get("tooltip")
     if isinstance(tooltip, list) and tooltip:
-        encoding["description"] = {"value": {"expr": _expression(tooltip)}}
+        encoding["description"] = {"value": {"expr": _write_expression(tooltip)}}
         return {**changed, "encoding": encoding}
     return {**changed, "mark": {**(mark if isinstance(mark, dict) else {"type": mark}), "aria": False}}
 
 
-def _within(part: Any) -> Any:
+def _describe_within(part: Any) -> Any:
     if isinstance(part, dict) and "values" not in part:  # data are no charts
-        return announce(part)
-    return [_within(one) for one in part] if isinstance(part, list) else part
+        return describe_marks(part)
+    return [_describe_within(one) for one in part] if isinstance(part, list) else part
 
 
-def _expression(tooltip: list[dict[str, Any]]) -> str:
+def _write_expression(tooltip: list[dict[str, Any]]) -> str:
     """Write an expression of Vega that joins the lines of a tooltip, those without a value left out."""
     lines = []
     for line in tooltip:
@@ -73,7 +73,7 @@ class Picture:
     @cached_property
     def spec(self) -> dict[str, Any]:
         """The chart as Vega-Lite: a dict of plain values, with its data and its theme."""
-        return {**announce(self.chart.to_dict(validate=False)), "config": self.theme.config()}
+        return {**describe_marks(self.chart.to_dict(validate=False)), "config": self.theme.config()}
 
     @cached_property
     def clusters(self) -> HeadTable:

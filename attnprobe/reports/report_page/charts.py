@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from attnprobe.reports.columns import DrawingRequest
-from attnprobe.reports.pictures.pairs import distances, pairs_of, scale_to_plane
+from attnprobe.reports.pictures.pairs import compute_distances, find_pairs, scale_to_plane
 from attnprobe.reports.report_page.measures import Heads, Measure, format_number, is_number
 from attnprobe.reports.scales import Scale
 from attnprobe.reports.theme import THEMES
@@ -86,7 +86,7 @@ class _Axis(NamedTuple):
         ]
 
 
-def _span(values: Iterable[float], start: float, end: float) -> _Axis:
+def _fit_axis(values: Iterable[float], start: float, end: float) -> _Axis:
     """Make an axis that holds some numbers, with some room around them."""
     known = [value for value in values if math.isfinite(value)] or [0.0]
     low, high = min(known), max(known)
@@ -113,7 +113,7 @@ def draw_strip(measure: Measure) -> str:
 
 def draw_head_maps(heads: Heads, table: HeadTable) -> list[Chart]:
     """Lay heads out so that those which attend alike lie together, for each kind of attention."""
-    pairs = pairs_of(table)
+    pairs = find_pairs(table)
     if pairs is None:
         return []
     found = []
@@ -124,7 +124,7 @@ def draw_head_maps(heads: Heads, table: HeadTable) -> list[Chart]:
         if not LEAST_ON_A_MAP <= len(named) <= MOST_ON_A_MAP or not layers:
             continue
         attention = str(table.data["attention"][rows[0]]) if "attention" in table.data else ""
-        laid = distances(table, rows, pairs, DrawingRequest(THEMES["light"], 760))
+        laid = compute_distances(table, rows, pairs, DrawingRequest(THEMES["light"], 760))
         flat = scale_to_plane(laid.matrix)
         middle = (flat.points.max(0) + flat.points.min(0)) / 2
         reach = float(np.ptp(flat.points, axis=0).max()) / 2 * 1.08 or 1.0
@@ -162,7 +162,7 @@ def draw_curve(table: HeadTable) -> Chart:
             orders.setdefault((criterion, row.get("seed")), []).append(step)
     every = [step for steps in orders.values() for step in steps]
     across = _Axis(0, 1, 52, 600)
-    up = _span([score + sign * (error or 0.0) for _, score, error in every for sign in (1, -1)], 300, 14)
+    up = _fit_axis([score + sign * (error or 0.0) for _, score, error in every for sign in (1, -1)], 300, 14)
     lines = []
     for (criterion, _), steps in sorted(orders.items(), key=lambda one: one[0][0] != "random"):
         below, middle, above = (
@@ -171,7 +171,9 @@ def draw_curve(table: HeadTable) -> Chart:
         )
         known = all(error is not None for _, _, error in steps)
         kind = "random" if criterion == "random" else "criterion"
-        lines.append(Line(kind, _path(middle), f"{_path([*above, *reversed(below)])}z" if known else ""))
+        lines.append(
+            Line(kind, _write_path(middle), f"{_write_path([*above, *reversed(below)])}z" if known else "")
+        )
     main = next((criterion for criterion, _ in orders if criterion != "random"), "random")
     metric = clean(str(rows[0].get("metric") or "score"))
     band = ", with its standard error" if any(line.band for line in lines) else ""
@@ -200,13 +202,13 @@ def draw_scatter(heads: Heads, table: HeadTable) -> Chart | None:
     if not both:
         return None
     every = [value for _, *pair in both for value in pair]
-    x, y = _span(every, 62, 500), _span(every, 446, 8)
+    x, y = _fit_axis(every, 62, 500), _fit_axis(every, 446, 8)
     points = []
     for place, one, other in both:
         label = f"{heads.name(place)}: {format_number(one)} in domain, {format_number(other)} out of domain"
         step = _find_layer_step(heads.layers, heads.every[place][1])
         points.append(Point(place, x.place(one), y.place(other), step, label))
-    line = Line("random", _path([(x.place(x.low), y.place(x.low)), (x.place(x.high), y.place(x.high))]))
+    line = Line("random", _write_path([(x.place(x.low), y.place(x.low)), (x.place(x.high), y.place(x.high))]))
     words = clean(column.replace("_", " "))
     label = f"{words} of {len(points)} heads on both datasets; on the line, both are the same."
     titles = (f"{words}, in domain", f"{words}, out of domain")
@@ -221,7 +223,7 @@ def _label_layers(layers: Sequence[int]) -> list[tuple[str, str]]:
     return [("low", f"layer {layers[0]}"), ("high", f"layer {layers[-1]}")]
 
 
-def _path(points: Iterable[tuple[float, float]]) -> str:
+def _write_path(points: Iterable[tuple[float, float]]) -> str:
     return "".join(f"{'L' if number else 'M'}{x:g} {y:g}" for number, (x, y) in enumerate(points))
 
 

@@ -10,8 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from attnprobe.reports.shapes import SCORE, Comparison
-from attnprobe.reports.terminal.console import Signs, signs
-from attnprobe.reports.terminal.figures import DIGITS, choose_figures, decimals_of, write_beside
+from attnprobe.reports.terminal.console import Signs, choose_signs
+from attnprobe.reports.terminal.figures import DIGITS, choose_decimals, choose_figures, write_with_error
 from attnprobe.table.cleaning import clean
 
 
@@ -39,7 +39,7 @@ class ScoreWriter:
         self._digits = precision or DIGITS
         self._decimals = None
         if precision is None:
-            self._decimals = decimals_of(each.error)
+            self._decimals = choose_decimals(each.error)
             figures = choose_figures(np.concatenate([each.score, each.random.ravel()]), DIGITS)[0]
             if self._decimals is None and not figures.exponent:
                 self._decimals = figures.decimals or 1  # the mean of whole numbers is seldom whole
@@ -47,14 +47,14 @@ class ScoreWriter:
     def write(self, value: float, error: float = np.nan) -> str:
         """Write a score, with its standard error if it has one."""
         cell = None if np.isnan(value) else float(value)
-        return write_beside(cell, float(error), self._signs, self._decimals, self._digits)
+        return write_with_error(cell, float(error), self._signs, self._decimals, self._digits)
 
 
 def write_removed(each: Comparison, signs: Signs) -> list[StepColumn]:
     """Write out how far each step goes; by its number if the table does not say how much that is."""
     columns = []
     if not np.isnan(each.share).all():
-        columns.append(StepColumn(("", "removed"), _shares(each.share, signs)))
+        columns.append(StepColumn(("", "removed"), _write_shares(each.share, signs)))
     if not np.isnan(each.heads).all():
         heads = [signs.undefined if np.isnan(count) else f"{count:.0f}" for count in each.heads]
         columns.append(StepColumn(("", "heads"), heads))
@@ -85,7 +85,7 @@ def summarise_orders(random: np.ndarray) -> np.ndarray:
     return found
 
 
-def _shares(shares: np.ndarray, signs: Signs) -> list[str]:
+def _write_shares(shares: np.ndarray, signs: Signs) -> list[str]:
     percent = 100 * shares
     known = percent[np.isfinite(percent)]
     decimals = 0 if np.allclose(known, np.round(known)) else 1
@@ -174,27 +174,27 @@ def draw_curves(found: list[Comparison], console: Console, precision: int | None
     - ``console``: Where; width and encoding are taken from it.
     - ``precision``: Significant digits; None for as many as the standard errors allow.
     """
-    known = signs(console)
-    blocks = [_block(curve, known, precision) for curve in found]
+    known = choose_signs(console)
+    blocks = [_make_block(curve, known, precision) for curve in found]
     room = console.width - max(block.width() for block in blocks)
     width = min(room - _GAP, MOST_WIDTH)
     if width < LEAST_WIDTH or all(np.isnan(curve.extent).all() for curve in found):
         width = 0
     for block in blocks:
         console.print()
-        console.print(_heading(block.curve))
-        console.print(_legend(block.curve, known, bool(width)))
+        console.print(_write_heading(block.curve))
+        console.print(_write_legend(block.curve, known, bool(width)))
         if room >= 0:
-            console.print(_lines(block, width, known))
+            console.print(_make_table(block, width, known))
         else:
-            _records(block, console)
+            _print_records(block, console)
         if np.isnan(block.curve.random).any():
             console.print(Text("random orders without a score at a step are left out of its mean", "dim"))
         if left := len(block.curve.steps) - len(block.steps):
             console.print(Text(f"{known.more} {left} more steps; -o heads.csv writes them all", "dim"))
 
 
-def _block(curve: Comparison, signs: Signs, precision: int | None) -> _Block:
+def _make_block(curve: Comparison, signs: Signs, precision: int | None) -> _Block:
     writer = ScoreWriter(curve, signs, precision)
     shown = range(steps := len(curve.steps))
     if steps > _MOST_STEPS:  # thinned out evenly: a curve without its end would be half a curve
@@ -202,7 +202,7 @@ def _block(curve: Comparison, signs: Signs, precision: int | None) -> _Block:
     return _Block(curve, writer, write_removed(curve, signs), write_scores(curve, writer), shown)
 
 
-def _heading(curve: Comparison) -> Text:
+def _write_heading(curve: Comparison) -> Text:
     parts = [clean(label) for label in curve.labels]
     if curve.unit:
         parts.append(f"{SCORE} ({clean(curve.unit)})")
@@ -213,7 +213,7 @@ def _heading(curve: Comparison) -> Text:
     return Text.assemble((name, "bold"), *(f", {part}" for part in parts))
 
 
-def _legend(curve: Comparison, signs: Signs, has_plot: bool) -> Text:
+def _write_legend(curve: Comparison, signs: Signs, has_plot: bool) -> Text:
     """Say what the score is compared with, and which mark is which."""
     parts = []
     if curve.criterion is not None:
@@ -231,7 +231,7 @@ def _legend(curve: Comparison, signs: Signs, has_plot: bool) -> Text:
     )
 
 
-def _lines(block: _Block, width: int, signs: Signs) -> Table:
+def _make_table(block: _Block, width: int, signs: Signs) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
     columns = [*block.removed, *block.scores]
     has_top = any(column.header[0] for column in columns)
@@ -253,7 +253,7 @@ def _lines(block: _Block, width: int, signs: Signs) -> Table:
     return table
 
 
-def _records(block: _Block, console: Console) -> None:
+def _print_records(block: _Block, console: Console) -> None:
     """Print a few short lines a step, for a console where not even the figures fit on one."""
     for step in block.steps:
         far = (f"{column.header[1]} {column.cells[step]}" for column in block.removed)

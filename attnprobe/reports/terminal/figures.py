@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 from rich.cells import cell_len
 
-from attnprobe.reports.columns import floats
+from attnprobe.reports.columns import read_floats
 from attnprobe.reports.terminal.console import Signs
-from attnprobe.table.cells import format_cell, plain_column
+from attnprobe.table.cells import format_cell, to_plain_column
 from attnprobe.table.cleaning import clean
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Cell, Column, Role
@@ -57,7 +57,7 @@ def choose_figures(values: np.ndarray, precision: int | None = None) -> list[Fig
     return [Figures(full, exponent), *shorter]
 
 
-def significant(value: float, precision: int | None = None) -> str:
+def format_significant(value: float, precision: int | None = None) -> str:
     """Write a value that stands alone, such as a minimum in a caption."""
     return f"{value:.{precision or USUAL_DIGITS}g}"
 
@@ -87,13 +87,13 @@ def write_fields(table: HeadTable, hidden: set[str], signs: Signs, precision: in
     An error stands beside its measure. Halves are for computing a reliability, not for reading.
     """
     return [
-        _field(table, column, signs, precision)
+        _write_field(table, column, signs, precision)
         for column in table.columns
         if column.name not in hidden and not _has_measure(table, column)
     ]
 
 
-def write_beside(cell: Cell, error: float, signs: Signs, decimals: int | None, digits: int) -> str:
+def write_with_error(cell: Cell, error: float, signs: Signs, decimals: int | None, digits: int) -> str:
     """Write a value with its standard error, to fixed decimals or else to so many digits."""
     if cell is None or isinstance(cell, str):
         return signs.undefined
@@ -104,7 +104,7 @@ def write_beside(cell: Cell, error: float, signs: Signs, decimals: int | None, d
     return value if math.isnan(error) else f"{value} {signs.plus_minus} {spread}"
 
 
-def decimals_of(errors: np.ndarray) -> int | None:
+def choose_decimals(errors: np.ndarray) -> int | None:
     """Choose the decimals that leave a typical error two digits; None where that is no fixed number."""
     positive = errors[np.isfinite(errors) & (errors > 0)]
     if not positive.size:
@@ -120,15 +120,15 @@ def _has_measure(table: HeadTable, column: Column) -> bool:
     )
 
 
-def _field(table: HeadTable, column: Column, signs: Signs, precision: int | None) -> Field:
-    cells = plain_column(table.data[column.name], column)
+def _write_field(table: HeadTable, column: Column, signs: Signs, precision: int | None) -> Field:
+    cells = to_plain_column(table.data[column.name], column)
     is_text = any(isinstance(cell, str) for cell in cells)
-    errors = floats(table, f"{column.name}_se") if f"{column.name}_se" in table.data else None
+    errors = read_floats(table, f"{column.name}_se") if f"{column.name}_se" in table.data else None
     digits = precision or DIGITS
     if errors is None or is_text:
         lines = [signs.undefined if cell is None else format_cell(cell, digits) for cell in cells]
     else:
-        decimals = decimals_of(errors) if precision is None else None
+        decimals = choose_decimals(errors) if precision is None else None
         each = zip(cells, errors, strict=True)
-        lines = [write_beside(cell, float(error), signs, decimals, digits) for cell, error in each]
+        lines = [write_with_error(cell, float(error), signs, decimals, digits) for cell, error in each]
     return Field(clean(column.name), clean(column.unit), lines, is_text)

@@ -13,12 +13,12 @@ from rich.text import Text
 
 from attnprobe.reports.scales import Scale
 from attnprobe.reports.shapes import Panel
-from attnprobe.reports.terminal.console import colour, has_palette, ink, signs
+from attnprobe.reports.terminal.console import choose_signs, choose_text_colour, find_colour, has_palette
 from attnprobe.reports.terminal.figures import Figures, choose_figures
 from attnprobe.table.cells import format_cell
 from attnprobe.table.cleaning import clean
 from attnprobe.table.head_table import HeadTable
-from attnprobe.table.naming import LETTERS, MIXED, kind_of
+from attnprobe.table.naming import LETTERS, MIXED, find_role_kind
 from attnprobe.table.table import Cell
 
 MEAN = "mean"
@@ -63,14 +63,14 @@ def arrange(
     - ``averaged``: Whether the mean of a layer's heads says anything; that of p values does not.
     """
     found = [
-        _layout(panel, grid, room, figures, air, averaged)
+        _try_layout(panel, grid, room, figures, air, averaged)
         for figures in choose_figures(grid, precision)
         for air in (2, 1)
     ]
     return min(found, key=lambda layout: len(layout.pieces))
 
 
-def layer_means(grid: np.ndarray) -> np.ndarray:
+def average_layers(grid: np.ndarray) -> np.ndarray:
     """Average over the heads of each layer that are there and defined; NaN for a layer without any."""
     counts = (~np.isnan(grid)).sum(axis=1)
     with np.errstate(invalid="ignore"):  # infinities of both signs have no mean
@@ -78,21 +78,25 @@ def layer_means(grid: np.ndarray) -> np.ndarray:
     return np.divide(sums, counts, out=np.full(len(grid), np.nan), where=counts > 0)
 
 
-def _layout(panel: Panel, grid: np.ndarray, room: int, figures: Figures, air: int, averaged: bool) -> Layout:
-    layers, heads = _names("L", panel.layers), _names("H", panel.heads)
+def _try_layout(
+    panel: Panel, grid: np.ndarray, room: int, figures: Figures, air: int, averaged: bool
+) -> Layout:
+    layers, heads = _name_labels("L", panel.layers), _name_labels("H", panel.heads)
     label = max(len(name) for name in layers) + 1
     number = max(figures.width(grid), *(len(name) for name in heads))
     mean_figures = Figures(figures.decimals or 1, figures.exponent)
-    mean = max(mean_figures.width(layer_means(grid)), len(MEAN)) + _GAP if averaged else 0
+    mean = max(mean_figures.width(average_layers(grid)), len(MEAN)) + _GAP if averaged else 0
     across = max(1, (room - label - mean) // (number + air))
-    return Layout(figures, mean_figures, layers, heads, label, number, air, mean, _pieces(len(heads), across))
+    return Layout(
+        figures, mean_figures, layers, heads, label, number, air, mean, _split_columns(len(heads), across)
+    )
 
 
-def _names(letter: str, labels: list[Cell]) -> list[str]:
+def _name_labels(letter: str, labels: list[Cell]) -> list[str]:
     return [f"{letter}{label}" if isinstance(label, int) else format_cell(label) for label in labels]
 
 
-def _pieces(total: int, most: int) -> list[range]:
+def _split_columns(total: int, most: int) -> list[range]:
     count = math.ceil(total / most)
     bounds = [round(i * total / count) for i in range(count + 1)]
     return [range(start, stop) for start, stop in itertools.pairwise(bounds)]
@@ -109,33 +113,35 @@ def draw_grid(
     for piece in layout.pieces:
         if piece.start:
             console.print()
-        for line in _grid_lines(panel, grid, layout, piece, console, scale, pale):
+        for line in _write_lines(panel, grid, layout, piece, console, scale, pale):
             console.print(line, no_wrap=True, overflow="ignore", crop=False)
 
 
-def shade(value: float, scale: Scale) -> Style:
-    background = colour(scale.place(value), both_ways=scale.is_of_effects)
-    return Style(color=_css(ink(background)), bgcolor=_css(background))
+def style_cell(value: float, scale: Scale) -> Style:
+    background = find_colour(scale.place(value), both_ways=scale.is_of_effects)
+    return Style(color=_format_rgb(choose_text_colour(background)), bgcolor=_format_rgb(background))
 
 
-def scale_bar(scale: Scale, width: int, sign: str) -> Text:
+def draw_scale(scale: Scale, width: int, sign: str) -> Text:
     """Draw a scale of colours from end to end."""
     bar = Text()
     for i in range(width):
-        bar.append(sign, Style(color=_css(colour(i / (width - 1), both_ways=scale.is_of_effects))))
+        bar.append(
+            sign, Style(color=_format_rgb(find_colour(i / (width - 1), both_ways=scale.is_of_effects)))
+        )
     return bar
 
 
-def tint(share: float) -> Style:
+def style_share(share: float) -> Style:
     """Give the colour of a sign that stands so far up the scale, from 0 to 1."""
-    return Style(color=_css(colour(share)))
+    return Style(color=_format_rgb(find_colour(share)))
 
 
-def _css(rgb: tuple[int, int, int]) -> str:
+def _format_rgb(rgb: tuple[int, int, int]) -> str:
     return f"rgb({rgb[0]},{rgb[1]},{rgb[2]})"
 
 
-def _grid_lines(
+def _write_lines(
     panel: Panel, grid: np.ndarray, layout: Layout, piece: range, console: Console, scale: Scale,
     pale: np.ndarray,
 ) -> Iterator[Text]:  # fmt: skip
@@ -143,22 +149,22 @@ def _grid_lines(
     has_mean = layout.mean > 0 and piece.stop == grid.shape[1]
     header = "".join(layout.pad(layout.heads[j]) for j in piece)
     yield Text(" " * layout.label + header + (MEAN.rjust(layout.mean) if has_mean else ""), "bold")
-    undefined = signs(console).undefined
-    for i, mean in enumerate(layer_means(grid)):
+    undefined = choose_signs(console).undefined
+    for i, mean in enumerate(average_layers(grid)):
         line = Text()
         line.append(layout.layers[i].ljust(layout.label), "bold")
         for j in piece:
             value = float(grid[i, j])
             gap = undefined if (panel.layers[i], panel.heads[j]) in panel.places else ""
             shaded = has_palette(console) and np.isfinite(value) and not pale[i, j]
-            figure = layout.pad(_figure(value, layout.figures, gap))
-            line.append(figure, shade(value, scale) if shaded else None)
+            figure = layout.pad(_write_figure(value, layout.figures, gap))
+            line.append(figure, style_cell(value, scale) if shaded else None)
         if has_mean:
-            line.append(_figure(mean, layout.mean_figures, undefined).rjust(layout.mean))
+            line.append(_write_figure(mean, layout.mean_figures, undefined).rjust(layout.mean))
         yield line
 
 
-def _figure(value: float, figures: Figures, gap: str) -> str:
+def _write_figure(value: float, figures: Figures, gap: str) -> str:
     return gap if np.isnan(value) else figures.write(value)
 
 
@@ -197,12 +203,12 @@ def draw_roles(table: HeadTable, grids: list[Panel], console: Console) -> None:
                 line = Text(f"L{format_cell(layer)}".ljust(label), "dim")
                 for head in heads:
                     row = panel.places.get((layer, head))
-                    kind = MIXED if row is None else kind_of(roles[row])
+                    kind = MIXED if row is None else find_role_kind(roles[row])
                     letter = " " if row is None else LETTERS[kind]
                     line.append(letter.rjust(wide), _COLOURS[kind])
                 console.print(line)
     console.print()
-    counts = Counter(kind_of(role) for role in roles)
+    counts = Counter(find_role_kind(role) for role in roles)
     line = Text()
     for kind in filter(counts.get, LETTERS):
         entry = Text.assemble((LETTERS[kind], _COLOURS[kind]), f" {kind} {counts[kind]}")

@@ -97,7 +97,7 @@ def draw_view(
         width: About how many pixels wide; by default as wide as it needs to be.
     """
     if not chosen:
-        blocks = [_small_block(maps, start) for maps in seen.maps]
+        blocks = [_shrink_block(maps, start) for maps in seen.maps]
         images = any(maps.keys.grid is not None for maps in seen.maps)
         share = ", each head as a share of its most" if images else ""
         return draw_all_heads(f"Attention of {packing.make_visible(seen.model)}{share}", blocks, look, width)
@@ -117,12 +117,12 @@ def draw_view(
         return draw_patches(title, f"from {whose}", patches, address, size, look, width)
     if start.words:
         rows = group_tokens(rows, maps.queries.words, maps.keys.words)
-    (queries, left), (keys, right) = (_label(side, start) for side in (maps.queries, maps.keys))
+    (queries, left), (keys, right) = (_label_side(side, start) for side in (maps.queries, maps.keys))
     panel = Panel(title, rows[queries][:, keys], left, right)
     return (draw_lines if start.draw == "lines" else draw_map)(panel, look, width)
 
 
-def _label(side: Side, start: Start) -> tuple[NDArray[np.int64], list[str]]:
+def _label_side(side: Side, start: Start) -> tuple[NDArray[np.int64], list[str]]:
     """Choose and label what is shown of a side, with a dot before each piece that goes on with a word."""
     places, labels = packing.select_tokens(side, words=start.words, special=start.special)
     marked = not start.words and side.continues is not None
@@ -132,7 +132,7 @@ def _label(side: Side, start: Start) -> tuple[NDArray[np.int64], list[str]]:
     ]
 
 
-def _small_block(maps: Maps, start: Start) -> Block:
+def _shrink_block(maps: Maps, start: Start) -> Block:
     small = packing.shrink_maps(maps, words=start.words, special=start.special, most=_CELLS)
     extra = small.shape[1] - maps.rows.shape[1]
     standing = np.pad(maps.standing, ((0, 0), (0, extra)), constant_values=True)

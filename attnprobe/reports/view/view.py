@@ -36,7 +36,7 @@ def check_look(theme: str | None, width: int | None) -> None:
         raise AttnprobeError(f"--width is a number of pixels from {_WIDTHS[0]} to {_WIDTHS[1]}.")
 
 
-def check_look_of(format: str, theme: str | None, width: int | None) -> None:
+def check_page_look(format: str, theme: str | None, width: int | None) -> None:
     """Refuse a theme or a width of a page, which has those of whoever reads it.
 
     Raises:
@@ -96,12 +96,12 @@ class View:
     @property
     def png(self) -> bytes:
         """The graphic as PNG, 192 pixels to the inch."""
-        return rendering.png(self.svg)
+        return rendering.render_png(self.svg)
 
     @property
     def pdf(self) -> bytes:
         """The vector graphic as PDF, with its fonts inside."""
-        return rendering.pdf(self.svg)
+        return rendering.render_pdf(self.svg)
 
     @speaks_python
     def save(self, path: Path | str, *, overwrite: bool = False) -> Path:
@@ -119,7 +119,7 @@ class View:
         """
 
         def content(format: str) -> bytes:
-            check_look_of(format, self.theme, self.width)
+            check_page_look(format, self.theme, self.width)
             found = getattr(self, format)
             return found.encode() if isinstance(found, str) else found
 
