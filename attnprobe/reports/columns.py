@@ -80,7 +80,7 @@ def title_axis(column: Column) -> str:
 
 
 def bound_interval(values: Sequence[float | int | None], unit: str) -> dict[str, str]:
-    """Give expressions of the ends of a 95 % interval; a share ends at 0 and 1, as it can't lie beyond."""
+    """Write the Vega expressions of the ends of a 95 % interval; that of a share ends at 0 and 1."""
     low, high = "datum.value - 1.96 * datum.error", "datum.value + 1.96 * datum.error"
     known = [value for value in values if value is not None]
     if unit.startswith("share") and known and min(known) >= 0 and max(known) <= 1:
@@ -89,12 +89,12 @@ def bound_interval(values: Sequence[float | int | None], unit: str) -> dict[str,
 
 
 def title_below_heading(column: Column) -> str | None:
-    """Name an axis whose heading names the measure: by the unit, or not again."""
+    """Title an axis below a heading that names the measure: with the unit alone."""
     return clean(column.unit) or None
 
 
 def title_tooltip(title: str) -> str:
-    """Give a title for a line of a tooltip that Vega takes for no order."""
+    """Title a line of a tooltip with a word that means nothing special to Vega."""
     said = clean(title) or "column"
     return f"column {said}" if said.lower() in _SPECIAL else said
 

@@ -56,15 +56,15 @@ def list_missing_glyphs(text: str) -> list[str]:
     """List the characters that no font at hand can draw: they come out as an unassigned code point does."""
     import vl_convert
 
-    def drawn(character: str) -> bytes:
+    def draw(character: str) -> bytes:
         word = f'<text x="4" y="24" font-size="20" font-family="Liberation Sans">&#{ord(character)};</text>'
         return vl_convert.svg_to_png(
             f'<svg xmlns="http://www.w3.org/2000/svg" width="32" height="32">{word}</svg>'
         )
 
     unsure = [one for one in dict.fromkeys(text) if ord(one) > _LATIN and one.isprintable()][:_LOOKED_FOR]
-    box = drawn(_NO_CHARACTER) if unsure else b""
-    return [one for one in unsure if drawn(one) == box]
+    box = draw(_NO_CHARACTER) if unsure else b""
+    return [one for one in unsure if draw(one) == box]
 
 
 def _warn_of_missing_glyphs(svg: str) -> None:

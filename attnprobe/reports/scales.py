@@ -43,7 +43,7 @@ class Scale:
         return [self.low, (self.low + self.high) / 2, self.high]
 
     def place(self, value: float) -> float:
-        """Give the place of a number between the ends, from 0 to 1."""
+        """Find the place of a number between the ends, from 0 to 1."""
         return min(1.0, max(0.0, (value - self.low) / (self.high - self.low)))
 
 
@@ -66,7 +66,7 @@ class Marks:
 
 
 def fit_scale(sides: Iterable[tuple[Numbers, Numbers]], *, effect: bool, most: float = math.inf) -> Scale:
-    """Make the scale of some measures, each given by its values and their standard errors.
+    """Fit a scale to some measures, each given by its values and their standard errors.
 
     Its end is the largest of |value| and 1.96 standard errors, rounded up to two digits. An effect's scale
     goes as far below 0; any other starts at 0. Only a value, and no error, takes the end beyond ``most``.
@@ -89,30 +89,27 @@ def fit_scale(sides: Iterable[tuple[Numbers, Numbers]], *, effect: bool, most: f
 
 
 def fit_scales(table: HeadTable, columns: Iterable[Column]) -> dict[str, Scale]:
-    """Make the scales of some columns of one picture, by their names."""
-    listed = list(columns)
-    measures = [(one, read_numbers(table, one.name), read_numbers(table, f"{one.name}_se")) for one in listed]
-    return {column.name: scale for column, scale in zip(listed, fit_scales_by_unit(measures), strict=True)}
+    """Fit scales to the columns of one picture, by their names."""
+    measures = [
+        (one, read_numbers(table, one.name), read_numbers(table, f"{one.name}_se")) for one in columns
+    ]
+    names = [column.name for column, *_ in measures]
+    return dict(zip(names, fit_scales_by_unit(measures), strict=True))
 
 
 def fit_scales_by_unit(measures: Sequence[tuple[Column, Numbers, Numbers]]) -> list[Scale]:
-    """Make the scales of measures with their errors: one for each unit, and one for effects in that unit."""
+    """Fit scales to measures with their errors: one for each unit, and one for effects in that unit."""
     kinds = [
         (column.unit or f" {column.name}", is_effect(column.name, values)) for column, values, _ in measures
     ]
     sides: dict[tuple[str, bool], list[tuple[Numbers, Numbers]]] = {}
     for kind, (_, values, errors) in zip(kinds, measures, strict=True):
         sides.setdefault(kind, []).append((values, errors))
-    found = {
-        (unit, effect): fit_scale(some, effect=effect, most=find_limit(unit))
-        for (unit, effect), some in sides.items()
-    }
+    found = {}
+    for (unit, effect), some in sides.items():
+        most = 1.0 if unit.startswith("share") else math.inf  # a share is 1 at most
+        found[unit, effect] = fit_scale(some, effect=effect, most=most)
     return [found[kind] for kind in kinds]
-
-
-def find_limit(unit: str) -> float:
-    """Give the most that a unit can hold."""
-    return 1.0 if unit.startswith("share") else math.inf
 
 
 def is_effect(name: str, values: Numbers) -> bool:
@@ -123,10 +120,7 @@ def is_effect(name: str, values: Numbers) -> bool:
 
 
 def mark_column(table: HeadTable, column: Column) -> Marks:
-    """Mark the effects of a column that differ significantly from 0.
-
-    That is said by the adjusted p where the table has one, or else by 1.96 standard errors.
-    """
+    """Mark the effects that differ significantly from 0, by their adjusted p or else their standard errors."""
     values, name = read_numbers(table, column.name), find_p_column(table, column.name)
     p = None if name is None else read_numbers(table, name)
     return mark_effects(values, read_numbers(table, f"{column.name}_se"), p)

@@ -21,7 +21,7 @@ FORMATS = ("table", *OF_FILES)
 def check_output(
     output: Path | None, overwrite: bool = False, format: str | None = None, bom: bool = False
 ) -> Destination:
-    """Settle where the table goes; call it early, so that no long run ends in a refusal.
+    """Choose where the table goes; called early, so that no long run ends in a refusal.
 
     - ``output``: The file; None or ``-`` is standard output.
     - ``overwrite``: Whether files that exist may be replaced.
@@ -67,15 +67,12 @@ def write_table(
 ) -> list[Path]:
     """Write a table to a file, or to standard output.
 
-    - ``table``: What to write.
     - ``output``: The file, whose extension picks the format. A json beside it holds the units, notes
       and provenance where the format itself does not.
-    - ``format``: One of ``FORMATS``. Without it and without a file, a person at a terminal gets the table,
-      a pipe gets csv.
+    - ``format``: One of ``FORMATS``. Without it and without a file, a terminal gets the table, a pipe csv.
     - ``precision``: Significant digits; None for all of them, or for what suits a terminal.
     - ``overwrite``: Whether files that exist may be replaced.
     - ``bom``: Whether csv starts with a byte order mark, for Excel.
-    - ``no_color``: Whether the terminal table goes without colour.
 
     Returns the files written, the table first; none for standard output. Raises AttnprobeError if the
     options don't fit together or the file can't be written.
@@ -96,10 +93,8 @@ def write_rescued(
 ) -> str:
     """Write a table that did not get to its file to standard output, or else to a folder with room.
 
-    - ``table``: What was computed, perhaps for hours.
     - ``output``: The file that could not be written; None if it was standard output.
     - ``format``: What was asked for; csv stands in for what is no text.
-    - ``precision``: Significant digits.
 
     Returns where it is, to stand behind "the table is". Raises AttnprobeError if it could be written
     nowhere.
@@ -118,9 +113,7 @@ def write_rescued(
 
 
 def write_rescued_tables(tables: Mapping[str, HeadTable]) -> Path:
-    """Write the tables of a report that got nowhere to a folder in the temporary one.
-
-    - ``tables``: What was measured, by name.
+    """Write the tables of a report that got nowhere, by their names, to a new folder where there is room.
 
     Returns the folder. Raises AttnprobeError if they could be written nowhere.
     """

@@ -32,10 +32,10 @@ def write(content: bytes) -> None:
 
 
 def hand_over(content: bytes) -> int:
-    """Write to standard output what is kept nowhere else.
+    """Write to standard output what is kept nowhere else; returns how many bytes arrived.
 
-    Returns how many bytes arrived: fewer than there are where the disk is full, the reader has left, or
-    nobody reads (``> /dev/null``, ``>&-``).
+    Fewer than there are do where the disk is full, the reader has left, or nobody reads (``> /dev/null``,
+    ``>&-``).
     """
     if sys.stdout is None or _is_null_device():
         return 0

@@ -98,7 +98,7 @@ class TableBuilder:
         self.key("head", np.tile(np.arange(heads), layers))
 
     def layers(self, layers: Sequence[int], name: str = "layer") -> None:
-        """Append what names the layer of each row, and before it its kind where there are several."""
+        """Append the layer of each row, and before it its kind of attention where there are several."""
         self._layers[name] = list(layers)
         places = [self._labels.places[layer] for layer in layers]
         if not self._kinds:
@@ -108,7 +108,7 @@ class TableBuilder:
         self.key(name, [place.layer for place in places])
 
     def key(self, name: str, cells: Iterable[Any]) -> None:
-        """Append a column that names the row; one of heads tells which rows are to go."""
+        """Append a column that names the row; rows of heads that are absent are dropped in the end."""
         self.add(Column(name, role="key"), cells)
         # Of a pair within a layer, both heads are of the one layer that is named.
         own = self._layers.get(name.replace("head", "layer", 1), self._layers.get("layer", []))

@@ -38,7 +38,7 @@ def to_plain(cell: object, role: Role = "measure") -> Cell:
 
 
 def to_plain_column(cells: Iterable[Cell], column: Column) -> list[Cell]:
-    """Turn a whole column into plain cells; a column of one type takes the short way."""
+    """Turn a whole column into plain cells, the sooner if all are of one type."""
     given: list[Any] = list(cells)
     types = set(map(type, given))
     if types <= {int}:

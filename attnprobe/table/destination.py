@@ -18,7 +18,7 @@ from attnprobe.table.table import Table
 
 @dataclass(frozen=True)
 class Destination:
-    """A settled destination.
+    """Where a table goes.
 
     - ``format``: One of ``FORMATS``.
     - ``path``: The file, or None for standard output.
@@ -32,7 +32,7 @@ class Destination:
 
 
 def check_file(output: Path, overwrite: bool = False, format: str | None = None) -> Destination:
-    """Settle the files of a table.
+    """Choose the files of a table, and refuse what can't be written.
 
     - ``output``: The file.
     - ``overwrite``: Whether files that exist may be replaced.
@@ -68,10 +68,7 @@ def check_file(output: Path, overwrite: bool = False, format: str | None = None)
 
 
 def find_format(output: Path, endings: Sequence[str]) -> str:
-    """Tell the format of a picture or a page from the name of its file.
-
-    Raises AttnprobeError when it is none of ``endings``.
-    """
+    """Tell the format of a picture or a page from the name of its file; raises AttnprobeError for others."""
     ending = extension(output)
     if ending not in endings:
         listed = ", ".join(f".{known}" for known in endings)
@@ -80,7 +77,7 @@ def find_format(output: Path, endings: Sequence[str]) -> str:
 
 
 def check_free_file(output: Path, endings: Sequence[str], overwrite: bool = False) -> Path:
-    """Settle the file of a picture or a page, early, so that no work ends in a refusal.
+    """Choose the file of a picture or a page early, so that no work ends in a refusal.
 
     - ``output``: The file.
     - ``endings``: What its name may end in.
@@ -110,7 +107,7 @@ def is_description(description: Path, path: Path) -> bool:
 
 
 def find_description(path: Path) -> Path:
-    """Give ``x.json`` for ``x.csv``, but ``bert-v1.5.json`` for ``bert-v1.5``, whose .5 is no format."""
+    """Name ``x.json`` for ``x.csv``, but ``bert-v1.5.json`` for ``bert-v1.5``, whose .5 is no format."""
     return path.with_suffix(".json") if extension(path) in FORMATS else path.with_name(f"{path.name}.json")
 
 
@@ -205,7 +202,7 @@ def check_outside(output: Path, folder: Path, what: str) -> None:
 
 
 def add_descriptions(tables: Iterable[Path]) -> list[Path]:
-    """Give tables, and the json beside each."""
+    """Add to tables the json beside each."""
     return [path for table in tables for path in (table, find_description(table))]
 
 

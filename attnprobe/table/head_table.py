@@ -109,7 +109,7 @@ def _are_same(one: Sequence[Cell], other: Sequence[Cell]) -> bool:
 
 
 def _find_family(name: str, table: Table) -> set[str]:
-    """Name a measure with its error and its halves, which stay together."""
+    """Find the columns that stay together: a measure, its error and its halves."""
     bases = (name.removesuffix(end) for end in _ENDINGS)
     base = next((base for base in bases if base != name and base in table.data), name)
     return {base, *(f"{base}{end}" for end in _ENDINGS)} & set(table.data)
@@ -179,7 +179,7 @@ class HeadTable(Table):
 
     @speaks_python
     def join(self, other: "HeadTable", suffix: str = "_other") -> "HeadTable":
-        """Put the columns of another table about the same rows behind these; see ``table.joining``.
+        """Put the columns of another table about the same rows behind these; see ``join_tables``.
 
         Examples:
             >>> from attnprobe.table.table import Column
@@ -227,7 +227,7 @@ class HeadTable(Table):
         )
 
     def __getattr__(self, name: str) -> NoReturn:
-        """Answer a guess."""
+        """Refuse an unknown attribute, and say what to use for a common guess."""
         said = _GUESSES.get(name)
         raise AttributeError(f"a HeadTable has no {name!r}" + (f": {said}" if said else ""))
 

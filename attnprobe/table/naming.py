@@ -55,7 +55,7 @@ LETTERS = {
 
 
 def find_role_kind(role: str) -> str:
-    """Give the kind of a role: "syntactic" for "syntactic: det", "offset" for "offset +2".
+    """Find the kind of a role: "syntactic" for "syntactic: det", "offset" for "offset +2".
 
     >>> [find_role_kind(role) for role in ("previous", "offset -2", "syntactic: det", "a new one")]
     ['previous', 'offset', 'syntactic', 'mixed']

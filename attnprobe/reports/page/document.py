@@ -54,13 +54,7 @@ def render_chart_page(spec: Mapping[str, Any]) -> str:
 
 
 def frame_page(page: str, title: str, height: int) -> str:
-    """Show a page within another, in a frame that keeps its scripts away from those of the other.
-
-    Args:
-        page: The whole page.
-        title: What a screen reader says of the frame.
-        height: Of the frame, in pixels.
-    """
+    """Show a page within another, in a frame of so many pixels that keeps their scripts apart."""
     frame = Markup(
         '<iframe title="{}" sandbox="allow-scripts allow-downloads" '
         'style="width: 100%; height: {}px; border: 0" srcdoc="{}"></iframe>'

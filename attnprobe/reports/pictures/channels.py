@@ -19,7 +19,7 @@ _FORMATS = {
 
 
 def make_tooltip(titles: Mapping[str, str]) -> list[alt.Tooltip]:
-    """Give the lines of a tooltip: fields with their types, such as ``value:Q``, and what they are called."""
+    """Make the lines of a tooltip from the titles of fields with their types, such as ``value:Q``."""
     lines = []
     for field, title in titles.items():
         name, _, kind = field.partition(":")
@@ -29,7 +29,7 @@ def make_tooltip(titles: Mapping[str, str]) -> list[alt.Tooltip]:
 
 
 def make_records(columns: Mapping[str, Sequence[Any]]) -> list[Record]:
-    """Give the data of a chart row by row."""
+    """Turn columns into the rows of a chart's data."""
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 

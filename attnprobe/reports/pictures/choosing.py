@@ -27,7 +27,7 @@ TABLE = "table"
 
 
 def stack_tables(tables: Sequence[HeadTable], kind: str | None = None) -> HeadTable:
-    """Put tables of one kind below each other; for a scatter, two tables of the same heads side by side.
+    """Stack tables of one kind; for a scatter, join two tables of the same heads side by side.
 
     Raises:
         AttnprobeError: When there is none, or their rows are named by different columns.
@@ -91,7 +91,7 @@ def _are_distinct(tables: Sequence[HeadTable]) -> bool:
 
 #: Narrower, nothing can be read; wider, nobody has a screen or a page.
 _WIDTHS = (200, 4000)
-#: How many characters a description has.
+#: Most characters of a description.
 _HEARD = 400
 #: Room beside a title, for the axis that stands before it.
 _MARGIN = 60
@@ -201,7 +201,7 @@ def _explain_no_picture(table: HeadTable) -> str:
 
 
 def _describe_picture(kind: str, title: str, about: str) -> str:
-    """Say what the picture is, for those who hear it."""
+    """Describe the picture for a screen reader."""
     said = ". ".join(filter(None, [clean(title), about, f"A picture of kind {kind}"]))
     return said if len(said) <= _HEARD else f"{said[:_HEARD]} ..."
 

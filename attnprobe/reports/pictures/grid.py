@@ -23,7 +23,7 @@ MANY = 12
 
 
 def place_heads(table: HeadTable, grid: Grid) -> list[Record]:
-    """Begin the data: a record a row, that says where it lies."""
+    """Begin the data of a chart: the place of each row."""
     rows = zip(grid.places, read_cells(table, LAYER), read_cells(table, HEAD), strict=True)
     return [{"place": place, "layer": layer, "head": head} for place, layer, head in rows]
 
@@ -67,7 +67,7 @@ def _clip_cell(cell: int) -> int:
 
 
 def make_axes(grid: Grid, cell: int) -> dict[str, Any]:
-    """Give the channels of a map: heads across, layers down; gaps where a head is missing."""
+    """Make the channels of a map: heads across, layers down; gaps where a head is missing."""
     named = len(grid.maps) <= MANY
     x = alt.Axis(labelAngle=0, values=thin_labels(grid.heads, cell)) if named else None
     y = alt.Axis(labelAngle=0, values=thin_labels(grid.layers, cell, 0)) if named else None

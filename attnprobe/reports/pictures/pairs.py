@@ -188,7 +188,7 @@ class Clusters:
         return f"cut at {self.height:.3g} ({self.rule}): {', and '.join(filter(None, [many, own]))}"
 
     def mean_distances(self) -> list[float | None]:
-        """Give for each head the mean distance to the other heads of its cluster; None on its own."""
+        """Average the distances of each head to the others of its cluster; None for a head on its own."""
         members: dict[int | None, list[int]] = {}
         for head, number in enumerate(self.numbers):
             members.setdefault(number, []).append(head)
@@ -201,7 +201,7 @@ class Clusters:
 
 
 def cluster_parts(table: HeadTable, request: DrawingRequest) -> Iterator[tuple[str, Clusters]]:
-    """Give the clusters of each part of a table of all pairs of heads, with what sets the part apart."""
+    """Cluster the heads of each part of a table of all pairs, such as a kind of attention."""
     pairs = find_pairs(table)
     assert pairs is not None  # or the table would not fit
     for place in pairs.maps:
@@ -276,7 +276,7 @@ def cluster_heads(found: Distances, number: int | None = None) -> Clusters:
 
 
 def _find_cut(joined: Floats, heads: int, number: int) -> float:
-    """Give the middle of the heights at which there are so many parts, or the next fewer."""
+    """Find the middle of the heights at which there are so many parts, or the next fewer."""
     heights = np.concatenate([[0.0], joined[:, 2]])  # of average linkage, they never fall
     low = heights[heads - number]
     above = heights[heights > low]
@@ -344,7 +344,7 @@ def _scale_classically(distances: Floats) -> Floats:
 
 
 def _align_axes(points: Floats) -> Floats:
-    """Turn to principal axes, and settle which way each looks: an eigenvector's sign is chance."""
+    """Turn points to their principal axes, with signs that do not depend on chance."""
     centred = points - points.mean(0)
     turned = centred @ np.linalg.eigh(centred.T @ centred)[1][:, ::-1]
     signs = np.sign(turned[np.abs(turned).argmax(0), [0, 1]])

@@ -19,7 +19,7 @@ _NUMBER = "({0} % 1 === 0 ? '' + {0} : format({0}, '.4~g'))"
 
 
 def describe_marks(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Give a chart in which marks say what their tooltip shows; marks without one are silent."""
+    """Give each mark of a chart the text of its tooltip for screen readers, which skip marks without one."""
     changed = {name: _describe_within(part) for name, part in spec.items()}
     if "mark" not in spec:
         return changed

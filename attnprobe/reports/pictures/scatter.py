@@ -123,7 +123,7 @@ def _place_names(data: list[Record], scales: list[alt.Scale], side: int, request
 
 
 def _measure_overlap(one: tuple[float, ...], other: tuple[float, ...]) -> float:
-    """Give the area that two boxes (left, right, bottom, top) share."""
+    """Measure the area that two boxes (left, right, bottom, top) share."""
     wide = min(one[1], other[1]) - max(one[0], other[0])
     high = min(one[3], other[3]) - max(one[2], other[2])
     return max(wide, 0.0) * max(high, 0.0)
@@ -207,7 +207,7 @@ def _strip_side(name: str) -> str:
 
 
 def _is_of_two_sides(one: Column, other: Column) -> bool:
-    """Tell whether two columns are the same measure: a shared unit alone makes two measures no more equal."""
+    """Tell whether two columns are one measure on two sides, and not only of the same unit."""
     return _strip_side(one.name) == _strip_side(other.name) and one.unit == other.unit
 
 

@@ -163,7 +163,7 @@ def _draw_layers(table: HeadTable, pairs: Pairs, request: DrawingRequest) -> Any
 
 
 def _find_reach(flat: Map) -> float:
-    """Give half the side of a square that holds all points, with room around them."""
+    """Find half the side of a square that holds all points, with room around them."""
     return float(np.ptp(flat.points, axis=0).max() / 2 * (1 + 2 * _ROOM)) or 1.0
 
 
@@ -177,7 +177,7 @@ def can_draw_dendrogram(table: HeadTable) -> bool:
 
 
 def draw_dendrogram(table: HeadTable, request: DrawingRequest) -> Any:
-    """Draw the tree of average linkage on roots of divergences, with its clusters; see ``clusters``."""
+    """Draw the tree of average linkage on roots of divergences with its clusters; see ``cluster_heads``."""
     trees = [_draw_tree(one, place, request) for place, one in cluster_parts(table, request)]
     return trees[0] if len(trees) == 1 else alt.vconcat(*trees)
 
@@ -253,7 +253,7 @@ def _choose_colour(number: int | None, request: DrawingRequest) -> str:
 
 
 def _find_leaf(found: Clusters, join: int) -> int:
-    """Give a head below a join."""
+    """Find a head below a join."""
     heads = len(found.found.heads)
     while (below := int(found.joined[join, 0])) >= heads:
         join = below - heads

@@ -47,7 +47,7 @@ def draw_lines(table: HeadTable, request: DrawingRequest) -> Any:
 
 
 def make_step_axis(steps: list[Cell], width: int, theme: Theme) -> Any:
-    """Give the channel of the step; of logarithms where the steps span several powers of ten.
+    """Make the channel of the step; of logarithms where the steps span several powers of ten.
 
     Ticks stand at steps that there are, as many as find room for their labels.
     """

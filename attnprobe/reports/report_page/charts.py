@@ -112,7 +112,7 @@ def draw_strip(measure: Measure) -> str:
 
 
 def draw_head_maps(heads: Heads, table: HeadTable) -> list[Chart]:
-    """Lay heads out so that those which attend alike lie together, for each kind of attention."""
+    """Draw a map for each kind of attention, on which heads that attend alike lie together."""
     pairs = find_pairs(table)
     if pairs is None:
         return []

@@ -51,33 +51,32 @@ def show(table: HeadTable, console: Console, precision: int | None = None) -> No
     common = _find_constants(table, [key for key in keys if key in _STACKING or key not in rows_are])
     console.print(Text(clean(table.title), "bold"))
     if common:
-        console.print(
-            Text(choose_signs(console).between.join(f"{name} {value}" for name, value in common.items()))
-        )
+        said = choose_signs(console).between.join(f"{name} {value}" for name, value in common.items())
+        console.print(Text(said))
+    shown: Set[str] = table.data.keys()
     if runs:
-        _print_left_out(
-            table, training.draw_runs(table, runs, _choose_measures(measures), console, precision), console
-        )
+        shown = training.draw_runs(table, runs, _choose_measures(measures), console, precision)
     elif settling := lay_out_settling(table):
         training.draw_settling(settling, console)
-        _print_left_out(table, training.SETTLING_COLUMNS, console)
+        shown = training.SETTLING_COLUMNS
     elif panels:
-        _draw_panels(table, panels, _choose_measures(measures), console, precision)
+        shown = _draw_panels(table, panels, _choose_measures(measures), console, precision)
     elif lists.has_shares(table):
         lists.draw_shares(table, console)
-        _print_left_out(table, lists.SHARES_COLUMNS, console)
+        shown = lists.SHARES_COLUMNS
     elif (found := lay_out_best_heads(table)) is not None:
         lists.draw_best_heads(found, console)
-        _print_left_out(table, lists.FOUND_COLUMNS, console)
+        shown = lists.FOUND_COLUMNS
     elif orders:
         curve.draw_curves(orders, console, precision)
-        _print_left_out(table, curve.CURVE_COLUMNS, console)
+        shown = curve.CURVE_COLUMNS
     elif len(table):
         short = _keep_headlines(table, measures)
         lists.draw_rows(short, set(common), console, precision)
-        _print_left_out(table, set(short.data), console)
+        shown = short.data.keys()
     else:
         console.print(Text("no rows", "dim"))
+    _print_left_out(table, shown, console)
     if table.notes:
         console.print()
     for note in table.notes:
@@ -85,25 +84,25 @@ def show(table: HeadTable, console: Console, precision: int | None = None) -> No
 
 
 def _find_constants(table: HeadTable, names: Iterable[str]) -> dict[str, str]:
-    """Give the columns among ``names`` that are the same in every row, with their value."""
+    """Find the columns among ``names`` that are the same in every row, with their value."""
     values = {name: {format_cell(cell) for cell in read_cells(table, name)} for name in names}
     return {name: one.pop() for name, one in values.items() if len(one) == 1}
 
 
 def _draw_panels(
     table: HeadTable, panels: list[Panel], shown: list[Column], console: Console, precision: int | None
-) -> None:
+) -> set[str]:
+    """Print a grid for each measure and panel; returns the columns that are shown."""
     console.print(Text("rows: layers, columns: heads, counted from 0", "dim"))
     if table.kind == "roles":
         grid.draw_roles(table, panels, console)
-        _print_left_out(table, {"role"}, console)
-        return
+        return {"role"}
     scales = fit_scales(table, shown)
     for column in shown:
         for panel in panels:
             console.print()
             _draw_measure(table, column, panel, console, precision, scales[column.name])
-    _print_left_out(table, {column.name for column in shown}, console)
+    return {column.name for column in shown}
 
 
 def _draw_measure(
@@ -144,7 +143,7 @@ def _keep_headlines(table: HeadTable, measures: list[Column]) -> HeadTable:
 
 
 def _print_left_out(table: HeadTable, shown: Set[str], console: Console) -> None:
-    """Say what a picture has no place for: further measures, and indices other than n."""
+    """Name the columns that are not shown: further measures, and indices other than n."""
     seen = {*shown, "n"}
     left = [c.name for c in table.columns if c.role in {"measure", "count", "text"} and c.name not in seen]
     if left:

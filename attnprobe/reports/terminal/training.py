@@ -35,7 +35,7 @@ class SparkScale:
 
     @classmethod
     def of(cls, values: np.ndarray) -> "SparkScale":
-        """Span the finite ones of some numbers."""
+        """Span the finite numbers of an array."""
         finite = values[np.isfinite(values)]
         return cls(float(finite.min()), float(finite.max())) if finite.size else cls(np.nan, np.nan)
 
@@ -84,7 +84,7 @@ _GAP = 2
 def draw_runs(
     table: HeadTable, runs: list[Runs], measures: Sequence[Column], console: Console, precision: int | None
 ) -> set[str]:
-    """Print the picture, and give the columns that it shows."""
+    """Print the runs as grids or curves; returns the columns that are shown."""
     if PRUNING_STEP in table.data:
         _print_curves(table, runs[0], console, precision)
         return {SCORE, "share_removed", "heads_removed"}

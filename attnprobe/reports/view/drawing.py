@@ -87,14 +87,9 @@ class Block(NamedTuple):
 def draw_view(
     seen: SequenceAttention, start: Start, *, chosen: bool, look: Look = LIGHT, width: int | None = None
 ) -> str:
-    """Draw the head that was chosen, or all heads small, as svg.
+    """Draw the head that ``start`` names as svg, or all heads small where none was chosen.
 
-    Args:
-        seen: The sequence.
-        start: Which head, and how.
-        chosen: Whether one was chosen.
-        look: Colours and sizes.
-        width: About how many pixels wide; by default as wide as it needs to be.
+    It is about ``width`` pixels wide, or by default as wide as it needs to be.
     """
     if not chosen:
         blocks = [_shrink_block(maps, start) for maps in seen.maps]
@@ -249,16 +244,9 @@ def draw_patches(
     title: str, whose: str, patches: Rows, address: str, size: tuple[int, int], look: Look = LIGHT,
     width: int | None = None,
 ) -> str:  # fmt: skip
-    """Draw an image, and beside it what each of its patches gets, as a share of the most.
+    """Draw an image, and beside it what each of its patches (row, column) gets, as a share of the most.
 
-    Args:
-        title: What it is.
-        whose: Who attends.
-        patches: Attention (row, column).
-        address: The image, as a data URL.
-        size: Its height and width.
-        look: Its colours and sizes.
-        width: About how wide the graphic is.
+    ``whose`` says who attends; ``address`` is the image as a data URL, ``size`` its height and width.
     """
     pen = _Pen(look)
     wide = 260.0 if width is None else (width - 2 * EDGE - 20) / 2
@@ -293,7 +281,7 @@ def find_levels(rows: Rows) -> NDArray[np.int64]:
 
 
 def mix_colour(level: int, ramp: Sequence[Colour] = RAMP) -> str:
-    """Spell the colour of a level.
+    """Interpolate the colour of a level.
 
     >>> mix_colour(0), mix_colour(LEVELS)
     ('#ffffff', '#08306b')

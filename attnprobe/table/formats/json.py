@@ -37,7 +37,7 @@ def render(table: Table, precision: int | None = None) -> str:
 
 
 def make_description(table: Table) -> dict[str, Json]:
-    """Give everything but the rows: what lies beside a table whose own format has no room for it."""
+    """Describe a table by all but its rows, for a file beside it or for its own format."""
     return {
         "title": clean(table.title),
         "columns": _describe_columns(table),

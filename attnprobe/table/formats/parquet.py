@@ -44,7 +44,7 @@ def render(table: Table, precision: int | None = None) -> bytes:
 
 
 def _make_array(values: list[Cell]) -> "pyarrow.Array":
-    """Give one Arrow type to a column: text as soon as one cell is text, float without any cell."""
+    """Make an Arrow array: of text as soon as one cell is text, of floats where there is no cell."""
     import pyarrow
 
     if all(value is None for value in values):
