@@ -121,18 +121,12 @@ _LISTED = 20
 
 @dataclass(frozen=True)
 class DrawingRequest:
-    """How a table is to be drawn.
+    """How a table is to be drawn."""
 
-    Attributes:
-        theme: Colours and sizes.
-        width: About how many pixels the picture is to be wide.
-        measures: The names of the columns wanted; empty for those that the table puts first.
-        clusters: Into how many parts a tree of heads is cut; None for where the rule of ``clusters`` says.
-    """
-
-    theme: Theme
-    width: int
-    measures: Sequence[str] = ()
+    theme: Theme  # colours and sizes
+    width: int  # about how many pixels the picture is to be wide
+    measures: Sequence[str] = ()  # the names of the columns wanted; empty for those that the table puts first
+    #: Into how many parts a tree of heads is cut; None for where the rule of ``clusters`` says.
     clusters: int | None = None
 
     def columns(self, table: HeadTable, most: int = MOST) -> list[Column]:

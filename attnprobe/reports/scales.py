@@ -22,15 +22,10 @@ _EFFECTS = ("delta", "gain", "disagreement", "delta_random")
 
 @dataclass(frozen=True)
 class Scale:
-    """Where the colours of a measure begin and end.
+    """Where the colours of a measure begin and end."""
 
-    Attributes:
-        low: The number of the first colour: 0, or of an effect ``-high``.
-        high: The number of the last colour.
-    """
-
-    low: float
-    high: float
+    low: float  # the number of the first colour: 0, or of an effect ``-high``
+    high: float  # the number of the last colour
 
     @property
     def is_of_effects(self) -> bool:
@@ -49,15 +44,10 @@ class Scale:
 
 @dataclass(frozen=True)
 class Marks:
-    """Which effects differ significantly from 0.
+    """Which effects differ significantly from 0."""
 
-    Attributes:
-        signs: ``+`` or a minus sign for each value that does; empty for the others.
-        rule: How that was decided; empty where the table has neither p values nor errors.
-    """
-
-    signs: Sequence[str]
-    rule: str
+    signs: Sequence[str]  # ``+`` or a minus sign for each value that does; empty for the others
+    rule: str  # how that was decided; empty where the table has neither p values nor errors
 
     @property
     def pale(self) -> list[bool]:
@@ -120,7 +110,7 @@ def is_effect(name: str, values: Numbers) -> bool:
 
 
 def mark_column(table: HeadTable, column: Column) -> Marks:
-    """Mark the effects that differ significantly from 0, by their adjusted p or else their standard errors."""
+    """Mark the effects that differ significantly from 0, by adjusted p or else by standard errors."""
     values, name = read_numbers(table, column.name), find_p_column(table, column.name)
     p = None if name is None else read_numbers(table, name)
     return mark_effects(values, read_numbers(table, f"{column.name}_se"), p)

@@ -21,17 +21,12 @@ _MOST_PANELS = 4  # encoder, decoder, cross attention; beyond that a list is eas
 
 @dataclass(frozen=True)
 class Panel:
-    """One grid of heads.
+    """One grid of heads."""
 
-    - ``labels``: What sets this panel apart, such as ``("decoder",)``; empty for the only panel.
-    - ``layers``: The layers, in order.
-    - ``heads``: The heads of any layer, in order.
-    - ``places``: The table's row for each layer and head; a pruned head has none.
-    """
-
-    labels: tuple[str, ...]
+    labels: tuple[str, ...]  # what sets this panel apart, such as ``("decoder",)``; empty for the only panel
     layers: list[Cell]
-    heads: list[Cell]
+    heads: list[Cell]  # the heads of any layer, in order
+    #: The table's row for each layer and head; a pruned head has none.
     places: dict[tuple[Cell, Cell], int] = field(repr=False)
 
     def rows(self) -> list[int]:
@@ -64,16 +59,11 @@ def lay_out_panels(table: HeadTable) -> list[Panel]:
 
 @dataclass(frozen=True)
 class Grid:
-    """Where each row of a table lies.
+    """Where each row of a table lies."""
 
-    Attributes:
-        layers: All layers, in order.
-        heads: All heads of any layer, in order.
-        places: For each row what sets its map apart: the kind of attention, the model; empty if nothing does.
-    """
-
-    layers: list[Cell]
-    heads: list[Cell]
+    layers: list[Cell]  # all layers, in order
+    heads: list[Cell]  # all heads of any layer, in order
+    #: For each row what sets its map apart: the kind of attention, the model; empty if nothing does.
     places: list[str]
 
     @property
@@ -113,30 +103,19 @@ Order = dict[int, int]  # the table's row of each step
 
 @dataclass(frozen=True)
 class Comparison:
-    """One criterion beside the random orders.
+    """One criterion beside the random orders."""
 
-    - ``criterion``: What the heads were ordered by; None for random orders alone.
-    - ``labels``: What else sets this curve apart, such as the model; empty if nothing does.
-    - ``unit``: The unit of the score.
-    - ``examples``: The least and the most examples behind a score, or None if unknown.
-    - ``steps``: The steps, in order.
-    - ``share``, ``heads``: The share and the number of heads removed at each step, NaN if unknown.
-    - ``score``, ``error``: The criterion's score at each step and its standard error.
-    - ``random``: The scores of the random orders, steps by orders.
-    - ``extent``: The lowest and the highest score of all curves that are to be compared.
-    """
-
-    criterion: str | None
-    labels: Place
-    unit: str
-    examples: tuple[int, int] | None
+    criterion: str | None  # what the heads were ordered by; None for random orders alone
+    labels: Place  # what else sets this curve apart, such as the model; empty if nothing does
+    unit: str  # of the score
+    examples: tuple[int, int] | None  # the least and the most examples behind a score, or None if unknown
     steps: list[int]
-    share: np.ndarray
-    heads: np.ndarray
-    score: np.ndarray
-    error: np.ndarray
-    random: np.ndarray = field(repr=False)
-    extent: tuple[float, float]
+    share: np.ndarray  # of the heads, removed at each step; NaN if unknown
+    heads: np.ndarray  # removed at each step; NaN if unknown
+    score: np.ndarray  # the criterion's at each step
+    error: np.ndarray  # its standard error
+    random: np.ndarray = field(repr=False)  # the scores of the random orders, steps by orders
+    extent: tuple[float, float]  # the lowest and the highest score of all curves to be compared
 
 
 def lay_out_pruning(table: HeadTable) -> list[Comparison]:
@@ -214,18 +193,12 @@ _CURVE = ("criterion", "seed", PRUNING_STEP, "share_removed")
 
 @dataclass(frozen=True)
 class Runs:
-    """Rows that are heads at several steps, of one kind of attention; or steps of pruning curves.
+    """Rows that are heads at several steps, of one kind of attention; or steps of pruning curves."""
 
-    Attributes:
-        label: The kind of attention; empty if there is only one.
-        keys: The columns that tell rows apart.
-        steps: The steps of training, in order.
-        places: The row of each place at each step: (layer, head), or the number of the order and its step.
-    """
-
-    label: str
-    keys: tuple[str, ...]
-    steps: list[int]
+    label: str  # the kind of attention; empty if there is only one
+    keys: tuple[str, ...]  # the columns that tell rows apart
+    steps: list[int]  # the steps of training, in order
+    #: The row of each place at each step: (layer, head), or the number of the order and its step.
     places: dict[tuple[tuple[Cell, ...], int], int] = field(repr=False)
 
 
@@ -263,23 +236,14 @@ _MOST_ORDERS = 4
 
 @dataclass(frozen=True)
 class Settling:
-    """The order of heads by one measure, step by step.
+    """The order of heads by one measure, step by step."""
 
-    Attributes:
-        label: The measure, and the kind of attention if there are several.
-        steps: The steps.
-        heads: The least and the most heads that are compared with the last step.
-        last: Spearman with the last step.
-        previous: Spearman with the step before.
-        kendall: Kendall with the last step.
-    """
-
-    label: str
+    label: str  # the measure, and the kind of attention if there are several
     steps: list[int]
-    heads: tuple[int, int]
-    last: np.ndarray
-    previous: np.ndarray
-    kendall: np.ndarray
+    heads: tuple[int, int]  # the least and the most heads that are compared with the last step
+    last: np.ndarray  # Spearman with the last step
+    previous: np.ndarray  # Spearman with the step before
+    kendall: np.ndarray  # Kendall with the last step
 
 
 def lay_out_settling(table: HeadTable) -> list[Settling]:
@@ -306,17 +270,11 @@ def lay_out_settling(table: HeadTable) -> list[Settling]:
 
 @dataclass(frozen=True)
 class BestHeads:
-    """A table of best heads.
+    """A table of best heads."""
 
-    Attributes:
-        label: The column that names what is looked for.
-        rule: The column that names the rule that a head is compared with.
-        cells: Every column by its name.
-    """
-
-    label: str
-    rule: str
-    cells: dict[str, Sequence[Cell]]
+    label: str  # the column that names what is looked for
+    rule: str  # the column that names the rule that a head is compared with
+    cells: dict[str, Sequence[Cell]]  # every column by its name
 
     def column(self, name: str) -> Sequence[Cell]:
         """Give a column, empty cells where there is none."""

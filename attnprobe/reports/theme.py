@@ -42,29 +42,17 @@ def choose_ink(colour: str) -> str:
 
 @dataclass(frozen=True)
 class Theme:
-    """Colours and sizes; lengths are pixels, of which 96 make an inch on paper.
-
-    Attributes:
-        name: Which one.
-        background: Behind everything.
-        ink: Text, and what a reader should see first.
-        muted: Axes, lines for comparison, remarks.
-        grid: Lines behind the data.
-        diverging: Colours from the most negative to the most positive.
-        categories: Colours of what has no order; the first two are the most unlike.
-        size: Of the text.
-        width: Of a picture, where nobody says.
-    """
+    """Colours and sizes; lengths are pixels, of which 96 make an inch on paper."""
 
     name: ThemeName
-    background: str
-    ink: str
-    muted: str
-    grid: str
-    diverging: Sequence[str]
-    categories: Sequence[str]
-    size: int
-    width: int
+    background: str  # behind everything
+    ink: str  # text, and what a reader should see first
+    muted: str  # axes, lines for comparison, remarks
+    grid: str  # lines behind the data
+    diverging: Sequence[str]  # colours from the most negative to the most positive
+    categories: Sequence[str]  # colours of what has no order; the first two are the most unlike
+    size: int  # of the text
+    width: int  # of a picture, where nobody says
 
     def config(self) -> dict[str, Any]:
         """Give Vega-Lite's ``config``."""

@@ -35,26 +35,17 @@ def describe_documents(record: Mapping[str, Any]) -> list[str]:
 
 @dataclass(frozen=True)
 class Labels:
-    """What the first columns and the record say.
-
-    Attributes:
-        model: Name of the checkpoint.
-        dataset: Name of the corpus.
-        provenance: Everything needed to make the table again.
-        places: What names each layer, in the order of a forward pass.
-        patches: Whether tokens are patches of an image, and distances are counted in them.
-        removed: Heads that the checkpoint lacks, as place of the layer and head; they have no rows.
-        notes: What a reader has to know of the corpus or the model beside every table of it.
-        tied: Heads with the weights of one in an earlier layer, whose row is theirs too.
-    """
+    """What the first columns and the record say."""
 
     model: str
     dataset: str
-    provenance: Mapping[str, Any]
-    places: Sequence[Place] = ()
-    patches: bool = False
+    provenance: Mapping[str, Any]  # everything needed to make the table again
+    places: Sequence[Place] = ()  # what names each layer, in the order of a forward pass
+    patches: bool = False  # whether tokens are patches of an image, and distances are counted in them
+    #: Heads that the checkpoint lacks, as place of the layer and head; they have no rows.
     removed: Collection[tuple[int, int]] = ()
-    notes: Sequence[str] = ()
+    notes: Sequence[str] = ()  # what a reader has to know of the corpus or the model beside every table of it
+    #: Heads with the weights of one in an earlier layer, whose row is theirs too.
     tied: Collection[tuple[int, int]] = ()
 
     @property

@@ -18,16 +18,12 @@ from attnprobe.table.table import Table
 
 @dataclass(frozen=True)
 class Destination:
-    """Where a table goes.
+    """Where a table goes."""
 
-    - ``format``: One of ``FORMATS``.
-    - ``path``: The file, or None for standard output.
-    - ``description``: The ``.json`` beside it for units, notes and provenance, or None where the
-      format holds them itself or there is no file.
-    """
-
-    format: str
-    path: Path | None = None
+    format: str  # one of ``FORMATS``
+    path: Path | None = None  # the file, or None for standard output
+    #: The ``.json`` beside it for units, notes and provenance, or None where the format holds them itself or
+    #: there is no file.
     description: Path | None = None
 
 

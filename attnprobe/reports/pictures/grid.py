@@ -30,17 +30,11 @@ def place_heads(table: HeadTable, grid: Grid) -> list[Record]:
 
 @dataclass(frozen=True)
 class Sizes:
-    """Sizes that fit the width of a picture.
-
-    Attributes:
-        cell: Pixels of a cell.
-        across: Maps of one measure side by side.
-        measures: Measures side by side.
-    """
+    """Sizes that fit the width of a picture."""
 
     cell: int
-    across: int
-    measures: int
+    across: int  # maps of one measure side by side
+    measures: int  # measures side by side
 
 
 def choose_sizes(grid: Grid, measures: int, request: DrawingRequest) -> Sizes:

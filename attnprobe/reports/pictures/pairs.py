@@ -31,17 +31,11 @@ SQUARED = "jsd"
 
 @dataclass(frozen=True)
 class Pairs:
-    """The pairs of a table.
+    """The pairs of a table."""
 
-    Attributes:
-        of: For each row what sets it apart beside its heads, such as the kind of attention.
-        one: Layer and head of the first of each pair.
-        other: Layer and head of the second.
-    """
-
-    of: list[str]
-    one: list[Place]
-    other: list[Place]
+    of: list[str]  # for each row what sets it apart beside its heads, such as the kind of attention
+    one: list[Place]  # layer and head of the first of each pair
+    other: list[Place]  # layer and head of the second
 
     @property
     def maps(self) -> list[str]:
@@ -72,19 +66,12 @@ def find_pairs(table: HeadTable) -> Pairs | None:
 
 @dataclass(frozen=True)
 class Distances:
-    """Distances between some heads.
-
-    Attributes:
-        heads: The heads, in order.
-        matrix: (head, head), symmetric, 0 on the diagonal.
-        left_out: Heads without a distance to some other.
-        name: What the distances are.
-    """
+    """Distances between some heads."""
 
     heads: list[Place]
-    matrix: Floats
-    left_out: list[Place]
-    name: str
+    matrix: Floats  # (head, head), symmetric, 0 on the diagonal
+    left_out: list[Place]  # heads without a distance to some other
+    name: str  # what the distances are
 
 
 def compute_distances(table: HeadTable, rows: list[int], pairs: Pairs, request: DrawingRequest) -> Distances:
@@ -147,24 +134,15 @@ _ORDERED = 300
 
 @dataclass(frozen=True)
 class Clusters:
-    """A tree of heads, and the clusters that a cut leaves.
+    """A tree of heads, and the clusters that a cut leaves."""
 
-    Attributes:
-        found: The heads and the distances between them.
-        joined: The tree as scipy's ``linkage`` gives it: (join, (one, other, height, heads)).
-        height: Where the tree is cut: what joins at or below it is a cluster.
-        rule: Why there, in words.
-        numbers: For each head the number of its cluster, counted down the picture from 1; None for a head on
-            its own.
-        leaves: The places of the heads in the order in which they are drawn.
-    """
-
-    found: Distances
-    joined: Floats
-    height: float
-    rule: str
+    found: Distances  # the heads and the distances between them
+    joined: Floats  # the tree as scipy's ``linkage`` gives it: (join, (one, other, height, heads))
+    height: float  # where the tree is cut: what joins at or below it is a cluster
+    rule: str  # why there, in words
+    #: For each head the number of its cluster, counted down the picture from 1; None for a head on its own.
     numbers: Sequence[int | None]
-    leaves: Sequence[int]
+    leaves: Sequence[int]  # the places of the heads in the order in which they are drawn
 
     @property
     def sizes(self) -> dict[int, int]:
@@ -289,15 +267,10 @@ _MOST, _GAIN = 1000, 1e-7
 
 @dataclass(frozen=True)
 class Map:
-    """Points in the plane.
+    """Points in the plane."""
 
-    Attributes:
-        points: (item, 2), centred, turned so that they spread most along the first axis.
-        stress: Kruskal's stress-1; 0 is perfect, 0.2 is poor.
-    """
-
-    points: Floats
-    stress: float
+    points: Floats  # (item, 2), centred, turned so that they spread most along the first axis
+    stress: float  # Kruskal's stress-1; 0 is perfect, 0.2 is poor
 
 
 def scale_to_plane(distances: Floats) -> Map:

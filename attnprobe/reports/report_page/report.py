@@ -33,22 +33,16 @@ _MEDIA = ("image", "sound")
 
 @dataclass(frozen=True)
 class Contents:
-    """All that a page shows.
+    """All that a page shows."""
 
-    Attributes:
-        tables: The tables of each section, by name; what a section has no use for lies under ``other``.
-        seen: Sentences, each with the attention of all heads.
-        chosen: How the sentences were chosen, or why there are none.
-        missing: For each section that is not there, what would make it.
-        command: The command line, or the function, that made the report.
-        versions: Of what computed; empty where the tables say it.
-    """
-
+    #: The tables of each section, by name; what a section has no use for lies under ``other``.
     tables: Mapping[str, Mapping[str, HeadTable]]
-    seen: Sequence["SequenceAttention"] = ()
-    chosen: str = ""
+    seen: Sequence["SequenceAttention"] = ()  # sentences, each with the attention of all heads
+    chosen: str = ""  # how the sentences were chosen, or why there are none
+    #: For each section that is not there, what would make it.
     missing: Mapping[str, str] = field(default_factory=dict)
-    command: str | Sequence[str] = ""
+    command: str | Sequence[str] = ""  # the command line, or the function, that made the report
+    #: Of what computed; empty where the tables say it.
     versions: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property

@@ -105,16 +105,11 @@ LEAST_WIDTH, MOST_WIDTH = 20, 40
 
 @dataclass(frozen=True)
 class Strip:
-    """A scale to draw on.
+    """A scale to draw on."""
 
-    - ``low``, ``high``: The scores at its two ends; NaN if there is no finite score.
-    - ``width``: Its length in characters.
-    - ``signs``: The marks.
-    """
-
-    low: float
+    low: float  # the score at its left end; NaN, as at the right, if there is no finite score
     high: float
-    width: int
+    width: int  # in characters
     signs: Signs
 
     def axis(self, low: str, high: str) -> Text:
@@ -170,9 +165,7 @@ class _Block:
 def draw_curves(found: list[Comparison], console: Console, precision: int | None = None) -> None:
     """Print a block a criterion, all laid out alike; the plot is left out where it has no room.
 
-    - ``found``: The comparisons, at least one.
-    - ``console``: Where; width and encoding are taken from it.
-    - ``precision``: Significant digits; None for as many as the standard errors allow.
+    Without ``precision``, numbers have as many digits as their standard errors allow.
     """
     known = choose_signs(console)
     blocks = [_make_block(curve, known, precision) for curve in found]

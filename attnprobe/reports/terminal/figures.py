@@ -21,14 +21,10 @@ _LEAST_POWER = -307  # below it, ten to the power has lost digits, and in the en
 
 @dataclass(frozen=True)
 class Figures:
-    """How the values of one measure are written.
+    """How the values of one measure are written."""
 
-    - ``decimals``: Digits after the point.
-    - ``exponent``: Values are shown divided by ten to this power; 0 unless all are tiny or huge.
-    """
-
-    decimals: int
-    exponent: int = 0
+    decimals: int  # digits after the point
+    exponent: int = 0  # values are shown divided by ten to this power; 0 unless all are tiny or huge
 
     def write(self, value: float) -> str:
         """Write one value; what rounds to zero loses its minus sign."""

@@ -27,28 +27,17 @@ _GAP = 2  # spaces before the column of means, which is no head
 
 @dataclass(frozen=True)
 class Layout:
-    """A grid ready to print.
+    """A grid ready to print."""
 
-    - ``figures``: How the numbers are written.
-    - ``mean_figures``: How their means are written; the mean of whole numbers is seldom whole.
-    - ``layers``: The names of the rows.
-    - ``heads``: The names of the columns.
-    - ``label``: The width of the row names.
-    - ``number``: The width of the longest number or column name.
-    - ``air``: Spaces that each cell has on top of that: one before it, and one after it if there is room.
-    - ``mean``: The width of the column of means; 0 where there is none.
-    - ``pieces``: The columns that stand side by side, piece by piece.
-    """
-
-    figures: Figures
-    mean_figures: Figures
-    layers: list[str]
-    heads: list[str]
-    label: int
-    number: int
-    air: int
-    mean: int
-    pieces: list[range]
+    figures: Figures  # how the numbers are written
+    mean_figures: Figures  # how their means are written; the mean of whole numbers is seldom whole
+    layers: list[str]  # the names of the rows
+    heads: list[str]  # the names of the columns
+    label: int  # the width of the row names
+    number: int  # the width of the longest number or column name
+    air: int  # spaces that each cell has on top of that: one before it, and one after it if there is room
+    mean: int  # the width of the column of means; 0 where there is none
+    pieces: list[range]  # the columns that stand side by side, piece by piece
 
     def pad(self, text: str) -> str:
         """Put a number or a column name in the middle of its cell."""

@@ -35,11 +35,9 @@ _STACKING = ("model", "dataset", "model_out", "model_b")  # first in tables, so 
 
 
 def show(table: HeadTable, console: Console, precision: int | None = None) -> None:
-    """Print a table for a person.
+    """Print a table in the colours, width and encoding of a console.
 
-    - ``table``: What to print.
-    - ``console``: Where; colours, width and encoding are taken from it.
-    - ``precision``: Significant digits; None for as many as can be taken in at a glance.
+    Without ``precision``, numbers have as many digits as can be taken in at a glance.
     """
     described = [column for column in table.columns if column.role == "measure"]
     measures = [column for column in described if read_floats(table, column.name) is not None]

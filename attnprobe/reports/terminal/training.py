@@ -23,15 +23,10 @@ from attnprobe.table.table import Column
 
 @dataclass(frozen=True)
 class SparkScale:
-    """From the lowest to the highest of all numbers that are to be compared.
-
-    Attributes:
-        low: The lowest.
-        high: The highest; NaN, as the lowest, where there is no finite number.
-    """
+    """From the lowest to the highest of all numbers that are to be compared."""
 
     low: float
-    high: float
+    high: float  # the highest; NaN, as the lowest, where there is no finite number
 
     @classmethod
     def of(cls, values: np.ndarray) -> "SparkScale":
