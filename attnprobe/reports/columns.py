@@ -132,9 +132,8 @@ class DrawingRequest:
     def columns(self, table: HeadTable, most: int = MOST) -> list[Column]:
         """Choose the measures to draw: those asked for, or else the table's headlines, or else its first.
 
-        Raises:
-            AttnprobeError: When one is no column of numbers in this table, or none is asked for and none has
-                one quantity in all rows.
+        Raises AttnprobeError when one is no column of numbers in this table, or none is asked for and none
+        has one quantity in all rows.
         """
         known = {column.name: column for column in table.columns if is_numeric(table, column)}
         listed = ", ".join(clean(one) for one in list(known)[:_LISTED])

@@ -26,11 +26,7 @@ _PIXELS = 100_000_000
 
 
 def render_png(svg: str) -> bytes:
-    """Render as png.
-
-    Raises:
-        AttnprobeError: When it would be too large.
-    """
+    """Render as png; raises AttnprobeError when it would be too large."""
     import vl_convert
 
     wide, high = (float(number) for _, number in _SIZE.findall(svg[:500])[:2])

@@ -23,12 +23,8 @@ def check_output(
 ) -> Destination:
     """Choose where the table goes; called early, so that no long run ends in a refusal.
 
-    - ``output``: The file; None or ``-`` is standard output.
-    - ``overwrite``: Whether files that exist may be replaced.
-    - ``format``: One of ``FORMATS``, where the file's extension does not say it; they must agree.
-    - ``bom``: Whether a byte order mark is wanted, for Excel; for csv only.
-
-    Raises AttnprobeError in one sentence that says what to do instead.
+    The options are those of ``write_table``; an ``output`` of ``-`` is standard output too. Raises
+    AttnprobeError in one sentence that says what to do instead.
     """
     if format is not None and format not in FORMATS:
         raise AttnprobeError(f"unknown format {format!r}: choose one of {', '.join(FORMATS)}")
@@ -96,8 +92,7 @@ def write_rescued(
     - ``output``: The file that could not be written; None if it was standard output.
     - ``format``: What was asked for; csv stands in for what is no text.
 
-    Returns where it is, to stand behind "the table is". Raises AttnprobeError if it could be written
-    nowhere.
+    Returns where it is, to stand behind "the table is". Raises AttnprobeError if there is room nowhere.
     """
     output = None if output is None or str(output) == "-" else output
     wanted = format or ("csv" if output is None else output.suffix.lower().removeprefix("."))

@@ -28,13 +28,10 @@ class Destination:
 
 
 def check_file(output: Path, overwrite: bool = False, format: str | None = None) -> Destination:
-    """Choose the files of a table, and refuse what can't be written.
+    """Choose the files of a table; raises AttnprobeError in one sentence that says what to do instead.
 
-    - ``output``: The file.
     - ``overwrite``: Whether files that exist may be replaced.
     - ``format``: One of ``FORMATS``, where the file's extension does not say it; they must agree.
-
-    Raises AttnprobeError in one sentence that says what to do instead.
     """
     ending = extension(output)
     chosen = format or ending
@@ -75,11 +72,7 @@ def find_format(output: Path, endings: Sequence[str]) -> str:
 def check_free_file(output: Path, endings: Sequence[str], overwrite: bool = False) -> Path:
     """Choose the file of a picture or a page early, so that no work ends in a refusal.
 
-    - ``output``: The file.
-    - ``endings``: What its name may end in.
-    - ``overwrite``: Whether a file that exists may be replaced.
-
-    Raises AttnprobeError in one sentence that says what to do instead.
+    Its name may end in one of ``endings``. Raises AttnprobeError in a sentence that says what to do instead.
     """
     find_format(output, endings)
     path = resolve_links(output)
@@ -155,13 +148,10 @@ def check_apart(
 ) -> None:
     """Refuse to write a table over anything that the same command reads; ``--overwrite`` was not said of it.
 
-    - ``output``: The file of the table.
+    - ``output``: The file of the table; ``option`` is what names it.
     - ``reads``: Files; and folders, in which an earlier table of ours may be replaced, and nothing else.
       What is not there, such as the id of a hub dataset, is passed over.
     - ``standard_input``: Whether standard input is read, which may be a file.
-    - ``option``: What names the file.
-
-    Raises AttnprobeError in one sentence that says what to do instead.
     """
     path = resolve_links(output)
     for written in dict.fromkeys((path, find_description(path))):
@@ -187,12 +177,7 @@ def check_apart_from_state(output: Path, state: Path) -> None:
 
 
 def check_outside(output: Path, folder: Path, what: str) -> None:
-    """Refuse a file in a folder that the command writes as a whole.
-
-    - ``output``: The file.
-    - ``folder``: The folder of ``--save``.
-    - ``what``: The option that names the file.
-    """
+    """Refuse an output, named by the option ``what``, in the folder that ``--save`` writes as a whole."""
     if lies_in(output, folder):
         raise AttnprobeError(f"{what} lies in the folder of --save, which is written as a whole: {_OTHER}")
 
@@ -243,11 +228,7 @@ def save_table(
 ) -> list[Path]:
     """Write a table and, where its format has no room for it, its units, notes and provenance beside it.
 
-    Returns:
-        The files, the table first.
-
-    Raises:
-        AttnprobeError: When a file can't be written.
+    Returns the files, the table first. Raises AttnprobeError when a file can't be written.
     """
     assert destination.path is not None
     files = {destination.path: render_table(table, destination.format, precision, bom=bom)}
@@ -260,19 +241,10 @@ def save_table(
 def write_rendered(
     path: Path, endings: Sequence[str], content: Callable[[str], bytes], *, overwrite: bool
 ) -> Path:
-    """Write a picture or a page in the format that the name of its file ends in.
+    """Write a picture or a page in the format that the name of its file ends in, one of ``endings``.
 
-    Args:
-        path: The file.
-        endings: What its name may end in.
-        content: Gives it in one of these.
-        overwrite: Whether a file that exists is replaced.
-
-    Returns:
-        The file, behind links.
-
-    Raises:
-        AttnprobeError: When the file can't be written.
+    ``content`` renders it in a format. Returns the file, behind links. Raises AttnprobeError when it can't be
+    written.
     """
     settled = check_free_file(path, endings, overwrite)
     write_together({settled: content(find_format(settled, endings))})

@@ -28,15 +28,9 @@ _ENDINGS = ("_se", *(f"_{half}" for half in HALVES))
 def join_tables(left: Joined, right: Table, suffix: str = "_other") -> Joined:
     """Put the columns of a table behind those of another, row by row.
 
-    Rows are matched by the columns that name them in both, such as layer and head.
-
-    Args:
-        left: Its rows and their order stay.
-        right: Has a row for each of them.
-        suffix: Goes behind the name of a column that both have.
-
-    Raises:
-        AttnprobeError: When the tables are about different models, or not about the same rows.
+    Rows are matched by the columns that name them in both, such as layer and head; those of ``left`` and
+    their order stay. The ``suffix`` goes behind the name of a column that both have. Raises AttnprobeError
+    when the tables are about different models, or not about the same rows.
     """
     if left.models != right.models:
         raise AttnprobeError(
@@ -71,10 +65,8 @@ def join_side_by_side(left: Joined, right: Table) -> Joined:
     """Put the columns of a table behind those of another of the same rows in the same order.
 
     What names the rows, and their number ``n``, stays as it is on the left; notes that both have are said
-    once, and the provenance is that of both.
-
-    Raises:
-        ValueError: When the rows are others, or a column is in both.
+    once, and the provenance is that of the left. Raises ValueError when the rows are others, or a column is
+    in both.
     """
     keys = [column.name for column in right.columns if column.role == "key"]
     if any(list(left.data.get(key, ())) != list(right.data[key]) for key in keys):

@@ -39,11 +39,7 @@ def describe_table(path: Path) -> dict[str, str]:
 
 
 def read_table(path: Path) -> "pandas.DataFrame":
-    """Read a table in one of the formats that can be read.
-
-    Raises:
-        AttnprobeError: When there is no such file, or it is no table.
-    """
+    """Read the rows of a table; raises AttnprobeError when there is no such file, or it is no table."""
     read = FORMATS[extension(path)].read if extension(path) in READABLE else None
     if read is None:
         endings = ", ".join(f".{ending}" for ending in READABLE)
@@ -59,10 +55,8 @@ def read_table(path: Path) -> "pandas.DataFrame":
 def read_table_as(kind: type[Read], path: Path) -> Read:
     """Read a table with all that lies in the file, or beside it: units, roles, notes, provenance.
 
-    A csv that lies alone is read as well; what its columns are is then told from their names.
-
-    Raises:
-        AttnprobeError: When there is no such file, it is no table, or what lies beside it is not its own.
+    A csv that lies alone is read as well; what its columns are is then told from their names. Raises
+    AttnprobeError when there is no such file, it is no table, or what lies beside it is not its own.
     """
     frame, about = read_table(path), _read_description(path)
     described, notes = (

@@ -41,8 +41,7 @@ class _BlockParser(HTMLParser):
 def read_page(path: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
     """Read a page: its record, and its tables as csv, by their names, but for those too long for a page.
 
-    Raises:
-        AttnprobeError: When the page can't be read, has no record or several, or a table in it is damaged.
+    Raises AttnprobeError when it can't be read, has no record or several, or a table in it is damaged.
     """
     if not path.is_file():
         raise AttnprobeError(f"There is no file {path}.")

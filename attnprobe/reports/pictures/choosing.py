@@ -29,8 +29,7 @@ TABLE = "table"
 def stack_tables(tables: Sequence[HeadTable], kind: str | None = None) -> HeadTable:
     """Stack tables of one kind; for a scatter, join two tables of the same heads side by side.
 
-    Raises:
-        AttnprobeError: When there is none, or their rows are named by different columns.
+    Raises AttnprobeError when there is none, or their rows are named by different columns.
     """
     if not tables:
         raise AttnprobeError("plot needs a table")
@@ -136,14 +135,14 @@ def draw_picture(
     title: str | None = None,
     clusters: int | None = None,
 ) -> Picture:
-    """Draw tables of one kind as one picture.
+    """Draw tables of one kind as one picture; options that are None are chosen by the tables and the theme.
 
     Args:
         tables: One or more.
-        kind: One of those that suit them; by default their own.
+        kind: One of those that suit them.
         measures: Columns to draw; by default those that a table puts first.
         theme: Colours and sizes.
-        width: About how many pixels; by default as the theme says.
+        width: About how many pixels.
         title: What stands above; by default the table's own title.
         clusters: Into how many parts a tree of heads is cut; with it, a tree is drawn.
 

@@ -133,13 +133,10 @@ def find_section(table: HeadTable) -> str:
 
 
 def sort_tables(tables: Mapping[str, HeadTable]) -> dict[str, dict[str, HeadTable]]:
-    """Put tables into sections.
+    """Put tables into sections; raises AttnprobeError when they are about more than one checkpoint.
 
     A section shows one table, of correlation one in one row and one by head; what comes after the first of a
     section is shown as a table only.
-
-    Raises:
-        AttnprobeError: When they are about more than one checkpoint.
     """
     models: dict[str, str] = {}
     weights: dict[str, str] = {}
@@ -165,11 +162,7 @@ def sort_tables(tables: Mapping[str, HeadTable]) -> dict[str, dict[str, HeadTabl
 
 
 def read_folder(folder: Path) -> dict[str, HeadTable]:
-    """Read every table of a folder, by name.
-
-    Raises:
-        AttnprobeError: When there is no such folder, or no table in it.
-    """
+    """Read every table of a folder, by name; raises AttnprobeError when there is none."""
     if not folder.is_dir():
         raise AttnprobeError(f"There is no folder {folder}.")
     found: dict[str, HeadTable] = {}
@@ -196,11 +189,7 @@ def _describes_another(path: Path) -> bool:
 
 
 def check_tables_folder(folder: Path, names: list[str], *, overwrite: bool) -> None:
-    """Refuse a folder in which tables can't be written, before anything is measured.
-
-    Raises:
-        AttnprobeError: In one sentence that says what to do instead.
-    """
+    """Refuse a folder in which tables can't be written, before anything is measured."""
     from attnprobe.table.destination import check_file
 
     if folder.exists() and not folder.is_dir():

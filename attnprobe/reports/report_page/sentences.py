@@ -46,11 +46,7 @@ def encode_sentences(sentences: Sentences) -> bytes:
 
 
 def read_sentences(path: Path) -> Sentences:
-    """Read such a file.
-
-    Raises:
-        AttnprobeError: When it holds anything else.
-    """
+    """Read such a file; raises AttnprobeError when it holds anything else."""
     try:
         if path.stat().st_size > _BYTES:
             raise ValueError("it is too large")

@@ -49,7 +49,7 @@ def arrange(
 ) -> Layout:
     """Choose the layout with the fewest pieces; among those the most digits, then the most air.
 
-    - ``averaged``: Whether the mean of a layer's heads says anything; that of p values does not.
+    ``averaged`` says whether the mean of a layer's heads means anything; that of p values does not.
     """
     found = [
         _try_layout(panel, grid, room, figures, air, averaged)

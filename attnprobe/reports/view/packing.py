@@ -39,9 +39,8 @@ def pack_layer(rows: Rows) -> str:
 def unpack_layer(packed: str, shape: tuple[int, ...]) -> NDArray[np.float32]:
     """Undo ``pack_layer`` for maps of a known shape, whatever a stranger packed.
 
-    Raises:
-        ValueError: When something else is packed; no more is unpacked than the maps take.
-        zlib.error: When it is damaged.
+    Raises ValueError when something else is packed (no more is unpacked than the maps take), and zlib.error
+    when it is damaged.
     """
     size = 2 * int(np.prod(shape))
     unpacking = zlib.decompressobj()

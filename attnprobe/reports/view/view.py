@@ -25,11 +25,7 @@ _WIDTHS = (200, 4000)
 
 
 def check_look(theme: str | None, width: int | None) -> None:
-    """Refuse a theme that is none, or a width that nobody can read.
-
-    Raises:
-        AttnprobeError: It says what there is.
-    """
+    """Refuse a theme that is none, or a width that nobody can read."""
     if theme is not None and theme not in get_args(ThemeName):
         raise AttnprobeError(f"--theme is one of {', '.join(get_args(ThemeName))}, not {clean(str(theme))}.")
     if width is not None and not _WIDTHS[0] <= width <= _WIDTHS[1]:
@@ -37,11 +33,7 @@ def check_look(theme: str | None, width: int | None) -> None:
 
 
 def check_page_look(format: str, theme: str | None, width: int | None) -> None:
-    """Refuse a theme or a width of a page, which has those of whoever reads it.
-
-    Raises:
-        AttnprobeError: It says what to do.
-    """
+    """Refuse a theme or a width for a page, which has those of its reader's screen."""
     option = "--theme" if theme is not None else "--width" if width is not None else None
     if format == "html" and option is not None:
         raise AttnprobeError(
