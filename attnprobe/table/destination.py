@@ -56,7 +56,10 @@ def check_file(output: Path, overwrite: bool = False, format: str | None = None)
             f"{output} would be both the {chosen} and its description: name it {path.stem}.{chosen}"
         )
     _check_free(description, overwrite)
-    _check_describes(description, path)
+    if description.exists() and not is_description(description, path):  # --overwrite was said of the table
+        raise AttnprobeError(
+            f"{description} is not the description of {path.name} and would be replaced: choose another name"
+        )
     return Destination(chosen, path, description)
 
 
@@ -132,14 +135,6 @@ def _check_free(path: Path, overwrite: bool, example: str = "heads.csv") -> None
         raise AttnprobeError(f"{path} already exists: choose another name, or add --overwrite to replace it")
 
 
-def _check_describes(description: Path, path: Path) -> None:
-    """Refuse to replace a ``.json`` that isn't this table's own: ``--overwrite`` was said of the table."""
-    if description.exists() and not is_description(description, path):
-        raise AttnprobeError(
-            f"{description} is not the description of {path.name} and would be replaced: choose another name"
-        )
-
-
 _OTHER = "choose another name"
 
 
@@ -160,7 +155,7 @@ def check_apart(
         for read in filter(_is_there, reads):
             inside = read.is_dir() and lies_in(written, read) and not _is_table(written)
             if inside or same_file(written, read):
-                named = _name_written(written, path)
+                named = written if written == path else f"{written} (which describes {path.name})"
                 raise AttnprobeError(f"{option} would write over {named}, which this command reads: {_OTHER}")
         if standard_input and _is_standard_input(written):
             raise AttnprobeError(f"-o would write over {written}, which is standard input: {_OTHER}")
@@ -192,10 +187,6 @@ def _is_there(path: Path) -> bool:
         return path.exists()
     except (OSError, ValueError):  # no path at all
         return False
-
-
-def _name_written(written: Path, path: Path) -> str:
-    return str(written) if written == path else f"{written} (which describes {path.name})"
 
 
 def _is_standard_input(path: Path) -> bool:

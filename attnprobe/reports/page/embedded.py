@@ -62,8 +62,7 @@ def read_page(path: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
         raise AttnprobeError(f"The record of {path} can't be read: {first_line(error)}.") from error
     if not isinstance(record, dict):
         raise AttnprobeError(f"The record of {path} is none of attnprobe.")
-    listed = record.get("tables")
-    tables = {}
+    listed, tables = record.get("tables"), {}
     for number, one in enumerate(listed if isinstance(listed, list) else ()):
         name = one.get("name") if isinstance(one, dict) else None
         packed = parser.found.get((f"table-{number}", "application/octet-stream"))

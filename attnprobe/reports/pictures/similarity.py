@@ -262,22 +262,16 @@ def _find_leaf(found: Clusters, join: int) -> int:
 
 def _draw_brackets(found: Clusters, y: Any, at: float, high: int, request: DrawingRequest) -> list[Any]:
     """Draw a bracket beside each cluster, with its number where there is room."""
-    rows: dict[int, list[int]] = {}
-    for row, leaf in enumerate(found.leaves):
-        if (number := found.numbers[leaf]) is not None:
-            rows.setdefault(number, []).append(row)
+    numbers = [found.numbers[leaf] for leaf in found.leaves]
+    rows = {one: [row for row, number in enumerate(numbers) if number == one] for one in found.sizes}
     brackets = []
     for parity in (1, 0):
+        own = {number: of for number, of in rows.items() if number % 2 == parity}
         data: list[Record] = [
-            {
-                "row": min(of) - 0.35,
-                "end": max(of) + 0.35,
-                "middle": (min(of) + max(of)) / 2,
-                "number": str(number) if len(of) * high >= request.theme.size - 2 else "",
-            }
-            for number, of in rows.items()
-            if number % 2 == parity
-        ]
+            {"row": min(of) - 0.35, "end": max(of) + 0.35, "middle": (min(of) + max(of)) / 2,
+             "number": str(number) if len(of) * high >= request.theme.size - 2 else ""}
+            for number, of in own.items()
+        ]  # fmt: skip
         colour = _choose_colour(parity, request)
         base = alt.Chart(alt.InlineData(values=data)).encode(x=alt.value(at))
         text = base.mark_text(align="left", dx=5, fontSize=request.theme.size - 1, color=colour)

@@ -35,14 +35,11 @@ class ScoreWriter:
 
     def __init__(self, each: Comparison, signs: Signs, precision: int | None) -> None:
         """Choose the decimals; an explicit precision is a number of significant digits instead."""
-        self._signs = signs
-        self._digits = precision or DIGITS
-        self._decimals = None
-        if precision is None:
-            self._decimals = choose_decimals(each.error)
-            figures = choose_figures(np.concatenate([each.score, each.random.ravel()]), DIGITS)[0]
-            if self._decimals is None and not figures.exponent:
-                self._decimals = figures.decimals or 1  # the mean of whole numbers is seldom whole
+        self._signs, self._digits = signs, precision or DIGITS
+        self._decimals = choose_decimals(each.error) if precision is None else None
+        figures = choose_figures(np.concatenate([each.score, each.random.ravel()]), DIGITS)[0]
+        if precision is None and self._decimals is None and not figures.exponent:
+            self._decimals = figures.decimals or 1  # the mean of whole numbers is seldom whole
 
     def write(self, value: float, error: float = np.nan) -> str:
         """Write a score, with its standard error if it has one."""
@@ -66,17 +63,15 @@ def write_scores(each: Comparison, writer: ScoreWriter) -> list[StepColumn]:
     columns = []
     if each.criterion is not None:
         columns.append(StepColumn(("", SCORE), list(map(writer.write, each.score, each.error))))
-    orders = each.random.shape[1]
-    if orders == 1:
-        columns.append(StepColumn(("", "random"), list(map(writer.write, each.random[:, 0]))))
-    elif orders:
-        for name, values in zip(("mean", "lowest", "highest"), summarise_orders(each.random), strict=True):
-            columns.append(StepColumn(("random", name), list(map(writer.write, values))))
-    return columns
+    if (orders := each.random.shape[1]) == 1:
+        return [*columns, StepColumn(("", "random"), list(map(writer.write, each.random[:, 0])))]
+    ends = zip(("mean", "lowest", "highest"), summarise_orders(each.random), strict=True)
+    random = [StepColumn(("random", name), list(map(writer.write, values))) for name, values in ends]
+    return [*columns, *random] if orders else columns
 
 
 def summarise_orders(random: np.ndarray) -> np.ndarray:
-    """Give the mean, the lowest and the highest score at each step; NaN where no order has one."""
+    """Summarise each step by the mean, the lowest and the highest score; NaN where no order has one."""
     found = np.full((3, len(random)), np.nan)
     with np.errstate(invalid="ignore", over="ignore"):  # infinities of both signs have no mean
         for i, values in enumerate(random):
@@ -253,7 +248,6 @@ def _print_records(block: _Block, console: Console) -> None:
         console.print(Text(", ".join(far), "bold"))
         found: dict[str, list[str]] = {}
         for column in block.scores:
-            above, name = column.header
-            found.setdefault(above or name, []).append(column.cells[step])
+            found.setdefault(column.header[0] or column.header[1], []).append(column.cells[step])
         for name, (cell, *ends) in found.items():
             console.print(Text(f"  {name} {cell}" + (f" ({' to '.join(ends)})" if ends else "")))

@@ -120,21 +120,18 @@ def draw_view(
 def _label_side(side: Side, start: Start) -> tuple[NDArray[np.int64], list[str]]:
     """Choose and label what is shown of a side, with a dot before each piece that goes on with a word."""
     places, labels = packing.select_tokens(side, words=start.words, special=start.special)
-    marked = not start.words and side.continues is not None
-    dots = side.continues[places] if marked else [False] * len(labels)  # type: ignore[index]
-    return places, [
-        "\u00b7" * bool(dot) + packing.make_visible(one) for one, dot in zip(labels, dots, strict=True)
-    ]
+    shown = list(map(packing.make_visible, labels))
+    if not start.words and side.continues is not None:
+        shown = ["\u00b7" * bool(dot) + one for one, dot in zip(shown, side.continues[places], strict=True)]
+    return places, shown
 
 
 def _shrink_block(maps: Maps, start: Start) -> Block:
     small = packing.shrink_maps(maps, words=start.words, special=start.special, most=_CELLS)
     extra = small.shape[1] - maps.rows.shape[1]
     standing = np.pad(maps.standing, ((0, 0), (0, extra)), constant_values=True)
-    grid = [
-        [rows if there else None for rows, there in zip(*layer, strict=True)]
-        for layer in zip(small, standing, strict=True)
-    ]
+    layers = zip(small, standing, strict=True)
+    grid = [[rows if there else None for rows, there in zip(*layer, strict=True)] for layer in layers]
     heads = [*map(str, range(maps.rows.shape[1])), *["rollout"] * extra]
     return Block(maps.kind.value, list(map(str, maps.layers)), heads, grid)
 
