@@ -274,11 +274,7 @@ class BestHeads:
 
     label: str  # the column that names what is looked for
     rule: str  # the column that names the rule that a head is compared with
-    cells: dict[str, Sequence[Cell]]  # every column by its name
-
-    def column(self, name: str) -> Sequence[Cell]:
-        """Give a column, empty cells where there is none."""
-        return self.cells.get(name, [""] * len(self.cells["n"]))
+    cells: dict[str, Sequence[Cell]]  # every column by its name, and those that a table may lack
 
 
 def lay_out_best_heads(table: HeadTable) -> BestHeads | None:
@@ -293,4 +289,5 @@ def lay_out_best_heads(table: HeadTable) -> BestHeads | None:
     if label is None:
         return None
     rule = next(name for name in RULES if name in table.data)
-    return BestHeads(label, rule, {column.name: read_cells(table, column.name) for column in table.columns})
+    names = (*table.data, "attention", "direction", "position")
+    return BestHeads(label, rule, {name: read_cells(table, name) for name in names})

@@ -49,7 +49,7 @@ def draw_scatter(table: HeadTable, request: DrawingRequest) -> Any:
     """
     x, y = _choose_axes(table, request)
     data = _read_points(table, x, y)
-    equal = _is_of_two_sides(x, y)
+    equal = _strip_side(x.name) == _strip_side(y.name) and x.unit == y.unit  # one measure on two sides
     layers = sort_labels(record["layer"] for record in data)
     side = int(min(_LARGEST, request.width - 130))
     scales = _fit_scales(data, equal=equal)
@@ -204,11 +204,6 @@ def _find_sides(table: HeadTable) -> dict[str, tuple[Column, Column]]:
 
 def _strip_side(name: str) -> str:
     return next((name.removesuffix(end) for end in _SIDES if name.endswith(end)), name)
-
-
-def _is_of_two_sides(one: Column, other: Column) -> bool:
-    """Tell whether two columns are one measure on two sides, and not only of the same unit."""
-    return _strip_side(one.name) == _strip_side(other.name) and one.unit == other.unit
 
 
 def _title_side(column: Column, side: str) -> str:

@@ -3,7 +3,6 @@
 import itertools
 import math
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -99,10 +98,27 @@ def draw_grid(
     The lines are set by hand rather than by ``rich.table``, which crops the digits of a number when a
     table is too wide. Here the break comes between two heads.
     """
+    means, undefined = average_layers(grid), choose_signs(console).undefined
     for piece in layout.pieces:
         if piece.start:
             console.print()
-        for line in _write_lines(panel, grid, layout, piece, console, scale, pale):
+        # The mean is over all heads, so it stands after the last.
+        has_mean = layout.mean > 0 and piece.stop == grid.shape[1]
+        header = "".join(layout.pad(layout.heads[j]) for j in piece)
+        header = " " * layout.label + header + (MEAN.rjust(layout.mean) if has_mean else "")
+        lines = [Text(header, "bold")]
+        for i, mean in enumerate(means):
+            line = Text.assemble((layout.layers[i].ljust(layout.label), "bold"))
+            for j in piece:
+                value = float(grid[i, j])
+                gap = undefined if (panel.layers[i], panel.heads[j]) in panel.places else ""
+                shaded = has_palette(console) and np.isfinite(value) and not pale[i, j]
+                figure = layout.pad(_write_figure(value, layout.figures, gap))
+                line.append(figure, style_cell(value, scale) if shaded else None)
+            if has_mean:
+                line.append(_write_figure(mean, layout.mean_figures, undefined).rjust(layout.mean))
+            lines.append(line)
+        for line in lines:
             console.print(line, no_wrap=True, overflow="ignore", crop=False)
 
 
@@ -128,29 +144,6 @@ def style_share(share: float) -> Style:
 
 def _format_rgb(rgb: tuple[int, int, int]) -> str:
     return f"rgb({rgb[0]},{rgb[1]},{rgb[2]})"
-
-
-def _write_lines(
-    panel: Panel, grid: np.ndarray, layout: Layout, piece: range, console: Console, scale: Scale,
-    pale: np.ndarray,
-) -> Iterator[Text]:  # fmt: skip
-    # The mean is over all heads, so it stands after the last.
-    has_mean = layout.mean > 0 and piece.stop == grid.shape[1]
-    header = "".join(layout.pad(layout.heads[j]) for j in piece)
-    yield Text(" " * layout.label + header + (MEAN.rjust(layout.mean) if has_mean else ""), "bold")
-    undefined = choose_signs(console).undefined
-    for i, mean in enumerate(average_layers(grid)):
-        line = Text()
-        line.append(layout.layers[i].ljust(layout.label), "bold")
-        for j in piece:
-            value = float(grid[i, j])
-            gap = undefined if (panel.layers[i], panel.heads[j]) in panel.places else ""
-            shaded = has_palette(console) and np.isfinite(value) and not pale[i, j]
-            figure = layout.pad(_write_figure(value, layout.figures, gap))
-            line.append(figure, style_cell(value, scale) if shaded else None)
-        if has_mean:
-            line.append(_write_figure(mean, layout.mean_figures, undefined).rjust(layout.mean))
-        yield line
 
 
 def _write_figure(value: float, figures: Figures, gap: str) -> str:

@@ -36,7 +36,7 @@ _LONGEST = 24
 def draw_best_heads(found: BestHeads, console: Console) -> None:
     """Print a line a label; directions side by side where there is room."""
     attentions, directions, named, numbers = (
-        list(map(format_cell, found.column(name))) for name in ("attention", "direction", found.label, "n")
+        list(map(format_cell, found.cells[name])) for name in ("attention", "direction", found.label, "n")
     )
     for attention in dict.fromkeys(attentions):
         rows = [row for row, kind in enumerate(attentions) if kind == attention]
@@ -69,7 +69,7 @@ def draw_best_heads(found: BestHeads, console: Console) -> None:
         if len(labels) > len(shown):
             console.print(Text(f"{len(labels) - len(shown)} more; -o found.csv writes them all", "dim"))
     rule = "fixed offset in words" if found.rule == "baseline_offset" else "simple rule"
-    where = ", and where a decoder is asked" if any(found.column(_POSITION)) else ""
+    where = ", and where a decoder is asked" if any(found.cells[_POSITION]) else ""
     said = (
         f"head: layer-head, counted from 0{where}; ({_name_rule(found)}): what the best {rule} finds; "
         f"* significantly more (adjusted p < {SIGNIFICANT})"
@@ -127,7 +127,7 @@ def _write_row(found: BestHeads, row: int, sign: Signs) -> list[str]:
     if layer is None or head is None:
         return [sign.undefined, "", ""]
     accuracy, error, baseline = (found.cells[name][row] for name in ("accuracy", "accuracy_se", "baseline"))
-    rule, position = found.cells[found.rule][row], format_cell(found.column(_POSITION)[row])
+    rule, position = found.cells[found.rule][row], format_cell(found.cells[_POSITION][row])
     said = f"{rule:+d}" if isinstance(rule, int) else _shorten(format_cell(rule))
     named = "" if rule is None else f" {said}"
     spread = (

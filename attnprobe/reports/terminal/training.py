@@ -10,7 +10,7 @@ from rich.text import Text
 
 from attnprobe.reports.columns import read_floats, sort_labels
 from attnprobe.reports.shapes import RANDOM, SCORE, SETTLING_MEASURES, Runs, Settling
-from attnprobe.reports.terminal.console import Signs, choose_signs, has_palette
+from attnprobe.reports.terminal.console import choose_signs, has_palette
 from attnprobe.reports.terminal.curve import LEAST_WIDTH, MARK_STYLE, MOST_WIDTH, Strip, find_share
 from attnprobe.reports.terminal.figures import format_significant
 from attnprobe.reports.terminal.grid import style_share
@@ -216,14 +216,9 @@ def _make_table(order: Settling, console: Console) -> Table:
     if strip is not None:
         lines.add_column(strip.axis(f"{low:.2g}", "1"), no_wrap=True, header_style="not bold dim")
     for place in thin_out(len(order.steps), _MOST_LINES):
-        last, previous = float(order.last[place]), float(order.previous[place])
-        cells = [
-            Text(_write_coefficient(one, known)) for one in (last, previous, float(order.kendall[place]))
-        ]
+        last, previous, kendall = (float(one[place]) for one in (order.last, order.previous, order.kendall))
+        every = (last, previous, kendall)
+        cells = [Text(known.undefined if np.isnan(one) else f"{one:z.2f}") for one in every]
         drawn = [] if strip is None else [strip.draw(last, np.array([]), previous)]
         lines.add_row(Text(str(order.steps[place])), *cells, *drawn)
     return lines
-
-
-def _write_coefficient(value: float, known: Signs) -> str:
-    return known.undefined if np.isnan(value) else f"{value:z.2f}"
