@@ -41,8 +41,8 @@ def read_numbers(table: HeadTable, name: str) -> list[float | int | None]:
 
 
 def read_floats(table: HeadTable, name: str) -> np.ndarray | None:
-    """Read a column as floats with NaN for undefined, or None if it holds text."""
-    cells = [to_plain(cell) for cell in table.data[name]]
+    """Read a column as floats with NaN for undefined; None if it holds text, or is not there."""
+    cells = [to_plain(cell) for cell in table.data.get(name, [""])]
     return None if any(isinstance(cell, str) for cell in cells) else np.array(cells, dtype=float)
 
 

@@ -180,7 +180,7 @@ def _lay_out_comparison(
 
 def _read_floats(table: HeadTable, name: str) -> np.ndarray:
     """Give a column as floats; one that is absent or holds text is undefined throughout."""
-    found = read_floats(table, name) if name in table.data else None
+    found = read_floats(table, name)
     return np.full(len(table), np.nan) if found is None else found
 
 
@@ -203,14 +203,14 @@ class Runs:
 
 
 def lay_out_runs(table: HeadTable) -> list[Runs]:
-    """Give the rows of several steps of training by kind of attention; none for any other table."""
+    """Lay out the rows of several steps of training by kind of attention; none for any other table."""
     names = {name: read_cells(table, name) for name in list_keys(table)}
     place = {"heads of checkpoints": AXES, "pruning of checkpoints": _CURVE}.get(table.kind)
     if place is None or not names.keys() >= set(place) or not len(table):
         return []
     if any(not isinstance(step, int) for step in names[STEP]):
         return []
-    if place == _CURVE and (SCORE not in table.data or read_floats(table, SCORE) is None):
+    if place == _CURVE and read_floats(table, SCORE) is None:
         return []
     kinds = [format_cell(cell) for cell in names.get("attention", [""] * len(table))]
     found: dict[str, dict[tuple[tuple[Cell, ...], int], int]] = {}
@@ -247,8 +247,8 @@ class Settling:
 
 
 def lay_out_settling(table: HeadTable) -> list[Settling]:
-    """Give the orders of heads; none for any other table, or where there are too many for the screen."""
-    if table.kind != "settling" or not table.data.keys() >= set(SETTLING_MEASURES) or not len(table):
+    """Lay out the orders of heads; none for any other table, or where there are too many for the screen."""
+    if table.kind != "settling" or not len(table):
         return []
     values = {name: read_floats(table, name) for name in (STEP, *SETTLING_MEASURES)}
     if any(column is None or (name == STEP and np.isnan(column).any()) for name, column in values.items()):
@@ -278,15 +278,11 @@ class BestHeads:
 
 
 def lay_out_best_heads(table: HeadTable) -> BestHeads | None:
-    """Give the best head for each label; None for any other table."""
-    if (
-        table.kind != "best heads"
-        or not len(table)
-        or any(read_floats(table, name) is None for name in FOUND)
-    ):
+    """Lay out the best head for each label; None for any other table."""
+    if table.kind != "best heads" or any(read_floats(table, name) is None for name in FOUND):
         return None
     label = next((key for key in list_keys(table) if key not in ("model", "dataset")), None)
-    if label is None:
+    if label is None or not len(table):
         return None
     rule = next(name for name in RULES if name in table.data)
     names = (*table.data, "attention", "direction", "position")

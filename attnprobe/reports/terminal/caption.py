@@ -34,13 +34,13 @@ def write_heading(column: Column, panel: Panel, figures: Figures) -> Text:
 
 
 def write_undefined(column: Column, panel: Panel) -> Text:
-    """Say of a measure without a single value that it has none, instead of an empty grid."""
+    """Name a measure that is undefined for all heads, instead of an empty grid."""
     where = f" in {', '.join(panel.labels)}" if panel.labels else ""
     return Text.assemble((clean(column.name), "bold"), f": undefined for this model{where}")
 
 
 def write_extremes(column: Column, grid: np.ndarray, layout: Layout, precision: int | None) -> Text:
-    """Say which heads lie at the two ends."""
+    """Name the heads with the lowest and the highest number."""
     low, high = float(np.nanmin(grid)), float(np.nanmax(grid))
     if low == high:
         whose = "heads that have one" if np.isnan(grid).any() else "heads"
@@ -58,7 +58,7 @@ def _write_number(value: float, column: Column, precision: int | None) -> str:
 
 
 def write_colours(scale: Scale, rule: str, console: Console) -> Text:
-    """Say what the colours mean: both ends of their scale, and by what rule a head has none."""
+    """Explain the colours: both ends of their scale, and by what rule a head has none."""
     said = Text(f"colours from {scale.low:g} ")
     said.append_text(draw_scale(scale, _BAR_WIDTH, choose_signs(console).bar))
     said.append(f" to {scale.high:g}" + (f"; none: not {rule}" if scale.is_of_effects and rule else ""))
@@ -73,12 +73,9 @@ def name_outliers(table: HeadTable, column: Column, panel: Panel, precision: int
     grid = panel.grid(values)
     if np.isfinite(grid).sum() < FEWEST:
         return None
-    name = f"{column.name}_se"
-    errors = read_floats(table, name) if name in table.data else None
-    flat = None if errors is None else panel.grid(errors).ravel()
-    said = [
-        _describe_outliers(one, grid, panel, column, precision) for one in find_outliers(grid.ravel(), flat)
-    ]
+    errors = read_floats(table, f"{column.name}_se")
+    found = find_outliers(grid.ravel(), None if errors is None else panel.grid(errors).ravel())
+    said = [_describe_outliers(one, grid, panel, column, precision) for one in found]
     return Text(" ".join(said) or "No head is an outlier.")
 
 
@@ -109,10 +106,10 @@ def write_trust(table: HeadTable, name: str, panel: Panel, console: Console) -> 
     """Give the typical standard error, the number of sequences or links, and how many heads are undefined."""
     rows = panel.rows()
     parts = []
-    errors = read_floats(table, f"{name}_se") if f"{name}_se" in table.data else None
+    errors = read_floats(table, f"{name}_se")
     if errors is not None and not np.isnan(errors[rows]).all():
         parts.append(f"typical standard error {format_significant(float(np.nanmedian(errors[rows])), 2)}")
-    counts = read_floats(table, "n") if "n" in table.data else None
+    counts = read_floats(table, "n")
     counts = np.zeros(0) if counts is None else counts[rows][np.isfinite(counts[rows])]
     if counts.size:
         least, most = int(counts.min()), int(counts.max())

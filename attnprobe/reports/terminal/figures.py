@@ -119,7 +119,7 @@ def _has_measure(table: HeadTable, column: Column) -> bool:
 def _write_field(table: HeadTable, column: Column, signs: Signs, precision: int | None) -> Field:
     cells = to_plain_column(table.data[column.name], column)
     is_text = any(isinstance(cell, str) for cell in cells)
-    errors = read_floats(table, f"{column.name}_se") if f"{column.name}_se" in table.data else None
+    errors = read_floats(table, f"{column.name}_se")
     digits = precision or DIGITS
     if errors is None or is_text:
         lines = [signs.undefined if cell is None else format_cell(cell, digits) for cell in cells]
