@@ -77,24 +77,16 @@ def draw_relations(table: HeadTable, request: DrawingRequest) -> Any:
 
 def _read_relations(table: HeadTable, label: str, rule: str, panels: list[str]) -> list[Record]:
     places = zip(*(read_cells(table, name) for name in ("layer", "head", "position")), strict=True)
-    columns = {
-        "label": [format_cell(cell)[:_LONGEST] for cell in read_cells(table, label)],
-        "panel": panels,
-        "name": [
-            None if layer is None else name_head((layer, head)) + (f" {position}" if position else "")
-            for layer, head, position in places
-        ],
-        "n": read_numbers(table, "n"),
-        "accuracy": read_numbers(table, "accuracy"),
-        "error": read_numbers(table, "accuracy_se"),
-        "baseline": read_numbers(table, "baseline"),
-        "rule": [format_cell(cell) for cell in read_cells(table, rule)],
-        "p": read_numbers(table, "p_adjusted"),
-    }
-    data = make_records(columns)
-    for record in data:
-        record["mark"] = _MARKS[record["p"] is None or record["p"] >= SIGNIFICANT]
-    return data
+    measured = ("n", "accuracy", "accuracy_se", "baseline", "p_adjusted")
+    n, accuracy, error, baseline, p = (read_numbers(table, name) for name in measured)
+    return make_records({
+        "label": [format_cell(cell)[:_LONGEST] for cell in read_cells(table, label)], "panel": panels,
+        "name": [None if layer is None else name_head((layer, head)) + (f" {position}" if position else "")
+                 for layer, head, position in places],
+        "n": n, "accuracy": accuracy, "error": error, "baseline": baseline,
+        "rule": [format_cell(cell) for cell in read_cells(table, rule)], "p": p,
+        "mark": [_MARKS[one is None or one >= SIGNIFICANT] for one in p],
+    })  # fmt: skip
 
 
 _COEFFICIENTS = {

@@ -157,25 +157,19 @@ class Clusters:
     def sentence(self) -> str:
         """Say where the tree is cut, and what that leaves."""
         sizes, alone = list(map(str, self.sizes.values())), len(self.alone)
-        many = (
-            f"{len(sizes)} cluster{'s' * (len(sizes) != 1)} of {listed(sizes, len(sizes))} heads"
-            if sizes
-            else ""
-        )
+        clusters = "1 cluster" if len(sizes) == 1 else f"{len(sizes)} clusters"
+        many = f"{clusters} of {listed(sizes, len(sizes))} heads" if sizes else ""
         own = "1 head on its own" if alone == 1 else f"{alone} heads on their own" if alone else ""
         return f"cut at {self.height:.3g} ({self.rule}): {', and '.join(filter(None, [many, own]))}"
 
     def mean_distances(self) -> list[float | None]:
         """Average the distances of each head to the others of its cluster; None for a head on its own."""
-        members: dict[int | None, list[int]] = {}
-        for head, number in enumerate(self.numbers):
-            members.setdefault(number, []).append(head)
-        return [
-            None
-            if number is None
-            else float(self.found.matrix[head, [one for one in members[number] if one != head]].mean())
-            for head, number in enumerate(self.numbers)
-        ]
+        found: list[float | None] = []
+        numbers = np.array([number or 0 for number in self.numbers])
+        for head, number in enumerate(numbers):
+            others = (numbers == number) & (np.arange(len(numbers)) != head)
+            found.append(float(self.found.matrix[head, others].mean()) if number else None)
+        return found
 
 
 def cluster_parts(table: HeadTable, request: DrawingRequest) -> Iterator[tuple[str, Clusters]]:
@@ -217,9 +211,7 @@ def tabulate_clusters(table: HeadTable, request: DrawingRequest) -> HeadTable:
     record = {"linkage": "average", "heights": heights, "parts": request.clusters}
     kept = {name: one for name, one in table.provenance.items() if name != "measurement"}
     provenance = {"clusters": record, "tables": [{"name": table.title, "provenance": kept}]}
-    data = {
-        column.name: cells for column, cells in zip(columns, map(list, zip(*rows, strict=True)), strict=True)
-    }
+    data = dict(zip((column.name for column in columns), map(list, zip(*rows, strict=True)), strict=True))
     return HeadTable("clusters of heads", columns, data, notes, provenance)
 
 

@@ -150,14 +150,12 @@ def _draw_layers(table: HeadTable, pairs: Pairs, request: DrawingRequest) -> Any
     side = int(request.width / across - 30)
     found = [compute_distances(table, rows, pairs, request) for rows in places.values()]
     maps = [scale_to_plane(one.matrix) for one in found]
-    reach = max(
-        map(_find_reach, maps)
-    )  # or near heads of one layer would look as far apart as those of another
+    # One reach for all, or near heads of one layer would look as far apart as those of another.
+    reach = max(map(_find_reach, maps))
+    names = [", ".join(filter(None, [of, f"layer {layer}"])) for of, layer in places]
     charts = [
-        _draw_points(
-            one, flat, reach, side, ", ".join(filter(None, [of, f"layer {layer}"])), request, legend=False
-        )
-        for (of, layer), one, flat in zip(places, found, maps, strict=True)
+        _draw_points(one, flat, reach, side, name, request, legend=False)
+        for one, flat, name in zip(found, maps, names, strict=True)
     ]
     return alt.concat(*charts, columns=across)
 
@@ -236,15 +234,11 @@ def _draw_joins(found: Clusters, y: Any, request: DrawingRequest) -> list[Any]:
     scale = alt.Scale(domain=[top, 0], nice=False)
     x = alt.X("distance:Q", title=found.found.name, scale=scale, axis=alt.Axis(grid=False, tickCount=6))
     cut = alt.Chart(alt.InlineData(values=[{"distance": found.height}]))
-    return [
-        cut.mark_rule(strokeDash=[4, 3], color=request.theme.muted).encode(x=x),
-        *(
-            alt.Chart(alt.InlineData(values=some))
-            .mark_line(strokeWidth=1.2, strokeJoin="miter", color=colour)
-            .encode(x=x, y=y, detail="link:N", order="step:Q")
-            for colour, some in links.items()
-        ),
-    ]
+    parts = [cut.mark_rule(strokeDash=[4, 3], color=request.theme.muted).encode(x=x)]
+    for colour, data in links.items():
+        chart = alt.Chart(alt.InlineData(values=data)).encode(x=x, y=y, detail="link:N", order="step:Q")
+        parts.append(chart.mark_line(strokeWidth=1.2, strokeJoin="miter", color=colour))
+    return parts
 
 
 def _choose_colour(number: int | None, request: DrawingRequest) -> str:
