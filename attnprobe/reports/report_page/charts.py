@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from attnprobe.reports.columns import DrawingRequest
+from attnprobe.reports.columns import DrawingRequest, read_cells, read_numbers
 from attnprobe.reports.pictures.pairs import compute_distances, find_pairs, scale_to_plane
 from attnprobe.reports.report_page.measures import Heads, Measure, format_number, is_number
 from attnprobe.reports.scales import Scale
@@ -81,9 +81,8 @@ class _Axis(NamedTuple):
         power = 10.0 ** math.floor(math.log10(rough))
         step = next(power * one for one in (1, 2, 5, 10) if power * one >= rough * 0.999)
         first, last = math.ceil(self.low / step), math.floor(self.high / step)
-        return [
-            Tick(self.place(n * step), format_number(round(n * step, 12))) for n in range(first, last + 1)
-        ]
+        values = [n * step for n in range(first, last + 1)]
+        return [Tick(self.place(value), format_number(round(value, 12))) for value in values]
 
 
 def _fit_axis(values: Iterable[float], start: float, end: float) -> _Axis:
@@ -149,17 +148,13 @@ def draw_head_maps(heads: Heads, table: HeadTable) -> list[Chart]:
 
 def draw_curve(table: HeadTable) -> Chart:
     """Draw the score while heads are removed: in the criterion's order, and in random ones."""
-    rows = [
-        {name: cell if isinstance(cell, str) or is_number(cell) else None for name, cell in named}
-        for named in (zip(table.data, row, strict=True) for row in table.rows())
-    ]
+    columns = (read_numbers(table, name) for name in ("share_removed", "score", "score_se"))
+    names = (read_cells(table, name) for name in ("criterion", "seed"))
     orders: dict[tuple[str, object], list[tuple[float, float, float | None]]] = {}
-    for row in rows:
-        share, score, criterion = row["share_removed"], row["score"], str(row["criterion"])
+    for share, score, error, criterion, seed in zip(*columns, *names, strict=True):
         if score is not None and share is not None:
-            error = row.get("score_se") if criterion != "random" else None
-            step = _float(share), _float(score), None if error is None else _float(error)
-            orders.setdefault((criterion, row.get("seed")), []).append(step)
+            step = share, score, None if criterion == "random" else error
+            orders.setdefault((str(criterion), seed), []).append(step)
     every = [step for steps in orders.values() for step in steps]
     across = _Axis(0, 1, 52, 600)
     up = _fit_axis([score + sign * (error or 0.0) for _, score, error in every for sign in (1, -1)], 300, 14)
@@ -171,11 +166,10 @@ def draw_curve(table: HeadTable) -> Chart:
         )
         known = all(error is not None for _, _, error in steps)
         kind = "random" if criterion == "random" else "criterion"
-        lines.append(
-            Line(kind, _write_path(middle), f"{_write_path([*above, *reversed(below)])}z" if known else "")
-        )
+        band = f"{_write_path([*above, *reversed(below)])}z" if known else ""
+        lines.append(Line(kind, _write_path(middle), band))
     main = next((criterion for criterion, _ in orders if criterion != "random"), "random")
-    metric = clean(str(rows[0].get("metric") or "score"))
+    metric = clean(str(read_cells(table, "metric")[0] or "score"))
     band = ", with its standard error" if any(line.band for line in lines) else ""
     legend = [("criterion", f"by {clean(main)}{band}")] if main != "random" else []
     number = sum(criterion == "random" for criterion, _ in orders)
@@ -195,7 +189,7 @@ def draw_scatter(heads: Heads, table: HeadTable) -> Chart | None:
         return None
     inside, outside = (heads.sort_cells(table, f"{column}_{side}") for side in ("in", "out"))
     both = [
-        (place, _float(one), _float(other))
+        (place, float(one), float(other))
         for place, (one, other) in enumerate(zip(inside, outside, strict=True))
         if is_number(one) and is_number(other)
     ]
@@ -225,7 +219,3 @@ def _label_layers(layers: Sequence[int]) -> list[tuple[str, str]]:
 
 def _write_path(points: Iterable[tuple[float, float]]) -> str:
     return "".join(f"{'L' if number else 'M'}{x:g} {y:g}" for number, (x, y) in enumerate(points))
-
-
-def _float(value: object) -> float:
-    return float(value)  # type: ignore[arg-type]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal
 from functools import cached_property
 from math import isfinite
-from typing import NamedTuple
+from typing import NamedTuple, TypeGuard
 
 from attnprobe.attention.kinds import Kind
 from attnprobe.table.cleaning import clean
@@ -116,7 +116,7 @@ def collect_heads(tables: Mapping[str, HeadTable]) -> Heads:
 
 def collect_measures(heads: Heads, tables: Mapping[str, HeadTable]) -> list[Measure]:
     def sort_numbers(table: HeadTable, name: str) -> list[float | None]:
-        return [float(cell) if is_number(cell) else None for cell in heads.sort_cells(table, name)]  # type: ignore[arg-type]
+        return [float(cell) if is_number(cell) else None for cell in heads.sort_cells(table, name)]
 
     return [
         Measure(name, column, sort_numbers(table, column.name), sort_numbers(table, f"{column.name}_se"))
@@ -126,7 +126,7 @@ def collect_measures(heads: Heads, tables: Mapping[str, HeadTable]) -> list[Meas
     ]
 
 
-def is_number(cell: object) -> bool:
+def is_number(cell: object) -> TypeGuard[int | float]:
     """Tell a finite number from other cells."""
     return isinstance(cell, int | float) and isfinite(cell)
 

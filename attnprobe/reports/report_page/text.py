@@ -57,9 +57,8 @@ def describe_heads(contents: Contents, heads: Heads) -> str:
         named = "cross-attention" if kind == Kind.CROSS.value else kind
         sizes.append(f"{_count_noun(len(each), f'{named} layer'.strip())} of {number}")
     about = f"This report is about {listed(sizes) if sizes else 'all heads together'}."
-    corpus = next(
-        (found for table in contents.every.values() if (found := _read_record(table, "corpus"))), {}
-    )
+    records = (_read_record(table, "corpus") for table in contents.every.values())
+    corpus = next(filter(None, records), {})
     tokens, documents = (corpus.get(name) for name in ("tokens", "documents"))
     if not isinstance(tokens, int) or not isinstance(documents, int):
         return about
@@ -113,7 +112,7 @@ def explain_no_outliers(measures: Sequence[Measure]) -> str:
 
 
 def collect_notes(contents: Contents) -> dict[str, list[str]]:
-    """Give the sentences of each table, once."""
+    """Collect the notes of each table; one that several tables have, once."""
     known: set[str] = set()
     found: dict[str, list[str]] = {}
     for name, table in contents.every.items():
