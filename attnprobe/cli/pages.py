@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 def view(command: Command, given: Given) -> None:
     """Show one sentence, in a browser or in a file."""
-    from attnprobe.reports.view.view import FORMATS, check_look, check_look_of
-    from attnprobe.table.destination import format_of
+    from attnprobe.reports.view.view import FORMATS, check_look, check_page_look
+    from attnprobe.table.destination import find_format
 
     path = prepare_picture(command, given, FORMATS)
     look = given["theme"], given["width"]
     check_look(*look)
-    check_look_of("html" if path is None else format_of(path, FORMATS), *look)
+    check_page_look("html" if path is None else find_format(path, FORMATS), *look)
     _check_browser(path, "view.html")
     text = given["text"]
     if text == "-":
@@ -75,7 +75,7 @@ def plot(command: Command, given: Given) -> None:
         check_apart,
         check_file,
         check_free_file,
-        format_of,
+        find_format,
     )
     from attnprobe.table.kinds import TREE
 
@@ -89,7 +89,7 @@ def plot(command: Command, given: Given) -> None:
             raise AttnprobeError("a picture is not for a terminal: name a file with -o heads.svg")
         format = "svg"
     else:
-        format = format_of(path, list(FORMATS))
+        format = find_format(path, list(FORMATS))
         check_free_file(path, list(FORMATS), overwrite)
         check_apart(path, add_descriptions(tables))
     drawn: dict[str, Any] = {}

@@ -253,9 +253,9 @@ def plot(
     >>> plot(entropy("demo", ["The parcel came late."]))
     Picture(kind='heatmap', title='entropy of heads')
     """
-    from attnprobe.reports.pictures.choosing import picture
+    from attnprobe.reports.pictures.choosing import draw_picture
     from attnprobe.table.head_table import HeadTable
 
     given = [tables] if isinstance(tables, HeadTable | Path | str) else list(tables)
     read = [one if isinstance(one, HeadTable) else HeadTable.read(one) for one in given]
-    return picture(read, kind, split_names(measure) or [], theme, width, title, clusters)
+    return draw_picture(read, kind, split_names(measure) or [], theme, width, title, clusters)

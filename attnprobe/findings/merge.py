@@ -15,7 +15,7 @@ from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.sums.base import Arrays, Measurement, pack, unpack
 from attnprobe.sums.documents import Overlap, Sketch
 from attnprobe.table.builder import Labels
-from attnprobe.table.formats.json import jsonable
+from attnprobe.table.formats.json import to_json
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.reading import describe_table
 
@@ -65,7 +65,7 @@ class Part:
     def read(cls, table: Path | str | HeadTable) -> "Part":
         """Read the json that lies beside a table, a table in json, or a table at hand."""
         if isinstance(table, HeadTable):
-            record: Any = jsonable(table.provenance)  # as a file would give it
+            record: Any = to_json(table.provenance)  # as a file would give it
             return cls._of(f"the table {table.title!r}", table.title, record)
         path = Path(table)
         path = path if path.suffix == ".json" else path.with_suffix(".json")

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from attnprobe.table.cells import plain_column, round_cell
+from attnprobe.table.cells import round_cell, to_plain_column
 from attnprobe.table.cleaning import clean
 from attnprobe.table.table import Cell, Column, Table
 
@@ -81,8 +81,8 @@ def compare_tables(
     for column in again.columns:
         if column.name not in record.data:
             continue
-        ours = [round_cell(cell, precision) for cell in plain_column(again.data[column.name], column)]
-        theirs = plain_column(record.data[column.name], Column(column.name, role=column.role))
+        ours = [round_cell(cell, precision) for cell in to_plain_column(again.data[column.name], column)]
+        theirs = to_plain_column(record.data[column.name], Column(column.name, role=column.role))
         number = any(isinstance(cell, int | float) for cell in [*ours, *theirs])
         measures += number
         if number and column.role != "key":

@@ -13,7 +13,7 @@ import numpy as np
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.reports.theme import Theme
-from attnprobe.table.cells import format_cell, plain, plain_column
+from attnprobe.table.cells import format_cell, to_plain, to_plain_column
 from attnprobe.table.cleaning import clean
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Cell, Column
@@ -25,30 +25,28 @@ _SPECIAL = {"title", "image"}
 _NAMES = {"model", "dataset", "model_b", "table"}
 
 
-def cells(table: HeadTable, name: str) -> list[Cell]:
-    """Give a column as plain cells; of one that is not there, all are None."""
+def read_cells(table: HeadTable, name: str) -> list[Cell]:
+    """Read a column as plain cells; of one that is not there, all are None."""
     if name not in table.data:
         return [None] * len(table)
-    return plain_column(table.data[name], table.column(name))
+    return to_plain_column(table.data[name], table.column(name))
 
 
-def numbers(table: HeadTable, name: str) -> list[float | int | None]:
-    """Give a column of numbers; what is undefined, infinite or text is None, which is drawn as a gap."""
+def read_numbers(table: HeadTable, name: str) -> list[float | int | None]:
+    """Read a column of numbers; what is undefined, infinite or text is None, which is drawn as a gap."""
     return [
-        cell if isinstance(cell, int | float) and math.isfinite(cell) else None for cell in cells(table, name)
+        cell if isinstance(cell, int | float) and math.isfinite(cell) else None
+        for cell in read_cells(table, name)
     ]
 
 
-def floats(table: HeadTable, name: str) -> np.ndarray | None:
-    """Give a column as floats with NaN for undefined, or None if it holds text."""
-    cells = [plain(cell) for cell in table.data[name]]
-    if any(isinstance(cell, str) for cell in cells):
-        return None
-    return np.array([np.nan if cell is None else cell for cell in cells], dtype=float)
+def read_floats(table: HeadTable, name: str) -> np.ndarray | None:
+    """Read a column as floats with NaN for undefined; None if it holds text, or is not there."""
+    cells = [to_plain(cell) for cell in table.data.get(name, [""])]
+    return None if any(isinstance(cell, str) for cell in cells) else np.array(cells, dtype=float)
 
 
-def keys(table: HeadTable) -> list[str]:
-    """Name the columns that name a row."""
+def list_keys(table: HeadTable) -> list[str]:
     return [column.name for column in table.columns if column.role == "key"]
 
 
@@ -56,36 +54,33 @@ def label_rows(table: HeadTable, names: Iterable[str]) -> list[str]:
     """Join some columns to a label for each row, leaving out those that are the same in all rows."""
     said = []
     for name in names:
-        column = cells(table, name)
-        words = {cell: format_cell(cell) for cell in dict.fromkeys(column)}
+        words = list(map(format_cell, read_cells(table, name)))
         if name not in _NAMES:
-            words = {cell: word.replace("_", " ") for cell, word in words.items()}
-        if len(set(words.values())) > 1:
-            said.append([words[cell] for cell in column])
-    if not said:
-        return [""] * len(table)
-    return [", ".join(filter(None, parts)) for parts in zip(*said, strict=True)]
+            words = [word.replace("_", " ") for word in words]
+        if len(set(words)) > 1:
+            said.append(words)
+    return [", ".join(filter(None, parts)) for parts in zip(*said, strict=True)] or [""] * len(table)
 
 
 def sort_labels(labels: Iterable[Cell]) -> list[Cell]:
-    """Give each label once: numbers in their order, words as they come."""
+    """List each label once: numbers in their order, words as they come."""
     unique = list(dict.fromkeys(labels))
     return sorted(unique) if all(isinstance(one, int) for one in unique) else unique  # type: ignore[type-var]
 
 
-def name_of(column: Column) -> str:
+def name_measure(column: Column) -> str:
     """Name a measure for a reader: its title, or else its name."""
     return clean(column.title) or clean(column.name).replace("_", " ")
 
 
-def axis_of(column: Column) -> str:
+def title_axis(column: Column) -> str:
     """Name a measure with its unit."""
     unit = clean(column.unit)
-    return f"{name_of(column)} ({unit})" if unit else name_of(column)
+    return f"{name_measure(column)} ({unit})" if unit else name_measure(column)
 
 
-def ends_of(values: Sequence[float | int | None], unit: str) -> dict[str, str]:
-    """Give expressions of the ends of a 95 % interval; a share ends at 0 and 1, as it can't lie beyond."""
+def bound_interval(values: Sequence[float | int | None], unit: str) -> dict[str, str]:
+    """Write the Vega expressions of the ends of a 95 % interval; that of a share ends at 0 and 1."""
     low, high = "datum.value - 1.96 * datum.error", "datum.value + 1.96 * datum.error"
     known = [value for value in values if value is not None]
     if unit.startswith("share") and known and min(known) >= 0 and max(known) <= 1:
@@ -93,29 +88,25 @@ def ends_of(values: Sequence[float | int | None], unit: str) -> dict[str, str]:
     return {"low": low, "high": high}
 
 
-def below_heading(column: Column) -> str | None:
-    """Name an axis whose heading names the measure: by the unit, or not again."""
+def title_below_heading(column: Column) -> str | None:
+    """Title an axis below a heading that names the measure: with the unit alone."""
     return clean(column.unit) or None
 
 
-def tip(title: str) -> str:
-    """Give a title for a line of a tooltip that Vega takes for no order."""
+def title_tooltip(title: str) -> str:
+    """Title a line of a tooltip with a word that means nothing special to Vega."""
     said = clean(title) or "column"
     return f"column {said}" if said.lower() in _SPECIAL else said
 
 
-def constants(table: HeadTable, names: Sequence[str] = ("model", "dataset")) -> str:
-    """Say what is the same in all rows: the model, the data."""
-    said = []
-    for name in names:
-        found = {format_cell(cell) for cell in cells(table, name)}
-        if len(found) == 1 and (only := found.pop()):
-            said.append(only)
-    return ", ".join(said)
+def name_source(table: HeadTable) -> str:
+    """Name the model and the data where they are the same in all rows."""
+    found = [{format_cell(cell) for cell in read_cells(table, name)} for name in ("model", "dataset")]
+    return ", ".join(filter(None, (one.pop() for one in found if len(one) == 1)))
 
 
-def chart_title(text: str, *lines: str) -> Any:
-    """Give a title with remarks below it; empty ones are left out."""
+def make_title(text: str, *lines: str) -> Any:
+    """Make a title with remarks below it; empty ones are left out."""
     import altair as alt
 
     below: dict[str, Any] = {"subtitle": said} if (said := [line for line in lines if line]) else {}
@@ -130,42 +121,33 @@ _LISTED = 20
 
 @dataclass(frozen=True)
 class DrawingRequest:
-    """How a table is to be drawn.
+    """How a table is to be drawn."""
 
-    Attributes:
-        theme: Colours and sizes.
-        width: About how many pixels the picture is to be wide.
-        measures: The names of the columns wanted; empty for those that the table puts first.
-        clusters: Into how many parts a tree of heads is cut; None for where the rule of ``clusters`` says.
-    """
-
-    theme: Theme
-    width: int
-    measures: Sequence[str] = ()
+    theme: Theme  # colours and sizes
+    width: int  # about how many pixels the picture is to be wide
+    measures: Sequence[str] = ()  # the names of the columns wanted; empty for those that the table puts first
+    #: Into how many parts a tree of heads is cut; None for where the rule of ``clusters`` says.
     clusters: int | None = None
 
     def columns(self, table: HeadTable, most: int = MOST) -> list[Column]:
         """Choose the measures to draw: those asked for, or else the table's headlines, or else its first.
 
-        Raises:
-            AttnprobeError: When one is no column of numbers in this table, or none is asked for and none has
-                one quantity in all rows.
+        Raises AttnprobeError when one is no column of numbers in this table, or none is asked for and none
+        has one quantity in all rows.
         """
         known = {column.name: column for column in table.columns if is_numeric(table, column)}
-        for name in self.measures:
-            if name not in known:
-                listed = ", ".join(clean(one) for one in list(known)[:_LISTED])
-                raise AttnprobeError(
-                    f"--measure {clean(name)}: the table has no such measure; it has {listed or 'none'}"
-                )
+        listed = ", ".join(clean(one) for one in list(known)[:_LISTED])
+        if unknown := [name for name in self.measures if name not in known]:
+            raise AttnprobeError(
+                f"--measure {clean(unknown[0])}: the table has no such measure; it has {listed or 'none'}"
+            )
         if self.measures:
             return [known[name] for name in dict.fromkeys(self.measures)]
-        measures = [column for column in known.values() if is_measured(table, column)]
+        measures = [column for column in known.values() if is_one_quantity(table, column)]
         if not measures:
-            others = ", ".join(clean(one) for one in list(known)[:_LISTED])
             raise AttnprobeError(
                 "no column of the table holds the same quantity in every row; name one with --measure "
-                f"({others})"
+                f"({listed})"
             )
         # A p value is a mark in the picture of what it is about.
         said = [column for column in measures if not is_probability(column)] or measures
@@ -179,14 +161,12 @@ def _is_defined(cell: object) -> bool:
 
 
 def is_numeric(table: HeadTable, column: Column) -> bool:
-    """Tell whether a column holds numbers, at least one, that say something of a row."""
-    if column.role not in {"measure", "half", "count"}:
-        return False
-    cells = table.data[column.name]
-    return not any(isinstance(cell, str) for cell in cells)
+    """Tell whether a column holds numbers that say something of a row."""
+    words = (isinstance(cell, str) for cell in table.data[column.name])
+    return column.role in {"measure", "half", "count"} and not any(words)
 
 
-def is_measured(table: HeadTable, column: Column) -> bool:
+def is_one_quantity(table: HeadTable, column: Column) -> bool:
     """Tell whether a column holds measurements of one quantity.
 
     A threshold is none, and the value beside a column that names what was measured is of many.
@@ -198,9 +178,8 @@ def is_measured(table: HeadTable, column: Column) -> bool:
 
 def has_measures(table: HeadTable) -> bool:
     """Tell whether a table has rows, and a measure of them."""
-    return len(table) > 0 and any(
-        column.role == "measure" and is_numeric(table, column) for column in table.columns
-    )
+    measures = (column for column in table.columns if column.role == "measure")
+    return len(table) > 0 and any(is_numeric(table, column) for column in measures)
 
 
 def is_probability(column: Column) -> bool:

@@ -25,12 +25,8 @@ _LATIN, _LOOKED_FOR, _NAMED = 0x17F, 200, 5
 _PIXELS = 100_000_000
 
 
-def png(svg: str) -> bytes:
-    """Render as png.
-
-    Raises:
-        AttnprobeError: When it would be too large.
-    """
+def render_png(svg: str) -> bytes:
+    """Render as png; raises AttnprobeError when it would be too large."""
     import vl_convert
 
     wide, high = (float(number) for _, number in _SIZE.findall(svg[:500])[:2])
@@ -38,37 +34,37 @@ def png(svg: str) -> bytes:
         raise AttnprobeError(
             "The picture is too large for a png; write an .svg or a .pdf, or give a --width."
         )
-    _warn_of_boxes(svg)
+    _warn_of_missing_glyphs(svg)
     return _render(vl_convert.svg_to_png, svg, scale=SCALE, ppi=72)
 
 
-def pdf(svg: str) -> bytes:
+def render_pdf(svg: str) -> bytes:
     """Render as pdf, fonts embedded; a pixel is 1/96 inch, as in css."""
     import vl_convert
 
     # vl-convert takes a pixel for a point, of which 72 make an inch.
     smaller = _SIZE.sub(lambda found: f'{found[1]}="{float(found[2]) * 72 / 96:g}"', svg, count=2)
-    _warn_of_boxes(svg)
+    _warn_of_missing_glyphs(svg)
     return _render(vl_convert.svg_to_pdf, smaller)
 
 
-def without_glyph(text: str) -> list[str]:
+def list_missing_glyphs(text: str) -> list[str]:
     """List the characters that no font at hand can draw: they come out as an unassigned code point does."""
     import vl_convert
 
-    def drawn(character: str) -> bytes:
+    def draw(character: str) -> bytes:
         word = f'<text x="4" y="24" font-size="20" font-family="Liberation Sans">&#{ord(character)};</text>'
         return vl_convert.svg_to_png(
             f'<svg xmlns="http://www.w3.org/2000/svg" width="32" height="32">{word}</svg>'
         )
 
-    asked = [one for one in dict.fromkeys(text) if ord(one) > _LATIN and one.isprintable()][:_LOOKED_FOR]
-    box = drawn(_NO_CHARACTER) if asked else b""
-    return [one for one in asked if drawn(one) == box]
+    unsure = [one for one in dict.fromkeys(text) if ord(one) > _LATIN and one.isprintable()][:_LOOKED_FOR]
+    box = draw(_NO_CHARACTER) if unsure else b""
+    return [one for one in unsure if draw(one) == box]
 
 
-def _warn_of_boxes(svg: str) -> None:
-    missing = without_glyph(unescape("".join(_TEXT.findall(svg))))
+def _warn_of_missing_glyphs(svg: str) -> None:
+    missing = list_missing_glyphs(unescape("".join(_TEXT.findall(svg))))
     if missing:
         named = ", ".join(f"{one} (U+{ord(one):04X})" for one in missing[:_NAMED])
         more = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
@@ -93,12 +89,12 @@ _ID_OR_USE = re.compile(r'(\sid="|url\(#|href="#)([^")]+)("|\))')
 Spec = Mapping[str, Any]
 
 
-def svg(spec: Spec) -> bytes:
+def render_svg(spec: Spec) -> bytes:
     """Render as svg; text stays text, in a font that has the same widths everywhere (see ``theme.FONT``)."""
-    return _name_by_content(_render_svg(spec)).encode()
+    return _rename_ids(_draw_svg(spec)).encode()
 
 
-def html(spec: Spec) -> bytes:
+def render_html(spec: Spec) -> bytes:
     """Render as a page of its own: interactive, and complete without a network."""
     from attnprobe.reports.page.document import render_chart_page
 
@@ -106,28 +102,28 @@ def html(spec: Spec) -> bytes:
 
 
 FORMATS: dict[str, Callable[[Spec], bytes]] = {
-    "svg": svg,
-    "png": lambda spec: png(_render_svg(spec)),
-    "pdf": lambda spec: pdf(_render_svg(spec)),
-    "html": html,
+    "svg": render_svg,
+    "png": lambda spec: render_png(_draw_svg(spec)),
+    "pdf": lambda spec: render_pdf(_draw_svg(spec)),
+    "html": render_html,
 }
 
 
 def warm_up(format: str) -> None:
     """Start the renderer beside other work, such as imports: its engine takes a while to wake."""
-    threading.Thread(target=_wake, args=(format,), daemon=True).start()
+    threading.Thread(target=_start_renderer, args=(format,), daemon=True).start()
 
 
-def _wake(format: str) -> None:
+def _start_renderer(format: str) -> None:
     if format == "html":
         from attnprobe.reports.page.document import load_vega
 
         load_vega()
     else:
-        _render_svg({"data": {"values": []}, "mark": "point"})
+        _draw_svg({"data": {"values": []}, "mark": "point"})
 
 
-def _name_by_content(content: str) -> str:
+def _rename_ids(content: str) -> str:
     """Rename what an svg refers to within itself, such as the gradient of a legend.
 
     Vega counts up from one picture to the next. With names of their own, the same picture is the same file,
@@ -142,7 +138,7 @@ def _name_by_content(content: str) -> str:
     )
 
 
-def _render_svg(spec: Spec) -> str:
+def _draw_svg(spec: Spec) -> str:
     import vl_convert
 
     try:

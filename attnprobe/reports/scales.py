@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
 
-from attnprobe.reports.columns import numbers
+from attnprobe.reports.columns import read_numbers
 from attnprobe.sums.resampling import SIGNIFICANT
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
@@ -22,15 +22,10 @@ _EFFECTS = ("delta", "gain", "disagreement", "delta_random")
 
 @dataclass(frozen=True)
 class Scale:
-    """Where the colours of a measure begin and end.
+    """Where the colours of a measure begin and end."""
 
-    Attributes:
-        low: The number of the first colour: 0, or of an effect ``-high``.
-        high: The number of the last colour.
-    """
-
-    low: float
-    high: float
+    low: float  # the number of the first colour: 0, or of an effect ``-high``
+    high: float  # the number of the last colour
 
     @property
     def is_of_effects(self) -> bool:
@@ -43,21 +38,16 @@ class Scale:
         return [self.low, (self.low + self.high) / 2, self.high]
 
     def place(self, value: float) -> float:
-        """Give the place of a number between the ends, from 0 to 1."""
+        """Find the place of a number between the ends, from 0 to 1."""
         return min(1.0, max(0.0, (value - self.low) / (self.high - self.low)))
 
 
 @dataclass(frozen=True)
 class Marks:
-    """Which effects differ significantly from 0.
+    """Which effects differ significantly from 0."""
 
-    Attributes:
-        signs: ``+`` or a minus sign for each value that does; empty for the others.
-        rule: How that was decided; empty where the table has neither p values nor errors.
-    """
-
-    signs: Sequence[str]
-    rule: str
+    signs: Sequence[str]  # ``+`` or a minus sign for each value that does; empty for the others
+    rule: str  # how that was decided; empty where the table has neither p values nor errors
 
     @property
     def pale(self) -> list[bool]:
@@ -65,15 +55,15 @@ class Marks:
         return [bool(self.rule) and not sign for sign in self.signs]
 
 
-def scale_over(sides: Iterable[tuple[Numbers, Numbers]], *, effect: bool, most: float = math.inf) -> Scale:
-    """Make the scale of some measures, each given by its values and their standard errors.
+def fit_scale(sides: Iterable[tuple[Numbers, Numbers]], *, effect: bool, most: float = math.inf) -> Scale:
+    """Fit a scale to some measures, each given by its values and their standard errors.
 
     Its end is the largest of |value| and 1.96 standard errors, rounded up to two digits. An effect's scale
     goes as far below 0; any other starts at 0. Only a value, and no error, takes the end beyond ``most``.
 
-    >>> scale_over([([0.1, 0.873], [0.01, None])], effect=False)
+    >>> fit_scale([([0.1, 0.873], [0.01, None])], effect=False)
     Scale(low=0.0, high=0.88)
-    >>> scale_over([([0.0167, 0.0], [0.0166, 0.02])], effect=True)
+    >>> fit_scale([([0.0167, 0.0], [0.0166, 0.02])], effect=True)
     Scale(low=-0.04, high=0.04)
     """
     known = [
@@ -88,31 +78,28 @@ def scale_over(sides: Iterable[tuple[Numbers, Numbers]], *, effect: bool, most: 
     return Scale(-high if effect else 0.0, high)
 
 
-def scales_of(table: HeadTable, columns: Iterable[Column]) -> dict[str, Scale]:
-    """Make the scales of some columns of one picture, by their names."""
-    listed = list(columns)
-    measures = [(one, numbers(table, one.name), numbers(table, f"{one.name}_se")) for one in listed]
-    return {column.name: scale for column, scale in zip(listed, scales_by_unit(measures), strict=True)}
+def fit_scales(table: HeadTable, columns: Iterable[Column]) -> dict[str, Scale]:
+    """Fit scales to the columns of one picture, by their names."""
+    measures = [
+        (one, read_numbers(table, one.name), read_numbers(table, f"{one.name}_se")) for one in columns
+    ]
+    names = [column.name for column, *_ in measures]
+    return dict(zip(names, fit_scales_by_unit(measures), strict=True))
 
 
-def scales_by_unit(measures: Sequence[tuple[Column, Numbers, Numbers]]) -> list[Scale]:
-    """Make the scales of measures with their errors: one for each unit, and one for effects in that unit."""
+def fit_scales_by_unit(measures: Sequence[tuple[Column, Numbers, Numbers]]) -> list[Scale]:
+    """Fit scales to measures with their errors: one for each unit, and one for effects in that unit."""
     kinds = [
         (column.unit or f" {column.name}", is_effect(column.name, values)) for column, values, _ in measures
     ]
     sides: dict[tuple[str, bool], list[tuple[Numbers, Numbers]]] = {}
     for kind, (_, values, errors) in zip(kinds, measures, strict=True):
         sides.setdefault(kind, []).append((values, errors))
-    found = {
-        (unit, effect): scale_over(some, effect=effect, most=largest_in(unit))
-        for (unit, effect), some in sides.items()
-    }
+    found = {}
+    for (unit, effect), some in sides.items():
+        most = 1.0 if unit.startswith("share") else math.inf  # a share is 1 at most
+        found[unit, effect] = fit_scale(some, effect=effect, most=most)
     return [found[kind] for kind in kinds]
-
-
-def largest_in(unit: str) -> float:
-    """Give the most that a unit can hold."""
-    return 1.0 if unit.startswith("share") else math.inf
 
 
 def is_effect(name: str, values: Numbers) -> bool:
@@ -122,17 +109,14 @@ def is_effect(name: str, values: Numbers) -> bool:
     return any(value is not None and value < 0 for value in values)
 
 
-def marks_of(table: HeadTable, column: Column) -> Marks:
-    """Mark the effects of a column that differ significantly from 0.
-
-    That is said by the adjusted p where the table has one, or else by 1.96 standard errors.
-    """
-    values, name = numbers(table, column.name), p_column(table, column.name)
-    p = None if name is None else numbers(table, name)
-    return mark(values, numbers(table, f"{column.name}_se"), p)
+def mark_column(table: HeadTable, column: Column) -> Marks:
+    """Mark the effects that differ significantly from 0, by adjusted p or else by standard errors."""
+    values, name = read_numbers(table, column.name), find_p_column(table, column.name)
+    p = None if name is None else read_numbers(table, name)
+    return mark_effects(values, read_numbers(table, f"{column.name}_se"), p)
 
 
-def mark(values: Numbers, errors: Numbers, p: Numbers | None) -> Marks:
+def mark_effects(values: Numbers, errors: Numbers, p: Numbers | None) -> Marks:
     """Mark effects by their adjusted p values, or by their errors where p is None."""
     if p is not None:
         passing = [one is not None and one < SIGNIFICANT for one in p]
@@ -152,12 +136,12 @@ def mark(values: Numbers, errors: Numbers, p: Numbers | None) -> Marks:
     return Marks(signs, rule)
 
 
-def p_column(table: HeadTable, name: str) -> str | None:
+def find_p_column(table: HeadTable, name: str) -> str | None:
     """Find the column of the adjusted p values of an effect."""
-    return p_name(name, table.data, lambda found: any(p is not None for p in numbers(table, found)))
+    return find_p_name(name, table.data, lambda found: any(p is not None for p in read_numbers(table, found)))
 
 
-def p_name(name: str, known: Container[str], is_defined: Callable[[str], bool]) -> str | None:
+def find_p_name(name: str, known: Container[str], is_defined: Callable[[str], bool]) -> str | None:
     """Name the adjusted p values of an effect, among known columns of which one is defined."""
     base = name.removesuffix("_delta")
     guesses = [f"{name}_p_adjusted", f"{base}_p_adjusted", *(["p_adjusted"] if name in _EFFECTS[:2] else [])]

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from attnprobe.reports.columns import cells, floats, keys, label_rows, sort_labels
+from attnprobe.reports.columns import label_rows, list_keys, read_cells, read_floats, sort_labels
 from attnprobe.table.cells import format_cell
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.kinds import FOUND, KINDS, PRUNING_STEP, RULES, STEP
@@ -21,46 +21,34 @@ _MOST_PANELS = 4  # encoder, decoder, cross attention; beyond that a list is eas
 
 @dataclass(frozen=True)
 class Panel:
-    """One grid of heads.
+    """One grid of heads."""
 
-    - ``labels``: What sets this panel apart, such as ``("decoder",)``; empty for the only panel.
-    - ``layers``: The layers, in order.
-    - ``heads``: The heads of any layer, in order.
-    - ``places``: The table's row for each layer and head; a pruned head has none.
-    """
-
-    labels: tuple[str, ...]
+    labels: tuple[str, ...]  # what sets this panel apart, such as ``("decoder",)``; empty for the only panel
     layers: list[Cell]
-    heads: list[Cell]
+    heads: list[Cell]  # the heads of any layer, in order
+    #: The table's row for each layer and head; a pruned head has none.
     places: dict[tuple[Cell, Cell], int] = field(repr=False)
 
     def rows(self) -> list[int]:
-        """Give the table's rows that are in this panel."""
         return list(self.places.values())
 
     def grid(self, values: np.ndarray) -> np.ndarray:
         """Lay out a column as layers by heads; NaN where there is no head."""
-        grid = np.full((len(self.layers), len(self.heads)), np.nan)
-        for i, layer in enumerate(self.layers):
-            for j, head in enumerate(self.heads):
-                if (layer, head) in self.places:
-                    grid[i, j] = values[self.places[layer, head]]
-        return grid
+        rows = [[self.places.get((layer, head)) for head in self.heads] for layer in self.layers]
+        return np.array([[np.nan if row is None else values[row] for row in line] for line in rows], float)
 
 
 def lay_out_panels(table: HeadTable) -> list[Panel]:
     """Split a table into panels; none if its rows are not heads, or there would be too many."""
-    names = {name: cells(table, name) for name in keys(table)}
+    names = {name: read_cells(table, name) for name in list_keys(table)}
     if not len(table) or not set(KINDS[table.kind].keys) >= set(AXES):
         return []
     labels = [name for name in names if name not in AXES and len(set(names[name])) > 1]
     grouped: dict[tuple[str, ...], dict[tuple[Cell, Cell], int]] = {}
-    for row in range(len(table)):
+    for row, place in enumerate(zip(names["layer"], names["head"], strict=True)):
         places = grouped.setdefault(tuple(format_cell(names[name][row]) for name in labels), {})
-        place = (names["layer"][row], names["head"][row])
-        if place in places:  # a head in two rows: something else tells them apart
+        if places.setdefault(place, row) != row:  # a head in two rows: something else tells them apart
             return []
-        places[place] = row
     if len(grouped) > _MOST_PANELS:
         return []
     return [
@@ -71,16 +59,11 @@ def lay_out_panels(table: HeadTable) -> list[Panel]:
 
 @dataclass(frozen=True)
 class Grid:
-    """Where each row of a table lies.
+    """Where each row of a table lies."""
 
-    Attributes:
-        layers: All layers, in order.
-        heads: All heads of any layer, in order.
-        places: For each row what sets its map apart: the kind of attention, the model; empty if nothing does.
-    """
-
-    layers: list[Cell]
-    heads: list[Cell]
+    layers: list[Cell]  # all layers, in order
+    heads: list[Cell]  # all heads of any layer, in order
+    #: For each row what sets its map apart: the kind of attention, the model; empty if nothing does.
     places: list[str]
 
     @property
@@ -89,13 +72,13 @@ class Grid:
         return list(dict.fromkeys(self.places))
 
 
-def grid_of(table: HeadTable) -> Grid | None:
+def lay_out_grid(table: HeadTable) -> Grid | None:
     """Lay out a table of heads; None where its rows are not heads, or a head has two rows."""
-    names = keys(table)
+    names = list_keys(table)
     if not set(AXES) <= set(names) or not len(table):
         return None
-    layers, heads = cells(table, "layer"), cells(table, "head")
-    labels = [name for name in names if name not in set(AXES)]
+    layers, heads = read_cells(table, "layer"), read_cells(table, "head")
+    labels = [name for name in names if name not in AXES]
     places = label_rows(table, [name for name in labels if not _is_rank(table, name, labels)])
     if len(set(zip(places, layers, heads, strict=True))) < len(table):
         return None
@@ -104,12 +87,10 @@ def grid_of(table: HeadTable) -> Grid | None:
 
 def _is_rank(table: HeadTable, name: str, labels: Sequence[str]) -> bool:
     """Tell whether a label numbers the heads of each map, instead of telling maps apart."""
-    others = [cells(table, one) for one in labels if one != name]
-    rows = list(zip(*others, strict=True)) if others else [()] * len(table)
-    numbered = cells(table, name)
-    return all(isinstance(cell, int) for cell in numbered) and len(
-        set(zip(rows, numbered, strict=True))
-    ) == len(table) > len(set(rows))
+    numbered, *others = (read_cells(table, one) for one in [name, *(one for one in labels if one != name)])
+    whole = all(isinstance(cell, int) for cell in numbered)
+    maps = len(set(zip(*others, strict=True))) if others else 1
+    return whole and len(set(zip(numbered, *others, strict=True))) == len(table) > maps
 
 
 ORDER_KEYS = ("criterion", "seed", "step", "share_removed")  # what tells the rows of a curve apart
@@ -122,54 +103,44 @@ Order = dict[int, int]  # the table's row of each step
 
 @dataclass(frozen=True)
 class Comparison:
-    """One criterion beside the random orders.
+    """One criterion beside the random orders."""
 
-    - ``criterion``: What the heads were ordered by; None for random orders alone.
-    - ``labels``: What else sets this curve apart, such as the model; empty if nothing does.
-    - ``unit``: The unit of the score.
-    - ``examples``: The least and the most examples behind a score, or None if unknown.
-    - ``steps``: The steps, in order.
-    - ``share``, ``heads``: The share and the number of heads removed at each step, NaN if unknown.
-    - ``score``, ``error``: The criterion's score at each step and its standard error.
-    - ``random``: The scores of the random orders, steps by orders.
-    - ``extent``: The lowest and the highest score of all curves that are to be compared.
-    """
-
-    criterion: str | None
-    labels: Place
-    unit: str
-    examples: tuple[int, int] | None
+    criterion: str | None  # what the heads were ordered by; None for random orders alone
+    labels: Place  # what else sets this curve apart, such as the model; empty if nothing does
+    unit: str  # of the score
+    examples: tuple[int, int] | None  # the least and the most examples behind a score, or None if unknown
     steps: list[int]
-    share: np.ndarray
-    heads: np.ndarray
-    score: np.ndarray
-    error: np.ndarray
-    random: np.ndarray = field(repr=False)
-    extent: tuple[float, float]
+    share: np.ndarray  # of the heads, removed at each step; NaN if unknown
+    heads: np.ndarray  # removed at each step; NaN if unknown
+    score: np.ndarray  # the criterion's at each step
+    error: np.ndarray  # its standard error
+    random: np.ndarray = field(repr=False)  # the scores of the random orders, steps by orders
+    extent: tuple[float, float]  # the lowest and the highest score of all curves to be compared
 
 
 def lay_out_pruning(table: HeadTable) -> list[Comparison]:
     """Split a table into one comparison a criterion; none if its rows are not steps of an order."""
-    if not table.kind.startswith("pruning") or floats(table, SCORE) is None:
+    if not table.kind.startswith("pruning") or read_floats(table, SCORE) is None:
         return []
     found = []
-    for place, orders in _orders(table).items():
-        rows = [row for order in orders.values() for row in order.values()]
+    for place, orders in _group_orders(table).items():
         random = [order for (criterion, _), order in orders.items() if criterion == RANDOM]
         chosen = {criterion: order for (criterion, _), order in orders.items() if criterion != RANDOM}
         if len(chosen) + len(random) < len(orders):  # a criterion with several orders: no single line
             return []
-        extent = _extent(_floats(table, SCORE)[rows])
-        for criterion, order in chosen.items():
-            found.append(_comparison(table, criterion, place, order, random, extent))
-        if not chosen:
-            found.append(_comparison(table, None, place, {}, random, extent))
+        scores = _read_floats(table, SCORE)[[row for order in orders.values() for row in order.values()]]
+        finite = scores[np.isfinite(scores)]
+        extent = (float(finite.min()), float(finite.max())) if finite.size else (np.nan, np.nan)
+        lines: dict[str | None, Order] = {**chosen} or {None: {}}
+        found += [
+            _lay_out_comparison(table, name, place, order, random, extent) for name, order in lines.items()
+        ]
     return found
 
 
-def _orders(table: HeadTable) -> dict[Place, dict[tuple[str, Cell], Order]]:
+def _group_orders(table: HeadTable) -> dict[Place, dict[tuple[str, Cell], Order]]:
     """Sort the rows by what sets curves apart, then by criterion and seed; none if a step is there twice."""
-    names = {name: cells(table, name) for name in keys(table)}
+    names = {name: read_cells(table, name) for name in list_keys(table)}
     apart = [name for name in names if name not in ORDER_KEYS and len(set(names[name])) > 1]
     found: dict[Place, dict[tuple[str, Cell], Order]] = {}
     for row, step in enumerate(names["step"]):
@@ -182,20 +153,15 @@ def _orders(table: HeadTable) -> dict[Place, dict[tuple[str, Cell], Order]]:
     return found if len(found) <= _MOST_PLACES else {}
 
 
-def _comparison(
-    table: HeadTable,
-    criterion: str | None,
-    labels: Place,
-    order: Order,
-    random: Sequence[Order],
+def _lay_out_comparison(
+    table: HeadTable, criterion: str | None, labels: Place, order: Order, random: Sequence[Order],
     extent: tuple[float, float],
-) -> Comparison:
-    merged: Order = {}  # of a step that the criterion lacks, a random order knows how much was removed
-    for each in (*random, order):
-        merged |= each
+) -> Comparison:  # fmt: skip
+    # Of a step that the criterion lacks, a random order knows how much was removed.
+    merged: Order = {step: row for each in (*random, order) for step, row in each.items()}
     steps = sorted(merged)
-    score = _floats(table, SCORE)
-    n = _floats(table, "n")[list(merged.values())]
+    score = _read_floats(table, SCORE)
+    n = _read_floats(table, "n")[list(merged.values())]
     counts = n[np.isfinite(n)]
     return Comparison(
         criterion,
@@ -203,72 +169,56 @@ def _comparison(
         table.column(SCORE).unit,
         (int(counts.min()), int(counts.max())) if counts.size else None,
         steps,
-        _along(steps, merged, _floats(table, "share_removed")),
-        _along(steps, merged, _floats(table, "heads_removed")),
-        _along(steps, order, score),
-        _along(steps, order, _floats(table, f"{SCORE}_se")),
-        np.array([_along(steps, each, score) for each in random]).reshape(len(random), len(steps)).T,
+        _select_steps(steps, merged, _read_floats(table, "share_removed")),
+        _select_steps(steps, merged, _read_floats(table, "heads_removed")),
+        _select_steps(steps, order, score),
+        _select_steps(steps, order, _read_floats(table, f"{SCORE}_se")),
+        np.array([_select_steps(steps, each, score) for each in random]).reshape(len(random), len(steps)).T,
         extent,
     )
 
 
-def _floats(table: HeadTable, name: str) -> np.ndarray:
+def _read_floats(table: HeadTable, name: str) -> np.ndarray:
     """Give a column as floats; one that is absent or holds text is undefined throughout."""
-    found = floats(table, name) if name in table.data else None
+    found = read_floats(table, name)
     return np.full(len(table), np.nan) if found is None else found
 
 
-def _along(steps: list[int], order: Order, values: np.ndarray) -> np.ndarray:
+def _select_steps(steps: list[int], order: Order, values: np.ndarray) -> np.ndarray:
     return np.array([values[order[step]] if step in order else np.nan for step in steps])
 
 
-def _extent(scores: np.ndarray) -> tuple[float, float]:
-    finite = scores[np.isfinite(scores)]
-    return (float(finite.min()), float(finite.max())) if finite.size else (np.nan, np.nan)
-
-
-_HEADS = ("layer", "head")
 _CURVE = ("criterion", "seed", PRUNING_STEP, "share_removed")
 
 
 @dataclass(frozen=True)
 class Runs:
-    """Rows that are heads at several steps, of one kind of attention; or steps of pruning curves.
+    """Rows that are heads at several steps, of one kind of attention; or steps of pruning curves."""
 
-    Attributes:
-        label: The kind of attention; empty if there is only one.
-        keys: The columns that tell rows apart.
-        steps: The steps of training, in order.
-        places: The row of each place at each step: (layer, head), or the number of the order and its step.
-    """
-
-    label: str
-    keys: tuple[str, ...]
-    steps: list[int]
+    label: str  # the kind of attention; empty if there is only one
+    keys: tuple[str, ...]  # the columns that tell rows apart
+    steps: list[int]  # the steps of training, in order
+    #: The row of each place at each step: (layer, head), or the number of the order and its step.
     places: dict[tuple[tuple[Cell, ...], int], int] = field(repr=False)
 
 
 def lay_out_runs(table: HeadTable) -> list[Runs]:
-    """Give the rows of several steps of training by kind of attention; none for any other table."""
-    names = {name: cells(table, name) for name in keys(table)}
-    place = {"heads of checkpoints": _HEADS, "pruning of checkpoints": _CURVE}.get(table.kind)
-    if (
-        place is None
-        or not names.keys() >= set(place)
-        or not len(table)
-        or any(not isinstance(step, int) for step in names[STEP])
-    ):
+    """Lay out the rows of several steps of training by kind of attention; none for any other table."""
+    names = {name: read_cells(table, name) for name in list_keys(table)}
+    place = {"heads of checkpoints": AXES, "pruning of checkpoints": _CURVE}.get(table.kind)
+    if place is None or not names.keys() >= set(place) or not len(table):
         return []
-    if place == _CURVE and (SCORE not in table.data or floats(table, SCORE) is None):
+    if any(not isinstance(step, int) for step in names[STEP]):
+        return []
+    if place == _CURVE and read_floats(table, SCORE) is None:
         return []
     kinds = [format_cell(cell) for cell in names.get("attention", [""] * len(table))]
     found: dict[str, dict[tuple[tuple[Cell, ...], int], int]] = {}
     for row, kind in enumerate(kinds):
         step: int = names[STEP][row]  # type: ignore[assignment]
         key = (tuple(names[name][row] for name in place), step)
-        if key in found.setdefault(kind, {}):  # something else tells them apart
+        if found.setdefault(kind, {}).setdefault(key, row) != row:  # something else tells them apart
             return []
-        found[kind][key] = row
     if len(found) > _MOST_PANELS:
         return []
     row_keys = (STEP, "model", "attention", *place)
@@ -286,33 +236,24 @@ _MOST_ORDERS = 4
 
 @dataclass(frozen=True)
 class Settling:
-    """The order of heads by one measure, step by step.
+    """The order of heads by one measure, step by step."""
 
-    Attributes:
-        label: The measure, and the kind of attention if there are several.
-        steps: The steps.
-        heads: The least and the most heads that are compared with the last step.
-        last: Spearman with the last step.
-        previous: Spearman with the step before.
-        kendall: Kendall with the last step.
-    """
-
-    label: str
+    label: str  # the measure, and the kind of attention if there are several
     steps: list[int]
-    heads: tuple[int, int]
-    last: np.ndarray
-    previous: np.ndarray
-    kendall: np.ndarray
+    heads: tuple[int, int]  # the least and the most heads that are compared with the last step
+    last: np.ndarray  # Spearman with the last step
+    previous: np.ndarray  # Spearman with the step before
+    kendall: np.ndarray  # Kendall with the last step
 
 
 def lay_out_settling(table: HeadTable) -> list[Settling]:
-    """Give the orders of heads; none for any other table, or where there are too many for the screen."""
-    if table.kind != "settling" or not table.data.keys() >= set(SETTLING_MEASURES) or not len(table):
+    """Lay out the orders of heads; none for any other table, or where there are too many for the screen."""
+    if table.kind != "settling" or not len(table):
         return []
-    values = {name: floats(table, name) for name in (STEP, *SETTLING_MEASURES)}
+    values = {name: read_floats(table, name) for name in (STEP, *SETTLING_MEASURES)}
     if any(column is None or (name == STEP and np.isnan(column).any()) for name, column in values.items()):
         return []
-    named = [cells(table, name) for name in ("measure", "attention") if name in table.data]
+    named = [read_cells(table, name) for name in ("measure", "attention") if name in table.data]
     grouped: dict[str, list[int]] = {}
     for row, labels in enumerate(zip(*named, strict=True)):
         grouped.setdefault(", ".join(format_cell(label) for label in labels), []).append(row)
@@ -328,35 +269,21 @@ def lay_out_settling(table: HeadTable) -> list[Settling]:
 
 
 @dataclass(frozen=True)
-class Found:
-    """A table of best heads.
+class BestHeads:
+    """A table of best heads."""
 
-    Attributes:
-        label: The column that names what is looked for.
-        rule: The column that names the rule that a head is compared with.
-        cells: Every column by its name.
-    """
-
-    label: str
-    rule: str
-    cells: dict[str, Sequence[Cell]]
-
-    @property
-    def shown(self) -> set[str]:
-        """The columns that are on the screen."""
-        return {*FOUND, *RULES, "position"}
-
-    def column(self, name: str) -> Sequence[Cell]:
-        """Give a column, empty cells where there is none."""
-        return self.cells.get(name, [""] * len(self.cells["n"]))
+    label: str  # the column that names what is looked for
+    rule: str  # the column that names the rule that a head is compared with
+    cells: dict[str, Sequence[Cell]]  # every column by its name, and those that a table may lack
 
 
-def lay_out_found(table: HeadTable) -> Found | None:
-    """Give the best head for each label; None for any other table."""
-    if table.kind != "best heads" or not len(table) or any(floats(table, name) is None for name in FOUND):
+def lay_out_best_heads(table: HeadTable) -> BestHeads | None:
+    """Lay out the best head for each label; None for any other table."""
+    if table.kind != "best heads" or any(read_floats(table, name) is None for name in FOUND):
         return None
-    label = next((key for key in keys(table) if key not in ("model", "dataset")), None)
-    if label is None:
+    label = next((key for key in list_keys(table) if key not in ("model", "dataset")), None)
+    if label is None or not len(table):
         return None
     rule = next(name for name in RULES if name in table.data)
-    return Found(label, rule, {column.name: cells(table, column.name) for column in table.columns})
+    names = (*table.data, "attention", "direction", "position")
+    return BestHeads(label, rule, {name: read_cells(table, name) for name in names})

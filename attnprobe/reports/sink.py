@@ -21,18 +21,18 @@ FORMATS = ("table", *OF_FILES)
 def check_output(
     output: Path | None, overwrite: bool = False, format: str | None = None, bom: bool = False
 ) -> Destination:
-    """Settle where the table goes; call it early, so that no long run ends in a refusal.
+    """Choose where the table goes; called early, so that no long run ends in a refusal.
 
-    - ``output``: The file; None or ``-`` is standard output.
-    - ``overwrite``: Whether files that exist may be replaced.
-    - ``format``: One of ``FORMATS``, where the file's extension does not say it; they must agree.
-    - ``bom``: Whether a byte order mark is wanted, for Excel; for csv only.
-
-    Raises AttnprobeError in one sentence that says what to do instead.
+    The options are those of ``write_table``; an ``output`` of ``-`` is standard output too. Raises
+    AttnprobeError in one sentence that says what to do instead.
     """
     if format is not None and format not in FORMATS:
         raise AttnprobeError(f"unknown format {format!r}: choose one of {', '.join(FORMATS)}")
-    found = _stream(format) if output is None or str(output) == "-" else check_file(output, overwrite, format)
+    found = (
+        _choose_stream_format(format)
+        if output is None or str(output) == "-"
+        else check_file(output, overwrite, format)
+    )
     if bom and found.format != "csv":
         raise AttnprobeError(f"--bom is for csv, and this would be {found.format}: add --format csv")
     package = OF_FILES[found.format].package if found.format in OF_FILES else ""
@@ -41,7 +41,7 @@ def check_output(
     return found
 
 
-def _stream(format: str | None) -> Destination:
+def _choose_stream_format(format: str | None) -> Destination:
     terminal = stdout.is_terminal()
     if format in OF_FILES and OF_FILES[format].binary and terminal:
         raise AttnprobeError(f"{format} is not for reading on a terminal: name a file with -o heads.{format}")
@@ -63,15 +63,12 @@ def write_table(
 ) -> list[Path]:
     """Write a table to a file, or to standard output.
 
-    - ``table``: What to write.
     - ``output``: The file, whose extension picks the format. A json beside it holds the units, notes
       and provenance where the format itself does not.
-    - ``format``: One of ``FORMATS``. Without it and without a
-      file, a person at a terminal gets the table, a pipe gets csv.
+    - ``format``: One of ``FORMATS``. Without it and without a file, a terminal gets the table, a pipe csv.
     - ``precision``: Significant digits; None for all of them, or for what suits a terminal.
     - ``overwrite``: Whether files that exist may be replaced.
     - ``bom``: Whether csv starts with a byte order mark, for Excel.
-    - ``no_color``: Whether the terminal table goes without colour.
 
     Returns the files written, the table first; none for standard output. Raises AttnprobeError if the
     options don't fit together or the file can't be written.
@@ -81,10 +78,10 @@ def write_table(
     if destination.format == "table":
         _show(table, precision, no_color)
         return []
-    if destination.path is None:
-        stdout.write(render_table(table, destination.format, precision, bom=bom))
-        return []
-    return save_table(table, destination, precision, bom=bom)
+    if destination.path is not None:
+        return save_table(table, destination, precision, bom=bom)
+    stdout.write(render_table(table, destination.format, precision, bom=bom))
+    return []
 
 
 def write_rescued(
@@ -92,13 +89,10 @@ def write_rescued(
 ) -> str:
     """Write a table that did not get to its file to standard output, or else to a folder with room.
 
-    - ``table``: What was computed, perhaps for hours.
     - ``output``: The file that could not be written; None if it was standard output.
     - ``format``: What was asked for; csv stands in for what is no text.
-    - ``precision``: Significant digits.
 
-    Returns where it is, to stand behind "the table is". Raises AttnprobeError if it could be written
-    nowhere.
+    Returns where it is, to stand behind "the table is". Raises AttnprobeError if there is room nowhere.
     """
     output = None if output is None or str(output) == "-" else output
     wanted = format or ("csv" if output is None else output.suffix.lower().removeprefix("."))
@@ -109,14 +103,12 @@ def write_rescued(
         if taken == len(content):
             return f"on standard output instead, as {chosen}"
         part = ", and standard output holds its beginning only" if taken else ""
-    folder = _find_room("table", lambda folder: write_together({folder / name: content}))
+    folder = _save_anywhere("table", lambda folder: write_together({folder / name: content}))
     return f"in {folder / name} instead{part}"
 
 
 def write_rescued_tables(tables: Mapping[str, HeadTable]) -> Path:
-    """Write the tables of a report that got nowhere to a folder in the temporary one.
-
-    - ``tables``: What was measured, by name.
+    """Write the tables of a report that got nowhere, by their names, to a new folder where there is room.
 
     Returns the folder. Raises AttnprobeError if they could be written nowhere.
     """
@@ -125,10 +117,10 @@ def write_rescued_tables(tables: Mapping[str, HeadTable]) -> Path:
         for name, table in tables.items():
             table.save(folder / f"{name}.csv")
 
-    return _find_room("tables", save)
+    return _save_anywhere("tables", save)
 
 
-def _find_room(what: str, save: Callable[[Path], None]) -> Path:
+def _save_anywhere(what: str, save: Callable[[Path], None]) -> Path:
     """Save into a new folder where there is room: the temporary folder, the user's own, or this one.
 
     Returns that folder, which nobody else may read. Raises AttnprobeError if there is no room anywhere.
@@ -151,10 +143,10 @@ def _find_room(what: str, save: Callable[[Path], None]) -> Path:
 
 def _show(table: HeadTable, precision: int | None, no_color: bool) -> None:
     # rich takes a while to import, and csv into a pipe has no need of it.
-    from attnprobe.reports.terminal.console import stdout_console
+    from attnprobe.reports.terminal.console import make_console
     from attnprobe.reports.terminal.show import show
 
-    with stdout.closed_pipe_is_quiet():
-        console = stdout_console(no_color)
+    with stdout.ignore_closed_pipe():
+        console = make_console(no_color)
         show(table, console, precision)
         console.file.flush()

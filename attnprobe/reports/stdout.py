@@ -22,7 +22,7 @@ def write(content: bytes) -> None:
 
     Raises AttnprobeError if it does not take all of it, such as on a full disk.
     """
-    with closed_pipe_is_quiet():
+    with ignore_closed_pipe():
         taken, error = _write_through(content)
         if error is not None:
             if taken:
@@ -32,10 +32,10 @@ def write(content: bytes) -> None:
 
 
 def hand_over(content: bytes) -> int:
-    """Write to standard output what is kept nowhere else.
+    """Write to standard output what is kept nowhere else; returns how many bytes arrived.
 
-    Returns how many bytes arrived: fewer than there are where the disk is full, the reader has left, or
-    nobody reads (``> /dev/null``, ``>&-``).
+    Fewer than there are do where the disk is full, the reader has left, or nobody reads (``> /dev/null``,
+    ``>&-``).
     """
     if sys.stdout is None or _is_null_device():
         return 0
@@ -89,7 +89,7 @@ def _is_null_device() -> bool:
 
 
 @contextlib.contextmanager
-def closed_pipe_is_quiet() -> Iterator[None]:
+def ignore_closed_pipe() -> Iterator[None]:
     """End in silence when the reader has gone, as in ``attnprobe entropy demo | head -1``.
 
     Raises AttnprobeError if the output can't be written for another reason, such as a full disk.

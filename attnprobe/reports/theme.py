@@ -26,7 +26,7 @@ _ON_LIGHT = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "
 _ON_DARK = ("#56b4e9", "#e69f00", "#009e73", "#cc79a7", "#f0e442", "#d55e00", "#b3b3b3", "#0072b2")
 
 
-def luminance(colour: str) -> float:
+def compute_luminance(colour: str) -> float:
     """Give the relative luminance of a colour, from 0 to 1 (WCAG 2)."""
     parts = [part / 255 for part in bytes.fromhex(colour[1:])]
     red, green, blue = (
@@ -35,36 +35,24 @@ def luminance(colour: str) -> float:
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
-def ink_on(colour: str) -> str:
+def choose_ink(colour: str) -> str:
     """Choose black or white text, whichever has more contrast on a colour (WCAG 2)."""
-    return "#ffffff" if luminance(colour) < 0.179 else "#000000"
+    return "#ffffff" if compute_luminance(colour) < 0.179 else "#000000"
 
 
 @dataclass(frozen=True)
 class Theme:
-    """Colours and sizes; lengths are pixels, of which 96 make an inch on paper.
-
-    Attributes:
-        name: Which one.
-        background: Behind everything.
-        ink: Text, and what a reader should see first.
-        muted: Axes, lines for comparison, remarks.
-        grid: Lines behind the data.
-        diverging: Colours from the most negative to the most positive.
-        categories: Colours of what has no order; the first two are the most unlike.
-        size: Of the text.
-        width: Of a picture, where nobody says.
-    """
+    """Colours and sizes; lengths are pixels, of which 96 make an inch on paper."""
 
     name: ThemeName
-    background: str
-    ink: str
-    muted: str
-    grid: str
-    diverging: Sequence[str]
-    categories: Sequence[str]
-    size: int
-    width: int
+    background: str  # behind everything
+    ink: str  # text, and what a reader should see first
+    muted: str  # axes, lines for comparison, remarks
+    grid: str  # lines behind the data
+    diverging: Sequence[str]  # colours from the most negative to the most positive
+    categories: Sequence[str]  # colours of what has no order; the first two are the most unlike
+    size: int  # of the text
+    width: int  # of a picture, where nobody says
 
     def config(self) -> dict[str, Any]:
         """Give Vega-Lite's ``config``."""

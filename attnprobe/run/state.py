@@ -27,7 +27,7 @@ from attnprobe.errors import AttnprobeError, StateError, first_line
 from attnprobe.files import reason, write_together
 from attnprobe.run.process_group import Ranks
 from attnprobe.sums.base import Arrays, select_prefix
-from attnprobe.table.formats.json import jsonable
+from attnprobe.table.formats.json import to_json
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
 
@@ -271,7 +271,7 @@ def encode_table(table: HeadTable) -> bytes:
         "columns": [asdict(column) for column in table.columns],
         "data": {name: list(cells) for name, cells in table.data.items()},
         "notes": list(table.notes),
-        "provenance": jsonable(table.provenance),
+        "provenance": to_json(table.provenance),
     }
     return json.dumps(content).encode()
 

@@ -26,7 +26,7 @@ from attnprobe.sums.groups import Clustered
 from attnprobe.sums.resampling import half_width
 from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.head_table import HeadTable
-from attnprobe.table.naming import head_names, listed
+from attnprobe.table.naming import listed, name_heads
 from attnprobe.table.table import Column
 
 FAMILY = Family("positional", "positions heads look at", 1)
@@ -377,7 +377,7 @@ def _sentence(table: HeadTable, control: Control, mostly: NDArray[np.intp]) -> s
         measure_of(table, name) for name in (OFFSET.name, f"{OFFSET.name}_{control}")
     )
     gone, sure = share - then, half_width(np.hypot(error, error_then))
-    names, offsets = head_names(table), table.data["offset"]
+    names, offsets = name_heads(table), table.data["offset"]
     kept, lost = gone + sure < KEPT, gone - sure > LOST * share
     said = []
     for what, which in (

@@ -19,7 +19,7 @@ from attnprobe.sums.resampling import CONFIDENCE, half_width
 from attnprobe.sums.tally import CHOOSING, SCORING, Tally
 from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.head_table import HeadTable
-from attnprobe.table.naming import LETTERS, MIXED, kind_of
+from attnprobe.table.naming import LETTERS, MIXED, find_role_kind
 from attnprobe.table.table import Column
 
 Floats = NDArray[np.float64]
@@ -313,7 +313,7 @@ def stability(names: Sequence[str], in_folds: Sequence[Sequence[str]]) -> Floats
     if len(in_folds) < 2:
         return np.full(len(names), np.nan)
     same = np.mean([[one == name for one, name in zip(fold, names, strict=True)] for fold in in_folds], 0)
-    return np.where([kind_of(name) in _DECIDED_ONCE for name in names], np.nan, same)
+    return np.where([find_role_kind(name) in _DECIDED_ONCE for name in names], np.nan, same)
 
 
 def _stable(same: Floats, folds: int) -> str:
@@ -337,7 +337,7 @@ def _named(roles: Sequence[Sequence[Role]], names: Sequence[str], there: NDArray
         for role in dict.fromkeys(role.name for role in roles[at]):
             by_role.setdefault(role, []).append(names[at])
     listed = []
-    for role in sorted(by_role, key=lambda role: (list(LETTERS).index(kind_of(role)), role)):
+    for role in sorted(by_role, key=lambda role: (list(LETTERS).index(find_role_kind(role)), role)):
         some = by_role[role]
         shown = ", ".join(some) if len(some) <= _NAMED else f"{len(some)} heads"
         listed.append(f"{role.removeprefix('syntactic: ')}: {shown}")

@@ -13,8 +13,8 @@ from attnprobe.statistics.norm import mark_by_norm, strip_norm
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.sums.base import Measurement
 from attnprobe.table.builder import Labels, TableBuilder
-from attnprobe.table.head_table import HeadTable, beside
-from attnprobe.table.naming import head_names, listed
+from attnprobe.table.head_table import HeadTable, join_side_by_side
+from attnprobe.table.naming import listed, name_heads
 
 Floats = NDArray[np.float64]
 #: From title, measurement, statistics and labels to a table.
@@ -54,7 +54,7 @@ class Tabulation:
             tables.append(self.build(title, measurement, lengths, labels))
         first, *others = tables
         for other in others:
-            first = beside(first, other)
+            first = join_side_by_side(first, other)
         return first
 
 
@@ -105,7 +105,7 @@ def measure_of(table: HeadTable, name: str) -> tuple[Floats, Floats]:
 
 def name_best(table: HeadTable, score: Floats, chosen: NDArray[np.bool_]) -> str:
     """Name some heads with their score, the highest first, or "none"."""
-    names, rows = head_names(table), np.flatnonzero(chosen)
+    names, rows = name_heads(table), np.flatnonzero(chosen)
     rows = rows[np.argsort(-score[rows], kind="stable")]
     return listed([f"{names[row]} ({score[row]:.2f})" for row in rows]) if len(rows) else "none"
 

@@ -23,37 +23,29 @@ def describe_documents(record: Mapping[str, Any]) -> list[str]:
     documents, sequences = (corpus.get(name) for name in ("clusters", "sequences"))
     if documents is None or documents == sequences:
         return []
-    said = f"The {sequences:,} sequences are of"
     if documents == 1:
-        return [f"{said} only 1 document: standard errors are over documents, and undefined for one."]
-    if documents < FEW_DOCUMENTS:
+        said = "only 1 document: standard errors are over documents, and undefined for one"
+    elif documents < FEW_DOCUMENTS:
         rough = f"standard errors are over documents, and rough below {FEW_DOCUMENTS}"
-        return [f"{said} only {documents} documents: {rough}."]
-    return [f"{said} {documents:,} documents, over which standard errors are taken."]
+        said = f"only {documents} documents: {rough}"
+    else:
+        said = f"{documents:,} documents, over which standard errors are taken"
+    return [f"The {sequences:,} sequences are of {said}."]
 
 
 @dataclass(frozen=True)
 class Labels:
-    """What the first columns and the record say.
-
-    Attributes:
-        model: Name of the checkpoint.
-        dataset: Name of the corpus.
-        provenance: Everything needed to make the table again.
-        places: What names each layer, in the order of a forward pass.
-        patches: Whether tokens are patches of an image, and distances are counted in them.
-        removed: Heads that the checkpoint lacks, as place of the layer and head; they have no rows.
-        notes: What a reader has to know of the corpus or the model beside every table of it.
-        tied: Heads with the weights of one in an earlier layer, whose row is theirs too.
-    """
+    """What the first columns and the record say."""
 
     model: str
     dataset: str
-    provenance: Mapping[str, Any]
-    places: Sequence[Place] = ()
-    patches: bool = False
+    provenance: Mapping[str, Any]  # everything needed to make the table again
+    places: Sequence[Place] = ()  # what names each layer, in the order of a forward pass
+    patches: bool = False  # whether tokens are patches of an image, and distances are counted in them
+    #: Heads that the checkpoint lacks, as place of the layer and head; they have no rows.
     removed: Collection[tuple[int, int]] = ()
-    notes: Sequence[str] = ()
+    notes: Sequence[str] = ()  # what a reader has to know of the corpus or the model beside every table of it
+    #: Heads with the weights of one in an earlier layer, whose row is theirs too.
     tied: Collection[tuple[int, int]] = ()
 
     @property
@@ -70,7 +62,6 @@ class Labels:
         return [*self.notes, *describe_documents(self.provenance), *gone]
 
     def with_record(self, more: Mapping[str, Any]) -> "Labels":
-        """Add something to the provenance."""
         return replace(self, provenance={**self.provenance, **more})
 
 
@@ -78,7 +69,6 @@ class TableBuilder:
     """Collects columns with their cells, beginning with model and dataset."""
 
     def __init__(self, labels: Labels, rows: int) -> None:
-        """Begin a table of so many rows."""
         self.columns: list[Column] = []
         self.data: dict[str, Cells] = {}
         self._labels = labels
@@ -89,7 +79,6 @@ class TableBuilder:
         self.add(Column("dataset", role="key"), [labels.dataset] * rows)
 
     def add(self, column: Column, cells: Iterable[Any]) -> None:
-        """Append a column."""
         self.columns.append(column)
         self.data[column.name] = [cell.item() if isinstance(cell, np.generic) else cell for cell in cells]
 
@@ -100,7 +89,7 @@ class TableBuilder:
         self.key("head", np.tile(np.arange(heads), layers))
 
     def layers(self, layers: Sequence[int], name: str = "layer") -> None:
-        """Append what names the layer of each row, and before it its kind where there are several."""
+        """Append the layer of each row, and before it its kind of attention where there are several."""
         self._layers[name] = list(layers)
         places = [self._labels.places[layer] for layer in layers]
         if not self._kinds:
@@ -110,7 +99,7 @@ class TableBuilder:
         self.key(name, [place.layer for place in places])
 
     def key(self, name: str, cells: Iterable[Any]) -> None:
-        """Append a column that names the row; one of heads tells which rows are to go."""
+        """Append a column that names the row; rows of heads that are absent are dropped in the end."""
         self.add(Column(name, role="key"), cells)
         # Of a pair within a layer, both heads are of the one layer that is named.
         own = self._layers.get(name.replace("head", "layer", 1), self._layers.get("layer", []))
@@ -125,7 +114,6 @@ class TableBuilder:
 
     @property
     def patches(self) -> bool:
-        """Whether tokens are patches of an image."""
         return self._labels.patches
 
     def measure(

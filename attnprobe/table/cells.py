@@ -14,7 +14,7 @@ _WHOLE = {"key", "count"}
 _MOST_DIGITS = 17  # what a float64 holds; more would be invented
 
 
-def plain(cell: object, role: Role = "measure") -> Cell:
+def to_plain(cell: object, role: Role = "measure") -> Cell:
     """Turn a cell into clean text, a Python number or None; an undefined number is None.
 
     Keys and counts that passed through a float array, as a column with a gap does, become integers
@@ -22,7 +22,7 @@ def plain(cell: object, role: Role = "measure") -> Cell:
     it was, and stays one.
 
     >>> import numpy as np
-    >>> plain(np.float64("nan")), plain(3.0, "count"), plain(3.0)
+    >>> to_plain(np.float64("nan")), to_plain(3.0, "count"), to_plain(3.0)
     (None, 3, 3.0)
     """
     item = getattr(cell, "item", None)  # a number of numpy
@@ -37,8 +37,8 @@ def plain(cell: object, role: Role = "measure") -> Cell:
     return clean(str(value))
 
 
-def plain_column(cells: Iterable[Cell], column: Column) -> list[Cell]:
-    """Turn a whole column into plain cells; a column of one type takes the short way."""
+def to_plain_column(cells: Iterable[Cell], column: Column) -> list[Cell]:
+    """Turn a whole column into plain cells, the sooner if all are of one type."""
     given: list[Any] = list(cells)
     types = set(map(type, given))
     if types <= {int}:
@@ -48,7 +48,7 @@ def plain_column(cells: Iterable[Cell], column: Column) -> list[Cell]:
         return [cleaned[word] for word in given]
     if types <= {float} and column.role not in _WHOLE:
         return [None if math.isnan(cell) else cell for cell in given]
-    return [plain(cell, column.role) for cell in given]
+    return [to_plain(cell, column.role) for cell in given]
 
 
 def check_precision(precision: int | None) -> None:

@@ -12,33 +12,26 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.files import lies_in, reason, same_file, write_together
 from attnprobe.table.cells import check_precision
 from attnprobe.table.formats import FORMATS, either, extension
-from attnprobe.table.formats.json import description
+from attnprobe.table.formats.json import write_description
 from attnprobe.table.table import Table
 
 
 @dataclass(frozen=True)
 class Destination:
-    """A settled destination.
+    """Where a table goes."""
 
-    - ``format``: One of ``FORMATS``.
-    - ``path``: The file, or None for standard output.
-    - ``description``: The ``.json`` beside it for units, notes and provenance, or None where the
-      format holds them itself or there is no file.
-    """
-
-    format: str
-    path: Path | None = None
+    format: str  # one of ``FORMATS``
+    path: Path | None = None  # the file, or None for standard output
+    #: The ``.json`` beside it for units, notes and provenance, or None where the format holds them itself or
+    #: there is no file.
     description: Path | None = None
 
 
 def check_file(output: Path, overwrite: bool = False, format: str | None = None) -> Destination:
-    """Settle the files of a table.
+    """Choose the files of a table; raises AttnprobeError in one sentence that says what to do instead.
 
-    - ``output``: The file.
     - ``overwrite``: Whether files that exist may be replaced.
     - ``format``: One of ``FORMATS``, where the file's extension does not say it; they must agree.
-
-    Raises AttnprobeError in one sentence that says what to do instead.
     """
     ending = extension(output)
     chosen = format or ending
@@ -52,26 +45,26 @@ def check_file(output: Path, overwrite: bool = False, format: str | None = None)
             f"{output} ends in .{ending}, but --format is {chosen}: leave --format out, or end the name in "
             f".{chosen}"
         )
-    path = resolve(output)
+    path = resolve_links(output)
     _check_folder(path)
     _check_free(path, overwrite)
     if FORMATS[chosen].stands_alone:
         return Destination(chosen, path)
-    description = description_path(path)
+    description = find_description(path)
     if str(description).casefold() == str(path).casefold():
         raise AttnprobeError(
             f"{output} would be both the {chosen} and its description: name it {path.stem}.{chosen}"
         )
     _check_free(description, overwrite)
-    _check_describes(description, path)
+    if description.exists() and not is_description(description, path):  # --overwrite was said of the table
+        raise AttnprobeError(
+            f"{description} is not the description of {path.name} and would be replaced: choose another name"
+        )
     return Destination(chosen, path, description)
 
 
-def format_of(output: Path, endings: Sequence[str]) -> str:
-    """Tell the format of a picture or a page from the name of its file.
-
-    Raises AttnprobeError when it is none of ``endings``.
-    """
+def find_format(output: Path, endings: Sequence[str]) -> str:
+    """Tell the format of a picture or a page from the name of its file; raises AttnprobeError for others."""
     ending = extension(output)
     if ending not in endings:
         listed = ", ".join(f".{known}" for known in endings)
@@ -80,16 +73,12 @@ def format_of(output: Path, endings: Sequence[str]) -> str:
 
 
 def check_free_file(output: Path, endings: Sequence[str], overwrite: bool = False) -> Path:
-    """Settle the file of a picture or a page, early, so that no work ends in a refusal.
+    """Choose the file of a picture or a page early, so that no work ends in a refusal.
 
-    - ``output``: The file.
-    - ``endings``: What its name may end in.
-    - ``overwrite``: Whether a file that exists may be replaced.
-
-    Raises AttnprobeError in one sentence that says what to do instead.
+    Its name may end in one of ``endings``. Raises AttnprobeError in a sentence that says what to do instead.
     """
-    format_of(output, endings)
-    path = resolve(output)
+    find_format(output, endings)
+    path = resolve_links(output)
     _check_folder(path)
     _check_free(path, overwrite, example=f"heads.{endings[0]}")
     return path
@@ -104,21 +93,21 @@ def read_description(path: Path) -> dict[str, object]:
     return about if isinstance(about, dict) else {}
 
 
-def describes(description: Path, path: Path) -> bool:
+def is_description(description: Path, path: Path) -> bool:
     """Tell whether a json is the description of a table."""
     return read_description(description).get("table") == path.name
 
 
-def description_path(path: Path) -> Path:
-    """Give ``x.json`` for ``x.csv``, but ``bert-v1.5.json`` for ``bert-v1.5``, whose .5 is no format."""
+def find_description(path: Path) -> Path:
+    """Name ``x.json`` for ``x.csv``, but ``bert-v1.5.json`` for ``bert-v1.5``, whose .5 is no format."""
     return path.with_suffix(".json") if extension(path) in FORMATS else path.with_name(f"{path.name}.json")
 
 
-def resolve(output: Path) -> Path:
+def resolve_links(output: Path) -> Path:
     """Follow links to the file itself."""
     try:
         path = output.resolve()
-        for one in (path, description_path(path)):
+        for one in (path, find_description(path)):
             with contextlib.suppress(FileNotFoundError):
                 one.stat()
     except RuntimeError as error:
@@ -146,14 +135,6 @@ def _check_free(path: Path, overwrite: bool, example: str = "heads.csv") -> None
         raise AttnprobeError(f"{path} already exists: choose another name, or add --overwrite to replace it")
 
 
-def _check_describes(description: Path, path: Path) -> None:
-    """Refuse to replace a ``.json`` that isn't this table's own: ``--overwrite`` was said of the table."""
-    if description.exists() and not describes(description, path):
-        raise AttnprobeError(
-            f"{description} is not the description of {path.name} and would be replaced: choose another name"
-        )
-
-
 _OTHER = "choose another name"
 
 
@@ -162,32 +143,28 @@ def check_apart(
 ) -> None:
     """Refuse to write a table over anything that the same command reads; ``--overwrite`` was not said of it.
 
-    - ``output``: The file of the table.
+    - ``output``: The file of the table; ``option`` is what names it.
     - ``reads``: Files; and folders, in which an earlier table of ours may be replaced, and nothing else.
       What is not there, such as the id of a hub dataset, is passed over.
     - ``standard_input``: Whether standard input is read, which may be a file.
-    - ``option``: What names the file.
-
-    Raises AttnprobeError in one sentence that says what to do instead.
     """
-    path = resolve(output)
-    for written in {path: None, description_path(path): None}:
+    path = resolve_links(output)
+    for written in dict.fromkeys((path, find_description(path))):
         if not written.exists():
             continue
-        for read in filter(_exists, reads):
+        for read in filter(_is_there, reads):
             inside = read.is_dir() and lies_in(written, read) and not _is_table(written)
             if inside or same_file(written, read):
-                raise AttnprobeError(
-                    f"{option} would write over {_shown(written, path)}, which this command reads: {_OTHER}"
-                )
+                named = written if written == path else f"{written} (which describes {path.name})"
+                raise AttnprobeError(f"{option} would write over {named}, which this command reads: {_OTHER}")
         if standard_input and _is_standard_input(written):
             raise AttnprobeError(f"-o would write over {written}, which is standard input: {_OTHER}")
 
 
 def check_apart_from_state(output: Path, state: Path) -> None:
     """Refuse to write a table where the state of the run is kept; each of several processes keeps its own."""
-    path = resolve(output)
-    for written in (path, description_path(path)):
+    path = resolve_links(output)
+    for written in (path, find_description(path)):
         rank = written.name.removeprefix(f"{state.name}.")
         of_a_process = rank.isdecimal() and same_file(written.with_name(state.name), state)
         if of_a_process or same_file(written, state):
@@ -195,30 +172,21 @@ def check_apart_from_state(output: Path, state: Path) -> None:
 
 
 def check_outside(output: Path, folder: Path, what: str) -> None:
-    """Refuse a file in a folder that the command writes as a whole.
-
-    - ``output``: The file.
-    - ``folder``: The folder of ``--save``.
-    - ``what``: The option that names the file.
-    """
+    """Refuse an output, named by the option ``what``, in the folder that ``--save`` writes as a whole."""
     if lies_in(output, folder):
         raise AttnprobeError(f"{what} lies in the folder of --save, which is written as a whole: {_OTHER}")
 
 
 def add_descriptions(tables: Iterable[Path]) -> list[Path]:
-    """Give tables, and the json beside each."""
-    return [path for table in tables for path in (table, description_path(table))]
+    """Add to tables the json beside each."""
+    return [path for table in tables for path in (table, find_description(table))]
 
 
-def _exists(path: Path) -> bool:
+def _is_there(path: Path) -> bool:
     try:
         return path.exists()
     except (OSError, ValueError):  # no path at all
         return False
-
-
-def _shown(written: Path, path: Path) -> str:
-    return str(written) if written == path else f"{written} (which describes {path.name})"
 
 
 def _is_standard_input(path: Path) -> bool:
@@ -234,7 +202,7 @@ def _is_table(path: Path) -> bool:
     if format is not None and format.stands_alone:
         about = read_description(path)
         return "provenance" in about and "rows" in about
-    return format is not None and (format.binary or describes(description_path(path), path))
+    return format is not None and (format.binary or is_description(find_description(path), path))
 
 
 def render_table(table: Table, format: str, precision: int | None = None, *, bom: bool = False) -> bytes:
@@ -251,16 +219,12 @@ def save_table(
 ) -> list[Path]:
     """Write a table and, where its format has no room for it, its units, notes and provenance beside it.
 
-    Returns:
-        The files, the table first.
-
-    Raises:
-        AttnprobeError: When a file can't be written.
+    Returns the files, the table first. Raises AttnprobeError when a file can't be written.
     """
     assert destination.path is not None
     files = {destination.path: render_table(table, destination.format, precision, bom=bom)}
     if destination.description is not None:
-        files[destination.description] = description(table, destination.path.name).encode()
+        files[destination.description] = write_description(table, destination.path.name).encode()
     write_together(files)
     return list(files)
 
@@ -268,20 +232,11 @@ def save_table(
 def write_rendered(
     path: Path, endings: Sequence[str], content: Callable[[str], bytes], *, overwrite: bool
 ) -> Path:
-    """Write a picture or a page in the format that the name of its file ends in.
+    """Write a picture or a page in the format that the name of its file ends in, one of ``endings``.
 
-    Args:
-        path: The file.
-        endings: What its name may end in.
-        content: Gives it in one of these.
-        overwrite: Whether a file that exists is replaced.
-
-    Returns:
-        The file, behind links.
-
-    Raises:
-        AttnprobeError: When the file can't be written.
+    ``content`` renders it in a format. Returns the file, behind links. Raises AttnprobeError when it can't be
+    written.
     """
     settled = check_free_file(path, endings, overwrite)
-    write_together({settled: content(format_of(settled, endings))})
+    write_together({settled: content(find_format(settled, endings))})
     return settled

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.table.cells import plain
+from attnprobe.table.cells import to_plain
 from attnprobe.table.destination import check_file, render_table, save_table
 from attnprobe.table.table import HALVES, Cell, Column, Table
 from attnprobe.wording import speaks_python
@@ -28,36 +28,29 @@ _ENDINGS = ("_se", *(f"_{half}" for half in HALVES))
 def join_tables(left: Joined, right: Table, suffix: str = "_other") -> Joined:
     """Put the columns of a table behind those of another, row by row.
 
-    Rows are matched by the columns that name them in both, such as layer and head.
-
-    Args:
-        left: Its rows and their order stay.
-        right: Has a row for each of them.
-        suffix: Goes behind the name of a column that both have.
-
-    Raises:
-        AttnprobeError: When the tables are about different models, or not about the same rows.
+    Rows are matched by the columns that name them in both, such as layer and head; those of ``left`` and
+    their order stay. The ``suffix`` goes behind the name of a column that both have. Raises AttnprobeError
+    when the tables are about different models, or not about the same rows.
     """
     if left.models != right.models:
         raise AttnprobeError(
             f"One table is about {', '.join(left.models)}, the other about {', '.join(right.models)}; only "
             "tables of the same model can be joined."
         )
-    keys = [
-        column.name
-        for column in left.columns
-        if column.role == "key" and column.name not in _ASKED and column.name in right.data
-    ]
+    ours = [column.name for column in left.columns if column.role == "key"]
+    keys = [name for name in ours if name not in _ASKED and name in right.data]
     if not keys:
         raise AttnprobeError("The tables have no columns in common that name a row, such as layer and head.")
     order = _match_rows(left, right, keys)
     ordered = {name: [cells[row] for row in order] for name, cells in right.data.items()}
-    alike = {name for name, cells in ordered.items() if name in left.data and _same(left.data[name], cells)}
+    alike = {
+        name for name, cells in ordered.items() if name in left.data and _are_same(left.data[name], cells)
+    }
     added: list[tuple[Column, list[Cell]]] = []
     for column in right.columns:
-        if column.name in keys or _family(column.name, right) <= alike:
+        if column.name in keys or _find_family(column.name, right) <= alike:
             continue
-        name = _rename(column.name, left, suffix)
+        name = _choose_name(column.name, left, suffix)
         added.append((replace(column, name=name), ordered[column.name]))
     data: dict[str, Any] = {**left.data, **{column.name: cells for column, cells in added}}
     if len(data) < len(left.data) + len(added):
@@ -68,14 +61,12 @@ def join_tables(left: Joined, right: Table, suffix: str = "_other") -> Joined:
     return type(left)(title, columns, data, [*left.notes, *right.notes], record)
 
 
-def beside(left: Joined, right: Table) -> Joined:
+def join_side_by_side(left: Joined, right: Table) -> Joined:
     """Put the columns of a table behind those of another of the same rows in the same order.
 
     What names the rows, and their number ``n``, stays as it is on the left; notes that both have are said
-    once, and the provenance is that of both.
-
-    Raises:
-        ValueError: When the rows are others, or a column is in both.
+    once, and the provenance is that of the left. Raises ValueError when the rows are others, or a column is
+    in both.
     """
     keys = [column.name for column in right.columns if column.role == "key"]
     if any(list(left.data.get(key, ())) != list(right.data[key]) for key in keys):
@@ -104,20 +95,19 @@ def _match_rows(left: Table, right: Table, keys: list[str]) -> list[int]:
     return [places[place] for place in ours]
 
 
-def _same(one: Sequence[Cell], other: Sequence[Cell]) -> bool:
+def _are_same(one: Sequence[Cell], other: Sequence[Cell]) -> bool:
     """Compare cells; what is undefined in both is the same, NaN or None."""
-    return [plain(cell) for cell in one] == [plain(cell) for cell in other]
+    return [to_plain(cell) for cell in one] == [to_plain(cell) for cell in other]
 
 
-def _family(name: str, table: Table) -> set[str]:
-    """Name a measure with its error and its halves, which stay together."""
-    base = next(
-        (base for end in _ENDINGS if (base := name.removesuffix(end)) != name and base in table.data), name
-    )
+def _find_family(name: str, table: Table) -> set[str]:
+    """Find the columns that stay together: a measure, its error and its halves."""
+    bases = (name.removesuffix(end) for end in _ENDINGS)
+    base = next((base for base in bases if base != name and base in table.data), name)
     return {base, *(f"{base}{end}" for end in _ENDINGS)} & set(table.data)
 
 
-def _rename(name: str, left: Table, suffix: str) -> str:
+def _choose_name(name: str, left: Table, suffix: str) -> str:
     """Give a column a name of its own; an error or a half stays behind the measure it belongs to."""
     for ending in _ENDINGS:
         base = name.removesuffix(ending)
@@ -155,9 +145,9 @@ class HeadTable(Table):
         Raises:
             AttnprobeError: When there is no such file, or it is no table.
         """
-        from attnprobe.table.reading import read_as  # takes pandas, and a while
+        from attnprobe.table.reading import read_table_as  # takes pandas, and a while
 
-        return read_as(cls, Path(path))
+        return read_table_as(cls, Path(path))
 
     @speaks_python
     def save(self, path: Path | str, *, overwrite: bool = False, precision: int | None = None) -> list[Path]:
@@ -181,7 +171,7 @@ class HeadTable(Table):
 
     @speaks_python
     def join(self, other: "HeadTable", suffix: str = "_other") -> "HeadTable":
-        """Put the columns of another table about the same rows behind these; see ``table.joining``.
+        """Put the columns of another table about the same rows behind these; see ``join_tables``.
 
         Examples:
             >>> from attnprobe.table.table import Column
@@ -229,7 +219,7 @@ class HeadTable(Table):
         )
 
     def __getattr__(self, name: str) -> NoReturn:
-        """Answer a guess."""
+        """Refuse an unknown attribute, and say what to use for a common guess."""
         said = _GUESSES.get(name)
         raise AttributeError(f"a HeadTable has no {name!r}" + (f": {said}" if said else ""))
 

@@ -37,20 +37,14 @@ IN, OUT = "_in", "_out"
 
 @dataclass(frozen=True)
 class Kind:
-    """What is known of the tables of a kind.
+    """What is known of the tables of a kind."""
 
-    Attributes:
-        row: What a row is.
-        keys: Columns that name a row.
-        columns: What else it has.
-        pictures: What it can be drawn as where its numbers allow it; first what is drawn by default.
-        fits: What else tells it, by its columns that name rows and by all of them.
-    """
-
-    row: str
-    keys: Collection[str] = ()
-    columns: Collection[str] = ()
+    row: str  # what a row is
+    keys: Collection[str] = ()  # columns that name a row
+    columns: Collection[str] = ()  # what else it has
+    #: What it can be drawn as where its numbers allow it; first what is drawn by default.
     pictures: Sequence[PictureKind] = ()
+    #: What else tells it, by its columns that name rows and by all of them.
     fits: "Callable[[Collection[str], Table], bool]" = lambda keys, table: True
 
 

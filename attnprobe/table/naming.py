@@ -8,31 +8,30 @@ from attnprobe.table.head_table import HeadTable
 NAMED = 8
 
 
-def head_names(table: HeadTable) -> list[str]:
+def name_heads(table: HeadTable) -> list[str]:
     """Name the head of each row.
 
     >>> from attnprobe.table.table import Column
     >>> keys = [Column(name, role="key") for name in ("layer", "head")]
-    >>> head_names(HeadTable("heads", keys, {"layer": [3], "head": [1]}, (), {}))
+    >>> name_heads(HeadTable("heads", keys, {"layer": [3], "head": [1]}, (), {}))
     ['layer 3 head 1']
     """
-    kinds = [f"{kind} " for kind in table.data["attention"]] if "attention" in table.data else None
-    kinds = kinds or [""] * len(table)
+    kinds = table.data.get("attention", [""] * len(table))
     places = zip(kinds, table.data["layer"], table.data["head"], strict=True)
-    return [f"{kind}layer {layer} head {head}" for kind, layer, head in places]
+    return [f"{f'{kind} ' if kind != '' else ''}layer {layer} head {head}" for kind, layer, head in places]
 
 
-def listed(names: Sequence[str]) -> str:
-    """List names, or the first of many.
+def listed(names: Sequence[str], most: int = NAMED) -> str:
+    """List names; of more than ``most``, the first and how many more there are.
 
     >>> listed(["a"]), listed(["a", "b", "c"])
     ('a', 'a, b and c')
     """
-    some = list(names[:NAMED])
+    some = list(names[:most])
     if more := len(names) - len(some):
         some.append(f"{more} more")
-    *most, last = some
-    return f"{', '.join(most)} and {last}" if most else last
+    *first, last = some
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 #: The role of a head that has none.
@@ -55,10 +54,10 @@ LETTERS = {
 }
 
 
-def kind_of(role: str) -> str:
-    """Give the kind of a role: "syntactic" for "syntactic: det", "offset" for "offset +2".
+def find_role_kind(role: str) -> str:
+    """Find the kind of a role: "syntactic" for "syntactic: det", "offset" for "offset +2".
 
-    >>> [kind_of(role) for role in ("previous", "offset -2", "syntactic: det", "a new one")]
+    >>> [find_role_kind(role) for role in ("previous", "offset -2", "syntactic: det", "a new one")]
     ['previous', 'offset', 'syntactic', 'mixed']
     """
     return next(

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from attnprobe.errors import AttnprobeError, first_line
-from attnprobe.table.cells import plain_column
+from attnprobe.table.cells import to_plain_column
 from attnprobe.table.formats import FORMATS, READABLE, extension
 from attnprobe.table.table import HALVES, Column, Role, Table
 
@@ -39,11 +39,7 @@ def describe_table(path: Path) -> dict[str, str]:
 
 
 def read_table(path: Path) -> "pandas.DataFrame":
-    """Read a table in one of the formats that can be read.
-
-    Raises:
-        AttnprobeError: When there is no such file, or it is no table.
-    """
+    """Read the rows of a table; raises AttnprobeError when there is no such file, or it is no table."""
     read = FORMATS[extension(path)].read if extension(path) in READABLE else None
     if read is None:
         endings = ", ".join(f".{ending}" for ending in READABLE)
@@ -56,32 +52,29 @@ def read_table(path: Path) -> "pandas.DataFrame":
         raise AttnprobeError(f"{path} can't be read as a table: {first_line(error)}.") from error
 
 
-def read_as(kind: type[Read], path: Path) -> Read:
+def read_table_as(kind: type[Read], path: Path) -> Read:
     """Read a table with all that lies in the file, or beside it: units, roles, notes, provenance.
 
-    A csv that lies alone is read as well; what its columns are is then told from their names.
-
-    Raises:
-        AttnprobeError: When there is no such file, it is no table, or what lies beside it is not its own.
+    A csv that lies alone is read as well; what its columns are is then told from their names. Raises
+    AttnprobeError when there is no such file, it is no table, or what lies beside it is not its own.
     """
-    frame, about = read_table(path), _description(path)
-    said = {
-        name: value if isinstance(value := about.get(name), list) else [] for name in ("columns", "notes")
-    }
-    known = {str(column.get("name")): column for column in said["columns"] if isinstance(column, dict)}
+    frame, about = read_table(path), _read_description(path)
+    described, notes = (
+        value if isinstance(value := about.get(name), list) else [] for name in ("columns", "notes")
+    )
+    known = {str(column.get("name")): column for column in described if isinstance(column, dict)}
     names = [str(name) for name in frame.columns]
-    columns = [_column(name, known.get(name), names) for name in names]
+    columns = [_describe_column(name, known.get(name), names) for name in names]
     data = {
-        name: plain_column(frame[key].tolist(), column)
+        name: to_plain_column(frame[key].tolist(), column)
         for name, key, column in zip(names, frame.columns, columns, strict=True)
     }
-    notes = [str(note) for note in said["notes"]]
-    provenance = about.get("provenance")
-    title = str(about.get("title") or path.stem)
-    return kind(title, columns, data, notes, provenance if isinstance(provenance, dict) else {})
+    title, provenance = str(about.get("title") or path.stem), about.get("provenance")
+    record = provenance if isinstance(provenance, dict) else {}
+    return kind(title, columns, data, list(map(str, notes)), record)
 
 
-def _description(path: Path) -> dict[str, Any]:
+def _read_description(path: Path) -> dict[str, Any]:
     """Find what is said about a table: in the file itself, or in the json beside it."""
     describe = FORMATS[extension(path)].describe
     source = path.with_suffix(".json")
@@ -102,14 +95,14 @@ def _description(path: Path) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _column(name: str, said: Mapping[str, Any] | None, names: Sequence[str]) -> Column:
+def _describe_column(name: str, said: Mapping[str, Any] | None, names: Sequence[str]) -> Column:
     if said is not None and said.get("role") in get_args(Role):
         headline, title = said.get("headline") is True, str(said.get("title", ""))
         return Column(name, str(said.get("unit", "")), said["role"], headline, title)
-    return Column(name, role=_role(name, names))
+    return Column(name, role=_guess_role(name, names))
 
 
-def _role(name: str, names: Sequence[str]) -> Role:
+def _guess_role(name: str, names: Sequence[str]) -> Role:
     """Tell what a column is from its name, where nobody says."""
     for ending, role in {"_se": "error", **dict.fromkeys((f"_{half}" for half in HALVES), "half")}.items():
         if name.endswith(ending) and name.removesuffix(ending) in names:

@@ -67,17 +67,15 @@ class Table:
             raise ValueError(f"columns {names} do not match the data {list(self.data)}")
         if len({len(cells) for cells in self.data.values()}) > 1:
             raise ValueError("all columns of a table must have the same length")
-        if self.kind == "other" or not is_of_kind(
-            self, self.kind
-        ):  # some of its columns may have been left out
+        # Some of the columns of its kind may have been left out.
+        if self.kind == "other" or not is_of_kind(self, self.kind):
             object.__setattr__(self, "kind", guess_kind(self))
 
     def __len__(self) -> int:
-        """Give the number of rows."""
         return len(next(iter(self.data.values()), ()))
 
     def __getitem__(self, name: str) -> "np.ndarray":
-        """Give one column as an array."""
+        """Give a column as an array."""
         import numpy as np
 
         return np.asarray(self.data[name])
@@ -102,12 +100,11 @@ class Table:
         """
         import pandas
 
-        frame = pandas.DataFrame(
-            {
-                name: [clean(cell) if isinstance(cell, str) else cell for cell in cells]
-                for name, cells in self.data.items()
-            }
-        )
+        data = {
+            name: [clean(cell) if isinstance(cell, str) else cell for cell in cells]
+            for name, cells in self.data.items()
+        }
+        frame = pandas.DataFrame(data)
         frame.attrs.update(title=self.title, notes=list(self.notes), **self.provenance)
         return frame
 

@@ -100,8 +100,8 @@ COMPARED = {
 #: Columns of the command that cuts the tree of heads.
 CLUSTERED = {
     "plot --save-clusters": {
-        "cluster": "attnprobe.reports.pictures.pairs:clusters",
-        "heads, mean_distance": "attnprobe.reports.pictures.pairs:cluster_table",
+        "cluster": "attnprobe.reports.pictures.pairs:cluster_heads",
+        "heads, mean_distance": "attnprobe.reports.pictures.pairs:tabulate_clusters",
     },
 }
 #: Columns of the commands that ask what heads find, and whose docstring defines them.

@@ -14,7 +14,7 @@ import attnprobe
 from attnprobe.commands.call.texts import replay
 from attnprobe.model.hub import CheckpointFiles
 from attnprobe.model.load import LoadOptions
-from attnprobe.table.formats.json import jsonable
+from attnprobe.table.formats.json import to_json
 
 TEXTS = ["The parcel came late.", "Who rang?", "She shut the door."]
 #: What the key of a state says of TEXTS, and of how they are read.
@@ -59,7 +59,7 @@ def write_state(path, measure, keywords, name, key, table):
         "columns": [asdict(column) for column in table.columns],
         "data": {name: list(cells) for name, cells in table.data.items()},
         "notes": ["It was done before."],
-        "provenance": jsonable(table.provenance),
+        "provenance": to_json(table.provenance),
     }
     arrays = io.BytesIO()
     np.savez(arrays, **{"0/table": np.frombuffer(json.dumps(content).encode(), np.uint8)})

@@ -12,7 +12,7 @@ import attnprobe
 from attnprobe.reports.report_page.measures import format_with_error
 from attnprobe.reports.report_page.report import Report
 from attnprobe.reports.report_page.text import MEANINGS
-from attnprobe.table.naming import kind_of
+from attnprobe.table.naming import find_role_kind
 
 pytestmark = pytest.mark.slow
 
@@ -93,7 +93,7 @@ def test_the_card_says_what_a_role_means_and_how_much_the_head_matters(opened, m
         if roles.data["measure"][place] is None:
             assert said.startswith("Role: mixed.")
         else:
-            assert f"(it {MEANINGS[kind_of(roles.data['role'][place])]}). Evidence: " in said
+            assert f"(it {MEANINGS[find_role_kind(roles.data['role'][place])]}). Evidence: " in said
             assert format_with_error(roles.data["value"][place], roles.data["value_se"][place]) in said
     seen.assert_silent()
 

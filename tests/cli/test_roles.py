@@ -9,7 +9,7 @@ import torch
 from transformers import AutoConfig, AutoModel
 
 import attnprobe
-from attnprobe.table.naming import kind_of
+from attnprobe.table.naming import find_role_kind
 
 COLUMNS = ["layer", "head", "role", "measure", "value", "value_se", "threshold", "also", "stability"]
 
@@ -100,7 +100,7 @@ def test_several_corpora(invoke, text, tmp_path):
     assert list(record["other_corpora"]) == ["treebank", "random tokens"]
     assert len(record["corpus"]["texts"]) == 1
     alone = rows_of(invoke("roles", "demo", "-d", lines, "-q")[1])
-    assert not any(kind_of(row["role"]) in {"syntactic", "coreference"} for row in alone)
+    assert not any(find_role_kind(row["role"]) in {"syntactic", "coreference"} for row in alone)
 
 
 def test_refusals(invoke, photos):

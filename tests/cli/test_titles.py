@@ -6,7 +6,7 @@ import shlex
 import pytest
 
 from attnprobe.cli.app import COMMANDS
-from attnprobe.reports.pictures.choosing import kinds_of
+from attnprobe.reports.pictures.choosing import list_kinds
 from attnprobe.table.head_table import HeadTable
 
 #: What makes a table of every sort of rows and columns.
@@ -68,4 +68,4 @@ def test_every_measure_has_a_title(invoke, tmp_path, line):
     assert [name for name, title in measures.items() if not title.strip() or "_" in title] == []
     titles = list(measures.values())
     assert {title for title in titles if titles.count(title) > 1} == set()
-    assert kinds_of(HeadTable.read(path))
+    assert list_kinds(HeadTable.read(path))

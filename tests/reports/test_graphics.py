@@ -4,22 +4,22 @@ import picture_tables as tables
 import pytest
 
 import attnprobe
-from attnprobe.reports.pictures.choosing import picture
-from attnprobe.reports.rendering import png, without_glyph
+from attnprobe.reports.pictures.choosing import draw_picture
+from attnprobe.reports.rendering import list_missing_glyphs, render_png
 
 #: A sign of Linear A, which hardly a font draws.
 LACKED = "\U00010600"
-pytestmark = pytest.mark.skipif(not without_glyph(LACKED), reason="a font here has Linear A")
+pytestmark = pytest.mark.skipif(not list_missing_glyphs(LACKED), reason="a font here has Linear A")
 
 
 def test_characters_that_no_font_has():
-    assert without_glyph(f"Stra\u00dfe \u0394 \u0416 \u05d0 \u2026 {LACKED}{LACKED}") == [LACKED]
-    assert without_glyph("plain") == []
+    assert list_missing_glyphs(f"Stra\u00dfe \u0394 \u0416 \u05d0 \u2026 {LACKED}{LACKED}") == [LACKED]
+    assert list_missing_glyphs("plain") == []
 
 
 @pytest.mark.parametrize("format", ["png", "pdf"])
 def test_boxes_are_said(format):
-    drawn = picture([tables.of_heads("entropy")], title=f"by {LACKED}")
+    drawn = draw_picture([tables.of_heads("entropy")], title=f"by {LACKED}")
     with pytest.warns(
         attnprobe.AttnprobeWarning, match=r"No font on this machine has .* \(U\+10600\); a box"
     ):
@@ -28,7 +28,9 @@ def test_boxes_are_said(format):
 
 
 def test_text_that_has_glyphs_is_no_remark(recwarn):
-    assert png('<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"><text>&#916;</text></svg>')
+    assert render_png(
+        '<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"><text>&#916;</text></svg>'
+    )
     assert not recwarn.list
 
 

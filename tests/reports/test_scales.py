@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from attnprobe.reports.scales import BEYOND, Scale, mark, scale_over, scales_by_unit
+from attnprobe.reports.scales import BEYOND, Scale, fit_scale, fit_scales_by_unit, mark_effects
 from attnprobe.table.table import Column
 
 
@@ -12,25 +12,25 @@ def test_a_scale_holds_every_number_and_what_its_errors_make_of_0(seed):
     draw = np.random.default_rng(seed)
     size = 10.0 ** draw.uniform(-12, 9)
     values, errors = (draw.normal(size=12) * size).tolist(), draw.uniform(0, size, 12).tolist()
-    both = scale_over([(values, errors)], effect=True)
+    both = fit_scale([(values, errors)], effect=True)
     reach = max(*map(abs, values), *(BEYOND * error for error in errors))
     assert both.low == -both.high
     assert reach <= both.high * (1 + 1e-6) <= 1.11 * reach
-    above = scale_over([([abs(value) for value in values], errors)], effect=False)
+    above = fit_scale([([abs(value) for value in values], errors)], effect=False)
     assert (above.low, above.high) == (0, both.high)
 
 
 def test_shares_end_at_1():
-    assert scale_over([([0.99], [0.4])], effect=False, most=1.0) == Scale(0.0, 0.99)
-    assert scale_over([([0.1], [0.8])], effect=False, most=1.0).high == 1
-    assert scale_over([([1.5], [None])], effect=False, most=1.0).high == 1.5
+    assert fit_scale([([0.99], [0.4])], effect=False, most=1.0) == Scale(0.0, 0.99)
+    assert fit_scale([([0.1], [0.8])], effect=False, most=1.0).high == 1
+    assert fit_scale([([1.5], [None])], effect=False, most=1.0).high == 1.5
 
 
 def test_one_scale_for_one_unit_and_another_for_its_effects():
     def measure(name, unit, top):
         return Column(name, unit), [0.0, top], [None, None]
 
-    found = scales_by_unit(
+    found = fit_scales_by_unit(
         [measure("a", "share", 0.5), measure("b", "share", 0.1), measure("a_delta", "share", 0.2),
          measure("c", "nats", 3.0), measure("d", "", 7.0), measure("e", "", 9.0)]
     )  # fmt: skip
@@ -38,13 +38,13 @@ def test_one_scale_for_one_unit_and_another_for_its_effects():
 
 
 def test_without_errors_or_p_nothing_is_pale():
-    assert mark([0.5, -0.1], [None, None], None).pale == [False, False]
-    assert mark([0.5, -0.1, None], [0.1, 0.1, None], None).pale == [False, True, True]
-    assert mark([0.5, -0.1], [9.0, None], [0.049, 0.05]).pale == [False, True]
+    assert mark_effects([0.5, -0.1], [None, None], None).pale == [False, False]
+    assert mark_effects([0.5, -0.1, None], [0.1, 0.1, None], None).pale == [False, True, True]
+    assert mark_effects([0.5, -0.1], [9.0, None], [0.049, 0.05]).pale == [False, True]
 
 
 @pytest.mark.parametrize("extreme", [5e-324, 1e-300, 1e300, 1.7e308])
 def test_extreme_numbers_have_a_scale(extreme):
-    scale = scale_over([([extreme], [None])], effect=False)
+    scale = fit_scale([([extreme], [None])], effect=False)
     assert scale.high == pytest.approx(extreme, rel=0.1)
     assert scale.place(extreme) == pytest.approx(1, abs=0.1)

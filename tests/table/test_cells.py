@@ -4,7 +4,7 @@ import sys
 import numpy as np
 import pytest
 
-from attnprobe.table.cells import format_cell, plain, plain_column, round_cell
+from attnprobe.table.cells import format_cell, round_cell, to_plain, to_plain_column
 from attnprobe.table.cleaning import clean, guard
 from attnprobe.table.table import Column
 
@@ -43,8 +43,8 @@ def test_clean(text, expected):
     ],
 )
 def test_a_column_is_its_cells_one_by_one(cells, role):
-    found = plain_column(iter(cells), Column("x", role=role))
-    expected = [plain(cell, role) for cell in cells]
+    found = to_plain_column(iter(cells), Column("x", role=role))
+    expected = [to_plain(cell, role) for cell in cells]
     assert [(type(cell), repr(cell)) for cell in found] == [(type(cell), repr(cell)) for cell in expected]
 
 
@@ -73,22 +73,22 @@ def test_guard_leaves_other_text_alone(text):
 
 
 def test_plain_numbers():
-    assert plain(np.float64("nan")) is None
-    assert plain(math.nan) is None
-    assert plain(None) is None
-    assert plain(np.int64(7)) == 7
-    assert type(plain(np.int64(7))) is int
-    assert type(plain(np.float32(0.5))) is float
-    assert plain(np.bool_(True)) is True
-    assert plain(np.str_("\x1b[1mx")) == "x"
+    assert to_plain(np.float64("nan")) is None
+    assert to_plain(math.nan) is None
+    assert to_plain(None) is None
+    assert to_plain(np.int64(7)) == 7
+    assert type(to_plain(np.int64(7))) is int
+    assert type(to_plain(np.float32(0.5))) is float
+    assert to_plain(np.bool_(True)) is True
+    assert to_plain(np.str_("\x1b[1mx")) == "x"
 
 
 def test_plain_makes_keys_and_counts_whole_again():
-    assert type(plain(3.0, "key")) is int
-    assert type(plain(np.float64(3.0), "count")) is int
-    assert type(plain(3.0, "measure")) is float
-    assert plain(3.5, "count") == 3.5
-    assert plain(math.inf, "count") == math.inf
+    assert type(to_plain(3.0, "key")) is int
+    assert type(to_plain(np.float64(3.0), "count")) is int
+    assert type(to_plain(3.0, "measure")) is float
+    assert to_plain(3.5, "count") == 3.5
+    assert to_plain(math.inf, "count") == math.inf
 
 
 @pytest.mark.parametrize("value", [0.1 + 0.2, 1 / 3, -1e-300, 5e-324, sys.float_info.max, 1e22, -0.0])

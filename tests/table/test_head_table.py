@@ -12,9 +12,9 @@ from tables_to_write import HOSTILE
 import attnprobe
 from attnprobe import AttnprobeError, HeadTable
 from attnprobe.cli.app import run
-from attnprobe.table.cells import plain
+from attnprobe.table.cells import to_plain
 from attnprobe.table.cleaning import clean
-from attnprobe.table.formats.json import jsonable
+from attnprobe.table.formats.json import to_json
 from attnprobe.table.table import Column
 
 FORMATS = ["csv", "json", "parquet"]
@@ -55,7 +55,7 @@ TABLE = HeadTable("entropy of heads", COLUMNS, DATA, NOTES, PROVENANCE)
 def cells(table):
     """Give every cell with its type; an undefined number and an absent label are both None."""
     found = {
-        column.name: [plain(cell, column.role) for cell in table.data[column.name]]
+        column.name: [to_plain(cell, column.role) for cell in table.data[column.name]]
         for column in table.columns
     }
     return {name: [(type(cell).__name__, cell) for cell in column] for name, column in found.items()}
@@ -65,7 +65,7 @@ def assert_same(read, table):
     assert cells(read) == cells(table)
     assert list(read.columns) == list(table.columns)
     assert (read.title, list(read.notes)) == (table.title, list(table.notes))
-    assert read.provenance == jsonable(table.provenance)
+    assert read.provenance == to_json(table.provenance)
 
 
 @pytest.mark.parametrize("kind", FORMATS)
@@ -158,7 +158,7 @@ def test_any_string(tmp_path_factory, kind, words):
     assert list(read.data["place"]) == data["place"]
     assert (read.title, list(read.notes)) == (clean(table.title), list(map(clean, words)))
     assert read.columns[0] == Column("check", "=unit", role="key", title="@title")
-    assert read.provenance == jsonable(table.provenance)
+    assert read.provenance == to_json(table.provenance)
 
 
 @pytest.mark.parametrize("kind", FORMATS)

@@ -6,7 +6,7 @@ import pytest
 
 import attnprobe
 from attnprobe import AttnprobeError, HeadTable
-from attnprobe.table.cells import plain
+from attnprobe.table.cells import to_plain
 from attnprobe.table.table import Column
 
 NAN = math.nan
@@ -136,7 +136,7 @@ def test_an_error_has_its_measure(other):
     names = list(both.data)
     assert all(name.removesuffix("_se") in names for name in names)
     assert ("entropy_other" in names) == ("entropy_other_se" in names)
-    assert [plain(cell) for cell in both.data["entropy_other_se"]] == [plain(other["entropy_se"][0])]
+    assert [to_plain(cell) for cell in both.data["entropy_other_se"]] == [to_plain(other["entropy_se"][0])]
 
 
 def test_an_error_of_a_measure_that_only_one_has():

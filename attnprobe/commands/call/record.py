@@ -19,7 +19,7 @@ from attnprobe.run.differences import (
     compare_versions,
 )
 from attnprobe.table.cleaning import clean
-from attnprobe.table.destination import describes, description_path, read_description
+from attnprobe.table.destination import find_description, is_description, read_description
 from attnprobe.table.formats import FORMATS, READABLE, extension
 from attnprobe.table.head_table import HeadTable
 
@@ -267,8 +267,8 @@ def _description(path: Path) -> Path | None:
         name = about.get("table")
         own = isinstance(name, str) and name == Path(name).name and not isinstance(about.get("rows"), list)
         return path if own else None
-    beside = description_path(path)
-    return beside if describes(beside, path) else None
+    beside = find_description(path)
+    return beside if is_description(beside, path) else None
 
 
 def _shown(path: Path) -> str:

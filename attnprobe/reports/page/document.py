@@ -27,17 +27,10 @@ _ESCAPED = {ord(character): f"\\u{ord(character):04x}" for character in "<>&"}
 
 
 def render_page(template: str, styles: Sequence[str], scripts: Sequence[str], **values: Any) -> str:
-    """Render a template of the folder ``assets``, with styles and scripts inside.
+    """Render a template of the folder ``assets``, with styles and scripts inside; scripts run in their order.
 
-    Args:
-        template: Its name; it puts ``page.policy`` (first in the head), ``page.styles`` and ``page.scripts``
-            in their places.
-        styles: Style sheets.
-        scripts: Scripts; they run in this order.
-        values: What else the template names; strings are escaped, ``embed_json`` makes what is not.
-
-    Raises:
-        ValueError: When a style or script would end its own block.
+    The template puts ``page.policy`` (first in the head), ``page.styles`` and ``page.scripts`` in their
+    places. Of the other ``values`` that it names, strings are escaped; ``embed_json`` makes what is not.
     """
     return load_templates().get_template(template).render(page=enclose(styles, scripts), **values)
 
@@ -54,13 +47,7 @@ def render_chart_page(spec: Mapping[str, Any]) -> str:
 
 
 def frame_page(page: str, title: str, height: int) -> str:
-    """Show a page within another, in a frame that keeps its scripts away from those of the other.
-
-    Args:
-        page: The whole page.
-        title: What a screen reader says of the frame.
-        height: Of the frame, in pixels.
-    """
+    """Show a page within another, in a frame of so many pixels that keeps their scripts apart."""
     frame = Markup(
         '<iframe title="{}" sandbox="allow-scripts allow-downloads" '
         'style="width: 100%; height: {}px; border: 0" srcdoc="{}"></iframe>'
@@ -79,8 +66,7 @@ class Enclosure(NamedTuple):
 def enclose(styles: Sequence[str], scripts: Sequence[str]) -> Enclosure:
     """Allow some styles and scripts by their SHA-256, pictures inside the page, and nothing else.
 
-    Raises:
-        ValueError: When one of them would end its own block. No string of a stranger ever gets into one.
+    Raises ValueError when one of them would end its own block. No string of a stranger ever gets into one.
     """
     sources, blocks = [], []
     for kind, contents in (("script", scripts), ("style", styles)):

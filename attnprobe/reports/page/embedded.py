@@ -41,8 +41,7 @@ class _BlockParser(HTMLParser):
 def read_page(path: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
     """Read a page: its record, and its tables as csv, by their names, but for those too long for a page.
 
-    Raises:
-        AttnprobeError: When the page can't be read, has no record or several, or a table in it is damaged.
+    Raises AttnprobeError when it can't be read, has no record or several, or a table in it is damaged.
     """
     if not path.is_file():
         raise AttnprobeError(f"There is no file {path}.")
@@ -63,20 +62,19 @@ def read_page(path: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
         raise AttnprobeError(f"The record of {path} can't be read: {first_line(error)}.") from error
     if not isinstance(record, dict):
         raise AttnprobeError(f"The record of {path} is none of attnprobe.")
-    listed = record.get("tables")
-    tables = {}
+    listed, tables = record.get("tables"), {}
     for number, one in enumerate(listed if isinstance(listed, list) else ()):
         name = one.get("name") if isinstance(one, dict) else None
         packed = parser.found.get((f"table-{number}", "application/octet-stream"))
         if isinstance(name, str) and packed:
             try:
-                tables[name] = _unpack(packed[0])
+                tables[name] = _decompress(packed[0])
             except (ValueError, zlib.error) as error:
                 raise AttnprobeError(f"The table {clean(name)} of {path} is damaged.") from error
     return record, tables
 
 
-def _unpack(packed: str) -> bytes:
+def _decompress(packed: str) -> bytes:
     unpacking = zlib.decompressobj()
     content = unpacking.decompress(base64.b64decode(packed, validate=True), _LARGEST)
     if not unpacking.eof:

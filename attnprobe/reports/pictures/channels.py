@@ -18,22 +18,22 @@ _FORMATS = {
 }
 
 
-def tips(titles: Mapping[str, str]) -> list[alt.Tooltip]:
-    """Give the lines of a tooltip: fields with their types, such as ``value:Q``, and what they are called."""
+def make_tooltip(titles: Mapping[str, str]) -> list[alt.Tooltip]:
+    """Make the lines of a tooltip from the titles of fields with their types, such as ``value:Q``."""
     lines = []
     for field, title in titles.items():
         name, _, kind = field.partition(":")
         format = _FORMATS.get(name, ".4~g") if kind == "Q" else None
-        lines.append(alt.Tooltip(field, title=title, **({"format": format} if format else {})))
+        lines.append(alt.Tooltip(field, title=title, format=format or alt.Undefined))
     return lines
 
 
-def records(columns: Mapping[str, Sequence[Any]]) -> list[Record]:
-    """Give the data of a chart row by row."""
+def make_records(columns: Mapping[str, Sequence[Any]]) -> list[Record]:
+    """Turn columns into the rows of a chart's data."""
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
-def in_panels(
+def draw_panels(
     chart: Any, data: list[Record], panels: Sequence[str], across: int, width: int, title: str | None = None
 ) -> Any:
     """Draw a chart for each panel, so many across; without a title, a single chart has no name either."""
@@ -50,16 +50,12 @@ def thin_labels(labels: Sequence[Cell], cell: float, letter: float = 7.5) -> lis
     """Choose which labels are written: every one, or every second, fifth, ... where they would touch."""
     longest = max((len(format_cell(label)) for label in labels), default=1)
     room = max(12.0, letter * longest + 4 * (letter > 0))
-    every = next(
-        step
-        for step in (1, 2, 4, 5, 8, 10, 20, 50, len(labels))
-        if step * cell >= room or step >= len(labels)
-    )
-    return list(labels)[::every]
+    steps = (1, 2, 4, 5, 8, 10, 20, 50, len(labels))
+    return list(labels)[:: next(step for step in steps if step * cell >= room or step >= len(labels))]
 
 
-def band(labels: Sequence[Cell]) -> alt.Scale:
-    """Give the scale of heads or layers: a cell each, with a little air between."""
+def make_band(labels: Sequence[Cell]) -> alt.Scale:
+    """Make the scale of heads or layers: a cell each, with a little air between."""
     return alt.Scale(domain=list(labels), paddingInner=0.06, paddingOuter=0.03)
 
 
@@ -67,31 +63,28 @@ def band(labels: Sequence[Cell]) -> alt.Scale:
 _MOST = 16
 
 
-def layer_colour(labels: Sequence[Cell], theme: Theme, *, legend: bool = True, field: str = "layer") -> Any:
-    """Give the channel that colours by layer, or by another number that counts up.
+def colour_by_layer(labels: Sequence[Cell], theme: Theme, *, field: str = "layer") -> Any:
+    """Make the channel that colours by layer, or by another number that counts up.
 
     The ends of viridis that come too near the background are left out: its yellow on white, its purple on
     black.
     """
     numeric = all(isinstance(label, int) for label in labels)
     colours = list(SEQUENTIAL[1:] if theme.name == "dark" else SEQUENTIAL[:-1])
-    entry: Any = alt.Legend(title=field.replace("_", " "), symbolOpacity=1) if legend else None
+    title = field.replace("_", " ")
     if numeric and len(labels) > _MOST:
-        if legend:
-            entry = alt.Legend(title=field.replace("_", " "), format="~s", gradientLength=140)
+        legend = alt.Legend(title=title, format="~s", gradientLength=140)
         ends = [min(labels), max(labels)]  # type: ignore[type-var]
-        return alt.Color(
-            f"{field}:Q", scale=alt.Scale(domain=ends, range=colours, interpolate="rgb"), legend=entry
-        )
-    return alt.Color(
-        f"{field}:O", scale=alt.Scale(domain=list(labels), range=spread(colours, len(labels))), legend=entry
-    )
+        scale = alt.Scale(domain=ends, range=colours, interpolate="rgb")
+        return alt.Color(f"{field}:Q", scale=scale, legend=legend)
+    scale = alt.Scale(domain=list(labels), range=interpolate_colours(colours, len(labels)))
+    return alt.Color(f"{field}:O", scale=scale, legend=alt.Legend(title=title, symbolOpacity=1))
 
 
-def spread(colours: Sequence[str], number: int) -> list[str]:
+def interpolate_colours(colours: Sequence[str], number: int) -> list[str]:
     """Take so many colours, evenly from a list, between its own where there are more.
 
-    >>> spread(["#000000", "#ffffff"], 3)
+    >>> interpolate_colours(["#000000", "#ffffff"], 3)
     ['#000000', '#808080', '#ffffff']
     """
     found = []

@@ -6,14 +6,16 @@ from functools import partial
 from textwrap import wrap
 from typing import Any, get_args
 
+import altair as alt
 from altair.utils.schemapi import debug_mode
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.reports.columns import DrawingRequest, cells, constants, is_numeric, keys
+from attnprobe.reports.columns import DrawingRequest, is_numeric, list_keys, name_source, read_cells
 from attnprobe.reports.pictures import curves, lists, maps, scatter, similarity, training
-from attnprobe.reports.pictures.pairs import cluster_table
+from attnprobe.reports.pictures.pairs import tabulate_clusters
 from attnprobe.reports.pictures.picture import Picture
-from attnprobe.reports.theme import THEMES, Theme, ThemeName
+from attnprobe.reports.shapes import lay_out_grid
+from attnprobe.reports.theme import THEMES, ThemeName
 from attnprobe.table.cells import format_cell
 from attnprobe.table.cleaning import clean
 from attnprobe.table.head_table import HeadTable
@@ -24,11 +26,10 @@ from attnprobe.table.table import Column
 TABLE = "table"
 
 
-def stack(tables: Sequence[HeadTable], kind: str | None = None) -> HeadTable:
-    """Put tables of one kind below each other; for a scatter, two tables of the same heads side by side.
+def stack_tables(tables: Sequence[HeadTable], kind: str | None = None) -> HeadTable:
+    """Stack tables of one kind; for a scatter, join two tables of the same heads side by side.
 
-    Raises:
-        AttnprobeError: When there is none, or their rows are named by different columns.
+    Raises AttnprobeError when there is none, or their rows are named by different columns.
     """
     if not tables:
         raise AttnprobeError("plot needs a table")
@@ -38,25 +39,23 @@ def stack(tables: Sequence[HeadTable], kind: str | None = None) -> HeadTable:
         if len(tables) > 2:
             raise AttnprobeError("--kind scatter takes two tables at most, one for each axis")
         return join_sides(tables[0], tables[1])
-    first = tables[0]
-    names = _keys(first)
+    names = list_keys(tables[0])
     for other in tables[1:]:
-        if _keys(other) != names:
+        if list_keys(other) != names:
             raise AttnprobeError(
                 "the tables are of different kinds: rows of the first are named by "
-                f"{', '.join(names)}, rows of another by {', '.join(_keys(other))}; plot them one by one"
+                f"{', '.join(names)}, rows of another by {', '.join(list_keys(other))}; plot them one by one"
             )
     columns = {column.name: column for table in reversed(tables) for column in table.columns}
     order = list(dict.fromkeys(column.name for table in tables for column in table.columns))
-    data = {name: [cell for table in tables for cell in cells(table, name)] for name in order}
+    data = {name: [cell for table in tables for cell in read_cells(table, name)] for name in order}
     described = [columns[name] for name in order]
-    if not _apart(tables):
+    if not _are_distinct(tables):
         described.insert(0, Column(TABLE, role="key"))
-        titles = [f"{number} {clean(table.title)}" for number, table in enumerate(tables, start=1)]
-        rows = [title for title, table in zip(titles, tables, strict=True) for _ in range(len(table))]
+        numbered = enumerate(tables, start=1)
+        rows = [f"{n} {clean(table.title)}" for n, table in numbered for _ in range(len(table))]
         data = {TABLE: rows, **data}
-    titles = list(dict.fromkeys(clean(table.title) for table in tables))
-    return HeadTable(titles[0] if len(titles) == 1 else ", ".join(titles), described, data)
+    return HeadTable(", ".join(dict.fromkeys(clean(table.title) for table in tables)), described, data)
 
 
 def join_sides(left: HeadTable, right: HeadTable) -> HeadTable:
@@ -74,29 +73,24 @@ def join_sides(left: HeadTable, right: HeadTable) -> HeadTable:
             if f"{base}{end}" in data:
                 columns.append(replace(left.column(f"{base}{end}"), name=f"{base}_in{end}"))
                 data[f"{base}_in{end}"] = data[f"{base}{end}"]
-    said = " and ".join(
-        dict.fromkeys(
-            format_cell(table.data["dataset"][0]) for table in (left, right) if "dataset" in table.data
-        )
-    )
+    both = [table.data["dataset"][0] for table in (left, right) if "dataset" in table.data]
+    said = " and ".join(dict.fromkeys(map(format_cell, both)))
     if "dataset" in data and said:
         data["dataset"] = [said] * len(left)
     return HeadTable(left.title, columns, data)
 
 
-def _keys(table: HeadTable) -> list[str]:
-    return [column.name for column in table.columns if column.role == "key"]
-
-
-def _apart(tables: Sequence[HeadTable]) -> bool:
+def _are_distinct(tables: Sequence[HeadTable]) -> bool:
     """Tell whether model and dataset tell the tables apart."""
-    named = [set(zip(cells(table, "model"), cells(table, "dataset"), strict=True)) for table in tables]
+    named = [
+        set(zip(read_cells(table, "model"), read_cells(table, "dataset"), strict=True)) for table in tables
+    ]
     return all(not one & other for place, one in enumerate(named) for other in named[:place])
 
 
 #: Narrower, nothing can be read; wider, nobody has a screen or a page.
 _WIDTHS = (200, 4000)
-#: How many characters a description has.
+#: Most characters of a description.
 _HEARD = 400
 #: Room beside a title, for the axis that stands before it.
 _MARGIN = 60
@@ -106,10 +100,10 @@ _LETTER = 0.58
 _FIXED = {"roles", "relations", "intervals", "shares", "checks"}
 
 
-_Drawing = tuple[Callable[[HeadTable], bool], Callable[[HeadTable, DrawingRequest], Any]]
+_Drawing = tuple[Callable[[HeadTable], object], Callable[[HeadTable, DrawingRequest], Any]]
 #: How each kind of picture is drawn, and whether the numbers of a table allow it.
 _DRAWINGS: Mapping[PictureKind, _Drawing] = {
-    "roles": (maps.has_grid, maps.draw_roles),
+    "roles": (lay_out_grid, maps.draw_roles),
     "change": (maps.can_draw_change, maps.draw_change),
     "relations": (bool, lists.draw_relations),
     "settling": (bool, training.draw_settling),
@@ -127,12 +121,12 @@ _DRAWINGS: Mapping[PictureKind, _Drawing] = {
 }
 
 
-def kinds_of(table: HeadTable) -> list[PictureKind]:
+def list_kinds(table: HeadTable) -> list[PictureKind]:
     """List what a table can be drawn as, its own picture first."""
     return [one for one in KINDS[table.kind].pictures if len(table) and _DRAWINGS[one][0](table)]
 
 
-def picture(
+def draw_picture(
     tables: Sequence[HeadTable],
     kind: str | None = None,
     measures: Sequence[str] = (),
@@ -141,14 +135,14 @@ def picture(
     title: str | None = None,
     clusters: int | None = None,
 ) -> Picture:
-    """Draw tables of one kind as one picture.
+    """Draw tables of one kind as one picture; options that are None are chosen by the tables and the theme.
 
     Args:
         tables: One or more.
-        kind: One of those that suit them; by default their own.
+        kind: One of those that suit them.
         measures: Columns to draw; by default those that a table puts first.
         theme: Colours and sizes.
-        width: About how many pixels; by default as the theme says.
+        width: About how many pixels.
         title: What stands above; by default the table's own title.
         clusters: Into how many parts a tree of heads is cut; with it, a tree is drawn.
 
@@ -167,12 +161,12 @@ def picture(
         if clusters < 1:
             raise AttnprobeError(f"--clusters is a number of parts, 1 or more, not {clusters}")
         kind = TREE
-    table = stack(tables, kind)
-    known = kinds_of(table)
+    table = stack_tables(tables, kind)
+    known = list_kinds(table)
     if not len(table):
         raise AttnprobeError("the table has no rows, and there is nothing to draw")
     if not known:
-        raise AttnprobeError(f"the table can't be drawn: {_lack(table)}")
+        raise AttnprobeError(f"the table can't be drawn: {_explain_no_picture(table)}")
     if kind is not None and kind not in known:
         option = f"--kind {kind}" if clusters is None else "--clusters, which is about all pairs of heads"
         raise AttnprobeError(f"this table can't be drawn with {option}; it can with {', '.join(known)}")
@@ -183,19 +177,18 @@ def picture(
     request = DrawingRequest(look, width or look.width, tuple(measures), clusters)
     heading = clean(table.title) if title is None else clean(title)
     # altair would hold every row against the schema, several times; the tests do, for every kind.
+    about = name_source(table)
     with debug_mode(False):
-        chart = _add_titles(
-            _DRAWINGS[chosen][1](table, request), heading, constants(table), request.width, look
-        )
-        chart = chart.properties(description=_description(chosen, table.title, constants(table)))
-    clustered = partial(cluster_table, table, request) if chosen == TREE else None
+        chart = _add_titles(_DRAWINGS[chosen][1](table, request), heading, about, request)
+        chart = chart.properties(description=_describe_picture(chosen, table.title, about))
+    clustered = partial(tabulate_clusters, table, request) if chosen == TREE else None
     return Picture(chosen, heading, chart, look, clustered)
 
 
-def _lack(table: HeadTable) -> str:
+def _explain_no_picture(table: HeadTable) -> str:
     """Say why no picture suits a table."""
-    names = keys(table)
-    rows = list(zip(*(cells(table, name) for name in names), strict=True))
+    names = list_keys(table)
+    rows = list(zip(*(read_cells(table, name) for name in names), strict=True))
     if names and len(set(rows)) < len(rows):
         return f"several rows have the same {', '.join(map(clean, names))}, and nothing tells them apart"
     if {"layer", "head"} <= set(names) and not any(is_numeric(table, column) for column in table.columns):
@@ -206,26 +199,24 @@ def _lack(table: HeadTable) -> str:
     )
 
 
-def _description(kind: str, title: str, about: str) -> str:
-    """Say what the picture is, for those who hear it."""
+def _describe_picture(kind: str, title: str, about: str) -> str:
+    """Describe the picture for a screen reader."""
     said = ". ".join(filter(None, [clean(title), about, f"A picture of kind {kind}"]))
     return said if len(said) <= _HEARD else f"{said[:_HEARD]} ..."
 
 
-def _add_titles(chart: Any, title: str, about: str, width: int, theme: Theme) -> Any:
+def _add_titles(chart: Any, title: str, about: str, request: DrawingRequest) -> Any:
     """Put a title above the whole, and below it of which model and data it is."""
-    import altair as alt
-
     whole = chart if isinstance(chart, alt.VConcatChart) else alt.vconcat(chart)
     if not title and not about:
         return whole
     subtitle = [about] if about else alt.Undefined
     # A name may have thousands of letters; a title stands in lines no wider than the picture.
-    letters = max(20, int((width - _MARGIN) / (_LETTER * (theme.size + 1))))
-    lines = wrap(title, letters, max_lines=3, placeholder=" ...")
+    width = request.width - _MARGIN
+    lines = wrap(
+        title, max(20, int(width / (_LETTER * (request.theme.size + 1)))), max_lines=3, placeholder=" ..."
+    )
+    heading = lines if len(lines) > 1 else title
     return whole.properties(
-        title=alt.TitleParams(
-            lines if len(lines) > 1 else title, anchor="start", offset=14, subtitle=subtitle,
-            limit=width - _MARGIN,
-        )
-    )  # fmt: skip
+        title=alt.TitleParams(heading, anchor="start", offset=14, subtitle=subtitle, limit=width)
+    )

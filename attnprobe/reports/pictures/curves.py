@@ -8,33 +8,40 @@ import altair as alt
 from attnprobe.reports.columns import (
     DrawingRequest,
     Record,
-    below_heading,
-    cells,
-    chart_title,
-    ends_of,
+    bound_interval,
     has_measures,
-    keys,
     label_rows,
-    name_of,
-    numbers,
+    list_keys,
+    make_title,
+    name_measure,
+    read_cells,
+    read_numbers,
     sort_labels,
-    tip,
+    title_below_heading,
+    title_tooltip,
 )
-from attnprobe.reports.pictures.channels import in_panels, layer_colour, records, thin_labels, tips
+from attnprobe.reports.pictures.channels import (
+    colour_by_layer,
+    draw_panels,
+    make_records,
+    make_tooltip,
+    thin_labels,
+)
 from attnprobe.reports.shapes import RANDOM, SCORE
 from attnprobe.table.cells import format_cell
 from attnprobe.table.cleaning import clean
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.kinds import PRUNING_STEP, STEP
-from attnprobe.table.table import Cell, Column
+from attnprobe.table.table import Column
 
 _CURVE = ("criterion", "seed", "share_removed")
 _LARGEST = 460
 
 
 def can_draw_curves(table: HeadTable) -> bool:
-    """Tell whether there is a score where a share of the heads is removed."""
-    return "share_removed" in keys(table) and any(value is not None for value in numbers(table, SCORE))
+    return "share_removed" in list_keys(table) and any(
+        value is not None for value in read_numbers(table, SCORE)
+    )
 
 
 def draw_curves(table: HeadTable, request: DrawingRequest) -> Any:
@@ -44,97 +51,85 @@ def draw_curves(table: HeadTable, request: DrawingRequest) -> Any:
     other. Of a training run, a line is a checkpoint, coloured by its step.
     """
     column = request.columns(table, 1)[0] if request.measures else table.column(SCORE)
-    data = _records(table, column.name)
+    data = _read_curves(table, column.name)
     trained = PRUNING_STEP in table.data
     panels = list(dict.fromkeys(record["panel"] for record in data))
     across = max(1, min(len(panels), request.width // 230))
-    legend = 110
-    width = int(min(_LARGEST, (request.width - legend) / across - 50))
-    metric = {format_cell(cell) for cell in cells(table, "metric")}
+    width = int(min(_LARGEST, (request.width - 110) / across - 50))  # beside a legend
+    metric = {format_cell(cell) for cell in read_cells(table, "metric")}
     name = metric.pop() if len(metric) == 1 and column.name == SCORE else clean(column.name)
     name = (name or column.name).replace("_", " ")
     # No unit repeats its own name: an accuracy in shares, a cosine in cosines.
     unit = clean(column.unit)
     y_title = f"{name} ({unit})" if unit and unit != name else name
-    x = alt.X("removed:Q", title="heads removed", axis=alt.Axis(format="%", tickCount=5))
-    y = alt.Y("value:Q", title=y_title, scale=alt.Scale(zero=False))
-    base = alt.Chart().encode(x=x)
-    tooltip = tips({
+    axis = alt.Axis(format="%", tickCount=5)
+    base = alt.Chart().encode(x=alt.X("removed:Q", title="heads removed", axis=axis))
+    tooltip = make_tooltip({
         "criterion:N": "criterion", **({"step:O": "training step"} if trained else {}), "seed:N": "seed",
         "heads:Q": "heads removed", "removed:Q": "share removed", "value:Q": y_title,
         "error:Q": "standard error",
     })  # fmt: skip
-    drawn = (_draw_checkpoints if trained else _draw_criteria)(base, y, y_title, unit, data, tooltip, request)
-    said = _remark(data, trained=trained, request=request)
+    if trained:
+        drawn = _draw_checkpoints(base, y_title, data, tooltip, request)
+    else:
+        drawn = _draw_criteria(base, y_title, unit, data, tooltip, request)
     chart = alt.layer(*drawn).properties(width=width, height=int(width * 0.68))
-    return in_panels(chart, data, panels, across, width).properties(**said)
+    whole = draw_panels(chart, data, panels, across, width)
+    remarks = [] if trained else _explain_marks(data)
+    if not remarks:
+        return whole
+    look: dict[str, Any] = {"fontWeight": "normal", "fontSize": request.theme.size - 1}
+    return whole.properties(title=alt.TitleParams(remarks, color=request.theme.muted, **look))
 
 
-def _remark(data: list[Record], *, trained: bool, request: DrawingRequest) -> dict[str, Any]:
-    """Say what the band and the bars are, as a title; nothing where there are none."""
+def _explain_marks(data: list[Record]) -> list[str]:
+    """Say what the band and the bars are; nothing where there are none."""
     orders = {(record["panel"], record["seed"]) for record in data if record["criterion"] == RANDOM}
     counts = set(Counter(panel for panel, _ in orders).values())
     said = []
-    if orders and not trained:
+    if orders:
         number = f"{counts.pop()} " if len(counts) == 1 else ""
         said.append(f"band: from the lowest to the highest of {number}random orders")
-    if not trained and any(record["error"] is not None for record in data):
+    if any(record["error"] is not None for record in data):
         said.append("bars: 95 % intervals")
-    if not said:
-        return {}
-    look: dict[str, Any] = {"fontWeight": "normal", "fontSize": request.theme.size - 1}
-    return {"title": alt.TitleParams(said, color=request.theme.muted, **look)}
+    return said
 
 
-def _records(table: HeadTable, name: str) -> list[Record]:
-    apart = [
-        key
-        for key in keys(table)
-        if key not in {*_CURVE, STEP, PRUNING_STEP, "model" if PRUNING_STEP in table.data else ""}
-    ]
-    columns = {
-        "panel": label_rows(table, apart),
-        "criterion": [format_cell(cell) for cell in cells(table, "criterion")],
-        "seed": [format_cell(cell) for cell in cells(table, "seed")],
-        "removed": numbers(table, "share_removed"),
-        "heads": numbers(table, "heads_removed"),
-        "value": numbers(table, name),
-        "error": numbers(table, f"{name}_se"),
-        "step": cells(table, STEP),
-    }
-    return records(columns)
+def _read_curves(table: HeadTable, name: str) -> list[Record]:
+    hidden = {*_CURVE, STEP, PRUNING_STEP, "model" if PRUNING_STEP in table.data else ""}
+    return make_records({
+        "panel": label_rows(table, [key for key in list_keys(table) if key not in hidden]),
+        "criterion": [format_cell(cell) for cell in read_cells(table, "criterion")],
+        "seed": [format_cell(cell) for cell in read_cells(table, "seed")],
+        "removed": read_numbers(table, "share_removed"), "heads": read_numbers(table, "heads_removed"),
+        "value": read_numbers(table, name), "error": read_numbers(table, f"{name}_se"),
+        "step": read_cells(table, STEP),
+    })  # fmt: skip
 
 
 def _draw_criteria(
-    base: Any, y: Any, title: str, unit: str, data: list[Record], tooltip: list[Any], request: DrawingRequest
+    base: Any, title: str, unit: str, data: list[Record], tooltip: list[Any], request: DrawingRequest
 ) -> list[Any]:
-    criteria = [name for name in dict.fromkeys(record["criterion"] for record in data) if name != RANDOM]
-    has_random = any(record["criterion"] == RANDOM for record in data)
-    names = [*criteria, *([RANDOM] if has_random else [])]
-    palette = [
-        request.theme.muted if name == RANDOM else request.theme.categories[i % len(request.theme.categories)]
-        for i, name in enumerate(names)
-    ]
-    colour = alt.Color(
-        "criterion:N",
-        scale=alt.Scale(domain=names, range=palette),
-        legend=alt.Legend(title="order of heads", symbolType="stroke", symbolOpacity=1, symbolStrokeWidth=2),
-    )
+    theme, palette = request.theme, request.theme.categories
+    names = sorted(dict.fromkeys(record["criterion"] for record in data), key=lambda name: name == RANDOM)
+    hues = [theme.muted if name == RANDOM else palette[i % len(palette)] for i, name in enumerate(names)]
+    legend = alt.Legend(title="order of heads", symbolType="stroke", symbolOpacity=1, symbolStrokeWidth=2)
+    colour = alt.Color("criterion:N", scale=alt.Scale(domain=names, range=hues), legend=legend)
+    y = alt.Y("value:Q", title=title, scale=alt.Scale(zero=False))
     parts = []
-    if has_random:
+    if RANDOM in names:
         random = base.transform_filter(f"datum.criterion === '{RANDOM}'")
+        low = alt.Y("min(value):Q", title=title, scale=alt.Scale(zero=False))
+        band = random.mark_area(opacity=0.16, color=theme.muted, line=False)
+        lines = random.mark_line(strokeWidth=0.8, opacity=0.55)
         parts += [
-            random.mark_area(opacity=0.16, color=request.theme.muted, line=False).encode(
-                y=alt.Y("min(value):Q", title=title, scale=alt.Scale(zero=False)), y2="max(value):Q"
-            ),
-            random.mark_line(strokeWidth=0.8, opacity=0.55).encode(
-                y=y, color=colour, detail="seed:N", tooltip=tooltip
-            ),
+            band.encode(y=low, y2="max(value):Q"),
+            lines.encode(y=y, color=colour, detail="seed:N", tooltip=tooltip),
         ]
     own = base.transform_filter(f"datum.criterion !== '{RANDOM}'")
     # A finite interval only: what is undefined has none.
     errors = own.transform_filter("isValid(datum.error) && isValid(datum.value)").transform_calculate(
-        **ends_of([record["value"] for record in data], unit)
+        **bound_interval([record["value"] for record in data], unit)
     )
     parts += [
         errors.mark_rule(strokeWidth=1.2).encode(y=alt.Y("low:Q", title=title), y2="high:Q", color=colour),
@@ -145,25 +140,18 @@ def _draw_criteria(
 
 
 def _draw_checkpoints(
-    base: Any, y: Any, title: str, unit: str, data: list[Record], tooltip: list[Any], request: DrawingRequest
+    base: Any, title: str, data: list[Record], tooltip: list[Any], request: DrawingRequest
 ) -> list[Any]:
-    steps: list[Cell] = sort_labels(record["step"] for record in data)
-    colour = layer_colour(steps, request.theme, field="step")
+    colour = colour_by_layer(sort_labels(record["step"] for record in data), request.theme, field="step")
+    base = base.encode(y=alt.Y("value:Q", title=title, scale=alt.Scale(zero=False)), color=colour)
     parts = []
     if any(record["criterion"] == RANDOM for record in data):
         random = base.transform_filter(f"datum.criterion === '{RANDOM}'")
-        parts.append(
-            random.mark_line(strokeWidth=0.8, opacity=0.5, strokeDash=[3, 2]).encode(
-                y=y, color=colour, detail=["step:N", "seed:N"], tooltip=tooltip
-            )
-        )
+        lines = random.mark_line(strokeWidth=0.8, opacity=0.5, strokeDash=[3, 2])
+        parts.append(lines.encode(detail=["step:N", "seed:N"], tooltip=tooltip))
     own = base.transform_filter(f"datum.criterion !== '{RANDOM}'")
-    parts.append(
-        own.mark_line(strokeWidth=2, point=alt.OverlayMarkDef(size=24, filled=True)).encode(
-            y=y, color=colour, detail=["step:N", "criterion:N"], tooltip=tooltip
-        )
-    )
-    return parts
+    lines = own.mark_line(strokeWidth=2, point=alt.OverlayMarkDef(size=24, filled=True))
+    return [*parts, lines.encode(detail=["step:N", "criterion:N"], tooltip=tooltip)]
 
 
 _LAYER = "layer"
@@ -175,70 +163,52 @@ _KEYS = {
 
 def can_draw_depth(table: HeadTable) -> bool:
     """Tell whether each layer or head is there once, told apart by nothing but what was measured."""
-    rows = set(zip(*(cells(table, name) for name in keys(table)), strict=True))
-    return set(keys(table)) <= _KEYS and has_measures(table) and len(rows) == len(table)
+    rows = set(zip(*(read_cells(table, name) for name in list_keys(table)), strict=True))
+    return set(list_keys(table)) <= _KEYS and has_measures(table) and len(rows) == len(table)
 
 
 def draw_depth(table: HeadTable, request: DrawingRequest) -> Any:
     """Draw a measure layer by layer, with 95 % intervals; of heads, the line is the mean of the layer."""
     columns = request.columns(table, 4)
     across = min(len(columns), max(1, request.width // 330))
-    charts = [_depth_chart(table, column, request, across) for column in columns]
+    charts = [_draw_depth_chart(table, column, request, across) for column in columns]
     return charts[0] if len(charts) == 1 else alt.concat(*charts, columns=across)
 
 
-def _depth_chart(table: HeadTable, column: Column, request: DrawingRequest, across: int) -> Any:
-    of_heads = "head" in keys(table)
-    places = label_rows(table, [name for name in keys(table) if name not in {_LAYER, "head"}])
-    columns = {
-        "place": places,
-        "layer": cells(table, _LAYER),
-        "head": cells(table, "head"),
-        "value": numbers(table, column.name),
-        "error": numbers(table, f"{column.name}_se"),
-    }
-    data = records(columns)
-    labels, layers = list(dict.fromkeys(places)), sort_labels(columns["layer"])
-    legend = 120 if len(labels) > 1 else 0
-    width = int(min(420, (request.width - legend) / across - 70))
-    palette = (
-        [request.theme.categories[i % len(request.theme.categories)] for i in range(len(labels))]
-        if len(labels) > 1
-        else [request.theme.ink]
-    )
-    colour = alt.Color(
-        "place:N", scale=alt.Scale(domain=labels, range=palette),
-        legend=alt.Legend(title=None, symbolType="circle") if len(labels) > 1 else None,
-    )  # fmt: skip
-    zero = alt.Scale(zero=min((v for v in columns["value"] if v is not None), default=0) >= 0)
-    y = alt.Y("value:Q", title=below_heading(column), scale=zero, axis=alt.Axis(tickCount=5))
-    base = alt.Chart(alt.InlineData(values=data)).encode(
-        x=alt.X(
-            "layer:O",
-            title="layer",
-            axis=alt.Axis(labelAngle=0, values=thin_labels(layers, width / len(layers))),
-        ),
-        color=colour,
-    )
-    bars = base.transform_filter("isValid(datum.error) && isValid(datum.value)").transform_calculate(
-        **ends_of(columns["value"], column.unit)
-    )
-    tooltip = tips({
-        **({"place:N": "of"} if len(labels) > 1 else {}), "layer:O": "layer",
-        **({"head:O": "head"} if of_heads else {}), "value:Q": tip(name_of(column)),
+def _draw_depth_chart(table: HeadTable, column: Column, request: DrawingRequest, across: int) -> Any:
+    of_heads = "head" in list_keys(table)
+    places = label_rows(table, [name for name in list_keys(table) if name not in {_LAYER, "head"}])
+    values, every = read_numbers(table, column.name), read_cells(table, _LAYER)
+    data = make_records({
+        "place": places, "layer": every, "head": read_cells(table, "head"), "value": values,
+        "error": read_numbers(table, f"{column.name}_se"),
+    })  # fmt: skip
+    labels, layers, palette = list(dict.fromkeys(places)), sort_labels(every), request.theme.categories
+    several = len(labels) > 1
+    width = int(min(420, (request.width - 120 * several) / across - 70))  # beside a legend where there is one
+    hues = [palette[i % len(palette)] for i in range(len(labels))] if several else [request.theme.ink]
+    legend = alt.Legend(title=None, symbolType="circle") if several else None
+    colour = alt.Color("place:N", scale=alt.Scale(domain=labels, range=hues), legend=legend)
+    axis = alt.Axis(labelAngle=0, values=thin_labels(layers, width / len(layers)))
+    x = alt.X("layer:O", title="layer", axis=axis)
+    zero = alt.Scale(zero=min((v for v in values if v is not None), default=0) >= 0)
+    look: dict[str, Any] = {"title": title_below_heading(column), "scale": zero}
+    y = alt.Y("value:Q", axis=alt.Axis(tickCount=5), **look)
+    base = alt.Chart(alt.InlineData(values=data)).encode(x=x, color=colour)
+    known = base.transform_filter("isValid(datum.error) && isValid(datum.value)")
+    bars = known.transform_calculate(**bound_interval(values, column.unit))
+    tooltip = make_tooltip({
+        **({"place:N": "of"} if several else {}), "layer:O": "layer",
+        **({"head:O": "head"} if of_heads else {}), "value:Q": title_tooltip(name_measure(column)),
         "error:Q": "standard error",
     })  # fmt: skip
-    line = alt.Y("mean(value):Q", title=below_heading(column), scale=zero) if of_heads else y
+    size, opacity = (24, 0.6) if of_heads else (44, 1)
     parts = [
         bars.mark_rule(strokeWidth=1, opacity=0.4 if of_heads else 1).encode(
-            y=alt.Y("low:Q", title=below_heading(column), scale=zero), y2="high:Q"
+            y=alt.Y("low:Q", **look), y2="high:Q"
         ),
-        base.mark_line(strokeWidth=1.4).encode(y=line),
-        base.mark_point(filled=True, size=24 if of_heads else 44, opacity=0.6 if of_heads else 1).encode(
-            y=y, tooltip=tooltip
-        ),
+        base.mark_line(strokeWidth=1.4).encode(y=alt.Y("mean(value):Q", **look) if of_heads else y),
+        base.mark_point(filled=True, size=size, opacity=opacity).encode(y=y, tooltip=tooltip),
     ]
-    said = "dots: heads; line: their mean" if of_heads else ""
-    return alt.layer(*parts).properties(
-        width=width, height=int(width * 0.62), title=chart_title(name_of(column), said)
-    )
+    title = make_title(name_measure(column), "dots: heads; line: their mean" if of_heads else "")
+    return alt.layer(*parts).properties(width=width, height=int(width * 0.62), title=title)

@@ -5,8 +5,8 @@ from typing import Any
 
 import altair as alt
 
-from attnprobe.reports.columns import DrawingRequest, Record, cells
-from attnprobe.reports.pictures.channels import band, thin_labels
+from attnprobe.reports.columns import DrawingRequest, Record, read_cells
+from attnprobe.reports.pictures.channels import make_band, thin_labels
 from attnprobe.reports.shapes import Grid
 from attnprobe.table.head_table import HeadTable
 
@@ -22,34 +22,27 @@ _BETWEEN = 26
 MANY = 12
 
 
-def head_records(table: HeadTable, grid: Grid) -> list[Record]:
-    """Begin the data: a record a row, that says where it lies."""
-    rows = zip(grid.places, cells(table, LAYER), cells(table, HEAD), strict=True)
+def place_heads(table: HeadTable, grid: Grid) -> list[Record]:
+    """Begin the data of a chart: the place of each row."""
+    rows = zip(grid.places, read_cells(table, LAYER), read_cells(table, HEAD), strict=True)
     return [{"place": place, "layer": layer, "head": head} for place, layer, head in rows]
 
 
 @dataclass(frozen=True)
-class Fit:
-    """Sizes that fit the width of a picture.
-
-    Attributes:
-        cell: Pixels of a cell.
-        across: Maps of one measure side by side.
-        measures: Measures side by side.
-    """
+class Sizes:
+    """Sizes that fit the width of a picture."""
 
     cell: int
-    across: int
-    measures: int
+    across: int  # maps of one measure side by side
+    measures: int  # measures side by side
 
 
-def fit(grid: Grid, measures: int, request: DrawingRequest, *, legend: bool = True) -> Fit:
+def choose_sizes(grid: Grid, measures: int, request: DrawingRequest) -> Sizes:
     """Choose how many maps stand side by side: as many as leave comfortable cells, or else fewer."""
     maps, heads = len(grid.maps), len(grid.heads)
-    beside = _LEGEND if legend else 0
 
     def cell(across: int, columns: int) -> int:
-        room = request.width / columns - beside - (_BESIDE if maps <= MANY else 0) - _BETWEEN
+        room = request.width / columns - _LEGEND - (_BESIDE if maps <= MANY else 0) - _BETWEEN
         return int((room / across - _BETWEEN * (across > 1)) / heads)
 
     if maps == 1:
@@ -57,37 +50,36 @@ def fit(grid: Grid, measures: int, request: DrawingRequest, *, legend: bool = Tr
         columns = next((c for c in range(most, 1, -1) if cell(1, c) >= _COMFORTABLE), min(most, 2))
         if cell(1, columns) < SIGNED:
             columns = 1
-        return Fit(_bound(cell(1, columns)), 1, columns)
+        return Sizes(_clip_cell(cell(1, columns)), 1, columns)
     wanted = _BESIDE_OTHERS if maps <= MANY else 5  # to compare, maps belong side by side
     across = next((a for a in range(min(maps, 10), 1, -1) if cell(a, 1) >= wanted), 1)
-    return Fit(_bound(cell(across, 1)), across, 1)
+    return Sizes(_clip_cell(cell(across, 1)), across, 1)
 
 
-def _bound(cell: int) -> int:
+def _clip_cell(cell: int) -> int:
     return max(_SMALLEST, min(cell, _LARGEST))
 
 
-def axes(grid: Grid, cell: int) -> dict[str, Any]:
-    """Give the channels of a map: heads across, layers down; gaps where a head is missing."""
+def make_axes(grid: Grid, cell: int) -> dict[str, Any]:
+    """Make the channels of a map: heads across, layers down; gaps where a head is missing."""
     named = len(grid.maps) <= MANY
     x = alt.Axis(labelAngle=0, values=thin_labels(grid.heads, cell)) if named else None
     y = alt.Axis(labelAngle=0, values=thin_labels(grid.layers, cell, 0)) if named else None
     return {
-        "x": alt.X("head:O", title="head" if named else None, axis=x, scale=band(grid.heads)),
-        "y": alt.Y("layer:O", title="layer" if named else None, axis=y, scale=band(grid.layers)),
+        "x": alt.X("head:O", title="head" if named else None, axis=x, scale=make_band(grid.heads)),
+        "y": alt.Y("layer:O", title="layer" if named else None, axis=y, scale=make_band(grid.layers)),
     }
 
 
-def draw_several(chart: Any, grid: Grid, sizes: Fit, data: list[Record], title: Any) -> Any:
+def draw_several(chart: Any, grid: Grid, sizes: Sizes, data: list[Record], title: Any) -> Any:
     """Draw the maps of one measure beside each other where there are several."""
     width, height = sizes.cell * len(grid.heads), sizes.cell * len(grid.layers)
-    chart = chart.properties(width=width, height=height)
+    chart, titled = chart.properties(width=width, height=height), {} if title is None else {"title": title}
     if len(grid.maps) == 1:
-        only = {"title": title} if title is not None else {}
-        return chart.properties(data=alt.InlineData(values=data), **only)
+        return chart.properties(data=alt.InlineData(values=data), **titled)
     header = alt.Header(
         title=None, labelOrient="top", labelAnchor="start", labelPadding=4, labelLimit=max(width + 12, 76)
     )
     facet = alt.Facet("place:N", sort=grid.maps, header=header, title=None)
     faceted = chart.facet(facet=facet, columns=sizes.across, data=alt.InlineData(values=data))
-    return faceted.properties(title=title) if title is not None else faceted
+    return faceted.properties(**titled)

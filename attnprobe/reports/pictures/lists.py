@@ -4,10 +4,10 @@ from typing import Any
 
 import altair as alt
 
-from attnprobe.reports.columns import DrawingRequest, Record, cells, keys, label_rows, numbers
-from attnprobe.reports.pictures.channels import in_panels, records, tips
-from attnprobe.reports.pictures.pairs import head_name
-from attnprobe.reports.theme import ink_on
+from attnprobe.reports.columns import DrawingRequest, Record, label_rows, list_keys, read_cells, read_numbers
+from attnprobe.reports.pictures.channels import draw_panels, make_records, make_tooltip
+from attnprobe.reports.pictures.pairs import name_head
+from attnprobe.reports.theme import choose_ink
 from attnprobe.sums.resampling import SIGNIFICANT
 from attnprobe.table.cells import format_cell
 from attnprobe.table.head_table import HeadTable
@@ -26,96 +26,67 @@ def draw_relations(table: HeadTable, request: DrawingRequest) -> Any:
 
     A point is the head with its 95 % interval, filled where the adjusted p is below 0.05; a tick is the rule.
     """
-    names = [name for name in keys(table) if name not in {"model", "dataset"}]
+    names = [name for name in list_keys(table) if name not in {"model", "dataset"}]
     label = names[0]
     rule = next(name for name in RULES if name in table.data)
-    panels = label_rows(table, [name for name in keys(table) if name != label])
-    data = _relation_records(table, label, rule, panels)
+    panels = label_rows(table, [name for name in list_keys(table) if name != label])
+    data = _read_relations(table, label, rule, panels)
     sides = list(dict.fromkeys(panels))
     labels = list(dict.fromkeys(record["label"] for record in data))
     across = max(1, min(len(sides), request.width // 250))
     room = 12 + request.theme.size * 0.55 * min(_LONGEST, max(map(len, labels)))
     width = int(max(120, (request.width - 130 - room) / across - 24))
-    high = 17 if len(labels) <= 60 else 14
     best, base, *_ = request.theme.categories
-    shown = alt.Scale(domain=[*_MARKS, "simple rule"], range=[best, best, base])
-    y = alt.Y(
-        "label:N",
-        sort=labels,
-        title=None,
-        axis=alt.Axis(grid=True, domain=False, ticks=False, labelLimit=220),
-    )
-    x_scale = alt.Scale(domain=[0, 1], nice=False)
-    x_axis = alt.Axis(format="%", tickCount=5, grid=False)
-    chart = alt.Chart().encode(y=y)
-    tooltip = tips({
+    y_axis = alt.Axis(grid=True, domain=False, ticks=False, labelLimit=220)
+    chart = alt.Chart().encode(y=alt.Y("label:N", sort=labels, title=None, axis=y_axis))
+    x: dict[str, Any] = {"title": "links found", "scale": alt.Scale(domain=[0, 1], nice=False)}
+    axis = alt.Axis(format="%", tickCount=5, grid=False)
+    tooltip = make_tooltip({
         "label:N": label.replace("_", " "), "panel:N": "of", "n:Q": "links", "name:N": "head",
         "accuracy:Q": "accuracy", "error:Q": "standard error", "baseline:Q": "simple rule finds",
         "rule:N": "simple rule", "p:Q": "adjusted p",
     })  # fmt: skip
-    x = alt.X("accuracy:Q", title="links found", scale=x_scale, axis=x_axis)
     known = chart.transform_filter("isValid(datum.accuracy)")
-    legend = alt.Legend(
-        title=None, orient="bottom", direction="horizontal", columns=3 if request.width >= 420 else 1
-    )
-    shape = alt.Shape(
-        "mark:N", scale=alt.Scale(domain=shown.domain, range=["circle", "circle", "stroke"]), legend=legend
-    )
-    fill = alt.Fill(
-        "mark:N",
-        scale=alt.Scale(domain=shown.domain, range=[best, request.theme.background, base]),
-        legend=legend,
-    )
-    stroke = alt.Stroke("mark:N", scale=shown, legend=legend)
-    ticks = (
-        chart.transform_filter("isValid(datum.baseline)")
-        .transform_calculate(mark="'simple rule'")
-        .mark_point(angle=90, size=90, strokeWidth=2, opacity=1)
-        .encode(
-            x=alt.X("baseline:Q", title="links found", scale=x_scale, axis=x_axis),
-            shape=shape,
-            fill=fill,
-            stroke=stroke,
-            tooltip=tooltip,
+    columns = 3 if request.width >= 420 else 1
+    legend = alt.Legend(title=None, orient="bottom", direction="horizontal", columns=columns)
+    looks: dict[str, Any] = {
+        name: channel("mark:N", scale=alt.Scale(domain=[*_MARKS, "simple rule"], range=values), legend=legend)
+        for name, channel, values in (
+            ("shape", alt.Shape, ["circle", "circle", "stroke"]),
+            ("fill", alt.Fill, [best, request.theme.background, base]),
+            ("stroke", alt.Stroke, [best, best, base]),
         )
-    )
+    }
+    rules = chart.transform_filter("isValid(datum.baseline)").transform_calculate(mark="'simple rule'")
+    ticks = rules.mark_point(angle=90, size=90, strokeWidth=2, opacity=1)
     bars = known.transform_filter("isValid(datum.error)").mark_rule(strokeWidth=1.4, color=best, clip=True)
-    drawn = bars.transform_calculate(
+    intervals = bars.transform_calculate(
         low="datum.accuracy - 1.96 * datum.error", high="datum.accuracy + 1.96 * datum.error"
-    ).encode(x=alt.X("low:Q", title="links found", scale=x_scale), x2="high:Q")
-    points = known.mark_point(size=44, strokeWidth=1.5, opacity=1).encode(
-        x=x, shape=shape, fill=fill, stroke=stroke, tooltip=tooltip
     )
-    names_ = known.mark_text(
-        align="left", dx=4, fontSize=request.theme.size - 2, color=request.theme.muted
-    ).encode(x=alt.value(width), text="name:N")
-    whole = alt.layer(ticks, drawn, points, names_).properties(width=width, height=alt.Step(high))
-    drawn = in_panels(whole, data, sides, across, width)
+    points = known.mark_point(size=44, strokeWidth=1.5, opacity=1)
+    text = known.mark_text(align="left", dx=4, fontSize=request.theme.size - 2, color=request.theme.muted)
+    whole = alt.layer(
+        ticks.encode(x=alt.X("baseline:Q", axis=axis, **x), tooltip=tooltip, **looks),
+        intervals.encode(x=alt.X("low:Q", **x), x2="high:Q"),
+        points.encode(x=alt.X("accuracy:Q", axis=axis, **x), tooltip=tooltip, **looks),
+        text.encode(x=alt.value(width), text="name:N"),
+    ).properties(width=width, height=alt.Step(17 if len(labels) <= 60 else 14))
+    drawn = draw_panels(whole, data, sides, across, width)
     return drawn if len(sides) == 1 else drawn.properties(spacing={"column": 64})
 
 
-def _relation_records(table: HeadTable, label: str, rule: str, panels: list[str]) -> list[Record]:
-    layers, heads = cells(table, "layer"), cells(table, "head")
-    columns = {
-        "label": [format_cell(cell)[:_LONGEST] for cell in cells(table, label)],
-        "panel": panels,
-        "name": [
-            None
-            if layer is None
-            else " ".join([head_name((layer, head)), *([str(position)] if position else [])])
-            for layer, head, position in zip(layers, heads, cells(table, "position"), strict=True)
-        ],
-        "n": numbers(table, "n"),
-        "accuracy": numbers(table, "accuracy"),
-        "error": numbers(table, "accuracy_se"),
-        "baseline": numbers(table, "baseline"),
-        "rule": [format_cell(cell) for cell in cells(table, rule)],
-        "p": numbers(table, "p_adjusted"),
-    }
-    data = records(columns)
-    for record in data:
-        record["mark"] = _MARKS[record["p"] is None or record["p"] >= SIGNIFICANT]
-    return data
+def _read_relations(table: HeadTable, label: str, rule: str, panels: list[str]) -> list[Record]:
+    places = zip(*(read_cells(table, name) for name in ("layer", "head", "position")), strict=True)
+    measured = ("n", "accuracy", "accuracy_se", "baseline", "p_adjusted")
+    n, accuracy, error, baseline, p = (read_numbers(table, name) for name in measured)
+    return make_records({
+        "label": [format_cell(cell)[:_LONGEST] for cell in read_cells(table, label)], "panel": panels,
+        "name": [None if layer is None else name_head((layer, head)) + (f" {position}" if position else "")
+                 for layer, head, position in places],
+        "n": n, "accuracy": accuracy, "error": error, "baseline": baseline,
+        "rule": [format_cell(cell) for cell in read_cells(table, rule)], "p": p,
+        "mark": [_MARKS[one is None or one >= SIGNIFICANT] for one in p],
+    })  # fmt: skip
 
 
 _COEFFICIENTS = {
@@ -128,47 +99,31 @@ _COEFFICIENTS = {
 
 def draw_intervals(table: HeadTable, request: DrawingRequest) -> Any:
     """Draw each coefficient on the scale from -1 to 1, with its 95 % interval where the table has one."""
-    panels = label_rows(table, keys(table))
+    panels = label_rows(table, list_keys(table))
     data: list[Record] = []
     for name, shown in _COEFFICIENTS.items():
-        ends = [numbers(table, f"{name}_{end}") for end in ("low", "high")]
-        for row, value in enumerate(numbers(table, name)):
-            data.append(
-                {
-                    "panel": panels[row],
-                    "name": shown,
-                    "value": value,
-                    "low": ends[0][row],
-                    "high": ends[1][row],
-                }
-            )
+        ends = (read_numbers(table, f"{name}{end}") for end in ("", "_low", "_high"))
+        data += [
+            {"panel": panel, "name": shown, "value": value, "low": low, "high": high}
+            for panel, value, low, high in zip(panels, *ends, strict=True)
+        ]
     width = int(min(420, request.width - 190))
     scale = alt.Scale(domain=[-1, 1], nice=False)
-    base = alt.Chart().encode(
-        y=alt.Y(
-            "name:N", sort=list(_COEFFICIENTS.values()), title=None, axis=alt.Axis(ticks=False, domain=False)
-        )
-    )
-    axis = alt.Axis(values=[-1, -0.5, 0, 0.5, 1])
-    title = "correlation over heads"
-    tooltip = tips({"name:N": "coefficient", **{f"{end}:Q": end for end in ("value", "low", "high")}})
-    zero = (
-        alt.Chart()
-        .mark_rule(strokeDash=[3, 3], color=request.theme.muted)
-        .encode(x=alt.datum(0, scale=scale))
-    )
-    parts = [
-        zero,
-        base.transform_filter("isValid(datum.low) && isValid(datum.high)")
-        .mark_rule(strokeWidth=1.6)
-        .encode(x=alt.X("low:Q", title=title, scale=scale, axis=axis), x2="high:Q"),
-        base.transform_filter("isValid(datum.value)")
-        .mark_point(filled=True, size=60, opacity=1)
-        .encode(x=alt.X("value:Q", title=title, scale=scale, axis=axis), tooltip=tooltip),
-    ]
-    chart = alt.layer(*parts).properties(width=width, height=alt.Step(26))
-    labels = list(dict.fromkeys(panels))
-    return in_panels(chart, data, labels, 1, width)
+    x: dict[str, Any] = {"title": "correlation over heads", "scale": scale}
+    x["axis"] = alt.Axis(values=[-1, -0.5, 0, 0.5, 1])
+    y_axis = alt.Axis(ticks=False, domain=False)
+    y = alt.Y("name:N", sort=list(_COEFFICIENTS.values()), title=None, axis=y_axis)
+    base = alt.Chart().encode(y=y)
+    bars = base.transform_filter("isValid(datum.low) && isValid(datum.high)").mark_rule(strokeWidth=1.6)
+    points = base.transform_filter("isValid(datum.value)").mark_point(filled=True, size=60, opacity=1)
+    tooltip = make_tooltip({"name:N": "coefficient", **{f"{end}:Q": end for end in ("value", "low", "high")}})
+    zero = alt.Chart().mark_rule(strokeDash=[3, 3], color=request.theme.muted)
+    chart = alt.layer(
+        zero.encode(x=alt.datum(0, scale=scale)),
+        bars.encode(x=alt.X("low:Q", **x), x2="high:Q"),
+        points.encode(x=alt.X("value:Q", **x), tooltip=tooltip),
+    ).properties(width=width, height=alt.Step(26))
+    return draw_panels(chart, data, list(dict.fromkeys(panels)), 1, width)
 
 
 #: The columns in their order, what they are called, and their colours: of place blue, of checkpoints orange
@@ -194,61 +149,47 @@ _BESIDE = 600
 
 def draw_shares(table: HeadTable, request: DrawingRequest) -> Any:
     """Draw a bar from 0 to 1 for each measure, in parts that add up to it; errors stand in the tooltip."""
-    names = label_rows(table, keys(table))
+    names = label_rows(table, list_keys(table))
     beside = request.width >= _BESIDE
     longest = min(_NAMES, 0.55 * request.theme.size * max(map(len, names)) + 10)
     width = max(120, int(request.width - longest - (_LEGEND if beside else 20)))
     said = [f"{number}  {name}" for number, (name, _) in enumerate(SHARES.values(), start=1)]
     colours = [colour for _, colour in SHARES.values()]
-    data = _share_records(table, names, said, width)
+    data = _stack_shares(table, names, said, width)
     labels = list(dict.fromkeys(names))
     below: dict[str, Any] = {} if beside else {"orient": "bottom", "columns": 2}
-    base = alt.Chart(alt.InlineData(values=data)).encode(
-        y=alt.Y("row:N", sort=labels, title=None, axis=alt.Axis(ticks=False, domain=False, labelLimit=_NAMES))
-    )
+    axis = alt.Axis(ticks=False, domain=False, labelLimit=_NAMES)
+    y = alt.Y("row:N", sort=labels, title=None, axis=axis)
+    base = alt.Chart(alt.InlineData(values=data)).encode(y=y)
+    legend = alt.Legend(title="between", symbolType="square", symbolStrokeWidth=0, **below)
+    scale = alt.Scale(domain=said, range=colours)
+    titles = {"row:N": "measure", "part:N": "between", "share:Q": "share", "error:Q": "standard error"}
     bars = base.mark_bar(stroke=request.theme.background, strokeWidth=0.8).encode(
         x=alt.X("start:Q", title="share of the variance", scale=alt.Scale(domain=[0, 1], nice=False)),
         x2="end:Q",
-        color=alt.Color(
-            "part:N",
-            sort=said,
-            scale=alt.Scale(domain=said, range=colours),
-            legend=alt.Legend(title="between", symbolType="square", symbolStrokeWidth=0, **below),
-        ),
-        tooltip=tips(
-            {"row:N": "measure", "part:N": "between", "share:Q": "share", "error:Q": "standard error"}
-        ),
+        color=alt.Color("part:N", sort=said, scale=scale, legend=legend),
+        tooltip=make_tooltip(titles),
     )
-    numbered = base.mark_text(baseline="middle", fontSize=request.theme.size - 2).encode(
-        x=alt.X("middle:Q", title="share of the variance"),
-        text="number:N",
-        color=alt.Color("ink:N", scale=None),
-    )
+    text = base.mark_text(baseline="middle", fontSize=request.theme.size - 2)
+    x, ink = alt.X("middle:Q", title="share of the variance"), alt.Color("ink:N", scale=None)
+    numbered = text.encode(x=x, text="number:N", color=ink)
     return alt.layer(bars, numbered).properties(width=width, height=alt.Step(_STEP))
 
 
-def _share_records(table: HeadTable, names: list[str], said: list[str], width: int) -> list[Record]:
+def _stack_shares(table: HeadTable, names: list[str], said: list[str], width: int) -> list[Record]:
     """Place the parts of each bar one behind the other."""
     data: list[Record] = []
     ends = [0.0] * len(names)
     for number, (column, (_, colour)) in enumerate(SHARES.items(), start=1):
-        rows = zip(numbers(table, column), numbers(table, f"{column}_se"), strict=True)
+        rows = zip(read_numbers(table, column), read_numbers(table, f"{column}_se"), strict=True)
         for row, (share, error) in enumerate(rows):
             start, wide = ends[row], max(share or 0.0, 0.0)
             ends[row] = start + wide
-            data.append(
-                {
-                    "row": names[row],
-                    "part": said[number - 1],
-                    "share": share,
-                    "error": error,
-                    "start": start,
-                    "end": ends[row],
-                    "middle": start + wide / 2,
-                    "number": str(number) if wide * width >= _NUMBERED else "",
-                    "ink": ink_on(colour),
-                }
-            )
+            label = str(number) if wide * width >= _NUMBERED else ""
+            data.append({
+                "row": names[row], "part": said[number - 1], "share": share, "error": error, "start": start,
+                "end": ends[row], "middle": start + wide / 2, "number": label, "ink": choose_ink(colour),
+            })  # fmt: skip
     return data
 
 
@@ -259,32 +200,26 @@ _COLOURS = {"ok": 2, "warning": 1, "failed": 5}
 def draw_checks(table: HeadTable, request: DrawingRequest) -> Any:
     """Draw a line a check: its name, how it came out, and what was found."""
     of = label_rows(table, ["model", "dataset"])
-    columns = {
-        name: [format_cell(cell) for cell in cells(table, name)] for name in ("check", "status", "detail")
-    }
-    data: list[Record] = [
-        {"row": row, "name": ", ".join(filter(None, [of[row], check])), "status": status, "detail": detail}
-        for row, (check, status, detail) in enumerate(zip(*columns.values(), strict=True))
-    ]  # fmt: skip
-    left = 12 + max(len(record["name"]) for record in data) * request.theme.size * 0.55
-    statuses = list(dict.fromkeys(columns["status"]))
-    scale = alt.Scale(domain=statuses, range=[_colour(status, request) for status in statuses])
+    checks, outcomes, details = (
+        [format_cell(cell) for cell in read_cells(table, name)] for name in ("check", "status", "detail")
+    )
+    names = [", ".join(filter(None, parts)) for parts in zip(of, checks, strict=True)]
+    data = make_records({"row": range(len(table)), "name": names, "status": outcomes, "detail": details})
+    left = 12 + max(map(len, names)) * request.theme.size * 0.55
+    statuses = list(dict.fromkeys(outcomes))
+    palette, blank = request.theme.categories, request.theme.muted
+    hues = [palette[_COLOURS[status]] if status in _COLOURS else blank for status in statuses]
+    scale = alt.Scale(domain=statuses, range=hues)
     y = alt.Y("row:O", axis=None)
-    tooltip = tips({f"{name}:N": name for name in ("name", "status", "detail")})
+    tooltip = make_tooltip({f"{name}:N": name for name in ("name", "status", "detail")})
     base = alt.Chart(alt.InlineData(values=data)).encode(y=y, tooltip=tooltip)
     text: dict[str, Any] = {"align": "left", "fontSize": request.theme.size - 1}
     room = max(80, request.width - left - 56)  # a longer detail ends in dots, and the tooltip has all of it
-    parts = [
+    colour = alt.Color("status:N", scale=scale, legend=None)
+    status = base.mark_text(**text, fontWeight="bold")
+    detail = base.mark_text(**text, color=request.theme.muted, limit=room)
+    return alt.layer(
         base.mark_text(**text).encode(x=alt.value(0), text="name:N"),
-        base.mark_text(**text, fontWeight="bold").encode(
-            x=alt.value(left), text="status:N", color=alt.Color("status:N", scale=scale, legend=None)
-        ),
-        base.mark_text(**text, color=request.theme.muted, limit=room).encode(
-            x=alt.value(left + 56), text="detail:N"
-        ),
-    ]
-    return alt.layer(*parts).properties(width=request.width, height=alt.Step(18))
-
-
-def _colour(status: str, request: DrawingRequest) -> str:
-    return request.theme.categories[_COLOURS[status]] if status in _COLOURS else request.theme.muted
+        status.encode(x=alt.value(left), text="status:N", color=colour),
+        detail.encode(x=alt.value(left + 56), text="detail:N"),
+    ).properties(width=request.width, height=alt.Step(18))

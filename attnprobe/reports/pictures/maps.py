@@ -11,27 +11,27 @@ from attnprobe.findings.outliers import find_outliers
 from attnprobe.reports.columns import (
     DrawingRequest,
     Record,
-    axis_of,
-    cells,
-    chart_title,
     has_measures,
-    keys,
-    name_of,
-    numbers,
+    list_keys,
+    make_title,
+    name_measure,
+    read_cells,
+    read_numbers,
     sort_labels,
-    tip,
+    title_axis,
+    title_tooltip,
 )
-from attnprobe.reports.pictures.channels import band, thin_labels, tips
-from attnprobe.reports.pictures.grid import MANY, SIGNED, Fit, axes, draw_several, fit, head_records
-from attnprobe.reports.pictures.pairs import Pairs, pairs_of
-from attnprobe.reports.scales import Scale, marks_of, p_column, scales_of
-from attnprobe.reports.shapes import Grid, grid_of
+from attnprobe.reports.pictures.channels import make_band, make_records, make_tooltip, thin_labels
+from attnprobe.reports.pictures.grid import MANY, SIGNED, choose_sizes, draw_several, make_axes, place_heads
+from attnprobe.reports.pictures.pairs import Pairs, find_pairs
+from attnprobe.reports.scales import Scale, find_p_column, fit_scales, mark_column
+from attnprobe.reports.shapes import AXES, Grid, lay_out_grid
 from attnprobe.reports.theme import FRAME, SEQUENTIAL, Theme
 from attnprobe.sums.resampling import SIGNIFICANT
 from attnprobe.table.cells import format_cell
 from attnprobe.table.cleaning import clean
 from attnprobe.table.head_table import HeadTable
-from attnprobe.table.naming import LETTERS, MIXED, kind_of
+from attnprobe.table.naming import LETTERS, MIXED, find_role_kind
 from attnprobe.table.table import Column
 
 #: Numbers that a legend writes out; smaller and larger ones have a power of ten.
@@ -42,14 +42,9 @@ _UNIT = 16
 _PALE = 0.3
 
 
-def has_grid(table: HeadTable) -> bool:
-    """Tell whether each head is there once."""
-    return grid_of(table) is not None
-
-
 def can_draw_heatmap(table: HeadTable) -> bool:
     """Tell whether each head is there once, with a number."""
-    return has_measures(table) and grid_of(table) is not None
+    return has_measures(table) and lay_out_grid(table) is not None
 
 
 def draw_heatmap(table: HeadTable, request: DrawingRequest) -> Any:
@@ -61,47 +56,38 @@ def draw_heatmap(table: HeadTable, request: DrawingRequest) -> Any:
     says. ``reports.scales`` says where colours begin and end, and what is significant. What is undefined is
     an empty cell; a removed head has none.
     """
-    return maps(table, request, request.columns(table))
+    return draw_maps(table, request, request.columns(table))
 
 
-def maps(table: HeadTable, request: DrawingRequest, columns: list[Column]) -> Any:
-    """Draw a map for each of some measures."""
-    grid = grid_of(table)
+def draw_maps(table: HeadTable, request: DrawingRequest, columns: list[Column]) -> Any:
+    grid = lay_out_grid(table)
     assert grid is not None  # or the table would not fit
-    scales = scales_of(table, columns)
-    if len(grid.maps) > MANY and (parts := _parts(table)):
+    scales = fit_scales(table, columns)
+    if len(grid.maps) > MANY and (parts := _split(table)):
         blocks = [
-            _map(
-                part, column, _known(part), fit(_known(part), 1, request), request, scales[column.name], name
-            )
+            _draw_map(part, column, scales[column.name], 1, request, name)
             for column in columns
             for name, part in parts.items()
         ]
         return alt.vconcat(*blocks).resolve_scale(color="independent")
-    sizes = fit(grid, len(columns), request)
-    charts = [_map(table, column, grid, sizes, request, scales[column.name]) for column in columns]
+    charts = [_draw_map(table, column, scales[column.name], len(columns), request) for column in columns]
     if len(charts) == 1:
         return charts[0]
-    return alt.concat(*charts, columns=sizes.measures).resolve_scale(color="independent")
+    across = choose_sizes(grid, len(columns), request).measures
+    return alt.concat(*charts, columns=across).resolve_scale(color="independent")
 
 
-def _known(table: HeadTable) -> Grid:
-    grid = grid_of(table)
-    assert grid is not None  # a part of a table of heads is one
-    return grid
-
-
-def _parts(table: HeadTable) -> dict[str, HeadTable]:
-    """Part a table of many maps by the label that has the fewest values, so that names stay short."""
-    labels = {
-        name: [format_cell(cell) for cell in cells(table, name)]
-        for name in keys(table)
-        if name not in {"layer", "head"}
-    }
-    varying = {name: values for name, values in labels.items() if len(set(values)) > 1}
+def _split(table: HeadTable) -> dict[str, HeadTable]:
+    """Split a table of many maps by the label with the fewest values, so that names stay short."""
+    labels = [
+        [format_cell(cell) for cell in read_cells(table, name)]
+        for name in list_keys(table)
+        if name not in AXES
+    ]
+    varying = [values for values in labels if len(set(values)) > 1]
     if len(varying) < 2:
         return {}
-    values = min(varying.values(), key=lambda some: len(set(some)))
+    values = min(varying, key=lambda some: len(set(some)))
     found = {}
     for value in dict.fromkeys(values):
         rows = [row for row, one in enumerate(values) if one == value]
@@ -110,17 +96,15 @@ def _parts(table: HeadTable) -> dict[str, HeadTable]:
     return found
 
 
-def colours(scale: Scale, theme: Theme) -> alt.Scale:
-    """Give the colours of a scale: one way from 0, or both."""
-    ends = [scale.low, scale.high]
-    if scale.is_of_effects:
-        return alt.Scale(domain=ends, range=list(theme.diverging), interpolate="lab", clamp=True)
-    return alt.Scale(domain=ends, range=list(SEQUENTIAL), interpolate="rgb", clamp=True)
+def make_colour_scale(scale: Scale, theme: Theme) -> alt.Scale:
+    """Make the scale of Vega-Lite: colours one way from 0, or both."""
+    ramp, interpolate = (theme.diverging, "lab") if scale.is_of_effects else (SEQUENTIAL, "rgb")
+    return alt.Scale(domain=[scale.low, scale.high], range=list(ramp), interpolate=interpolate, clamp=True)
 
 
-def legend_of(column: Column, scale: Scale, values: list[float | int | None], length: int) -> Any:
-    """Give the legend of a scale of colours: the unit in lines, both ends of the scale, and its middle."""
-    known = {value for value in values if value is not None}
+def make_legend(column: Column, scale: Scale, values: list[float | int | None], length: int) -> Any:
+    """Make the legend of a scale of colours: the unit in lines, both ends of the scale, and its middle."""
+    known = [value for value in values if value is not None]
     if not known:
         return None
     ends = scale.ends if any(known) else [0.0]  # where all is 0, other numbers would promise some
@@ -129,35 +113,25 @@ def legend_of(column: Column, scale: Scale, values: list[float | int | None], le
     return alt.Legend(title=unit, gradientLength=length, values=ends, format=format)
 
 
-def _map(
-    table: HeadTable,
-    column: Column,
-    grid: Grid,
-    sizes: Fit,
-    request: DrawingRequest,
-    scale: Scale,
-    part: str = "",
+def _draw_map(
+    table: HeadTable, column: Column, scale: Scale, measures: int, request: DrawingRequest, part: str = ""
 ) -> Any:
-    """Draw one measure on a scale of colours; ``part`` names the rows."""
-    values = numbers(table, column.name)
-    data = head_records(table, grid)
-    counts = numbers(table, f"{column.name}_n" if f"{column.name}_n" in table.data else "n")
-    errors = numbers(table, f"{column.name}_se")
+    """Draw one of so many measures on a scale of colours; ``part`` names the rows."""
+    grid = lay_out_grid(table)
+    assert grid is not None  # a part of a table of heads has one too
+    sizes = choose_sizes(grid, measures, request)
+    values, errors = read_numbers(table, column.name), read_numbers(table, f"{column.name}_se")
+    counts = read_numbers(table, f"{column.name}_n" if f"{column.name}_n" in table.data else "n")
+    data = place_heads(table, grid)
     for record, value, error, count in zip(data, values, errors, counts, strict=True):
         record |= {"value": value, "error": error, "n": count}
-    remarks = _mark(table, column, data, grid, sizes.cell, effect=scale.is_of_effects)
-    channels = axes(grid, sizes.cell)
-    height = sizes.cell * len(grid.layers)
-    legend = legend_of(column, scale, values, max(40, min(height, 140)))
-    base = alt.Chart().encode(**channels)
-    shown = (
-        base.transform_filter("isValid(datum.value)")
-        .mark_rect()
-        .encode(
-            color=alt.Color("value:Q", scale=colours(scale, request.theme), legend=legend),
-            tooltip=_tooltip(grid, column, data),
-        )
-    )
+    remarks = _mark_heads(table, column, data, grid, sizes.cell, effect=scale.is_of_effects)
+    legend = make_legend(column, scale, values, max(40, min(sizes.cell * len(grid.layers), 140)))
+    colour = alt.Color("value:Q", scale=make_colour_scale(scale, request.theme), legend=legend)
+    tooltip = _make_tooltip(grid, column, data)
+    base = alt.Chart().encode(**make_axes(grid, sizes.cell))
+    known = base.transform_filter("isValid(datum.value)")
+    shown = known.mark_rect().encode(color=colour, tooltip=tooltip)
     if any(record.get("pale") for record in data):
         shown = shown.encode(fillOpacity=alt.condition("datum.pale", alt.value(_PALE), alt.value(1)))
     layers = [shown]
@@ -165,27 +139,24 @@ def _map(
         empty = base.transform_filter("!isValid(datum.value)").mark_rect(
             fill=None, stroke=request.theme.muted, strokeWidth=0.6, strokeDash=[2, 2]
         )
-        layers.append(empty.encode(tooltip=_tooltip(grid, column, data)))
+        layers.append(empty.encode(tooltip=tooltip))
     if any(record.get("sign") for record in data) and sizes.cell >= SIGNED:
-        layers.append(_signs(base, scale, sizes.cell, request.theme))
+        layers.append(_draw_signs(base, scale, sizes.cell, request.theme))
     if any(record.get("apart") for record in data):
         framed = base.transform_filter("datum.apart").mark_rect(
             fill=None, stroke=FRAME, strokeWidth=2 if sizes.cell >= 12 else 1.2
         )
         layers.append(framed)
-    return draw_several(alt.layer(*layers), grid, sizes, data, _title(column, remarks, part))
+    title = make_title(", ".join(filter(None, [name_measure(column), part])), *remarks)
+    return draw_several(alt.layer(*layers), grid, sizes, data, title)
 
 
-def _title(column: Column, remarks: list[str], part: str) -> Any:
-    return chart_title(", ".join(filter(None, [name_of(column), part])), *remarks)
-
-
-def _mark(
+def _mark_heads(
     table: HeadTable, column: Column, data: list[Record], grid: Grid, cell: int, *, effect: bool
 ) -> list[str]:
     """Mark heads in the data, and say by what rule; nothing where there is none."""
     if effect:
-        marks = marks_of(table, column)
+        marks = mark_column(table, column)
         for record, sign, pale in zip(data, marks.signs, marks.pale, strict=True):
             record |= {"sign": sign, "pale": pale}
         if not marks.rule:
@@ -197,20 +168,13 @@ def _mark(
     any_apart = False
     for place in grid.maps:
         rows = [row for row, record in enumerate(data) if record["place"] == place]
-        found = find_outliers(
-            np.array([_float(data[row]["value"]) for row in rows]),
-            np.array([_float(data[row]["error"]) for row in rows]),
-        )
-        for head in (head for one in found for head in one.heads):
+        values, errors = (np.array([data[row][name] for row in rows], float) for name in ("value", "error"))
+        for head in (head for one in find_outliers(values, errors) for head in one.heads):
             data[rows[head]]["apart"] = any_apart = True
     return ["framed: outliers (Tukey's outer fence)"] if any_apart else []
 
 
-def _float(value: float | int | None) -> float:
-    return float("nan") if value is None else float(value)
-
-
-def _signs(base: Any, scale: Scale, cell: int, theme: Theme) -> Any:
+def _draw_signs(base: Any, scale: Scale, cell: int, theme: Theme) -> Any:
     """Write the signs, in ink that is seen on the colour below it."""
     strong = f"abs(datum.value) > {0.45 * scale.high}"
     on_strong, on_weak = ("#000000", theme.ink) if theme.name == "dark" else ("#ffffff", theme.ink)
@@ -221,10 +185,10 @@ def _signs(base: Any, scale: Scale, cell: int, theme: Theme) -> Any:
     )
 
 
-def _tooltip(grid: Grid, column: Column, data: list[Record]) -> list[alt.Tooltip]:
-    return tips({
+def _make_tooltip(grid: Grid, column: Column, data: list[Record]) -> list[alt.Tooltip]:
+    return make_tooltip({
         **({"place:N": "of"} if len(grid.maps) > 1 else {}), "layer:O": "layer", "head:O": "head",
-        "value:Q": tip(axis_of(column)),
+        "value:Q": title_tooltip(title_axis(column)),
         **({"error:Q": "standard error"} if any(record["error"] is not None for record in data) else {}),
         **({"n:Q": "n"} if any(record["n"] is not None for record in data) else {}),
     })  # fmt: skip
@@ -237,7 +201,7 @@ _MOST = 5
 
 def can_draw_change(table: HeadTable) -> bool:
     """Tell whether each head is there once, with what has changed."""
-    return grid_of(table) is not None and bool(_drawn(table))
+    return lay_out_grid(table) is not None and bool(_choose_changes(table))
 
 
 def draw_change(table: HeadTable, request: DrawingRequest) -> Any:
@@ -250,21 +214,20 @@ def draw_change(table: HeadTable, request: DrawingRequest) -> Any:
         named = [f"{name}{_DELTA}" if f"{name}{_DELTA}" in table.data else name for name in request.measures]
         columns = DrawingRequest(request.theme, request.width, named).columns(table)
     else:
-        columns = _drawn(table)
-    return maps(table, request, columns)
+        columns = _choose_changes(table)
+    return draw_maps(table, request, columns)
 
 
-def _drawn(table: HeadTable) -> list[Column]:
+def _choose_changes(table: HeadTable) -> list[Column]:
     found = [column for column in table.columns if column.name == _MOVED]
     deltas = [column for column in table.columns if column.role == "measure" and column.name.endswith(_DELTA)]
-    most = sorted(deltas, key=lambda column: -_significant(table, column))[:_MOST]
+    most = sorted(deltas, key=lambda column: -_count_significant(table, column))[:_MOST]
     return [*found, *sorted(most, key=deltas.index)]
 
 
-def _significant(table: HeadTable, column: Column) -> int:
-    """Count the heads that differ significantly."""
-    name = p_column(table, column.name)
-    p_values = numbers(table, name) if name is not None else []
+def _count_significant(table: HeadTable, column: Column) -> int:
+    name = find_p_column(table, column.name)
+    p_values = read_numbers(table, name) if name is not None else []
     return sum(p is not None and p < SIGNIFICANT for p in p_values)
 
 
@@ -290,101 +253,85 @@ COLOURS = {
 
 def draw_roles(table: HeadTable, request: DrawingRequest) -> Any:
     """Draw a cell a head, with the letter of its role; the legend says how many heads have each."""
-    grid = grid_of(table)
+    grid = lay_out_grid(table)
     assert grid is not None  # or the table would not fit
-    sizes = fit(grid, 1, request)
-    data = head_records(table, grid)
-    roles = [format_cell(cell) for cell in cells(table, _ROLE)]
-    counts = Counter(kind_of(role) for role in roles)
+    sizes = choose_sizes(grid, 1, request)
+    data = place_heads(table, grid)
+    roles = [format_cell(cell) for cell in read_cells(table, _ROLE)]
+    counts = Counter(find_role_kind(role) for role in roles)
     there = [kind for kind in LETTERS if counts[kind]]
     names = {kind: f"{LETTERS[kind]}  {kind} ({counts[kind]})" for kind in there}
-    details = {name: cells(table, name) for name in ("measure", "also")}
-    figures = {name: numbers(table, name) for name in ("value", "value_se", "threshold", "stability")}
+    details = {name: read_cells(table, name) for name in ("measure", "also")}
+    figures = {name: read_numbers(table, name) for name in ("value", "value_se", "threshold", "stability")}
     for row, record in enumerate(data):
-        kind = kind_of(roles[row])
+        kind = find_role_kind(roles[row])
         record |= {"role": roles[row], "kind": names[kind], "letter": LETTERS[kind]}
         record |= {name: column[row] for name, column in (details | figures).items()}
     blank = request.theme.grid
     scale = alt.Scale(domain=list(names.values()), range=[COLOURS[kind] or blank for kind in there])
-    base = alt.Chart().encode(**axes(grid, sizes.cell))
-    tooltip = tips({
+    base = alt.Chart().encode(**make_axes(grid, sizes.cell))
+    tooltip = make_tooltip({
         **({"place:N": "of"} if len(grid.maps) > 1 else {}),
         **{f"{name}:O": name for name in ("layer", "head")},
         **{f"{name}:N": name for name in ("role", "measure")}, "value:Q": "value",
         "value_se:Q": "standard error", "threshold:Q": "threshold", "also:N": "also",
         "stability:Q": "stability",
     })  # fmt: skip
-    shown = base.mark_rect().encode(
-        color=alt.Color("kind:N", scale=scale, legend=alt.Legend(title=None, symbolType="square")),
-        tooltip=tooltip,
-    )
-    layers = [shown]
+    colour = alt.Color("kind:N", scale=scale, legend=alt.Legend(title=None, symbolType="square"))
+    layers = [base.mark_rect().encode(color=colour, tooltip=tooltip)]
     if sizes.cell >= 8:
         letters = base.mark_text(baseline="middle", fontSize=max(7, min(sizes.cell - 6, 13)), color="#000000")
-        faint = names.get(MIXED, "")
-        layers.append(
-            letters.encode(
-                text="letter:N",
-                color=alt.condition(
-                    alt.datum.kind == faint, alt.value(request.theme.muted), alt.value("#000000")
-                ),
-            )
-        )
+        is_mixed = alt.datum.kind == names.get(MIXED, "")
+        ink = alt.condition(is_mixed, alt.value(request.theme.muted), alt.value("#000000"))
+        layers.append(letters.encode(text="letter:N", color=ink))
     return draw_several(alt.layer(*layers), grid, sizes, data, None)
 
 
 def can_draw_matrix(table: HeadTable) -> bool:
-    """Tell whether rows are pairs of heads of the same layer."""
-    pairs = pairs_of(table)
+    pairs = find_pairs(table)
     return pairs is not None and pairs.within and has_measures(table)
 
 
 def draw_matrix(table: HeadTable, request: DrawingRequest) -> Any:
     """Draw each pair once, below the diagonal; all layers share a scale of colours."""
-    pairs = pairs_of(table)
+    pairs = find_pairs(table)
     assert pairs is not None  # or the table would not fit
     columns = request.columns(table, 3)
-    scales = scales_of(table, columns)
-    charts = [_matrices(table, column, pairs, scales[column.name], request) for column in columns]
+    scales = fit_scales(table, columns)
+    charts = [_draw_matrices(table, column, pairs, scales[column.name], request) for column in columns]
     return charts[0] if len(charts) == 1 else alt.vconcat(*charts).resolve_scale(color="independent")
 
 
-def _matrices(table: HeadTable, column: Column, pairs: Pairs, scale: Scale, request: DrawingRequest) -> Any:
-    values, errors = numbers(table, column.name), numbers(table, f"{column.name}_se")
-    data: list[Record] = []
-    for row, (of, one, other) in enumerate(zip(pairs.of, pairs.one, pairs.other, strict=True)):
-        panel = ", ".join(filter(None, [of, f"layer {format_cell(one[0])}"]))
-        data.append({"panel": panel, "layer": one[0], "one": one[1], "other": other[1], "value": values[row],
-                     "error": errors[row]})  # fmt: skip
+def _draw_matrices(
+    table: HeadTable, column: Column, pairs: Pairs, scale: Scale, request: DrawingRequest
+) -> Any:
+    values = read_numbers(table, column.name)
+    data = make_records({
+        "panel": [", ".join(filter(None, [of, f"layer {format_cell(one[0])}"]))
+                  for of, one in zip(pairs.of, pairs.one, strict=True)],
+        "layer": [layer for layer, _ in pairs.one], "one": [head for _, head in pairs.one],
+        "other": [head for _, head in pairs.other], "value": values,
+        "error": read_numbers(table, f"{column.name}_se"),
+    })  # fmt: skip
     heads = sort_labels([record["one"] for record in data] + [record["other"] for record in data])
     panels = list(dict.fromkeys(record["panel"] for record in data))
     across = next(a for a in range(6, 0, -1) if a == 1 or (request.width - 100) / a - 40 >= 7 * len(heads))
     across = min(across, len(panels))
     cell = int(min(24, max(4, ((request.width - 100) / across - 40) / len(heads))))
     axes = [alt.Axis(labelAngle=0, values=thin_labels(heads, cell, letter)) for letter in (7.5, 0)]
-    legend = legend_of(column, scale, values, 110)
-    chart = (
-        alt.Chart()
-        .mark_rect()
-        .transform_filter("isValid(datum.value)")
-        .encode(
-            x=alt.X("one:O", title="head", axis=axes[0], scale=band(heads)),
-            y=alt.Y("other:O", title="head", axis=axes[1], scale=band(heads)),
-            color=alt.Color("value:Q", scale=colours(scale, request.theme), legend=legend),
-            tooltip=tips(
-                {
-                    "panel:N": "of",
-                    "one:O": "head",
-                    "other:O": "other head",
-                    "value:Q": tip(axis_of(column)),
-                    "error:Q": "standard error",
-                }
-            ),
-        )
-        .properties(width=cell * len(heads), height=cell * len(heads))
-    )
-    header = alt.Header(title=None, labelAnchor="start", labelLimit=max(cell * len(heads), 60))
+    legend, side = make_legend(column, scale, values, 110), cell * len(heads)
+    tooltip = make_tooltip({
+        "panel:N": "of", "one:O": "head", "other:O": "other head",
+        "value:Q": title_tooltip(title_axis(column)), "error:Q": "standard error",
+    })  # fmt: skip
+    marks = alt.Chart().mark_rect().transform_filter("isValid(datum.value)")
+    chart = marks.encode(
+        x=alt.X("one:O", title="head", axis=axes[0], scale=make_band(heads)),
+        y=alt.Y("other:O", title="head", axis=axes[1], scale=make_band(heads)),
+        color=alt.Color("value:Q", scale=make_colour_scale(scale, request.theme), legend=legend),
+        tooltip=tooltip,
+    ).properties(width=side, height=side)
+    header = alt.Header(title=None, labelAnchor="start", labelLimit=max(side, 60))
     facet = alt.Facet("panel:N", sort=panels, header=header, title=None)
-    return chart.facet(facet=facet, columns=across, data=alt.InlineData(values=data)).properties(
-        title=alt.TitleParams(name_of(column))
-    )
+    faceted = chart.facet(facet=facet, columns=across, data=alt.InlineData(values=data))
+    return faceted.properties(title=alt.TitleParams(name_measure(column)))

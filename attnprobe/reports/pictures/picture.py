@@ -18,36 +18,35 @@ from attnprobe.wording import speaks_python
 _NUMBER = "({0} % 1 === 0 ? '' + {0} : format({0}, '.4~g'))"
 
 
-def announce(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Give a chart in which marks say what their tooltip shows; marks without one are silent."""
-    changed = {name: _within(part) for name, part in spec.items()}
+def describe_marks(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """Give each mark of a chart the text of its tooltip for screen readers, which skip marks without one."""
+    changed = {name: _describe_within(part) for name, part in spec.items()}
     if "mark" not in spec:
         return changed
     encoding, mark = dict(changed.get("encoding", {})), changed["mark"]
     tooltip = encoding.get("tooltip")
     if isinstance(tooltip, list) and tooltip:
-        encoding["description"] = {"value": {"expr": _expression(tooltip)}}
+        encoding["description"] = {"value": {"expr": _write_expression(tooltip)}}
         return {**changed, "encoding": encoding}
     return {**changed, "mark": {**(mark if isinstance(mark, dict) else {"type": mark}), "aria": False}}
 
 
-def _within(part: Any) -> Any:
+def _describe_within(part: Any) -> Any:
     if isinstance(part, dict) and "values" not in part:  # data are no charts
-        return announce(part)
-    return [_within(one) for one in part] if isinstance(part, list) else part
+        return describe_marks(part)
+    return [_describe_within(one) for one in part] if isinstance(part, list) else part
 
 
-def _expression(tooltip: list[dict[str, Any]]) -> str:
+def _write_expression(tooltip: list[dict[str, Any]]) -> str:
     """Write an expression of Vega that joins the lines of a tooltip, those without a value left out."""
     lines = []
     for line in tooltip:
         name = f"{line['aggregate']}_{line['field']}" if "aggregate" in line else line["field"]
-        cell = f"datum[{json.dumps(name)}]"
-        said = cell
-        if line["type"] == "quantitative":
-            said = (
-                f"format({cell}, {json.dumps(line['format'])})" if "format" in line else _NUMBER.format(cell)
-            )
+        cell = said = f"datum[{json.dumps(name)}]"
+        if line["type"] == "quantitative" and "format" in line:
+            said = f"format({cell}, {json.dumps(line['format'])})"
+        elif line["type"] == "quantitative":
+            said = _NUMBER.format(cell)
         title = json.dumps(f"; {line.get('title', line['field'])}: ")
         lines.append(f"(isValid({cell}) && {cell} !== '' ? {title} + {said} : '')")
     return f"slice({' + '.join(lines)}, 2)"
@@ -74,7 +73,7 @@ class Picture:
     @cached_property
     def spec(self) -> dict[str, Any]:
         """The chart as Vega-Lite: a dict of plain values, with its data and its theme."""
-        return {**announce(self.chart.to_dict(validate=False)), "config": self.theme.config()}
+        return {**describe_marks(self.chart.to_dict(validate=False)), "config": self.theme.config()}
 
     @cached_property
     def clusters(self) -> HeadTable:

@@ -9,18 +9,19 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.reports.columns import (
     DrawingRequest,
     Record,
-    axis_of,
-    cells,
-    is_measured,
+    is_one_quantity,
     is_probability,
-    keys,
     label_rows,
-    numbers,
+    list_keys,
+    read_cells,
+    read_numbers,
     sort_labels,
+    title_axis,
 )
-from attnprobe.reports.pictures.channels import layer_colour, records, tips
-from attnprobe.reports.pictures.pairs import head_name
-from attnprobe.reports.shapes import grid_of
+from attnprobe.reports.pictures.channels import colour_by_layer, make_records, make_tooltip
+from attnprobe.reports.pictures.pairs import name_head
+from attnprobe.reports.scales import BEYOND
+from attnprobe.reports.shapes import AXES, lay_out_grid
 from attnprobe.table.cleaning import clean
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.kinds import IN, OUT
@@ -33,13 +34,10 @@ _NAMED = 5
 _LARGEST = 440
 #: Where a name stands from its point: right, left, above, below, and at the corners; 1 is right or up.
 _PLACES = ((1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (-1, 1), (1, -1), (-1, -1))
-#: Half of a 95 % interval, in standard errors.
-_REACH = 1.96
 
 
 def can_draw_scatter(table: HeadTable) -> bool:
-    """Tell whether a table holds two measures of each head."""
-    return bool(_sides(table)) or len(_measures(table)) > 1
+    return bool(_find_sides(table)) or len(_list_measures(table)) > 1
 
 
 def draw_scatter(table: HeadTable, request: DrawingRequest) -> Any:
@@ -49,53 +47,42 @@ def draw_scatter(table: HeadTable, request: DrawingRequest) -> Any:
     scale. Named are the heads that are furthest apart in standard deviations of either axis, as
     ``correlate --by head`` orders them.
     """
-    x, y = _axes(table, request)
-    data = _records(table, x, y)
-    equal = _is_of_two_sides(x, y)
+    x, y = _choose_axes(table, request)
+    data = _read_points(table, x, y)
+    equal = _strip_side(x.name) == _strip_side(y.name) and x.unit == y.unit  # one measure on two sides
     layers = sort_labels(record["layer"] for record in data)
     side = int(min(_LARGEST, request.width - 130))
-    scales = _scales(data, equal=equal)
+    scales = _fit_scales(data, equal=equal)
     _place_names(data, scales, side, request)
-    tooltip = tips({
+    tooltip = make_tooltip({
         **({"place:N": "of"} if len({record["place"] for record in data}) > 1 else {}), "layer:O": "layer",
-        "head:O": "head", "x:Q": f"across: {_said(x, IN)}", "x_error:Q": "standard error",
-        "y:Q": f"up: {_said(y, OUT)}", "y_error:Q": "standard error",
+        "head:O": "head", "x:Q": f"across: {_title_side(x, IN)}", "x_error:Q": "standard error",
+        "y:Q": f"up: {_title_side(y, OUT)}", "y_error:Q": "standard error",
     })  # fmt: skip
     grid = alt.Axis(tickCount=5)
     base = alt.Chart(alt.InlineData(values=data)).encode(
-        x=alt.X("x:Q", title=_said(x, IN), scale=scales[0], axis=grid),
-        y=alt.Y("y:Q", title=_said(y, OUT), scale=scales[1], axis=grid),
+        x=alt.X("x:Q", title=_title_side(x, IN), scale=scales[0], axis=grid),
+        y=alt.Y("y:Q", title=_title_side(y, OUT), scale=scales[1], axis=grid),
     )
     parts = []
     if equal:
-        ends = [{"x": end, "y": end} for end in scales[0].domain]
-        line = alt.Chart(alt.InlineData(values=ends)).mark_line(
-            strokeDash=[4, 3], strokeWidth=1, color=request.theme.muted
-        )
+        ends = alt.InlineData(values=[{"x": end, "y": end} for end in scales[0].domain])
+        line = alt.Chart(ends).mark_line(strokeDash=[4, 3], strokeWidth=1, color=request.theme.muted)
         parts.append(line.encode(x="x:Q", y="y:Q"))
-    colour = layer_colour(layers, request.theme)
-    for one in ("x", "y"):
+    colour = colour_by_layer(layers, request.theme)
+    for one, channel in (("x", alt.X), ("y", alt.Y)):
         if any(record[f"{one}_error"] is not None for record in data):
             bars = base.transform_filter(f"isValid(datum.{one}_low)").mark_rule(strokeWidth=0.8, opacity=0.45)
-            parts.append(
-                bars.encode(
-                    **{
-                        one: alt.X(f"{one}_low:Q") if one == "x" else alt.Y(f"{one}_low:Q"),
-                        f"{one}2": f"{one}_high:Q",
-                        "color": colour,
-                    }
-                )
-            )
-    parts.append(
-        base.mark_point(
-            filled=True, size=46, opacity=0.95, stroke=request.theme.background, strokeWidth=0.5
-        ).encode(color=colour, tooltip=tooltip)
+            ends = {one: channel(f"{one}_low:Q"), f"{one}2": f"{one}_high:Q"}
+            parts.append(bars.encode(**ends, color=colour))
+    points = base.mark_point(
+        filled=True, size=46, opacity=0.95, stroke=request.theme.background, strokeWidth=0.5
     )
-    parts.append(_names(base, request))
+    parts += [points.encode(color=colour, tooltip=tooltip), _draw_names(base, request)]
     return alt.layer(*parts).properties(width=side, height=side)
 
 
-def _names(base: Any, request: DrawingRequest) -> Any:
+def _draw_names(base: Any, request: DrawingRequest) -> Any:
     """Name the outliers, each on the side of its point where there is room."""
     text = base.transform_filter("isValid(datum.name)").encode(text="name:N")
     sides = []
@@ -127,41 +114,40 @@ def _place_names(data: list[Record], scales: list[alt.Scale], side: int, request
         for right, up in _PLACES:
             left = x + 7 * right - wide * (1 - right) / 2
             boxes.append((left, left + wide, y + 10 * up - high / 2, y + 10 * up + high / 2))
-        costs = [sum(_shared_area(box, other) for other in taken) + 50 * _outside(box, side) for box in boxes]
+        costs = [
+            sum(_measure_overlap(box, other) for other in taken) + 50 * _measure_overhang(box, side)
+            for box in boxes
+        ]
         record["at"] = int(np.argmin(costs))
         taken.append(boxes[record["at"]])
 
 
-def _shared_area(one: tuple[float, ...], other: tuple[float, ...]) -> float:
-    """Give the area that two boxes (left, right, bottom, top) share."""
+def _measure_overlap(one: tuple[float, ...], other: tuple[float, ...]) -> float:
+    """Measure the area that two boxes (left, right, bottom, top) share."""
     wide = min(one[1], other[1]) - max(one[0], other[0])
     high = min(one[3], other[3]) - max(one[2], other[2])
     return max(wide, 0.0) * max(high, 0.0)
 
 
-def _outside(box: tuple[float, ...], side: int) -> float:
+def _measure_overhang(box: tuple[float, ...], side: int) -> float:
     return max(0.0, -box[0], box[1] - side, -box[2], box[3] - side)
 
 
-def _records(table: HeadTable, x: Column, y: Column) -> list[Record]:
-    grid = grid_of(table)
-    places = grid.places if grid is not None else label_rows(table, _labels(table))
-    columns: dict[str, list[Any]] = {
-        "place": places,
-        "layer": cells(table, "layer"),
-        "head": cells(table, "head"),
-    }
+def _read_points(table: HeadTable, x: Column, y: Column) -> list[Record]:
+    grid = lay_out_grid(table)
+    labels = [name for name in list_keys(table) if name not in AXES]
+    places = grid.places if grid is not None else label_rows(table, labels)
+    columns: dict[str, list[Any]] = {"place": places, **{name: read_cells(table, name) for name in AXES}}
     for side, column in (("x", x), ("y", y)):
-        values = numbers(table, column.name)
-        errors = numbers(table, f"{column.name}_se")
-        known = [value is not None and error is not None for value, error in zip(values, errors, strict=True)]
+        values = read_numbers(table, column.name)
+        errors = read_numbers(table, f"{column.name}_se")
         columns |= {side: values, f"{side}_error": errors}
         for end, sign in (("low", -1), ("high", 1)):
             columns[f"{side}_{end}"] = [
-                value + sign * _REACH * error if both else None  # type: ignore[operator]
-                for value, error, both in zip(values, errors, known, strict=True)
+                None if value is None or error is None else value + sign * BEYOND * error
+                for value, error in zip(values, errors, strict=True)
             ]
-    data = records(columns)
+    data = make_records(columns)
     known = [record for record in data if record["x"] is not None and record["y"] is not None]
     if known:
         points = np.array([[record["x"], record["y"]] for record in known], float)
@@ -170,19 +156,15 @@ def _records(table: HeadTable, x: Column, y: Column) -> list[Record]:
         apart = np.abs(standard[:, 1] - standard[:, 0])
         for row in np.argsort(-apart, kind="stable")[:_NAMED]:
             if apart[row] > 1:
-                known[row]["name"] = head_name((known[row]["layer"], known[row]["head"]))
+                known[row]["name"] = name_head((known[row]["layer"], known[row]["head"]))
     return data
 
 
-def _scales(data: list[Record], *, equal: bool) -> list[alt.Scale]:
+def _fit_scales(data: list[Record], *, equal: bool) -> list[alt.Scale]:
     ends = []
     for side in ("x", "y"):
-        found = [
-            record[name]
-            for record in data
-            for name in (side, f"{side}_low", f"{side}_high")
-            if record[name] is not None
-        ]
+        names = (side, f"{side}_low", f"{side}_high")
+        found = [record[name] for record in data for name in names if record[name] is not None]
         ends.append((min(found, default=0.0), max(found, default=1.0)))
     if equal:
         ends = [(min(low for low, _ in ends), max(high for _, high in ends))] * 2
@@ -193,8 +175,8 @@ def _scales(data: list[Record], *, equal: bool) -> list[alt.Scale]:
     return scales
 
 
-def _axes(table: HeadTable, request: DrawingRequest) -> tuple[Column, Column]:
-    sides = _sides(table)
+def _choose_axes(table: HeadTable, request: DrawingRequest) -> tuple[Column, Column]:
+    sides = _find_sides(table)
     if sides and len(request.measures) < 2:
         wanted = request.measures[0] if request.measures else next(iter(sides))
         if wanted not in sides:
@@ -206,47 +188,38 @@ def _axes(table: HeadTable, request: DrawingRequest) -> tuple[Column, Column]:
         raise AttnprobeError("a scatter takes two measures, such as --measure entropy,previous")
     columns = request.columns(table)
     if len(columns) < 2:
-        columns = _measures(table)
+        columns = _list_measures(table)
     return columns[0], columns[1]
 
 
-def _sides(table: HeadTable) -> dict[str, tuple[Column, Column]]:
+def _find_sides(table: HeadTable) -> dict[str, tuple[Column, Column]]:
     """Find what there is in domain and out: the table's headlines first."""
     found = {}
-    for column in sorted(_measures(table), key=lambda column: not column.headline):
-        base = _base(column.name)
+    for column in sorted(_list_measures(table), key=lambda column: not column.headline):
+        base = _strip_side(column.name)
         if column.name.endswith(IN) and f"{base}{OUT}" in table.data:
             found[base] = (column, table.column(f"{base}{OUT}"))
     return found
 
 
-def _base(name: str) -> str:
+def _strip_side(name: str) -> str:
     return next((name.removesuffix(end) for end in _SIDES if name.endswith(end)), name)
 
 
-def _is_of_two_sides(one: Column, other: Column) -> bool:
-    """Tell whether two columns are the same measure: a shared unit alone makes two measures no more equal."""
-    return _base(one.name) == _base(other.name) and one.unit == other.unit
-
-
-def _said(column: Column, side: str) -> str:
+def _title_side(column: Column, side: str) -> str:
     if not column.name.endswith(side) or (column.title and not column.unit):
-        return axis_of(column)
+        return title_axis(column)
     domain = "in domain" if side == IN else "out of domain"
     unit = f" ({clean(column.unit)})" if column.unit else ""
     name = clean(column.title) or clean(column.name.removesuffix(side)).replace("_", " ")
     return f"{name}{unit}, {domain}"
 
 
-def _measures(table: HeadTable) -> list[Column]:
+def _list_measures(table: HeadTable) -> list[Column]:
     return [
         column
         for column in table.columns
-        if is_measured(table, column)
+        if is_one_quantity(table, column)
         and not is_probability(column)
-        and any(value is not None for value in numbers(table, column.name))
+        and any(value is not None for value in read_numbers(table, column.name))
     ]
-
-
-def _labels(table: HeadTable) -> list[str]:
-    return [name for name in keys(table) if name not in {"layer", "head"}]

@@ -7,21 +7,28 @@ from typing import Any
 import altair as alt
 import numpy as np
 
-from attnprobe.reports.columns import DrawingRequest, Record, axis_of, name_of, numbers, sort_labels, tip
-from attnprobe.reports.pictures.channels import layer_colour, thin_labels, tips
+from attnprobe.reports.columns import (
+    DrawingRequest,
+    Record,
+    name_measure,
+    read_numbers,
+    sort_labels,
+    title_axis,
+    title_tooltip,
+)
+from attnprobe.reports.pictures.channels import colour_by_layer, make_records, make_tooltip, thin_labels
 from attnprobe.reports.pictures.pairs import (
     SQUARED,
     Clusters,
     Distances,
     Map,
     Pairs,
-    clusters_of,
-    distances,
-    head_name,
-    pairs_of,
+    cluster_parts,
+    compute_distances,
+    find_pairs,
+    name_head,
     scale_to_plane,
 )
-from attnprobe.reports.theme import Theme
 from attnprobe.table.head_table import HeadTable
 
 #: More pairs than this within layers are not drawn one by one beside the means.
@@ -33,8 +40,7 @@ _ROOM = 0.08
 
 
 def can_draw_map(table: HeadTable) -> bool:
-    """Tell whether a table holds divergences of pairs of heads."""
-    return SQUARED in table.data and pairs_of(table) is not None
+    return SQUARED in table.data and find_pairs(table) is not None
 
 
 def draw_map(table: HeadTable, request: DrawingRequest) -> Any:
@@ -43,122 +49,92 @@ def draw_map(table: HeadTable, request: DrawingRequest) -> Any:
     Beside the map of all heads, the divergence of every pair within a layer against the layer, with the mean:
     do heads of a layer become more alike with depth?
     """
-    pairs = pairs_of(table)
+    pairs = find_pairs(table)
     assert pairs is not None  # or the table would not fit
     if pairs.within:
-        return _layer_by_layer(table, pairs, request)
-    rows = [_both(table, pairs, place, request) for place in pairs.maps]
+        return _draw_layers(table, pairs, request)
+    rows = [_draw_part(table, pairs, place, request) for place in pairs.maps]
     return rows[0] if len(rows) == 1 else alt.vconcat(*rows)
 
 
-def _both(table: HeadTable, pairs: Pairs, place: str, request: DrawingRequest) -> Any:
+def _draw_part(table: HeadTable, pairs: Pairs, place: str, request: DrawingRequest) -> Any:
     rows = [row for row, of in enumerate(pairs.of) if of == place]
-    found = distances(table, rows, pairs, request)
+    found = compute_distances(table, rows, pairs, request)
     narrow = request.width < _BESIDE
     side = int(max(140, request.width - 90) if narrow else min(420, request.width * 0.48))
     flat = scale_to_plane(found.matrix)
-    plot = _map(found, flat, _reach(flat), side, place, request, legend=True)
+    plot = _draw_points(found, flat, _find_reach(flat), side, place, request, legend=True)
     within = [row for row in rows if pairs.one[row][0] == pairs.other[row][0]]
     if not within:
         return plot
     if narrow:
-        return alt.vconcat(plot, _depth(table, pairs, within, side, side, request))
-    depth = _depth(table, pairs, within, max(120, int(request.width - side - 150)), side, request)
+        return alt.vconcat(plot, _draw_depth(table, pairs, within, side, side, request))
+    depth = _draw_depth(table, pairs, within, max(120, int(request.width - side - 150)), side, request)
     return alt.hconcat(plot, depth, spacing=24).resolve_legend(color="independent")
 
 
-def _map(
+def _draw_points(
     found: Distances, flat: Map, reach: float, side: int, place: str, request: DrawingRequest, *, legend: bool
 ) -> Any:
     data: list[Record] = [
-        {"layer": head[0], "head": head[1], "name": head_name(head), "x": float(x), "y": float(y)}
+        {"layer": head[0], "head": head[1], "name": name_head(head), "x": float(x), "y": float(y)}
         for head, (x, y) in zip(found.heads, flat.points, strict=True)
     ]
     middle = (flat.points.max(0) + flat.points.min(0)) / 2
     scales = [alt.Scale(domain=[float(m - reach), float(m + reach)], nice=False) for m in middle]
-    said = [
-        f"stress {flat.stress:.2f} (Kruskal's stress-1), {len(found.heads)} heads"
-        if legend
-        else f"stress {flat.stress:.2f}"
-    ]
+    more = f" (Kruskal's stress-1), {len(found.heads)} heads" if legend else ""
+    said = [f"stress {flat.stress:.2f}{more}"]
     if found.left_out:
-        said.append(f"without {', '.join(map(head_name, found.left_out[:4]))}: no distance")
+        said.append(f"without {', '.join(map(name_head, found.left_out[:4]))}: no distance")
     base = alt.Chart(alt.InlineData(values=data)).encode(
         x=alt.X("x:Q", axis=None, scale=scales[0]), y=alt.Y("y:Q", axis=None, scale=scales[1])
     )
-    layers = sort_labels(head[0] for head in found.heads)
-    points = base.mark_point(
-        filled=True,
-        size=70 if side > 250 else 40,
-        opacity=0.9,
-        stroke=request.theme.background,
-        strokeWidth=0.6,
-    ).encode(
-        color=layer_colour(layers, request.theme) if legend else alt.value(request.theme.ink),
-        tooltip=tips({"layer:O": "layer", "head:O": "head"}),
-    )
-    parts = [points]
+    theme, layers = request.theme, sort_labels(head[0] for head in found.heads)
+    size, dy = (70, -9) if side > 250 else (40, -7)
+    points = base.mark_point(filled=True, size=size, opacity=0.9, stroke=theme.background, strokeWidth=0.6)
+    colour = colour_by_layer(layers, theme) if legend else alt.value(theme.ink)
+    parts = [points.encode(color=colour, tooltip=make_tooltip({"layer:O": "layer", "head:O": "head"}))]
     if len(found.heads) <= 48:
-        parts.append(
-            base.mark_text(
-                dy=-9 if side > 250 else -7, fontSize=request.theme.size - 3, color=request.theme.muted
-            ).encode(text="name:N" if legend else "head:O")
-        )
-    title = place or "similar heads lie together"
-    heading = alt.TitleParams(title, subtitle=said)
-    frame = alt.ViewConfig(stroke=request.theme.grid)
-    return alt.layer(*parts, view=frame).properties(width=side, height=side, title=heading)
+        names = base.mark_text(dy=dy, fontSize=theme.size - 3, color=theme.muted)
+        parts.append(names.encode(text="name:N" if legend else "head:O"))
+    title = alt.TitleParams(place or "similar heads lie together", subtitle=said)
+    frame = alt.ViewConfig(stroke=theme.grid)
+    return alt.layer(*parts, view=frame).properties(width=side, height=side, title=title)
 
 
-def _depth(
+def _draw_depth(
     table: HeadTable, pairs: Pairs, rows: list[int], width: int, height: int, request: DrawingRequest
 ) -> Any:
     column = request.columns(table, 1)[0] if request.measures else table.column(SQUARED)
-    values, errors = numbers(table, column.name), numbers(table, f"{column.name}_se")
+    values, errors = read_numbers(table, column.name), read_numbers(table, f"{column.name}_se")
     data: list[Record] = [
-        {"layer": pairs.one[row][0], "one": head_name(pairs.one[row]), "other": head_name(pairs.other[row]),
+        {"layer": pairs.one[row][0], "one": name_head(pairs.one[row]), "other": name_head(pairs.other[row]),
          "value": values[row], "error": errors[row]}
         for row in rows
     ]  # fmt: skip
     layers = sort_labels(record["layer"] for record in data)
     many = len(data) > _MOST_PAIRS
     if many:
-        data = _means(data)
-    base = alt.Chart(alt.InlineData(values=data)).encode(
-        x=alt.X(
-            "layer:O",
-            title="layer",
-            axis=alt.Axis(labelAngle=0, values=thin_labels(layers, width / len(layers))),
-        )
-    )
+        data = _average_by_layer(data)
+    axis = alt.Axis(labelAngle=0, values=thin_labels(layers, width / len(layers)))
+    x = alt.X("layer:O", title="layer", axis=axis)
+    base = alt.Chart(alt.InlineData(values=data)).encode(x=x)
     parts = []
     if not many:
-        parts.append(
-            base.mark_point(filled=True, size=14, opacity=0.35, color=request.theme.muted).encode(
-                y=alt.Y("value:Q", title=axis_of(column)),
-                tooltip=tips(
-                    {
-                        "one:N": "one",
-                        "other:N": "other",
-                        "value:Q": tip(name_of(column)),
-                        "error:Q": "standard error",
-                    }
-                ),
-            )
-        )
-    parts.append(
-        base.mark_line(point=alt.OverlayMarkDef(filled=True, size=36, color=request.theme.ink)).encode(
-            y=alt.Y("mean(value):Q", title=axis_of(column)),
-            tooltip=tips({"layer:O": "layer", "mean(value):Q": "mean"}),
-        )
-    )
+        titles = {"one:N": "one", "other:N": "other", "value:Q": title_tooltip(name_measure(column))}
+        dots = base.mark_point(filled=True, size=14, opacity=0.35, color=request.theme.muted)
+        y = alt.Y("value:Q", title=title_axis(column))
+        parts.append(dots.encode(y=y, tooltip=make_tooltip({**titles, "error:Q": "standard error"})))
+    mean = base.mark_line(point=alt.OverlayMarkDef(filled=True, size=36, color=request.theme.ink))
+    y = alt.Y("mean(value):Q", title=title_axis(column))
+    parts.append(mean.encode(y=y, tooltip=make_tooltip({"layer:O": "layer", "mean(value):Q": "mean"})))
     said = "line: mean" if many else "dots: pairs of heads; line: their mean"
-    return alt.layer(*parts).properties(
-        width=width, height=height, title=alt.TitleParams("spread within each layer", subtitle=[said])
-    )
+    title = alt.TitleParams("spread within each layer", subtitle=[said])
+    return alt.layer(*parts).properties(width=width, height=height, title=title)
 
 
-def _means(data: list[Record]) -> list[Record]:
+def _average_by_layer(data: list[Record]) -> list[Record]:
+    """Average what is defined over the pairs of each layer."""
     found = []
     for layer, rows in groupby(sorted(data, key=lambda row: str(row["layer"])), key=lambda row: row["layer"]):
         known = [row["value"] for row in rows if row["value"] is not None]
@@ -166,24 +142,26 @@ def _means(data: list[Record]) -> list[Record]:
     return found
 
 
-def _layer_by_layer(table: HeadTable, pairs: Pairs, request: DrawingRequest) -> Any:
+def _draw_layers(table: HeadTable, pairs: Pairs, request: DrawingRequest) -> Any:
     places: dict[tuple[str, Any], list[int]] = {}
     for row, (of, one) in enumerate(zip(pairs.of, pairs.one, strict=True)):
         places.setdefault((of, one[0]), []).append(row)
     across = max(1, min(4, len(places), request.width // 170))
     side = int(request.width / across - 30)
-    found = [distances(table, rows, pairs, request) for rows in places.values()]
+    found = [compute_distances(table, rows, pairs, request) for rows in places.values()]
     maps = [scale_to_plane(one.matrix) for one in found]
-    reach = max(map(_reach, maps))  # or near heads of one layer would look as far apart as those of another
+    # One reach for all, or near heads of one layer would look as far apart as those of another.
+    reach = max(map(_find_reach, maps))
+    names = [", ".join(filter(None, [of, f"layer {layer}"])) for of, layer in places]
     charts = [
-        _map(one, flat, reach, side, ", ".join(filter(None, [of, f"layer {layer}"])), request, legend=False)
-        for (of, layer), one, flat in zip(places, found, maps, strict=True)
+        _draw_points(one, flat, reach, side, name, request, legend=False)
+        for one, flat, name in zip(found, maps, names, strict=True)
     ]
     return alt.concat(*charts, columns=across)
 
 
-def _reach(flat: Map) -> float:
-    """Give half the side of a square that holds all points, with room around them."""
+def _find_reach(flat: Map) -> float:
+    """Find half the side of a square that holds all points, with room around them."""
     return float(np.ptp(flat.points, axis=0).max() / 2 * (1 + 2 * _ROOM)) or 1.0
 
 
@@ -192,61 +170,51 @@ _HIGH, _NAMED = 13, 8
 
 
 def can_draw_dendrogram(table: HeadTable) -> bool:
-    """Tell whether a table holds divergences of all pairs of heads."""
-    pairs = pairs_of(table) if SQUARED in table.data else None
+    pairs = find_pairs(table) if SQUARED in table.data else None
     return pairs is not None and not pairs.within
 
 
 def draw_dendrogram(table: HeadTable, request: DrawingRequest) -> Any:
-    """Draw the tree of average linkage on roots of divergences, with its clusters; see ``clusters``."""
-    trees = [_tree(one, place, request) for place, one in clusters_of(table, request)]
+    """Draw the tree of average linkage on roots of divergences with its clusters; see ``cluster_heads``."""
+    trees = [_draw_tree(one, place, request) for place, one in cluster_parts(table, request)]
     return trees[0] if len(trees) == 1 else alt.vconcat(*trees)
 
 
-def _tree(found: Clusters, place: str, request: DrawingRequest) -> Any:
+def _draw_tree(found: Clusters, place: str, request: DrawingRequest) -> Any:
     theme, heads = request.theme, [found.found.heads[leaf] for leaf in found.leaves]
     high = int(np.clip(900 / len(heads), 3, _HIGH))
     named, letters = high >= _NAMED, min(high, theme.size - 1)
-    beside = 13 + named * (8 + 0.58 * letters * max(len(head_name(head)) for head in heads))
+    beside = 13 + named * (8 + 0.58 * letters * max(len(name_head(head)) for head in heads))
     width = max(160, int(request.width - 110 - beside))
     y = alt.Y("row:Q", axis=None, scale=alt.Scale(domain=[len(heads) - 0.5, -0.5], nice=False))
-    base = alt.Chart(alt.InlineData(values=_leaves(found))).encode(y=y, x=alt.value("width"))
+    base = alt.Chart(alt.InlineData(values=_read_leaves(found))).encode(y=y, x=alt.value("width"))
+    titles = {"layer:O": "layer", "head:O": "head", "cluster:N": "cluster", "mean:Q": "mean distance in it"}
     tiles = base.mark_square(size=min(high, 11) ** 2, xOffset=8, opacity=1).encode(
-        color=layer_colour(sort_labels(head[0] for head in heads), theme),
-        tooltip=tips(
-            {
-                **{f"{name}:O": name for name in ("layer", "head")},
-                "cluster:N": "cluster",
-                "mean:Q": "mean distance in it",
-            }
-        ),
+        color=colour_by_layer(sort_labels(head[0] for head in heads), theme), tooltip=make_tooltip(titles)
     )
-    parts: list[Any] = [*_lines(found, y, request), tiles]
+    parts: list[Any] = [*_draw_joins(found, y, request), tiles]
     if named:
         names = base.mark_text(align="left", dx=17, fontSize=letters, color=theme.ink)
         parts.append(names.encode(text="name:N"))
-    parts += _brackets(found, y, width + beside, high, request)
-    title = alt.TitleParams(place or "similar heads join first", subtitle=_said(found, width + beside, theme))
+    parts += _draw_brackets(found, y, width + beside, high, request)
+    said = f"average linkage, {len(heads)} heads; {found.sentence()}"
+    lines = wrap(said, max(30, int((width + beside) / (0.5 * theme.size))))
+    title = alt.TitleParams(place or "similar heads join first", subtitle=lines)
     return alt.layer(*parts).properties(width=width, height=high * len(heads), title=title)
 
 
-def _leaves(found: Clusters) -> list[Record]:
-    means = found.mean_distances()
-    return [
-        {
-            "name": head_name(head),
-            "layer": head[0],
-            "head": head[1],
-            "row": row,
-            "cluster": "on its own" if number is None else str(number),
-            "mean": means[leaf],
-        }
-        for row, leaf in enumerate(found.leaves)
-        for head, number in [(found.found.heads[leaf], found.numbers[leaf])]
-    ]
+def _read_leaves(found: Clusters) -> list[Record]:
+    heads = [found.found.heads[leaf] for leaf in found.leaves]
+    numbers, means = [found.numbers[leaf] for leaf in found.leaves], found.mean_distances()
+    return make_records({
+        "name": list(map(name_head, heads)), "layer": [layer for layer, _ in heads],
+        "head": [head for _, head in heads], "row": range(len(heads)),
+        "cluster": ["on its own" if number is None else str(number) for number in numbers],
+        "mean": [means[leaf] for leaf in found.leaves],
+    })  # fmt: skip
 
 
-def _lines(found: Clusters, y: Any, request: DrawingRequest) -> list[Any]:
+def _draw_joins(found: Clusters, y: Any, request: DrawingRequest) -> list[Any]:
     """Draw the tree; neighbouring clusters have colours that differ, and what joins them has none."""
     from scipy.cluster.hierarchy import dendrogram
 
@@ -256,9 +224,9 @@ def _lines(found: Clusters, y: Any, request: DrawingRequest) -> list[Any]:
     links: dict[str, list[Record]] = {}
     joins = zip(tree["icoord"], tree["dcoord"], tree["color_list"], strict=True)
     for link, (rows, ends, join) in enumerate(joins):
-        number = found.numbers[_some_head(found, int(join) - heads)]
+        number = found.numbers[_find_leaf(found, int(join) - heads)]
         within = max(ends) <= found.height and number is not None
-        links.setdefault(_colour(number if within else None, request), []).extend(
+        links.setdefault(_choose_colour(number if within else None, request), []).extend(
             {"link": link, "step": step, "distance": float(distance), "row": (float(row) - 5) / 10}
             for step, (row, distance) in enumerate(zip(rows, ends, strict=True))
         )
@@ -266,59 +234,43 @@ def _lines(found: Clusters, y: Any, request: DrawingRequest) -> list[Any]:
     scale = alt.Scale(domain=[top, 0], nice=False)
     x = alt.X("distance:Q", title=found.found.name, scale=scale, axis=alt.Axis(grid=False, tickCount=6))
     cut = alt.Chart(alt.InlineData(values=[{"distance": found.height}]))
-    return [
-        cut.mark_rule(strokeDash=[4, 3], color=request.theme.muted).encode(x=x),
-        *(
-            alt.Chart(alt.InlineData(values=some))
-            .mark_line(strokeWidth=1.2, strokeJoin="miter", color=colour)
-            .encode(x=x, y=y, detail="link:N", order="step:Q")
-            for colour, some in links.items()
-        ),
-    ]
+    parts = [cut.mark_rule(strokeDash=[4, 3], color=request.theme.muted).encode(x=x)]
+    for colour, data in links.items():
+        chart = alt.Chart(alt.InlineData(values=data)).encode(x=x, y=y, detail="link:N", order="step:Q")
+        parts.append(chart.mark_line(strokeWidth=1.2, strokeJoin="miter", color=colour))
+    return parts
 
 
-def _colour(number: int | None, request: DrawingRequest) -> str:
+def _choose_colour(number: int | None, request: DrawingRequest) -> str:
     """Choose a colour for a cluster; a scale would be shared with the colours of layers."""
     return request.theme.muted if number is None else request.theme.categories[number % 2]
 
 
-def _some_head(found: Clusters, join: int) -> int:
-    """Give a head below a join."""
+def _find_leaf(found: Clusters, join: int) -> int:
+    """Find a head below a join."""
     heads = len(found.found.heads)
     while (below := int(found.joined[join, 0])) >= heads:
         join = below - heads
     return below
 
 
-def _brackets(found: Clusters, y: Any, at: float, high: int, request: DrawingRequest) -> list[Any]:
+def _draw_brackets(found: Clusters, y: Any, at: float, high: int, request: DrawingRequest) -> list[Any]:
     """Draw a bracket beside each cluster, with its number where there is room."""
-    rows: dict[int, list[int]] = {}
-    for row, leaf in enumerate(found.leaves):
-        if (number := found.numbers[leaf]) is not None:
-            rows.setdefault(number, []).append(row)
+    numbers = [found.numbers[leaf] for leaf in found.leaves]
+    rows = {one: [row for row, number in enumerate(numbers) if number == one] for one in found.sizes}
     brackets = []
     for parity in (1, 0):
+        own = {number: of for number, of in rows.items() if number % 2 == parity}
         data: list[Record] = [
-            {
-                "row": min(of) - 0.35,
-                "end": max(of) + 0.35,
-                "middle": (min(of) + max(of)) / 2,
-                "number": str(number) if len(of) * high >= request.theme.size - 2 else "",
-            }
-            for number, of in rows.items()
-            if number % 2 == parity
-        ]
-        base, colour = alt.Chart(alt.InlineData(values=data)), _colour(parity, request)
+            {"row": min(of) - 0.35, "end": max(of) + 0.35, "middle": (min(of) + max(of)) / 2,
+             "number": str(number) if len(of) * high >= request.theme.size - 2 else ""}
+            for number, of in own.items()
+        ]  # fmt: skip
+        colour = _choose_colour(parity, request)
+        base = alt.Chart(alt.InlineData(values=data)).encode(x=alt.value(at))
+        text = base.mark_text(align="left", dx=5, fontSize=request.theme.size - 1, color=colour)
         brackets += [
-            base.mark_rule(strokeWidth=2, color=colour).encode(x=alt.value(at), y=y, y2="end:Q"),
-            base.mark_text(align="left", dx=5, fontSize=request.theme.size - 1, color=colour).encode(
-                x=alt.value(at), y=alt.Y("middle:Q", axis=None), text="number:N"
-            ),
+            base.mark_rule(strokeWidth=2, color=colour).encode(y=y, y2="end:Q"),
+            text.encode(y=alt.Y("middle:Q", axis=None), text="number:N"),
         ]
     return brackets
-
-
-def _said(found: Clusters, width: float, theme: Theme) -> list[str]:
-    """Say how many heads there are, and where the tree is cut, in lines that fit."""
-    said = f"average linkage, {len(found.leaves)} heads; {found.sentence()}"
-    return wrap(said, max(30, int(width / (0.5 * theme.size))))

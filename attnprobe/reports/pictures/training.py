@@ -8,18 +8,18 @@ import numpy as np
 from attnprobe.reports.columns import (
     DrawingRequest,
     Record,
-    below_heading,
-    cells,
-    ends_of,
+    bound_interval,
     has_measures,
-    keys,
     label_rows,
-    name_of,
-    numbers,
+    list_keys,
+    name_measure,
+    read_cells,
+    read_numbers,
     sort_labels,
-    tip,
+    title_below_heading,
+    title_tooltip,
 )
-from attnprobe.reports.pictures.channels import in_panels, layer_colour, tips
+from attnprobe.reports.pictures.channels import colour_by_layer, draw_panels, make_records, make_tooltip
 from attnprobe.reports.theme import Theme
 from attnprobe.table.cells import format_cell
 from attnprobe.table.head_table import HeadTable
@@ -34,20 +34,20 @@ _SHORT = "format(datum.value, '~s')"
 
 def can_draw_lines(table: HeadTable) -> bool:
     """Tell whether each head or layer is there once at each step, with a number."""
-    steps = cells(table, STEP)
-    label = [name for name in keys(table) if name not in {"model", STEP}]
-    rows = set(zip(steps, *(cells(table, name) for name in label), strict=True))
+    steps = read_cells(table, STEP)
+    label = [name for name in list_keys(table) if name not in {"model", STEP}]
+    rows = set(zip(steps, *(read_cells(table, name) for name in label), strict=True))
     return has_measures(table) and all(isinstance(step, int) for step in steps) and len(rows) == len(table)
 
 
 def draw_lines(table: HeadTable, request: DrawingRequest) -> Any:
     """Draw a measure over the steps, with 95 % intervals as faint bands where there are errors."""
-    charts = [_lines(table, column, request) for column in request.columns(table, 3)]
+    charts = [_draw_lines(table, column, request) for column in request.columns(table, 3)]
     return charts[0] if len(charts) == 1 else alt.vconcat(*charts).resolve_scale(color="independent")
 
 
-def step_axis(steps: list[Cell], width: int, theme: Theme) -> Any:
-    """Give the channel of the step; of logarithms where the steps span several powers of ten.
+def make_step_axis(steps: list[Cell], width: int, theme: Theme) -> Any:
+    """Make the channel of the step; of logarithms where the steps span several powers of ten.
 
     Ticks stand at steps that there are, as many as find room for their labels.
     """
@@ -60,12 +60,12 @@ def step_axis(steps: list[Cell], width: int, theme: Theme) -> Any:
         scale = alt.Scale(type="symlog", constant=min(above), nice=False)
         places = np.sign(places) * np.log1p(np.abs(places) / min(above))
     places = (places - places.min()) / (np.ptp(places) or 1.0) * width if len(places) else places
-    values = _with_room(numeric, places.tolist(), 0.62 * theme.size)
+    values = _choose_ticks(numeric, places.tolist(), 0.62 * theme.size)
     axis = alt.Axis(labelExpr=_SHORT, grid=False, values=values, labelOverlap=False)
     return alt.X("step:Q", title="training step", scale=scale, axis=axis)
 
 
-def _with_room(steps: list[int], places: list[float], letter: float) -> list[int]:
+def _choose_ticks(steps: list[int], places: list[float], letter: float) -> list[int]:
     """Choose steps whose labels don't touch: both ends, and what fits between them."""
     if len(steps) < 3:
         return steps
@@ -78,50 +78,43 @@ def _with_room(steps: list[int], places: list[float], letter: float) -> list[int
     return [steps[one] for one in (*chosen, last)]
 
 
-def _lines(table: HeadTable, column: Column, request: DrawingRequest) -> Any:
-    names = [name for name in keys(table) if name not in {"model", STEP, "layer", "head"}]
+def _draw_lines(table: HeadTable, column: Column, request: DrawingRequest) -> Any:
+    names = [name for name in list_keys(table) if name not in {"model", STEP, "layer", "head"}]
     label = label_rows(table, names)
-    layers = cells(table, "layer")
-    values, errors = numbers(table, column.name), numbers(table, f"{column.name}_se")
-    heads = cells(table, "head")
-    data: list[Record] = []
-    for row, step in enumerate(cells(table, STEP)):
-        panel = ", ".join(filter(None, [label[row], f"layer {format_cell(layers[row])}"]))
-        place = {"panel": panel, "layer": layers[row], "head": heads[row], "step": step}
-        data.append({**place, "value": values[row], "error": errors[row]})
-    panels = list(dict.fromkeys(record["panel"] for record in data))
+    layers, heads = read_cells(table, "layer"), read_cells(table, "head")
+    values, errors = read_numbers(table, column.name), read_numbers(table, f"{column.name}_se")
+    named = [f"layer {format_cell(layer)}" for layer in layers]
+    every = [", ".join(filter(None, parts)) for parts in zip(label, named, strict=True)]
+    data = make_records({
+        "panel": every, "layer": layers, "head": heads, "step": read_cells(table, STEP), "value": values,
+        "error": errors,
+    })  # fmt: skip
+    panels = list(dict.fromkeys(every))
     across = max(1, min(len(panels), 4, (request.width - 90) // 140))
     width = int((request.width - 90) / across - 24)
-    of_heads = "head" in table.data
-    colour = (
-        layer_colour(sort_labels(heads), request.theme, field="head")
-        if of_heads
-        else alt.value(request.theme.ink)
-    )
-    x = step_axis(sort_labels(cells(table, STEP)), width, request.theme)
-    y = alt.Y("value:Q", title=below_heading(column), scale=alt.Scale(zero=False), axis=alt.Axis(tickCount=4))
+    coloured: dict[str, Any] = {}
+    if of_heads := "head" in table.data:
+        coloured["color"] = colour_by_layer(sort_labels(heads), request.theme, field="head")
+    x = make_step_axis(sort_labels(read_cells(table, STEP)), width, request.theme)
+    look: dict[str, Any] = {"title": title_below_heading(column), "scale": alt.Scale(zero=False)}
     base = alt.Chart().encode(x=x, detail="head:N")
     parts = []
-    if any(record["error"] is not None for record in data):
-        band = base.transform_filter("isValid(datum.error) && isValid(datum.value)").transform_calculate(
-            **ends_of(values, column.unit)
+    if any(error is not None for error in errors):
+        known = base.transform_filter("isValid(datum.error) && isValid(datum.value)")
+        band = known.transform_calculate(**bound_interval(values, column.unit)).mark_area(
+            opacity=0.1, line=False
         )
-        parts.append(
-            band.mark_area(opacity=0.1, line=False).encode(
-                y=alt.Y("low:Q", title=below_heading(column), scale=alt.Scale(zero=False)), y2="high:Q",
-                **({"color": colour} if of_heads else {}))
-        )  # fmt: skip
-    parts.append(
-        base.mark_line(strokeWidth=1.4, point=alt.OverlayMarkDef(size=14, filled=True)).encode(
-            y=y, color=colour,
-            tooltip=tips({
-                "panel:N": "of", **({"head:O": "head"} if of_heads else {}), "step:Q": "step",
-                "value:Q": tip(name_of(column)), "error:Q": "standard error",
-            }),
-        )
-    )  # fmt: skip
+        parts.append(band.encode(y=alt.Y("low:Q", **look), y2="high:Q", **coloured))
+    tooltip = make_tooltip({
+        "panel:N": "of", **({"head:O": "head"} if of_heads else {}), "step:Q": "step",
+        "value:Q": title_tooltip(name_measure(column)), "error:Q": "standard error",
+    })  # fmt: skip
+    y = alt.Y("value:Q", axis=alt.Axis(tickCount=4), **look)
+    line = base.mark_line(strokeWidth=1.4, point=alt.OverlayMarkDef(size=14, filled=True))
+    colour = coloured.get("color", alt.value(request.theme.ink))
+    parts.append(line.encode(y=y, color=colour, tooltip=tooltip))
     chart = alt.layer(*parts).properties(width=width, height=int(min(width * 0.8, 150)))
-    return in_panels(chart, data, panels, across, width, name_of(column))
+    return draw_panels(chart, data, panels, across, width, name_measure(column))
 
 
 #: What is drawn by default; Kendall's says the same in other numbers.
@@ -140,11 +133,11 @@ def draw_settling(table: HeadTable, request: DrawingRequest) -> Any:
     columns = request.columns(table) if request.measures else []
     wanted = [column.name for column in columns if column.name in _LINES] or list(_LINES)
     panels = label_rows(table, ["attention", "measure", "dataset"])
-    steps = cells(table, STEP)
+    steps = read_cells(table, STEP)
     data: list[Record] = [
         {"panel": panels[row], "line": _LINES[name], "step": steps[row], "value": value}
         for name in wanted
-        for row, value in enumerate(numbers(table, name))
+        for row, value in enumerate(read_numbers(table, name))
     ]
     labels = list(dict.fromkeys(panels))
     beside = request.width >= _BESIDE  # in a narrow picture, the legend stands below and leaves its room
@@ -160,16 +153,12 @@ def draw_settling(table: HeadTable, request: DrawingRequest) -> Any:
     dashes = [[1, 0] if name.startswith("spearman") else [4, 3] for name in wanted]
     more: dict[str, Any] = {} if beside else {"orient": "bottom", "direction": "vertical", "columns": 1}
     legend = alt.Legend(title=None, symbolType="stroke", symbolSize=200, **more)
-    chart = (
-        alt.Chart()
-        .mark_line(strokeWidth=1.8, point=alt.OverlayMarkDef(size=26, filled=True))
-        .encode(
-            x=step_axis(sort_labels(steps), width, request.theme),
-            y=alt.Y("value:Q", title="rank correlation", scale=alt.Scale(domain=domain)),
-            color=alt.Color("line:N", scale=alt.Scale(domain=names, range=hues), legend=legend),
-            strokeDash=alt.StrokeDash("line:N", scale=alt.Scale(domain=names, range=dashes), legend=legend),
-            tooltip=tips({"line:N": "correlation", "step:Q": "step", "value:Q": "value"}),
-        )
-        .properties(width=width, height=int(np.clip(width * 0.6, 110, 220)))
-    )
-    return in_panels(chart, data, labels, across, width)
+    lines = alt.Chart().mark_line(strokeWidth=1.8, point=alt.OverlayMarkDef(size=26, filled=True))
+    chart = lines.encode(
+        x=make_step_axis(sort_labels(steps), width, request.theme),
+        y=alt.Y("value:Q", title="rank correlation", scale=alt.Scale(domain=domain)),
+        color=alt.Color("line:N", scale=alt.Scale(domain=names, range=hues), legend=legend),
+        strokeDash=alt.StrokeDash("line:N", scale=alt.Scale(domain=names, range=dashes), legend=legend),
+        tooltip=make_tooltip({"line:N": "correlation", "step:Q": "step", "value:Q": "value"}),
+    ).properties(width=width, height=int(np.clip(width * 0.6, 110, 220)))
+    return draw_panels(chart, data, labels, across, width)

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from attnprobe.reports.columns import DrawingRequest
-from attnprobe.reports.pictures.pairs import distances, pairs_of, scale_to_plane
+from attnprobe.reports.columns import DrawingRequest, read_cells, read_numbers
+from attnprobe.reports.pictures.pairs import compute_distances, find_pairs, scale_to_plane
 from attnprobe.reports.report_page.measures import Heads, Measure, format_number, is_number
 from attnprobe.reports.scales import Scale
 from attnprobe.reports.theme import THEMES
@@ -81,12 +81,11 @@ class _Axis(NamedTuple):
         power = 10.0 ** math.floor(math.log10(rough))
         step = next(power * one for one in (1, 2, 5, 10) if power * one >= rough * 0.999)
         first, last = math.ceil(self.low / step), math.floor(self.high / step)
-        return [
-            Tick(self.place(n * step), format_number(round(n * step, 12))) for n in range(first, last + 1)
-        ]
+        values = [n * step for n in range(first, last + 1)]
+        return [Tick(self.place(value), format_number(round(value, 12))) for value in values]
 
 
-def _span(values: Iterable[float], start: float, end: float) -> _Axis:
+def _fit_axis(values: Iterable[float], start: float, end: float) -> _Axis:
     """Make an axis that holds some numbers, with some room around them."""
     known = [value for value in values if math.isfinite(value)] or [0.0]
     low, high = min(known), max(known)
@@ -95,7 +94,7 @@ def _span(values: Iterable[float], start: float, end: float) -> _Axis:
 
 
 def find_step(value: float | None, scale: Scale) -> int | None:
-    """Give the step of the colour of a number.
+    """Find the step of the colour of a number.
 
     >>> [find_step(value, Scale(-1, 1)) for value in (-1, 0, 1, None)]
     [0, 16, 31, None]
@@ -112,8 +111,8 @@ def draw_strip(measure: Measure) -> str:
 
 
 def draw_head_maps(heads: Heads, table: HeadTable) -> list[Chart]:
-    """Lay heads out so that those which attend alike lie together, for each kind of attention."""
-    pairs = pairs_of(table)
+    """Draw a map for each kind of attention, on which heads that attend alike lie together."""
+    pairs = find_pairs(table)
     if pairs is None:
         return []
     found = []
@@ -124,7 +123,7 @@ def draw_head_maps(heads: Heads, table: HeadTable) -> list[Chart]:
         if not LEAST_ON_A_MAP <= len(named) <= MOST_ON_A_MAP or not layers:
             continue
         attention = str(table.data["attention"][rows[0]]) if "attention" in table.data else ""
-        laid = distances(table, rows, pairs, DrawingRequest(THEMES["light"], 760))
+        laid = compute_distances(table, rows, pairs, DrawingRequest(THEMES["light"], 760))
         flat = scale_to_plane(laid.matrix)
         middle = (flat.points.max(0) + flat.points.min(0)) / 2
         reach = float(np.ptp(flat.points, axis=0).max()) / 2 * 1.08 or 1.0
@@ -149,23 +148,16 @@ def draw_head_maps(heads: Heads, table: HeadTable) -> list[Chart]:
 
 def draw_curve(table: HeadTable) -> Chart:
     """Draw the score while heads are removed: in the criterion's order, and in random ones."""
-    rows = [
-        {name: cell if isinstance(cell, str) or is_number(cell) else None for name, cell in named}
-        for named in (zip(table.data, row, strict=True) for row in table.rows())
-    ]
+    columns = (read_numbers(table, name) for name in ("share_removed", "score", "score_se"))
+    names = (read_cells(table, name) for name in ("criterion", "seed"))
     orders: dict[tuple[str, object], list[tuple[float, float, float | None]]] = {}
-    for row in rows:
-        if row["score"] is not None and row["share_removed"] is not None:
-            error = row.get("score_se") if row["criterion"] != "random" else None
-            step = (
-                _float(row["share_removed"]),
-                _float(row["score"]),
-                None if error is None else _float(error),
-            )
-            orders.setdefault((str(row["criterion"]), row.get("seed")), []).append(step)
+    for share, score, error, criterion, seed in zip(*columns, *names, strict=True):
+        if score is not None and share is not None:
+            step = share, score, None if criterion == "random" else error
+            orders.setdefault((str(criterion), seed), []).append(step)
     every = [step for steps in orders.values() for step in steps]
     across = _Axis(0, 1, 52, 600)
-    up = _span([score + sign * (error or 0.0) for _, score, error in every for sign in (1, -1)], 300, 14)
+    up = _fit_axis([score + sign * (error or 0.0) for _, score, error in every for sign in (1, -1)], 300, 14)
     lines = []
     for (criterion, _), steps in sorted(orders.items(), key=lambda one: one[0][0] != "random"):
         below, middle, above = (
@@ -174,9 +166,10 @@ def draw_curve(table: HeadTable) -> Chart:
         )
         known = all(error is not None for _, _, error in steps)
         kind = "random" if criterion == "random" else "criterion"
-        lines.append(Line(kind, _path(middle), f"{_path([*above, *reversed(below)])}z" if known else ""))
+        band = f"{_write_path([*above, *reversed(below)])}z" if known else ""
+        lines.append(Line(kind, _write_path(middle), band))
     main = next((criterion for criterion, _ in orders if criterion != "random"), "random")
-    metric = clean(str(rows[0].get("metric") or "score"))
+    metric = clean(str(read_cells(table, "metric")[0] or "score"))
     band = ", with its standard error" if any(line.band for line in lines) else ""
     legend = [("criterion", f"by {clean(main)}{band}")] if main != "random" else []
     number = sum(criterion == "random" for criterion, _ in orders)
@@ -196,20 +189,20 @@ def draw_scatter(heads: Heads, table: HeadTable) -> Chart | None:
         return None
     inside, outside = (heads.sort_cells(table, f"{column}_{side}") for side in ("in", "out"))
     both = [
-        (place, _float(one), _float(other))
+        (place, float(one), float(other))
         for place, (one, other) in enumerate(zip(inside, outside, strict=True))
         if is_number(one) and is_number(other)
     ]
     if not both:
         return None
     every = [value for _, *pair in both for value in pair]
-    x, y = _span(every, 62, 500), _span(every, 446, 8)
+    x, y = _fit_axis(every, 62, 500), _fit_axis(every, 446, 8)
     points = []
     for place, one, other in both:
         label = f"{heads.name(place)}: {format_number(one)} in domain, {format_number(other)} out of domain"
         step = _find_layer_step(heads.layers, heads.every[place][1])
         points.append(Point(place, x.place(one), y.place(other), step, label))
-    line = Line("random", _path([(x.place(x.low), y.place(x.low)), (x.place(x.high), y.place(x.high))]))
+    line = Line("random", _write_path([(x.place(x.low), y.place(x.low)), (x.place(x.high), y.place(x.high))]))
     words = clean(column.replace("_", " "))
     label = f"{words} of {len(points)} heads on both datasets; on the line, both are the same."
     titles = (f"{words}, in domain", f"{words}, out of domain")
@@ -224,9 +217,5 @@ def _label_layers(layers: Sequence[int]) -> list[tuple[str, str]]:
     return [("low", f"layer {layers[0]}"), ("high", f"layer {layers[-1]}")]
 
 
-def _path(points: Iterable[tuple[float, float]]) -> str:
+def _write_path(points: Iterable[tuple[float, float]]) -> str:
     return "".join(f"{'L' if number else 'M'}{x:g} {y:g}" for number, (x, y) in enumerate(points))
-
-
-def _float(value: object) -> float:
-    return float(value)  # type: ignore[arg-type]

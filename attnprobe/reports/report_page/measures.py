@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal
 from functools import cached_property
 from math import isfinite
-from typing import NamedTuple
+from typing import NamedTuple, TypeGuard
 
 from attnprobe.attention.kinds import Kind
 from attnprobe.table.cleaning import clean
@@ -44,7 +44,6 @@ class Measure(NamedTuple):
         return ", ".join(filter(None, map(clean, (self.column.name, self.column.unit))))
 
     def describe(self, place: int) -> str:
-        """Write the number of a head with its standard error."""
         return format_with_error(self.values[place], self.errors[place])
 
 
@@ -59,11 +58,10 @@ class Heads:
         return {head: place for place, head in enumerate(self.every)}
 
     def find(self, head: Head | None) -> int | None:
-        """Give the number of a head; None where it is none of the report's."""
+        """Find the number of a head; None where it is none of the report's."""
         return None if head is None else self._places.get(head)
 
     def name(self, place: int) -> str:
-        """Name a head in a sentence."""
         kind, layer, head = self.every[place]
         return f"{kind} layer {layer}, head {head}".strip()
 
@@ -75,36 +73,28 @@ class Heads:
     @cached_property
     def grids(self) -> dict[str, tuple[list[int], list[int]]]:
         """Layers and heads of each kind of attention."""
-        found: dict[str, list[Head]] = {}
-        for head in self.every:
-            found.setdefault(head[0], []).append(head)
-        return {
-            kind: (sorted({layer for _, layer, _ in heads}), sorted({head for _, _, head in heads}))
-            for kind, heads in found.items()
-        }
+        found: dict[str, tuple[set[int], set[int]]] = {}
+        for kind, *place in self.every:
+            for numbers, number in zip(found.setdefault(kind, (set(), set())), place, strict=True):
+                numbers.add(number)
+        return {kind: (sorted(layers), sorted(heads)) for kind, (layers, heads) in found.items()}
 
     def sort_cells(self, table: HeadTable, name: str) -> list[object]:
-        """Give a column of a table of heads in the order of the report's heads; None where it has no cell."""
-        found: list[object] = [None] * len(self.every)
-        if name in table.data:
-            for head, cell in zip(read_heads(table), table.data[name], strict=True):
-                place = self.find(head)
-                if place is not None:
-                    found[place] = cell
-        return found
+        """Put a column of a table of heads in the order of the report's heads; None where it has no cell."""
+        known = dict(zip(read_heads(table), table.data[name], strict=True)) if name in table.data else {}
+        return [known.get(head) for head in self.every]
 
 
 def read_heads(table: HeadTable, side: str = "") -> list[Head | None]:
     """Name the head of each row of a table, or one of two (``"_a"``, ``"_b"``); None where a row has none."""
     kinds = table.data.get("attention", [""] * len(table))
+    rows = zip(kinds, table.data[f"layer{side}"], table.data[f"head{side}"], strict=True)
     known = {"", *(kind.value for kind in Kind)}
     return [
         (kind, layer, head)
         if isinstance(layer, int) and isinstance(head, int) and isinstance(kind, str) and kind in known
         else None
-        for kind, layer, head in zip(
-            kinds, table.data[f"layer{side}"], table.data[f"head{side}"], strict=True
-        )
+        for kind, layer, head in rows
     ]
 
 
@@ -125,10 +115,8 @@ def collect_heads(tables: Mapping[str, HeadTable]) -> Heads:
 
 
 def collect_measures(heads: Heads, tables: Mapping[str, HeadTable]) -> list[Measure]:
-    """List what tables of heads measure, in their order."""
-
     def sort_numbers(table: HeadTable, name: str) -> list[float | None]:
-        return [float(cell) if is_number(cell) else None for cell in heads.sort_cells(table, name)]  # type: ignore[arg-type]
+        return [float(cell) if is_number(cell) else None for cell in heads.sort_cells(table, name)]
 
     return [
         Measure(name, column, sort_numbers(table, column.name), sort_numbers(table, f"{column.name}_se"))
@@ -138,7 +126,7 @@ def collect_measures(heads: Heads, tables: Mapping[str, HeadTable]) -> list[Meas
     ]
 
 
-def is_number(cell: object) -> bool:
+def is_number(cell: object) -> TypeGuard[int | float]:
     """Tell a finite number from other cells."""
     return isinstance(cell, int | float) and isfinite(cell)
 

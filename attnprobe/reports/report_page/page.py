@@ -2,13 +2,13 @@
 
 import base64
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Any, NamedTuple
 
 from attnprobe.reports.page.document import bundle_scripts, embed_bytes, embed_json, read_asset, render_page
 from attnprobe.reports.page.embedded import RECORD
-from attnprobe.reports.pictures.channels import spread
+from attnprobe.reports.pictures.channels import interpolate_colours
 from attnprobe.reports.pictures.maps import COLOURS
 from attnprobe.reports.report_page import charts, text
 from attnprobe.reports.report_page.measures import (
@@ -21,14 +21,14 @@ from attnprobe.reports.report_page.measures import (
     is_number,
 )
 from attnprobe.reports.report_page.report import OTHER, SECTIONS, Contents
-from attnprobe.reports.scales import Scale, mark, p_name, scales_by_unit
-from attnprobe.reports.theme import SEQUENTIAL, THEMES, ink_on
+from attnprobe.reports.scales import Scale, find_p_name, fit_scales_by_unit, mark_effects
+from attnprobe.reports.theme import SEQUENTIAL, THEMES, choose_ink
 from attnprobe.reports.view.packing import SCALE, make_visible, pack_layer
 from attnprobe.survey.viewing.tokens import SequenceAttention
 from attnprobe.table.cleaning import clean
 from attnprobe.table.destination import render_table
 from attnprobe.table.head_table import HeadTable
-from attnprobe.table.naming import LETTERS, kind_of
+from attnprobe.table.naming import LETTERS, find_role_kind
 
 #: How the classes of colours begin: of what starts at 0, and of what goes both ways from it.
 _LEVELS, _EFFECTS = "v", "e"
@@ -55,21 +55,17 @@ def write_page(contents: Contents) -> str:
     measures = [
         one for name in ("census", "importance") for one in collect_measures(heads, contents.of(name))
     ]
-    roles, distance, pruned = (_first(contents.of(name)) for name in ("roles", "distance", "prune"))
-    correlated = contents.of("correlate")
+    roles, distance, pruned = (
+        next(iter(contents.of(name).values()), None) for name in ("roles", "distance", "prune")
+    )
     by_head, in_one_row = (
-        _first({name: one for name, one in correlated.items() if ("head" in one.data) is of_heads})
+        next((one for one in contents.of("correlate").values() if ("head" in one.data) is of_heads), None)
         for of_heads in (True, False)
     )
     numbers = {name: number for number, name in enumerate(every)}
-    importance = next(
-        (
-            text.describe_importance(contents.of("importance")[one.table], number)
-            for number, one in enumerate(measures)
-            if one.table in contents.of("importance")
-        ),
-        None,
-    )
+    tasks = contents.of("importance")
+    important = ((number, tasks[one.table]) for number, one in enumerate(measures) if one.table in tasks)
+    importance = next((text.describe_importance(table, number) for number, table in important), None)
     findings = text.describe_outliers(heads, measures)
     record = text.make_record(contents)
     several = any(kind for kind, _, _ in heads.every)
@@ -141,10 +137,6 @@ def write_page(contents: Contents) -> str:
     )  # fmt: skip
 
 
-def _first(tables: Mapping[str, HeadTable]) -> HeadTable | None:
-    return next(iter(tables.values()), None)
-
-
 def _pack_table(table: HeadTable) -> str:
     """Pack a table as the csv file that ``-o`` writes."""
     return base64.b64encode(zlib.compress(render_table(table, "csv"), 9)).decode("ascii")
@@ -172,40 +164,41 @@ def _pack_sequence(
 def _draw_maps(heads: Heads, measures: Sequence[Measure]) -> list[dict[str, Any]]:
     """Lay out the headline measures, each with a grid for every kind of attention."""
     drawn = [measure for measure in measures if measure.column.headline]
-    scales = scales_by_unit([(one.column, one.values, one.errors) for one in drawn])
+    scales = fit_scales_by_unit([(one.column, one.values, one.errors) for one in drawn])
     return [
         {
             "measure": measure,
             "low": format_number(scale.low),
             "high": format_number(scale.high),
             "colours": _EFFECTS if scale.is_of_effects else _LEVELS,
-            "grids": _lay_out(heads, _colour(heads, measure, scale, measures)),
+            "grids": _lay_out_grids(heads, _colour_heads(heads, measure, scale, measures)),
         }
         for measure, scale in zip(drawn, scales, strict=True)
     ]
 
 
-def _colour(heads: Heads, measure: Measure, scale: Scale, measures: Sequence[Measure]) -> list[_Cell]:
+def _colour_heads(heads: Heads, measure: Measure, scale: Scale, measures: Sequence[Measure]) -> list[_Cell]:
     """Give each head its colour, and its number in words; an effect that may be none is faint."""
     pale = [False] * len(measure.values)
     if scale.is_of_effects:
         beside = {one.column.name: one.values for one in measures if one.table == measure.table}
-        p = p_name(measure.column.name, beside, lambda name: any(one is not None for one in beside[name]))
-        pale = mark(measure.values, measure.errors, None if p is None else beside[p]).pale
+        p = find_p_name(
+            measure.column.name, beside, lambda name: any(one is not None for one in beside[name])
+        )
+        pale = mark_effects(measure.values, measure.errors, None if p is None else beside[p]).pale
     kind = _EFFECTS if scale.is_of_effects else _LEVELS
     steps = [charts.find_step(value, scale) for value in measure.values]
     styles = ["" if step is None else f"{kind}{step}{' faint' * pale[n]}" for n, step in enumerate(steps)]
     return [_Cell(style, f"{heads.name(n)}: {measure.describe(n)}") for n, style in enumerate(styles)]
 
 
-def _lay_out(heads: Heads, cells: Sequence[_Cell]) -> list[dict[str, Any]]:
+def _lay_out_grids(heads: Heads, cells: Sequence[_Cell]) -> list[dict[str, Any]]:
     """Lay out cells in a grid for each kind of attention; None for no head."""
     found = []
     for kind, (layers, numbers) in heads.grids.items():
-        rows = []
-        for layer in layers:
-            places = [heads.find((kind, layer, head)) for head in numbers]
-            rows.append((layer, [None if place is None else (place, cells[place]) for place in places]))
+        places = [[heads.find((kind, layer, head)) for head in numbers] for layer in layers]
+        lines = [[None if place is None else (place, cells[place]) for place in line] for line in places]
+        rows = list(zip(layers, lines, strict=True))
         wide = "many" if len(numbers) > 16 else "some" if len(numbers) > 12 else "few"
         found.append({"kind": kind, "heads": numbers, "rows": rows, "wide": wide})
     return found
@@ -214,16 +207,14 @@ def _lay_out(heads: Heads, cells: Sequence[_Cell]) -> list[dict[str, Any]]:
 def _describe_roles(heads: Heads, table: HeadTable, measures: Sequence[Measure]) -> list[dict[str, Any]]:
     """Give what the card says of the role of each head."""
     names = ("role", "measure", "value", "value_se", "threshold", "also", "stability")
-    columns = [heads.sort_cells(table, name) for name in names]
-    rows = [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
-    return [
-        {name: _clean_cell(cell) for name, cell in row.items()}
-        | {
-            "meaning": text.MEANINGS[kind_of(str(row["role"]))],
-            "evidence": clean(text.describe_evidence(str(row["measure"] or ""), measures)),
-        }
-        for row in rows
-    ]
+    found = []
+    for row in zip(*(heads.sort_cells(table, name) for name in names), strict=True):
+        role, measure, *_ = row
+        said: dict[str, Any] = dict(zip(names, map(_clean_cell, row), strict=True))
+        said["meaning"] = text.MEANINGS[find_role_kind(str(role))]
+        said["evidence"] = clean(text.describe_evidence(str(measure or ""), measures))
+        found.append(said)
+    return found
 
 
 def _clean_cell(cell: object) -> object:
@@ -240,36 +231,34 @@ def _draw_roles(heads: Heads, table: HeadTable) -> dict[str, Any]:
         if role is None:
             cells.append(_Cell("", f"{heads.name(place)}: no role was asked for"))
             continue
-        kind = kind_of(str(role))
+        kind = find_role_kind(str(role))
         counts[kind] += 1
         cells.append(_Cell(styles[kind], f"{heads.name(place)}: {clean(str(role))}", LETTERS[kind]))
-    legend = [
-        (styles[kind], LETTERS[kind], kind, number, text.MEANINGS[kind])
-        for kind, number in counts.items()
-        if number
-    ]
-    return {"grids": _lay_out(heads, cells), "legend": legend}
+    there = [kind for kind in LETTERS if counts[kind]]
+    legend = [(styles[kind], LETTERS[kind], kind, counts[kind], text.MEANINGS[kind]) for kind in there]
+    return {"grids": _lay_out_grids(heads, cells), "legend": legend}
 
 
 def _list_correlation(table: HeadTable) -> list[tuple[str, str]]:
     """Give the numbers of a comparison in one row, by name."""
     found = []
-    for column in table.columns:
+    for column in [column for column in table.columns if column.name != "model"]:
         cell = table.data[column.name][0]
-        if column.name != "model":
-            number = format_p if column.unit == "probability" and is_number(cell) else format_number
-            words = clean(cell) if isinstance(cell, str) else number(cell)  # type: ignore[arg-type]
-            found.append((clean(column.name.replace("_", " ")), words))
+        number = format_p if column.unit == "probability" and is_number(cell) else format_number
+        words = clean(cell) if isinstance(cell, str) else number(cell)  # type: ignore[arg-type]
+        found.append((clean(column.name.replace("_", " ")), words))
     return found
 
 
 def _list_colours() -> str:
     """Give the colours of cells: of levels, of effects, of roles; ink that is read on each."""
-    levels, effects = (spread(ramp, charts.STEPS) for ramp in (SEQUENTIAL, THEMES["light"].diverging))
+    levels, effects = (
+        interpolate_colours(ramp, charts.STEPS) for ramp in (SEQUENTIAL, THEMES["light"].diverging)
+    )
     lines = [f".{_LEVELS}{step} {{ background: {one}; fill: {one}; }}" for step, one in enumerate(levels)]
     lines += [f".{_EFFECTS}{step} {{ background: {one}; }}" for step, one in enumerate(effects)]
     for place, kind in enumerate(LETTERS):
         colour = COLOURS[kind]
         if colour is not None:
-            lines.append(f".r{place} {{ background: {colour}; color: {ink_on(colour)}; }}")
+            lines.append(f".r{place} {{ background: {colour}; color: {choose_ink(colour)}; }}")
     return "\n".join(["", *lines, ""])

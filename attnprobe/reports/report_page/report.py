@@ -33,22 +33,16 @@ _MEDIA = ("image", "sound")
 
 @dataclass(frozen=True)
 class Contents:
-    """All that a page shows.
+    """All that a page shows."""
 
-    Attributes:
-        tables: The tables of each section, by name; what a section has no use for lies under ``other``.
-        seen: Sentences, each with the attention of all heads.
-        chosen: How the sentences were chosen, or why there are none.
-        missing: For each section that is not there, what would make it.
-        command: The command line, or the function, that made the report.
-        versions: Of what computed; empty where the tables say it.
-    """
-
+    #: The tables of each section, by name; what a section has no use for lies under ``other``.
     tables: Mapping[str, Mapping[str, HeadTable]]
-    seen: Sequence["SequenceAttention"] = ()
-    chosen: str = ""
+    seen: Sequence["SequenceAttention"] = ()  # sentences, each with the attention of all heads
+    chosen: str = ""  # how the sentences were chosen, or why there are none
+    #: For each section that is not there, what would make it.
     missing: Mapping[str, str] = field(default_factory=dict)
-    command: str | Sequence[str] = ""
+    command: str | Sequence[str] = ""  # the command line, or the function, that made the report
+    #: Of what computed; empty where the tables say it.
     versions: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
@@ -57,7 +51,6 @@ class Contents:
         return {name: table for section in (*SECTIONS, OTHER) for name, table in self.of(section).items()}
 
     def of(self, section: str) -> Mapping[str, HeadTable]:
-        """Give the tables of a section; none where it is not there."""
         return self.tables.get(section, {})
 
     @property
@@ -114,13 +107,11 @@ class Report:
         return write_rendered(Path(path), FORMATS, lambda _: self.html.encode(), overwrite=overwrite)
 
     def _repr_html_(self) -> str:
-        """Show the page in a notebook."""
         from attnprobe.reports.page.document import frame_page
 
         return frame_page(self.html, "Report of a checkpoint", 800)
 
     def __repr__(self) -> str:
-        """Say what it is about, in a line."""
         return f"Report({self.contents.model!r}: {', '.join(self.tables)})"
 
 
@@ -142,13 +133,10 @@ def find_section(table: HeadTable) -> str:
 
 
 def sort_tables(tables: Mapping[str, HeadTable]) -> dict[str, dict[str, HeadTable]]:
-    """Put tables into sections.
+    """Put tables into sections; raises AttnprobeError when they are about more than one checkpoint.
 
     A section shows one table, of correlation one in one row and one by head; what comes after the first of a
     section is shown as a table only.
-
-    Raises:
-        AttnprobeError: When they are about more than one checkpoint.
     """
     models: dict[str, str] = {}
     weights: dict[str, str] = {}
@@ -174,11 +162,7 @@ def sort_tables(tables: Mapping[str, HeadTable]) -> dict[str, dict[str, HeadTabl
 
 
 def read_folder(folder: Path) -> dict[str, HeadTable]:
-    """Read every table of a folder, by name.
-
-    Raises:
-        AttnprobeError: When there is no such folder, or no table in it.
-    """
+    """Read every table of a folder, by name; raises AttnprobeError when there is none."""
     if not folder.is_dir():
         raise AttnprobeError(f"There is no folder {folder}.")
     found: dict[str, HeadTable] = {}
@@ -187,8 +171,7 @@ def read_folder(folder: Path) -> dict[str, HeadTable]:
             continue
         if (path.exists() and not path.is_file()) or _describes_another(path):  # a folder may have any name
             continue
-        name = path.stem if path.stem not in found else path.name
-        found[name] = HeadTable.read(path)
+        found[path.stem if path.stem not in found else path.name] = HeadTable.read(path)
     found = {name: table for name, table in found.items() if table.models}
     if not found:
         raise AttnprobeError(
@@ -206,11 +189,7 @@ def _describes_another(path: Path) -> bool:
 
 
 def check_tables_folder(folder: Path, names: list[str], *, overwrite: bool) -> None:
-    """Refuse a folder in which tables can't be written, before anything is measured.
-
-    Raises:
-        AttnprobeError: In one sentence that says what to do instead.
-    """
+    """Refuse a folder in which tables can't be written, before anything is measured."""
     from attnprobe.table.destination import check_file
 
     if folder.exists() and not folder.is_dir():

@@ -22,19 +22,12 @@ _BYTES, _SENTENCES, _CELLS = 1 << 26, 12, 1 << 24
 
 
 class Sentences(NamedTuple):
-    """Sentences that heads are shown on.
+    """Sentences that heads are shown on."""
 
-    Attributes:
-        seen: Each with the attention of all heads.
-        chosen: How they were chosen, or why there are none.
-        model: The checkpoint, as the user named it.
-        data: The texts, as the user named them; empty where they have no name.
-    """
-
-    seen: Sequence[SequenceAttention] = ()
-    chosen: str = ""
-    model: str = ""
-    data: str = ""
+    seen: Sequence[SequenceAttention] = ()  # each with the attention of all heads
+    chosen: str = ""  # how they were chosen, or why there are none
+    model: str = ""  # the checkpoint, as the user named it
+    data: str = ""  # the texts, as the user named them; empty where they have no name
 
 
 def encode_sentences(sentences: Sentences) -> bytes:
@@ -53,11 +46,7 @@ def encode_sentences(sentences: Sentences) -> bytes:
 
 
 def read_sentences(path: Path) -> Sentences:
-    """Read such a file.
-
-    Raises:
-        AttnprobeError: When it holds anything else.
-    """
+    """Read such a file; raises AttnprobeError when it holds anything else."""
     try:
         if path.stat().st_size > _BYTES:
             raise ValueError("it is too large")

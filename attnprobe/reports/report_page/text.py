@@ -53,18 +53,19 @@ def describe_heads(contents: Contents, heads: Heads) -> str:
     for kind in heads.grids:
         each = Counter(layer for one, layer, _ in heads.every if one == kind)
         least, most = min(each.values()), max(each.values())  # layers may have lost some
-        number = _count(most, "head") if least == most else f"{least} to {most} heads"
+        number = _count_noun(most, "head") if least == most else f"{least} to {most} heads"
         named = "cross-attention" if kind == Kind.CROSS.value else kind
-        sizes.append(f"{_count(len(each), f'{named} layer'.strip())} of {number}")
+        sizes.append(f"{_count_noun(len(each), f'{named} layer'.strip())} of {number}")
     about = f"This report is about {listed(sizes) if sizes else 'all heads together'}."
-    corpus = next((found for table in contents.every.values() if (found := _part(table, "corpus"))), {})
+    records = (_read_record(table, "corpus") for table in contents.every.values())
+    corpus = next(filter(None, records), {})
     tokens, documents = (corpus.get(name) for name in ("tokens", "documents"))
     if not isinstance(tokens, int) or not isinstance(documents, int):
         return about
-    return f"{about} They read {_count(documents, contents.unit)}, {_count(tokens, 'token')}."
+    return f"{about} They read {_count_noun(documents, contents.unit)}, {_count_noun(tokens, 'token')}."
 
 
-def _count(number: int, noun: str) -> str:
+def _count_noun(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
@@ -111,7 +112,7 @@ def explain_no_outliers(measures: Sequence[Measure]) -> str:
 
 
 def collect_notes(contents: Contents) -> dict[str, list[str]]:
-    """Give the sentences of each table, once."""
+    """Collect the notes of each table; one that several tables have, once."""
     known: set[str] = set()
     found: dict[str, list[str]] = {}
     for name, table in contents.every.items():
@@ -124,7 +125,7 @@ def collect_notes(contents: Contents) -> dict[str, list[str]]:
 def warn_of_other_data(contents: Contents) -> str:
     """Say that roles are of other data than the census, where they are."""
     data = [
-        {str(_part(table, "dataset").get("sha256", "")) for table in contents.of(section).values()}
+        {str(_read_record(table, "dataset").get("sha256", "")) for table in contents.of(section).values()}
         for section in ("census", "roles")
     ]
     if not all(data) or "" in data[0] | data[1] or data[0] == data[1]:
@@ -150,24 +151,24 @@ def describe_importance(table: HeadTable, number: int) -> dict[str, Any]:
 
 def describe_inputs(contents: Contents) -> Iterator[tuple[str, list[str]]]:
     """Say what was asked: of which checkpoint, over which data, how it was verified."""
-    first = next((table for table in contents.every.values() if _part(table, "model")), None)
+    first = next((table for table in contents.every.values() if _read_record(table, "model")), None)
     record = {} if first is None else first.provenance
-    model = _mapping(record.get("model"))
+    model = _ensure_mapping(record.get("model"))
     known = {name: model[name] for name in ("folder", "model_type", "revision", "dtype") if model.get(name)}
     lines = [contents.model, *_list_values(known)]
-    lines += [f"{name}: sha256 {digest}" for name, digest in _mapping(model.get("weights")).items()]
+    lines += [f"{name}: sha256 {digest}" for name, digest in _ensure_mapping(model.get("weights")).items()]
     yield "Checkpoint", [clean(str(line)) for line in lines]
     data: dict[str, list[str]] = {}
     for name, table in contents.every.items():
-        dataset = _part(table, "dataset") or {"name": next(iter(table.data.get("dataset", [""])), "")}
+        dataset = _read_record(table, "dataset") or {"name": next(iter(table.data.get("dataset", [""])), "")}
         digest = f", sha256 {dataset['sha256']}" if dataset.get("sha256") else ""
         data.setdefault(f"{dataset.get('name')}{digest}", []).append(name)
     several = len(data) > 1
     yield "Data", [clean(f"{one}{f' ({listed(names)})' if several else ''}") for one, names in data.items()]
-    evidence = _mapping(record.get("architecture")).get("evidence")
+    evidence = _ensure_mapping(record.get("architecture")).get("evidence")
     if isinstance(evidence, Sequence) and not isinstance(evidence, str) and evidence:
         yield "How the reading of attention was checked", [clean(str(line)) for line in evidence]
-    options = _mapping(record.get("options"))
+    options = _ensure_mapping(record.get("options"))
     given = {name: value for name, value in options.items() if value not in (None, False, "auto")}
     if given:
         yield "Options", [clean(line) for line in _list_values(given)]
@@ -221,10 +222,10 @@ def make_record(contents: Contents) -> dict[str, Any]:
     first = next((table.provenance for table in contents.every.values() if table.provenance), {})
     return {
         "command": contents.command if isinstance(contents.command, str) else list(contents.command),
-        "versions": dict(contents.versions) or dict(_mapping(first.get("versions"))),
+        "versions": dict(contents.versions) or dict(_ensure_mapping(first.get("versions"))),
         "created": first.get("created"),
-        "model": dict(_mapping(first.get("model"))),
-        "dataset": dict(_mapping(first.get("dataset"))),
+        "model": dict(_ensure_mapping(first.get("model"))),
+        "dataset": dict(_ensure_mapping(first.get("dataset"))),
         "tables": tables,
     }
 
@@ -243,9 +244,9 @@ def _drop_sums(value: Any) -> Any:
     return {key: one for key, one in value.items() if key != "sums"} if isinstance(value, Mapping) else value
 
 
-def _part(table: HeadTable, name: str) -> Mapping[str, Any]:
-    return _mapping(table.provenance.get(name))
+def _read_record(table: HeadTable, name: str) -> Mapping[str, Any]:
+    return _ensure_mapping(table.provenance.get(name))
 
 
-def _mapping(value: Any) -> Mapping[str, Any]:
+def _ensure_mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}

@@ -9,18 +9,17 @@ from typing import NamedTuple, NoReturn
 import numpy as np
 from rich.console import Console
 
-from attnprobe.reports.theme import SEQUENTIAL, THEMES, ink_on
+from attnprobe.reports.theme import SEQUENTIAL, THEMES, choose_ink
 
 
 class QuietConsole(Console):
     """A console that leaves a closed pipe to the caller, where rich would exit with an error."""
 
     def on_broken_pipe(self) -> NoReturn:
-        """Pass the error on."""
         raise  # noqa: PLE0704 - rich calls this from its except clause
 
 
-def stdout_console(no_color: bool = False) -> Console:
+def make_console(no_color: bool = False) -> Console:
     """Make the console for standard output; rich itself looks at NO_COLOR, TERM and COLUMNS."""
     if isinstance(sys.stdout, io.TextIOWrapper) and not sys.stdout.encoding.lower().startswith("utf"):
         # A token in another script must not end in a UnicodeEncodeError on an old terminal.
@@ -45,20 +44,12 @@ class Signs(NamedTuple):
 
 
 ASCII_SIGNS = Signs(
-    undefined="-",
-    plus_minus="+/-",
-    between=", ",
-    more="...",
-    bullet="*",
-    bar="#",
-    mark="#",
-    other="o",
-    line="-",
-    levels="12345678",
-)
+    undefined="-", plus_minus="+/-", between=", ", more="...", bullet="*", bar="#", mark="#", other="o",
+    line="-", levels="12345678",
+)  # fmt: skip
 
 
-def signs(console: Console) -> Signs:
+def choose_signs(console: Console) -> Signs:
     """Choose the signs that the console's encoding can hold."""
     return ASCII_SIGNS if console.options.ascii_only else Signs()
 
@@ -71,21 +62,21 @@ def has_palette(console: Console) -> bool:
 RGB = tuple[int, int, int]
 
 
-def _stops(colours: Sequence[str]) -> np.ndarray:
+def _parse_colours(colours: Sequence[str]) -> np.ndarray:
     return np.array([tuple(bytes.fromhex(colour[1:])) for colour in colours], float)
 
 
-_ONE_WAY, _BOTH_WAYS = _stops(SEQUENTIAL), _stops(THEMES["light"].diverging)
+_ONE_WAY, _BOTH_WAYS = _parse_colours(SEQUENTIAL), _parse_colours(THEMES["light"].diverging)
 
 
-def colour(share: float, *, both_ways: bool = False) -> RGB:
-    """Give the colour at a share of the way from dark to bright, or from blue by white to orange."""
+def find_colour(share: float, *, both_ways: bool = False) -> RGB:
+    """Find the colour at a share of the way from dark to bright, or from blue by white to orange."""
     stops = _BOTH_WAYS if both_ways else _ONE_WAY
     place = min(max(share, 0.0), 1.0) * (len(stops) - 1)
     red, green, blue = (round(float(np.interp(place, np.arange(len(stops)), channel))) for channel in stops.T)
     return red, green, blue
 
 
-def ink(background: RGB) -> RGB:
+def choose_text_colour(background: RGB) -> RGB:
     """Choose black or white text, whichever has more contrast (WCAG 2)."""
-    return (0, 0, 0) if ink_on("#" + bytes(background).hex()) == "#000000" else (255, 255, 255)
+    return (0, 0, 0) if choose_ink("#" + bytes(background).hex()) == "#000000" else (255, 255, 255)

@@ -1,5 +1,6 @@
 """Pruning curves: a line for each step, with the criterion's score beside those of random orders."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,8 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from attnprobe.reports.shapes import SCORE, Comparison
-from attnprobe.reports.terminal.console import Signs, signs
-from attnprobe.reports.terminal.figures import DIGITS, choose_figures, decimals_of, write_beside
+from attnprobe.reports.terminal.console import Signs, choose_signs
+from attnprobe.reports.terminal.figures import DIGITS, choose_decimals, choose_figures, write_with_error
 from attnprobe.table.cleaning import clean
 
 
@@ -22,7 +23,6 @@ class StepColumn:
     cells: list[str]
 
     def width(self) -> int:
-        """Give the width that this column wants."""
         return max(cell_len(part) for part in (*self.header, *self.cells))
 
 
@@ -35,26 +35,23 @@ class ScoreWriter:
 
     def __init__(self, each: Comparison, signs: Signs, precision: int | None) -> None:
         """Choose the decimals; an explicit precision is a number of significant digits instead."""
-        self._signs = signs
-        self._digits = precision or DIGITS
-        self._decimals = None
-        if precision is None:
-            self._decimals = decimals_of(each.error)
-            figures = choose_figures(np.concatenate([each.score, each.random.ravel()]), DIGITS)[0]
-            if self._decimals is None and not figures.exponent:
-                self._decimals = figures.decimals or 1  # the mean of whole numbers is seldom whole
+        self._signs, self._digits = signs, precision or DIGITS
+        self._decimals = choose_decimals(each.error) if precision is None else None
+        figures = choose_figures(np.concatenate([each.score, each.random.ravel()]), DIGITS)[0]
+        if precision is None and self._decimals is None and not figures.exponent:
+            self._decimals = figures.decimals or 1  # the mean of whole numbers is seldom whole
 
     def write(self, value: float, error: float = np.nan) -> str:
         """Write a score, with its standard error if it has one."""
         cell = None if np.isnan(value) else float(value)
-        return write_beside(cell, float(error), self._signs, self._decimals, self._digits)
+        return write_with_error(cell, float(error), self._signs, self._decimals, self._digits)
 
 
 def write_removed(each: Comparison, signs: Signs) -> list[StepColumn]:
     """Write out how far each step goes; by its number if the table does not say how much that is."""
     columns = []
     if not np.isnan(each.share).all():
-        columns.append(StepColumn(("", "removed"), _shares(each.share, signs)))
+        columns.append(StepColumn(("", "removed"), _write_shares(each.share, signs)))
     if not np.isnan(each.heads).all():
         heads = [signs.undefined if np.isnan(count) else f"{count:.0f}" for count in each.heads]
         columns.append(StepColumn(("", "heads"), heads))
@@ -66,31 +63,35 @@ def write_scores(each: Comparison, writer: ScoreWriter) -> list[StepColumn]:
     columns = []
     if each.criterion is not None:
         columns.append(StepColumn(("", SCORE), list(map(writer.write, each.score, each.error))))
-    orders = each.random.shape[1]
-    if orders == 1:
-        columns.append(StepColumn(("", "random"), list(map(writer.write, each.random[:, 0]))))
-    elif orders:
-        for name, values in zip(("mean", "lowest", "highest"), summarise_orders(each.random), strict=True):
-            columns.append(StepColumn(("random", name), list(map(writer.write, values))))
-    return columns
+    if (orders := each.random.shape[1]) == 1:
+        return [*columns, StepColumn(("", "random"), list(map(writer.write, each.random[:, 0])))]
+    ends = zip(("mean", "lowest", "highest"), summarise_orders(each.random), strict=True)
+    random = [StepColumn(("random", name), list(map(writer.write, values))) for name, values in ends]
+    return [*columns, *random] if orders else columns
 
 
 def summarise_orders(random: np.ndarray) -> np.ndarray:
-    """Give the mean, the lowest and the highest score at each step; NaN where no order has one."""
+    """Summarise each step by the mean, the lowest and the highest score; NaN where no order has one."""
     found = np.full((3, len(random)), np.nan)
-    for i, values in enumerate(random):
-        defined = values[~np.isnan(values)]
-        if defined.size:
-            with np.errstate(invalid="ignore", over="ignore"):  # infinities of both signs have no mean
+    with np.errstate(invalid="ignore", over="ignore"):  # infinities of both signs have no mean
+        for i, values in enumerate(random):
+            if (defined := values[~np.isnan(values)]).size:
                 found[:, i] = defined.mean(), defined.min(), defined.max()
     return found
 
 
-def _shares(shares: np.ndarray, signs: Signs) -> list[str]:
+def _write_shares(shares: np.ndarray, signs: Signs) -> list[str]:
     percent = 100 * shares
     known = percent[np.isfinite(percent)]
     decimals = 0 if np.allclose(known, np.round(known)) else 1
     return [signs.undefined if np.isnan(share) else f"{share:z.{decimals}f} %" for share in percent]
+
+
+def find_share(value: float, low: float, high: float) -> float:
+    """Find where between two ends a number lies, from 0 to 1; in the middle of ends that are the same."""
+    # Halved, so that the length stays finite for the largest of floats.
+    length = high / 2 - low / 2
+    return min(max((value / 2 - low / 2) / length, 0.0), 1.0) if length > 0 else 0.5
 
 
 MARK_STYLE = "bold cyan"
@@ -99,16 +100,11 @@ LEAST_WIDTH, MOST_WIDTH = 20, 40
 
 @dataclass(frozen=True)
 class Strip:
-    """A scale to draw on.
+    """A scale to draw on."""
 
-    - ``low``, ``high``: The scores at its two ends; NaN if there is no finite score.
-    - ``width``: Its length in characters.
-    - ``signs``: The marks.
-    """
-
-    low: float
+    low: float  # the score at its left end; NaN, as at the right, if there is no finite score
     high: float
-    width: int
+    width: int  # in characters
     signs: Signs
 
     def axis(self, low: str, high: str) -> Text:
@@ -121,11 +117,10 @@ class Strip:
     def draw(self, score: float, random: np.ndarray, mean: float) -> Text:
         """Mark the score and the mean of the random orders, with a line over all the orders."""
         cells = [" "] * self.width
-        ends = [self.place(value) for value in random]
-        places = [place for place in ends if place is not None]
+        places = [place for value in random if (place := self.place(value)) is not None]
         if places:
-            for place in range(min(places), max(places) + 1):
-                cells[place] = self.signs.line
+            wide = max(places) + 1 - min(places)
+            cells[min(places) : max(places) + 1] = [self.signs.line] * wide
         middle, mark = self.place(mean), self.place(score)
         if middle is not None:
             cells[middle] = self.signs.other
@@ -140,10 +135,7 @@ class Strip:
             return None
         if np.isinf(value):
             return 0 if value < 0 else self.width - 1
-        # Halved, so that the length of the scale stays finite for the largest of floats.
-        length = self.high / 2 - self.low / 2
-        share = (value / 2 - self.low / 2) / length if length > 0 else 0.5
-        return round(min(max(share, 0.0), 1.0) * (self.width - 1))
+        return round(find_share(value, self.low, self.high) * (self.width - 1))
 
 
 CURVE_COLUMNS = frozenset({SCORE, "share_removed", "heads_removed"})
@@ -159,69 +151,57 @@ class _Block:
     writer: ScoreWriter
     removed: list[StepColumn]
     scores: list[StepColumn]
-    steps: list[int]
+    steps: Sequence[int]
 
     def width(self) -> int:
-        columns = [*self.removed, *self.scores]
-        return sum(column.width() + _GAP for column in columns) - _GAP
+        return sum(column.width() + _GAP for column in (*self.removed, *self.scores)) - _GAP
 
 
 def draw_curves(found: list[Comparison], console: Console, precision: int | None = None) -> None:
     """Print a block a criterion, all laid out alike; the plot is left out where it has no room.
 
-    - ``found``: The comparisons, at least one.
-    - ``console``: Where; width and encoding are taken from it.
-    - ``precision``: Significant digits; None for as many as the standard errors allow.
+    Without ``precision``, numbers have as many digits as their standard errors allow.
     """
-    blocks = [_block(curve, signs(console), precision) for curve in found]
+    known = choose_signs(console)
+    blocks = [_make_block(curve, known, precision) for curve in found]
     room = console.width - max(block.width() for block in blocks)
     width = min(room - _GAP, MOST_WIDTH)
     if width < LEAST_WIDTH or all(np.isnan(curve.extent).all() for curve in found):
         width = 0
     for block in blocks:
         console.print()
-        console.print(_heading(block.curve))
-        console.print(_legend(block.curve, signs(console), bool(width)))
+        console.print(_write_heading(block.curve))
+        console.print(_write_legend(block.curve, known, bool(width)))
         if room >= 0:
-            console.print(_lines(block, width, signs(console)))
+            console.print(_make_table(block, width, known))
         else:
-            _records(block, console)
+            _print_records(block, console)
         if np.isnan(block.curve.random).any():
             console.print(Text("random orders without a score at a step are left out of its mean", "dim"))
         if left := len(block.curve.steps) - len(block.steps):
-            more = f"{signs(console).more} {left} more steps; -o heads.csv writes them all"
-            console.print(Text(more, "dim"))
+            console.print(Text(f"{known.more} {left} more steps; -o heads.csv writes them all", "dim"))
 
 
-def _block(curve: Comparison, signs: Signs, precision: int | None) -> _Block:
+def _make_block(curve: Comparison, signs: Signs, precision: int | None) -> _Block:
     writer = ScoreWriter(curve, signs, precision)
-    steps = len(curve.steps)
-    # Too many steps to read are thinned out evenly: a curve without its end would be half a curve.
-    shown = [round(i * (steps - 1) / (_MOST_STEPS - 1)) for i in range(_MOST_STEPS)]
-    return _Block(
-        curve,
-        writer,
-        write_removed(curve, signs),
-        write_scores(curve, writer),
-        shown if steps > _MOST_STEPS else list(range(steps)),
-    )
+    shown = range(steps := len(curve.steps))
+    if steps > _MOST_STEPS:  # thinned out evenly: a curve without its end would be half a curve
+        shown = [round(i * (steps - 1) / (_MOST_STEPS - 1)) for i in range(_MOST_STEPS)]
+    return _Block(curve, writer, write_removed(curve, signs), write_scores(curve, writer), shown)
 
 
-def _heading(curve: Comparison) -> Text:
-    text = Text()
-    text.append("random orders" if curve.criterion is None else clean(curve.criterion), "bold")
+def _write_heading(curve: Comparison) -> Text:
     parts = [clean(label) for label in curve.labels]
     if curve.unit:
         parts.append(f"{SCORE} ({clean(curve.unit)})")
     if curve.examples is not None:
         least, most = curve.examples
         parts.append(f"n {least}" if least == most else f"n {least} to {most}")
-    for part in parts:
-        text.append(f", {part}")
-    return text
+    name = "random orders" if curve.criterion is None else clean(curve.criterion)
+    return Text.assemble((name, "bold"), *(f", {part}" for part in parts))
 
 
-def _legend(curve: Comparison, signs: Signs, has_plot: bool) -> Text:
+def _write_legend(curve: Comparison, signs: Signs, has_plot: bool) -> Text:
     """Say what the score is compared with, and which mark is which."""
     parts = []
     if curve.criterion is not None:
@@ -231,17 +211,15 @@ def _legend(curve: Comparison, signs: Signs, has_plot: bool) -> Text:
     if orders == 1:
         parts.append(("one random order", signs.other, ""))
     elif orders:
-        ends = "lowest to highest"
-        mean = f"mean of {orders} random orders"
+        ends, mean = "lowest to highest", f"mean of {orders} random orders"
         parts.append((mean if has_plot else f"{mean} ({ends})", signs.other, ""))
-        if has_plot:
-            parts.append((ends, signs.line, ""))
+        parts += [(ends, signs.line, "")] if has_plot else []
     return Text(signs.between).join(
         Text.assemble((f"{mark} ", style) if has_plot else "", (text, "dim")) for text, mark, style in parts
     )
 
 
-def _lines(block: _Block, width: int, signs: Signs) -> Table:
+def _make_table(block: _Block, width: int, signs: Signs) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
     columns = [*block.removed, *block.scores]
     has_top = any(column.header[0] for column in columns)
@@ -263,14 +241,13 @@ def _lines(block: _Block, width: int, signs: Signs) -> Table:
     return table
 
 
-def _records(block: _Block, console: Console) -> None:
+def _print_records(block: _Block, console: Console) -> None:
     """Print a few short lines a step, for a console where not even the figures fit on one."""
     for step in block.steps:
         far = (f"{column.header[1]} {column.cells[step]}" for column in block.removed)
         console.print(Text(", ".join(far), "bold"))
         found: dict[str, list[str]] = {}
         for column in block.scores:
-            above, name = column.header
-            found.setdefault(above or name, []).append(column.cells[step])
+            found.setdefault(column.header[0] or column.header[1], []).append(column.cells[step])
         for name, (cell, *ends) in found.items():
             console.print(Text(f"  {name} {cell}" + (f" ({' to '.join(ends)})" if ends else "")))

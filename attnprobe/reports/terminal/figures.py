@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 from rich.cells import cell_len
 
-from attnprobe.reports.columns import floats
+from attnprobe.reports.columns import read_floats
 from attnprobe.reports.terminal.console import Signs
-from attnprobe.table.cells import format_cell, plain_column
+from attnprobe.table.cells import format_cell, to_plain_column
 from attnprobe.table.cleaning import clean
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Cell, Column, Role
@@ -21,26 +21,22 @@ _LEAST_POWER = -307  # below it, ten to the power has lost digits, and in the en
 
 @dataclass(frozen=True)
 class Figures:
-    """How the values of one measure are written.
+    """How the values of one measure are written."""
 
-    - ``decimals``: Digits after the point.
-    - ``exponent``: Values are shown divided by ten to this power; 0 unless all are tiny or huge.
-    """
-
-    decimals: int
-    exponent: int = 0
+    decimals: int  # digits after the point
+    exponent: int = 0  # values are shown divided by ten to this power; 0 unless all are tiny or huge
 
     def write(self, value: float) -> str:
         """Write one value; what rounds to zero loses its minus sign."""
         return f"{value / 10.0**self.exponent:z.{self.decimals}f}"
 
     def width(self, values: np.ndarray) -> int:
-        """Give the width of the longest value, undefined ones aside."""
+        """Find the width of the longest value, undefined ones aside."""
         return max((len(self.write(value)) for value in values[~np.isnan(values)]), default=1)
 
 
 def choose_figures(values: np.ndarray, precision: int | None = None) -> list[Figures]:
-    """Give the ways to write values, the best first, then one digit fewer for where room is short.
+    """Choose how to write values: the best way first, then one digit fewer for where room is short.
 
     The largest value takes ``precision`` significant digits and the others as many decimals as it:
     a column of figures is read by comparing, and differences too small to matter next to the largest
@@ -57,7 +53,7 @@ def choose_figures(values: np.ndarray, precision: int | None = None) -> list[Fig
     return [Figures(full, exponent), *shorter]
 
 
-def significant(value: float, precision: int | None = None) -> str:
+def format_significant(value: float, precision: int | None = None) -> str:
     """Write a value that stands alone, such as a minimum in a caption."""
     return f"{value:.{precision or USUAL_DIGITS}g}"
 
@@ -78,7 +74,6 @@ class Field:
     is_text: bool
 
     def width(self) -> int:
-        """Give the width that this column wants."""
         return max(cell_len(part) for part in (self.name, self.unit, *self.cells))
 
 
@@ -88,13 +83,13 @@ def write_fields(table: HeadTable, hidden: set[str], signs: Signs, precision: in
     An error stands beside its measure. Halves are for computing a reliability, not for reading.
     """
     return [
-        _field(table, column, signs, precision)
+        _write_field(table, column, signs, precision)
         for column in table.columns
         if column.name not in hidden and not _has_measure(table, column)
     ]
 
 
-def write_beside(cell: Cell, error: float, signs: Signs, decimals: int | None, digits: int) -> str:
+def write_with_error(cell: Cell, error: float, signs: Signs, decimals: int | None, digits: int) -> str:
     """Write a value with its standard error, to fixed decimals or else to so many digits."""
     if cell is None or isinstance(cell, str):
         return signs.undefined
@@ -105,8 +100,8 @@ def write_beside(cell: Cell, error: float, signs: Signs, decimals: int | None, d
     return value if math.isnan(error) else f"{value} {signs.plus_minus} {spread}"
 
 
-def decimals_of(errors: np.ndarray) -> int | None:
-    """Give the decimals that leave a typical error two digits; None where that is no fixed number."""
+def choose_decimals(errors: np.ndarray) -> int | None:
+    """Choose the decimals that leave a typical error two digits; None where that is no fixed number."""
     positive = errors[np.isfinite(errors) & (errors > 0)]
     if not positive.size:
         return None
@@ -121,21 +116,15 @@ def _has_measure(table: HeadTable, column: Column) -> bool:
     )
 
 
-def _field(table: HeadTable, column: Column, signs: Signs, precision: int | None) -> Field:
-    cells = plain_column(table.data[column.name], column)
+def _write_field(table: HeadTable, column: Column, signs: Signs, precision: int | None) -> Field:
+    cells = to_plain_column(table.data[column.name], column)
     is_text = any(isinstance(cell, str) for cell in cells)
-    errors = floats(table, f"{column.name}_se") if f"{column.name}_se" in table.data else None
+    errors = read_floats(table, f"{column.name}_se")
+    digits = precision or DIGITS
     if errors is None or is_text:
-        lines = [_alone(cell, signs, precision) for cell in cells]
+        lines = [signs.undefined if cell is None else format_cell(cell, digits) for cell in cells]
     else:
-        decimals = decimals_of(errors) if precision is None else None
-        digits = precision or DIGITS
-        lines = [
-            write_beside(cell, float(error), signs, decimals, digits)
-            for cell, error in zip(cells, errors, strict=True)
-        ]
+        decimals = choose_decimals(errors) if precision is None else None
+        each = zip(cells, errors, strict=True)
+        lines = [write_with_error(cell, float(error), signs, decimals, digits) for cell, error in each]
     return Field(clean(column.name), clean(column.unit), lines, is_text)
-
-
-def _alone(cell: Cell, signs: Signs, precision: int | None) -> str:
-    return signs.undefined if cell is None else format_cell(cell, precision or DIGITS)

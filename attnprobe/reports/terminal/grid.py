@@ -3,7 +3,6 @@
 import itertools
 import math
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,12 +12,12 @@ from rich.text import Text
 
 from attnprobe.reports.scales import Scale
 from attnprobe.reports.shapes import Panel
-from attnprobe.reports.terminal.console import colour, has_palette, ink, signs
+from attnprobe.reports.terminal.console import choose_signs, choose_text_colour, find_colour, has_palette
 from attnprobe.reports.terminal.figures import Figures, choose_figures
 from attnprobe.table.cells import format_cell
 from attnprobe.table.cleaning import clean
 from attnprobe.table.head_table import HeadTable
-from attnprobe.table.naming import LETTERS, MIXED, kind_of
+from attnprobe.table.naming import LETTERS, MIXED, find_role_kind
 from attnprobe.table.table import Cell
 
 MEAN = "mean"
@@ -27,28 +26,17 @@ _GAP = 2  # spaces before the column of means, which is no head
 
 @dataclass(frozen=True)
 class Layout:
-    """A grid ready to print.
+    """A grid ready to print."""
 
-    - ``figures``: How the numbers are written.
-    - ``mean_figures``: How their means are written; the mean of whole numbers is seldom whole.
-    - ``layers``: The names of the rows.
-    - ``heads``: The names of the columns.
-    - ``label``: The width of the row names.
-    - ``number``: The width of the longest number or column name.
-    - ``air``: Spaces that each cell has on top of that: one before it, and one after it if there is room.
-    - ``mean``: The width of the column of means; 0 where there is none.
-    - ``pieces``: The columns that stand side by side, piece by piece.
-    """
-
-    figures: Figures
-    mean_figures: Figures
-    layers: list[str]
-    heads: list[str]
-    label: int
-    number: int
-    air: int
-    mean: int
-    pieces: list[range]
+    figures: Figures  # how the numbers are written
+    mean_figures: Figures  # how their means are written; the mean of whole numbers is seldom whole
+    layers: list[str]  # the names of the rows
+    heads: list[str]  # the names of the columns
+    label: int  # the width of the row names
+    number: int  # the width of the longest number or column name
+    air: int  # spaces that each cell has on top of that: one before it, and one after it if there is room
+    mean: int  # the width of the column of means; 0 where there is none
+    pieces: list[range]  # the columns that stand side by side, piece by piece
 
     def pad(self, text: str) -> str:
         """Put a number or a column name in the middle of its cell."""
@@ -60,40 +48,43 @@ def arrange(
 ) -> Layout:
     """Choose the layout with the fewest pieces; among those the most digits, then the most air.
 
-    - ``averaged``: Whether the mean of a layer's heads says anything; that of p values does not.
+    ``averaged`` says whether the mean of a layer's heads means anything; that of p values does not.
     """
     found = [
-        _layout(panel, grid, room, figures, air, averaged)
+        _try_layout(panel, grid, room, figures, air, averaged)
         for figures in choose_figures(grid, precision)
         for air in (2, 1)
     ]
     return min(found, key=lambda layout: len(layout.pieces))
 
 
-def layer_means(grid: np.ndarray) -> np.ndarray:
+def average_layers(grid: np.ndarray) -> np.ndarray:
     """Average over the heads of each layer that are there and defined; NaN for a layer without any."""
-    defined = ~np.isnan(grid)
-    counts = defined.sum(axis=1)
+    counts = (~np.isnan(grid)).sum(axis=1)
     with np.errstate(invalid="ignore"):  # infinities of both signs have no mean
-        sums = np.where(defined, grid, 0.0).sum(axis=1)
+        sums = np.nansum(grid, axis=1)
     return np.divide(sums, counts, out=np.full(len(grid), np.nan), where=counts > 0)
 
 
-def _layout(panel: Panel, grid: np.ndarray, room: int, figures: Figures, air: int, averaged: bool) -> Layout:
-    layers, heads = _names("L", panel.layers), _names("H", panel.heads)
+def _try_layout(
+    panel: Panel, grid: np.ndarray, room: int, figures: Figures, air: int, averaged: bool
+) -> Layout:
+    layers, heads = _name_labels("L", panel.layers), _name_labels("H", panel.heads)
     label = max(len(name) for name in layers) + 1
     number = max(figures.width(grid), *(len(name) for name in heads))
     mean_figures = Figures(figures.decimals or 1, figures.exponent)
-    mean = max(mean_figures.width(layer_means(grid)), len(MEAN)) + _GAP if averaged else 0
+    mean = max(mean_figures.width(average_layers(grid)), len(MEAN)) + _GAP if averaged else 0
     across = max(1, (room - label - mean) // (number + air))
-    return Layout(figures, mean_figures, layers, heads, label, number, air, mean, _pieces(len(heads), across))
+    return Layout(
+        figures, mean_figures, layers, heads, label, number, air, mean, _split_columns(len(heads), across)
+    )
 
 
-def _names(letter: str, labels: list[Cell]) -> list[str]:
+def _name_labels(letter: str, labels: list[Cell]) -> list[str]:
     return [f"{letter}{label}" if isinstance(label, int) else format_cell(label) for label in labels]
 
 
-def _pieces(total: int, most: int) -> list[range]:
+def _split_columns(total: int, most: int) -> list[range]:
     count = math.ceil(total / most)
     bounds = [round(i * total / count) for i in range(count + 1)]
     return [range(start, stop) for start, stop in itertools.pairwise(bounds)]
@@ -107,65 +98,55 @@ def draw_grid(
     The lines are set by hand rather than by ``rich.table``, which crops the digits of a number when a
     table is too wide. Here the break comes between two heads.
     """
+    means, undefined = average_layers(grid), choose_signs(console).undefined
     for piece in layout.pieces:
         if piece.start:
             console.print()
-        for line in _grid_lines(panel, grid, layout, piece, console, scale, pale):
+        # The mean is over all heads, so it stands after the last.
+        has_mean = layout.mean > 0 and piece.stop == grid.shape[1]
+        header = "".join(layout.pad(layout.heads[j]) for j in piece)
+        header = " " * layout.label + header + (MEAN.rjust(layout.mean) if has_mean else "")
+        lines = [Text(header, "bold")]
+        for i, mean in enumerate(means):
+            line = Text.assemble((layout.layers[i].ljust(layout.label), "bold"))
+            for j in piece:
+                value = float(grid[i, j])
+                gap = undefined if (panel.layers[i], panel.heads[j]) in panel.places else ""
+                shaded = has_palette(console) and np.isfinite(value) and not pale[i, j]
+                figure = layout.pad(_write_figure(value, layout.figures, gap))
+                line.append(figure, style_cell(value, scale) if shaded else None)
+            if has_mean:
+                line.append(_write_figure(mean, layout.mean_figures, undefined).rjust(layout.mean))
+            lines.append(line)
+        for line in lines:
             console.print(line, no_wrap=True, overflow="ignore", crop=False)
 
 
-def shade(value: float, scale: Scale) -> Style:
-    """Give the colours of a cell."""
-    background = colour(scale.place(value), both_ways=scale.is_of_effects)
-    return Style(color=_css(ink(background)), bgcolor=_css(background))
+def style_cell(value: float, scale: Scale) -> Style:
+    background = find_colour(scale.place(value), both_ways=scale.is_of_effects)
+    return Style(color=_format_rgb(choose_text_colour(background)), bgcolor=_format_rgb(background))
 
 
-def scale_bar(scale: Scale, width: int, sign: str) -> Text:
+def draw_scale(scale: Scale, width: int, sign: str) -> Text:
     """Draw a scale of colours from end to end."""
     bar = Text()
     for i in range(width):
-        bar.append(sign, Style(color=_css(colour(i / (width - 1), both_ways=scale.is_of_effects))))
+        bar.append(
+            sign, Style(color=_format_rgb(find_colour(i / (width - 1), both_ways=scale.is_of_effects)))
+        )
     return bar
 
 
-def tint(share: float) -> Style:
+def style_share(share: float) -> Style:
     """Give the colour of a sign that stands so far up the scale, from 0 to 1."""
-    return Style(color=_css(colour(share)))
+    return Style(color=_format_rgb(find_colour(share)))
 
 
-def _css(rgb: tuple[int, int, int]) -> str:
+def _format_rgb(rgb: tuple[int, int, int]) -> str:
     return f"rgb({rgb[0]},{rgb[1]},{rgb[2]})"
 
 
-def _grid_lines(
-    panel: Panel,
-    grid: np.ndarray,
-    layout: Layout,
-    piece: range,
-    console: Console,
-    scale: Scale,
-    pale: np.ndarray,
-) -> Iterator[Text]:
-    # The mean is over all heads, so it stands after the last.
-    has_mean = layout.mean > 0 and piece.stop == grid.shape[1]
-    header = "".join(layout.pad(layout.heads[j]) for j in piece)
-    yield Text(" " * layout.label + header + (MEAN.rjust(layout.mean) if has_mean else ""), "bold")
-    undefined = signs(console).undefined
-    for i, mean in enumerate(layer_means(grid)):
-        line = Text()
-        line.append(layout.layers[i].ljust(layout.label), "bold")
-        for j in piece:
-            value = float(grid[i, j])
-            gap = undefined if (panel.layers[i], panel.heads[j]) in panel.places else ""
-            shaded = has_palette(console) and np.isfinite(value) and not pale[i, j]
-            figure = layout.pad(_figure(value, layout.figures, gap))
-            line.append(figure, shade(value, scale) if shaded else None)
-        if has_mean:
-            line.append(_figure(mean, layout.mean_figures, undefined).rjust(layout.mean))
-        yield line
-
-
-def _figure(value: float, figures: Figures, gap: str) -> str:
+def _write_figure(value: float, figures: Figures, gap: str) -> str:
     return gap if np.isnan(value) else figures.write(value)
 
 
@@ -198,25 +179,23 @@ def draw_roles(table: HeadTable, grids: list[Panel], console: Console) -> None:
         across = max(1, (console.width - label) // wide)
         for start in range(0, len(panel.heads), across):
             heads = panel.heads[start : start + across]
-            console.print(
-                Text(" " * label + "".join(f"H{format_cell(head)}".rjust(wide) for head in heads), "dim")
-            )
+            names = "".join(f"H{format_cell(head)}".rjust(wide) for head in heads)
+            console.print(Text(" " * label + names, "dim"))
             for layer in panel.layers:
                 line = Text(f"L{format_cell(layer)}".ljust(label), "dim")
                 for head in heads:
                     row = panel.places.get((layer, head))
-                    kind = MIXED if row is None else kind_of(roles[row])
+                    kind = MIXED if row is None else find_role_kind(roles[row])
                     letter = " " if row is None else LETTERS[kind]
                     line.append(letter.rjust(wide), _COLOURS[kind])
                 console.print(line)
     console.print()
-    counts = Counter(kind_of(role) for role in roles)
-    there = [(kind, letter) for kind, letter in LETTERS.items() if counts[kind]]
+    counts = Counter(find_role_kind(role) for role in roles)
     line = Text()
-    for kind, letter in there:
-        entry = Text.assemble((letter, _COLOURS[kind]), f" {kind} {counts[kind]}")
+    for kind in filter(counts.get, LETTERS):
+        entry = Text.assemble((LETTERS[kind], _COLOURS[kind]), f" {kind} {counts[kind]}")
         if line.cell_len and line.cell_len + 3 + entry.cell_len > console.width:
             console.print(line)
             line = Text()
-        line.append_text(Text("   ") if line.cell_len else Text()).append_text(entry)
+        line.append("   " if line.cell_len else "").append_text(entry)
     console.print(line)

@@ -14,31 +14,23 @@ class TerminalProgress:
     """A line that names the stage, with a bar where the number of steps is known."""
 
     def __init__(self, *, bar: bool, quiet: bool) -> None:
-        """Show a bar, or not."""
-        self._bar = bar
-        self._quiet = quiet
+        self._bar, self._quiet = bar, quiet
         self._shown: Progress | None = None
         self._task: TaskID | None = None
 
     def __enter__(self) -> "TerminalProgress":
-        """Start the bar."""
         if self._bar:
             from rich.console import Console
             from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-            columns = (
-                TextColumn("{task.description}"),
-                BarColumn(),
-                TimeElapsedColumn(),
-                TimeRemainingColumn(),
-            )
+            name = TextColumn("{task.description}")
+            columns = (name, BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
             self._shown = Progress(*columns, console=Console(stderr=True), transient=True)
             self._shown.start()
             self.stage("starting", None)  # what is imported now takes seconds
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Take the bar away."""
         if self._shown is not None:
             self._shown.stop()
 
@@ -51,12 +43,10 @@ class TerminalProgress:
         self._task = self._shown.add_task(name, total=total)
 
     def advance(self, steps: int) -> None:
-        """Count steps of the current stage."""
         if self._shown is not None and self._task is not None:
             self._shown.advance(self._task, steps)
 
     def say(self, sentence: str) -> None:
-        """Tell the user something worth knowing."""
         if self._quiet:
             return
         sentence = shorten(spell(sentence))

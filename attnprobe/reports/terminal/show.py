@@ -7,21 +7,21 @@ import numpy as np
 from rich.console import Console
 from rich.text import Text
 
-from attnprobe.reports.columns import floats
-from attnprobe.reports.scales import Marks, Scale, marks_of, scales_of
+from attnprobe.reports.columns import list_keys, read_cells, read_floats
+from attnprobe.reports.scales import Marks, Scale, fit_scales, mark_column
 from attnprobe.reports.shapes import (
     AXES,
     ORDER_KEYS,
     Panel,
-    lay_out_found,
+    lay_out_best_heads,
     lay_out_panels,
     lay_out_pruning,
     lay_out_runs,
     lay_out_settling,
 )
 from attnprobe.reports.terminal import caption, curve, grid, lists, training
-from attnprobe.reports.terminal.console import has_palette, signs
-from attnprobe.table.cells import format_cell, plain_column
+from attnprobe.reports.terminal.console import choose_signs, has_palette
+from attnprobe.table.cells import format_cell
 from attnprobe.table.cleaning import clean
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
@@ -35,91 +35,85 @@ _STACKING = ("model", "dataset", "model_out", "model_b")  # first in tables, so 
 
 
 def show(table: HeadTable, console: Console, precision: int | None = None) -> None:
-    """Print a table for a person.
+    """Print a table in the colours, width and encoding of a console.
 
-    - ``table``: What to print.
-    - ``console``: Where; colours, width and encoding are taken from it.
-    - ``precision``: Significant digits; None for as many as can be taken in at a glance.
+    Without ``precision``, numbers have as many digits as can be taken in at a glance.
     """
-    measures = [
-        column
-        for column in table.columns
-        if column.role == "measure" and floats(table, column.name) is not None
-    ]
+    described = [column for column in table.columns if column.role == "measure"]
+    measures = [column for column in described if read_floats(table, column.name) is not None]
     runs = lay_out_runs(table)
     panels = lay_out_panels(table) if measures and not runs else []
     orders = lay_out_pruning(table)
-    keys = [column.name for column in table.columns if column.role == "key"]
+    keys = list_keys(table)
     rows_are = runs[0].keys if runs else AXES if panels else ORDER_KEYS if orders else keys
-    common = _constants(table, [key for key in keys if key in _STACKING or key not in rows_are])
+    common = _find_constants(table, [key for key in keys if key in _STACKING or key not in rows_are])
     console.print(Text(clean(table.title), "bold"))
     if common:
-        console.print(Text(signs(console).between.join(f"{name} {value}" for name, value in common.items())))
+        said = choose_signs(console).between.join(f"{name} {value}" for name, value in common.items())
+        console.print(Text(said))
+    shown: Set[str] = table.data.keys()
     if runs:
-        _more(table, training.draw_runs(table, runs, _chosen(measures), console, precision), console)
+        shown = training.draw_runs(table, runs, _choose_measures(measures), console, precision)
     elif settling := lay_out_settling(table):
         training.draw_settling(settling, console)
-        _more(table, training.SETTLING_COLUMNS, console)
+        shown = training.SETTLING_COLUMNS
     elif panels:
-        _draw_panels(table, panels, _chosen(measures), console, precision)
+        shown = _draw_panels(table, panels, _choose_measures(measures), console, precision)
     elif lists.has_shares(table):
         lists.draw_shares(table, console)
-        _more(table, lists.SHARES_COLUMNS, console)
-    elif (found := lay_out_found(table)) is not None:
-        lists.draw_found(found, console)
-        _more(table, found.shown, console)
+        shown = lists.SHARES_COLUMNS
+    elif (found := lay_out_best_heads(table)) is not None:
+        lists.draw_best_heads(found, console)
+        shown = lists.FOUND_COLUMNS
     elif orders:
         curve.draw_curves(orders, console, precision)
-        _more(table, curve.CURVE_COLUMNS, console)
+        shown = curve.CURVE_COLUMNS
     elif len(table):
-        short = _short(table, measures)
+        short = _keep_headlines(table, measures)
         lists.draw_rows(short, set(common), console, precision)
-        _more(table, set(short.data), console)
+        shown = short.data.keys()
     else:
         console.print(Text("no rows", "dim"))
+    _print_left_out(table, shown, console)
     if table.notes:
         console.print()
     for note in table.notes:
-        console.print(Text(f"{signs(console).bullet} {clean(note)}"))
+        console.print(Text(f"{choose_signs(console).bullet} {clean(note)}"))
 
 
-def _constants(table: HeadTable, names: Iterable[str]) -> dict[str, str]:
-    """Give the columns among ``names`` that are the same in every row, with their value."""
-    found = {}
-    for name in names:
-        values = {format_cell(value) for value in plain_column(table.data[name], table.column(name))}
-        if len(values) == 1:
-            found[name] = values.pop()
-    return found
+def _find_constants(table: HeadTable, names: Iterable[str]) -> dict[str, str]:
+    """Find the columns among ``names`` that are the same in every row, with their value."""
+    values = {name: {format_cell(cell) for cell in read_cells(table, name)} for name in names}
+    return {name: one.pop() for name, one in values.items() if len(one) == 1}
 
 
 def _draw_panels(
     table: HeadTable, panels: list[Panel], shown: list[Column], console: Console, precision: int | None
-) -> None:
+) -> set[str]:
+    """Print a grid for each measure and panel; returns the columns that are shown."""
     console.print(Text("rows: layers, columns: heads, counted from 0", "dim"))
     if table.kind == "roles":
         grid.draw_roles(table, panels, console)
-        _more(table, {"role"}, console)
-        return
-    scales = scales_of(table, shown)
+        return {"role"}
+    scales = fit_scales(table, shown)
     for column in shown:
         for panel in panels:
             console.print()
             _draw_measure(table, column, panel, console, precision, scales[column.name])
-    _more(table, {column.name for column in shown}, console)
+    return {column.name for column in shown}
 
 
 def _draw_measure(
     table: HeadTable, column: Column, panel: Panel, console: Console, precision: int | None, scale: Scale
 ) -> None:
-    values = floats(table, column.name)
+    values = read_floats(table, column.name)
     if values is None or not np.isfinite(values[panel.rows()]).any():
-        console.print(caption.say_undefined(column, panel))
+        console.print(caption.write_undefined(column, panel))
         return
     cells = panel.grid(values)
     layout = grid.arrange(panel, cells, console.width, precision, averaged=column.unit != "probability")
     console.print(caption.write_heading(column, panel, layout.figures))
-    marks = marks_of(table, column) if scale.is_of_effects else Marks([""] * len(table), "")
+    marks = mark_column(table, column) if scale.is_of_effects else Marks([""] * len(table), "")
     grid.draw_grid(panel, cells, layout, console, scale, panel.grid(np.array(marks.pale)) == 1)
     console.print(caption.write_extremes(column, cells, layout, precision))
     if has_palette(console):
@@ -130,15 +124,15 @@ def _draw_measure(
         console.print(said)
 
 
-def _chosen(measures: list[Column]) -> list[Column]:
+def _choose_measures(measures: list[Column]) -> list[Column]:
     if len(measures) <= _MOST_MEASURES:
         return measures
     return [column for column in measures if column.headline] or measures[:_MOST_MEASURES]
 
 
-def _short(table: HeadTable, measures: list[Column]) -> HeadTable:
+def _keep_headlines(table: HeadTable, measures: list[Column]) -> HeadTable:
     """Leave out all measures but the headlines, where there are too many for a list."""
-    headlines = {column.name for column in measures if column.headline}
+    headlines = [column.name for column in measures if column.headline]
     if len(measures) <= _MOST_LISTED or not headlines:
         return table
     kept = {*headlines, *(f"{name}_se" for name in headlines)}
@@ -146,8 +140,8 @@ def _short(table: HeadTable, measures: list[Column]) -> HeadTable:
     return replace(table, columns=columns, data={one.name: table.data[one.name] for one in columns})
 
 
-def _more(table: HeadTable, shown: Set[str], console: Console) -> None:
-    """Say what a picture has no place for: further measures, and indices other than n."""
+def _print_left_out(table: HeadTable, shown: Set[str], console: Console) -> None:
+    """Name the columns that are not shown: further measures, and indices other than n."""
     seen = {*shown, "n"}
     left = [c.name for c in table.columns if c.role in {"measure", "count", "text"} and c.name not in seen]
     if left:

@@ -87,17 +87,12 @@ class Block(NamedTuple):
 def draw_view(
     seen: SequenceAttention, start: Start, *, chosen: bool, look: Look = LIGHT, width: int | None = None
 ) -> str:
-    """Draw the head that was chosen, or all heads small, as svg.
+    """Draw the head that ``start`` names as svg, or all heads small where none was chosen.
 
-    Args:
-        seen: The sequence.
-        start: Which head, and how.
-        chosen: Whether one was chosen.
-        look: Colours and sizes.
-        width: About how many pixels wide; by default as wide as it needs to be.
+    It is about ``width`` pixels wide, or by default as wide as it needs to be.
     """
     if not chosen:
-        blocks = [_small_block(maps, start) for maps in seen.maps]
+        blocks = [_shrink_block(maps, start) for maps in seen.maps]
         images = any(maps.keys.grid is not None for maps in seen.maps)
         share = ", each head as a share of its most" if images else ""
         return draw_all_heads(f"Attention of {packing.make_visible(seen.model)}{share}", blocks, look, width)
@@ -117,29 +112,26 @@ def draw_view(
         return draw_patches(title, f"from {whose}", patches, address, size, look, width)
     if start.words:
         rows = group_tokens(rows, maps.queries.words, maps.keys.words)
-    (queries, left), (keys, right) = (_label(side, start) for side in (maps.queries, maps.keys))
+    (queries, left), (keys, right) = (_label_side(side, start) for side in (maps.queries, maps.keys))
     panel = Panel(title, rows[queries][:, keys], left, right)
     return (draw_lines if start.draw == "lines" else draw_map)(panel, look, width)
 
 
-def _label(side: Side, start: Start) -> tuple[NDArray[np.int64], list[str]]:
+def _label_side(side: Side, start: Start) -> tuple[NDArray[np.int64], list[str]]:
     """Choose and label what is shown of a side, with a dot before each piece that goes on with a word."""
     places, labels = packing.select_tokens(side, words=start.words, special=start.special)
-    marked = not start.words and side.continues is not None
-    dots = side.continues[places] if marked else [False] * len(labels)  # type: ignore[index]
-    return places, [
-        "\u00b7" * bool(dot) + packing.make_visible(one) for one, dot in zip(labels, dots, strict=True)
-    ]
+    shown = list(map(packing.make_visible, labels))
+    if not start.words and side.continues is not None:
+        shown = ["\u00b7" * bool(dot) + one for one, dot in zip(shown, side.continues[places], strict=True)]
+    return places, shown
 
 
-def _small_block(maps: Maps, start: Start) -> Block:
+def _shrink_block(maps: Maps, start: Start) -> Block:
     small = packing.shrink_maps(maps, words=start.words, special=start.special, most=_CELLS)
     extra = small.shape[1] - maps.rows.shape[1]
     standing = np.pad(maps.standing, ((0, 0), (0, extra)), constant_values=True)
-    grid = [
-        [rows if there else None for rows, there in zip(*layer, strict=True)]
-        for layer in zip(small, standing, strict=True)
-    ]
+    layers = zip(small, standing, strict=True)
+    grid = [[rows if there else None for rows, there in zip(*layer, strict=True)] for layer in layers]
     heads = [*map(str, range(maps.rows.shape[1])), *["rollout"] * extra]
     return Block(maps.kind.value, list(map(str, maps.layers)), heads, grid)
 
@@ -163,15 +155,14 @@ def draw_lines(panel: Panel, look: Look = LIGHT, width: int | None = None) -> st
     shades = np.ceil(panel.rows * SHADES).astype(int)
     shown = panel.rows >= FAINTEST
     middle = [f"{top + line * (place + 0.5):g}" for place in range(max(len(left), len(right)))]
-    for shade in range(1, SHADES + 1):
+    for shade in np.unique(shades[shown]):
         ends = np.argwhere(shown & (shades == shade))
-        if len(ends):
-            path = "".join(f"M{start:g} {middle[query]}L{stop:g} {middle[key]}" for query, key in ends)
-            thickness = 0.8 + max(0, shade - 4) * 0.1  # as in draw.js: little attention has a thin line
-            pen.parts.append(
-                f'<path d="{path}" fill="none" stroke="{look.stroke}" stroke-width="{thickness:.1f}" '
-                f'stroke-opacity="{shade / SHADES:g}"/>'
-            )
+        path = "".join(f"M{start:g} {middle[query]}L{stop:g} {middle[key]}" for query, key in ends)
+        thickness = 0.8 + max(0, shade - 4) * 0.1  # as in draw.js: little attention has a thin line
+        pen.parts.append(
+            f'<path d="{path}" fill="none" stroke="{look.stroke}" stroke-width="{thickness:.1f}" '
+            f'stroke-opacity="{shade / SHADES:g}"/>'
+        )
     base = line / 2 + 0.3 * look.size
     for labels, x, anchor in ((left, start - 8, "end"), (right, stop + 8, "start")):
         for n, label in enumerate(labels):
@@ -250,16 +241,9 @@ def draw_patches(
     title: str, whose: str, patches: Rows, address: str, size: tuple[int, int], look: Look = LIGHT,
     width: int | None = None,
 ) -> str:  # fmt: skip
-    """Draw an image, and beside it what each of its patches gets, as a share of the most.
+    """Draw an image, and beside it what each of its patches (row, column) gets, as a share of the most.
 
-    Args:
-        title: What it is.
-        whose: Who attends.
-        patches: Attention (row, column).
-        address: The image, as a data URL.
-        size: Its height and width.
-        look: Its colours and sizes.
-        width: About how wide the graphic is.
+    ``whose`` says who attends; ``address`` is the image as a data URL, ``size`` its height and width.
     """
     pen = _Pen(look)
     wide = 260.0 if width is None else (width - 2 * EDGE - 20) / 2
@@ -289,12 +273,12 @@ def cut_label(text: str, longest: int = _LONGEST) -> str:
 
 
 def find_levels(rows: Rows) -> NDArray[np.int64]:
-    """Give the level of each probability, from 0 to ``LEVELS``: by its square root, so that 0.01 shows."""
+    """Find the level of each probability, from 0 to ``LEVELS``: by its square root, so that 0.01 shows."""
     return np.rint(np.sqrt(np.clip(rows, 0, 1)) * LEVELS).astype(np.int64)
 
 
 def mix_colour(level: int, ramp: Sequence[Colour] = RAMP) -> str:
-    """Spell the colour of a level.
+    """Interpolate the colour of a level.
 
     >>> mix_colour(0), mix_colour(LEVELS)
     ('#ffffff', '#08306b')
@@ -355,7 +339,7 @@ class _Pen:
         ]
 
     def scale(self, x: float, y: float) -> float:
-        """Draw which colour is how much, and give how wide that is."""
+        """Draw which colour is how much; returns how wide that is."""
         marks, wide = (0, 0.01, 0.05, 0.1, 0.25, 0.5, 1), 34
         for place, mark in enumerate(marks):
             shade = mix_colour(int(find_levels(np.array(mark))), self.look.ramp)

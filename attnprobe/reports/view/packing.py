@@ -39,9 +39,8 @@ def pack_layer(rows: Rows) -> str:
 def unpack_layer(packed: str, shape: tuple[int, ...]) -> NDArray[np.float32]:
     """Undo ``pack_layer`` for maps of a known shape, whatever a stranger packed.
 
-    Raises:
-        ValueError: When something else is packed; no more is unpacked than the maps take.
-        zlib.error: When it is damaged.
+    Raises ValueError when something else is packed (no more is unpacked than the maps take), and zlib.error
+    when it is damaged.
     """
     size = 2 * int(np.prod(shape))
     unpacking = zlib.decompressobj()
@@ -61,14 +60,14 @@ def pack_small_maps(rows: Rows) -> str:
 
 
 def add_rollout(maps: Maps) -> NDArray[np.float32]:
-    """Give the maps of all heads (layer, head, query, key), behind which the rollout goes as one more."""
+    """Add the rollout, as one more head, to the maps of all heads (layer, head, query, key)."""
     return maps.rows if maps.rolled is None else np.concatenate([maps.rows, maps.rolled[:, None]], 1)
 
 
 def shrink_maps(
     maps: Maps, *, words: bool = False, special: bool = True, most: int = SMALL
 ) -> NDArray[np.float32]:
-    """Give small maps (layer, head, row, column) of what is shown.
+    """Shrink the maps of all heads to small ones (layer, head, row, column) of what is shown.
 
     A cell is the most that any of its tokens gives to any other. Of an image, a small map is the image: where
     its first token that is no patch looks, or all tokens on average, as a share of the most.

@@ -1,6 +1,7 @@
 """The page of a sequence: every head small, one of them large, tokens to choose from."""
 
 from importlib.metadata import version
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -71,17 +72,12 @@ def _describe_kind(maps: Maps, number: int, sides: list[Side]) -> dict[str, Any]
         next(n for n, side in enumerate(sides) if side is own) for own in (maps.queries, maps.keys)
     )
     return {
-        "name": maps.kind.value,
-        "layers": list(maps.layers),
-        "heads": maps.rows.shape[1],
-        "rollout": maps.rolled is not None,
-        "removed": np.argwhere(~maps.standing).tolist(),
-        "queries": queries,
-        "keys": keys,
-        "size": list(maps.rows.shape[2:]),
+        "name": maps.kind.value, "layers": list(maps.layers), "heads": maps.rows.shape[1],
+        "rollout": maps.rolled is not None, "removed": np.argwhere(~maps.standing).tolist(),
+        "queries": queries, "keys": keys, "size": list(maps.rows.shape[2:]),
         "small": _pack_small_sets(maps),
         "packed": [_name_layer(number, layer) for layer in range(len(maps.layers))],
-    }
+    }  # fmt: skip
 
 
 def _pack_small_sets(maps: Maps) -> dict[str, Any]:
@@ -89,11 +85,10 @@ def _pack_small_sets(maps: Maps) -> dict[str, Any]:
     sides, image = [maps.queries, maps.keys], maps.keys.grid is not None
     framed = any(side.special.any() for side in sides) and not any(side.special.all() for side in sides)
     found = {}
-    for words in (False, True) if not image and _has_words(sides) else (False,):
-        for special in (True, False) if not image and framed else (True,):
-            small = packing.shrink_maps(maps, words=words, special=special)
-            name = f"{'words' if words else 'tokens'}{'' if special else '-plain'}"
-            found[name] = {"size": list(small.shape[2:]), "packed": packing.pack_small_maps(small)}
+    units = ("tokens", "words") if not image and _has_words(sides) else ("tokens",)
+    for unit, plain in product(units, ("", "-plain") if not image and framed else ("",)):
+        small = packing.shrink_maps(maps, words=unit == "words", special=not plain)
+        found[unit + plain] = {"size": list(small.shape[2:]), "packed": packing.pack_small_maps(small)}
     return found
 
 

@@ -25,23 +25,15 @@ _WIDTHS = (200, 4000)
 
 
 def check_look(theme: str | None, width: int | None) -> None:
-    """Refuse a theme that is none, or a width that nobody can read.
-
-    Raises:
-        AttnprobeError: It says what there is.
-    """
+    """Refuse a theme that is none, or a width that nobody can read."""
     if theme is not None and theme not in get_args(ThemeName):
         raise AttnprobeError(f"--theme is one of {', '.join(get_args(ThemeName))}, not {clean(str(theme))}.")
     if width is not None and not _WIDTHS[0] <= width <= _WIDTHS[1]:
         raise AttnprobeError(f"--width is a number of pixels from {_WIDTHS[0]} to {_WIDTHS[1]}.")
 
 
-def check_look_of(format: str, theme: str | None, width: int | None) -> None:
-    """Refuse a theme or a width of a page, which has those of whoever reads it.
-
-    Raises:
-        AttnprobeError: It says what to do.
-    """
+def check_page_look(format: str, theme: str | None, width: int | None) -> None:
+    """Refuse a theme or a width for a page, which has those of its reader's screen."""
     option = "--theme" if theme is not None else "--width" if width is not None else None
     if format == "html" and option is not None:
         raise AttnprobeError(
@@ -96,12 +88,12 @@ class View:
     @property
     def png(self) -> bytes:
         """The graphic as PNG, 192 pixels to the inch."""
-        return rendering.png(self.svg)
+        return rendering.render_png(self.svg)
 
     @property
     def pdf(self) -> bytes:
         """The vector graphic as PDF, with its fonts inside."""
-        return rendering.pdf(self.svg)
+        return rendering.render_pdf(self.svg)
 
     @speaks_python
     def save(self, path: Path | str, *, overwrite: bool = False) -> Path:
@@ -119,20 +111,18 @@ class View:
         """
 
         def content(format: str) -> bytes:
-            check_look_of(format, self.theme, self.width)
+            check_page_look(format, self.theme, self.width)
             found = getattr(self, format)
             return found.encode() if isinstance(found, str) else found
 
         return write_rendered(Path(path), FORMATS, content, overwrite=overwrite)
 
     def _repr_html_(self) -> str:
-        """Show the page in a notebook."""
         from attnprobe.reports.page.document import frame_page
 
         return frame_page(self.html, "Attention of one sequence", 720)
 
     def __repr__(self) -> str:
-        """Say what it shows, in a line."""
         kinds = ", ".join(
             f"{one.kind.value} {one.rows.shape[0]} x {one.rows.shape[1]} heads over {len(one.keys)} tokens"
             for one in self.seen.maps

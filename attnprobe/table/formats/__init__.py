@@ -19,26 +19,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Format:
-    """What a format can do.
+    """What a format can do."""
 
-    Attributes:
-        write: Gives a table as text or bytes, with so many significant digits or all.
-        read: Gives the table in a file, where that can be read; some columns hold words even if they look
-            like numbers.
-        describe: Gives what the file itself says of its table, where the format has room for that.
-        stands_alone: Whether no json with units, notes and provenance is written beside it.
-        holds_notes: Whether a reader sees the notes of the table.
-        binary: Whether it is no text.
-        package: What it needs, if that may be missing.
-    """
-
+    #: Gives a table as text or bytes, with so many significant digits or all.
     write: "Callable[[Table, int | None], str | bytes]"
+    #: Gives the table in a file, where that can be read; some columns hold words even if they look like
+    #: numbers.
     read: "Callable[[Path, Collection[str]], pandas.DataFrame] | None" = None
+    #: Gives what the file itself says of its table, where the format has room for that.
     describe: "Callable[[Path], Mapping[str, Any]] | None" = None
-    stands_alone: bool = False
-    holds_notes: bool = False
-    binary: bool = False
-    package: str = ""
+    stands_alone: bool = False  # whether no json with units, notes and provenance is written beside it
+    holds_notes: bool = False  # whether a reader sees the notes of the table
+    binary: bool = False  # whether it is no text
+    package: str = ""  # what it needs, if that may be missing
 
 
 def load_formats(folder: Iterable[str] = __path__) -> dict[str, Format]:

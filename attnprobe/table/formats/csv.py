@@ -8,7 +8,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attnprobe.table.cells import format_cell, plain_column
+from attnprobe.table.cells import format_cell, to_plain_column
 from attnprobe.table.cleaning import GUARDED, clean, guard
 from attnprobe.table.formats import Format
 from attnprobe.table.table import Cell, Table
@@ -28,7 +28,7 @@ def render(table: Table, precision: int | None = None) -> str:
     # (cut, awk, diff) would carry the carriage return along inside the last column.
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow([guard(clean(column.name)) for column in table.columns])
-    cells = [plain_column(table.data[column.name], column) for column in table.columns]
+    cells = [to_plain_column(table.data[column.name], column) for column in table.columns]
     writer.writerows([field(value) for value in row] for row in zip(*cells, strict=True))
     return out.getvalue()
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attnprobe.table.cells import plain, plain_column, round_cell
+from attnprobe.table.cells import round_cell, to_plain, to_plain_column
 from attnprobe.table.cleaning import clean
 from attnprobe.table.formats import Format
 from attnprobe.table.table import Table
@@ -21,34 +21,34 @@ Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 def render(table: Table, precision: int | None = None) -> str:
     """Write ``{title, columns, rows, notes, provenance}``, one line a row so that it can be diffed."""
     names = [clean(column.name) for column in table.columns]
-    cells = [plain_column(table.data[column.name], column) for column in table.columns]
+    cells = [to_plain_column(table.data[column.name], column) for column in table.columns]
     rows: list[Json] = [
-        {name: jsonable(round_cell(value, precision)) for name, value in zip(names, row, strict=True)}
+        {name: to_json(round_cell(value, precision)) for name, value in zip(names, row, strict=True)}
         for row in zip(*cells, strict=True)
     ]
     parts = [
-        f'  "title": {_dumps(clean(table.title))}',
-        f'  "columns": {_lines(_columns(table))}',
-        f'  "rows": {_lines(rows)}',
-        f'  "notes": {_lines(_notes(table))}',
-        f'  "provenance": {_indented(jsonable(table.provenance))}',
+        f'  "title": {_dump(clean(table.title))}',
+        f'  "columns": {_dump_lines(_describe_columns(table))}',
+        f'  "rows": {_dump_lines(rows)}',
+        f'  "notes": {_dump_lines(_clean_notes(table))}',
+        f'  "provenance": {_dump_indented(to_json(table.provenance))}',
     ]
     return "{\n" + ",\n".join(parts) + "\n}\n"
 
 
-def describe(table: Table) -> dict[str, Json]:
-    """Give everything but the rows: what lies beside a table whose own format has no room for it."""
+def make_description(table: Table) -> dict[str, Json]:
+    """Describe a table by all but its rows, for a file beside it or for its own format."""
     return {
         "title": clean(table.title),
-        "columns": _columns(table),
-        "notes": _notes(table),
-        "provenance": jsonable(table.provenance),
+        "columns": _describe_columns(table),
+        "notes": _clean_notes(table),
+        "provenance": to_json(table.provenance),
     }
 
 
-def description(table: Table, name: str) -> str:
+def write_description(table: Table, name: str) -> str:
     """Write the description of a table that lies in the file ``name``."""
-    about: dict[str, Json] = {"table": clean(name), "rows": len(table), **describe(table)}
+    about: dict[str, Json] = {"table": clean(name), "rows": len(table), **make_description(table)}
     return json.dumps(about, ensure_ascii=False, allow_nan=False, indent=2) + "\n"
 
 
@@ -70,46 +70,45 @@ def read_description(path: Path) -> dict[str, Any]:
     return json.loads(path.read_text(encoding="utf-8"))
 
 
-def jsonable(value: object) -> Json:
+def to_json(value: object) -> Json:
     """Turn anything into what strict JSON can hold; NaN and infinities become null, objects text."""
     if isinstance(value, Mapping):
-        return {clean(str(key)): jsonable(item) for key, item in value.items()}
+        return {clean(str(key)): to_json(item) for key, item in value.items()}
     if hasattr(value, "tolist"):  # an array, or a number of numpy
-        return jsonable(value.tolist())  # type: ignore[attr-defined]
+        return to_json(value.tolist())  # type: ignore[attr-defined]
     if isinstance(value, set | frozenset):  # without an order of its own: two runs must give one file
-        return [jsonable(item) for item in sorted(value, key=str)]
+        return [to_json(item) for item in sorted(value, key=str)]
     if isinstance(value, list | tuple):
-        return [jsonable(item) for item in value]
-    cell = plain(value)
+        return [to_json(item) for item in value]
+    cell = to_plain(value)
     return None if isinstance(cell, float) and not math.isfinite(cell) else cell
 
 
-def _columns(table: Table) -> list[Json]:
-    found: list[Json] = []
-    for column in table.columns:
-        said: dict[str, Json] = {"name": clean(column.name), "unit": clean(column.unit), "role": column.role}
-        if column.title:
-            said["title"] = clean(column.title)
-        if column.headline:
-            said["headline"] = True
-        found.append(said)
-    return found
+def _describe_columns(table: Table) -> list[Json]:
+    return [
+        {
+            **{"name": clean(column.name), "unit": clean(column.unit), "role": column.role},
+            **({"title": clean(column.title)} if column.title else {}),
+            **({"headline": True} if column.headline else {}),
+        }
+        for column in table.columns
+    ]
 
 
-def _notes(table: Table) -> list[Json]:
+def _clean_notes(table: Table) -> list[Json]:
     return [clean(note) for note in table.notes]
 
 
-def _dumps(value: Json) -> str:
+def _dump(value: Json) -> str:
     return json.dumps(value, ensure_ascii=False, allow_nan=False)
 
 
-def _lines(items: list[Json]) -> str:
-    lines = [f"    {_dumps(item)}" for item in items]
+def _dump_lines(items: list[Json]) -> str:
+    lines = [f"    {_dump(item)}" for item in items]
     return "[\n" + ",\n".join(lines) + "\n  ]" if lines else "[]"
 
 
-def _indented(value: Json) -> str:
+def _dump_indented(value: Json) -> str:
     return json.dumps(value, ensure_ascii=False, allow_nan=False, indent=2).replace("\n", "\n  ")
 
 

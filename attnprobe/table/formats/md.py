@@ -2,7 +2,7 @@
 
 import re
 
-from attnprobe.table.cells import format_cell, plain_column
+from attnprobe.table.cells import format_cell, to_plain_column
 from attnprobe.table.cleaning import clean
 from attnprobe.table.formats import Format
 from attnprobe.table.table import Cell, Column, Table
@@ -19,13 +19,15 @@ def render(table: Table, precision: int | None = None) -> str:
     def field(value: Cell) -> str:
         return escape(value) if isinstance(value, str) else format_cell(value, precision)
 
-    cells = [plain_column(table.data[column.name], column) for column in table.columns]
+    cells = [to_plain_column(table.data[column.name], column) for column in table.columns]
     lines = [
         f"### {escape(clean(table.title))}",
         "",
-        _row([escape(clean(column.name)) for column in table.columns]),
-        _row([_rule(column, values) for column, values in zip(table.columns, cells, strict=True)]),
-        *(_row([field(value) for value in row]) for row in zip(*cells, strict=True)),
+        _write_row([escape(clean(column.name)) for column in table.columns]),
+        _write_row(
+            [_write_rule(column, values) for column, values in zip(table.columns, cells, strict=True)]
+        ),
+        *(_write_row([field(value) for value in row]) for row in zip(*cells, strict=True)),
     ]
     if table.notes:
         lines += ["", *(f"- {escape(clean(note))}" for note in table.notes)]
@@ -43,13 +45,13 @@ def escape(text: str) -> str:
     return _SPECIAL.sub(r"\\\g<0>", text)
 
 
-def _rule(column: Column, values: list[Cell]) -> str:
+def _write_rule(column: Column, values: list[Cell]) -> str:
     # Text to the left, numbers to the right, so that digits of one size stand below each other.
     is_text = any(isinstance(value, str) for value in values) or (column.role == "key" and not values)
     return "---" if is_text else "---:"
 
 
-def _row(fields: list[str]) -> str:
+def _write_row(fields: list[str]) -> str:
     return f"| {' | '.join(fields)} |"
 
 

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.table.cells import format_cell, plain_column, round_cell
+from attnprobe.table.cells import format_cell, round_cell, to_plain_column
 from attnprobe.table.cleaning import clean
 from attnprobe.table.formats import Format
-from attnprobe.table.formats.json import describe
+from attnprobe.table.formats.json import make_description
 from attnprobe.table.table import Cell, Table
 
 if TYPE_CHECKING:
@@ -25,10 +25,12 @@ def render(table: Table, precision: int | None = None) -> bytes:
     except ImportError as error:
         raise AttnprobeError("parquet needs pyarrow: pip install pyarrow, or choose csv or json") from error
     arrays = [
-        _array([round_cell(value, precision) for value in plain_column(table.data[column.name], column)])
+        _make_array(
+            [round_cell(value, precision) for value in to_plain_column(table.data[column.name], column)]
+        )
         for column in table.columns
     ]
-    about = describe(table)
+    about = make_description(table)
     # Notes lie under a name of their own too, for readers that know nothing of the rest.
     metadata = {
         name: json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
@@ -41,16 +43,15 @@ def render(table: Table, precision: int | None = None) -> bytes:
     return sink.getvalue().to_pybytes()
 
 
-def _array(values: list[Cell]) -> "pyarrow.Array":
-    """Give one Arrow type to a column: text as soon as one cell is text, float without any cell."""
+def _make_array(values: list[Cell]) -> "pyarrow.Array":
+    """Make an Arrow array: of text as soon as one cell is text, of floats where there is no cell."""
     import pyarrow
 
     if all(value is None for value in values):
         return pyarrow.array(values, pyarrow.float64())
     if any(isinstance(value, str) for value in values):
-        return pyarrow.array(
-            [None if value is None else format_cell(value) for value in values], pyarrow.string()
-        )
+        words = [None if value is None else format_cell(value) for value in values]
+        return pyarrow.array(words, pyarrow.string())
     if any(isinstance(value, float) for value in values):
         return pyarrow.array([None if value is None else float(value) for value in values], pyarrow.float64())
     return pyarrow.array(values)

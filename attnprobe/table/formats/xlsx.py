@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.table.cells import format_cell, plain_column, round_cell
+from attnprobe.table.cells import format_cell, round_cell, to_plain_column
 from attnprobe.table.cleaning import clean, guard
 from attnprobe.table.formats import Format
-from attnprobe.table.formats.json import Json, describe
+from attnprobe.table.formats.json import Json, make_description
 from attnprobe.table.table import Cell, Table
 
 if TYPE_CHECKING:
@@ -48,20 +48,20 @@ def render(table: Table, precision: int | None = None) -> bytes:
             "parquet"
         )
     book = Workbook(write_only=True)
-    sheet = _sheet(book, "table", len(table.columns))
-    sheet.append([_cell(sheet, clean(column.name), bold=True) for column in table.columns])
-    cells = [plain_column(table.data[column.name], column) for column in table.columns]
+    sheet = _add_sheet(book, "table", len(table.columns))
+    sheet.append([_make_cell(sheet, clean(column.name), bold=True) for column in table.columns])
+    cells = [to_plain_column(table.data[column.name], column) for column in table.columns]
     for row in zip(*cells, strict=True):
-        sheet.append([_cell(sheet, round_cell(value, precision)) for value in row])
-    about = _sheet(book, "about", 2)
-    for name, value in _said(describe(table)):
-        about.append([_cell(about, name, bold=True), _cell(about, value)])
+        sheet.append([_make_cell(sheet, round_cell(value, precision)) for value in row])
+    about = _add_sheet(book, "about", 2)
+    for name, value in _list_said(make_description(table)):
+        about.append([_make_cell(about, name, bold=True), _make_cell(about, value)])
     content = io.BytesIO()
     book.save(content)
-    return _timeless(content.getvalue())
+    return _remove_times(content.getvalue())
 
 
-def _sheet(book: Any, name: str, columns: int) -> Any:
+def _add_sheet(book: Any, name: str, columns: int) -> Any:
     from openpyxl.utils import get_column_letter
 
     sheet = book.create_sheet(name)
@@ -71,7 +71,7 @@ def _sheet(book: Any, name: str, columns: int) -> Any:
     return sheet
 
 
-def _cell(sheet: Any, value: Cell, *, bold: bool = False) -> Any:
+def _make_cell(sheet: Any, value: Cell, *, bold: bool = False) -> Any:
     """Make a cell: a number, a truth value, or text that stays text."""
     from openpyxl.cell import WriteOnlyCell
     from openpyxl.styles import Font
@@ -92,33 +92,33 @@ def _cell(sheet: Any, value: Cell, *, bold: bool = False) -> Any:
     return cell
 
 
-def _said(about: Mapping[str, Json]) -> Iterator[tuple[str, Cell]]:
+def _list_said(about: Mapping[str, Json]) -> Iterator[tuple[str, Cell]]:
     """List what is said about the table: notes and columns a line each, provenance by its names."""
     yield "title", str(about["title"])
-    for note in _listed(about["notes"]):
+    for note in _ensure_list(about["notes"]):
         yield "note", str(note)
-    for column in _listed(about["columns"]):
+    for column in _ensure_list(about["columns"]):
         if isinstance(column, dict):
             said = [str(column[key]) for key in ("role", "unit", "title") if column.get(key)]
             yield f"column {column['name']}", ", ".join(said)
-    yield from _leaves("", about["provenance"])
+    yield from _walk_leaves("", about["provenance"])
 
 
-def _listed(value: Json) -> list[Json]:
+def _ensure_list(value: Json) -> list[Json]:
     return value if isinstance(value, list) else []
 
 
-def _leaves(name: str, value: Json) -> Iterator[tuple[str, Cell]]:
+def _walk_leaves(name: str, value: Json) -> Iterator[tuple[str, Cell]]:
     if isinstance(value, dict):
         for key, item in value.items():
-            yield from _leaves(f"{name}.{key}" if name else key, item)
+            yield from _walk_leaves(f"{name}.{key}" if name else key, item)
     elif isinstance(value, list):
         yield name, json.dumps(value, ensure_ascii=False)
     else:
         yield name, value
 
 
-def _timeless(content: bytes) -> bytes:
+def _remove_times(content: bytes) -> bytes:
     """Take out when the file was made, so that equal tables give equal bytes."""
     import zipfile
 

@@ -3,7 +3,7 @@
 import picture_tables as tables
 import pytest
 
-from attnprobe.reports.pictures.choosing import picture
+from attnprobe.reports.pictures.choosing import draw_picture
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
 
@@ -61,7 +61,7 @@ def painted(seen):
 
 @pytest.mark.parametrize("kind", tables.NATURAL)
 def test_a_page_is_drawn_and_silent_whatever_it_holds(visit, tmp_path, kind):
-    path = picture([harmful(kind)], title=HOSTILE[1]).save(tmp_path / "page.html")
+    path = draw_picture([harmful(kind)], title=HOSTILE[1]).save(tmp_path / "page.html")
     seen = visit(path)
     seen.page.wait_for_selector("canvas")
     assert all(colours > 5 for colours in painted(seen))
@@ -80,7 +80,7 @@ def test_a_page_is_drawn_and_silent_whatever_it_holds(visit, tmp_path, kind):
 def test_a_page_is_heard_and_scrolls_by_keyboard(visit, tmp_path, wide):
     axe = pytest.importorskip("axe_core_python.sync_playwright", reason="no axe: pip install axe-core-python")
     path = tmp_path / "page.html"
-    picture([tables.all_pairs()], title="heads of <b>").save(path)
+    draw_picture([tables.all_pairs()], title="heads of <b>").save(path)
     seen = visit(path)
     seen.page.set_viewport_size({"width": wide, "height": 800})
     assert seen.page.get_by_role("heading", level=1).inner_text() == "heads of <b>"
@@ -94,7 +94,7 @@ def test_a_page_is_heard_and_scrolls_by_keyboard(visit, tmp_path, wide):
 def test_a_tooltip_says_what_the_table_says(visit, tmp_path):
     table = tables.of_heads("entropy", layers=1, heads=1)
     table.data["entropy"][0] = 0.123456
-    seen = visit(picture([table]).save(tmp_path / "page.html"))
+    seen = visit(draw_picture([table]).save(tmp_path / "page.html"))
     seen.page.wait_for_selector("canvas")
     box = seen.page.query_selector("canvas").bounding_box()
     for across in range(0, int(box["width"]), 10):
@@ -114,7 +114,7 @@ def test_a_column_named_as_an_order_of_the_tooltip_is_only_text(visit, tmp_path)
     columns = [Column(name, role="key") for name in ("model", "dataset", "layer", "head")]
     columns += [Column("image", headline=True), Column("title", headline=True)]
     data = {"model": ["m"], "dataset": ["d"], "layer": [0], "head": [0], "image": [0.5], "title": [0.5]}
-    seen = visit(picture([HeadTable("x", columns, data)]).save(tmp_path / "page.html"))
+    seen = visit(draw_picture([HeadTable("x", columns, data)]).save(tmp_path / "page.html"))
     seen.page.wait_for_selector("canvas")
     box = seen.page.query_selector("canvas").bounding_box()
     shown = ""
@@ -131,7 +131,7 @@ def test_a_column_named_as_an_order_of_the_tooltip_is_only_text(visit, tmp_path)
 
 @pytest.mark.parametrize("kind", tables.NATURAL)
 def test_an_svg_is_silent_whatever_it_holds(visit, tmp_path, kind):
-    path = picture([harmful(kind)], title=HOSTILE[0]).save(tmp_path / "picture.svg")
+    path = draw_picture([harmful(kind)], title=HOSTILE[0]).save(tmp_path / "picture.svg")
     seen = visit(path)
     seen.assert_silent()
     assert seen.page.evaluate("document.documentElement.tagName") == "svg"
@@ -143,7 +143,7 @@ def test_an_svg_is_silent_whatever_it_holds(visit, tmp_path, kind):
 
 def test_a_policy_stops_a_script_that_is_not_ours(visit, tmp_path):
     """The walls stand one behind the other: what got past escaping would still not run."""
-    path = picture([tables.of_heads("entropy")]).save(tmp_path / "page.html")
+    path = draw_picture([tables.of_heads("entropy")]).save(tmp_path / "page.html")
     broken = path.read_text().replace("<main>", "<main><script>document.title = 'taken'</script>")
     path.write_text(broken)
     seen = visit(path)

@@ -6,7 +6,7 @@ from html import unescape
 import picture_tables as tables
 import pytest
 
-from attnprobe.reports.pictures.choosing import picture
+from attnprobe.reports.pictures.choosing import draw_picture
 from attnprobe.table.head_table import HeadTable
 
 
@@ -19,7 +19,7 @@ def heard(drawn):
 
 @pytest.mark.parametrize("kind", tables.NATURAL)
 def test_marks_are_announced_with_few_digits(kind):
-    said = heard(picture([tables.NATURAL[kind][0]()]))
+    said = heard(draw_picture([tables.NATURAL[kind][0]()]))
     assert said
     for one in said:
         for digits in re.findall(r"\d+\.?\d*", one):
@@ -29,7 +29,7 @@ def test_marks_are_announced_with_few_digits(kind):
 def test_a_mark_says_its_place_its_number_and_its_error():
     table = tables.of_heads("entropy", layers=1, heads=2)
     data = {**table.data, "entropy": [0.123456789, None], "entropy_se": [0.0123456789, None]}
-    said = heard(picture([HeadTable("x", table.columns, data)]))
+    said = heard(draw_picture([HeadTable("x", table.columns, data)]))
     assert "layer: 0; head: 0; entropy (share): 0.1235; standard error: 0.012; n: 40" in said
     assert "layer: 0; head: 1; n: 40" in said
 
@@ -37,4 +37,4 @@ def test_a_mark_says_its_place_its_number_and_its_error():
 def test_a_hostile_title_is_said_and_not_run():
     name = '"+alert(1)+"\u2028\\'
     table = tables.of_heads(name, layers=1, heads=2)
-    assert any('"+alert(1)+"' in one for one in heard(picture([table])))
+    assert any('"+alert(1)+"' in one for one in heard(draw_picture([table])))

@@ -8,7 +8,7 @@ import pytest
 from altair.utils import schemapi
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.reports.pictures.choosing import kinds_of, picture
+from attnprobe.reports.pictures.choosing import draw_picture, list_kinds
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.kinds import PictureKind
 from attnprobe.table.table import Column
@@ -30,14 +30,14 @@ def sorted_numbers(cells):
 @pytest.mark.parametrize("kind", tables.NATURAL)
 def test_every_table_has_a_picture_by_nature(kind):
     table = tables.NATURAL[kind][0]()
-    assert kinds_of(table)[0] == kind
-    drawn = picture([table])
+    assert list_kinds(table)[0] == kind
+    drawn = draw_picture([table])
     assert drawn.kind == kind
     assert drawn.rendered("svg").startswith(b"<svg")
 
 
 def test_every_kind_is_somebodys():
-    every = {kind for make, _ in tables.NATURAL.values() for kind in kinds_of(make())}
+    every = {kind for make, _ in tables.NATURAL.values() for kind in list_kinds(make())}
     assert every == set(get_args(PictureKind))
 
 
@@ -51,7 +51,7 @@ def test_every_kind_is_somebodys():
 def test_every_row_is_there_digit_for_digit(kind, field):
     make, column = tables.NATURAL[kind]
     table = make()
-    found = numbers_of(picture([table]).spec, field)
+    found = numbers_of(draw_picture([table]).spec, field)
     if kind == "scatter":
         assert len(found) == len(table) + 2  # and the two ends of the line of equality
         assert set(table.data[column]) <= set(found)
@@ -62,7 +62,7 @@ def test_every_row_is_there_digit_for_digit(kind, field):
 
 def test_shares_of_every_measure_are_there_and_add_up():
     table = tables.shares()
-    (rows,) = picture([table]).spec["datasets"].values()
+    (rows,) = draw_picture([table]).spec["datasets"].values()
     assert [row["share"] for row in rows] == [cell for name in tables.SHARES for cell in table.data[name]]
     errors = [cell for name in tables.SHARES for cell in table.data[f"{name}_se"]]
     assert [row["error"] for row in rows] == errors
@@ -74,12 +74,12 @@ def test_layers_of_two_models_are_drawn_against_depth():
     found = tables.by_layer()
     keys = [Column("model_b", role="key"), *found.columns]
     both = HeadTable(found.title, keys, {"model_b": ["other"] * 3, **found.data})
-    assert picture([both]).kind == "depth"
+    assert draw_picture([both]).kind == "depth"
 
 
 def test_errors_and_places_are_the_rows_own():
     table = tables.of_heads("entropy")
-    (rows,) = picture([table]).spec["datasets"].values()
+    (rows,) = draw_picture([table]).spec["datasets"].values()
     assert [(row["layer"], row["head"], row["error"], row["n"]) for row in rows] == list(
         zip(table.data["layer"], table.data["head"], table.data["entropy_se"], table.data["n"], strict=True)
     )
@@ -87,7 +87,7 @@ def test_errors_and_places_are_the_rows_own():
 
 def test_the_map_has_every_pair_within_a_layer_and_every_head():
     table = tables.all_pairs()
-    spec = picture([table]).spec
+    spec = draw_picture([table]).spec
     within = [
         jsd
         for one, other, jsd in zip(
@@ -102,16 +102,16 @@ def test_the_map_has_every_pair_within_a_layer_and_every_head():
 
 def test_settling_and_intervals_and_change():
     table = tables.orders()
-    found = numbers_of(picture([table]).spec)
+    found = numbers_of(draw_picture([table]).spec)
     lines = ("spearman_last", "spearman_previous", "kendall_last", "kendall_previous")
     assert found == [value for name in lines for value in table.data[name]]
     table = tables.correlation()
-    (rows,) = picture([table]).spec["datasets"].values()
+    (rows,) = draw_picture([table]).spec["datasets"].values()
     assert [(row["value"], row["low"], row["high"]) for row in rows] == [
         (0.5, 0.25, 0.75), (0.5, None, None), (0.5, None, None), (0.5, None, None),
     ]  # fmt: skip
     table = tables.change()
-    found = [[row["value"] for row in rows] for rows in picture([table]).spec["datasets"].values()]
+    found = [[row["value"] for row in rows] for rows in draw_picture([table]).spec["datasets"].values()]
     # Heads differ surely in the last five of the seven measures.
     wanted = ["jsd", *(f"{name}_delta" for name in ("next", "self", "first", "other", "separator"))]
     assert found == [table.data[name] for name in wanted]
@@ -119,38 +119,38 @@ def test_settling_and_intervals_and_change():
 
 def test_measures_are_chosen():
     table = tables.of_heads("entropy", "previous", "next")
-    spec = picture([table], measures=["next", "entropy"]).spec
+    spec = draw_picture([table], measures=["next", "entropy"]).spec
     assert numbers_of(spec) == [*table.data["next"], *table.data["entropy"]]
     compared = tables.change()
-    assert numbers_of(picture([compared], measures=["first"]).spec) == compared.data["first_delta"]
+    assert numbers_of(draw_picture([compared], measures=["first"]).spec) == compared.data["first_delta"]
 
 
 def test_headlines_come_first_and_p_values_are_not_drawn():
     table = tables.of_heads("a", "b", "p_adjusted")
-    assert len(picture([table]).spec["datasets"]) == 2
+    assert len(draw_picture([table]).spec["datasets"]) == 2
     columns = [
         Column("b", role="measure", headline=True) if one.name == "b" else one for one in table.columns
     ]
-    assert numbers_of(picture([HeadTable("x", columns, table.data)]).spec) == table.data["b"]
+    assert numbers_of(draw_picture([HeadTable("x", columns, table.data)]).spec) == table.data["b"]
 
 
 def test_several_tables_make_one_picture():
     one, two = (tables.of_heads("entropy", dataset=name) for name in ("in_a.csv", "in_b.csv"))
-    spec = picture([one, two]).spec
+    spec = draw_picture([one, two]).spec
     (rows,) = spec["datasets"].values()
     assert [row["value"] for row in rows] == [*one.data["entropy"], *two.data["entropy"]]
     assert list(dict.fromkeys(row["place"] for row in rows)) == ["in_a.csv", "in_b.csv"]
-    again = picture([one, one]).spec  # what neither model nor dataset tells apart
+    again = draw_picture([one, one]).spec  # what neither model nor dataset tells apart
     (rows,) = again["datasets"].values()
     assert list(dict.fromkeys(row["place"] for row in rows)) == ["1 heads", "2 heads"]
-    curves = picture([tables.pruning("a"), tables.pruning("b")])
+    curves = draw_picture([tables.pruning("a"), tables.pruning("b")])
     (rows,) = curves.spec["datasets"].values()
     assert list(dict.fromkeys(row["panel"] for row in rows)) == ["a", "b"]
 
 
 def test_two_tables_are_a_scatter():
     one, two = (tables.of_heads("importance", dataset=name) for name in ("in", "out"))
-    spec = picture([one, two], kind="scatter").spec
+    spec = draw_picture([one, two], kind="scatter").spec
     rows = next(rows for rows in spec["datasets"].values() if "layer" in rows[0])
     assert [row["x"] for row in rows] == one.data["importance"]
     assert [row["y"] for row in rows] == two.data["importance"]
@@ -162,7 +162,9 @@ def test_a_row_of_equal_tables_is_a_line():
     one = tables.of_heads("importance", dataset="in")
     two = HeadTable(one.title, one.columns, {**one.data, "dataset": ["out"] * len(one)})
     rows = next(
-        rows for rows in picture([one, two], kind="scatter").spec["datasets"].values() if "layer" in rows[0]
+        rows
+        for rows in draw_picture([one, two], kind="scatter").spec["datasets"].values()
+        if "layer" in rows[0]
     )
     assert [row["x"] for row in rows] == [row["y"] for row in rows] == one.data["importance"]
 
@@ -189,7 +191,7 @@ def test_a_row_of_equal_tables_is_a_line():
 )  # fmt: skip
 def test_what_cannot_be_drawn_is_refused_with_what_can(make, asked, says):
     with pytest.raises(AttnprobeError, match=says):
-        picture(make(), **asked)
+        draw_picture(make(), **asked)
 
 
 @pytest.mark.parametrize("kind", [*tables.NATURAL, "dendrogram"])
@@ -204,7 +206,7 @@ def test_charts_hold_against_the_schema_though_drawing_does_not_ask(kind, monkey
 
     with monkeypatch.context() as patch:
         patch.setattr(schemapi, "validate_jsonschema", without_rows)
-        drawn = picture([make()], kind)
+        drawn = draw_picture([make()], kind)
         assert drawn.spec["vconcat"]
     drawn.chart.to_dict()
 
@@ -212,7 +214,7 @@ def test_charts_hold_against_the_schema_though_drawing_does_not_ask(kind, monkey
 @pytest.mark.parametrize("kind", tables.NATURAL)
 @pytest.mark.parametrize("theme", ["dark", "paper"])
 def test_every_picture_in_every_theme(kind, theme):
-    drawn = picture([tables.NATURAL[kind][0]()], theme=theme, width=500)
+    drawn = draw_picture([tables.NATURAL[kind][0]()], theme=theme, width=500)
     assert drawn.spec["config"]["background"] == {"dark": "#16181d", "paper": "#ffffff"}[theme]
     assert drawn.rendered("svg").startswith(b"<svg")
 
@@ -221,11 +223,11 @@ def test_a_csv_without_a_description_is_drawn_as_far_as_its_columns_say(tmp_path
     table = tables.of_heads("entropy")
     path, *_ = table.save(tmp_path / "heads.csv")
     path.with_suffix(".json").unlink()
-    assert numbers_of(picture([HeadTable.read(path)]).spec) == table.data["entropy"]
+    assert numbers_of(draw_picture([HeadTable.read(path)]).spec) == table.data["entropy"]
 
 
 @pytest.mark.parametrize("ending", ["csv", "json", "parquet", "xlsx"])
 def test_files_give_the_same_numbers(tmp_path, ending):
     table = tables.of_heads("entropy")
     path, *_ = table.save(tmp_path / f"heads.{ending}")
-    assert picture([HeadTable.read(path)]).spec == picture([table]).spec
+    assert draw_picture([HeadTable.read(path)]).spec == draw_picture([table]).spec

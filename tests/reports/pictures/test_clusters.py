@@ -8,7 +8,7 @@ import pytest
 from scipy.cluster.hierarchy import fcluster, leaves_list, linkage
 
 from attnprobe import AttnprobeError
-from attnprobe.reports.pictures.choosing import picture
+from attnprobe.reports.pictures.choosing import draw_picture
 from attnprobe.reports.pictures.pairs import CUT
 from attnprobe.table.head_table import HeadTable
 
@@ -51,7 +51,7 @@ def tiles(drawn):
 def test_the_cut_is_scipys_customary_one(pairs):
     joined = joined_of(pairs)
     expected = fcluster(joined, CUT * joined[-1, 2], "distance")
-    drawn = picture([pairs], "dendrogram")
+    drawn = draw_picture([pairs], "dendrogram")
     assert drawn_parts(drawn.clusters) == parts_of(expected)
     assert len(set(expected)) > 2
     sizes = Counter(expected.tolist())
@@ -63,7 +63,7 @@ def test_the_cut_is_scipys_customary_one(pairs):
 
 @pytest.mark.parametrize("number", [1, 2, 3, 7, LAYERS * HEADS])
 def test_so_many_parts_as_are_asked_for(pairs, number):
-    drawn = picture([pairs], clusters=number)
+    drawn = draw_picture([pairs], clusters=number)
     groups, alone = drawn_parts(drawn.clusters)
     assert (groups, alone) == parts_of(fcluster(joined_of(pairs), number, "maxclust"))
     assert len(groups) + len(alone) == number
@@ -71,7 +71,7 @@ def test_so_many_parts_as_are_asked_for(pairs, number):
 
 
 def test_picture_and_table_say_the_same_from_the_top_down(pairs):
-    drawn = picture([pairs], clusters=6)
+    drawn = draw_picture([pairs], clusters=6)
     table, leaves = drawn.clusters, tiles(drawn)
     of_table = {
         (layer, head): (number, mean)
@@ -91,7 +91,7 @@ def test_picture_and_table_say_the_same_from_the_top_down(pairs):
 
 
 def test_the_mean_distance_is_over_the_others_of_the_cluster(pairs):
-    table = picture([pairs], clusters=4).clusters
+    table = draw_picture([pairs], clusters=4).clusters
     distance = {}
     for row in range(len(pairs)):
         one, other = ((pairs.data[f"layer_{s}"][row], pairs.data[f"head_{s}"][row]) for s in "ab")
@@ -111,7 +111,7 @@ def test_the_mean_distance_is_over_the_others_of_the_cluster(pairs):
 
 
 def test_the_tree_is_scipys(pairs):
-    drawn = picture([pairs], "dendrogram")
+    drawn = draw_picture([pairs], "dendrogram")
     heights = {
         round(point["distance"], 12)
         for data in drawn.spec["datasets"].values()
@@ -128,14 +128,14 @@ def test_equal_heads_are_not_torn_apart(pairs):
     data = {name: list(cells) for name, cells in pairs.data.items()}
     data["jsd"] = [0.0] * len(pairs)
     same = HeadTable(pairs.title, pairs.columns, data)
-    assert set(picture([same], clusters=3).clusters.data["cluster"]) == {1}
-    said = picture([same], clusters=3).clusters.notes[0]
+    assert set(draw_picture([same], clusters=3).clusters.data["cluster"]) == {1}
+    said = draw_picture([same], clusters=3).clusters.notes[0]
     assert "into 1 parts: some join at one height" in said
 
 
 def test_two_models_have_clusters_of_their_own(pairs):
     other = HeadTable(pairs.title, pairs.columns, {**pairs.data, "model": ["b"] * len(pairs)})
-    table = picture([pairs, other], "dendrogram").clusters
+    table = draw_picture([pairs, other], "dendrogram").clusters
     half = len(table) // 2
     assert table.data["model"] == ["m"] * half + ["b"] * half
     assert table.data["cluster"][:half] == table.data["cluster"][half:]
@@ -144,7 +144,7 @@ def test_two_models_have_clusters_of_their_own(pairs):
 
 def test_colours_of_joins_are_those_of_their_clusters(pairs):
     """All heads below a coloured join are in one cluster, and none below a grey one are."""
-    drawn = picture([pairs], clusters=5)
+    drawn = draw_picture([pairs], clusters=5)
     cluster_at = {tile["row"]: tile["cluster"] for tile in tiles(drawn)}
     cut = drawn.clusters.provenance["clusters"]["heights"][0]
     layers = drawn.spec["vconcat"][0]["layer"]
@@ -179,9 +179,9 @@ def test_colours_of_joins_are_those_of_their_clusters(pairs):
 )
 def test_refusals(make, asked, says):
     with pytest.raises(AttnprobeError, match=says):
-        picture([make()], **asked)
+        draw_picture([make()], **asked)
 
 
 def test_other_pictures_have_no_clusters(pairs):
     with pytest.raises(AttnprobeError, match="a picture of kind map has no clusters"):
-        picture([pairs], "map").clusters  # noqa: B018 - asking is what fails
+        draw_picture([pairs], "map").clusters  # noqa: B018 - asking is what fails

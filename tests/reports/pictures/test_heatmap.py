@@ -6,7 +6,7 @@ import numpy as np
 import picture_tables as tables
 import pytest
 
-from attnprobe.reports.pictures.choosing import picture
+from attnprobe.reports.pictures.choosing import draw_picture
 from attnprobe.table.head_table import HeadTable
 
 
@@ -30,7 +30,7 @@ def rects(drawn):
 
 
 def test_layers_go_down_as_on_the_terminal():
-    svg = picture([tables.of_heads("entropy", layers=3, heads=1)]).rendered("svg").decode()
+    svg = draw_picture([tables.of_heads("entropy", layers=3, heads=1)]).rendered("svg").decode()
     cells = re.findall(r'aria-label="[^"]*layer: (\d)[^"]*"[^>]* d="M[\d.-]+,([\d.-]+)h', svg)
     assert [layer for layer, _ in sorted(cells, key=lambda cell: float(cell[1]))] == ["0", "1", "2"]
 
@@ -40,7 +40,7 @@ def test_gaps_are_gaps_and_not_zeros():
     kept = [row for row in range(12) if row not in (1, 7)]  # two heads are removed
     data = {name: [cells[row] for row in kept] for name, cells in table.data.items()}
     data["entropy"][0], data["entropy"][3] = float("nan"), float("inf")
-    drawn = picture([HeadTable("gaps", table.columns, data)])
+    drawn = draw_picture([HeadTable("gaps", table.columns, data)])
     values = [row["value"] for row in rows_of(drawn)]
     assert len(values) == 10
     assert values[0] is None
@@ -56,21 +56,21 @@ def test_a_difference_is_marked_by_its_adjusted_p_or_else_by_its_error():
         delta=values,
         delta_se=[0.1, 0.1, 0.3, 0.1, 0.1, None],
     )
-    drawn = picture([table])
+    drawn = draw_picture([table])
     assert [row["sign"] for row in rows_of(drawn)] == ["+", "\u2212", "", "", "", ""]
     assert "|value| &gt; 1.96 standard errors" in drawn.rendered("svg").decode()
     surely = tables.table(
         "x", {**tables.named(6), **tables.places(2, 3)}, delta=values, delta_se=[1.0] * 6,
         p_adjusted=[0.2, 0.2, 0.04, 0.04, 0.04, 0.049],
     )  # fmt: skip
-    drawn = picture([surely])
+    drawn = draw_picture([surely])
     assert [row["sign"] for row in rows_of(drawn)] == ["", "", "+", "", "", "+"]
     assert "adjusted p &lt; 0.05" in drawn.rendered("svg").decode()
 
 
 def test_signed_measures_have_0_in_the_middle():
     def domain(table):
-        return domains(picture([table]))[0]
+        return domains(draw_picture([table]))[0]
 
     low, high = domain(tables.of_heads("gain", low=-0.2))
     assert low == -high
@@ -83,7 +83,9 @@ def test_outliers_are_framed():
     values = np.linspace(0.4, 0.5, 12).tolist()
     values[5] = 9.0
     shown = HeadTable("x", table.columns, {**table.data, "entropy": values, "entropy_se": [0.001] * 12})
-    assert [row["head"] + 4 * row["layer"] for row in rows_of(picture([shown])) if row.get("apart")] == [5]
+    assert [row["head"] + 4 * row["layer"] for row in rows_of(draw_picture([shown])) if row.get("apart")] == [
+        5
+    ]
 
 
 def test_kinds_of_attention_are_maps_of_their_own_with_one_scale():
@@ -91,7 +93,7 @@ def test_kinds_of_attention_are_maps_of_their_own_with_one_scale():
     data = {name: [cell for part in parts for cell in part.data[name]] for name in parts[0].data}
     data["attention"] = [kind for kind in ("encoder", "decoder", "cross") for _ in range(12)]
     columns = [*parts[0].columns, tables.Column("attention", role="key")]
-    drawn = picture([HeadTable("t5", columns, data)])
+    drawn = draw_picture([HeadTable("t5", columns, data)])
     assert list(dict.fromkeys(row["place"] for row in rows_of(drawn))) == ["encoder", "decoder", "cross"]
     svg = drawn.rendered("svg").decode()
     assert svg.count(">share</text>") == 1  # one legend
@@ -112,7 +114,7 @@ def test_many_labels_are_parted_by_direction(relations):
         for place, name in enumerate(("relation", "direction", "layer", "head"))
     }
     table = tables.table("by head", {**tables.named(len(rows)), **keys}, accuracy=tables.numbers(len(rows)))
-    drawn = picture([table])
+    drawn = draw_picture([table])
     assert sorted(row["value"] for row in rows_of(drawn)) == sorted(table.data["accuracy"])
     svg = drawn.rendered("svg").decode()
     assert ">accuracy, a to b</text>" in svg
@@ -123,7 +125,7 @@ def test_many_labels_are_parted_by_direction(relations):
 def test_measures_of_one_unit_share_a_scale_in_a_picture():
     table = tables.of_heads("previous", "next")
     data = {**table.data, "next": [value / 100 for value in table.data["next"]]}
-    one, other = domains(picture([HeadTable("x", table.columns, data)]))
+    one, other = domains(draw_picture([HeadTable("x", table.columns, data)]))
     assert one == other
     assert one[1] >= max(table.data["previous"])
 
@@ -133,7 +135,7 @@ def test_effects_that_are_not_significant_are_pale_and_the_picture_says_so():
     rate = 1 / 60
     values, errors = [rate, 0.0, -rate, 0.0], [0.0167, 0.0167, 0.0167, 0.0167]
     keys = {**tables.named(4), **tables.places(2, 2)}
-    drawn = picture([tables.table("x", keys, delta=values, delta_se=errors)])
+    drawn = draw_picture([tables.table("x", keys, delta=values, delta_se=errors)])
     assert all(row["pale"] for row in rows_of(drawn))
     assert domains(drawn) == [(-0.033, 0.033)]
     svg = drawn.rendered("svg").decode()
@@ -141,15 +143,15 @@ def test_effects_that_are_not_significant_are_pale_and_the_picture_says_so():
     assert svg.count('fill-opacity="0.3"') == 4
     assert ">\u22120.033</text>" in svg
     assert ">0.033</text>" in svg
-    clear = picture([tables.table("x", keys, delta=values, delta_se=[0.001] * 4)])
+    clear = draw_picture([tables.table("x", keys, delta=values, delta_se=[0.001] * 4)])
     assert [row["pale"] for row in rows_of(clear)] == [False, True, False, True]
 
 
 def test_a_rank_of_heads_makes_no_map_of_its_own():
-    drawn = picture([tables.correlated()], "heatmap", ["disagreement"])
+    drawn = draw_picture([tables.correlated()], "heatmap", ["disagreement"])
     assert {row["place"] for row in rows_of(drawn)} == {""}
     both = [tables.correlated() for _ in range(2)]
     data = {name: [cell for one in both for cell in one.data[name]] for name in both[0].data}
     data["model"] = ["a"] * 12 + ["b"] * 12
-    drawn = picture([HeadTable("x", both[0].columns, data)], "heatmap", ["disagreement"])
+    drawn = draw_picture([HeadTable("x", both[0].columns, data)], "heatmap", ["disagreement"])
     assert {row["place"] for row in rows_of(drawn)} == {"a", "b"}

@@ -7,10 +7,10 @@ import picture_tables as tables
 import pytest
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.reports.columns import ends_of
-from attnprobe.reports.pictures.choosing import picture
+from attnprobe.reports.columns import bound_interval
+from attnprobe.reports.pictures.choosing import draw_picture
 from attnprobe.reports.pictures.lists import SHARES
-from attnprobe.reports.theme import luminance
+from attnprobe.reports.theme import compute_luminance
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
 
@@ -43,7 +43,7 @@ def width(drawn):
 )
 def test_a_legend_prints_both_ends(number, said):
     table = with_cells(tables.of_heads("entropy"), entropy=[number] * 12, entropy_se=[0.01] * 12)
-    assert [one["values"] for one in legends(picture([table]))] == [said]
+    assert [one["values"] for one in legends(draw_picture([table]))] == [said]
 
 
 @pytest.mark.parametrize(
@@ -52,19 +52,19 @@ def test_a_legend_prints_both_ends(number, said):
 )
 def test_equality_is_drawn_only_for_one_measure_on_two_sides(x, y, there):
     """A head may look as much at the token before as at the next: that is no agreement."""
-    drawn = picture([tables.of_heads(x, y)], "scatter", [x, y])
+    drawn = draw_picture([tables.of_heads(x, y)], "scatter", [x, y])
     assert ("[4, 3]" in str(drawn.spec)) is there
 
 
 def test_where_nothing_is_defined_there_is_no_legend():
     table = with_cells(tables.of_heads("entropy"), entropy=[float("nan")] * 12)
-    assert legends(picture([table])) == [None]
+    assert legends(draw_picture([table])) == [None]
 
 
 @pytest.mark.parametrize("small", [1e-300, 1e-5, 1e9])
 def test_labels_of_a_legend_differ(small):
     table = with_cells(tables.of_heads("entropy"), entropy=[small] * 6 + [2 * small] * 6)
-    drawn = picture([table]).rendered("svg").decode()
+    drawn = draw_picture([table]).rendered("svg").decode()
     labels = re.findall(r'opacity="1">([^<]+)</text>', drawn[drawn.index("role-legend") :])
     shown = [label for label in labels if re.fullmatch(r"[\d.e+\-\u2212]+", label)]
     assert len(shown) > 1
@@ -78,10 +78,10 @@ def test_a_long_unit_stands_in_lines():
         for one in tables.of_heads("entropy").columns
     ]
     table = HeadTable("heads", columns, tables.of_heads("entropy").data)
-    (legend,) = legends(picture([table]))
+    (legend,) = legends(draw_picture([table]))
     assert legend["title"] == ["share of queries", "with such a key"]
     endless = [Column(one.name, "unit " * 500 if one.unit else "", one.role) for one in columns]
-    (legend,) = legends(picture([HeadTable("heads", endless, table.data)]))
+    (legend,) = legends(draw_picture([HeadTable("heads", endless, table.data)]))
     assert len(legend["title"]) == 3
 
 
@@ -93,14 +93,14 @@ def test_endless_names_do_not_widen_a_picture(make, kind):
     table = make()
     long = with_cells(table, model=["m" * 5000] * len(table))
     other = with_cells(table, model=["n" * 5000] * len(table))
-    assert width(picture([long], kind, title="t" * 5000)) < 800
-    assert width(picture([long, other], kind)) < 900
+    assert width(draw_picture([long], kind, title="t" * 5000)) < 800
+    assert width(draw_picture([long, other], kind)) < 900
 
 
 @pytest.mark.slow
 def test_legends_of_endless_names_end_in_dots():
     tables_ = [tables.of_heads("entropy", model=letter * 5000) for letter in "mn"]
-    assert width(picture(tables_, "depth")) < 1000
+    assert width(draw_picture(tables_, "depth")) < 1000
 
 
 @pytest.mark.parametrize(
@@ -115,14 +115,14 @@ def test_legends_of_endless_names_end_in_dots():
     ],
 )
 def test_intervals_of_shares_end_where_shares_do(values, unit, clipped):
-    ends = ends_of(values, unit)
+    ends = bound_interval(values, unit)
     assert (ends["low"].startswith("max(0, "), ends["high"].startswith("min(1, ")) == (clipped, clipped)
 
 
 def test_axes_of_an_accuracy_end_at_1():
     table = tables.pruning()
     table = with_cells(table, score=[0.99] * len(table), score_se=[0.2] * len(table))
-    drawn = picture([table]).rendered("svg").decode()
+    drawn = draw_picture([table]).rendered("svg").decode()
     ends = re.search(
         r"Y-axis titled 'accuracy \(share\)' for a linear scale with values from ([\d.]+) to ([\d.]+)", drawn
     )
@@ -130,15 +130,15 @@ def test_axes_of_an_accuracy_end_at_1():
 
 
 def test_curves_say_what_band_and_bars_are():
-    drawn = picture([tables.pruning("a"), tables.pruning("b")]).rendered("svg").decode()
+    drawn = draw_picture([tables.pruning("a"), tables.pruning("b")]).rendered("svg").decode()
     assert "band: from the lowest to the highest of 2 random orders" in drawn
     assert "bars: 95 % intervals" in drawn
-    trained = picture([tables.pruning_over_training()]).rendered("svg").decode()
+    trained = draw_picture([tables.pruning_over_training()]).rendered("svg").decode()
     assert "band:" not in trained
 
 
 def test_numbers_of_heads_do_not_touch_in_small_matrices():
-    drawn = picture([tables.within_layers(6, 12)])
+    drawn = draw_picture([tables.within_layers(6, 12)])
     axes = {
         one["x"]["field"]: one["x"]["axis"]["values"]
         for one in parts(drawn.spec)
@@ -149,14 +149,14 @@ def test_numbers_of_heads_do_not_touch_in_small_matrices():
 
 @pytest.mark.parametrize("make", [tables.by_layer, tables.over_training])
 def test_an_axis_below_the_name_of_its_measure_says_the_unit(make):
-    titles = {one["y"]["title"] for one in parts(picture([make()]).spec) if "title" in one.get("y", {})}
+    titles = {one["y"]["title"] for one in parts(draw_picture([make()]).spec) if "title" in one.get("y", {})}
     assert titles == {"share"}
 
 
 def test_a_narrow_map_stands_above_the_spread():
     table = tables.all_pairs(6, 12)
-    assert width(picture([table], "map", width=300)) < 340
-    assert width(picture([tables.found()], width=260)) < 420
+    assert width(draw_picture([table], "map", width=300)) < 340
+    assert width(draw_picture([tables.found()], width=260)) < 420
 
 
 def test_a_settling_order_fits_one_column():
@@ -172,7 +172,7 @@ def test_a_settling_order_fits_one_column():
     columns = ("spearman_last", "kendall_last", "spearman_previous", "kendall_previous")
     title = "how the order of heads settles over the training of a small model"
     table = tables.table(title, keys, **{name: tables.numbers(12) for name in columns})
-    drawn = picture([table], width=336)
+    drawn = draw_picture([table], width=336)
     svg = drawn.rendered("svg").decode()
     assert width(drawn) < 400
     assert ">attention to previous token shuffled</text>" in svg
@@ -200,21 +200,21 @@ def tick_boxes(svg):
 def test_a_threshold_is_no_measure(kind):
     """Nor is the value of what another column names."""
     with pytest.raises(AttnprobeError, match="name one with --measure"):
-        picture([tables.roles()], kind)
+        draw_picture([tables.roles()], kind)
     stable = tables.roles()
     columns = [*stable.columns, Column("stability", "share")]
-    drawn = picture([HeadTable("x", columns, {**stable.data, "stability": [0.9] * 12})], kind)
+    drawn = draw_picture([HeadTable("x", columns, {**stable.data, "stability": [0.9] * 12})], kind)
     assert "threshold" not in str(drawn.spec)
-    assert picture([tables.roles()], kind, ["value"]).kind == kind
+    assert draw_picture([tables.roles()], kind, ["value"]).kind == kind
 
 
 def test_parts_of_a_variance_are_told_apart_in_grey():
     """Neighbours differ by 3:1 (WCAG 2), and each part that has room holds its number."""
-    colours = [luminance(colour) for _, colour in SHARES.values()]
+    colours = [compute_luminance(colour) for _, colour in SHARES.values()]
     for one, other in itertools.pairwise(colours):
         assert (max(one, other) + 0.05) / (min(one, other) + 0.05) > 3
     table = tables.shares()
-    drawn = picture([table])
+    drawn = draw_picture([table])
     rows = [row for some in drawn.spec["datasets"].values() for row in some]
     assert {row["number"] for row in rows} >= {str(number) for number in range(1, 11)} - {"4", "8", "9"}
     assert all(bool(row["number"]) == (row["share"] > 0.05) for row in rows if not 0.02 < row["share"] < 0.05)

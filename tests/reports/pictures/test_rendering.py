@@ -11,7 +11,7 @@ import pytest
 
 import attnprobe
 from attnprobe.errors import AttnprobeError
-from attnprobe.reports.pictures.choosing import picture
+from attnprobe.reports.pictures.choosing import draw_picture
 from attnprobe.reports.pictures.picture import Picture
 
 pytestmark = pytest.mark.slow  # pictures are rendered in every format
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow  # pictures are rendered in every format
 
 @pytest.fixture
 def drawn():
-    return picture([tables.of_heads("entropy")])
+    return draw_picture([tables.of_heads("entropy")])
 
 
 STARTS = {"svg": b"<svg", "png": b"\x89PNG", "pdf": b"%PDF", "html": b"<!doctype html>"}
@@ -44,7 +44,7 @@ def test_a_pdf_embeds_its_font_and_measures_96_pixels_to_the_inch(drawn):
 
 
 def test_two_pictures_in_a_page_keep_their_own_gradients():
-    one, two = (picture([tables.of_heads("entropy")]).rendered("svg").decode() for _ in range(2))
+    one, two = (draw_picture([tables.of_heads("entropy")]).rendered("svg").decode() for _ in range(2))
     named = [set(re.findall(r' id="([^"]+)"', content)) for content in (one, two)]
     assert named[0]
     assert not named[0] & named[1]
@@ -64,7 +64,7 @@ def test_text_of_an_svg_is_text(drawn):
 @pytest.mark.parametrize("width", [420, 760, 1200])
 def test_no_picture_is_much_wider_than_asked(kind, width):
     """Names are as long as they are; small grids are no larger than they need to be."""
-    svg = picture([tables.NATURAL[kind][0]()], width=width).rendered("svg")
+    svg = draw_picture([tables.NATURAL[kind][0]()], width=width).rendered("svg")
     found = int(re.search(rb'width="(\d+)"', svg)[1])
     assert found < 1.1 * width + (90 if width < 500 else 20)
 
@@ -74,7 +74,7 @@ def test_no_picture_is_much_wider_than_asked(kind, width):
 )
 def test_large_models_fill_the_width(shape, width):
     table = tables.of_heads("entropy", layers=shape[0], heads=shape[1])
-    svg = picture([table], width=width).rendered("svg")
+    svg = draw_picture([table], width=width).rendered("svg")
     found = int(re.search(rb'width="(\d+)"', svg)[1])
     assert 0.6 * width < found < 1.1 * width
 

@@ -5,7 +5,7 @@ import pytest
 from scipy.spatial.distance import pdist, squareform
 from sklearn.manifold import smacof
 
-from attnprobe.reports.pictures.pairs import scale_to_plane, stress
+from attnprobe.reports.pictures.pairs import compute_stress, scale_to_plane
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def test_stress_is_kruskals(distances):
         np.sqrt(np.sum((pdist_of(distances) - apart) ** 2) / np.sum(apart**2))
     )
     assert found.stress == pytest.approx(
-        stress(distances, found.points[:, ::-1] * [1, -1])
+        compute_stress(distances, found.points[:, ::-1] * [1, -1])
     )  # however it is turned
 
 

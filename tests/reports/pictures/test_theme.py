@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from attnprobe.reports.pictures.channels import spread
+from attnprobe.reports.pictures.channels import interpolate_colours
 from attnprobe.reports.pictures.maps import COLOURS
 from attnprobe.reports.theme import SEQUENTIAL, THEMES
 
@@ -40,13 +40,13 @@ def lightness(colour):
 
 
 def test_lightness_grows_from_lowest_to_highest():
-    steps = np.diff([lightness(colour) for colour in spread(SEQUENTIAL, 33)])
+    steps = np.diff([lightness(colour) for colour in interpolate_colours(SEQUENTIAL, 33)])
     assert (steps > 1).all()
 
 
 @pytest.mark.parametrize("name", THEMES)
 def test_lightness_of_differences_is_lowest_or_highest_at_0_and_even_on_both_sides(name):
-    light = np.array([lightness(colour) for colour in spread(THEMES[name].diverging, 21)])
+    light = np.array([lightness(colour) for colour in interpolate_colours(THEMES[name].diverging, 21)])
     away = np.diff(light[10:]), np.diff(light[10::-1])
     sign = 1 if name == "dark" else -1
     assert all((sign * steps > 0).all() for steps in away)

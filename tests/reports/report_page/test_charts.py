@@ -37,10 +37,10 @@ def test_a_curve_says_in_what_order_and_how_far(criterion, steps, said):
 def test_text_of_the_page_can_be_read():
     """By WCAG 2, text has a contrast of 4.5 with the page and with a section, in every scheme."""
     from attnprobe.reports.page.document import read_asset
-    from attnprobe.reports.theme import luminance
+    from attnprobe.reports.theme import compute_luminance
 
     def contrast(one, other):
-        low, high = sorted((luminance(one), luminance(other)))
+        low, high = sorted((compute_luminance(one), compute_luminance(other)))
         return (high + 0.05) / (low + 0.05)
 
     schemes = re.findall(r":root \{[^}]+\}", read_asset("report.css"))

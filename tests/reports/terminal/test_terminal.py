@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from printed import shown
 
-from attnprobe.reports.terminal.console import colour, ink
-from attnprobe.reports.theme import luminance as luminance_of
+from attnprobe.reports.terminal.console import choose_text_colour, find_colour
+from attnprobe.reports.theme import compute_luminance as luminance_of
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
 
@@ -189,13 +189,13 @@ def test_no_color_and_dumb_terminals_are_respected(heads, monkeypatch):
 
 @pytest.mark.parametrize("share", np.linspace(-0.5, 1.5, 41))
 def test_every_figure_is_readable_on_its_colour(share):
-    background = colour(share)
-    bright, dark = sorted([luminance(background), luminance(ink(background))], reverse=True)
+    background = find_colour(share)
+    bright, dark = sorted([luminance(background), luminance(choose_text_colour(background))], reverse=True)
     assert (bright + 0.05) / (dark + 0.05) > 4.5  # WCAG AA
 
 
 def test_the_palette_rises_evenly_in_brightness():
-    steps = np.diff([luminance(colour(share)) ** (1 / 3) for share in np.linspace(0, 1, 9)])
+    steps = np.diff([luminance(find_colour(share)) ** (1 / 3) for share in np.linspace(0, 1, 9)])
     assert (steps > 0.03).all()
     assert steps.max() / steps.min() < 4
 

@@ -143,14 +143,14 @@ def test_no_paper_shows_between_cells():
 
     from PIL import Image
 
-    from attnprobe.reports.rendering import png
+    from attnprobe.reports.rendering import render_png
 
     draw = np.random.default_rng(0)
     maps = [[draw.uniform(0.2, 0.9, size=(16, 16)) for _ in range(4)]]
     svg = draw_all_heads("All", [Block("encoder", ["0"], list("0123"), maps)], width=600)
     frame = next(one for one in ElementTree.fromstring(svg).iter(f"{SVG}rect") if one.get("fill") == "none")
     x, y, wide = (2 * float(frame.get(name)) for name in ("x", "y", "width"))
-    with Image.open(BytesIO(png(svg))) as image:
+    with Image.open(BytesIO(render_png(svg))) as image:
         inside = np.array(image.convert("RGB"))[
             int(y) + 3 : int(y + wide) - 3, int(x) + 3 : int(x + wide) - 3
         ]
@@ -171,11 +171,11 @@ def test_the_smallest_labels_stay_in_their_cells(panel):
 
 def test_a_png_that_is_too_large_is_refused():
     from attnprobe.errors import AttnprobeError
-    from attnprobe.reports.rendering import png
+    from attnprobe.reports.rendering import render_png
 
     svg = draw_map(Panel("t", np.full((500, 500), 0.002), ["token"] * 500, ["token"] * 500))
     with pytest.raises(AttnprobeError, match="too large for a png"):
-        png(svg)
+        render_png(svg)
 
 
 def test_beside_an_image():

@@ -8,7 +8,7 @@ from attnprobe.statistics.role_table import Heads, found_by, lost_when_shuffled,
 from attnprobe.statistics.roles import THRESHOLDS
 from attnprobe.sums.resampling import half_width
 from attnprobe.sums.tally import CHOOSING, SCORING, Tally
-from attnprobe.table.naming import LETTERS, MIXED, kind_of
+from attnprobe.table.naming import LETTERS, MIXED, find_role_kind
 
 NUMBER = 4
 
@@ -61,7 +61,7 @@ def test_places_and_their_names():
     share = {"offset_share": (0.97, 0.001), "offset_share_shuffled": (0.95, 0.001)}
     found = heads(**share, offset=[-1, 0, 1, -3])
     assert names(found) == [["previous"], ["self"], ["next"], ["offset -3"]]
-    assert [kind_of(held[0]) for held in names(found)] == ["previous", "self", "next", "offset"]
+    assert [find_role_kind(held[0]) for held in names(found)] == ["previous", "self", "next", "offset"]
 
 
 def test_a_share_that_is_lost_when_shuffled_is_none():

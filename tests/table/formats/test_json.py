@@ -4,7 +4,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from attnprobe.table.formats.json import description, jsonable, render
+from attnprobe.table.formats.json import render, to_json, write_description
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
 
@@ -65,11 +65,11 @@ def test_precision(heads):
     ],
 )
 def test_provenance_may_hold_anything(value, expected):
-    assert jsonable(value) == expected
+    assert to_json(value) == expected
 
 
 def test_description_names_its_table(heads):
-    found = _strictly(description(heads(2, 2, entropy=np.ones(4)), "heads.csv"))
+    found = _strictly(write_description(heads(2, 2, entropy=np.ones(4)), "heads.csv"))
     assert (found["table"], found["rows"]) == ("heads.csv", 4)
     assert found["columns"][-1]["unit"] == "nats"
     assert found["provenance"]["seed"] == 42
