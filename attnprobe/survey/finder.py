@@ -65,7 +65,7 @@ class Choices:
             self.found[some] = choose_candidates(mass[torch.from_numpy(order)], self._rows.of(some))
 
 
-class Counting:
+class QuestionIndex:
     """The questions of a batch in one kind of attention, sorted by what they count for and by document."""
 
     def __init__(self, asked: Questions, batch: Batch) -> None:
@@ -88,7 +88,7 @@ class Counting:
         rights = asked.guesses
         entry, self.rule = np.nonzero(rights[self._question])
         #: (run, rule) how many questions of a run each rule answers rightly.
-        self.guesses = _by_run(rights[self._question].astype(np.int64), self._starts)
+        self.guesses = _sum_runs(rights[self._question].astype(np.int64), self._starts)
         self._guessed, self.guess_key, self.guess_half = (
             self._question[entry],
             key[entry],
@@ -102,15 +102,18 @@ class Counting:
             found: What each row chose (row, head).
         """
         hits = self.asked.hits(found).astype(np.int64)
-        return _by_run(hits[self._question], self._starts), hits[self._guessed]
+        return _sum_runs(hits[self._question], self._starts), hits[self._guessed]
 
 
-def _by_run(values: Ints, starts: Ints) -> Ints:
+def _sum_runs(values: Ints, starts: Ints) -> Ints:
     return np.add.reduceat(values, starts, 0) if len(starts) else values[:0]
 
 
-def tallied(
-    layers: Sequence[tuple[Counting, Ints]], heads: int, present: Sequence[Sequence[int]], standing: Standing
+def count_layers(
+    layers: Sequence[tuple[QuestionIndex, Ints]],
+    heads: int,
+    present: Sequence[Sequence[int]],
+    standing: Standing,
 ) -> Tally:
     """Put the counts of all layers of a batch together.
 
@@ -158,7 +161,9 @@ def tallied(
         there = (standing or present)[layer]
         if not there:
             continue
-        by_run, by_guess = (values[:, _columns(present[layer], there)] for values in counting.hits(found))
+        by_run, by_guess = (
+            values[:, _find_columns(present[layer], there)] for values in counting.hits(found)
+        )
         _add(tally.hits[:, layer], key, there, counting.half, by_run)
         _add(tally.hits_squared[:, layer], key[alone], there, counting.half[alone], by_run[alone] ** 2)
         products = by_run[alone] * counting.size[alone, None]
@@ -171,7 +176,7 @@ def tallied(
     return tally
 
 
-def _columns(present: Sequence[int], there: Sequence[int]) -> list[int]:
+def _find_columns(present: Sequence[int], there: Sequence[int]) -> list[int]:
     return [present.index(head) for head in there]
 
 
@@ -186,21 +191,21 @@ class Finder:
     def __init__(
         self, statistic: Statistic, heads: int, present: Sequence[Sequence[int]], standing: Standing
     ) -> None:
-        """Ask what a statistic asks of layers whose heads are given; see ``tallied``."""
+        """Ask what a statistic asks of layers whose heads are given; see ``count_layers``."""
         self._statistic = statistic
         self._heads, self._present, self._standing = heads, present, standing
 
     def begin(self, batch: Batch) -> None:
         """Forget the last batch and expect this one."""
         self._batch = batch
-        self._countings: dict[Kind, Counting] = {}
-        self._layers: list[tuple[Counting, Choices]] = []
+        self._countings: dict[Kind, QuestionIndex] = {}
+        self._layers: list[tuple[QuestionIndex, Choices]] = []
 
     def take(self, layer: int, kind: Kind, layout: Layout, piece: Piece) -> None:
         """Take a block of a layer; ``layout`` is that of the whole batch."""
         if kind not in self._countings:
             questions: Any = self._statistic.function
-            self._countings[kind] = Counting(questions(layout), self._batch)
+            self._countings[kind] = QuestionIndex(questions(layout), self._batch)
         counting = self._countings[kind]
         if layer == len(self._layers):
             heads = piece.probabilities.shape[1]
@@ -210,4 +215,4 @@ class Finder:
     def finish(self) -> Tally:
         """Count what was found in the batch."""
         found = [(counting, choices.found) for counting, choices in self._layers]
-        return tallied(found, self._heads, self._present, self._standing)
+        return count_layers(found, self._heads, self._present, self._standing)

@@ -22,17 +22,17 @@ from attnprobe.model.verifying.observations import Unembedding
 from attnprobe.statistics.statistic import Function, Scope, Statistic, evaluate, reduce_sequences
 from attnprobe.sums.tally import Tally
 from attnprobe.survey.finder import Finder
-from attnprobe.survey.tables import in_place
+from attnprobe.survey.tables import place_heads
 
 #: For each statistic, what it says of each sequence, (sequence, layer, head or pair, ...), or of all of them.
 Values = dict[str, NDArray[np.floating[Any]] | Tally]
 #: Weights what a block holds, given the piece that it was made of.
-Weigh = Callable[[Piece, AttentionBlock], AttentionBlock]
+Weighting = Callable[[Piece, AttentionBlock], AttentionBlock]
 #: What statistics share: what is asked, of how much at once.
 Key = tuple[Scope, Function]
 
 
-def layout_of(kind: Kind, batch: Batch, queries: int, keys: int) -> Layout:
+def make_layout(kind: Kind, batch: Batch, queries: int, keys: int) -> Layout:
     """Tell which tokens of a batch attend to which in a kind of attention.
 
     Args:
@@ -69,7 +69,7 @@ class Recorder(local):
         heads: int,
         projections: Sequence[Tensor] = (),
         standing: NDArray[np.bool_] | None = None,
-        weigh: Weigh | None = None,
+        weigh: Weighting | None = None,
         *,
         unembedding: Unembedding | None = None,
         keep: bool = False,
@@ -142,7 +142,7 @@ class Recorder(local):
         span = slice(piece.query, piece.query + queries)
         kind = self._kinds[piece.layer]
         if kind not in self._layouts:
-            self._layouts[kind] = layout_of(kind, self._batch, piece.queries, keys)
+            self._layouts[kind] = make_layout(kind, self._batch, piece.queries, keys)
         for finder in self._asking.values():
             finder.take(piece.layer, kind, self._layouts[kind], piece)
         block = self._block(kind, some, piece.query, piece.probabilities, self._seen(piece)).restricted()
@@ -257,7 +257,7 @@ class Recorder(local):
                 values = reduce_sequences(statistic, found, self._on(kind, found.device), len(present))
                 if self._standing:
                     standing = self._standing[self._layer]
-                    values = in_place(values, statistic.rows, present, standing, self._heads)
+                    values = place_heads(values, statistic.rows, present, standing, self._heads)
                 if statistic.name not in self._sequences:
                     whole = (len(values), len(self._kinds), *values.shape[1:])
                     self._sequences[statistic.name] = values.new_empty(whole)
@@ -315,7 +315,7 @@ class Recorder(local):
             [place * self._heads + head for place, layer in enumerate(layers) for head in heads[layer]]
             for heads in (self._present, self._standing)
         )
-        return in_place(values, statistic.rows, present, standing, len(layers) * self._heads)
+        return place_heads(values, statistic.rows, present, standing, len(layers) * self._heads)
 
 
 class _Map:
@@ -352,7 +352,7 @@ class _Map:
         )
 
 
-class Weighing(local):
+class NormWeighting(local):
     """Weights blocks by the norm of what they carry, in each thread those of its own batch."""
 
     def __init__(self, factors: Sequence[Tensor]) -> None:
@@ -378,7 +378,7 @@ class Weighing(local):
         return block.by_norm(self._lengths, self._room)
 
 
-class Watching:
+class Recorders:
     """Watches one batch at a time; each recorder sees all of it, and keeps statistics of its own."""
 
     def __init__(
@@ -389,10 +389,10 @@ class Watching:
         unembedding: Unembedding | None = None,
         keep: bool = False,
     ) -> None:
-        """Record statistics; see ``Recorder`` for the settings, and ``Weighing`` for the factors."""
+        """Record statistics; see ``Recorder`` for the settings, and ``NormWeighting`` for the factors."""
         by_norm = [statistic for statistic in statistics if statistic.weights == "norm"]
         as_it_is = [statistic for statistic in statistics if statistic.weights == "attention"]
-        self._weighing = Weighing(factors)
+        self._weighing = NormWeighting(factors)
         self._keeping = Recorder(as_it_is, *settings, unembedding=unembedding, keep=keep)
         self._recorders = [self._keeping] if as_it_is or keep else []
         if by_norm:

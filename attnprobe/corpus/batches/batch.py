@@ -12,7 +12,7 @@ from torch import Tensor
 from attnprobe.attention.annotation import TokenAnnotation
 from attnprobe.attention.features import TokenFeatures
 from attnprobe.attention.layout import Grid, Layout
-from attnprobe.corpus.tokens.store import SequenceStore, shuffled
+from attnprobe.corpus.tokens.store import SequenceStore, shuffle_tokens
 from attnprobe.corpus.tokens.vocabulary import Rarity, TokenKinds
 
 
@@ -86,7 +86,7 @@ class Batch:
     def _rows(self, start: int, stop: int) -> "Batch":
         """Take some of the sequences, of every field alike."""
         return replace(
-            self, **{field.name: _cut(getattr(self, field.name), start, stop) for field in fields(self)}
+            self, **{field.name: _cut_rows(getattr(self, field.name), start, stop) for field in fields(self)}
         )
 
 
@@ -123,7 +123,7 @@ class Unseen:
         return Layout.of(tokens, grid=self.grid, placed=not self.scattered or self.grid is not None)
 
 
-def _cut(values: Any, start: int, stop: int) -> Any:
+def _cut_rows(values: Any, start: int, stop: int) -> Any:
     """Take rows of whatever is kept by sequence."""
     if values is None or isinstance(values, Unseen):
         return values
@@ -132,7 +132,7 @@ def _cut(values: Any, start: int, stop: int) -> Any:
     if isinstance(values, TokenFeatures):
         return values.rows(start, stop)
     if isinstance(values, Mapping):
-        return {name: _cut(part, start, stop) for name, part in values.items()}
+        return {name: _cut_rows(part, start, stop) for name, part in values.items()}
     return values[start:stop]
 
 
@@ -177,7 +177,7 @@ class Side:
         for row, member in enumerate(members):
             second = self.store.second(int(member))
             behind = np.arange(found.shape[1]) >= second if second else 0
-            found[row] = shuffled(found[row], special[row], parts[row] + behind, self.seed)
+            found[row] = shuffle_tokens(found[row], special[row], parts[row] + behind, self.seed)
         return found
 
     def annotations(self, members: NDArray[np.int64]) -> tuple[TokenAnnotation | None, ...]:

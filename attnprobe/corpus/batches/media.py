@@ -113,7 +113,7 @@ class MediaBatches(BatchReader):
     def gather(self, members: NDArray[np.int64]) -> Batch:
         """Read and prepare some clips that agree in their shape."""
         clips = [self._clips[int(member)] for member in members]
-        inputs = stacked([self._prepare(self._decoded(clip)) for clip in clips])
+        inputs = stack_inputs([self._prepare(self._decoded(clip)) for clip in clips])
         grid, length = self._grids[clips[0].shape], int(self._lengths[members[0]])
         unseen = Unseen(length, self._kind == IMAGE, grid, self._content_only)
         return Batch(inputs, None, members, unseen=unseen)
@@ -124,6 +124,6 @@ class MediaBatches(BatchReader):
         return read_sound(clip.item.path, self._rate)[clip.start : clip.stop]
 
 
-def stacked(parts: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
+def stack_inputs(parts: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
     """Put prepared images or sounds of one shape side by side, (batch, ...)."""
     return {name: torch.cat([part[name] for part in parts]) for name in parts[0]}

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from attnprobe.attention.annotation import TokenAnnotation
 from attnprobe.corpus.batches.batch import Batch, Side
 from attnprobe.corpus.sources.document import Label
-from attnprobe.corpus.tokens.store import without_repetition
+from attnprobe.corpus.tokens.store import replace_repeated
 from attnprobe.errors import AttnprobeError
 from attnprobe.sums.documents import in_second_half, name_documents
 
@@ -289,7 +289,7 @@ class Batches(BatchReader):
     def _unrepeated(self, batch: Batch, fresh: NDArray[np.int64]) -> Batch:
         ids = batch.ids.numpy()
         rows = zip(ids, self.source.kinds.special(ids), strict=True)
-        found = np.stack([without_repetition(row, special, fresh) for row, special in rows])
+        found = np.stack([replace_repeated(row, special, fresh) for row, special in rows])
         inputs = {**batch.inputs, "input_ids": torch.from_numpy(found)}
         if "decoder_input_ids" in inputs:  # the first tokens of the text, behind one that starts it
             targets = inputs["decoder_input_ids"].clone()

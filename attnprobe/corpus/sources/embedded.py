@@ -27,17 +27,17 @@ class Embedded(StrEnum):
     COREFERENCE = ".tsv"  # snippets with a pronoun and two names, in the columns of GAP
 
 
-def embedded_files(part: Embedded) -> Iterator[tuple[BinaryIO, str]]:
+def open_embedded(part: Embedded) -> Iterator[tuple[BinaryIO, str]]:
     """Open the files of a part, one after the other in the order of their names, with those names.
 
     Each file is closed when the next one is asked for.
     """
-    for file in _files(part):
+    for file in _list_files(part):
         with file.open("rb") as stream:
             yield cast(BinaryIO, stream), file.name
 
 
-def _files(part: Embedded) -> "list[Traversable]":
+def _list_files(part: Embedded) -> "list[Traversable]":
     folder = resources.files("attnprobe.corpus.sources") / _FOLDER
     found = (file for file in folder.iterdir() if file.name.endswith(part.value))
     return sorted(found, key=lambda file: file.name)

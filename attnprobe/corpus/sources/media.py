@@ -71,7 +71,7 @@ class MediaFolder:
         """
         if path.is_file():
             return cls(path, EXTENSIONS[path.suffix.lower()], (Item(path),))
-        found = sorted(_media_files(path))
+        found = sorted(_find_files(path))
         kinds = {EXTENSIONS[file.suffix.lower()] for file in found}
         if not kinds:
             raise AttnprobeError(
@@ -80,10 +80,10 @@ class MediaFolder:
             )
         if len(kinds) > 1:
             raise AttnprobeError(f"{path} holds images and sound; put them in folders of their own.")
-        said = _said(path, column)
+        said = _read_metadata(path, column)
         if said is None and column is not None:
             raise AttnprobeError(f"{path} has no metadata.csv that could hold a column {column!r}.")
-        items = (Item(file, _label(file, path, said, found)) for file in found)
+        items = (Item(file, _find_label(file, path, said, found)) for file in found)
         return cls(path, kinds.pop(), tuple(items))
 
     @property
@@ -121,7 +121,7 @@ def is_media(path: Path) -> bool:
     return path.is_dir() or path.suffix.lower() in EXTENSIONS
 
 
-def _media_files(folder: Path) -> Iterator[Path]:
+def _find_files(folder: Path) -> Iterator[Path]:
     try:
         for path in folder.rglob("*"):
             hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
@@ -131,14 +131,16 @@ def _media_files(folder: Path) -> Iterator[Path]:
         raise AttnprobeError(f"{folder} can't be read: {error.strerror}.") from error
 
 
-def _label(file: Path, folder: Path, said: Mapping[str, Label] | None, every: list[Path]) -> Label | None:
+def _find_label(
+    file: Path, folder: Path, said: Mapping[str, Label] | None, every: list[Path]
+) -> Label | None:
     if said is not None:
         return said.get(file.relative_to(folder).as_posix())
     sorted_away = all(other.parent != folder for other in every)
     return file.relative_to(folder).parts[0] if sorted_away else None
 
 
-def _said(folder: Path, column: str | None) -> dict[str, Label] | None:
+def _read_metadata(folder: Path, column: str | None) -> dict[str, Label] | None:
     """Read the table beside the files: what is said of each, or None where there is none."""
     path = next((folder / name for name in METADATA if (folder / name).is_file()), None)
     if path is None:
@@ -179,7 +181,7 @@ def read_image(path: Path) -> NDArray[np.uint8]:
         raise AttnprobeError(f"{path} can't be read as an image: {first_line(error)}.") from error
 
 
-def image_size(path: Path) -> tuple[int, int]:
+def read_image_size(path: Path) -> tuple[int, int]:
     """Tell width and height of an image without decoding it."""
     try:
         from PIL import Image
@@ -197,7 +199,7 @@ def read_sound(path: Path, rate: int) -> NDArray[np.float32]:
     Raises:
         AttnprobeError: When it is none, or silent for want of samples.
     """
-    samples, own = _decoded(path)
+    samples, own = _decode_sound(path)
     if not len(samples):
         raise AttnprobeError(f"{path} holds no sound.")
     mono = samples.mean(1)
@@ -209,7 +211,7 @@ def read_sound(path: Path, rate: int) -> NDArray[np.float32]:
     return resample_poly(mono, rate // common, own // common).astype(np.float32)
 
 
-def sound_length(path: Path, rate: int) -> int:
+def count_samples(path: Path, rate: int) -> int:
     """Tell how many samples ``read_sound`` will give, without decoding."""
     try:
         import soundfile
@@ -223,7 +225,7 @@ def sound_length(path: Path, rate: int) -> int:
     return -(-about.frames * (rate // common) // (about.samplerate // common))
 
 
-def _decoded(path: Path) -> tuple[NDArray[np.float32], int]:
+def _decode_sound(path: Path) -> tuple[NDArray[np.float32], int]:
     try:
         import soundfile
 

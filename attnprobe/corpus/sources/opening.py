@@ -45,7 +45,7 @@ def open_anything(source: Source) -> OpenSource:
     return OpenSource(folder, str(described["name"]), described, folder.kind)
 
 
-def joined(sources: Sequence[OpenSource]) -> OpenSource:
+def join_sources(sources: Sequence[OpenSource]) -> OpenSource:
     """Chain sources of text; one alone is given back as it is.
 
     The name joins theirs by " + ", and the record has under ``sources`` what each of them has there.

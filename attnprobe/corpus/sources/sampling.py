@@ -37,12 +37,16 @@ def select(
     """
     if isinstance(documents, MediaFolder):
         found = documents.first(limit)
-        return found if sample is None else replace(found, items=tuple(draw(found.items, sample, seed)))
+        return (
+            found
+            if sample is None
+            else replace(found, items=tuple(draw_documents(found.items, sample, seed)))
+        )
     first = islice(documents, None if limit is None else min(limit, sys.maxsize))  # which takes no more
-    return first if sample is None else iter(draw(first, sample, seed, attrgetter("group")))
+    return first if sample is None else iter(draw_documents(first, sample, seed, attrgetter("group")))
 
 
-def draw(
+def draw_documents(
     items: Iterable[Item], number: int, seed: int, document: Callable[[Item], str | None] = lambda _: None
 ) -> list[Item]:
     """Draw documents at random, each subset of that size as likely as any other; all, if there are no more.

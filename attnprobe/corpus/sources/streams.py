@@ -45,7 +45,7 @@ class _Unpacked(io.RawIOBase):
 
 
 @contextmanager
-def opened_file(path: Path, name: str) -> Iterator[BinaryIO]:
+def open_file(path: Path, name: str) -> Iterator[BinaryIO]:
     """Open a file; one that ends in .gz is unpacked.
 
     Args:
@@ -55,12 +55,12 @@ def opened_file(path: Path, name: str) -> Iterator[BinaryIO]:
     Raises:
         AttnprobeError: When it can't be read; also while it is read.
     """
-    with plain_words(name), path.open("rb") as raw:
+    with explain_errors(name), path.open("rb") as raw:
         packed = path.suffix.lower() == ".gz"
         yield cast(BinaryIO, io.BufferedReader(_Unpacked(raw, name), 1 << 17)) if packed else raw
 
 
-def standard_input() -> BinaryIO:
+def get_standard_input() -> BinaryIO:
     """Give the bytes of standard input.
 
     Raises:
@@ -73,7 +73,7 @@ def standard_input() -> BinaryIO:
 
 
 @contextmanager
-def plain_words(name: str) -> Iterator[None]:
+def explain_errors(name: str) -> Iterator[None]:
     """Turn what files and gzip raise while they are read into one sentence."""
     try:
         yield
@@ -93,7 +93,7 @@ LONGEST_LINE = 1 << 26
 WHOLE = 1 << 32
 
 
-def decoded_lines(stream: BinaryIO, name: str, longest: int = LONGEST_LINE) -> Iterator[str]:
+def decode_lines(stream: BinaryIO, name: str, longest: int = LONGEST_LINE) -> Iterator[str]:
     r"""Decode UTF-8 line by line, line ends kept, a byte order mark dropped.
 
     A binary stream splits at ``\n`` alone; text mode and ``str.splitlines`` would also split at
@@ -106,7 +106,7 @@ def decoded_lines(stream: BinaryIO, name: str, longest: int = LONGEST_LINE) -> I
         longest: Bytes of the longest line that is read; a stream may have one that never ends.
     """
     said = False
-    for number, raw in enumerate(_raw_lines(stream, name, longest), start=1):
+    for number, raw in enumerate(_read_lines(stream, name, longest), start=1):
         if b"\0" in raw:
             raise AttnprobeError(
                 f"line {number} of {name} has NUL bytes, so it looks like a binary file; "
@@ -127,15 +127,15 @@ def decoded_lines(stream: BinaryIO, name: str, longest: int = LONGEST_LINE) -> I
         yield line
 
 
-def _raw_lines(stream: BinaryIO, name: str, longest: int) -> Iterator[bytes]:
-    lines = _bounded(stream, name, longest)
+def _read_lines(stream: BinaryIO, name: str, longest: int) -> Iterator[bytes]:
+    lines = _limit_lines(stream, name, longest)
     first = next(lines, b"")
     if b"\r" in first.rstrip(b"\r\n") and not first.endswith(b"\n"):
         return (line + b"\n" for line in first.split(b"\r"))
     return chain([first] if first else [], lines)
 
 
-def _bounded(stream: BinaryIO, name: str, longest: int) -> Iterator[bytes]:
+def _limit_lines(stream: BinaryIO, name: str, longest: int) -> Iterator[bytes]:
     number = 0
     while line := stream.readline(longest + 1):
         number += 1
@@ -147,17 +147,17 @@ def _bounded(stream: BinaryIO, name: str, longest: int) -> Iterator[bytes]:
         yield line
 
 
-def without_ends(lines: Iterable[str]) -> Iterator[str]:
+def strip_ends(lines: Iterable[str]) -> Iterator[str]:
     r"""Drop the line ends, ``\n`` or ``\r\n``."""
     return (line.removesuffix("\n").removesuffix("\r") for line in lines)
 
 
 def read_txt(stream: BinaryIO, name: str) -> Iterator[str]:
     """Read a document a line."""
-    return without_ends(decoded_lines(stream, name))
+    return strip_ends(decode_lines(stream, name))
 
 
-def blocks(lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
+def split_blocks(lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
     """Split at blank lines; yield the lines of each sentence with the number of the first."""
     block: list[str] = []
     for number, line in enumerate(chain(lines, [""]), start=1):
@@ -168,7 +168,7 @@ def blocks(lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
             block = []
 
 
-def brief(words: object) -> str:
+def shorten(words: object) -> str:
     """Give the first line of a message, without the full stop, cut where it grows long.
 
     Messages quote the file, and a terminal obeys escape sequences: they become question marks.

@@ -63,7 +63,7 @@ class Alignment:
         return None if first >= last else TokenSpan(known[first][0], known[last - 1][0] + 1)
 
 
-def tagged_tokens(tags: Iterable[Tag], offsets: Offsets, room: int, at: int) -> tuple[TokenTag, ...]:
+def tag_tokens(tags: Iterable[Tag], offsets: Offsets, room: int, at: int) -> tuple[TokenTag, ...]:
     """Find the first token of each word, among the first ``room`` tokens of a text.
 
     A word's tokens are those that end behind the blank before it, as tokenizers for words one by one have
@@ -84,7 +84,7 @@ def tagged_tokens(tags: Iterable[Tag], offsets: Offsets, room: int, at: int) -> 
     return tuple(found)
 
 
-def answered(
+def find_answers(
     answers: Iterable[Span], alignment: Alignment, characters: Iterable[tuple[int, int] | None]
 ) -> TokenAnswers:
     """Find the answers among the tokens of a sequence; an answer that was cut is not among them."""
@@ -120,12 +120,12 @@ class Window:
         return TokenSpan(span.start + by, span.stop + by)
 
 
-def form_of(word: Span, texts: Mapping[Where, str]) -> int:
+def hash_form(word: Span, texts: Mapping[Where, str]) -> int:
     """Give a number for the spelling of a word, the same wherever it is spelled alike."""
     return crc32(texts[word.where][word.start : word.stop].encode(errors="replace"))
 
 
-def windowed(
+def split_annotation(
     annotation: Annotation, windows: Sequence[Window], texts: Mapping[Where, str]
 ) -> list[TokenAnnotation]:
     """Give each window of a document the words and links that lie in it whole.
@@ -152,16 +152,16 @@ def windowed(
     for word, span in zip(annotation.words, spans, strict=True):
         number = place(span)
         if number >= 0 and (here := windows[number].moved(span)) is not None:
-            words[number].append((here, form_of(word, texts)))
+            words[number].append((here, hash_form(word, texts)))
     for link in annotation.links:
         number = place(alignment.tokens(link.source))
         if number >= 0:
             find = windows[number].find
-            if (found := link_of(link, find, find)) is not None:
+            if (found := convert_link(link, find, find)) is not None:
                 links[number].append(found)
     return [
         TokenAnnotation(
-            (known := ordered(here))[0],
+            (known := order_words(here))[0],
             tuple(linked),
             number=annotation.number,
             cut=len(here) < whole,
@@ -173,7 +173,7 @@ def windowed(
     ]
 
 
-def ordered(words: Sequence[tuple[TokenSpan, int]]) -> tuple[tuple[TokenSpan, ...], tuple[int, ...]]:
+def order_words(words: Sequence[tuple[TokenSpan, int]]) -> tuple[tuple[TokenSpan, ...], tuple[int, ...]]:
     """Order words, each with its form, by their ends; of those of the very same tokens the first is there.
 
     So the words that are left where the last tokens are cut off are always the first ones.
@@ -183,7 +183,7 @@ def ordered(words: Sequence[tuple[TokenSpan, int]]) -> tuple[tuple[TokenSpan, ..
     return tuple(found), tuple(forms[word] for word in found)
 
 
-def link_of(
+def convert_link(
     link: Link | TokenLink,
     source: Callable[[Any], TokenSpan | None],
     target: Callable[[Any], TokenSpan | None],
@@ -206,14 +206,14 @@ def link_of(
     begins = source(link.source)
     if begins is None or (asks == "backward" and link.candidates):
         return None
-    right = _found(target, (link.target, *link.also))
+    right = _find_spans(target, (link.target, *link.also))
     if asks == "both":  # within one sequence
         right = tuple(span for span in right if span != begins)
     if not right:
         return None
     if not (link.candidates or link.guesses):  # as most are, of a treebank
         return TokenLink(begins, right[0], link.label, (), right[1:], (), asks)
-    candidates = _found(target, link.candidates)
+    candidates = _find_spans(target, link.candidates)
     if len(candidates) < len(link.candidates) and set(candidates) <= set(right):
         return None
     guesses = tuple(
@@ -224,12 +224,12 @@ def link_of(
     return TokenLink(begins, right[0], link.label, candidates, right[1:], guesses, asks)
 
 
-def _found(find: Callable[[Any], TokenSpan | None], spans: Iterable[Any]) -> tuple[TokenSpan, ...]:
+def _find_spans(find: Callable[[Any], TokenSpan | None], spans: Iterable[Any]) -> tuple[TokenSpan, ...]:
     return tuple([here for span in spans if (here := find(span)) is not None])
 
 
 @dataclass(frozen=True, slots=True)
-class Awaited:
+class PendingLinks:
     """What is said of a document of which only the texts for the encoder are tokenised yet.
 
     Attributes:
@@ -243,11 +243,11 @@ class Awaited:
     @property
     def links(self) -> list[Link]:
         """The links with an end in what the decoder reads."""
-        return [link for link in self.annotation.links if awaits(link)]
+        return [link for link in self.annotation.links if involves_target(link)]
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class DecoderAnnotation:
     """What is known of a sequence that a decoder beside an encoder reads.
 
     Attributes:
@@ -264,12 +264,12 @@ class Beside:
     unasked: int = 0
 
 
-def awaits(link: Link) -> bool:
+def involves_target(link: Link) -> bool:
     """Tell whether a link has an end in what the decoder reads."""
     return "target" in {link.source.where, link.target.where}
 
 
-def beside_itself(encoder: TokenAnnotation, length: int) -> Beside:
+def annotate_shifted(encoder: TokenAnnotation, length: int) -> DecoderAnnotation:
     """Annotate a decoder that reads what the encoder does.
 
     Every link is there in the decoder; and between the two twice, forward from its source in the decoder, and
@@ -279,21 +279,21 @@ def beside_itself(encoder: TokenAnnotation, length: int) -> Beside:
         encoder: The words and links of the sequence.
         length: How many tokens the decoder reads.
     """
-    later = partial(_later, length=length)
+    later = partial(_shift, length=length)
     # Those that are left are the first ones, as words are ordered by their ends.
     words = tuple(moved for word in encoder.words if (moved := later(word)) is not None)
     forms = encoder.forms[: len(words)]
     across = chain.from_iterable(
-        (link_of(link, later, _as_it_is, "forward"), link_of(link, _as_it_is, later, "backward"))
+        (convert_link(link, later, _keep, "forward"), convert_link(link, _keep, later, "backward"))
         for link in encoder.links
     )
-    inside = _some(link_of(link, later, later) for link in encoder.links)
+    inside = _drop_missing(convert_link(link, later, later) for link in encoder.links)
     cut = encoder.cut or len(words) < len(encoder.words)
-    return Beside(
+    return DecoderAnnotation(
         TokenAnnotation(words, inside, cut=cut, forms=forms),
         TokenAnnotation(
             words,
-            _some(across),
+            _drop_missing(across),
             keys=encoder.words,
             same=True,
             forms=forms,
@@ -302,9 +302,9 @@ def beside_itself(encoder: TokenAnnotation, length: int) -> Beside:
     )
 
 
-def beside_another(
-    encoder: TokenAnnotation, awaited: Awaited, text: str, target: Alignment, length: int
-) -> Beside:
+def annotate_target(
+    encoder: TokenAnnotation, awaited: PendingLinks, text: str, target: Alignment, length: int
+) -> DecoderAnnotation:
     """Annotate a decoder that reads a text of its own.
 
     Args:
@@ -317,31 +317,31 @@ def beside_another(
 
     def read(span: Span) -> TokenSpan | None:
         found = target.tokens(span)
-        return None if found is None else _later(found, length)
+        return None if found is None else _shift(found, length)
 
     find: Callable[[Span], TokenSpan | None] = awaited.window.find
     inside, across, lost, unasked = list[TokenLink](), list[TokenLink](), 0, 0
     for link in awaited.links:
         begins, ends = (span.where == "target" for span in (link.source, link.target))
         if begins and ends:
-            found = link_of(link, read, read)
+            found = convert_link(link, read, read)
         elif begins:
-            found = link_of(link, read, find, "forward")
+            found = convert_link(link, read, find, "forward")
         elif link.candidates:
             unasked += 1
             continue
         else:
-            found = link_of(link, find, read, "backward")
+            found = convert_link(link, find, read, "backward")
         if found is None:
             lost += 1
         else:
             (inside if begins and ends else across).append(found)
     spans = [word for word in awaited.annotation.words if target.had(word)]
     texts: Mapping[Where, str] = {"target": text}
-    found = [(here, form_of(word, texts)) for word in spans if (here := read(word)) is not None]
-    (words, forms), cut = ordered(found), len(found) < len(spans)
+    found = [(here, hash_form(word, texts)) for word in spans if (here := read(word)) is not None]
+    (words, forms), cut = order_words(found), len(found) < len(spans)
     keys = {"keys": encoder.words, "key_forms": encoder.forms}
-    return Beside(
+    return DecoderAnnotation(
         TokenAnnotation(words, tuple(inside), cut=cut, forms=forms),
         TokenAnnotation(words, tuple(across), forms=forms, **keys),
         lost,
@@ -349,13 +349,13 @@ def beside_another(
     )
 
 
-def _later(span: TokenSpan, length: int) -> TokenSpan | None:
+def _shift(span: TokenSpan, length: int) -> TokenSpan | None:
     return TokenSpan(span.start + 1, span.stop + 1) if span.stop < length else None
 
 
-def _as_it_is(span: TokenSpan) -> TokenSpan:
+def _keep(span: TokenSpan) -> TokenSpan:
     return span
 
 
-def _some(links: Iterable[TokenLink | None]) -> tuple[TokenLink, ...]:
+def _drop_missing(links: Iterable[TokenLink | None]) -> tuple[TokenLink, ...]:
     return tuple(link for link in links if link is not None)

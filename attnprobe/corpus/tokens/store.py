@@ -33,7 +33,7 @@ class SequenceStore:
 
     def __init__(self, vocabulary: int) -> None:
         """Open an empty store for token ids below ``vocabulary``."""
-        with _explained():
+        with _explain_errors():
             self._file = tempfile.TemporaryFile(prefix="attnprobe-")  # noqa: SIM115 - closed in __exit__
         self._reading = Lock()
         self._starts = array("q")
@@ -90,7 +90,7 @@ class SequenceStore:
 
     def extend(self, sequences: Iterable[TokenSequence]) -> "SequenceStore":
         """Append sequences."""
-        with _explained():
+        with _explain_errors():
             end = self._file.seek(0, 2)
         for sequence in sequences:
             ids = np.asarray(sequence.ids, np.int32)
@@ -101,7 +101,7 @@ class SequenceStore:
                 b"" if one is None else one.packed() for one in (sequence.annotation, sequence.crossed)
             )
             self.annotated = self.annotated or bool(said)
-            with _explained():
+            with _explain_errors():
                 self._file.write(ids.tobytes() + said + crossed)
             self._digest.update(ids.tobytes())
             marks = f"|{sequence.second}|{sequence.label!r}|{sequence.document}|{sequence.name}|".encode()
@@ -116,7 +116,7 @@ class SequenceStore:
             self._said.append(len(said))
             self._crossed.append(len(crossed))
             end += ids.nbytes + len(said) + len(crossed)
-        with _explained():
+        with _explain_errors():
             self._file.flush()
         return self
 
@@ -150,7 +150,7 @@ class SequenceStore:
 
 
 @contextlib.contextmanager
-def _explained() -> Iterator[None]:
+def _explain_errors() -> Iterator[None]:
     try:
         yield
     except OSError as error:
@@ -161,7 +161,7 @@ def _explained() -> Iterator[None]:
         ) from error
 
 
-def without_repetition(
+def replace_repeated(
     ids: NDArray[np.integer], special: NDArray[np.bool_], ordinary: NDArray[np.int64]
 ) -> NDArray[np.integer]:
     """Put another token in the place of each that came before in a sequence; each is a different one.
@@ -174,7 +174,7 @@ def without_repetition(
         special: Which of them stay what they are (position,).
         ordinary: What may be drawn.
 
-    >>> found = without_repetition(np.array([1, 7, 8, 7, 8, 2]), np.arange(6) % 5 == 0, np.arange(7, 11))
+    >>> found = replace_repeated(np.array([1, 7, 8, 7, 8, 2]), np.arange(6) % 5 == 0, np.arange(7, 11))
     >>> found[[0, 1, 2, 5]].tolist(), sorted(found[3:5].tolist())
     ([1, 7, 8, 2], [9, 10])
     """
@@ -188,7 +188,7 @@ def without_repetition(
     return found
 
 
-def shuffled(
+def shuffle_tokens(
     ids: NDArray[np.int32], fixed: NDArray[np.bool_], parts: NDArray[np.integer], seed: int
 ) -> NDArray[np.int32]:
     """Put the tokens of a sequence in a random order, each part within itself.
@@ -203,7 +203,7 @@ def shuffled(
         seed: Another one gives another order.
 
     >>> ids, fixed = np.array([2, 7, 8, 9, 3], np.int32), np.array([True, False, False, False, True])
-    >>> found = shuffled(ids, fixed, np.zeros(5, int), seed=42)
+    >>> found = shuffle_tokens(ids, fixed, np.zeros(5, int), seed=42)
     >>> found[[0, 4]].tolist(), sorted(found[1:4].tolist())
     ([2, 3], [7, 8, 9])
     """

@@ -9,13 +9,13 @@ from attnprobe.attention.annotation import TokenAnnotation
 from attnprobe.corpus.sources.document import Annotation, Document, Label, Span, Tag, Where
 from attnprobe.corpus.tokens.annotation import (
     Alignment,
-    Awaited,
     Offsets,
+    PendingLinks,
     Window,
-    answered,
-    awaits,
-    tagged_tokens,
-    windowed,
+    find_answers,
+    involves_target,
+    split_annotation,
+    tag_tokens,
 )
 from attnprobe.errors import AttnprobeError, first_line
 
@@ -77,7 +77,7 @@ class NoTokenizer:
         return AttnprobeError(f"{self._name} holds no tokenizer, so it can't be given text.")
 
 
-def spelled(tokenizer: Tokenizer, *texts: Any, **options: Any) -> Mapping[str, Any]:
+def tokenize(tokenizer: Tokenizer, *texts: Any, **options: Any) -> Mapping[str, Any]:
     """Tokenise, and say in a sentence of ours why a tokenizer can't.
 
     Raises:
@@ -96,7 +96,7 @@ def spelled(tokenizer: Tokenizer, *texts: Any, **options: Any) -> Mapping[str, A
         raise AttnprobeError(f"The tokenizer fails on the texts: {first_line(error)}.") from error
 
 
-def without_offsets(tokenizer: Any) -> AttnprobeError:
+def refuse_without_offsets(tokenizer: Any) -> AttnprobeError:
     """Say that a tokenizer does not tell which characters its tokens cover."""
     return AttnprobeError(
         f"The tokenizer ({type(tokenizer).__name__}) doesn't say which characters a token covers, which "
@@ -118,8 +118,8 @@ class Frame:
     @classmethod
     def of(cls, tokenizer: Tokenizer) -> "Frame":
         """Compare a probe with and without special tokens."""
-        bare = list(spelled(tokenizer, "a b", add_special_tokens=False)["input_ids"])
-        framed = list(spelled(tokenizer, "a b")["input_ids"])
+        bare = list(tokenize(tokenizer, "a b", add_special_tokens=False)["input_ids"])
+        framed = list(tokenize(tokenizer, "a b")["input_ids"])
         for start in range(len(framed) - len(bare) + 1):
             if framed[start : start + len(bare)] == bare:
                 return cls(tuple(framed[:start]), tuple(framed[start + len(bare) :]))
@@ -158,7 +158,7 @@ class TokenSequence:
     document: int = 0
     name: int = 0
     annotation: TokenAnnotation | None = None
-    awaited: Awaited | None = None
+    awaited: PendingLinks | None = None
     crossed: TokenAnnotation | None = None
 
 
@@ -202,7 +202,7 @@ class Reading:
         Links with an end in what a decoder beside an encoder reads are looked for when that is read.
         """
         self.links += len(annotation.links)
-        here = sum(not awaits(link) for link in annotation.links)
+        here = sum(not involves_target(link) for link in annotation.links)
         self.links_lost += here - sum(len(one.links) for one in found)
 
 
@@ -236,10 +236,10 @@ class SequenceReader:
 
     def read(self, documents: Iterable[Document]) -> Iterator[TokenSequence]:
         """Tokenise, in the order of the documents."""
-        for chunk in _chunks(documents):
+        for chunk in _split_chunks(documents):
             single = [d.text for d in chunk if d.pair is None]
             options = {"add_special_tokens": False, "verbose": False, **self._offsets_of(chunk)}
-            tokenised = spelled(self.tokenizer, single, **options) if single else {"input_ids": ()}
+            tokenised = tokenize(self.tokenizer, single, **options) if single else {"input_ids": ()}
             ids = iter(tokenised["input_ids"])
             offsets = iter(tokenised.get("offset_mapping", ()))
             for document in chunk:
@@ -268,7 +268,7 @@ class SequenceReader:
         if all(document.annotation is None for document in chunk):
             return {}
         if not getattr(self.tokenizer, "is_fast", False):
-            raise without_offsets(self.tokenizer)
+            raise refuse_without_offsets(self.tokenizer)
         return {"return_offsets_mapping": True}
 
     def _windows(self, document: Document, ids: list[int], offsets: Offsets) -> list[TokenSequence]:
@@ -299,9 +299,9 @@ class SequenceReader:
     ) -> list[TokenSequence]:
         """Give the sequences of a document with what is said of it."""
         annotation = document.annotation or Annotation()
-        said = windowed(annotation, windows, {"text": document.text, "pair": document.pair or ""})
+        said = split_annotation(annotation, windows, {"text": document.text, "pair": document.pair or ""})
         self.reading.count_links(annotation, said)
-        beside = [Awaited(annotation, window) if annotation.elsewhere else None for window in windows]
+        beside = [PendingLinks(annotation, window) if annotation.elsewhere else None for window in windows]
         found = zip(pieces, said, beside, strict=True)
         return [TokenSequence(ids, second, annotation=here, awaited=awaited) for ids, here, awaited in found]
 
@@ -323,7 +323,7 @@ class SequenceReader:
     def _tagged(self, tags: tuple[Tag, ...], ids: list[int], offsets: Offsets) -> list[TokenSequence]:
         """Keep the first window, with the words that begin in it; none where no word does."""
         room = self.max_length - len(self.frame)
-        found = tagged_tokens(tags, offsets, room, len(self.frame.before))
+        found = tag_tokens(tags, offsets, room, len(self.frame.before))
         self.reading.words += len(tags)
         self.reading.words_lost += len(tags) - len(found)
         self.reading.truncated += len(ids) > room
@@ -340,7 +340,7 @@ class SequenceReader:
         whole = None
         if len(encoded["input_ids"]) > self.max_length:
             self.reading.truncated += 1
-            whole = Alignment(_offsets_of_pair(encoded))
+            whole = Alignment(_read_pair_offsets(encoded))
             question: Any = self.tokenizer(document.text, add_special_tokens=False, verbose=False)
             special = encoded.sequence_ids(0).count(None)
             if len(question["input_ids"]) + special >= self.max_length:  # no room for the text
@@ -348,10 +348,10 @@ class SequenceReader:
                 return []
             options |= {"truncation": "only_second", "max_length": self.max_length}
             encoded = self.tokenizer(document.text, document.pair, **options)
-        offsets = _offsets_of_pair(encoded)
+        offsets = _read_pair_offsets(encoded)
         sides = encoded.sequence_ids(0)
         characters = [pair if side == 1 else None for pair, side in zip(offsets["pair"], sides, strict=True)]
-        found = answered(answers, Alignment(offsets, whole), characters)
+        found = find_answers(answers, Alignment(offsets, whole), characters)
         if answers and not found.spans:
             self.reading.unanswered += 1
             return []
@@ -364,13 +364,13 @@ class SequenceReader:
             return self._question(document, document.annotation.answers)
         options: dict[str, Any] = {"return_token_type_ids": True, "return_special_tokens_mask": True}
         options |= {"verbose": False, **self._offsets_of([document])}
-        encoded: Any = spelled(self.tokenizer, document.text, document.pair, **options)
+        encoded: Any = tokenize(self.tokenizer, document.text, document.pair, **options)
         annotation, whole = document.annotation, None
         if len(encoded["input_ids"]) > self.max_length:
             self.reading.truncated += 1
-            whole = None if annotation is None else Alignment(_offsets_of_pair(encoded))
+            whole = None if annotation is None else Alignment(_read_pair_offsets(encoded))
             options |= {"truncation": "longest_first", "max_length": self.max_length}
-            encoded = spelled(self.tokenizer, document.text, document.pair, **options)
+            encoded = tokenize(self.tokenizer, document.text, document.pair, **options)
         ids = list(encoded["input_ids"])
         if all(encoded["special_tokens_mask"]):
             self.reading.empty += 1
@@ -383,11 +383,11 @@ class SequenceReader:
         second = kinds.index(1) if 1 in kinds else 0
         if annotation is None:
             return [TokenSequence(ids, second)]
-        window = Window(Alignment(_offsets_of_pair(encoded), whole), 0, len(ids), 0)
+        window = Window(Alignment(_read_pair_offsets(encoded), whole), 0, len(ids), 0)
         return self._annotated(document, [ids], [window], second)
 
 
-def _offsets_of_pair(encoded: Any) -> dict[Where, Offsets]:
+def _read_pair_offsets(encoded: Any) -> dict[Where, Offsets]:
     """Tell the characters of the tokens of either text; (0, 0) for the tokens of the other."""
     sides = encoded.sequence_ids(0)
     ends = [tuple(pair) for pair in encoded["offset_mapping"]]
@@ -397,7 +397,7 @@ def _offsets_of_pair(encoded: Any) -> dict[Where, Offsets]:
     }
 
 
-def _chunks(documents: Iterable[Document]) -> Iterator[list[Document]]:
+def _split_chunks(documents: Iterable[Document]) -> Iterator[list[Document]]:
     chunk, characters = [], 0
     for document in documents:
         chunk.append(document)

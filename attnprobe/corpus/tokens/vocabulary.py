@@ -30,11 +30,11 @@ class TokenKinds:
         """Read the special ids off the tokenizer; ``start`` is what a decoder begins with."""
         self._tokenizer = tokenizer
         self._leads = bool(frame.before) or start is not None
-        self._separators = {*frame.after, *_ids(tokenizer, "sep_token_id", "eos_token_id")}
+        self._separators = {*frame.after, *_find_ids(tokenizer, "sep_token_id", "eos_token_id")}
         self._framing = {*frame.before, *self._separators}
-        self._framing |= _ids(tokenizer, "cls_token_id", "bos_token_id", "pad_token_id")
+        self._framing |= _find_ids(tokenizer, "cls_token_id", "bos_token_id", "pad_token_id")
         self._framing |= set() if start is None else {start}
-        self._special = self._framing | special_ids(tokenizer)
+        self._special = self._framing | find_special_ids(tokenizer)
         self._punctuation: dict[int, bool] = {}
 
     @property
@@ -60,17 +60,17 @@ class TokenKinds:
         """Mark punctuation."""
         types, place = np.unique(ids, return_inverse=True)
         for unseen in (int(t) for t in types if int(t) not in self._punctuation):
-            spelled = surface(self._tokenizer, unseen)
+            spelled = spell_token(self._tokenizer, unseen)
             self._punctuation[unseen] = unseen not in self._framing and is_punctuation(spelled)
         return np.array([self._punctuation[int(t)] for t in types])[place].reshape(ids.shape)
 
 
-def special_ids(tokenizer: Tokenizer) -> set[int]:
+def find_special_ids(tokenizer: Tokenizer) -> set[int]:
     """List the special tokens of a tokenizer, without the one that stands for unknown text."""
-    return {*getattr(tokenizer, "all_special_ids", ())} - _ids(tokenizer, "unk_token_id")
+    return {*getattr(tokenizer, "all_special_ids", ())} - _find_ids(tokenizer, "unk_token_id")
 
 
-def ordinary_ids(tokenizer: Tokenizer, known: int) -> list[int]:
+def list_ordinary_ids(tokenizer: Tokenizer, known: int) -> list[int]:
     """List the ids of pieces of text.
 
     Without special tokens, tokens that were added to the vocabulary, and those that are named like none of a
@@ -90,7 +90,7 @@ def ordinary_ids(tokenizer: Tokenizer, known: int) -> list[int]:
     ]
 
 
-def surface(tokenizer: Tokenizer, token: int) -> str:
+def spell_token(tokenizer: Tokenizer, token: int) -> str:
     """Spell a token without marks of word beginning (a space) or continuation (##)."""
     return tokenizer.decode([token]).strip().removeprefix("##")
 
@@ -107,7 +107,7 @@ def is_punctuation(text: str) -> bool:
     )
 
 
-def _ids(tokenizer: Tokenizer, *names: str) -> set[int]:
+def _find_ids(tokenizer: Tokenizer, *names: str) -> set[int]:
     return {value for name in names if (value := getattr(tokenizer, name, None)) is not None}
 
 
@@ -232,7 +232,7 @@ def read_frequencies(path: Path, tokenizer: Tokenizer, vocabulary: int) -> NDArr
         if name in listed:
             found[token] = listed[name]
         elif name is not None and not name.startswith("##"):
-            found[token] = listed.get(surface(tokenizer, token), 0.0)
+            found[token] = listed.get(spell_token(tokenizer, token), 0.0)
     if not found.any():
         raise AttnprobeError(f"{path}: none of its words is a token of this model; is it the right file?")
     return found

@@ -8,8 +8,8 @@ from typing import Any
 from attnprobe.attention.annotation import TokenAnnotation
 from attnprobe.corpus.sources.document import Annotation, Asked, Document, Gold, Span, Tag, Tagged
 from attnprobe.corpus.sources.media import MediaFolder
-from attnprobe.corpus.tokens.annotation import Alignment, Beside, beside_another, beside_itself
-from attnprobe.corpus.tokens.tokenization import Reading, TokenSequence, spelled, without_offsets
+from attnprobe.corpus.tokens.annotation import Alignment, DecoderAnnotation, annotate_shifted, annotate_target
+from attnprobe.corpus.tokens.tokenization import Reading, TokenSequence, refuse_without_offsets, tokenize
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint
 
@@ -190,7 +190,7 @@ def _copies(
         ids = checkpoint.shift_right(sequence.ids[: checkpoint.longest_target])
         said, beside = sequence.annotation, None
         if said is not None and not said.tags and said.answers is None:  # which are for tasks
-            beside = beside_itself(said, len(ids))
+            beside = annotate_shifted(said, len(ids))
         if sequence.awaited is not None:  # there is no target
             reading.links_lost += len(sequence.awaited.links)
         yield _annotated(ids, beside)
@@ -207,13 +207,13 @@ def _labels(
         awaited, said = source[place].awaited, source[place].annotation
         if awaited is not None:
             alignment = _alignment(checkpoint, texts[place], encoded, place)
-            beside = beside_another(said or TokenAnnotation(), awaited, texts[place], alignment, len(ids))
+            beside = annotate_target(said or TokenAnnotation(), awaited, texts[place], alignment, len(ids))
             reading.links_lost += beside.lost
             reading.links_unasked += beside.unasked
         yield _annotated(ids, beside)
 
 
-def _annotated(ids: list[int], beside: Beside | None) -> TokenSequence:
+def _annotated(ids: list[int], beside: DecoderAnnotation | None) -> TokenSequence:
     if beside is None:
         return TokenSequence(ids)
     return TokenSequence(ids, annotation=beside.decoder, crossed=beside.cross)
@@ -229,9 +229,9 @@ def _encoded(
         options = {"truncation": True, "max_length": checkpoint.longest_target}
     if offsets:
         if not getattr(tokenizer, "is_fast", False):
-            raise without_offsets(tokenizer)
+            raise refuse_without_offsets(tokenizer)
         options["return_offsets_mapping"] = True
-    return spelled(tokenizer, text_target=list(texts), **options)
+    return tokenize(tokenizer, text_target=list(texts), **options)
 
 
 def _ids(checkpoint: Checkpoint, texts: Sequence[str], encoded: Any) -> list[list[int]]:

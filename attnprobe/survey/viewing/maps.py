@@ -26,7 +26,7 @@ from attnprobe.run.input.corpus import Corpus, CorpusOptions
 from attnprobe.run.memory import Price
 from attnprobe.run.preparation import examined, prepared
 from attnprobe.run.progress import Progress
-from attnprobe.survey.recorder import layout_of
+from attnprobe.survey.recorder import make_layout
 from attnprobe.survey.viewing.groups import (
     find_squares,
     find_stretches,
@@ -105,7 +105,7 @@ def _read(
             checkpoint.forward(batch.inputs)
     if any(one is None for one in keeper.maps):
         raise AttnprobeError(_CHANGING)
-    texts = (media.path.name,) if media else _texts_of(documents[0])  # type: ignore[index]
+    texts = (media.path.name,) if media else _list_texts(documents[0])  # type: ignore[index]
     labeller = _Labeller(checkpoint, batch, texts, target)
     maps = _collect_maps(architecture, keeper.maps, labeller, rolled=rolled)  # type: ignore[arg-type]
     pooled = tuple(_pool(one, progress.say) for one in maps)
@@ -158,7 +158,7 @@ class _Labeller:
         Raises:
             AttnprobeError: When the model attends over other places than it has read tokens.
         """
-        layout = layout_of(kind, self._batch, queries, keys)
+        layout = make_layout(kind, self._batch, queries, keys)
         for features, number in ((layout.queries, queries), (layout.keys, keys)):
             if features.length != number:
                 raise AttnprobeError(
@@ -360,7 +360,7 @@ def choose_sentences(documents: Iterable[Document], tokenizer: Any) -> SentenceC
             distinct[:SENTENCES], f"{which} of the data, up to {SENTENCE_TOKENS} tokens{each}."
         )
     ended = [
-        (one, length) for one, length in short if all(regex.search(_END, text) for text in _texts_of(one))
+        (one, length) for one, length in short if all(regex.search(_END, text) for text in _list_texts(one))
     ]
     such = f"have {_FEWEST} to {SENTENCE_TOKENS} tokens"
     if len(ended) >= SENTENCES:
@@ -377,12 +377,12 @@ def choose_sentences(documents: Iterable[Document], tokenizer: Any) -> SentenceC
 
 def _count_tokens(document: Document, tokenizer: Any) -> int | None:
     """Count the tokens of a short text; None for one that is too long or too short."""
-    texts = _texts_of(document)
+    texts = _list_texts(document)
     if sum(map(len, texts)) > _CHARACTERS:
         return None
     length = len(tokenizer(*texts, verbose=False)["input_ids"])
     return length if _FEWEST <= length <= SENTENCE_TOKENS else None
 
 
-def _texts_of(document: Document) -> tuple[str, ...]:
+def _list_texts(document: Document) -> tuple[str, ...]:
     return (document.text,) if document.pair is None else (document.text, document.pair)

@@ -4,9 +4,15 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from attnprobe.corpus.sources.coreference.mentions import PRONOUN, PROPER, Mention, asked, say_left_out
+from attnprobe.corpus.sources.coreference.mentions import (
+    PRONOUN,
+    PROPER,
+    Mention,
+    link_antecedent,
+    warn_left_out,
+)
 from attnprobe.corpus.sources.document import SEVERAL, Annotation, Document, Span
-from attnprobe.corpus.sources.streams import brief, without_ends
+from attnprobe.corpus.sources.streams import shorten, strip_ends
 from attnprobe.errors import AttnprobeError
 
 #: The columns that are read; a file has two more, an identifier and an address.
@@ -51,13 +57,13 @@ def read_gap(lines: Iterable[str], name: str) -> Iterator[Document]:
             f"{name} holds no row in which A or B is the antecedent and both are words of their own; give "
             "rows that do."
         )
-    say_left_out(name, "row", left_out)
+    warn_left_out(name, "row", left_out)
 
 
 def _rows(lines: Iterable[str], name: str) -> Iterator[tuple[int, Mapping[str, str]]]:
     """Give the cells of each row by the names of their columns, whose letter case does not count."""
     columns: Sequence[str] = ()
-    for number, line in enumerate(without_ends(lines), start=1):
+    for number, line in enumerate(strip_ends(lines), start=1):
         if not line.strip():
             continue
         cells = line.split("\t")
@@ -87,42 +93,47 @@ def _columns(header: Sequence[str], name: str) -> Sequence[str]:
 def _document(cells: Mapping[str, str], where: str) -> Document | str:
     """Make a document of a row, or say why it is left out."""
     text, word = cells["Text"], cells["Pronoun"]
-    right = {name for name in _NAMES if _truth(cells, f"{name}-coref", where)}
+    right = {name for name in _NAMES if _read_truth(cells, f"{name}-coref", where)}
     if not right:
         return "in which neither A nor B is the antecedent"
-    source = Mention(_span(cells, "Pronoun", where), word, True, PRONOUN)
+    source = Mention(_read_span(cells, "Pronoun", where), word, True, PRONOUN)
     names = [
-        Mention(_last_word(text, _span(cells, name, where)), cells[name].split()[-1], name in right, PROPER)
+        Mention(
+            _find_last_word(text, _read_span(cells, name, where)),
+            cells[name].split()[-1],
+            name in right,
+            PROPER,
+        )
         for name in _NAMES
     ]
     gender = GENDERS.get(word.casefold())
     label = PRONOUN if gender is None else f"{PRONOUN}{SEVERAL}{gender}"
-    link = asked(source, sorted(names, key=lambda one: one.head.start), label)
+    link = link_antecedent(source, sorted(names, key=lambda one: one.head.start), label)
     if link is None:
         return "in which A, B and the pronoun share words"
     return Document(text, annotation=Annotation(links=(link,)))
 
 
-def _truth(cells: Mapping[str, str], column: str, where: str) -> bool:
+def _read_truth(cells: Mapping[str, str], column: str, where: str) -> bool:
     cell = cells[column].strip().casefold()
     if cell not in {"true", "false"}:
-        raise AttnprobeError(f"{where} has {brief(repr(cells[column]))} for {column}; write TRUE or FALSE.")
+        raise AttnprobeError(f"{where} has {shorten(repr(cells[column]))} for {column}; write TRUE or FALSE.")
     return cell == "true"
 
 
-def _span(cells: Mapping[str, str], column: str, where: str) -> Span:
+def _read_span(cells: Mapping[str, str], column: str, where: str) -> Span:
     """Find a pronoun or a name where its offset says, and nowhere else."""
     words, offset = cells[column], cells[f"{column}-offset"].strip()
     start = int(offset) if re.fullmatch("[0-9]{1,9}", offset) else -1
     if start < 0 or not words.strip() or not cells["Text"].startswith(words, start):
         raise AttnprobeError(
-            f"{where} has {brief(repr(words))} for {column}, which does not stand at {brief(offset)} in its "
+            f"{where} has {shorten(repr(words))} for {column}, which does not stand at {shorten(offset)} in its "
             "text; offsets count Unicode code points from 0."
         )
     return Span(start, start + len(words))
 
 
-def _last_word(text: str, name: Span) -> Span:
+def _find_last_word(text: str, name: Span) -> Span:
     """Give the last of the words in a name, which blanks part; punctuation alone is none."""
     words = list(re.finditer(r"\S+", text[name.start : name.stop]))
     worded = [word for word in words if any(map(str.isalnum, word[0]))] or words

@@ -8,7 +8,7 @@ from attnprobe.corpus.sources.coreference.corefud import read_corefud
 from attnprobe.corpus.sources.coreference.gap import read_gap
 from attnprobe.corpus.sources.coreference.winobias import read_winobias
 from attnprobe.corpus.sources.document import Document
-from attnprobe.corpus.sources.treebank import begins_conllu
+from attnprobe.corpus.sources.treebank import looks_like_conllu
 from attnprobe.errors import AttnprobeError
 
 Reader = Callable[[Iterable[str], str], Iterator[Document]]
@@ -18,7 +18,7 @@ READERS: dict[str, Reader] = {".conllu": read_corefud, ".tsv": read_gap, ".txt":
 _PARTS = (".dev", ".test", ".train")
 
 
-def coreference_documents(lines: Iterable[str], name: str | PurePath) -> Iterator[Document]:
+def read_coreference(lines: Iterable[str], name: str | PurePath) -> Iterator[Document]:
     """Read documents with a link for every mention that has an antecedent.
 
     Args:
@@ -28,13 +28,13 @@ def coreference_documents(lines: Iterable[str], name: str | PurePath) -> Iterato
     Raises:
         AttnprobeError: When the lines are not in the format that the extension names.
     """
-    reader = READERS.get(known_extension(name) or ".txt", read_winobias)
+    reader = READERS.get(check_extension(name) or ".txt", read_winobias)
     if reader is read_winobias:
-        reader, lines = _by_content(lines)
+        reader, lines = _detect_reader(lines)
     return reader(lines, str(name))
 
 
-def known_extension(name: str | PurePath) -> str | None:
+def check_extension(name: str | PurePath) -> str | None:
     """Give the extension that names the reader, .gz set aside; None where there is no extension.
 
     Raises:
@@ -52,7 +52,7 @@ def known_extension(name: str | PurePath) -> str | None:
     return extension or None
 
 
-def _by_content(lines: Iterable[str]) -> tuple[Reader, Iterable[str]]:
+def _detect_reader(lines: Iterable[str]) -> tuple[Reader, Iterable[str]]:
     """Tell the format by the first line that is not blank."""
     lines = iter(lines)
     first: list[str] = []
@@ -62,4 +62,4 @@ def _by_content(lines: Iterable[str]) -> tuple[Reader, Iterable[str]]:
             break
     begin = first[-1] if first else ""
     by_table = read_gap if "\t" in begin else read_winobias
-    return read_corefud if begins_conllu(begin) else by_table, chain(first, lines)
+    return read_corefud if looks_like_conllu(begin) else by_table, chain(first, lines)
