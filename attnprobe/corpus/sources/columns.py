@@ -94,7 +94,11 @@ def read_table(
         if column is not None:
             require(column, table.columns, name)
     if annotated:
-        _check_linked(table.columns, name)
+        if not {LINKS, *WORD_COLUMNS.values()} & set(table.columns):
+            raise AttnprobeError(
+                f"{name} holds no gold links: it has no column {LINKS!r}; its columns are "
+                f"{_list_columns(table.columns)}"
+            )
         pair = pair if pair is not None else _find_usual((TEXT_COLUMNS["pair"],), table.columns)
         label = label if label is not None else _find_usual((TEXT_COLUMNS["target"],), table.columns)
         find_labels = False
@@ -113,8 +117,7 @@ def read_table(
         value = None if document is None else _read_group(row, document, name)
         if value is not None:
             # By its first row too: 17 is another document in another file, and the same in a part of this.
-            group = known.setdefault(value, f"{value}\0{found.digest:x}")
-            yield replace(found, group=group)
+            yield replace(found, group=known.setdefault(value, f"{value}\0{found.digest:x}"))
         else:
             yield found if document is not None or row.group is None else replace(found, group=row.group)
 
@@ -122,14 +125,18 @@ def read_table(
 def _read_group(row: Row, column: str, name: str) -> str | None:
     """Give what names the document of a row, or None where the cell is empty."""
     cell = row.cells.get(column)
-    if cell is None or (isinstance(cell, float) and math.isnan(cell)) or cell == "":
+    if _is_missing(cell) or cell == "":
         return None
     if not isinstance(cell, str | int | float):
         raise AttnprobeError(
-            f"{row.where} of {name} has {_describe_cell(cell)} in column {column!r}; choose a column of strings or "
-            "numbers with --document-column"
+            f"{row.where} of {name} has {_describe_cell(cell)} in column {column!r}; choose a column of "
+            "strings or numbers with --document-column"
         )
     return str(cell)
+
+
+def _is_missing(cell: Any) -> bool:
+    return cell is None or (isinstance(cell, float) and math.isnan(cell))
 
 
 def _read_plain(row: Row, columns: _Columns, table: Table, name: str) -> Document | None:
@@ -148,16 +155,8 @@ def _read_linked(row: Row, columns: _Columns, name: str) -> Document | None:
         return None
     pair = None if columns.pair is None else _read_text(row, columns.pair, name)
     target = None if columns.label is None else _read_text(row, columns.label, name, "--target-column")
-    said = read_annotation(row.cells, f"{row.where} of {name}", list_texts(text, pair, target))
-    return Document(text, pair, target, said)
-
-
-def _check_linked(columns: Sequence[str], name: str) -> None:
-    """Refuse a table without words and links."""
-    if not {LINKS, *WORD_COLUMNS.values()} & set(columns):
-        raise AttnprobeError(
-            f"{name} holds no gold links: it has no column {LINKS!r}; its columns are {_list_columns(columns)}"
-        )
+    annotation = read_annotation(row.cells, f"{row.where} of {name}", list_texts(text, pair, target))
+    return Document(text, pair, target, annotation)
 
 
 def _choose_columns(
@@ -170,8 +169,8 @@ def _choose_columns(
     *,
     find_labels: bool,
 ) -> _Columns:
-    """Settle which columns are read: those that are named, else those of the usual names."""
-    if find_labels and (question := _find_question(columns, first, name, (text, pair, label))) is not None:
+    """Choose which columns are read: those that are named, else those of the usual names."""
+    if find_labels and (question := _find_question(columns, first, name, text, pair, label)) is not None:
         return question
     free = [column for column in columns if column != label]
     if find_labels and pair is None:
@@ -197,10 +196,11 @@ def _find_question(
     columns: Sequence[str],
     first: Sequence[Row],
     name: str,
-    named: tuple[str | None, str | None, str | None],
+    text: str | None,
+    pair: str | None,
+    label: str | None,
 ) -> _Columns | None:
     """Find a question, its context and its answers, if the columns are such."""
-    text, pair, label = named
     answers = label if label is not None else _find_usual((ANSWERS,), columns)
     if answers is None or not _most_are(_as_answers, answers, first):
         return None
@@ -247,19 +247,15 @@ def _as_answers(cell: Any) -> Any:
 
 def _read_listed(row: Row, columns: _Columns, table: Table, name: str) -> Document | None:
     """Give the document of a list of words, joined by blanks."""
-    words, where = read_words(row.cells[columns.text]) or [], f"{row.where} of {name}"
+    words = read_words(row.cells[columns.text]) or []
     text = " ".join(word for word in words if word.strip())
     if not text:
         return None
     _check_unicode(text, row, columns.text, name)
-    label = None
-    if columns.label is not None:
-        cell = row.cells.get(columns.label)
-        if columns.tags:
-            label = read_tags(words, cell, table.names.get(columns.label, ()), where)
-        else:
-            label = _read_label(row, columns, table, name)
-    return Document(text, None, label)
+    if columns.label is None or not columns.tags:
+        return Document(text, None, _read_label(row, columns, table, name))
+    cell, names = row.cells.get(columns.label), table.names.get(columns.label, ())
+    return Document(text, None, read_tags(words, cell, names, f"{row.where} of {name}"))
 
 
 def require(column: str, columns: Sequence[str], name: str) -> None:
@@ -277,16 +273,12 @@ def _choose_text(
     free = [column for column in columns if column not in taken]
     if (found := _find_usual(USUAL_TEXT_COLUMNS, free)) is not None:
         require(found, columns, name)
-        others = [c for c in free if c != found and c.lower() in USUAL_TEXT_COLUMNS]
-        if others:
-            warnings.warn(
-                spell(
-                    f"the text of {name} is taken from its column {shorten(found)!r}, not from "
-                    f"{_list_columns(others)}; name another with --text-column."
-                ),
-                AttnprobeWarning,
-                stacklevel=2,
+        if others := [c for c in free if c != found and c.lower() in USUAL_TEXT_COLUMNS]:
+            sentence = (
+                f"the text of {name} is taken from its column {shorten(found)!r}, not from "
+                f"{_list_columns(others)}; name another with --text-column."
             )
+            warnings.warn(spell(sentence), AttnprobeWarning, stacklevel=2)
         return found
     if (found := _find_usual(USUAL_WORD_COLUMNS, free)) is not None and _most_are(read_words, found, first):
         require(found, columns, name)
@@ -304,15 +296,14 @@ def _choose_text(
 def _find_usual(names: Sequence[str], columns: Sequence[str]) -> str | None:
     """Find the first of the usual names among columns, in any letter case but the exact one first."""
     for usual in names:
-        found = sorted((column for column in columns if column.lower() == usual), key=lambda c: c != usual)
+        found = [column for column in columns if column.lower() == usual]
         if found:
-            return found[0]
+            return usual if usual in found else found[0]
     return None
 
 
 def _holds_text(column: str, rows: Sequence[Row]) -> bool:
-    cells = [row.cells.get(column) for row in rows]
-    cells = [cell for cell in cells if cell is not None and cell != ""]
+    cells = [cell for row in rows if (cell := row.cells.get(column)) not in (None, "")]
     strings = all(isinstance(cell, str) for cell in cells)
     return bool(cells) and strings and not all(map(_is_number, cells))
 
@@ -363,7 +354,7 @@ def _read_label(row: Row, columns: _Columns, table: Table, name: str) -> Label |
         return read_answers(_read_text(row, columns.context, name), cell, where)
     if isinstance(cell, list) and columns.lists:
         return read_labels(cell, table.names.get(column, ()), where)
-    if cell is None or (isinstance(cell, float) and math.isnan(cell)):
+    if _is_missing(cell):
         return None
     if isinstance(cell, str):
         return cell if cell.strip() else None

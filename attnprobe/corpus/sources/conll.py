@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import chain
 from typing import BinaryIO
 
 from attnprobe.corpus.sources.document import group_parts
@@ -33,12 +34,7 @@ def read_conll(stream: BinaryIO, name: str) -> Table:
     first = next(rows, None)
     if first is None:
         return Table([WORDS, TAGS], iter(()))
-
-    def every() -> Iterator[Row]:
-        yield first
-        yield from rows
-
-    return Table(list(first.cells), every())
+    return Table(list(first.cells), chain([first], rows))
 
 
 def _read_rows(stream: BinaryIO, name: str) -> Iterator[tuple[str | None, str, Row]]:
@@ -72,8 +68,6 @@ def _split_cells(line: str, number: int, name: str) -> list[str]:
     return cells
 
 
-CONLL_READERS: dict[str, Callable[[BinaryIO, str], Table]] = {
-    ".conll": read_conll,
-    ".bio": read_conll,
-    ".iob": read_conll,
-}
+CONLL_READERS: dict[str, Callable[[BinaryIO, str], Table]] = dict.fromkeys(
+    (".conll", ".bio", ".iob"), read_conll
+)

@@ -20,9 +20,8 @@ IGNORED = -100
 
 def read_words(cell: Any) -> list[str] | None:
     """Give the words of a cell, or None where it is no list of strings."""
-    if isinstance(cell, list | tuple) and all(isinstance(word, str) for word in cell):
-        return list(cell)
-    return None
+    words = isinstance(cell, list | tuple) and all(isinstance(word, str) for word in cell)
+    return list(cell) if words else None
 
 
 def read_tags(words: Sequence[str], tags: Any, names: Sequence[str], where: str) -> Tagged | None:
@@ -51,8 +50,8 @@ def read_tags(words: Sequence[str], tags: Any, names: Sequence[str], where: str)
         raise AttnprobeError(
             f"{where} has {len(words)} words, but {len(tags)} labels; give one label for each word"
         )
-    spelled = [_read_tag(tag, names, where) for tag in tags]
-    kept = [pair for pair in zip(words, spelled, strict=True) if pair[0].strip()]
+    named = [_read_tag(tag, names, where) for tag in tags]
+    kept = [(word, tag) for word, tag in zip(words, named, strict=True) if word.strip()]
     if all(tag is None for _, tag in kept):
         return None
     return Tagged(tuple(word for word, _ in kept), tuple(tag for _, tag in kept))
@@ -80,10 +79,9 @@ def read_labels(cell: Sequence[Any], names: Sequence[str], where: str) -> tuple[
     for one in found:
         if not isinstance(one, str | int | float) or (isinstance(one, float) and math.isnan(one)):
             raise AttnprobeError(f"{where} has the label {shorten(repr(one))}; labels are strings or numbers")
-    known = len(names)
-    if len(found) == known and all(one in (0, 1) for one in found):
+    if len(found) == len(names) and all(one in (0, 1) for one in found):
         return tuple(found)
-    return tuple(names[one] if isinstance(one, int) and 0 <= one < known else one for one in found)
+    return tuple(names[one] if isinstance(one, int) and 0 <= one < len(names) else one for one in found)
 
 
 def read_answers(context: str | None, cell: Any, where: str) -> Asked | None:
@@ -103,15 +101,14 @@ def read_answers(context: str | None, cell: Any, where: str) -> Asked | None:
     """
     if cell is None or context is None:
         return None
-    parts = cell if isinstance(cell, list | tuple) else [cell]
     answers: list[tuple[Any, Any]] = []
-    for part in parts:
+    for part in _make_list(cell):
         if not isinstance(part, Mapping) or not {"text", "answer_start"} <= part.keys():
             raise AttnprobeError(
                 f"{where} has {shorten(repr(part))} for an answer; an answer is an object with text and "
                 "answer_start"
             )
-        texts, starts = (_listed(part[name]) for name in ("text", "answer_start"))
+        texts, starts = _make_list(part["text"]), _make_list(part["answer_start"])
         if len(texts) != len(starts):
             raise AttnprobeError(f"{where} has {len(texts)} answers, but {len(starts)} places of answers")
         answers += zip(texts, starts, strict=True)
@@ -121,21 +118,21 @@ def read_answers(context: str | None, cell: Any, where: str) -> Asked | None:
     return Asked(context, tuple(text for text, _ in kept), tuple(start for _, start in kept))
 
 
+def _make_list(cell: Any) -> list[Any]:
+    return list(cell) if isinstance(cell, list | tuple) else [cell]
+
+
 def _check_place(text: Any, start: Any, context: str, where: str) -> None:
     if not isinstance(text, str) or not isinstance(start, int) or isinstance(start, bool):
         raise AttnprobeError(
-            f"{where} has the answer {shorten(repr(text))} at {shorten(repr(start))}; an answer is a text, and "
-            "its place a whole number"
+            f"{where} has the answer {shorten(repr(text))} at {shorten(repr(start))}; an answer is a text, "
+            "and its place a whole number"
         )
     if start < 0 or context[start : start + len(text)] != text:
         raise AttnprobeError(
             f"{where}: the answer {shorten(repr(text))} does not stand at character {start} of its context; "
             "count from 0, in Unicode code points"
         )
-
-
-def _listed(cell: Any) -> list[Any]:
-    return list(cell) if isinstance(cell, list | tuple) else [cell]
 
 
 def find_class_names(features: Any) -> dict[str, tuple[str, ...]]:

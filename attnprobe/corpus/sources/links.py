@@ -39,22 +39,22 @@ def filter_links(
     """
     seen: set[str] = set()
     for document in documents:
-        if (said := document.annotation) is None:
+        if (annotation := document.annotation) is None:
             yield document
             continue
-        links = [_fold_label(link) for link in said.links] if fold else said.links
+        links = [_fold_label(link) for link in annotation.links] if fold else annotation.links
         seen.update(*(link.label.split(SEVERAL) for link in links))
         if labels is not None:
             links = [kept for link in links if (kept := _filter_labels(link, labels)) is not None]
-        yield replace(document, annotation=replace(said, links=tuple(links)))
+        yield replace(document, annotation=replace(annotation, links=tuple(links)))
     if not seen:
         raise AttnprobeError(f"{name} can't be asked about: {nothing}.")
     if missing := [label for label in labels or () if label not in seen]:
         named = sorted(seen - {""})
-        listed = ", ".join(named[:_NAMED]) + (", ..." if len(named) > _NAMED else "")
+        there = ", ".join(named[:_NAMED]) + (", ..." if len(named) > _NAMED else "")
+        there = there or "only links without a label"
         subtype = fold and fold_subtype(missing[0]) in seen
         hint = ", and --subtypes tells their subtypes apart" if subtype else ""
-        there = listed or "only links without a label"
         raise AttnprobeError(f"{name} has no link called {missing[0]!r}; it has {there}{hint}.")
 
 
@@ -104,12 +104,7 @@ def find_words(text: str, borders: Iterable[int] = (), where: Where = "text") ->
     return tuple(found)
 
 
-def list_spans(link: Link) -> tuple[Span, ...]:
-    """Give every span that a link names as an end."""
-    return (link.source, link.target, *link.candidates, *link.also)
-
-
-def complete_words(annotation: Annotation, texts: dict[Where, str]) -> Annotation:
+def complete_words(annotation: Annotation, texts: Mapping[Where, str]) -> Annotation:
     """Give the words of the texts whose words an annotation does not name, as ``find_words`` finds them.
 
     Args:
@@ -124,16 +119,13 @@ def complete_words(annotation: Annotation, texts: dict[Where, str]) -> Annotatio
         given.setdefault(word.where, set()).add(word)
     borders: dict[Where, set[int]] = {}
     for link in annotation.links:
-        for span in list_spans(link):
+        for span in (link.source, link.target, *link.candidates, *link.also):
             borders.setdefault(span.where, set()).update((span.start, span.stop))
     found: list[Span] = []
     for where, words in given.items():
-        found += sorted(words, key=_ends) or find_words(texts.get(where, ""), borders.get(where, ()), where)
+        in_order = sorted(words, key=lambda span: (span.start, span.stop))
+        found += in_order or find_words(texts.get(where, ""), borders.get(where, ()), where)
     return replace(annotation, words=tuple(found))
-
-
-def _ends(span: Span) -> tuple[int, int]:
-    return span.start, span.stop
 
 
 LINKS = "links"
@@ -164,8 +156,7 @@ def read_annotation(cells: Mapping[str, Any], where: str, texts: Mapping[Where, 
     Raises:
         AttnprobeError: When a span is no span of its text, or a link can't be what it says.
     """
-    columns = (LINKS, *WORD_COLUMNS.values())
-    if all(cells.get(column) is None for column in columns):
+    if all(cells.get(column) is None for column in (LINKS, *WORD_COLUMNS.values())):
         return None
     words = [
         word
@@ -176,7 +167,7 @@ def read_annotation(cells: Mapping[str, Any], where: str, texts: Mapping[Where, 
     ]
     links = _read_list(cells.get(LINKS), "links must be a list of objects", where)
     found = Annotation(tuple(words), tuple(_read_link(link, where, texts) for link in links))
-    return complete_words(found, dict(texts))
+    return complete_words(found, texts)
 
 
 def read_linked_rows(rows: Iterable[Any]) -> Iterator[Document]:
@@ -189,8 +180,7 @@ def read_linked_rows(rows: Iterable[Any]) -> Iterator[Document]:
     Raises:
         AttnprobeError: When one is neither, or is not what it has to be; rows count from 0.
     """
-    for number, row in enumerate(rows):
-        yield _read_row(row, f"text {number}")
+    return (_read_row(row, f"text {number}") for number, row in enumerate(rows))
 
 
 def _read_row(row: Any, where: str) -> Document:
@@ -248,8 +238,8 @@ def _read_link(link: Any, where: str, texts: Mapping[Where, str]) -> Link:
             f"{where}: a link has the key {_quote(unknown[0])}, which means nothing; its keys are "
             f"{', '.join(LINK_KEYS)}."
         )
-    begins: Where = _read_side(link.get("source_in"), "source_in", where)
-    ends: Where = _read_side(link.get("target_in"), "target_in", where)
+    begins = _read_side(link.get("source_in"), "source_in", where)
+    ends = _read_side(link.get("target_in"), "target_in", where)
     candidates, also = (
         tuple(
             _read_span(one, ends, where, texts)
@@ -286,9 +276,9 @@ def _read_label(label: Any, where: str) -> str:
 
 
 def _read_side(name: Any, key: str, where: str) -> Where:
-    for one in get_args(Where):
-        if name == one or (name is None and one == "text"):
-            return one
+    for side in get_args(Where):
+        if side == ("text" if name is None else name):
+            return side
     raise AttnprobeError(f"{where}: {key} must be text, pair or target, not {_quote(name)}.")
 
 
@@ -298,15 +288,15 @@ def _read_span(ends: Any, text: Where, where: str, texts: Mapping[Where, str]) -
         raise AttnprobeError(f"{where}: the span {_quote(ends)} lies in {column}, which is not there.")
     length = len(texts[text])
     plain = ends.tolist() if hasattr(ends, "tolist") else ends
-    if isinstance(plain, list | tuple) and len(plain) == 2 and all(map(_is_whole, plain)):
+    if (
+        isinstance(plain, list | tuple)
+        and len(plain) == 2
+        and all(isinstance(end, Integral) and not isinstance(end, bool) for end in plain)
+    ):
         start, stop = int(plain[0]), int(plain[1])
         if 0 <= start < stop <= length:
             return Span(start, stop, text)
     raise AttnprobeError(f"{where}: {_quote(ends)} is no span of its {text}, which has {length} characters.")
-
-
-def _is_whole(number: Any) -> bool:
-    return isinstance(number, Integral) and not isinstance(number, bool)
 
 
 def _read_list(cell: Any, rule: str, where: str) -> list[Any]:

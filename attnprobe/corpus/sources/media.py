@@ -4,7 +4,7 @@ import csv
 import hashlib
 import json
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import gcd
@@ -80,11 +80,14 @@ class MediaFolder:
             )
         if len(kinds) > 1:
             raise AttnprobeError(f"{path} holds images and sound; put them in folders of their own.")
-        said = _read_metadata(path, column)
-        if said is None and column is not None:
-            raise AttnprobeError(f"{path} has no metadata.csv that could hold a column {column!r}.")
-        items = (Item(file, _find_label(file, path, said, found)) for file in found)
-        return cls(path, kinds.pop(), tuple(items))
+        labels = _read_metadata(path, column)
+        if labels is None:
+            if column is not None:
+                raise AttnprobeError(f"{path} has no metadata.csv that could hold a column {column!r}.")
+            apart = all(file.parent != path for file in found)
+            labels = {_name(file, path): file.relative_to(path).parts[0] for file in found if apart}
+        items = tuple(Item(file, labels.get(_name(file, path))) for file in found)
+        return cls(path, kinds.pop(), items)
 
     @property
     def labelled(self) -> "MediaFolder":
@@ -131,13 +134,9 @@ def _find_files(folder: Path) -> Iterator[Path]:
         raise AttnprobeError(f"{folder} can't be read: {error.strerror}.") from error
 
 
-def _find_label(
-    file: Path, folder: Path, said: Mapping[str, Label] | None, every: list[Path]
-) -> Label | None:
-    if said is not None:
-        return said.get(file.relative_to(folder).as_posix())
-    sorted_away = all(other.parent != folder for other in every)
-    return file.relative_to(folder).parts[0] if sorted_away else None
+def _name(file: Path, folder: Path) -> str:
+    """Name a file as the table in its folder does."""
+    return file.relative_to(folder).as_posix()
 
 
 def _read_metadata(folder: Path, column: str | None) -> dict[str, Label] | None:
@@ -152,14 +151,20 @@ def _read_metadata(folder: Path, column: str | None) -> dict[str, Label] | None:
             raise ValueError("a line is no object")
         known = list(table[0]) if table else []
         name = column or next((usual for usual in USUAL if usual in known), None)
-        if "file_name" not in known or (column is not None and column not in known):
-            wanted = "file_name" if "file_name" not in known else column
-            raise AttnprobeError(f"{path} has no column {wanted!r}; its columns are {', '.join(known)}.")
+        for wanted in ("file_name", column):
+            if wanted is not None and wanted not in known:
+                raise AttnprobeError(f"{path} has no column {wanted!r}; its columns are {', '.join(known)}.")
         if name is None:
             return {}
         return {row["file_name"]: row[name] for row in table if row.get(name) not in {None, ""}}
     except (OSError, ValueError, TypeError, KeyError, csv.Error) as error:
         raise AttnprobeError(f"{path} can't be read as a table: {first_line(error)}.") from error
+
+
+def _explain_sound(path: Path, error: Exception) -> AttnprobeError:
+    if isinstance(error, ImportError):
+        return AttnprobeError("Sound needs soundfile: pip install soundfile.")
+    return AttnprobeError(f"{path} can't be read as sound: {first_line(error)}.")
 
 
 def read_image(path: Path) -> NDArray[np.uint8]:
@@ -217,10 +222,8 @@ def count_samples(path: Path, rate: int) -> int:
         import soundfile
 
         about = soundfile.info(path)
-    except ImportError as error:
-        raise AttnprobeError("Sound needs soundfile: pip install soundfile.") from error
     except Exception as error:
-        raise AttnprobeError(f"{path} can't be read as sound: {first_line(error)}.") from error
+        raise _explain_sound(path, error) from error
     common = gcd(about.samplerate, rate)
     return -(-about.frames * (rate // common) // (about.samplerate // common))
 
@@ -231,7 +234,5 @@ def _decode_sound(path: Path) -> tuple[NDArray[np.float32], int]:
 
         samples, rate = soundfile.read(path, dtype="float32", always_2d=True)
         return np.asarray(samples, np.float32), rate
-    except ImportError as error:
-        raise AttnprobeError("Sound needs soundfile: pip install soundfile.") from error
     except Exception as error:
-        raise AttnprobeError(f"{path} can't be read as sound: {first_line(error)}.") from error
+        raise _explain_sound(path, error) from error

@@ -24,16 +24,13 @@ class _Unpacked(io.RawIOBase):
     """What a gzip file holds, as long as that is in proportion to it."""
 
     def __init__(self, packed: BinaryIO, name: str) -> None:
-        """Unpack a stream; ``name`` is what errors call it."""
         self._packed, self._name = packed, name
         self._inner, self._size = gzip.GzipFile(fileobj=packed), 0
 
     def readable(self) -> bool:
-        """It is."""
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Fill a buffer."""
         size = self._inner.readinto(buffer)
         self._size += size
         if self._size > _FREELY and self._size > _MOST * self._packed.tell():
@@ -46,11 +43,7 @@ class _Unpacked(io.RawIOBase):
 
 @contextmanager
 def open_file(path: Path, name: str) -> Iterator[BinaryIO]:
-    """Open a file; one that ends in .gz is unpacked.
-
-    Args:
-        path: Where it is.
-        name: What errors call it.
+    """Open a file that errors call ``name``; one that ends in .gz is unpacked.
 
     Raises:
         AttnprobeError: When it can't be read; also while it is read.
@@ -61,11 +54,7 @@ def open_file(path: Path, name: str) -> Iterator[BinaryIO]:
 
 
 def get_standard_input() -> BinaryIO:
-    """Give the bytes of standard input.
-
-    Raises:
-        AttnprobeError: When it is closed.
-    """
+    """Give the bytes of standard input, or refuse where it is closed."""
     buffer = getattr(sys.stdin, "buffer", None)
     if buffer is None:
         raise AttnprobeError("standard input is closed; pipe text into it, or name a file")
@@ -105,7 +94,7 @@ def decode_lines(stream: BinaryIO, name: str, longest: int = LONGEST_LINE) -> It
         name: What errors call it.
         longest: Bytes of the longest line that is read; a stream may have one that never ends.
     """
-    said = False
+    warned = False
     for number, raw in enumerate(_read_lines(stream, name, longest), start=1):
         if b"\0" in raw:
             raise AttnprobeError(
@@ -116,8 +105,8 @@ def decode_lines(stream: BinaryIO, name: str, longest: int = LONGEST_LINE) -> It
             line = raw.decode("utf-8-sig" if number == 1 else "utf-8")
         except UnicodeDecodeError:
             raise AttnprobeError(f"line {number} of {name} is not UTF-8; save the file as UTF-8") from None
-        if not said and "\r" in line.rstrip("\r\n"):
-            said = True
+        if not warned and "\r" in line.rstrip("\r\n"):
+            warned = True
             warnings.warn(
                 f"line {number} of {name} has carriage returns inside, which are read as blanks: only line "
                 "feeds end a line.",
@@ -136,9 +125,7 @@ def _read_lines(stream: BinaryIO, name: str, longest: int) -> Iterator[bytes]:
 
 
 def _limit_lines(stream: BinaryIO, name: str, longest: int) -> Iterator[bytes]:
-    number = 0
-    while line := stream.readline(longest + 1):
-        number += 1
+    for number, line in enumerate(iter(lambda: stream.readline(longest + 1), b""), start=1):
         if len(line) > longest:
             raise AttnprobeError(
                 f"line {number} of {name} is longer than {longest >> 20:,} MiB, so it looks like no text, or "
@@ -150,6 +137,16 @@ def _limit_lines(stream: BinaryIO, name: str, longest: int) -> Iterator[bytes]:
 def strip_ends(lines: Iterable[str]) -> Iterator[str]:
     r"""Drop the line ends, ``\n`` or ``\r\n``."""
     return (line.removesuffix("\n").removesuffix("\r") for line in lines)
+
+
+def peek_lines(lines: Iterable[str]) -> tuple[str, Iterator[str]]:
+    """Give the first line that is not blank, or the last one where all are; and all lines."""
+    lines, first = iter(lines), [""]
+    for line in lines:
+        first.append(line)
+        if line.strip():
+            break
+    return first[-1], chain(first[1:], lines)
 
 
 def read_txt(stream: BinaryIO, name: str) -> Iterator[str]:

@@ -10,7 +10,14 @@ from typing import Any, BinaryIO
 
 from attnprobe.corpus.sources.gold import find_class_names
 from attnprobe.corpus.sources.squad import is_squad, list_questions
-from attnprobe.corpus.sources.streams import LONGEST_LINE, WHOLE, decode_lines, shorten, strip_ends
+from attnprobe.corpus.sources.streams import (
+    LONGEST_LINE,
+    WHOLE,
+    decode_lines,
+    peek_lines,
+    shorten,
+    strip_ends,
+)
 from attnprobe.errors import AttnprobeError
 
 # csv's own limit is 128 KiB a cell. A quote that never closes would make a cell of all that follows.
@@ -66,18 +73,16 @@ def read_csv(stream: BinaryIO, name: str) -> Table:
 def _csv_rows(lines: Iterator[str], name: str) -> Iterator[tuple[int, list[str]]]:
     # strict: a quote that never closes is refused, not made one cell of all that follows.
     reader = csv.reader(lines, strict=True)
-    while True:
-        start = reader.line_num + 1
-        try:
-            cells = next(reader)
-        except StopIteration:
-            return
-        except csv.Error as error:
-            raise AttnprobeError(
-                f"the row at line {start} of {name} is not well-formed CSV ({shorten(error)}); "
-                "quote the cells that hold commas, quotes or line breaks, and double the quotes in them"
-            ) from None
-        yield start, cells
+    start = 1
+    try:
+        for cells in reader:
+            yield start, cells
+            start = reader.line_num + 1
+    except csv.Error as error:
+        raise AttnprobeError(
+            f"the row at line {start} of {name} is not well-formed CSV ({shorten(error)}); "
+            "quote the cells that hold commas, quotes or line breaks, and double the quotes in them"
+        ) from None
 
 
 def read_tsv(stream: BinaryIO, name: str) -> Table:
@@ -150,7 +155,7 @@ def read_json(stream: BinaryIO, name: str) -> Table:
         value = _parse_json("".join(lines))
     except ValueError as error:
         # Many a .json file on the Hugging Face Hub is JSON Lines: an object, then "extra data".
-        if starts_with_object(lines):
+        if starts_with_object(peek_lines(lines)[0]):
             return parse_jsonl(lines, name)
         where = f"line {error.lineno} of " if isinstance(error, json.JSONDecodeError) else ""
         raise AttnprobeError(
@@ -184,10 +189,10 @@ def _json_row(value: object, where: str, name: str) -> Row:
     raise AttnprobeError(f"{where} of {name} is neither a JSON object nor a string; make it one")
 
 
-def starts_with_object(lines: Iterable[str]) -> bool:
-    """Tell whether the first line that is not blank is a whole JSON object."""
+def starts_with_object(line: str) -> bool:
+    """Tell whether a line is a whole JSON object."""
     try:
-        return isinstance(_parse_json(next((line for line in lines if line.strip()), "")), dict)
+        return isinstance(_parse_json(line), dict)
     except ValueError:
         return False
 
@@ -229,10 +234,7 @@ def read_parquet(stream: BinaryIO, name: str, nested: Collection[str] = ()) -> T
 
 
 def _parquet_rows(
-    file: Any,
-    columns: list[str],
-    broken: tuple[type[Exception], ...],
-    name: str,
+    file: Any, columns: list[str], broken: tuple[type[Exception], ...], name: str
 ) -> Iterator[Row]:
     try:
         batches = file.iter_batches(batch_size=256, columns=columns)
@@ -246,8 +248,7 @@ def _parquet_rows(
 def _read_class_names(metadata: Mapping[bytes, bytes] | None) -> dict[str, tuple[str, ...]]:
     """Read the names of classes that the Hugging Face hub writes into its files."""
     try:
-        said = json.loads((metadata or {}).get(b"huggingface", b"{}"))
-        return find_class_names(said["info"]["features"])
+        return find_class_names(json.loads((metadata or {})[b"huggingface"])["info"]["features"])
     except (ValueError, KeyError, TypeError, RecursionError):  # whatever else somebody put there
         return {}
 

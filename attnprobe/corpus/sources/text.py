@@ -3,8 +3,6 @@
 import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +19,7 @@ from attnprobe.corpus.sources.streams import (
     explain_errors,
     get_standard_input,
     open_file,
+    peek_lines,
     read_txt,
     strip_ends,
 )
@@ -63,9 +62,7 @@ class Source:
     label_column: str | None = None
     document_column: str | None = None  # None leaves to the format what a document is
     find_labels: bool = False  # whether a column of a usual name is taken where none is named
-    annotated: bool = (
-        False  # whether words and gold links are read: of CoNLL-U, or JSON with columns so named
-    )
+    annotated: bool = False  # whether words and gold links are read: of CoNLL-U, or JSON with such columns
     coreference: bool = False  # whether mentions are read, and asked for their antecedents
 
 
@@ -77,18 +74,24 @@ def read_documents(source: Source) -> Iterator[Document]:
     """
     path = _find_path(source)
     if source.coreference:
-        _refuse_coreference(path, source)
-    if source.annotated and path is not None and not _holds_links(path):
-        raise _refuse_without_links(source.spec)
+        if path is None and source.spec not in (EMBEDDED, STDIN):
+            raise AttnprobeError(
+                f"{source.spec} has no coreference that could be read; name a file of CorefUD (.conllu), GAP "
+                "(.tsv) or WinoBias (.txt) with --dataset"
+            )
+        _refuse_columns(source, source.spec)
+    if source.annotated and path is not None and _find_extension(path) not in LINKED_EXTENSIONS:
+        raise AttnprobeError(
+            f"{source.spec} holds no gold links; give JSON or parquet with columns text and links, or "
+            f"CoNLL-U ({', '.join(LINKED_EXTENSIONS)}, each also with .gz)"
+        )
     if source.spec == EMBEDDED:
         _refuse_columns(source, "the embedded text")
         documents = read_embedded(_choose_embedded(source))
     elif source.spec == STDIN:
         documents = _read_stdin(source)
-    elif path is not None:
-        documents = _read_file(path, source)
     else:
-        documents = _read_hub(source)
+        documents = _read_hub(source) if path is None else _read_file(path, source)
     return _require_one(documents, source)
 
 
@@ -111,8 +114,7 @@ class OpenSource:
 
 def open_source(source: Source) -> OpenSource:
     """Open a source; a bad name is refused at once."""
-    documents = read_documents(source)
-    described = describe_source(source)
+    documents, described = read_documents(source), describe_source(source)
     return OpenSource(documents, str(described["name"]), described)
 
 
@@ -150,7 +152,8 @@ def describe_source(source: Source) -> dict[str, Any]:
     elif source.spec != STDIN:
         split = open_split(source.spec, source.config, source.split)[1]
     return {
-        "name": _format_name(source.spec) if path is None else path.name,
+        # A lone hyphen would look like a formula in a table.
+        "name": path.name if path is not None else "stdin" if source.spec == STDIN else source.spec,
         "sha256": digest,
         "bytes": size,
         "split": split,
@@ -163,15 +166,10 @@ def describe_source(source: Source) -> dict[str, Any]:
 
 
 def _choose_embedded(source: Source) -> Embedded:
-    """Tell which part of the package's own text a source stands for, by what is wanted of it."""
+    """Choose the part of the package's own text by what is wanted of it."""
     if source.coreference:
         return Embedded.COREFERENCE
     return Embedded.TREEBANK if source.annotated else Embedded.SENTENCES
-
-
-def _format_name(spec: str) -> str:
-    """Name a source in a table, where a lone hyphen would look like a formula."""
-    return "stdin" if spec == STDIN else spec
 
 
 def _find_path(source: Source) -> Path | None:
@@ -190,7 +188,7 @@ def _find_path(source: Source) -> Path | None:
         _refuse_split(source)
         (check_extension if source.coreference else _find_extension)(path)
         return path
-    if looks_like_hub_id(source.spec) and not _has_known_extension(path):
+    if looks_like_hub_id(source.spec) and path.suffix.lower() not in (*EXTENSIONS, ".gz"):
         return None
     raise AttnprobeError(f"there is no file {source.spec}; check the path")
 
@@ -210,15 +208,6 @@ def _refuse_columns(source: Source, name: str) -> None:
         )
 
 
-def _refuse_coreference(path: Path | None, source: Source) -> None:
-    if path is None and source.spec not in (EMBEDDED, STDIN):
-        raise AttnprobeError(
-            f"{source.spec} has no coreference that could be read; name a file of CorefUD (.conllu), GAP "
-            "(.tsv) or WinoBias (.txt) with --dataset"
-        )
-    _refuse_columns(source, source.spec)
-
-
 def _find_extension(path: Path) -> str:
     """Give the extension that names the reader, .gz set aside; none at all means plain text."""
     inner = path.with_suffix("") if path.suffix.lower() == ".gz" else path
@@ -229,21 +218,6 @@ def _find_extension(path: Path) -> str:
             f"{', '.join(EXTENSIONS)}, each also with .gz"
         )
     return extension
-
-
-def _holds_links(path: Path) -> bool:
-    return _find_extension(path) in LINKED_EXTENSIONS
-
-
-def _refuse_without_links(name: str) -> AttnprobeError:
-    return AttnprobeError(
-        f"{name} holds no gold links; give JSON or parquet with columns text and links, or CoNLL-U "
-        f"({', '.join(LINKED_EXTENSIONS)}, each also with .gz)"
-    )
-
-
-def _has_known_extension(path: Path) -> bool:
-    return path.suffix.lower() in (*EXTENSIONS, ".gz")
 
 
 def _read_file(path: Path, source: Source) -> Iterator[Document]:
@@ -262,11 +236,11 @@ def _read_file(path: Path, source: Source) -> Iterator[Document]:
             yield from _drop_blank(read_conllu(stream, source.spec, annotated=source.annotated))
         elif extension == ".txt":
             yield from _read_lines(read_txt(stream, source.spec))
+        elif source.annotated and extension == ".parquet":
+            table = read_parquet(stream, source.spec, nested=(LINKS, *WORD_COLUMNS.values()))
+            yield from _read_table(table, source, source.spec)
         else:
-            read = _TABLE_READERS[extension]
-            if source.annotated and extension == ".parquet":
-                read = partial(read_parquet, nested=(LINKS, *WORD_COLUMNS.values()))
-            yield from _read_table(read(stream, source.spec), source, source.spec)
+            yield from _read_table(_TABLE_READERS[extension](stream, source.spec), source, source.spec)
 
 
 def _choose_tags(source: Source) -> str | None:
@@ -294,16 +268,11 @@ def _read_stdin(source: Source) -> Iterator[Document]:
         if source.coreference:
             yield from read_coreference(lines, name)
             return
-        first: list[str] = []
-        for line in lines:
-            first.append(line)
-            if line.strip():
-                break
-        lines = chain(first, lines)
+        first, lines = peek_lines(lines)
         if starts_with_object(first):
             yield from _read_table(parse_jsonl(lines, name), source, name)
         elif source.annotated:
-            if not (first and looks_like_conllu(first[-1])):
+            if not looks_like_conllu(first):
                 raise AttnprobeError(
                     f"{name} holds no gold links; pipe JSON lines with text and links into it, or CoNLL-U"
                 )
@@ -343,11 +312,10 @@ def _read_table(table: Table, source: Source, name: str) -> Iterator[Document]:
 
 
 def _require_one(documents: Iterator[Document], source: Source) -> Iterator[Document]:
-    found = False
+    document = None
     for document in documents:
-        found = True
         yield document
-    if not found:
+    if document is None:
         name = "standard input" if source.spec == STDIN else source.spec
         raise AttnprobeError(f"{name} holds no text: it is empty or blank; give at least one document")
 

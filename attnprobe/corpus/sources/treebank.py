@@ -41,13 +41,10 @@ def annotate_sentence(tokens: Sequence[Token], text: str | None) -> tuple[str, A
         if spans[number] == spans[head]:
             inside += 1
         else:
-            links.append(Link(spans[number], spans[head], _said(token.get("deprel"))))
-    words = tuple(dict.fromkeys(spans.values()))
-    return text, Annotation(words, tuple(links)), inside
-
-
-def _said(cell: Any) -> str:
-    return "" if cell in (None, "_") else str(cell)
+            relation = token.get("deprel")
+            label = "" if relation in (None, "_") else str(relation)
+            links.append(Link(spans[number], spans[head], label))
+    return text, Annotation(tuple(dict.fromkeys(spans.values())), tuple(links)), inside
 
 
 def fold_subtype(relation: str) -> str:
@@ -66,10 +63,8 @@ def tag_sentence(tokens: Iterable[Token], column: str) -> Tagged | None:
     column says nothing (``_``) does not count.
     """
     words = [token for token in tokens if isinstance(token["id"], int)]
-    tags = [None if token[column] in (None, "_", "") else str(token[column]) for token in words]
-    if all(tag is None for tag in tags):
-        return None
-    return Tagged(tuple(token["form"] for token in words), tuple(tags))
+    tags = tuple(None if token[column] in (None, "_", "") else str(token[column]) for token in words)
+    return None if set(tags) <= {None} else Tagged(tuple(token["form"] for token in words), tags)
 
 
 def place_words(tokens: Iterable[Token], text: str | None) -> tuple[str, dict[int, Span]]:
@@ -97,7 +92,8 @@ def join_forms(tokens: Iterable[Token]) -> str:
 
 def is_glued(tokens: Iterable[Token]) -> bool:
     """Tell whether no blank follows a sentence, which ``SpaceAfter=No`` of its last form says."""
-    return not ([blank for _, blank, _ in _list_surface(tokens)] or [True])[-1]
+    blanks = [blank for _, blank, _ in _list_surface(tokens)]
+    return bool(blanks) and not blanks[-1]
 
 
 def _find_forms(surface: Sequence[tuple[str, bool, range]], text: str) -> list[Span] | None:
@@ -171,12 +167,10 @@ class Sentence:
 
     @property
     def begins_document(self) -> bool:
-        """Whether ``# newdoc`` stands before it."""
         return any(map(_NEW_DOCUMENT.match, self.comments))
 
     @property
     def begins_paragraph(self) -> bool:
-        """Whether ``# newpar`` stands before it."""
         return any(map(_NEW_PARAGRAPH.match, self.comments))
 
 
@@ -281,21 +275,19 @@ def read_annotated_conllu(lines: Iterable[str], name: str) -> Iterator[Document]
 
     yield from _group_sentences(parse_conllu(lines, name, read))
     if left_out:
-        lie, left = (
-            ("1 relation of {} lies", "it is left out, since both of its words")
-            if left_out == 1
-            else (f"{left_out:,} relations of {{}} lie", "they are left out, since both of their words")
+        if left_out == 1:
+            lie, left = f"1 relation of {name} lies", "it is left out, since both of its words"
+        else:
+            lie = f"{left_out:,} relations of {name} lie"
+            left = "they are left out, since both of their words"
+        sentence = (
+            f"{lie} inside one multi-word token, such as du for de le; {left} have the same characters."
         )
-        warnings.warn(
-            f"{lie.format(name)} inside one multi-word token, such as du for de le; {left} have the same "
-            "characters.",
-            AttnprobeWarning,
-            stacklevel=2,
-        )
+        warnings.warn(sentence, AttnprobeWarning, stacklevel=2)
 
 
 def _find_declared(block: Sequence[str]) -> list[str]:
-    """Give the columns that CoNLL-U Plus declares, once for the whole file."""
+    """Find the columns that CoNLL-U Plus declares, once for the whole file."""
     line = next((line for line in block if line.startswith(_DECLARED)), "")
     return line.removeprefix(_DECLARED).lower().split()
 

@@ -38,7 +38,7 @@ class Alignment:
 
     def tokens(self, span: Span) -> TokenSpan | None:
         """Find the tokens of a span, by their places in the offsets that were given."""
-        found = self._tokens_left(span)
+        found = self._find_left(span)
         if self._whole is None or found is None:
             return found
         before = self._whole.tokens(span)
@@ -54,9 +54,9 @@ class Alignment:
 
     def had(self, span: Span) -> bool:
         """Tell whether a span has tokens, or had some before they were cut off."""
-        return (self._whole or self)._tokens_left(span) is not None
+        return (self._whole or self)._find_left(span) is not None
 
-    def _tokens_left(self, span: Span) -> TokenSpan | None:
+    def _find_left(self, span: Span) -> TokenSpan | None:
         known = self._tokens.get(span.where, [])
         first = bisect_right(known, span.start, key=itemgetter(2))
         last = bisect_left(known, span.stop, key=itemgetter(1))
@@ -88,8 +88,7 @@ def find_answers(
     answers: Iterable[Span], alignment: Alignment, characters: Iterable[tuple[int, int] | None]
 ) -> TokenAnswers:
     """Find the answers among the tokens of a sequence; an answer that was cut is not among them."""
-    found = (alignment.tokens(answer) for answer in answers)
-    return TokenAnswers(tuple(span for span in found if span is not None), tuple(characters))
+    return TokenAnswers(_find_spans(alignment.tokens, answers), tuple(characters))
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,34 +142,36 @@ def split_annotation(
     words: list[list[tuple[TokenSpan, int]]] = [[] for _ in windows]
     links: list[list[TokenLink]] = [[] for _ in windows]
 
-    def place(span: TokenSpan | None) -> int:
+    def find_window(span: TokenSpan | None) -> int:
         return -1 if span is None else bisect_right(starts, span.start) - 1
 
     spans = [alignment.tokens(word) for word in annotation.words]
-    whole = sum(alignment.had(word) for word in annotation.words)
-    numbered = [tuple(map(window.moved, spans)) if annotation.numbered else () for window in windows]
+    whole = sum(map(alignment.had, annotation.words))
     for word, span in zip(annotation.words, spans, strict=True):
-        number = place(span)
+        number = find_window(span)
         if number >= 0 and (here := windows[number].moved(span)) is not None:
             words[number].append((here, hash_form(word, texts)))
     for link in annotation.links:
-        number = place(alignment.tokens(link.source))
+        number = find_window(alignment.tokens(link.source))
         if number >= 0:
             find = windows[number].find
             if (found := convert_link(link, find, find)) is not None:
                 links[number].append(found)
-    return [
-        TokenAnnotation(
-            (known := order_words(here))[0],
-            tuple(linked),
-            number=annotation.number,
-            cut=len(here) < whole,
-            second=alignment.second and window.at + alignment.second - window.first,
-            numbered=told,
-            forms=known[1],
+    split = []
+    for here, linked, window in zip(words, links, windows, strict=True):
+        known, forms = order_words(here)
+        split.append(
+            TokenAnnotation(
+                known,
+                tuple(linked),
+                number=annotation.number,
+                cut=len(here) < whole,
+                second=alignment.second and window.at + alignment.second - window.first,
+                numbered=tuple(map(window.moved, spans)) if annotation.numbered else (),
+                forms=forms,
+            )
         )
-        for here, linked, window, told in zip(words, links, windows, numbered, strict=True)
-    ]
+    return split
 
 
 def order_words(words: Sequence[tuple[TokenSpan, int]]) -> tuple[tuple[TokenSpan, ...], tuple[int, ...]]:
@@ -242,7 +243,6 @@ class PendingLinks:
 
     @property
     def links(self) -> list[Link]:
-        """The links with an end in what the decoder reads."""
         return [link for link in self.annotation.links if involves_target(link)]
 
 
@@ -270,35 +270,26 @@ def involves_target(link: Link) -> bool:
 
 
 def annotate_shifted(encoder: TokenAnnotation, length: int) -> DecoderAnnotation:
-    """Annotate a decoder that reads what the encoder does.
+    """Annotate a decoder that reads the first tokens of what the encoder does, one place later.
 
     Every link is there in the decoder; and between the two twice, forward from its source in the decoder, and
     backward from its target in the decoder.
-
-    Args:
-        encoder: The words and links of the sequence.
-        length: How many tokens the decoder reads.
     """
     later = partial(_shift, length=length)
     # Those that are left are the first ones, as words are ordered by their ends.
-    words = tuple(moved for word in encoder.words if (moved := later(word)) is not None)
+    words = _find_spans(later, encoder.words)
     forms = encoder.forms[: len(words)]
+    inside = (convert_link(link, later, later) for link in encoder.links)
     across = chain.from_iterable(
         (convert_link(link, later, _keep, "forward"), convert_link(link, _keep, later, "backward"))
         for link in encoder.links
     )
-    inside = _drop_missing(convert_link(link, later, later) for link in encoder.links)
+    inside, across = (tuple(link for link in links if link is not None) for links in (inside, across))
     cut = encoder.cut or len(words) < len(encoder.words)
+    keys = {"keys": encoder.words, "key_forms": encoder.forms}
     return DecoderAnnotation(
         TokenAnnotation(words, inside, cut=cut, forms=forms),
-        TokenAnnotation(
-            words,
-            _drop_missing(across),
-            keys=encoder.words,
-            same=True,
-            forms=forms,
-            key_forms=encoder.forms,
-        ),
+        TokenAnnotation(words, across, same=True, forms=forms, **keys),
     )
 
 
@@ -355,7 +346,3 @@ def _shift(span: TokenSpan, length: int) -> TokenSpan | None:
 
 def _keep(span: TokenSpan) -> TokenSpan:
     return span
-
-
-def _drop_missing(links: Iterable[TokenLink | None]) -> tuple[TokenLink, ...]:
-    return tuple(link for link in links if link is not None)

@@ -41,7 +41,7 @@ class SequenceStore:
         self._lengths = array("i")
         self._documents = array("q")
         self._names = array("Q")
-        self._said = array("q")
+        self._annotations = array("q")
         self._crossed = array("q")
         self._digest = hashlib.sha256()
         self.counts: NDArray[np.int64] = np.zeros(vocabulary, np.int64)
@@ -49,21 +49,17 @@ class SequenceStore:
         self.annotated = False
 
     def __enter__(self) -> "SequenceStore":
-        """Use as a context manager."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close, and with that delete, the file."""
         with contextlib.suppress(OSError):  # what did not fit once does not fit now
             self._file.close()
 
     def __len__(self) -> int:
-        """Give the number of sequences."""
         return len(self._lengths)
 
     @property
     def lengths(self) -> NDArray[np.int32]:
-        """Tokens in each sequence, special tokens included."""
         return np.frombuffer(self._lengths, np.int32) if self._lengths else np.zeros(0, np.int32)
 
     @property
@@ -97,15 +93,14 @@ class SequenceStore:
             if ids.max() >= len(self.counts):
                 self.counts = np.pad(self.counts, (0, int(ids.max()) + 1 - len(self.counts)))
             np.add.at(self.counts, ids, 1)
-            said, crossed = (
+            annotation, crossed = (
                 b"" if one is None else one.packed() for one in (sequence.annotation, sequence.crossed)
             )
-            self.annotated = self.annotated or bool(said)
+            self.annotated = self.annotated or bool(annotation)
             with _explain_errors():
-                self._file.write(ids.tobytes() + said + crossed)
-            self._digest.update(ids.tobytes())
+                self._file.write(ids.tobytes() + annotation + crossed)
             marks = f"|{sequence.second}|{sequence.label!r}|{sequence.document}|{sequence.name}|".encode()
-            self._digest.update(marks + said + crossed)
+            self._digest.update(ids.tobytes() + marks + annotation + crossed)
             if sequence.label is not None:
                 self.labels[len(self)] = sequence.label
             self._starts.append(end)
@@ -113,9 +108,9 @@ class SequenceStore:
             self._seconds.append(sequence.second)
             self._documents.append(sequence.document)
             self._names.append(sequence.name)
-            self._said.append(len(said))
+            self._annotations.append(len(annotation))
             self._crossed.append(len(crossed))
-            end += ids.nbytes + len(said) + len(crossed)
+            end += ids.nbytes + len(annotation) + len(crossed)
         with _explain_errors():
             self._file.flush()
         return self
@@ -126,17 +121,15 @@ class SequenceStore:
 
     def annotation(self, index: int) -> TokenAnnotation | None:
         """Read the words and links of a sequence back."""
-        return self._unpacked(self._starts[index] + 4 * self._lengths[index], self._said[index])
+        return self._unpack(self._starts[index] + 4 * self._lengths[index], self._annotations[index])
 
     def crossed(self, index: int) -> TokenAnnotation | None:
         """Read the links between a sequence and what an encoder beside it reads back."""
-        start = self._starts[index] + 4 * self._lengths[index] + self._said[index]
-        return self._unpacked(start, self._crossed[index])
+        start = self._starts[index] + 4 * self._lengths[index] + self._annotations[index]
+        return self._unpack(start, self._crossed[index])
 
-    def _unpacked(self, start: int, size: int) -> TokenAnnotation | None:
-        if not size:
-            return None
-        return TokenAnnotation.unpacked(self._read(start, size))
+    def _unpack(self, start: int, size: int) -> TokenAnnotation | None:
+        return TokenAnnotation.unpacked(self._read(start, size)) if size else None
 
     def _read(self, start: int, size: int) -> bytes:
         """Read what lies somewhere; several threads may ask, and the file has one place at a time."""

@@ -54,23 +54,18 @@ class NoTokenizer:
     model_input_names: list[str] = []  # noqa: RUF012 - it never changes
 
     def __init__(self, name: str) -> None:
-        """Speak for a checkpoint."""
         self._name = name
 
     def __len__(self) -> int:
-        """Give the size of the vocabulary: none."""
         return 0
 
     def __call__(self, *texts: Any, **options: Any) -> Mapping[str, Any]:
-        """Refuse."""
         raise self._refusal()
 
     def decode(self, ids: Any, **options: Any) -> str:
-        """Refuse."""
         raise self._refusal()
 
     def convert_ids_to_tokens(self, ids: list[int]) -> list[str]:
-        """Refuse."""
         raise self._refusal()
 
     def _refusal(self) -> AttnprobeError:
@@ -129,11 +124,9 @@ class Frame:
         )
 
     def __len__(self) -> int:
-        """Number of special tokens around a text."""
         return len(self.before) + len(self.after)
 
     def around(self, ids: Sequence[int]) -> list[int]:
-        """Frame token ids."""
         return [*self.before, *ids, *self.after]
 
 
@@ -238,16 +231,16 @@ class SequenceReader:
         """Tokenise, in the order of the documents."""
         for chunk in _split_chunks(documents):
             single = [d.text for d in chunk if d.pair is None]
-            options = {"add_special_tokens": False, "verbose": False, **self._offsets_of(chunk)}
+            options = {"add_special_tokens": False, "verbose": False, **self._ask_offsets(chunk)}
             tokenised = tokenize(self.tokenizer, single, **options) if single else {"input_ids": ()}
             ids = iter(tokenised["input_ids"])
             offsets = iter(tokenised.get("offset_mapping", ()))
             for document in chunk:
                 self.reading.documents += 1
                 if document.pair is not None:
-                    found = self._pair(document)
+                    found = self._read_pair(document)
                 else:
-                    found = self._windows(document, next(ids), next(offsets, ()))
+                    found = self._read_windows(document, next(ids), next(offsets, ()))
                 if found:
                     name = document.digest
                     number = self._number(document, name)
@@ -263,7 +256,7 @@ class SequenceReader:
             self._numbers[name] = number
         return number
 
-    def _offsets_of(self, chunk: Sequence[Document]) -> dict[str, bool]:
+    def _ask_offsets(self, chunk: Sequence[Document]) -> dict[str, bool]:
         """Ask for the characters of tokens, where a document has an annotation."""
         if all(document.annotation is None for document in chunk):
             return {}
@@ -271,9 +264,9 @@ class SequenceReader:
             raise refuse_without_offsets(self.tokenizer)
         return {"return_offsets_mapping": True}
 
-    def _windows(self, document: Document, ids: list[int], offsets: Offsets) -> list[TokenSequence]:
+    def _read_windows(self, document: Document, ids: list[int], offsets: Offsets) -> list[TokenSequence]:
         if document.annotation is not None and document.annotation.tags:
-            return self._tagged(document.annotation.tags, ids, offsets)
+            return self._read_tagged(document.annotation.tags, ids, offsets)
         if not ids:
             self.reading.empty += 1
             self._count_lost(document)
@@ -292,18 +285,24 @@ class SequenceReader:
             return [TokenSequence(piece) for piece in pieces]
         at, alignment = len(self.frame.before), Alignment({"text": offsets})
         windows = [Window(alignment, start, min(start + room, len(ids)), at) for start in starts]
-        return self._annotated(document, pieces, windows)
+        return self._annotate(document, pieces, windows)
 
-    def _annotated(
+    def _annotate(
         self, document: Document, pieces: Iterable[list[int]], windows: Sequence[Window], second: int = 0
     ) -> list[TokenSequence]:
         """Give the sequences of a document with what is said of it."""
         annotation = document.annotation or Annotation()
-        said = split_annotation(annotation, windows, {"text": document.text, "pair": document.pair or ""})
-        self.reading.count_links(annotation, said)
-        beside = [PendingLinks(annotation, window) if annotation.elsewhere else None for window in windows]
-        found = zip(pieces, said, beside, strict=True)
-        return [TokenSequence(ids, second, annotation=here, awaited=awaited) for ids, here, awaited in found]
+        found = split_annotation(annotation, windows, {"text": document.text, "pair": document.pair or ""})
+        self.reading.count_links(annotation, found)
+        return [
+            TokenSequence(
+                ids,
+                second,
+                annotation=here,
+                awaited=PendingLinks(annotation, window) if annotation.elsewhere else None,
+            )
+            for ids, here, window in zip(pieces, found, windows, strict=True)
+        ]
 
     def _count_lost(self, document: Document) -> None:
         """Count the links of a document without a token."""
@@ -313,14 +312,14 @@ class SequenceReader:
 
     def _count_special(self, ids: list[int]) -> None:
         """Count a document whose own text, without what frames it, holds a special token."""
-        if not self._special.isdisjoint(ids):
-            first = next(token for token in ids if token in self._special)
+        first = next((token for token in ids if token in self._special), None)
+        if first is not None:
             self.reading.spelled += 1
             self.reading.spelled_token = (
                 self.reading.spelled_token or self.tokenizer.convert_ids_to_tokens([first])[0]
             )
 
-    def _tagged(self, tags: tuple[Tag, ...], ids: list[int], offsets: Offsets) -> list[TokenSequence]:
+    def _read_tagged(self, tags: tuple[Tag, ...], ids: list[int], offsets: Offsets) -> list[TokenSequence]:
         """Keep the first window, with the words that begin in it; none where no word does."""
         room = self.max_length - len(self.frame)
         found = tag_tokens(tags, offsets, room, len(self.frame.before))
@@ -332,10 +331,10 @@ class SequenceReader:
             return []
         return [TokenSequence(self.frame.around(ids[:room]), annotation=TokenAnnotation(tags=found))]
 
-    def _question(self, document: Document, answers: tuple[Span, ...]) -> list[TokenSequence]:
+    def _read_question(self, document: Document, answers: tuple[Span, ...]) -> list[TokenSequence]:
         """Read a question and the text that answers it, of which the end goes if both are too long."""
         options: dict[str, Any] = {"return_token_type_ids": True, "verbose": False}
-        options |= self._offsets_of([document])
+        options |= self._ask_offsets([document])
         encoded: Any = self.tokenizer(document.text, document.pair, **options)
         whole = None
         if len(encoded["input_ids"]) > self.max_length:
@@ -355,15 +354,14 @@ class SequenceReader:
         if answers and not found.spans:
             self.reading.unanswered += 1
             return []
-        kinds = list(encoded["token_type_ids"])
-        second = kinds.index(1) if 1 in kinds else 0
+        second = _find_second(encoded)
         return [TokenSequence(list(encoded["input_ids"]), second, annotation=TokenAnnotation(answers=found))]
 
-    def _pair(self, document: Document) -> list[TokenSequence]:
+    def _read_pair(self, document: Document) -> list[TokenSequence]:
         if document.annotation is not None and document.annotation.answers is not None:
-            return self._question(document, document.annotation.answers)
+            return self._read_question(document, document.annotation.answers)
         options: dict[str, Any] = {"return_token_type_ids": True, "return_special_tokens_mask": True}
-        options |= {"verbose": False, **self._offsets_of([document])}
+        options |= {"verbose": False, **self._ask_offsets([document])}
         encoded: Any = tokenize(self.tokenizer, document.text, document.pair, **options)
         annotation, whole = document.annotation, None
         if len(encoded["input_ids"]) > self.max_length:
@@ -379,12 +377,17 @@ class SequenceReader:
         self._count_special(
             [token for token, added in zip(ids, encoded["special_tokens_mask"], strict=True) if not added]
         )
-        kinds = list(encoded["token_type_ids"])
-        second = kinds.index(1) if 1 in kinds else 0
+        second = _find_second(encoded)
         if annotation is None:
             return [TokenSequence(ids, second)]
         window = Window(Alignment(_read_pair_offsets(encoded), whole), 0, len(ids), 0)
-        return self._annotated(document, [ids], [window], second)
+        return self._annotate(document, [ids], [window], second)
+
+
+def _find_second(encoded: Any) -> int:
+    """Find where the second text begins; 0 where the tokenizer does not mark it."""
+    kinds = list(encoded["token_type_ids"])
+    return kinds.index(1) if 1 in kinds else 0
 
 
 def _read_pair_offsets(encoded: Any) -> dict[Where, Offsets]:

@@ -49,7 +49,6 @@ class TokenKinds:
         return marked
 
     def separator(self, ids: NDArray[np.int32]) -> NDArray[np.bool_]:
-        """Mark separators."""
         return np.isin(ids, list(self._separators))
 
     def special(self, ids: NDArray[np.int32]) -> NDArray[np.bool_]:
@@ -57,12 +56,11 @@ class TokenKinds:
         return np.isin(ids, list(self._special))
 
     def punctuation(self, ids: NDArray[np.int32]) -> NDArray[np.bool_]:
-        """Mark punctuation."""
         types, place = np.unique(ids, return_inverse=True)
-        for unseen in (int(t) for t in types if int(t) not in self._punctuation):
+        for unseen in set(types.tolist()) - self._punctuation.keys():
             spelled = spell_token(self._tokenizer, unseen)
             self._punctuation[unseen] = unseen not in self._framing and is_punctuation(spelled)
-        return np.array([self._punctuation[int(t)] for t in types])[place].reshape(ids.shape)
+        return np.array([self._punctuation[t] for t in types.tolist()])[place].reshape(ids.shape)
 
 
 def find_special_ids(tokenizer: Tokenizer) -> set[int]:
@@ -80,8 +78,7 @@ def list_ordinary_ids(tokenizer: Tokenizer, known: int) -> list[int]:
         tokenizer: Whose vocabulary it is.
         known: Ids from here on are none that the model has embeddings for.
     """
-    added = {*getattr(tokenizer, "added_tokens_decoder", ())}
-    left = {*getattr(tokenizer, "all_special_ids", ()), *added}
+    left = {*getattr(tokenizer, "all_special_ids", ()), *getattr(tokenizer, "added_tokens_decoder", ())}
     names = tokenizer.convert_ids_to_tokens(list(range(min(known, len(tokenizer)))))
     return [
         token

@@ -127,8 +127,8 @@ def _read_span(cells: Mapping[str, str], column: str, where: str) -> Span:
     start = int(offset) if re.fullmatch("[0-9]{1,9}", offset) else -1
     if start < 0 or not words.strip() or not cells["Text"].startswith(words, start):
         raise AttnprobeError(
-            f"{where} has {shorten(repr(words))} for {column}, which does not stand at {shorten(offset)} in its "
-            "text; offsets count Unicode code points from 0."
+            f"{where} has {shorten(repr(words))} for {column}, which does not stand at {shorten(offset)} in "
+            "its text; offsets count Unicode code points from 0."
         )
     return Span(start, start + len(words))
 

@@ -104,8 +104,9 @@ def _read_sentence(line: str, where: str) -> _Sentence:
     text += line[place:]
     if not place:
         raise AttnprobeError(
-            f"{where} is {shorten(repr(line))}, without brackets: coreference reads WinoBias from text files, "
-            "'1 [The nurse] thanked the guard because [she] felt safe.', GAP from .tsv, CorefUD from .conllu."
+            f"{where} is {shorten(repr(line))}, without brackets: coreference reads WinoBias from text "
+            "files, '1 [The nurse] thanked the guard because [she] felt safe.', GAP from .tsv, CorefUD "
+            "from .conllu."
         )
     if set(text) & set("[]"):
         raise AttnprobeError(f"{where} has a bracket without its other half; mend {shorten(repr(line))}.")
