@@ -50,12 +50,10 @@ class Batch:
     baseline: "Batch | None" = None
 
     def __len__(self) -> int:
-        """Give the number of sequences."""
         return len(self.members)
 
     @property
     def ids(self) -> Tensor:
-        """Token ids (batch, position)."""
         return self.inputs["input_ids"]
 
     @property
@@ -81,13 +79,7 @@ class Batch:
     def halves(self) -> tuple["Batch", "Batch"]:
         """Part the sequences in two, the first half no smaller than the second."""
         middle = -(-len(self) // 2)
-        return self._rows(0, middle), self._rows(middle, len(self))
-
-    def _rows(self, start: int, stop: int) -> "Batch":
-        """Take some of the sequences, of every field alike."""
-        return replace(
-            self, **{field.name: _cut_rows(getattr(self, field.name), start, stop) for field in fields(self)}
-        )
+        return _cut_rows(self, 0, middle), _cut_rows(self, middle, len(self))
 
 
 @dataclass(frozen=True)
@@ -124,11 +116,11 @@ class Unseen:
 
 
 def _cut_rows(values: Any, start: int, stop: int) -> Any:
-    """Take rows of whatever is kept by sequence."""
     if values is None or isinstance(values, Unseen):
         return values
     if isinstance(values, Batch):
-        return values._rows(start, stop)
+        cut = {field.name: _cut_rows(getattr(values, field.name), start, stop) for field in fields(values)}
+        return replace(values, **cut)
     if isinstance(values, TokenFeatures):
         return values.rows(start, stop)
     if isinstance(values, Mapping):

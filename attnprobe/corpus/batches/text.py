@@ -60,7 +60,6 @@ class BatchReader(ABC):
     """
 
     def __init__(self, plan: list[NDArray[np.int64]]) -> None:
-        """Follow a plan."""
         self.plan = plan
 
     @property
@@ -98,7 +97,7 @@ class BatchReader(ABC):
 
     def read(self, members: NDArray[np.int64]) -> Batch:
         """Read some sequences that fit into one batch, with all that is known about them."""
-        batch = self.with_targets(self.gather(members))
+        batch = self.add_targets(self.gather(members))
         return replace(
             batch,
             documents=self.documents[members],
@@ -121,7 +120,7 @@ class BatchReader(ABC):
     #: What a decoder beside an encoder reads, sequence for sequence.
     targets: Side | None = None
 
-    def with_targets(self, batch: Batch) -> Batch:
+    def add_targets(self, batch: Batch) -> Batch:
         """Add what a decoder beside an encoder reads, if there is one, to a batch."""
         if self.targets is None:
             return batch
@@ -144,18 +143,20 @@ class BatchReader(ABC):
             digest.update(np.ascontiguousarray(members, np.int64).tobytes())
         return digest.hexdigest()
 
+    def follow(self, plan: list[NDArray[np.int64]]) -> Self:
+        """Give other batches of the same sequences."""
+        some = copy(self)
+        some.plan = plan
+        return some
+
     def without_shorter(self, least: int) -> Self:
         """Give the batches of the sequences of at least so many tokens."""
-        some = copy(self)
-        some.plan = [members for members in self.plan if self.lengths[members[0]] >= least]
-        return some
+        return self.follow([members for members in self.plan if self.lengths[members[0]] >= least])
 
     def half(self, second: bool) -> Self:
         """Give the batches of one half of the documents only."""
-        some = copy(self)
         parts = [members[in_second_half(self.documents[members]) == second] for members in self.plan]
-        some.plan = [members for members in parts if len(members)]
-        return some
+        return self.follow([members for members in parts if len(members)])
 
     def shuffled(self, seed: int) -> Self:
         """Give the same batches with the ordinary tokens of each text in a random order.
@@ -167,15 +168,11 @@ class BatchReader(ABC):
 
     def after(self, done: int) -> Self:
         """Give the batches behind the first ones."""
-        rest = copy(self)
-        rest.plan = self.plan[done:]
-        return rest
+        return self.follow(self.plan[done:])
 
     def shared_out(self, part: int, parts: int) -> Self:
         """Give every ``parts``-th batch, so that each part has long and short ones."""
-        some = copy(self)
-        some.plan = self.plan[part::parts]
-        return some
+        return self.follow(self.plan[part::parts])
 
     @property
     def members(self) -> NDArray[np.int64]:
@@ -203,11 +200,9 @@ class BatchReader(ABC):
         return sum(self.sizes)
 
     def __len__(self) -> int:
-        """Give the number of batches."""
         return len(self.plan)
 
     def __iter__(self) -> Iterator[Batch]:
-        """Read the batches in order."""
         return map(self.read, self.plan)
 
 
@@ -239,7 +234,6 @@ class Batches(BatchReader):
 
     @property
     def lengths(self) -> NDArray[np.int32]:
-        """Tokens in each text, special tokens included."""
         return self.source.store.lengths
 
     @property
@@ -252,26 +246,21 @@ class Batches(BatchReader):
 
     @property
     def rarity_digest(self) -> str:
-        """Name which types of the texts are rare."""
         return self.source.rarity.digest
 
     @property
     def labels(self) -> Mapping[int, Label]:
-        """The labels of the texts that have one."""
         return self.source.store.labels
 
     @property
     def documents(self) -> NDArray[np.int64]:
-        """The document of each text, by its number."""
         return self.source.store.documents
 
     @cached_property
     def names(self) -> NDArray[np.int64]:
-        """For each text, what names its document, in whatever corpus it lies."""
         return self.source.store.names
 
     def shuffled(self, seed: int) -> Self:
-        """Give the same batches with the ordinary tokens of each text in a random order."""
         some = copy(self)
         some.source = self.source.shuffled(seed)
         some.targets = None if self.targets is None else self.targets.shuffled(seed)
@@ -284,9 +273,11 @@ class Batches(BatchReader):
     def read(self, members: NDArray[np.int64]) -> Batch:
         """Read some texts of one length, with all that is known about them."""
         batch = super().read(members)
-        return batch if self.fresh is None else replace(batch, baseline=self._unrepeated(batch, self.fresh))
+        if self.fresh is None:
+            return batch
+        return replace(batch, baseline=self._replace_repeated(batch, self.fresh))
 
-    def _unrepeated(self, batch: Batch, fresh: NDArray[np.int64]) -> Batch:
+    def _replace_repeated(self, batch: Batch, fresh: NDArray[np.int64]) -> Batch:
         ids = batch.ids.numpy()
         rows = zip(ids, self.source.kinds.special(ids), strict=True)
         found = np.stack([replace_repeated(row, special, fresh) for row, special in rows])
@@ -298,10 +289,9 @@ class Batches(BatchReader):
         return replace(batch, inputs=inputs)
 
     def gather(self, members: NDArray[np.int64]) -> Batch:
-        """Read some texts of one length."""
         ids = self.source.ids(members)
         seconds = np.array([self.source.store.second(int(member)) for member in members])[:, None]
         types = (seconds > 0) & (np.arange(ids.shape[1]) >= seconds)
         inputs = {"input_ids": torch.from_numpy(ids).long(), "token_type_ids": torch.from_numpy(types).long()}
-        said = self.source.annotations(members)
-        return Batch(inputs, self.source.features(ids), members, annotations=said)
+        annotations = self.source.annotations(members)
+        return Batch(inputs, self.source.features(ids), members, annotations=annotations)

@@ -108,7 +108,7 @@ class TestKinds:
         tiny, asked = tokenizer("bert"), []
         kinds = TokenKinds(tiny, Frame.of(tiny))
         monkeypatch.setattr(
-            "attnprobe.corpus.tokens.vocabulary.surface", lambda _, token: asked.append(token) or "x"
+            "attnprobe.corpus.tokens.vocabulary.spell_token", lambda _, token: asked.append(token) or "x"
         )
         ids = np.array([[2, 9, 9, 3], [2, 9, 8, 3]], np.int32)
         kinds.punctuation(ids)

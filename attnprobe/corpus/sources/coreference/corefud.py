@@ -56,12 +56,7 @@ class Brackets:
     """
 
     def __init__(self, name: str, fields: Sequence[str]) -> None:
-        """Know the file's name, for errors, and the fields of an opening bracket.
-
-        Args:
-            name: Of the file.
-            fields: As ``# global.Entity`` declares them; none where it does not.
-        """
+        """Expect brackets with the fields that ``# global.Entity`` declares, in a file called ``name``."""
         self.fields = fields
         self._name = name
         #: By entity: mentions with an open piece, and where that begins.
@@ -94,19 +89,14 @@ class Brackets:
         for chunk in chunks:
             values = chunk.strip("()").split("-")
             if chunk.startswith("("):
-                mention = self._opened(values, line)
+                mention = self._open_mention(values, line)
                 self._open[mention.entity].append((mention, node))
-            else:
-                mention = None
             if chunk.endswith(")"):
-                self._close(self._entity_of(values, closing=mention is None), node, line)
+                closing = not chunk.startswith("(")
+                self._close(self._find_entity(values, closing=closing), node, line)
 
-    def finished(self) -> Iterator[Bracketed]:
-        """Give the mentions, in the order in which they end.
-
-        Raises:
-            AttnprobeError: When one was never closed.
-        """
+    def finish(self) -> list[Bracketed]:
+        """Give the mentions, in the order in which they end; refuse one that was never closed."""
         left = [mention for opened in self._open.values() for mention, _ in opened]
         if left:
             first = min(left, key=lambda one: one.line)
@@ -116,11 +106,11 @@ class Brackets:
             first = min(broken, key=lambda one: one.line)
             told = f"{len(first.ranges)} of its {first.parts} parts"
             raise self._wrong(first.line, f"a mention of {shorten(first.entity)!r} with only {told}")
-        return iter(self._done)
+        return self._done
 
-    def _opened(self, values: Sequence[str], line: int) -> Bracketed:
+    def _open_mention(self, values: Sequence[str], line: int) -> Bracketed:
         """Begin a mention, or go on with one that is in pieces."""
-        spelled = self._entity_of(values)
+        spelled = self._find_entity(values)
         entity, part, parts = _parse_entity(spelled)
         if not entity or not 1 <= part <= parts:
             raise self._wrong(line, f"a mention of {shorten(spelled)!r}, which names no entity")
@@ -150,7 +140,7 @@ class Brackets:
         mention.ranges.append((begin, node))
         (self._done if len(mention.ranges) == mention.parts else self._broken[entity]).append(mention)
 
-    def _entity_of(self, values: Sequence[str], *, closing: bool = False) -> str:
+    def _find_entity(self, values: Sequence[str], *, closing: bool = False) -> str:
         """Find the entity among the fields; a closing bracket has it alone, or fields as the opening has."""
         if closing and len(values) == 1:
             return values[0]
@@ -198,14 +188,12 @@ def read_corefud(lines: Iterable[str], name: str) -> Iterator[Document]:
         Nedoluzhko et al. (2022), CorefUD 1.0: coreference meets Universal Dependencies.
     """
     left_out: Counter[str] = Counter()
-    any_text = any_link = False
+    text = document = None
     for text in _read_texts(lines, name):
-        any_text = True
-        document = text.finished(left_out)
-        if document is not None:
-            any_link = True
+        if (found := text.finish(left_out)) is not None:
+            document = found
             yield document
-    if any_text and not any_link:
+    if text is not None and document is None:
         raise AttnprobeError(
             f"{name} holds no mention with an antecedent and another one to choose from; coreference reads "
             "mentions from Entity= in the last column, as CorefUD has them."
@@ -258,7 +246,7 @@ class _Text:
                 self.brackets.fields = tuple(declared[1].split("-"))
         if self._parts:
             self._append("\n" if sentence.begins_paragraph else "" if self._glued else " ")
-        said, spans = place_words(sentence.tokens, sentence.said)
+        text, spans = place_words(sentence.tokens, sentence.said)
         places = self._places(sentence)
         for token, line in zip(sentence.tokens, sentence.numbers, strict=True):
             number, entity = token["id"], (token.get("misc") or {}).get("Entity")
@@ -276,12 +264,12 @@ class _Text:
             self.nodes.append(_Node(span, token["form"], str(token.get("upos")), places.get(head)))
             if entity:
                 self.brackets.read(entity, len(self.nodes) - 1, line)
-        self._append(said)
+        self._append(text)
         self._glued = is_glued(sentence.tokens)
 
-    def finished(self, left_out: Counter[str]) -> Document | None:
+    def finish(self, left_out: Counter[str]) -> Document | None:
         """Give the document, or None if it has no link; count the mentions that are left out."""
-        found = [self._mention(bracketed) for bracketed in self.brackets.finished()]
+        found = [self._mention(bracketed) for bracketed in self.brackets.finish()]
         mentions = [mention for mention in found if mention is not None]
         links, unasked = link_mentions(mentions)
         left_out["for words that are not in the text (empty nodes)"] += len(found) - len(mentions)

@@ -81,11 +81,11 @@ def link_mentions(mentions: Sequence[Mention]) -> tuple[list[Link], int]:
     links, left_out, known = [], 0, set()
     ordered = sorted(mentions, key=lambda one: one.head.start)
     for place, source in enumerate(ordered):
-        earlier = ordered[max(0, place - REACH) : place]
-        link = link_antecedent(source, earlier, source.kind)
+        link = link_antecedent(source, ordered[max(0, place - REACH) : place], source.kind)
         if link is not None:
             links.append(link)
-        left_out += link is None and source.entity in known
+        elif source.entity in known:
+            left_out += 1
         known.add(source.entity)
     return links, left_out
 
