@@ -55,14 +55,8 @@ def diagnose(checkpoint: Checkpoint) -> tuple[list[Finding], Examined | None]:
         frame = Frame.of(checkpoint.tokenizer) if checkpoint.modality == "text" else None
     except AttnprobeError as error:
         return [*findings, Finding("attention", "failed", str(error))], None
-    findings.append(
-        Finding(
-            "architecture",
-            "ok",
-            f"{architecture.model_type}: {_count_layers(architecture)} x {architecture.heads} heads, "
-            f"{architecture.head_width} wide each",
-        )
-    )
+    shape = f"{_count_layers(architecture)} x {architecture.heads} heads, {architecture.head_width} wide each"
+    findings.append(Finding("architecture", "ok", f"{architecture.model_type}: {shape}"))
     findings += _report_removed(architecture)
     findings.append(Finding("attention", "ok", f"reached through the {architecture.way}"))
     findings += [Finding("dry run", "ok", sentence) for sentence in architecture.evidence]
@@ -86,22 +80,19 @@ def estimate(
     batch = next(iter(corpus.batches.after(len(corpus.batches) // 2)))
     seconds = min(_time_batch(checkpoint, architecture, batch, workers) for _ in range(2))
     speed = workers.number * batch.size / seconds
-    yield Finding(
-        "speed",
-        "ok",
-        f"about {speed:,.0f} tokens a second with all statistics, on {_describe_device(checkpoint)}",
-    )
+    where = _describe_device(checkpoint)
+    yield Finding("speed", "ok", f"about {speed:,.0f} tokens a second with all statistics, on {where}")
+    tokens = corpus.batches.tokens
     yield Finding(
         "time",
         "ok",
-        f"about {_format_duration(corpus.batches.tokens / speed)} for {dataset}: "
-        f"{corpus.sequences:,} sequences, {corpus.batches.tokens:,} tokens",
+        f"about {_format_duration(tokens / speed)} for {dataset}: {corpus.sequences:,} sequences, "
+        f"{tokens:,} tokens",
     )
     yield Finding("memory", "ok", _measure_memory(checkpoint))
 
 
 def make_findings_table(findings: list[Finding], labels: Labels) -> HeadTable:
-    """Tabulate findings."""
     rows = len(findings)
     data = {
         "model": [labels.model] * rows,
@@ -118,11 +109,11 @@ def _report_removed(architecture: Architecture) -> list[Finding]:
     """Say what is gone from a physically pruned checkpoint, layer by layer."""
     if not architecture.removed:
         return []
-    left = architecture.standing.sum(1)
-    said = ", ".join(f"{number} in {place}" for number, place in zip(left, architecture.places, strict=True))
+    left = zip(architecture.standing.sum(1), architecture.places, strict=True)
+    listed = ", ".join(f"{number} in {place}" for number, place in left)
     detail = (
         f"{len(architecture.removed)} of {architecture.standing.size} are removed, and the others keep their "
-        f"numbers; left are {said}"
+        f"numbers; left are {listed}"
     )
     return [Finding("heads", "warning", detail)]
 
@@ -152,14 +143,11 @@ def _report_weights(checkpoint: Checkpoint) -> Finding:
 
 
 def _report_length(checkpoint: Checkpoint) -> Finding:
-    longest = checkpoint.longest
-    if longest is None:
-        return Finding(
-            "maximum length",
-            "warning",
-            f"no limit is stated; windows of {resolve_window(None, checkpoint)} tokens without --max-length",
-        )
-    return Finding("maximum length", "ok", f"{longest:,} tokens")
+    if checkpoint.longest is not None:
+        return Finding("maximum length", "ok", f"{checkpoint.longest:,} tokens")
+    window = resolve_window(None, checkpoint)
+    detail = f"no limit is stated; windows of {window} tokens without --max-length"
+    return Finding("maximum length", "warning", detail)
 
 
 def _report_tokenizer(checkpoint: Checkpoint, frame: Frame) -> Finding:
@@ -187,12 +175,10 @@ def _check_observable(checkpoint: Checkpoint, architecture: Architecture) -> Fin
 
 def _report_threads(architecture: Architecture) -> Finding:
     if architecture.threaded:
-        return Finding(
-            "threads", "ok", "the model keeps nothing between passes, so that several batches can run at once"
-        )
-    return Finding(
-        "threads", "warning", "the model keeps something between passes, so that one batch runs at a time"
-    )
+        detail = "the model keeps nothing between passes, so that several batches can run at once"
+        return Finding("threads", "ok", detail)
+    detail = "the model keeps something between passes, so that one batch runs at a time"
+    return Finding("threads", "warning", detail)
 
 
 def _check_heads(checkpoint: Checkpoint, architecture: Architecture) -> Finding:
@@ -209,9 +195,7 @@ def _report_trained_heads(checkpoint: Checkpoint) -> Finding:
     else:  # it was written with one
         own = head_of(checkpoint.model)
         found = [own.name] if own else []
-    if found:
-        return Finding("trained heads", "ok", ", ".join(found))
-    return Finding("trained heads", "ok", "none: encoder only")
+    return Finding("trained heads", "ok", ", ".join(found) or "none: encoder only")
 
 
 def _time_batch(checkpoint: Checkpoint, architecture: Architecture, batch: Batch, workers: Workers) -> float:

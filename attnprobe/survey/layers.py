@@ -32,7 +32,7 @@ def parse_layers(said: str | int | Iterable[int] | None) -> tuple[int, ...] | No
                 raise _refuse(said)
             found.update(range(first, last + 1))
         return tuple(sorted(found))
-    layers = [said] if isinstance(said, int) else list(said) if isinstance(said, Iterable) else []
+    layers = list(said) if isinstance(said, Iterable) else [said]
     if not layers or not all(type(layer) is int and layer >= 0 for layer in layers):
         raise _refuse(said)
     return tuple(sorted(set(layers)))

@@ -33,23 +33,16 @@ Key = tuple[Scope, Function]
 
 
 def make_layout(kind: Kind, batch: Batch, queries: int, keys: int) -> Layout:
-    """Tell which tokens of a batch attend to which in a kind of attention.
-
-    Args:
-        kind: The kind.
-        batch: The sequences.
-        queries: How many tokens attend.
-        keys: How many they attend to.
-    """
+    """Tell which tokens of a batch attend to which in a kind of attention, of so many queries and keys."""
     if kind is Kind.ENCODER:
         return batch.layout(keys)
     if kind is Kind.CROSS:
         assert batch.targets is not None
-        said = batch.cross_annotations
-        return Layout(batch.targets, batch.layout(keys).keys, annotations=said, shifted=True)
+        annotations = batch.cross_annotations
+        return Layout(batch.targets, batch.layout(keys).keys, annotations=annotations, shifted=True)
     if batch.targets is not None:
-        said = batch.target_annotations
-        return Layout(batch.targets, batch.targets, causal=True, annotations=said, shifted=True)
+        annotations = batch.target_annotations
+        return Layout(batch.targets, batch.targets, causal=True, annotations=annotations, shifted=True)
     found = batch.layout(queries)
     return Layout(found.keys, found.keys, causal=True, annotations=found.annotations)
 
@@ -145,15 +138,16 @@ class Recorder(local):
             self._layouts[kind] = make_layout(kind, self._batch, piece.queries, keys)
         for finder in self._asking.values():
             finder.take(piece.layer, kind, self._layouts[kind], piece)
-        block = self._block(kind, some, piece.query, piece.probabilities, self._seen(piece)).restricted()
+        observed = self._observe(piece)
+        block = self._make_block(kind, some, piece.query, piece.probabilities, observed).restricted()
         if self._weigh is not None:
             block = self._weigh(piece, block)
         for function, statistic in self._functions.get("query", {}).items():
-            self._keep_queries(statistic, function, block, kind, some, span)
+            self._evaluate_queries(statistic, function, block, kind, some, span)
         for function, statistic in self._functions.get("layer", {}).items():
-            self._add(statistic, function, block, some)
+            self._evaluate_layer(statistic, function, block, some)
         if "map" in self._functions:
-            self._gather(block, kind, some, span)
+            self._evaluate_map(block, kind, some, span)
         if self._keeps:
             self._keep_map(block, kind, some, span)
 
@@ -165,9 +159,9 @@ class Recorder(local):
                 f"attention of {self._layer + 1} layers was read, and of {len(self._kinds)} in the dry run; "
                 "this model changes its layers with its input, which attnprobe can't tabulate."
             )
-        values = {**self._sequences, **self._of_model()}
+        values = self._sequences | self._evaluate_model()
         found = {name: finder.finish() for name, finder in self._asking.items()}
-        return {**{name: cells.cpu().numpy() for name, cells in values.items()}, **found}
+        return {name: cells.cpu().numpy() for name, cells in values.items()} | found
 
     def maps(self) -> Mapping[Kind, tuple[Tensor, Layout]]:
         """Give the maps that were kept of a batch: of each kind (batch, head of any layer, query, key).
@@ -176,13 +170,13 @@ class Recorder(local):
         """
         return {kind: (maps, self._on(kind, maps.device)) for kind, maps in self._maps.items()}
 
-    def _seen(self, piece: Piece) -> Observed:
+    def _observe(self, piece: Piece) -> Observed:
         if not self._projections:
             return piece.observed
         projection = self._projections[piece.layer].to(piece.probabilities.device)
-        return replace(piece.observed, projection=projection, unembedding=self._raising(piece))
+        return replace(piece.observed, projection=projection, unembedding=self._unembed(piece))
 
-    def _raising(self, piece: Piece) -> Tensor | None:
+    def _unembed(self, piece: Piece) -> Tensor | None:
         """Give what raises the logits of the keys' tokens, in the layers whose attention ends in logits."""
         kind = self._kinds[piece.layer]
         beside = self._batch.targets is not None
@@ -199,13 +193,13 @@ class Recorder(local):
         some = slice(piece.sequence, piece.sequence + len(piece.probabilities))
         return self._raised[some].to(piece.probabilities.device)
 
-    def _block(
+    def _make_block(
         self, kind: Kind, some: slice, query: int, probabilities: Tensor, observed: Observed
     ) -> AttentionBlock:
         layout = self._some(kind, some.start, some.stop, probabilities.device)
         return AttentionBlock(probabilities, layout, query, observed)
 
-    def _keep_queries(
+    def _evaluate_queries(
         self,
         statistic: Statistic,
         function: Function,
@@ -221,14 +215,16 @@ class Recorder(local):
             self._found[key] = values.new_empty(side.batch, values.shape[1], side.length)
         self._found[key][some, :, span] = values
 
-    def _add(self, statistic: Statistic, function: Function, block: AttentionBlock, some: slice) -> None:
+    def _evaluate_layer(
+        self, statistic: Statistic, function: Function, block: AttentionBlock, some: slice
+    ) -> None:
         values = evaluate(statistic, block)
         key: Key = statistic.scope, function
         if key not in self._found:
             self._found[key] = values.new_zeros(len(self._batch), *values.shape[1:])
         self._found[key][some] += values
 
-    def _gather(self, block: AttentionBlock, kind: Kind, some: slice, span: slice) -> None:
+    def _evaluate_map(self, block: AttentionBlock, kind: Kind, some: slice, span: slice) -> None:
         """Put the map of whole sequences together, and ask about it once it is whole."""
         whole: AttentionBlock | None = block
         queries = self._layouts[kind].queries.length
@@ -259,25 +255,21 @@ class Recorder(local):
                     standing = self._standing[self._layer]
                     values = place_heads(values, statistic.rows, present, standing, self._heads)
                 if statistic.name not in self._sequences:
-                    whole = (len(values), len(self._kinds), *values.shape[1:])
-                    self._sequences[statistic.name] = values.new_empty(whole)
+                    shape = (len(values), len(self._kinds), *values.shape[1:])
+                    self._sequences[statistic.name] = values.new_empty(shape)
                 self._sequences[statistic.name][:, self._layer] = values
         self._found, self._map = {}, None  # the next layer may be of another kind, with other queries
 
     def _keep_map(self, block: AttentionBlock, kind: Kind, some: slice, span: slice) -> None:
         layout = self._layouts[kind]
         if kind not in self._maps:
-            shape = (
-                layout.queries.batch,
-                self._before(kind, len(self._kinds)),
-                layout.queries.length,
-                layout.keys.length,
-            )
-            self._maps[kind] = self._room(kind, block.probabilities, shape)
-        first = self._before(kind, self._layer)
+            heads = self._count_heads(kind, len(self._kinds))
+            shape = (layout.queries.batch, heads, layout.queries.length, layout.keys.length)
+            self._maps[kind] = self._take_room(kind, block.probabilities, shape)
+        first = self._count_heads(kind, self._layer)
         self._maps[kind][some, first : first + block.probabilities.shape[1], span] = block.probabilities
 
-    def _room(self, kind: Kind, like: Tensor, shape: tuple[int, ...]) -> Tensor:
+    def _take_room(self, kind: Kind, like: Tensor, shape: tuple[int, ...]) -> Tensor:
         """Give memory for maps: that of the last batch if it suffices, as fresh one costs page faults."""
         size, room = math.prod(shape), self._rooms.get(kind)
         if room is None or room.numel() < size or (room.device, room.dtype) != (like.device, like.dtype):
@@ -286,11 +278,11 @@ class Recorder(local):
             room = self._rooms[kind] = like.new_empty(size)
         return room[:size].view(shape)
 
-    def _before(self, kind: Kind, layer: int) -> int:
+    def _count_heads(self, kind: Kind, layer: int) -> int:
         """Count the heads of a kind before a layer."""
         return sum(len(self._present[one]) for one in range(layer) if self._kinds[one] is kind)
 
-    def _of_model(self) -> dict[str, Tensor]:
+    def _evaluate_model(self) -> dict[str, Tensor]:
         """Ask about the heads of all layers together, kind by kind, one sequence at a time."""
         found: dict[str, Tensor] = {}
         for statistic in self._statistics:
@@ -299,16 +291,16 @@ class Recorder(local):
             kinds = []
             for kind, maps in self._maps.items():
                 blocks = (
-                    self._block(kind, slice(place, place + 1), 0, whole, Observed())
+                    self._make_block(kind, slice(place, place + 1), 0, whole, Observed())
                     for place, whole in enumerate(maps.split(1))
                 )
                 values = torch.cat([evaluate(statistic, block) for block in blocks])
                 values = reduce_sequences(statistic, values, self._on(kind, values.device), self._heads)
-                kinds.append(self._of_kind(statistic, values, kind) if self._standing else values)
+                kinds.append(self._place_model(statistic, values, kind) if self._standing else values)
             found[statistic.name] = torch.cat(kinds, 1)
         return found
 
-    def _of_kind(self, statistic: Statistic, values: Tensor, kind: Kind) -> Tensor:
+    def _place_model(self, statistic: Statistic, values: Tensor, kind: Kind) -> Tensor:
         """Number the heads of all layers of a kind one after the other, and put values in their places."""
         layers = [layer for layer, one in enumerate(self._kinds) if one is kind]
         present, standing = (
@@ -392,15 +384,14 @@ class Recorders:
         """Record statistics; see ``Recorder`` for the settings, and ``NormWeighting`` for the factors."""
         by_norm = [statistic for statistic in statistics if statistic.weights == "norm"]
         as_it_is = [statistic for statistic in statistics if statistic.weights == "attention"]
-        self._weighing = NormWeighting(factors)
+        self._weighting = NormWeighting(factors)
         self._keeping = Recorder(as_it_is, *settings, unembedding=unembedding, keep=keep)
         self._recorders = [self._keeping] if as_it_is or keep else []
         if by_norm:
-            self._recorders.append(Recorder(by_norm, *settings, weigh=self._weighing))
+            self._recorders.append(Recorder(by_norm, *settings, weigh=self._weighting))
 
     def begin(self, batch: Batch, *, baseline: bool = False) -> None:
-        """Forget the last batch and expect this one; see ``Recorder``."""
-        self._weighing.begin()
+        self._weighting.begin()
         for recorder in self._recorders:
             recorder.begin(batch, baseline=baseline)
 
@@ -410,12 +401,7 @@ class Recorders:
             recorder(piece)
 
     def maps(self) -> Mapping[Kind, tuple[Tensor, Layout]]:
-        """Give the maps that were kept of a batch; see ``Recorder``."""
         return self._keeping.maps()
 
     def finish(self) -> Values:
-        """Give what was found in the batch's sequences."""
-        found: Values = {}
-        for recorder in self._recorders:
-            found |= recorder.finish()
-        return found
+        return {name: found for one in self._recorders for name, found in one.finish().items()}

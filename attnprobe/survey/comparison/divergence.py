@@ -49,7 +49,7 @@ class Divergences:
         names += [name_pairs(kind) for kind in self.shared.kinds] if self.pairs else []
         return dict.fromkeys(names, Clustered)
 
-    def of(self, ours: Maps, theirs: Maps, units: Sequence[Sequence[Unit]] | None = None) -> Values:
+    def compare(self, ours: Maps, theirs: Maps, units: Sequence[Sequence[Unit]] | None = None) -> Values:
         """For every query that counts, give the Jensen-Shannon divergence of what two heads attend to.
 
         A head's number is the mean over the queries of a sequence, in nats, from 0 to ln 2. Both heads have
@@ -76,13 +76,13 @@ class Divergences:
                 self._compare_words(kind, one, other, words, parts)
             for name, values in parts.items():
                 found.setdefault(name, []).append(torch.cat(values))
-        return self._placed(found)
+        return self._place(found)
 
     def _compare_words(
         self, kind: Kind, one: Tensor, other: Tensor, words: Sequence[Unit], found: dict[str, list[Tensor]]
     ) -> None:
         if not words:
-            self._nothing(kind, one, found)
+            self._leave_empty(kind, one, found)
             return
         mine, its = map(list, zip(*words, strict=True))
         maps, others = pool_words(one, mine), pool_words(other, its)
@@ -113,7 +113,7 @@ class Divergences:
             whole[:, torch.from_numpy(both)] = values
             found.setdefault(kind, []).append(whole)
 
-    def _nothing(self, kind: Kind, maps: Tensor, found: dict[str, list[Tensor]]) -> None:
+    def _leave_empty(self, kind: Kind, maps: Tensor, found: dict[str, list[Tensor]]) -> None:
         """Say that a sequence has no word that both see."""
         size = self.shared.size(kind)
         if self.pairs:
@@ -121,7 +121,7 @@ class Divergences:
         if self.shared.numbered(kind):
             found.setdefault(kind, []).append(maps.new_full((1, size[0]), torch.nan))
 
-    def _placed(self, found: dict[str, list[Tensor]]) -> Values:
+    def _place(self, found: dict[str, list[Tensor]]) -> Values:
         """Put heads of one number in the places of their layers, whatever the kind."""
         values: Values = {name: torch.cat(found[name]).cpu().numpy() for name in self.sums if name in found}
         if NUMBERED in self.sums:
@@ -137,7 +137,7 @@ class Divergences:
 
 
 def _pick(maps: Tensor, places: NDArray[np.intp]) -> Tensor:
-    """Pick some heads; all of them cost nothing."""
+    # All of them cost nothing.
     return maps if len(places) == maps.shape[1] else maps[:, torch.from_numpy(places)]
 
 

@@ -107,7 +107,7 @@ def compare_checkpoints(
         labelled: Whether labels are target texts, for the decoders beside both encoders.
         resume: A file that keeps the state of the run, so that it can go on after it was stopped.
         workers: How many batches are in flight.
-        progress: Who is told how far it is.
+        progress: Is told how far it is.
     """
     for checkpoint in checkpoints:
         check_modality(checkpoint, statistics)
@@ -115,10 +115,10 @@ def compare_checkpoints(
     checkpoints, said = drop_lone_decoders(checkpoints, by_word=by_word)
     if labelled and said:
         raise AttnprobeError(f"{said[0].rstrip('.')}, which read no target texts; leave out --label-column.")
-    part, targets = keep_targeted(
+    request, targets = keep_targeted(
         checkpoints[0], CorpusRequest(documents[0], statistics, options, labelled=labelled)
     )
-    first, texts, one = examined(checkpoints[0], part.documents, progress)
+    first, texts, one = examined(checkpoints[0], request.documents, progress)
     second, same_texts, other = examined(checkpoints[1], documents[1], progress)
     names = first.name, second.name
     if first.modality != "text":
@@ -131,16 +131,15 @@ def compare_checkpoints(
             "partner of their number, only a nearest one; leave out --no-nearest."
         )
     statistics = drop_patch_statistics(list(statistics), one)
+    models = (first, one), (second, other)
     evidence = [
         f"{checkpoint.name}: {sentence}"
-        for checkpoint, architecture in ((first, one), (second, other))
-        for sentence in verify_needs(checkpoint, architecture, [list(statistics)], as_far_as_possible=False)[
-            0
-        ]
+        for checkpoint, of in models
+        for sentence in verify_needs(checkpoint, of, [list(statistics)], as_far_as_possible=False)[0]
     ]
     divergences = Divergences(shared, pairs)
-    number = min(Workers.of(first, one, workers).number, Workers.of(second, other, workers).number)
-    options = fit_options(part.options, first, second, by_word=by_word)
+    number = min(Workers.of(*model, workers).number for model in models)
+    options = fit_options(request.options, first, second, by_word=by_word)
     question = {
         "command": " ".join(["compare", *(one.identity for one in statistics), *divergences.sums]),
         "second model": json.dumps(second.origin, sort_keys=True, default=str),
@@ -149,8 +148,7 @@ def compare_checkpoints(
     maps = one.layers * one.heads + other.layers * other.heads
 
     def price() -> Price:
-        both = ((first, one), (second, other))
-        each = [price_of_statistics(of, statistics, itemsize_of(checkpoint)) for checkpoint, of in both]
+        each = [price_of_statistics(of, statistics, itemsize_of(checkpoint)) for checkpoint, of in models]
         width = itemsize_of(first)
         most = max(ours * (AT_A_TIME if pairs else 1) for ours, _ in sizes)
         found = sum(8 * ours * (theirs if pairs else 1) for ours, theirs in sizes)
@@ -180,14 +178,14 @@ def compare_checkpoints(
             batches, beside = pair_by_words(mine.corpus.batches, its.corpus.batches)
         else:
             batches, beside = mine.corpus.batches, pair_by_tokens(mine.corpus.batches, second)
-        with open_pair((first, second), (one, other), statistics, divergences, beside) as asked:
+        with open_pair((first, second), (one, other), statistics, divergences, beside) as meter:
             measurement = run.total(
                 "comparing",
                 batches,
-                asked.measurement,
-                partial(Measurement.from_arrays, kinds=asked.sums),
+                meter.measurement,
+                partial(Measurement.from_arrays, kinds=meter.sums),
                 workers=mine.workers,
-                joined=asked.joined,
+                joined=meter.joined,
                 question={"tokens of the second model": its.corpus.batches.digest},
             )
         record = provenance(first, one, mine.corpus, options, mine.workers)
@@ -261,7 +259,7 @@ class PairMeter:
         if self.sides[0] is self.sides[1]:  # whose next maps take the place of these
             ours = {kind: (maps.clone(), layout) for kind, (maps, layout) in ours.items()}
         second, others = self.sides[1].part(theirs), self.sides[1].maps()
-        found = self.divergences.of(ours, others, self.beside.units(batch, theirs))
+        found = self.divergences.compare(ours, others, self.beside.units(batch, theirs))
         for mark, values in zip(MARKS, (first, second), strict=True):
             found |= {f"{mark}/{name}": one for name, one in values.items()}
         return found

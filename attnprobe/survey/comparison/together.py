@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable, Iterable, Iterator
-from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -119,8 +118,8 @@ def _describe_tokenizer(tokenizer: Tokenizer) -> Any:
     if backend is None:
         vocabulary = getattr(tokenizer, "get_vocab", dict)()
         return type(tokenizer).__name__, vocabulary
-    said = json.loads(backend.to_str())
-    return {name: part for name, part in said.items() if name not in {"truncation", "padding"}}
+    settings = json.loads(backend.to_str())
+    return {name: part for name, part in settings.items() if name not in {"truncation", "padding"}}
 
 
 def drop_lone_decoders(
@@ -131,10 +130,9 @@ def drop_lone_decoders(
     starts = {checkpoint.start for checkpoint in decoding}
     if not decoding or (len(decoding) == 2 and not by_word and len(starts) == 1):
         return checkpoints, []
+    why = "The decoders read different tokens"
     if len(decoding) == 1:
         why = f"Only {decoding[0].name} has a decoder beside its encoder"
-    else:
-        why = "The decoders read different tokens"
     first, second = (
         replace(checkpoint, encoder_only=True) if checkpoint.decodes else checkpoint
         for checkpoint in checkpoints
@@ -149,9 +147,7 @@ def fit_options(
     if first.modality != "text":
         return options
     windows = [resolve_window(options.max_length, checkpoint) for checkpoint in (first, second)]
-    if by_word:
-        return replace(options, truncate=True)
-    return replace(options, max_length=min(windows))
+    return replace(options, truncate=True) if by_word else replace(options, max_length=min(windows))
 
 
 def check_media(
@@ -192,8 +188,7 @@ def pair_by_words(first: BatchReader, second: BatchReader) -> tuple[BatchReader,
         the second reads.
     """
     theirs = {number: member for member, number in enumerate(_number_documents(second))}
-    found = [theirs.get(number, -1) for number in _number_documents(first)]
-    partner: NDArray[np.int64] = np.array(found, np.int64)
+    partner = np.array([theirs.get(number, -1) for number in _number_documents(first)], np.int64)
     lengths = second.lengths
     plan: list[NDArray[np.int64]] = []
     for members in first.plan:
@@ -202,23 +197,21 @@ def pair_by_words(first: BatchReader, second: BatchReader) -> tuple[BatchReader,
         plan += [both[other == length] for length in sorted(set(other.tolist()), reverse=True)]
     if not plan:
         raise AttnprobeError("There is no text that both models have tokens for.")
-    batches = copy(first)
-    batches.plan = plan
 
-    def batch_of(batch: Batch) -> Batch:
+    def read_partners(batch: Batch) -> Batch:
         return second.read(partner[batch.members])
 
     def units(batch: Batch, other: Batch) -> list[list[Unit]]:
         pairs = zip(batch.annotations, other.annotations, strict=True)
         return [pair_words(one, two) if one and two else [] for one, two in pairs]
 
-    return batches, SecondReader(batch_of, units)
+    return first.follow(plan), SecondReader(read_partners, units)
 
 
 def _number_documents(batches: BatchReader) -> list[int]:
     """Give the number of the document of each sequence, among all that were read."""
-    said = (batches.annotation(member) for member in range(len(batches.lengths)))
-    return [-1 if one is None or one.number is None else one.number for one in said]
+    annotations = (batches.annotation(member) for member in range(len(batches.lengths)))
+    return [-1 if one is None or one.number is None else one.number for one in annotations]
 
 
 Places = NDArray[np.intp]
@@ -249,19 +242,20 @@ class SharedHeads:
         Raises:
             AttnprobeError: When they share nothing.
         """
-        ours, theirs = (_list_kinds(architecture) for architecture in (first, second))
+        ours, theirs = (
+            [kind for kind in Kind if kind in architecture.kinds] for architecture in (first, second)
+        )
+        sides = list(zip(names, (ours, theirs), strict=True))
         kinds = tuple(kind for kind in ours if kind in theirs)
         if not kinds:
-            raise AttnprobeError(
-                f"{names[0]} has {_format_kinds(ours)} attention and {names[1]} has {_format_kinds(theirs)} attention; "
-                "only heads of one kind can be compared."
-            )
-        said = [
+            one, other = (f"{name} has {_format_kinds(some)} attention" for name, some in sides)
+            raise AttnprobeError(f"{one} and {other}; only heads of one kind can be compared.")
+        left_out = [
             f"{name} also has {_format_kinds(extra)} attention, which the other has not; it is left out."
-            for name, side, other in zip(names, (ours, theirs), (theirs, ours), strict=True)
-            if (extra := [kind for kind in side if kind not in other])
+            for name, side in sides
+            if (extra := [kind for kind in side if kind not in kinds])
         ]
-        return cls(first, second, kinds), said
+        return cls(first, second, kinds), left_out
 
     def layers(self, kind: Kind) -> tuple[list[int], list[int]]:
         """Give the layers of a kind in either model, in the order of a forward pass."""
@@ -308,10 +302,6 @@ def _find_kept(architecture: Architecture, layers: list[int]) -> tuple[Places, P
                 numbers.append(rank * architecture.heads + head)
         seen += len(computed)
     return np.array(places, np.intp), np.array(numbers, np.intp)
-
-
-def _list_kinds(architecture: Architecture) -> list[Kind]:
-    return [kind for kind in Kind if kind in architecture.kinds]
 
 
 def _format_kinds(kinds: list[Kind]) -> str:

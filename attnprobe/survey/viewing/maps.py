@@ -287,10 +287,8 @@ def _pool(maps: Maps, say: Callable[[str], None]) -> Maps:
     queries, keys = (_group_side(side) for side in (maps.queries, maps.keys))
     if queries is None and keys is None:
         return maps
-    for side, groups in {
-        id(maps.queries): (maps.queries, queries),
-        id(maps.keys): (maps.keys, keys),
-    }.values():
+    sides = {id(maps.queries): (maps.queries, queries), id(maps.keys): (maps.keys, keys)}
+    for side, groups in sides.values():
         if groups is not None:
             what = "patches" if side.grid is not None else "frames"
             say(
@@ -314,7 +312,7 @@ def _group_side(side: Side) -> tuple[NDArray[np.int64], Side] | None:
     grid = side.grid
     if grid is None:
         groups = find_stretches(len(side), TOKENS)
-        grid, special = None, np.zeros(groups[-1] + 1, bool)
+        special = np.zeros(groups[-1] + 1, bool)
         ends = [np.flatnonzero(groups == group)[[0, -1]] for group in range(len(special))]
         labels = tuple(f"{first}\u2013{last}" for first, last in ends)
         return groups, Side(labels, labels, special)
@@ -352,13 +350,11 @@ def choose_sentences(documents: Iterable[Document], tokenizer: Any) -> SentenceC
     distinct = list({(one.text, one.pair): one for one in first}.values())
     short = [(one, length) for one in distinct if (length := _count_tokens(one, tokenizer)) is not None]
     if len(short) < SENTENCES:
-        number = min(SENTENCES, len(distinct))
-        which, each = f"The first {number} texts", " of each"
-        if number == 1:
+        found = distinct[:SENTENCES]
+        which, each = f"The first {len(found)} texts", " of each"
+        if len(found) == 1:
             which, each = "The only text", ""
-        return SentenceChoice(
-            distinct[:SENTENCES], f"{which} of the data, up to {SENTENCE_TOKENS} tokens{each}."
-        )
+        return SentenceChoice(found, f"{which} of the data, up to {SENTENCE_TOKENS} tokens{each}.")
     ended = [
         (one, length) for one, length in short if all(regex.search(_END, text) for text in _list_texts(one))
     ]

@@ -45,7 +45,6 @@ class Side:
     grid: Grid | None = None
 
     def __len__(self) -> int:
-        """Give the number of tokens."""
         return len(self.labels)
 
     @property
