@@ -158,7 +158,6 @@ def _report_tokenizer(checkpoint: Checkpoint, frame: Frame) -> Finding:
 
 
 def _check_observable(checkpoint: Checkpoint, architecture: Architecture) -> Finding:
-    """Say what statistics may ask for beside probabilities."""
     found, reasons = [], []
     for name in OBSERVABLE:
         try:

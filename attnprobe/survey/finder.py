@@ -95,10 +95,9 @@ class QuestionIndex:
         )
 
     def hits(self, found: Ints) -> tuple[Ints, Ints]:
-        """Count the right answers of heads, (run, head), and tell those to each right guess, (guess, head).
+        """Count right answers, (run, head), and tell those to each right guess, (guess, head).
 
-        Args:
-            found: What each row chose (row, head).
+        ``found`` is what each row chose (row, head).
         """
         hits = self.asked.hits(found).astype(np.int64)
         return _sum_runs(hits[self._question], self._starts), hits[self._guessed]
@@ -193,7 +192,6 @@ class Finder:
         self._heads, self._present, self._standing = heads, present, standing
 
     def begin(self, batch: Batch) -> None:
-        """Forget the last batch and expect this one."""
         self._batch = batch
         self._indices: dict[Kind, QuestionIndex] = {}
         self._layers: list[tuple[QuestionIndex, Choices]] = []
@@ -210,6 +208,5 @@ class Finder:
         self._layers[layer][1].take(piece.probabilities, piece.sequence, piece.query)
 
     def finish(self) -> Tally:
-        """Count what was found in the batch."""
         found = [(index, choices.found) for index, choices in self._layers]
         return count_layers(found, self._heads, self._present, self._standing)

@@ -43,7 +43,6 @@ def _refuse(said: object) -> AttnprobeError:
 
 
 def check_layers(layers: Sequence[int], known: Iterable[int], name: str) -> None:
-    """Refuse layers that a model does not have."""
     there = set(known)
     if beyond := [layer for layer in layers if layer not in there]:
         raise AttnprobeError(f"{name} has layers 0 to {max(there)}, and no layer {beyond[0]}.")

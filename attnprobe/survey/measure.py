@@ -116,13 +116,7 @@ class Meter:
 
 
 def sum_sequences(sums: Any, values: NDArray[np.floating[Any]] | Tally, batch: Batch) -> Any:
-    """Sum up what was found in each sequence of a batch.
-
-    Args:
-        sums: What is kept of it.
-        values: (sequence, ...).
-        batch: Says which sequences belong together.
-    """
+    """Sum up what was found in each sequence of a batch, (sequence, ...)."""
     if isinstance(values, Tally):
         return values
     named = batch.names if getattr(sums, "by_name", False) else batch.documents

@@ -95,12 +95,7 @@ class Recorder(local):
         }
 
     def begin(self, batch: Batch, *, baseline: bool = False) -> None:
-        """Forget the last batch and expect this one.
-
-        Args:
-            batch: The sequences.
-            baseline: Record only what is subtracted as a baseline; see ``Statistic.beyond_baseline``.
-        """
+        """Forget the last batch and expect this one, or only its baseline; see ``Statistic``."""
         self._statistics = [one for one in self._every if one.beyond_baseline or not baseline]
         # Statistics that ask the same share the answer.
         self._functions: dict[Scope, dict[Function, Statistic]] = {}
@@ -279,7 +274,6 @@ class Recorder(local):
         return room[:size].view(shape)
 
     def _count_heads(self, kind: Kind, layer: int) -> int:
-        """Count the heads of a kind before a layer."""
         return sum(len(self._present[one]) for one in range(layer) if self._kinds[one] is kind)
 
     def _evaluate_model(self) -> dict[str, Tensor]:
@@ -354,7 +348,6 @@ class NormWeighting(local):
         self.begin()
 
     def begin(self) -> None:
-        """Forget the last batch."""
         self._known: tuple[int, int] | None = None
         self._lengths = torch.empty(0)
 
@@ -396,7 +389,6 @@ class Recorders:
             recorder.begin(batch, baseline=baseline)
 
     def __call__(self, piece: Piece) -> None:
-        """Take a block; pieces of a layer come together, layers in order."""
         for recorder in self._recorders:
             recorder(piece)
 

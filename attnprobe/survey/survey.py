@@ -203,7 +203,6 @@ class _Draft:
         self.record["options"] |= controls.record
 
     def finish(self, checkpoint: Checkpoint, architecture: Architecture) -> Survey:
-        """Put what was found on record."""
         request = self.request
         statistics = [statistic for one in self.controls.values() for statistic in one.statistics]
         record = {**self.record, **request.facts}
@@ -229,7 +228,6 @@ class _Draft:
 
 
 def _join_controls(drafts: Sequence[_Draft], name: str) -> Controls:
-    """Give what tables need of one corpus, each statistic once."""
     return Controls.join([draft.controls[name] for draft in drafts if name in draft.controls])
 
 

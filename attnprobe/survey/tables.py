@@ -55,14 +55,7 @@ def place_heads(
 def write_notes(
     statistics: Sequence[Statistic], measurement: Measurement, rarity: Rarity | None, dtype: torch.dtype
 ) -> list[str]:
-    """Give the sentences that belong beside the table, the same from a command and from a function.
-
-    Args:
-        statistics: What was measured.
-        measurement: The sums.
-        rarity: How frequent the types of the text are; None for images and sound.
-        dtype: In what the model computes.
-    """
+    """Give the sentences that belong beside the table, the same from a command and from a function."""
     found: list[str] = []
     if rarity is not None and any(statistic.by_corpus for statistic in statistics):
         found += _describe_ties(rarity)

@@ -12,7 +12,6 @@ from torch import Tensor
 from attnprobe.attention.layout import Grid
 from attnprobe.corpus.batches.batch import Batch, Side, Unseen
 from attnprobe.corpus.batches.text import BatchReader, plan_batches
-from attnprobe.corpus.sources.document import Label
 from attnprobe.corpus.sources.media import IMAGE, Item, read_image, read_sound
 
 #: Prepares one image or sound for the model, each tensor (1, ...).
@@ -73,42 +72,21 @@ class MediaBatches(BatchReader):
             targets: What a decoder beside an encoder reads, clip for clip.
         """
         self._kind, self._clips, self._prepare, self._rate = kind, clips, prepare, rate
-        self._lengths, self._digest = lengths, digest
+        self.lengths, self.digest = lengths, digest
         self._grids, self._content_only, self.targets = grids, content_only, targets
-        self._documents = _number([clip.item.path for clip in clips])
+        labels = {number: clip.item.label for number, clip in enumerate(clips)}
+        self.labels = {number: label for number, label in labels.items() if label is not None}
+        # The file of each clip, by its number among those that give a clip.
+        self.documents = _number([clip.item.path for clip in clips])
         keys = [_number([clip.shape for clip in clips])]
         if targets is not None:
             keys.append(targets.store.lengths.astype(np.int64))
         super().__init__(plan_batches(lengths, budget, cells, keys, most=most))
 
-    @property
-    def lengths(self) -> NDArray[np.int32]:
-        return self._lengths
-
-    @property
-    def digest(self) -> str:
-        return self._digest
-
-    @property
-    def rarity_digest(self) -> str:
-        return ""
-
-    @property
-    def labels(self) -> Mapping[int, Label]:
-        return {
-            number: clip.item.label for number, clip in enumerate(self._clips) if clip.item.label is not None
-        }
-
-    @property
-    def documents(self) -> NDArray[np.int64]:
-        """The file of each clip, by its number among those that give a clip."""
-        return self._documents
-
     def gather(self, members: NDArray[np.int64]) -> Batch:
-        """Read and prepare some clips that agree in their shape."""
         clips = [self._clips[int(member)] for member in members]
         inputs = stack_inputs([self._prepare(self._decode(clip)) for clip in clips])
-        grid, length = self._grids[clips[0].shape], int(self._lengths[members[0]])
+        grid, length = self._grids[clips[0].shape], int(self.lengths[members[0]])
         unseen = Unseen(length, self._kind == IMAGE, grid, self._content_only)
         return Batch(inputs, None, members, unseen=unseen)
 

@@ -57,35 +57,23 @@ class BatchReader(ABC):
 
     Attributes:
         plan: Which sequences make each batch.
+        lengths: Tokens in each sequence, special tokens included.
+        documents: The document of each sequence, by its number.
+        labels: The labels of the sequences that have one.
+        digest: Names the content: sequences, pairs, labels and links, in their order.
+        rarity_digest: Names what is rare.
+        targets: What a decoder beside an encoder reads, sequence for sequence.
     """
+
+    lengths: NDArray[np.int32]
+    documents: NDArray[np.int64]
+    labels: Mapping[int, Label]
+    digest: str
+    rarity_digest: str = ""
+    targets: Side | None = None
 
     def __init__(self, plan: list[NDArray[np.int64]]) -> None:
         self.plan = plan
-
-    @property
-    @abstractmethod
-    def lengths(self) -> NDArray[np.int32]:
-        """Tokens in each sequence, special tokens included."""
-
-    @property
-    @abstractmethod
-    def digest(self) -> str:
-        """Name the content: sequences, pairs and labels, in their order."""
-
-    @property
-    @abstractmethod
-    def rarity_digest(self) -> str:
-        """Name what is rare."""
-
-    @property
-    @abstractmethod
-    def labels(self) -> Mapping[int, Label]:
-        """The labels of the sequences that have one."""
-
-    @property
-    @abstractmethod
-    def documents(self) -> NDArray[np.int64]:
-        """The document of each sequence, by its number."""
 
     @abstractmethod
     def gather(self, members: NDArray[np.int64]) -> Batch:
@@ -116,9 +104,6 @@ class BatchReader(ABC):
         documents = self.documents
         windows = np.bincount(documents)[documents] if len(documents) else documents
         return np.where(windows > 1, self.names, -1)
-
-    #: What a decoder beside an encoder reads, sequence for sequence.
-    targets: Side | None = None
 
     def add_targets(self, batch: Batch) -> Batch:
         """Add what a decoder beside an encoder reads, if there is one, to a batch."""
@@ -154,7 +139,6 @@ class BatchReader(ABC):
         return self.follow([members for members in self.plan if self.lengths[members[0]] >= least])
 
     def half(self, second: bool) -> Self:
-        """Give the batches of one half of the documents only."""
         parts = [members[in_second_half(self.documents[members]) == second] for members in self.plan]
         return self.follow([members for members in parts if len(members)])
 
@@ -211,7 +195,6 @@ class Batches(BatchReader):
 
     Attributes:
         source: The texts.
-        targets: What a decoder beside an encoder reads, text for text.
         fresh: Tokens to put in the place of those that come again, where batches have a baseline without
             repetition; None where they have none.
     """
@@ -228,33 +211,14 @@ class Batches(BatchReader):
     ) -> None:
         """Plan the batches for a budget of tokens, of cells where whole maps are kept, of memory."""
         self.source, self.targets, self.fresh = source, targets, fresh
+        store = source.store
+        self.lengths, self.documents, self.labels = store.lengths, store.documents, store.labels
+        self.digest, self.rarity_digest = store.digest, source.rarity.digest
+        if targets is not None and targets.store.annotated:
+            self.digest = hashlib.sha256((store.digest + targets.store.digest).encode()).hexdigest()
         # A batch is as large as the longer side makes it; both agree in their lengths.
-        keys = () if targets is None else (source.store.lengths, targets.store.lengths)
+        keys = () if targets is None else (store.lengths, targets.store.lengths)
         super().__init__(plan_batches(self.longer, budget, cells, keys, most=most))
-
-    @property
-    def lengths(self) -> NDArray[np.int32]:
-        return self.source.store.lengths
-
-    @property
-    def digest(self) -> str:
-        """Name the content: texts, pairs, labels and links, in their order."""
-        if self.targets is None or not self.targets.store.annotated:
-            return self.source.store.digest
-        both = self.source.store.digest + self.targets.store.digest
-        return hashlib.sha256(both.encode()).hexdigest()
-
-    @property
-    def rarity_digest(self) -> str:
-        return self.source.rarity.digest
-
-    @property
-    def labels(self) -> Mapping[int, Label]:
-        return self.source.store.labels
-
-    @property
-    def documents(self) -> NDArray[np.int64]:
-        return self.source.store.documents
 
     @cached_property
     def names(self) -> NDArray[np.int64]:
@@ -267,7 +231,6 @@ class Batches(BatchReader):
         return some
 
     def annotation(self, member: int) -> TokenAnnotation | None:
-        """Read the words, links, labels and answers of a text."""
         return self.source.store.annotation(member) if self.source.seed is None else None
 
     def read(self, members: NDArray[np.int64]) -> Batch:

@@ -140,7 +140,6 @@ def _is_missing(cell: Any) -> bool:
 
 
 def _read_plain(row: Row, columns: _Columns, table: Table, name: str) -> Document | None:
-    """Read a row with a text, or a pair of texts, and its label."""
     text = _read_text(row, columns.text, name)
     if text is None:
         return None
@@ -319,7 +318,6 @@ def _is_number(cell: str) -> bool:
 def _read_text(
     row: Row, column: str, name: str, option: str = "--text-column or --text-pair-column"
 ) -> str | None:
-    """Give the text of a cell, or None where it is missing or blank."""
     cell = row.cells.get(column)
     if cell is None:
         return None

@@ -27,12 +27,6 @@ def read_words(cell: Any) -> list[str] | None:
 def read_tags(words: Sequence[str], tags: Any, names: Sequence[str], where: str) -> Tagged | None:
     """Put words and their labels together; blank words, which give no token, are left out with theirs.
 
-    Args:
-        words: Of a text.
-        tags: Their labels: strings, or numbers.
-        names: What the numbers mean, as far as the file says.
-        where: Where this stands, for errors.
-
     Returns:
         Both, or None where not one word has a label.
 

@@ -28,7 +28,6 @@ def looks_like_hub_id(spec: str) -> bool:
 
 
 def read_hub_rows(spec: str, config: str | None, split: str | None) -> Iterator[Row]:
-    """Stream the rows of a split of a hub dataset."""
     data, _ = open_split(spec, config, split)
     try:
         for number, cells in enumerate(data, start=1):

@@ -107,10 +107,6 @@ def find_words(text: str, borders: Iterable[int] = (), where: Where = "text") ->
 def complete_words(annotation: Annotation, texts: Mapping[Where, str]) -> Annotation:
     """Give the words of the texts whose words an annotation does not name, as ``find_words`` finds them.
 
-    Args:
-        annotation: Words, of some texts, and links.
-        texts: All texts of the document.
-
     Returns:
         The same with the words of every text, text by text, each word once and in order.
     """

@@ -91,11 +91,9 @@ class MediaFolder:
 
     @property
     def labelled(self) -> "MediaFolder":
-        """The files that have a label."""
         return replace(self, items=tuple(item for item in self.items if item.label is not None))
 
     def first(self, number: int | None) -> "MediaFolder":
-        """Give the first files only, or all of them."""
         return self if number is None else replace(self, items=self.items[:number])
 
     @cached_property

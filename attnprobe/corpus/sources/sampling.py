@@ -24,16 +24,10 @@ def select(
 def select(
     documents: Iterable[Document] | MediaFolder, limit: int | None, sample: int | None, seed: int
 ) -> Iterator[Document] | MediaFolder:
-    """Give the first documents, or a sample of them, in their order.
+    """Give the first ``limit`` documents, or all, or a ``sample`` of those, in their order.
 
     Parts of one document, such as the sentences of a treebank with ``# newdoc`` or the rows with one value of
     ``--document-column``, are drawn together and count once, wherever they stand; the limit counts parts.
-
-    Args:
-        documents: Texts, which are read once; or a folder of images or sound.
-        limit: Read so many only, or all.
-        sample: Draw so many of those, or take all.
-        seed: From what.
     """
     if isinstance(documents, MediaFolder):
         found = documents.first(limit)

@@ -88,11 +88,6 @@ def decode_lines(stream: BinaryIO, name: str, longest: int = LONGEST_LINE) -> It
     A binary stream splits at ``\n`` alone; text mode and ``str.splitlines`` would also split at
     ``\r``, form feeds, U+0085 or U+2028, which occur inside the sentences of real corpora. A file that has
     no ``\n`` at all, and ``\r`` instead, is one of an old Macintosh, whose lines end in it.
-
-    Args:
-        stream: The bytes.
-        name: What errors call it.
-        longest: Bytes of the longest line that is read; a stream may have one that never ends.
     """
     warned = False
     for number, raw in enumerate(_read_lines(stream, name, longest), start=1):
@@ -135,7 +130,6 @@ def _limit_lines(stream: BinaryIO, name: str, longest: int) -> Iterator[bytes]:
 
 
 def strip_ends(lines: Iterable[str]) -> Iterator[str]:
-    r"""Drop the line ends, ``\n`` or ``\r\n``."""
     return (line.removesuffix("\n").removesuffix("\r") for line in lines)
 
 

@@ -124,7 +124,6 @@ def _name_cells(rows: Iterator[tuple[int, list[str]]], columns: list[str], name:
 
 
 def read_jsonl(stream: BinaryIO, name: str) -> Table:
-    """Read JSON Lines: an object or a string a line."""
     return parse_jsonl(decode_lines(stream, name), name)
 
 
@@ -190,7 +189,6 @@ def _json_row(value: object, where: str, name: str) -> Row:
 
 
 def starts_with_object(line: str) -> bool:
-    """Tell whether a line is a whole JSON object."""
     try:
         return isinstance(_parse_json(line), dict)
     except ValueError:

@@ -113,7 +113,6 @@ class OpenSource:
 
 
 def open_source(source: Source) -> OpenSource:
-    """Open a source; a bad name is refused at once."""
     documents, described = read_documents(source), describe_source(source)
     return OpenSource(documents, str(described["name"]), described)
 

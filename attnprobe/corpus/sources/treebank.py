@@ -162,7 +162,6 @@ class Sentence:
 
     @property
     def text(self) -> str:
-        """What ``# text`` says, else the forms put together."""
         return self.said or join_forms(self.tokens)
 
     @property

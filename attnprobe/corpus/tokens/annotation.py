@@ -24,12 +24,7 @@ class Alignment:
     """
 
     def __init__(self, offsets: Mapping[Where, Offsets], whole: "Alignment | None" = None) -> None:
-        """Know the characters of every token of each text, in the order of the tokens.
-
-        Args:
-            offsets: Of each text, for every token of the sequence; (0, 0) for those that are not of it.
-            whole: The tokens before some were cut off, if any were.
-        """
+        """Know the characters of every token of each text; ``whole`` are those before some were cut off."""
         self._whole = whole
         self._tokens = {
             where: [(place, *ends) for place, ends in enumerate(found) if ends[1] > ends[0]]
@@ -129,13 +124,8 @@ def split_annotation(
 ) -> list[TokenAnnotation]:
     """Give each window of a document the words and links that lie in it whole.
 
-    Args:
-        annotation: Of the document.
-        windows: In their order; they share the alignment, and no token.
-        texts: The texts of the document.
-
-    Returns:
-        The annotation of each window. A word or a link that no window holds whole is in none.
+    The windows are in their order; they share the alignment, and no token. A word or a link that no window
+    holds whole is in none.
     """
     starts = [window.first for window in windows]
     alignment = windows[0].alignment
@@ -296,15 +286,7 @@ def annotate_shifted(encoder: TokenAnnotation, length: int) -> DecoderAnnotation
 def annotate_target(
     encoder: TokenAnnotation, awaited: PendingLinks, text: str, target: Alignment, length: int
 ) -> DecoderAnnotation:
-    """Annotate a decoder that reads a text of its own.
-
-    Args:
-        encoder: The words and links of the sequence that the encoder reads.
-        awaited: What is said of the document.
-        text: The decoder's text.
-        target: Its tokens, before they are put one place later.
-        length: How many tokens the decoder reads.
-    """
+    """Annotate a decoder that reads ``length`` tokens: a ``text`` of its own, put one place later."""
 
     def read(span: Span) -> TokenSpan | None:
         found = target.tokens(span)

@@ -85,7 +85,6 @@ class SequenceStore:
         return self._digest.hexdigest()
 
     def extend(self, sequences: Iterable[TokenSequence]) -> "SequenceStore":
-        """Append sequences."""
         with _explain_errors():
             end = self._file.seek(0, 2)
         for sequence in sequences:
@@ -116,11 +115,9 @@ class SequenceStore:
         return self
 
     def ids(self, index: int) -> NDArray[np.int32]:
-        """Read one sequence back."""
         return np.frombuffer(self._read(self._starts[index], 4 * self._lengths[index]), np.int32)
 
     def annotation(self, index: int) -> TokenAnnotation | None:
-        """Read the words and links of a sequence back."""
         return self._unpack(self._starts[index] + 4 * self._lengths[index], self._annotations[index])
 
     def crossed(self, index: int) -> TokenAnnotation | None:

@@ -92,7 +92,6 @@ def tokenize(tokenizer: Tokenizer, *texts: Any, **options: Any) -> Mapping[str, 
 
 
 def refuse_without_offsets(tokenizer: Any) -> AttnprobeError:
-    """Say that a tokenizer does not tell which characters its tokens cover."""
     return AttnprobeError(
         f"The tokenizer ({type(tokenizer).__name__}) doesn't say which characters a token covers, which "
         "words and links need; take a checkpoint with a fast tokenizer (tokenizer.json)."
@@ -228,7 +227,6 @@ class SequenceReader:
             )
 
     def read(self, documents: Iterable[Document]) -> Iterator[TokenSequence]:
-        """Tokenise, in the order of the documents."""
         for chunk in _split_chunks(documents):
             single = [d.text for d in chunk if d.pair is None]
             options = {"add_special_tokens": False, "verbose": False, **self._ask_offsets(chunk)}

@@ -69,14 +69,10 @@ def find_special_ids(tokenizer: Tokenizer) -> set[int]:
 
 
 def list_ordinary_ids(tokenizer: Tokenizer, known: int) -> list[int]:
-    """List the ids of pieces of text.
+    """List the ids of pieces of text below ``known``, which the model has embeddings for.
 
     Without special tokens, tokens that were added to the vocabulary, and those that are named like none of a
     text: [unused12], <extra_id_0>.
-
-    Args:
-        tokenizer: Whose vocabulary it is.
-        known: Ids from here on are none that the model has embeddings for.
     """
     left = {*getattr(tokenizer, "all_special_ids", ()), *getattr(tokenizer, "added_tokens_decoder", ())}
     names = tokenizer.convert_ids_to_tokens(list(range(min(known, len(tokenizer)))))

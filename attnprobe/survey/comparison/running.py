@@ -72,11 +72,9 @@ class Comparison:
 
     @property
     def shared(self) -> SharedHeads:
-        """Which layers and heads the two share."""
         return self.divergences.shared
 
     def sums(self, side: int, statistic: Statistic) -> Any:
-        """Give what was summed up of a statistic in either model."""
         return self.measurement.sums[f"{MARKS[side]}/{statistic.name}"]
 
 
@@ -266,7 +264,6 @@ class PairMeter:
 
     @contextmanager
     def joined(self) -> Iterator[None]:
-        """Let another thread run batches."""
         with ExitStack() as stack:
             for joining in {id(side): side.joined for side in self.sides}.values():
                 stack.enter_context(joining())
@@ -283,13 +280,7 @@ def open_pair(
 ) -> Iterator[PairMeter]:
     """Make two models ready; one that is compared with itself can be read by one reader only.
 
-    Args:
-        checkpoints: The models.
-        architectures: What the dry run found of them.
-        statistics: What is measured of both. Differences are of two means, with an error of their own kind,
-            which blocks of documents give.
-        divergences: Compares their heads.
-        beside: What the second model reads; the same batches by default.
+    Differences are of two means, with an error of their own kind, which blocks of documents give.
     """
     blocked = [replace(statistic, sums=Jackknife) for statistic in statistics]
     first, second = checkpoints

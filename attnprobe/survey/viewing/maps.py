@@ -339,10 +339,6 @@ def choose_sentences(documents: Iterable[Document], tokenizer: Any) -> SentenceC
     does, only those, so that headings and lists don't stand in for sentences. Nearest to the median of their
     lengths, the earliest come first; no text comes twice. Where there are too few short ones, the beginnings
     of the first documents stand in.
-
-    Args:
-        documents: The texts.
-        tokenizer: Of the checkpoint.
     """
     import regex  # which knows the ends of sentences in any script; re does not
 

@@ -114,11 +114,7 @@ def find_characters(
 ) -> list[Covered] | None:
     """Ask which characters each token covers; None where the tokenizer doesn't tell, or gives other tokens.
 
-    Args:
-        tokenizer: Is asked again.
-        ids: What it gave, perhaps cut.
-        texts: What it was given, one text or two.
-        options: Of the call.
+    ``ids`` are what it gave for one text or two, perhaps cut.
     """
     if not getattr(tokenizer, "is_fast", False):
         return None

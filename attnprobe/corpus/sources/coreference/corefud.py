@@ -68,11 +68,6 @@ class Brackets:
     def read(self, brackets: str, node: int, line: int) -> None:
         """Read the brackets that stand at a node.
 
-        Args:
-            brackets: The value of ``Entity=``.
-            node: Its place among all nodes of the document.
-            line: Where it stands in the file.
-
         Raises:
             AttnprobeError: When they make no mentions.
         """
@@ -176,10 +171,6 @@ def read_corefud(lines: Iterable[str], name: str) -> Iterator[Document]:
     A document goes from ``# newdoc`` to the next, or over the whole file where there is none. Its sentences
     are joined by a blank, by nothing where their last word has ``SpaceAfter=No``, and by a line break before
     ``# newpar``. One without any link is left out.
-
-    Args:
-        lines: Of the file.
-        name: What errors call it.
 
     Raises:
         AttnprobeError: Where a sentence is not CoNLL-U, or brackets make no mentions.

@@ -31,10 +31,6 @@ def read_gap(lines: Iterable[str], name: str) -> Iterator[Document]:
     A name stands for its last word. The link is labelled ``pronoun`` and with the pronoun's gender. Rows in
     which neither name is right are left out.
 
-    Args:
-        lines: Of the file: a header, which may be missing, and rows of cells parted by tabs.
-        name: What errors call it.
-
     Raises:
         AttnprobeError: When a column is missing, or a row does not say what it should.
 

@@ -41,10 +41,6 @@ def read_winobias(lines: Iterable[str], name: str) -> Iterator[Document]:
     sentences say of stereotypes. A sentence with one occupation only is left out. One with two pronouns in
     brackets has two links.
 
-    Args:
-        lines: Of the file.
-        name: Its path, or what errors call it.
-
     Raises:
         AttnprobeError: When a line has no brackets, or they are not closed.
 
