@@ -137,10 +137,19 @@ class Recorder(local):
         block = self._make_block(kind, some, piece.query, piece.probabilities, observed).restricted()
         if self._weigh is not None:
             block = self._weigh(piece, block)
+        side = self._layouts[kind].queries
         for function, statistic in self._functions.get("query", {}).items():
-            self._evaluate_queries(statistic, function, block, kind, some, span)
+            values = evaluate(statistic, block)
+            if ("query", function) not in self._found:
+                whole = values.new_empty(side.batch, values.shape[1], side.length)
+                self._found["query", function] = whole
+            self._found["query", function][some, :, span] = values
         for function, statistic in self._functions.get("layer", {}).items():
-            self._evaluate_layer(statistic, function, block, some)
+            values = evaluate(statistic, block)
+            if ("layer", function) not in self._found:
+                whole = values.new_zeros(len(self._batch), *values.shape[1:])
+                self._found["layer", function] = whole
+            self._found["layer", function][some] += values
         if "map" in self._functions:
             self._evaluate_map(block, kind, some, span)
         if self._keeps:
@@ -194,31 +203,6 @@ class Recorder(local):
         layout = self._some(kind, some.start, some.stop, probabilities.device)
         return AttentionBlock(probabilities, layout, query, observed)
 
-    def _evaluate_queries(
-        self,
-        statistic: Statistic,
-        function: Function,
-        block: AttentionBlock,
-        kind: Kind,
-        some: slice,
-        span: slice,
-    ) -> None:
-        values = evaluate(statistic, block)
-        key: Key = statistic.scope, function
-        if key not in self._found:
-            side = self._layouts[kind].queries
-            self._found[key] = values.new_empty(side.batch, values.shape[1], side.length)
-        self._found[key][some, :, span] = values
-
-    def _evaluate_layer(
-        self, statistic: Statistic, function: Function, block: AttentionBlock, some: slice
-    ) -> None:
-        values = evaluate(statistic, block)
-        key: Key = statistic.scope, function
-        if key not in self._found:
-            self._found[key] = values.new_zeros(len(self._batch), *values.shape[1:])
-        self._found[key][some] += values
-
     def _evaluate_map(self, block: AttentionBlock, kind: Kind, some: slice, span: slice) -> None:
         """Put the map of whole sequences together, and ask about it once it is whole."""
         whole: AttentionBlock | None = block
@@ -232,10 +216,9 @@ class Recorder(local):
             return
         for function, statistic in self._functions["map"].items():
             values = evaluate(statistic, whole)
-            key: Key = statistic.scope, function
-            if key not in self._found:
-                self._found[key] = values.new_empty(len(self._batch), *values.shape[1:])
-            self._found[key][some] = values
+            if ("map", function) not in self._found:
+                self._found["map", function] = values.new_empty(len(self._batch), *values.shape[1:])
+            self._found["map", function][some] = values
 
     def _close_layer(self) -> None:
         if self._layer >= len(self._kinds):

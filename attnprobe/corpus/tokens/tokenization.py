@@ -59,17 +59,10 @@ class NoTokenizer:
     def __len__(self) -> int:
         return 0
 
-    def __call__(self, *texts: Any, **options: Any) -> Mapping[str, Any]:
-        raise self._refusal()
+    def __call__(self, *_: Any, **__: Any) -> Any:
+        raise AttnprobeError(f"{self._name} holds no tokenizer, so it can't be given text.")
 
-    def decode(self, ids: Any, **options: Any) -> str:
-        raise self._refusal()
-
-    def convert_ids_to_tokens(self, ids: list[int]) -> list[str]:
-        raise self._refusal()
-
-    def _refusal(self) -> AttnprobeError:
-        return AttnprobeError(f"{self._name} holds no tokenizer, so it can't be given text.")
+    decode = convert_ids_to_tokens = __call__
 
 
 def tokenize(tokenizer: Tokenizer, *texts: Any, **options: Any) -> Mapping[str, Any]:
@@ -247,11 +240,10 @@ class SequenceReader:
 
     def _number(self, document: Document, name: int) -> int:
         """Count documents that gave a sequence; parts of one need not follow each other."""
-        if document.group is not None and name in self._numbers:
-            return self._numbers[name]
-        number, self._found = self._found, self._found + 1
+        number = self._found
         if document.group is not None:
-            self._numbers[name] = number
+            number = self._numbers.setdefault(name, number)
+        self._found += number == self._found
         return number
 
     def _ask_offsets(self, chunk: Sequence[Document]) -> dict[str, bool]:
@@ -266,9 +258,7 @@ class SequenceReader:
         if document.annotation is not None and document.annotation.tags:
             return self._read_tagged(document.annotation.tags, ids, offsets)
         if not ids:
-            self.reading.empty += 1
-            self._count_lost(document)
-            return []
+            return self._skip(document)
         self._count_special(ids)
         room = self.max_length - len(self.frame)
         starts = list(range(0, len(ids), room))
@@ -302,11 +292,13 @@ class SequenceReader:
             for ids, here, window in zip(pieces, found, windows, strict=True)
         ]
 
-    def _count_lost(self, document: Document) -> None:
-        """Count the links of a document without a token."""
+    def _skip(self, document: Document) -> list[TokenSequence]:
+        """Count a document without a token, and its links."""
+        self.reading.empty += 1
         if document.annotation is not None:
             self.reading.links += len(document.annotation.links)
             self.reading.links_lost += len(document.annotation.links)
+        return []
 
     def _count_special(self, ids: list[int]) -> None:
         """Count a document whose own text, without what frames it, holds a special token."""
@@ -368,13 +360,10 @@ class SequenceReader:
             options |= {"truncation": "longest_first", "max_length": self.max_length}
             encoded = tokenize(self.tokenizer, document.text, document.pair, **options)
         ids = list(encoded["input_ids"])
-        if all(encoded["special_tokens_mask"]):
-            self.reading.empty += 1
-            self._count_lost(document)
-            return []
-        self._count_special(
-            [token for token, added in zip(ids, encoded["special_tokens_mask"], strict=True) if not added]
-        )
+        own = [id_ for id_, added in zip(ids, encoded["special_tokens_mask"], strict=True) if not added]
+        if not own:
+            return self._skip(document)
+        self._count_special(own)
         second = _find_second(encoded)
         if annotation is None:
             return [TokenSequence(ids, second)]

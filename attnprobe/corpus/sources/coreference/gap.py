@@ -38,17 +38,15 @@ def read_gap(lines: Iterable[str], name: str) -> Iterator[Document]:
         Webster et al. (2018), Mind the GAP: a balanced corpus of gendered ambiguous pronouns.
     """
     left_out: Counter[str] = Counter()
-    any_row = any_link = False
-    for number, cells in _rows(lines, name):
-        where = f"line {number} of {name}"
-        any_row = True
-        document = _document(cells, where)
+    any_link = False
+    for number, cells in _read_rows(lines, name):
+        document = _read_document(cells, f"line {number} of {name}")
         if isinstance(document, Document):
             any_link = True
             yield document
         else:
             left_out[document] += 1
-    if any_row and not any_link:
+    if left_out and not any_link:
         raise AttnprobeError(
             f"{name} holds no row in which A or B is the antecedent and both are words of their own; give "
             "rows that do."
@@ -56,7 +54,7 @@ def read_gap(lines: Iterable[str], name: str) -> Iterator[Document]:
     warn_left_out(name, "row", left_out)
 
 
-def _rows(lines: Iterable[str], name: str) -> Iterator[tuple[int, Mapping[str, str]]]:
+def _read_rows(lines: Iterable[str], name: str) -> Iterator[tuple[int, Mapping[str, str]]]:
     """Give the cells of each row by the names of their columns, whose letter case does not count."""
     columns: Sequence[str] = ()
     for number, line in enumerate(strip_ends(lines), start=1):
@@ -64,7 +62,7 @@ def _rows(lines: Iterable[str], name: str) -> Iterator[tuple[int, Mapping[str, s
             continue
         cells = line.split("\t")
         if not columns:
-            columns = _columns(cells, name)
+            columns = _read_header(cells, name)
         elif len(cells) != len(columns):
             raise AttnprobeError(
                 f"line {number} of {name} has {len(cells)} cells under a header of {len(columns)}; part them "
@@ -74,7 +72,7 @@ def _rows(lines: Iterable[str], name: str) -> Iterator[tuple[int, Mapping[str, s
             yield number, dict(zip(columns, cells, strict=True))
 
 
-def _columns(header: Sequence[str], name: str) -> Sequence[str]:
+def _read_header(header: Sequence[str], name: str) -> Sequence[str]:
     usual = {column.casefold(): column for column in COLUMNS}
     found = [usual.get(cell.strip().casefold(), cell) for cell in header]
     missing = [column for column in COLUMNS if found.count(column) != 1]
@@ -86,7 +84,7 @@ def _columns(header: Sequence[str], name: str) -> Sequence[str]:
     return found
 
 
-def _document(cells: Mapping[str, str], where: str) -> Document | str:
+def _read_document(cells: Mapping[str, str], where: str) -> Document | str:
     """Make a document of a row, or say why it is left out."""
     text, word = cells["Text"], cells["Pronoun"]
     right = {name for name in _NAMES if _read_truth(cells, f"{name}-coref", where)}
