@@ -93,13 +93,10 @@ def estimate(
 
 
 def make_findings_table(findings: list[Finding], labels: Labels) -> HeadTable:
-    rows = len(findings)
-    data = {
-        "model": [labels.model] * rows,
-        "dataset": [labels.dataset] * rows,
-        "check": [finding.check for finding in findings],
-        "status": [finding.status for finding in findings],
-        "detail": [finding.detail for finding in findings],
+    data: dict[str, list[str]] = {
+        "model": [labels.model] * len(findings),
+        "dataset": [labels.dataset] * len(findings),
+        **{name: [getattr(one, name) for one in findings] for name in ("check", "status", "detail")},
     }
     columns = [Column(name, role="key") for name in data]
     return HeadTable("diagnosis", columns, data, (), labels.provenance, "checks")

@@ -55,21 +55,10 @@ class MediaBatches(BatchReader):
         content_only: bool = False,
         targets: Side | None = None,
     ) -> None:
-        """Plan the batches.
+        """Plan the batches of clips, of which the model makes ``lengths`` tokens, as far as that is known.
 
-        Args:
-            kind: "image" or "sound".
-            clips: What is read.
-            lengths: Tokens that the model makes of each clip, as far as that is known.
-            prepare: The checkpoint's processor.
-            digest: Names what is read.
-            rate: Samples a second that the model expects of sound.
-            budget: Tokens in a batch.
-            cells: Query-key cells in a batch, where whole maps are kept.
-            most: Gives the most sequences of a length in a batch, where memory is limited.
-            grids: Where the patches of an image of each shape are.
-            content_only: Whether tokens outside of the grid are dropped.
-            targets: What a decoder beside an encoder reads, clip for clip.
+        ``prepare`` is the checkpoint's processor, ``rate`` the samples a second that the model expects, and
+        ``grids`` say where the patches of an image of each shape are. For the rest see ``plan_batches``.
         """
         self._kind, self._clips, self._prepare, self._rate = kind, clips, prepare, rate
         self.lengths, self.digest = lengths, digest

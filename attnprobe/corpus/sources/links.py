@@ -25,14 +25,9 @@ def filter_links(
     fold: bool = False,
     nothing: str = "it holds no links",
 ) -> Iterator[Document]:
-    """Keep the links that are asked for, under the names that are asked for.
+    """Keep the links that have one of some labels, or all, and refuse a source without a single link.
 
-    Args:
-        documents: With their annotations.
-        name: The source, for errors.
-        labels: The labels to keep; None for all.
-        fold: Whether subtypes are folded: ``nsubj:pass`` counts as ``nsubj``.
-        nothing: What is wrong where there is not a single link.
+    With ``fold``, ``nsubj:pass`` counts as ``nsubj``. ``nothing`` says what is wrong where there is no link.
 
     Raises:
         AttnprobeError: Where the documents end, when no link is left, or a label was not among them.

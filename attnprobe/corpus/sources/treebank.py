@@ -24,10 +24,6 @@ def annotate_sentence(tokens: Sequence[Token], text: str | None) -> tuple[str, A
     the words once. No relation inside such a token is a link, since both of its ends are the same. Empty
     nodes stand for nothing in the text and are left out, and so are links from or to them.
 
-    Args:
-        tokens: The lines of the sentence.
-        text: Its text; put together from the forms where it is missing or holds other forms.
-
     Returns:
         The text; its words in their order with a link a dependent: source the dependent, target its head,
         label the relation; and how many relations are no link because they lie inside a token.
@@ -70,10 +66,8 @@ def tag_sentence(tokens: Iterable[Token], column: str) -> Tagged | None:
 def place_words(tokens: Iterable[Token], text: str | None) -> tuple[str, dict[int, Span]]:
     """Give the text of a sentence, and the span of each word by its number.
 
-    Args:
-        tokens: The lines of the sentence.
-        text: What ``# text`` says. It is believed if it is made of the forms, in their order, with nothing
-            but blanks between them; otherwise the forms and ``SpaceAfter=No`` make the text.
+    What ``# text`` says is believed if it is made of the forms, in their order, with nothing but blanks
+    between them; otherwise the forms and ``SpaceAfter=No`` make the text.
     """
     surface = list(_list_surface(tokens))
     places = _find_forms(surface, text) if text else None
@@ -218,12 +212,7 @@ def read_tagged_conllu(stream: BinaryIO, name: str, column: str) -> Iterator[Doc
 
 
 def parse_conllu(lines: Iterable[str], name: str, read: Callable[[Sentence], Read]) -> Iterator[Read]:
-    """Make something of each sentence of a CoNLL-U file.
-
-    Args:
-        lines: Of the file.
-        name: What errors call it.
-        read: What to make of a sentence; its ValueError refuses the sentence.
+    """Make something of each sentence of a CoNLL-U file; a ValueError of ``read`` refuses the sentence.
 
     Raises:
         AttnprobeError: Where a sentence is not CoNLL-U.

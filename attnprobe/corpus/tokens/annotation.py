@@ -63,13 +63,8 @@ def tag_tokens(tags: Iterable[Tag], offsets: Offsets, room: int, at: int) -> tup
 
     A word's tokens are those that end behind the blank before it, as tokenizers for words one by one have
     it (``word_ids``): a token that stands for the blank alone is the word's first. A word without a token,
-    or behind the last one, is not among them.
-
-    Args:
-        tags: The words, in their order.
-        offsets: Where each token of the text begins and ends.
-        room: How many of the tokens are there.
-        at: The position of the first of them in its sequence.
+    or behind the last one, is not among them. ``at`` is the position of the text's first token in its
+    sequence.
     """
     ends, found = [stop for _, stop in offsets[:room]], []
     for tag in tags:

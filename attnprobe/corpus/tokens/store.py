@@ -60,19 +60,17 @@ class SequenceStore:
 
     @property
     def lengths(self) -> NDArray[np.int32]:
-        return np.frombuffer(self._lengths, np.int32) if self._lengths else np.zeros(0, np.int32)
+        return np.array(self._lengths, np.int32)
 
     @property
     def documents(self) -> NDArray[np.int64]:
         """The document of each sequence, by its number in the corpus."""
-        return np.frombuffer(self._documents, np.int64) if self._documents else np.zeros(0, np.int64)
+        return np.array(self._documents, np.int64)
 
     @property
     def names(self) -> NDArray[np.int64]:
         """What names the document of each sequence, in whatever corpus it lies."""
-        return name_documents(
-            np.frombuffer(self._names, np.uint64) if self._names else np.zeros(0, np.uint64)
-        )
+        return name_documents(np.array(self._names, np.uint64))
 
     @property
     def tokens(self) -> int:

@@ -96,13 +96,7 @@ def _measure_gap(one: Span, other: Span) -> int:
 
 
 def warn_left_out(name: str, what: str, left_out: Mapping[str, int]) -> None:
-    """Warn of what was left out of a file, with a number for each reason.
-
-    Args:
-        name: Of the file.
-        what: One of what was left out, such as "row".
-        left_out: How many, by what they are: "in which nobody is meant".
-    """
+    """Warn of how many rows or the like were left out of a file, by reason: "in which nobody is meant"."""
     reasons = [f"{n:,} {what}{'s' * (n != 1)} {reason}" for reason, n in left_out.items() if n]
     if reasons:
         warnings.warn(f"left out of {name}: {'; '.join(reasons)}.", AttnprobeWarning, stacklevel=3)
