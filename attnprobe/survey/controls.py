@@ -114,7 +114,7 @@ def measure_passes(
         batches, question, change = ready.corpus.batches, None, nullcontext()
         if control == "shuffled":
             assert controls.seed is not None
-            batches, question = batches.shuffled(controls.seed), {"seed": str(controls.seed)}
+            batches, question = batches.shuffle(controls.seed), {"seed": str(controls.seed)}
         if control == "alike":
             assert controls.positions is not None
             change = equal_positions(checkpoint.body, controls.positions.tables, controls.positions.at)

@@ -77,7 +77,7 @@ def estimate(
 ) -> Iterator[Finding]:
     """Time a census on one batch of each worker, and say what the whole corpus will take."""
     corpus, workers = ready.corpus, ready.workers
-    batch = next(iter(corpus.batches.after(len(corpus.batches) // 2)))
+    batch = next(iter(corpus.batches.skip(len(corpus.batches) // 2)))
     seconds = min(_time_batch(checkpoint, architecture, batch, workers) for _ in range(2))
     speed = workers.number * batch.size / seconds
     where = _describe_device(checkpoint)

@@ -238,7 +238,7 @@ class TestSums:
             ready(checkpoint("bert"), texts) as it,
             pytest.raises(AttnprobeError, match="There is not a single sequence to measure"),
         ):
-            it.total(alone(), batches=it.batches.after(len(it.batches)))
+            it.total(alone(), batches=it.batches.skip(len(it.batches)))
 
     def test_progress(self, checkpoint: Loaded, texts: list):
         with ready(checkpoint("bert"), texts) as it:

@@ -210,7 +210,7 @@ def restored(statistics):
 def a_census(checkpoint, every=1) -> Iterator[Long]:
     architecture, statistics = inspect(checkpoint), [*census_statistics(), ALL_PAIRS]
     with tokenised(checkpoint, sentences(120), CorpusOptions(batch_tokens=24)) as corpus:
-        batches = corpus.batches.shared_out(0, every)
+        batches = corpus.batches.take_share(0, every)
 
         def run(state):
             with state.guarded(), open_meter(checkpoint, architecture, statistics) as measure:

@@ -75,7 +75,7 @@ def tokens(folder, *, seed=None):
     """Tokenise the texts, shuffled or not."""
     checkpoint = load_checkpoint(str(folder))
     with tokenised(checkpoint, map(Document, TEXTS), CorpusOptions()) as corpus:
-        batches = corpus.batches if seed is None else corpus.batches.shuffled(seed)
+        batches = corpus.batches if seed is None else corpus.batches.shuffle(seed)
         rows = {}
         for batch in batches:
             rows |= dict(zip(batch.members.tolist(), batch.ids.tolist(), strict=True))

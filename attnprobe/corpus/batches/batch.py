@@ -148,13 +148,13 @@ class Side:
     echoes: "Side | None" = None
     seed: int | None = None
 
-    def shuffled(self, seed: int) -> "Side":
+    def shuffle(self, seed: int) -> "Side":
         """Give the same with the ordinary tokens of each sequence in a random order.
 
         Special tokens stay where they are, and separators part what is shuffled within itself. Words and gold
         links are nowhere any more.
         """
-        echoes = None if self.echoes is None else self.echoes.shuffled(seed)
+        echoes = None if self.echoes is None else self.echoes.shuffle(seed)
         return replace(self, echoes=echoes, seed=seed)
 
     def ids(self, members: NDArray[np.int64]) -> NDArray[np.int32]:

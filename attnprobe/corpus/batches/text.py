@@ -134,7 +134,7 @@ class BatchReader(ABC):
         some.plan = plan
         return some
 
-    def without_shorter(self, least: int) -> Self:
+    def drop_shorter(self, least: int) -> Self:
         """Give the batches of the sequences of at least so many tokens."""
         return self.follow([members for members in self.plan if self.lengths[members[0]] >= least])
 
@@ -142,7 +142,7 @@ class BatchReader(ABC):
         parts = [members[in_second_half(self.documents[members]) == second] for members in self.plan]
         return self.follow([members for members in parts if len(members)])
 
-    def shuffled(self, seed: int) -> Self:
+    def shuffle(self, seed: int) -> Self:
         """Give the same batches with the ordinary tokens of each text in a random order.
 
         Raises:
@@ -150,11 +150,11 @@ class BatchReader(ABC):
         """
         raise AttnprobeError("Images and sound have no tokens that could be shuffled; give text.")
 
-    def after(self, done: int) -> Self:
+    def skip(self, done: int) -> Self:
         """Give the batches behind the first ones."""
         return self.follow(self.plan[done:])
 
-    def shared_out(self, part: int, parts: int) -> Self:
+    def take_share(self, part: int, parts: int) -> Self:
         """Give every ``parts``-th batch, so that each part has long and short ones."""
         return self.follow(self.plan[part::parts])
 
@@ -224,10 +224,10 @@ class Batches(BatchReader):
     def names(self) -> NDArray[np.int64]:
         return self.source.store.names
 
-    def shuffled(self, seed: int) -> Self:
+    def shuffle(self, seed: int) -> Self:
         some = copy(self)
-        some.source = self.source.shuffled(seed)
-        some.targets = None if self.targets is None else self.targets.shuffled(seed)
+        some.source = self.source.shuffle(seed)
+        some.targets = None if self.targets is None else self.targets.shuffle(seed)
         return some
 
     def annotation(self, member: int) -> TokenAnnotation | None:

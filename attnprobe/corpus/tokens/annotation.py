@@ -47,7 +47,7 @@ class Alignment:
         pair = self._tokens.get("pair")
         return pair[0][0] if pair else 0
 
-    def had(self, span: Span) -> bool:
+    def has_tokens(self, span: Span) -> bool:
         """Tell whether a span has tokens, or had some before they were cut off."""
         return (self._whole or self)._find_left(span) is not None
 
@@ -99,9 +99,9 @@ class Window:
 
     def find(self, span: Span) -> TokenSpan | None:
         """Find where a span of the document is in the sequence, if it is there whole."""
-        return self.moved(self.alignment.tokens(span))
+        return self.move(self.alignment.tokens(span))
 
-    def moved(self, span: TokenSpan | None) -> TokenSpan | None:
+    def move(self, span: TokenSpan | None) -> TokenSpan | None:
         """Move a span of the document's tokens to where it is in the sequence."""
         if span is None or span.start < self.first or span.stop > self.last:
             return None
@@ -131,10 +131,10 @@ def split_annotation(
         return -1 if span is None else bisect_right(starts, span.start) - 1
 
     spans = [alignment.tokens(word) for word in annotation.words]
-    whole = sum(map(alignment.had, annotation.words))
+    whole = sum(map(alignment.has_tokens, annotation.words))
     for word, span in zip(annotation.words, spans, strict=True):
         number = find_window(span)
-        if number >= 0 and (here := windows[number].moved(span)) is not None:
+        if number >= 0 and (here := windows[number].move(span)) is not None:
             words[number].append((here, hash_form(word, texts)))
     for link in annotation.links:
         number = find_window(alignment.tokens(link.source))
@@ -152,7 +152,7 @@ def split_annotation(
                 number=annotation.number,
                 cut=len(here) < whole,
                 second=alignment.second and window.at + alignment.second - window.first,
-                numbered=tuple(map(window.moved, spans)) if annotation.numbered else (),
+                numbered=tuple(map(window.move, spans)) if annotation.numbered else (),
                 forms=forms,
             )
         )
@@ -304,7 +304,7 @@ def annotate_target(
             lost += 1
         else:
             (inside if begins and ends else across).append(found)
-    spans = [word for word in awaited.annotation.words if target.had(word)]
+    spans = [word for word in awaited.annotation.words if target.has_tokens(word)]
     texts: Mapping[Where, str] = {"target": text}
     found = [(here, hash_form(word, texts)) for word in spans if (here := read(word)) is not None]
     (words, forms), cut = order_words(found), len(found) < len(spans)

@@ -91,7 +91,7 @@ class Divergences:
     def _compare(
         self, kind: Kind, maps: Tensor, others: Tensor, layout: Layout | None, found: dict[str, list[Tensor]]
     ) -> None:
-        (places, heads), (other_places, other_heads) = self.shared.kept(kind)
+        (places, heads), (other_places, other_heads) = self.shared.find_kept(kind)
 
         def mean(values: Tensor) -> Tensor:
             return values.nanmean(-1) if layout is None else mean_over_queries(values, layout)

@@ -280,7 +280,7 @@ class SharedHeads:
         """Whether each head of the first has one of its number in the second, whatever the kind."""
         return all(map(self.numbered, self.kinds))
 
-    def kept(self, kind: Kind) -> tuple[tuple[Places, Places], tuple[Places, Places]]:
+    def find_kept(self, kind: Kind) -> tuple[tuple[Places, Places], tuple[Places, Places]]:
         """Say which heads the maps of a kind hold, in their order.
 
         Returns:

@@ -25,7 +25,7 @@ def read(saved):
         given = [one if isinstance(one, Document) else Document(one) for one in documents]
         with tokenised(checkpoint, given, CorpusOptions(**options), labelled=labelled) as corpus:
             found = []
-            for batches in (corpus.batches, corpus.batches.shuffled(seed)):
+            for batches in (corpus.batches, corpus.batches.shuffle(seed)):
                 rows = {}
                 for batch in batches:
                     assert batch.tokens is not None
@@ -132,7 +132,7 @@ def test_what_is_known_of_tokens_goes_with_them(saved):
     """Punctuation moves; special tokens and rare types are marked where they stand now."""
     checkpoint = load_checkpoint(str(saved("bert")))
     with tokenised(checkpoint, [Document("red , blue , green . stone ; water")], CorpusOptions()) as corpus:
-        (plain,), (mixed,) = corpus.batches, corpus.batches.shuffled(SEED)
+        (plain,), (mixed,) = corpus.batches, corpus.batches.shuffle(SEED)
         assert plain.tokens is not None
         assert mixed.tokens is not None
         assert not np.array_equal(plain.ids, mixed.ids)
