@@ -81,7 +81,7 @@ COMPARED = {
         "NAME_a, NAME_b, NAME_delta, NAME_delta_se, NAME_p_adjusted": (
             "attnprobe.findings.comparison.differences:paired"
         ),
-        "Between words: jsd": "attnprobe.survey.comparison.together:between_words",
+        "Between words: jsd": "attnprobe.survey.comparison.together:pool_words",
     },
     "compare --by layer": {
         "nearest_layer, jsd_nearest": "attnprobe.findings.comparison.partners:nearest_layers",
