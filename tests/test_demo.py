@@ -4,7 +4,7 @@ import json
 from importlib.resources import files
 
 import attnprobe
-from attnprobe.corpus.sources.text import embedded_documents
+from attnprobe.corpus.sources.text import read_embedded
 
 DEMO = files("attnprobe") / "demo"
 
@@ -36,7 +36,7 @@ def test_it_says_how_it_was_trained():
 
 
 def test_the_sentences():
-    sentences = [document.text for document in embedded_documents()]
+    sentences = [document.text for document in read_embedded()]
     words = [len(sentence.split()) for sentence in sentences]
     assert len(sentences) == len(set(sentences)) >= 300
     assert min(words) >= 4

@@ -17,13 +17,13 @@ from transformers import AutoModelForSequenceClassification
 
 import attnprobe
 from attnprobe.attention.block import AttentionBlock, Observed, build_uniform_block
-from attnprobe.corpus.sources.text import embedded_documents
+from attnprobe.corpus.sources.text import read_embedded
 
 pytestmark = pytest.mark.slow
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 #: A line each, long enough for a census.
-CORPUS = [document.text for document in embedded_documents()][:24]
+CORPUS = [document.text for document in read_embedded()][:24]
 
 
 def load_script(name="train_demo_encoder"):
@@ -35,7 +35,7 @@ def load_script(name="train_demo_encoder"):
 
 def test_a_few_steps_give_a_checkpoint(tmp_path):
     text = tmp_path / "english.txt"
-    text.write_text("\n".join(document.text for document in embedded_documents()), encoding="utf-8")
+    text.write_text("\n".join(document.text for document in read_embedded()), encoding="utf-8")
     output = tmp_path / "encoder"
     small = {"layers": 2, "heads": 2, "width": 16, "feed_forward": 16, "vocabulary": 300, "batch_tokens": 256}
     load_script().main(text, output, steps=3, snapshots=2, **small)

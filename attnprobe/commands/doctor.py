@@ -42,7 +42,7 @@ def doctor(model: Any, texts: "Texts" = None, **options: Any) -> "HeadTable":
         from attnprobe.run.preparation import prepare_corpus
         from attnprobe.run.versions import record_versions
         from attnprobe.statistics.registry import census_statistics
-        from attnprobe.survey.diagnosis import Finding, diagnose, estimate, findings_table
+        from attnprobe.survey.diagnosis import Finding, diagnose, estimate, make_findings_table
 
         call.progress.stage("examining", None)
         try:
@@ -67,4 +67,4 @@ def doctor(model: Any, texts: "Texts" = None, **options: Any) -> "HeadTable":
                 ) as ready:
                     findings += estimate(checkpoint, architecture, ready, source.name)
     record = {"command": describe_call("doctor"), "dataset": source.described, **record_versions()}
-    return findings_table(findings, Labels(name, source.name, record))
+    return make_findings_table(findings, Labels(name, source.name, record))

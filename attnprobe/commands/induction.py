@@ -63,17 +63,18 @@ def induction(
     from attnprobe.commands.call.call import check_model, make_loader, open_call
     from attnprobe.commands.call.record import describe_call
     from attnprobe.run.input.repeated import RepeatedTokens
-    from attnprobe.survey.layers import layers_of
+    from attnprobe.survey.layers import parse_layers
 
     drawn = RepeatedTokens(length, sequences, seed)
-    layers = layers_of(options.get("layers"))
+    layers = parse_layers(options.get("layers"))
     with open_call(options, model) as call:
         check_model(model, call.tokenizer, options)
         from attnprobe.model.task_heads import CAUSAL_LM, MASKED_LM, SEQ2SEQ
         from attnprobe.model.verifying.observations import find_unembedding
         from attnprobe.statistics.induction import COPYING, REPEATED
         from attnprobe.statistics.registry import statistics_of
-        from attnprobe.survey.survey import survey
+        from attnprobe.survey.request import CorpusRequest, TableRequest
+        from attnprobe.survey.survey import survey_corpora
 
         call.progress.stage("loading", None)
         checkpoint = make_loader(model, call.tokenizer, call.load)((CAUSAL_LM, MASKED_LM, SEQ2SEQ), False)
@@ -82,17 +83,13 @@ def induction(
         if isinstance(reason := find_unembedding(checkpoint), str):
             statistics.remove(COPYING)
             facts["asked"] = {"no copying": reason}
-        return survey(
+        corpus = CorpusRequest(drawn, statistics, call.corpus)
+        (found,) = survey_corpora(
             checkpoint,
-            drawn,
-            call.corpus,
-            statistics,
-            dataset=drawn.described["name"],
-            facts=facts,
-            as_far_as_possible=True,
-            tabulation=REPEATED,
-            layers=layers,
+            [TableRequest([corpus], drawn.described["name"], facts, REPEATED, layers)],
             resume=call.resume,
             workers=call.workers,
+            as_far_as_possible=True,
             progress=call.progress,
-        ).table
+        )
+        return found.table

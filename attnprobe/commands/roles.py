@@ -88,22 +88,23 @@ def roles(
     from attnprobe.commands.call.call import check_model, load_model, open_call
     from attnprobe.commands.call.roles import open_sources, read_question, request_roles
     from attnprobe.commands.call.texts import check_standard_input
-    from attnprobe.survey.layers import layers_of
+    from attnprobe.survey.layers import parse_layers
 
     question = read_question(thresholds, options.get("seed", 42))
-    layers = layers_of(options.get("layers"))
+    layers = parse_layers(options.get("layers"))
     check_standard_input(texts, treebank, coreference)
     with open_call(options, model) as call:
         check_model(model, call.tokenizer, options)
         sources = open_sources(texts, treebank, coreference, options)
-        from attnprobe.survey.survey import surveyed
+        from attnprobe.survey.survey import survey_corpora
 
         call.progress.stage("loading", None)
         checkpoint = load_model(model, call.tokenizer, call.load, "text")
-        return surveyed(
+        (found,) = survey_corpora(
             checkpoint,
-            request_roles(checkpoint, sources, call, question, layers),
+            [request_roles(checkpoint, sources, call, question, layers)],
             resume=call.resume,
             workers=call.workers,
             progress=call.progress,
-        ).table
+        )
+        return found.table

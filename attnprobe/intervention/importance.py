@@ -27,7 +27,7 @@ from attnprobe.run.progress import Progress
 from attnprobe.run.record import record_provenance
 from attnprobe.run.workers import Workers
 from attnprobe.statistics import all_statistics
-from attnprobe.survey.measure import measuring
+from attnprobe.survey.measure import open_meter
 from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import HALVES, Column
@@ -106,7 +106,7 @@ def attention_importance(
 ) -> Importance:
     """Measure a statistic of attention, such as confidence, over the sequences of a corpus."""
     statistic = all_statistics()[name]
-    with measuring(checkpoint, architecture, [statistic]) as measure:
+    with open_meter(checkpoint, architecture, [statistic]) as measure:
         return run.total(
             name,
             batches,

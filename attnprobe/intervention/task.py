@@ -278,7 +278,7 @@ def _bind(subject: Subject, corpus: Corpus, *, generate: bool) -> Objective:
 
 def _long_enough(corpus: Corpus, objective: Objective, progress: Progress) -> Corpus:
     """Leave out examples that are too short to ask anything about."""
-    batches = corpus.batches.without_shorter(objective.least)
+    batches = corpus.batches.drop_shorter(objective.least)
     short = len(corpus.batches.members) - len(batches.members)
     if not short:
         return corpus

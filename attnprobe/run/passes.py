@@ -74,7 +74,7 @@ class Run:
             turn: Moves the shares on, so that several rounds of few batches keep every process busy.
         """
         ranks = self.processes.ranks
-        mine = batches.shared_out((ranks.rank + turn * len(batches)) % ranks.size, ranks.size)
+        mine = batches.take_share((ranks.rank + turn * len(batches)) % ranks.size, ranks.size)
         workers = workers.for_batches(len(mine))
         key = {
             "dataset": batches.digest,
@@ -86,7 +86,7 @@ class Run:
         stage = self.state.stage(f"{name} {turn}" if turn else name, key)
         found = restore(stage.arrays) if stage.done else None
         self.progress.stage(name, mine.tokens)
-        rest = mine.after(stage.done)
+        rest = mine.skip(stage.done)
         if stage.done:
             self.progress.advance(mine.tokens - rest.tokens)
             self.progress.say(

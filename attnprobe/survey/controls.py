@@ -1,9 +1,9 @@
 """Passes over the same batches: as they are, with tokens shuffled, with all positions alike."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, field
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 
 from attnprobe.model.checkpoint import Checkpoint
@@ -15,7 +15,7 @@ from attnprobe.run.passes import Run
 from attnprobe.run.preparation import PreparedCorpus
 from attnprobe.statistics.statistic import CONTROLS, Control, Statistic
 from attnprobe.sums.base import Measurement
-from attnprobe.survey.measure import measuring
+from attnprobe.survey.measure import open_meter
 from attnprobe.table.naming import listed
 
 #: What the passes are called: the stage that a person is told and a state knows.
@@ -65,7 +65,7 @@ class Controls:
             return cls(left, drawn, None, [note])
 
     @classmethod
-    def together(cls, several: Sequence["Controls"]) -> "Controls":
+    def join(cls, several: Sequence["Controls"]) -> "Controls":
         """Give what several tables need of one corpus, each statistic once."""
         every = {statistic.name: statistic for one in several for statistic in one.statistics}
         seeds = {one.seed for one in several} - {None}
@@ -77,10 +77,10 @@ class Controls:
     @property
     def passes(self) -> dict[Control, list[Statistic]]:
         """What is measured in each pass, in their order."""
-        asked: dict[Control, list[Statistic]] = {control: [] for control in CONTROLS}
+        passes: dict[Control, list[Statistic]] = {control: [] for control in CONTROLS}
         for statistic in self.statistics:
-            asked[statistic.control].append(statistic)
-        return {control: some for control, some in asked.items() if some}
+            passes[statistic.control].append(statistic)
+        return {control: some for control, some in passes.items() if some}
 
     @property
     def largest(self) -> list[Statistic]:
@@ -94,11 +94,10 @@ class Controls:
 
     @property
     def evidence(self) -> list[str]:
-        """What was verified."""
         return [] if self.positions is None else [self.positions.evidence]
 
 
-def measured(
+def measure_passes(
     run: Run,
     checkpoint: Checkpoint,
     architecture: Architecture,
@@ -108,40 +107,30 @@ def measured(
 ) -> Measurement:
     """Pass over the batches once for each control, each a stage of the run, and put the sums together.
 
-    Args:
-        run: What the passes share.
-        checkpoint: Which model is asked.
-        architecture: What the dry run found.
-        ready: The batches, and how many are in flight.
-        controls: What is measured, and how sequences are changed before.
-        name: Tells the corpus from others of the same run.
+    ``name`` tells the corpus from others of the same run.
     """
-    found: Measurement | None = None
+    found: list[Measurement] = []
     for control, statistics in controls.passes.items():
-        batches, question, changed = ready.corpus.batches, None, nullcontext()
+        batches, question, change = ready.corpus.batches, None, nullcontext()
         if control == "shuffled":
             assert controls.seed is not None
-            batches, question = batches.shuffled(controls.seed), {"seed": str(controls.seed)}
+            batches, question = batches.shuffle(controls.seed), {"seed": str(controls.seed)}
         if control == "alike":
-            changed = _alike(checkpoint, controls)
+            assert controls.positions is not None
+            change = equalise_positions(checkpoint.body, controls.positions.tables, controls.positions.at)
         restore = partial(
             Measurement.from_arrays, kinds={statistic.name: statistic.sums for statistic in statistics}
         )
-        with changed, measuring(checkpoint, architecture, statistics) as measure:
-            one = run.total(
-                STAGES[control] + (f", {name}" if name else ""),
-                batches,
-                measure.measurement,
-                restore,
-                workers=ready.workers,
-                thread_context=measure.thread_context,
-                question=question,
+        with change, open_meter(checkpoint, architecture, statistics) as meter:
+            found.append(
+                run.total(
+                    STAGES[control] + (f", {name}" if name else ""),
+                    batches,
+                    meter.measurement,
+                    restore,
+                    workers=ready.workers,
+                    thread_context=meter.thread_context,
+                    question=question,
+                )
             )
-        found = one if found is None else found.beside(one)
-    assert found is not None  # or nothing would have been asked
-    return found
-
-
-def _alike(checkpoint: Checkpoint, controls: Controls) -> AbstractContextManager[None]:
-    assert controls.positions is not None
-    return equalise_positions(checkpoint.body, controls.positions.tables, controls.positions.at)
+    return reduce(Measurement.beside, found)

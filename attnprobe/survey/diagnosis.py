@@ -23,7 +23,7 @@ from attnprobe.model.verifying.switching import check_gates
 from attnprobe.run.preparation import PreparedCorpus
 from attnprobe.run.workers import Workers
 from attnprobe.statistics.registry import census_statistics
-from attnprobe.survey.measure import measuring
+from attnprobe.survey.measure import open_meter
 from attnprobe.table.builder import Labels
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
@@ -48,33 +48,27 @@ def diagnose(checkpoint: Checkpoint) -> tuple[list[Finding], Examined | None]:
     Returns:
         The findings, and the part that can be read with its architecture, if there is one.
     """
-    findings = [_origin(checkpoint), _weights(checkpoint)]
+    findings = [_report_origin(checkpoint), _report_weights(checkpoint)]
     findings += [Finding("checkpoint", "warning", remark) for remark in checkpoint.remarks]
     try:
         checkpoint, architecture = examine(checkpoint)
         frame = Frame.of(checkpoint.tokenizer) if checkpoint.modality == "text" else None
     except AttnprobeError as error:
         return [*findings, Finding("attention", "failed", str(error))], None
-    findings.append(
-        Finding(
-            "architecture",
-            "ok",
-            f"{architecture.model_type}: {_layers(architecture)} x {architecture.heads} heads, "
-            f"{architecture.head_width} wide each",
-        )
-    )
-    findings += _removed(architecture)
+    shape = f"{_count_layers(architecture)} x {architecture.heads} heads, {architecture.head_width} wide each"
+    findings.append(Finding("architecture", "ok", f"{architecture.model_type}: {shape}"))
+    findings += _report_removed(architecture)
     findings.append(Finding("attention", "ok", f"reached through the {architecture.way}"))
     findings += [Finding("dry run", "ok", sentence) for sentence in architecture.evidence]
     findings += [Finding("dry run", "warning", sentence) for sentence in architecture.warnings]
     findings += [
-        _observable(checkpoint, architecture),
-        _gates(checkpoint, architecture),
-        _threads(architecture),
+        _check_observable(checkpoint, architecture),
+        _check_heads(checkpoint, architecture),
+        _report_threads(architecture),
     ]
     if frame is not None:
-        findings += [_length(checkpoint), _tokenizer(checkpoint, frame)]
-    findings.append(_heads(checkpoint))
+        findings += [_report_length(checkpoint), _report_tokenizer(checkpoint, frame)]
+    findings.append(_report_trained_heads(checkpoint))
     return findings, (checkpoint, architecture)
 
 
@@ -83,49 +77,45 @@ def estimate(
 ) -> Iterator[Finding]:
     """Time a census on one batch of each worker, and say what the whole corpus will take."""
     corpus, workers = ready.corpus, ready.workers
-    batch = next(iter(corpus.batches.after(len(corpus.batches) // 2)))
-    seconds = min(_seconds(checkpoint, architecture, batch, workers) for _ in range(2))
+    batch = next(iter(corpus.batches.skip(len(corpus.batches) // 2)))
+    seconds = min(_time_batch(checkpoint, architecture, batch, workers) for _ in range(2))
     speed = workers.number * batch.size / seconds
-    yield Finding(
-        "speed", "ok", f"about {speed:,.0f} tokens a second with all statistics, on {_where(checkpoint)}"
-    )
+    where = _describe_device(checkpoint)
+    yield Finding("speed", "ok", f"about {speed:,.0f} tokens a second with all statistics, on {where}")
+    tokens = corpus.batches.tokens
     yield Finding(
         "time",
         "ok",
-        f"about {_duration(corpus.batches.tokens / speed)} for {dataset}: "
-        f"{corpus.sequences:,} sequences, {corpus.batches.tokens:,} tokens",
+        f"about {_format_duration(tokens / speed)} for {dataset}: {corpus.sequences:,} sequences, "
+        f"{tokens:,} tokens",
     )
-    yield Finding("memory", "ok", _memory(checkpoint))
+    yield Finding("memory", "ok", _measure_memory(checkpoint))
 
 
-def findings_table(findings: list[Finding], labels: Labels) -> HeadTable:
-    """Tabulate findings."""
-    rows = len(findings)
-    data = {
-        "model": [labels.model] * rows,
-        "dataset": [labels.dataset] * rows,
-        "check": [finding.check for finding in findings],
-        "status": [finding.status for finding in findings],
-        "detail": [finding.detail for finding in findings],
+def make_findings_table(findings: list[Finding], labels: Labels) -> HeadTable:
+    data: dict[str, list[str]] = {
+        "model": [labels.model] * len(findings),
+        "dataset": [labels.dataset] * len(findings),
+        **{name: [getattr(one, name) for one in findings] for name in ("check", "status", "detail")},
     }
     columns = [Column(name, role="key") for name in data]
     return HeadTable("diagnosis", columns, data, (), labels.provenance, "checks")
 
 
-def _removed(architecture: Architecture) -> list[Finding]:
+def _report_removed(architecture: Architecture) -> list[Finding]:
     """Say what is gone from a physically pruned checkpoint, layer by layer."""
     if not architecture.removed:
         return []
-    left = architecture.standing.sum(1)
-    said = ", ".join(f"{number} in {place}" for number, place in zip(left, architecture.places, strict=True))
+    left = zip(architecture.standing.sum(1), architecture.places, strict=True)
+    listed = ", ".join(f"{number} in {place}" for number, place in left)
     detail = (
         f"{len(architecture.removed)} of {architecture.standing.size} are removed, and the others keep their "
-        f"numbers; left are {said}"
+        f"numbers; left are {listed}"
     )
     return [Finding("heads", "warning", detail)]
 
 
-def _layers(architecture: Architecture) -> str:
+def _count_layers(architecture: Architecture) -> str:
     """Count the layers, of each kind where there are several."""
     if all(place.kind is None for place in architecture.places):
         return f"{architecture.layers} layers"
@@ -133,14 +123,14 @@ def _layers(architecture: Architecture) -> str:
     return " + ".join(f"{counts[kind]} {kind}" for kind in Kind) + " layers"
 
 
-def _origin(checkpoint: Checkpoint) -> Finding:
+def _report_origin(checkpoint: Checkpoint) -> Finding:
     origin = checkpoint.origin
     commit = origin.get("commit")
     where = f"hub {origin['hub']}, commit {commit}" if commit else f"folder {origin.get('folder', '?')}"
     return Finding("checkpoint", "ok", where)
 
 
-def _weights(checkpoint: Checkpoint) -> Finding:
+def _report_weights(checkpoint: Checkpoint) -> Finding:
     files = list(checkpoint.origin.get("weights", {}))
     safe = all(name.endswith(".safetensors") for name in files)
     parameters = sum(weight.numel() for weight in checkpoint.body.parameters())
@@ -149,26 +139,22 @@ def _weights(checkpoint: Checkpoint) -> Finding:
     return Finding("weights", "ok" if safe else "warning", detail)
 
 
-def _length(checkpoint: Checkpoint) -> Finding:
-    longest = checkpoint.longest
-    if longest is None:
-        return Finding(
-            "maximum length",
-            "warning",
-            f"no limit is stated; windows of {resolve_window(None, checkpoint)} tokens without --max-length",
-        )
-    return Finding("maximum length", "ok", f"{longest:,} tokens")
+def _report_length(checkpoint: Checkpoint) -> Finding:
+    if checkpoint.longest is not None:
+        return Finding("maximum length", "ok", f"{checkpoint.longest:,} tokens")
+    window = resolve_window(None, checkpoint)
+    detail = f"no limit is stated; windows of {window} tokens without --max-length"
+    return Finding("maximum length", "warning", detail)
 
 
-def _tokenizer(checkpoint: Checkpoint, frame: Frame) -> Finding:
+def _report_tokenizer(checkpoint: Checkpoint, frame: Frame) -> Finding:
     names = checkpoint.tokenizer.convert_ids_to_tokens
     before, after = " ".join(names(list(frame.before))), " ".join(names(list(frame.after)))
     framed = " ".join(part for part in (before, "text", after) if part)
     return Finding("tokenizer", "ok", f"{len(checkpoint.tokenizer):,} tokens, frames a text as {framed}")
 
 
-def _observable(checkpoint: Checkpoint, architecture: Architecture) -> Finding:
-    """Say what statistics may ask for beside probabilities."""
+def _check_observable(checkpoint: Checkpoint, architecture: Architecture) -> Finding:
     found, reasons = [], []
     for name in OBSERVABLE:
         try:
@@ -183,17 +169,15 @@ def _observable(checkpoint: Checkpoint, architecture: Architecture) -> Finding:
     return Finding("observations", "warning", detail)
 
 
-def _threads(architecture: Architecture) -> Finding:
+def _report_threads(architecture: Architecture) -> Finding:
     if architecture.threaded:
-        return Finding(
-            "threads", "ok", "the model keeps nothing between passes, so that several batches can run at once"
-        )
-    return Finding(
-        "threads", "warning", "the model keeps something between passes, so that one batch runs at a time"
-    )
+        detail = "the model keeps nothing between passes, so that several batches can run at once"
+        return Finding("threads", "ok", detail)
+    detail = "the model keeps something between passes, so that one batch runs at a time"
+    return Finding("threads", "warning", detail)
 
 
-def _gates(checkpoint: Checkpoint, architecture: Architecture) -> Finding:
+def _check_heads(checkpoint: Checkpoint, architecture: Architecture) -> Finding:
     """Say whether heads can be switched, which importance, ablation and pruning need."""
     try:
         return Finding("head mask", "ok", check_gates(checkpoint, architecture).evidence)
@@ -201,32 +185,30 @@ def _gates(checkpoint: Checkpoint, architecture: Architecture) -> Finding:
         return Finding("head mask", "warning", f"heads can't be masked: {error}")
 
 
-def _heads(checkpoint: Checkpoint) -> Finding:
+def _report_trained_heads(checkpoint: Checkpoint) -> Finding:
     if checkpoint.pruning is None:
         found = find_trained_heads(checkpoint.folder)
     else:  # it was written with one
         own = infer_head(checkpoint.model)
         found = [own.name] if own else []
-    if found:
-        return Finding("trained heads", "ok", ", ".join(found))
-    return Finding("trained heads", "ok", "none: encoder only")
+    return Finding("trained heads", "ok", ", ".join(found) or "none: encoder only")
 
 
-def _seconds(checkpoint: Checkpoint, architecture: Architecture, batch: Batch, workers: Workers) -> float:
-    with measuring(checkpoint, architecture, census_statistics()) as measure:
+def _time_batch(checkpoint: Checkpoint, architecture: Architecture, batch: Batch, workers: Workers) -> float:
+    with open_meter(checkpoint, architecture, census_statistics()) as measure:
         start = time.perf_counter()
         for _ in workers.map_in_order(measure.measurement, [batch] * workers.number, measure.thread_context):
             pass
         return time.perf_counter() - start
 
 
-def _where(checkpoint: Checkpoint) -> str:
+def _describe_device(checkpoint: Checkpoint) -> str:
     device = checkpoint.device
     threads = torch.get_num_threads()
     return f"{threads} thread{'s' if threads > 1 else ''}" if device.type == "cpu" else checkpoint.devices
 
 
-def _memory(checkpoint: Checkpoint) -> str:
+def _measure_memory(checkpoint: Checkpoint) -> str:
     weights = sum(w.numel() * w.element_size() for w in checkpoint.body.parameters()) / MEBIBYTE
     said = f"{weights:,.0f} MiB of weights"
     if checkpoint.device.type == "cuda":
@@ -240,10 +222,10 @@ def _memory(checkpoint: Checkpoint) -> str:
     return f"{said}, {peak:,.0f} MiB at most for the whole process so far"
 
 
-def _duration(seconds: float) -> str:
+def _format_duration(seconds: float) -> str:
     """Say a number of seconds in the unit a person would use.
 
-    >>> [_duration(s) for s in (0.5, 90, 7300)]
+    >>> [_format_duration(s) for s in (0.5, 90, 7300)]
     ['1 second', '2 minutes', '2.0 hours']
     """
     if seconds < 60:

@@ -30,7 +30,6 @@ class Choices:
     """
 
     def __init__(self, rows: Rows, heads: int) -> None:
-        """Expect the blocks of a layer with so many heads."""
         self._rows = rows
         self._open: dict[int, Tensor] = {}
         self.found: Ints = np.full((len(rows), heads), -1, np.int64)
@@ -52,9 +51,9 @@ class Choices:
             for place, row in enumerate(parts.tolist()):
                 before = self._open.pop(row, None)
                 self._open[row] = mass[place] if before is None else before + mass[place]
-            self._close(query + queries)
+            self._answer(query + queries)
 
-    def _close(self, reached: int) -> None:
+    def _answer(self, reached: int) -> None:
         """Answer the rows whose last query has come by."""
         done = [row for row in self._open if self._rows.queries[row, 1] <= reached]
         if done:
@@ -65,7 +64,7 @@ class Choices:
             self.found[some] = choose_candidates(mass[torch.from_numpy(order)], self._rows.select(some))
 
 
-class Counting:
+class QuestionIndex:
     """The questions of a batch in one kind of attention, sorted by what they count for and by document."""
 
     def __init__(self, asked: Questions, batch: Batch) -> None:
@@ -88,7 +87,7 @@ class Counting:
         rights = asked.guesses
         entry, self.rule = np.nonzero(rights[self._question])
         #: (run, rule) how many questions of a run each rule answers rightly.
-        self.guesses = _by_run(rights[self._question].astype(np.int64), self._starts)
+        self.guesses = _sum_runs(rights[self._question].astype(np.int64), self._starts)
         self._guessed, self.guess_key, self.guess_half = (
             self._question[entry],
             key[entry],
@@ -96,21 +95,23 @@ class Counting:
         )
 
     def hits(self, found: Ints) -> tuple[Ints, Ints]:
-        """Count the right answers of heads, (run, head), and tell those to each right guess, (guess, head).
+        """Count right answers, (run, head), and tell those to each right guess, (guess, head).
 
-        Args:
-            found: What each row chose (row, head).
+        ``found`` is what each row chose (row, head).
         """
         hits = self.asked.hits(found).astype(np.int64)
-        return _by_run(hits[self._question], self._starts), hits[self._guessed]
+        return _sum_runs(hits[self._question], self._starts), hits[self._guessed]
 
 
-def _by_run(values: Ints, starts: Ints) -> Ints:
+def _sum_runs(values: Ints, starts: Ints) -> Ints:
     return np.add.reduceat(values, starts, 0) if len(starts) else values[:0]
 
 
-def tallied(
-    layers: Sequence[tuple[Counting, Ints]], heads: int, present: Sequence[Sequence[int]], standing: Standing
+def count_layers(
+    layers: Sequence[tuple[QuestionIndex, Ints]],
+    heads: int,
+    present: Sequence[Sequence[int]],
+    standing: Standing,
 ) -> Tally:
     """Put the counts of all layers of a batch together.
 
@@ -120,58 +121,58 @@ def tallied(
         present: For each layer, the numbers of the heads that were computed.
         standing: Those of them that were not removed; empty where none is.
     """
-    countings = list(dict.fromkeys(counting for counting, _ in layers))
-    keys = tuple(dict.fromkeys(key for counting in countings for key in counting.asked.keys))
+    indices = list(dict.fromkeys(index for index, _ in layers))
+    keys = tuple(dict.fromkeys(key for index in indices for key in index.asked.keys))
     place = {key: at for at, key in enumerate(keys)}
     # A batch may hold windows of more documents than are told apart.
-    every = np.concatenate([counting.cluster for counting in countings])
+    every = np.concatenate([index.cluster for index in indices])
     every[every >= 0] = fold_names(every[every >= 0])
-    ends = np.cumsum([len(counting.cluster) for counting in countings])
-    clusters = dict(zip(countings, np.split(every, ends[:-1]), strict=True))
+    ends = np.cumsum([len(index.cluster) for index in indices])
+    clusters = dict(zip(indices, np.split(every, ends[:-1]), strict=True))
     names = np.unique(every[every >= 0])
-    kinds = [countings.index(counting) for counting, _ in layers]
-    tally = Tally.empty(keys, kinds, heads, len(countings[0].asked.rules), names)
-    places = [np.array([place[key] for key in counting.asked.keys], np.int64) for counting in countings]
-    cut = [counting.cluster >= 0 for counting in countings]
-    groups = [np.searchsorted(names, clusters[one][some]) for one, some in zip(countings, cut, strict=True)]
-    for kind, (counting, some) in enumerate(zip(countings, cut, strict=True)):
-        tally.left_out[:] += counting.asked.left_out
-        cells = groups[kind], places[kind][counting.key[some]]
-        np.add.at(tally.groups.count[:, :, kind], cells, counting.size[some])
-        np.add.at(tally.group_guesses[:, :, kind], cells, counting.guesses[some])
-    for layer, (counting, found) in enumerate(layers):
+    kinds = [indices.index(index) for index, _ in layers]
+    tally = Tally.empty(keys, kinds, heads, len(indices[0].asked.rules), names)
+    places = [np.array([place[key] for key in index.asked.keys], np.int64) for index in indices]
+    cut = [index.cluster >= 0 for index in indices]
+    groups = [np.searchsorted(names, clusters[one][some]) for one, some in zip(indices, cut, strict=True)]
+    for kind, (index, some) in enumerate(zip(indices, cut, strict=True)):
+        tally.left_out[:] += index.asked.left_out
+        cells = groups[kind], places[kind][index.key[some]]
+        np.add.at(tally.groups.count[:, :, kind], cells, index.size[some])
+        np.add.at(tally.group_guesses[:, :, kind], cells, index.guesses[some])
+    for layer, (index, found) in enumerate(layers):
         kind = kinds[layer]
-        key, guess_key = places[kind][counting.key], places[kind][counting.guess_key]
+        key, guess_key = places[kind][index.key], places[kind][index.guess_key]
         alone = ~cut[kind]
-        np.add.at(tally.asked[:, layer], (key, counting.half), counting.size)
-        cells = key[alone], counting.half[alone]
+        np.add.at(tally.asked[:, layer], (key, index.half), index.size)
+        cells = key[alone], index.half[alone]
         np.add.at(tally.clusters[:, layer], cells, 1)
-        np.add.at(tally.asked_squared[:, layer], cells, counting.size[alone] ** 2)
-        np.add.at(tally.guessed[:, layer], (guess_key, counting.rule, counting.guess_half), 1)
+        np.add.at(tally.asked_squared[:, layer], cells, index.size[alone] ** 2)
+        np.add.at(tally.guessed[:, layer], (guess_key, index.rule, index.guess_half), 1)
 
-        scored = alone & (counting.half == SCORING)
-        run, rule = np.nonzero(counting.guesses * scored[:, None])
-        right = counting.guesses[run, rule]
+        scored = alone & (index.half == SCORING)
+        run, rule = np.nonzero(index.guesses * scored[:, None])
+        right = index.guesses[run, rule]
         np.add.at(tally.guessed_squared[:, layer], (key[run], rule), right**2)
-        np.add.at(tally.guess_products[:, layer], (key[run], rule), right * counting.size[run])
+        np.add.at(tally.guess_products[:, layer], (key[run], rule), right * index.size[run])
 
         there = (standing or present)[layer]
         if not there:
             continue
-        by_run, by_guess = (values[:, _columns(present[layer], there)] for values in counting.hits(found))
-        _add(tally.hits[:, layer], key, there, counting.half, by_run)
-        _add(tally.hits_squared[:, layer], key[alone], there, counting.half[alone], by_run[alone] ** 2)
-        products = by_run[alone] * counting.size[alone, None]
-        _add(tally.products[:, layer], key[alone], there, counting.half[alone], products)
+        by_run, by_guess = (values[:, _find_columns(present[layer], there)] for values in index.hits(found))
+        _add(tally.hits[:, layer], key, there, index.half, by_run)
+        _add(tally.hits_squared[:, layer], key[alone], there, index.half[alone], by_run[alone] ** 2)
+        products = by_run[alone] * index.size[alone, None]
+        _add(tally.products[:, layer], key[alone], there, index.half[alone], products)
         _add(tally.agreed[:, layer], key[run], there, rule, by_run[run] * right[:, None])
-        some = counting.guess_half == SCORING
-        _add(tally.both[:, layer], guess_key[some], there, counting.rule[some], by_guess[some])
+        some = index.guess_half == SCORING
+        _add(tally.both[:, layer], guess_key[some], there, index.rule[some], by_guess[some])
         cells = groups[kind][:, None], key[~alone, None], np.array(there)
         np.add.at(tally.group_hits[:, :, layer], cells, by_run[~alone])
     return tally
 
 
-def _columns(present: Sequence[int], there: Sequence[int]) -> list[int]:
+def _find_columns(present: Sequence[int], there: Sequence[int]) -> list[int]:
     return [present.index(head) for head in there]
 
 
@@ -186,28 +187,26 @@ class Finder:
     def __init__(
         self, statistic: Statistic, heads: int, present: Sequence[Sequence[int]], standing: Standing
     ) -> None:
-        """Ask what a statistic asks of layers whose heads are given; see ``tallied``."""
+        """Ask what a statistic asks of layers whose heads are given; see ``count_layers``."""
         self._statistic = statistic
         self._heads, self._present, self._standing = heads, present, standing
 
     def begin(self, batch: Batch) -> None:
-        """Forget the last batch and expect this one."""
         self._batch = batch
-        self._countings: dict[Kind, Counting] = {}
-        self._layers: list[tuple[Counting, Choices]] = []
+        self._indices: dict[Kind, QuestionIndex] = {}
+        self._layers: list[tuple[QuestionIndex, Choices]] = []
 
     def take(self, layer: int, kind: Kind, layout: Layout, piece: Piece) -> None:
         """Take a block of a layer; ``layout`` is that of the whole batch."""
-        if kind not in self._countings:
+        if kind not in self._indices:
             questions: Any = self._statistic.function
-            self._countings[kind] = Counting(questions(layout), self._batch)
-        counting = self._countings[kind]
+            self._indices[kind] = QuestionIndex(questions(layout), self._batch)
+        index = self._indices[kind]
         if layer == len(self._layers):
             heads = piece.probabilities.shape[1]
-            self._layers.append((counting, Choices(counting.asked.rows, heads)))
+            self._layers.append((index, Choices(index.asked.rows, heads)))
         self._layers[layer][1].take(piece.probabilities, piece.sequence, piece.query)
 
     def finish(self) -> Tally:
-        """Count what was found in the batch."""
-        found = [(counting, choices.found) for counting, choices in self._layers]
-        return tallied(found, self._heads, self._present, self._standing)
+        found = [(index, choices.found) for index, choices in self._layers]
+        return count_layers(found, self._heads, self._present, self._standing)

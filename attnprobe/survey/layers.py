@@ -12,13 +12,13 @@ _RANGE = re.compile(r"\s*(\d+)\s*(?:-\s*(\d+)\s*)?")
 _COLUMNS = ("layer", "layer_a", "layer_b")
 
 
-def layers_of(said: str | int | Iterable[int] | None) -> tuple[int, ...] | None:
+def parse_layers(said: str | int | Iterable[int] | None) -> tuple[int, ...] | None:
     """Read which layers are wanted, counted from 0; None for all of them.
 
     Raises:
         AttnprobeError: When it names no layers.
 
-    >>> layers_of("0, 3-5"), layers_of([2, 1]), layers_of(7), layers_of(None)
+    >>> parse_layers("0, 3-5"), layers_of([2, 1]), layers_of(7), layers_of(None)
     ((0, 3, 4, 5), (1, 2), (7,), None)
     """
     if said is None:
@@ -29,27 +29,26 @@ def layers_of(said: str | int | Iterable[int] | None) -> tuple[int, ...] | None:
             match = _RANGE.fullmatch(part)
             first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
             if first > last or last >= 10_000:  # no model has so many
-                raise _unreadable(said)
+                raise _refuse(said)
             found.update(range(first, last + 1))
         return tuple(sorted(found))
-    layers = [said] if isinstance(said, int) else list(said) if isinstance(said, Iterable) else []
+    layers = list(said) if isinstance(said, Iterable) else [said]
     if not layers or not all(type(layer) is int and layer >= 0 for layer in layers):
-        raise _unreadable(said)
+        raise _refuse(said)
     return tuple(sorted(set(layers)))
 
 
-def _unreadable(said: object) -> AttnprobeError:
+def _refuse(said: object) -> AttnprobeError:
     return AttnprobeError(f"--layers must be numbers from 0 and ranges of them, such as 0,3-5, not {said!r}.")
 
 
 def check_layers(layers: Sequence[int], known: Iterable[int], name: str) -> None:
-    """Refuse layers that a model does not have."""
     there = set(known)
     if beyond := [layer for layer in layers if layer not in there]:
         raise AttnprobeError(f"{name} has layers 0 to {max(there)}, and no layer {beyond[0]}.")
 
 
-def of_layers(table: HeadTable, layers: Sequence[int]) -> HeadTable:
+def keep_layers(table: HeadTable, layers: Sequence[int]) -> HeadTable:
     """Keep the rows that are about some layers, and of pairs those whose layers are both among them."""
     columns = [table.data[name] for name in _COLUMNS if name in table.data]
     kept = [row for row, places in enumerate(zip(*columns, strict=True)) if set(places) <= set(layers)]

@@ -27,21 +27,15 @@ from attnprobe.statistics.statistic import Statistic, evaluate_parameters
 from attnprobe.sums.base import Measurement
 from attnprobe.sums.moments import Constant
 from attnprobe.sums.tally import Tally
-from attnprobe.survey.recorder import Values, Watching
-from attnprobe.survey.tables import in_place
+from attnprobe.survey.recorder import Recorders, Values
+from attnprobe.survey.tables import place_heads
 from attnprobe.table.naming import listed
 
 
-def constants(
+def measure_parameters(
     checkpoint: Checkpoint, architecture: Architecture, statistics: Sequence[Statistic]
 ) -> Mapping[str, Constant]:
-    """Ask the statistics that are about weights, (layer, head); NaN where the weights can't be told.
-
-    Args:
-        checkpoint: Which model is asked.
-        architecture: What the dry run found.
-        statistics: What is measured; those that are about texts are left out.
-    """
+    """Ask the statistics that are about weights, (layer, head); NaN where the weights can't be told."""
     asking = [statistic for statistic in statistics if statistic.scope == "parameters"]
     if not asking:
         return {}
@@ -54,12 +48,12 @@ def constants(
             if architecture.removed:
                 standing = np.flatnonzero(architecture.standing[layer]).tolist()
                 present = architecture.present[layer]
-                values = in_place(values, "head", present, standing, architecture.heads)
+                values = place_heads(values, "head", present, standing, architecture.heads)
             found[statistic.name][layer] = values[0].cpu().numpy()
     return {name: Constant.of(values) for name, values in found.items()}
 
 
-def reasons(
+def explain_empty(
     checkpoint: Checkpoint,
     architecture: Architecture,
     statistics: Sequence[Statistic],
@@ -74,17 +68,13 @@ def reasons(
     for layer, parameters in enumerate(find_head_parameters(checkpoint, architecture)):
         if isinstance(parameters, str):
             layers.setdefault(parameters, []).append(layer)
-    return [
-        f"{listed(empty)} {'is' if len(empty) == 1 else 'are'} empty for {_spelled(architecture, some)}: "
-        f"{reason}."
-        for reason, some in layers.items()
-    ]
-
-
-def _spelled(architecture: Architecture, layers: Sequence[int]) -> str:
-    if len(layers) == architecture.layers:
-        return "all layers"
-    return listed([str(architecture.places[layer]) for layer in layers])
+    sentences = []
+    for reason, some in layers.items():
+        every = len(some) == architecture.layers
+        named = "all layers" if every else listed([str(architecture.places[layer]) for layer in some])
+        verb = "is" if len(empty) == 1 else "are"
+        sentences.append(f"{listed(empty)} {verb} empty for {named}: {reason}.")
+    return sentences
 
 
 #: Numbers of a statistic that are summed up at a time, so that sums need little memory beside them.
@@ -92,7 +82,7 @@ CHUNK = 1 << 18
 
 
 @dataclass(frozen=True)
-class Measuring:
+class Meter:
     """A model that is ready to be measured.
 
     Attributes:
@@ -101,6 +91,7 @@ class Measuring:
         thread_context: What another thread enters before it calls ``part``.
         statistics: What is measured.
         constants: What some of them say of the weights, the same for every batch.
+        halving: Parts a batch that does not fit the memory.
     """
 
     part: Callable[[Batch], Values]
@@ -112,75 +103,54 @@ class Measuring:
 
     def values(self, batch: Batch) -> Values:
         """Run a batch, in parts where it does not fit the memory."""
-        return whole(self.halving.run(batch, self.part))
+        return join_parts(self.halving.run(batch, self.part))
 
     def measurement(self, batch: Batch) -> Measurement:
-        """Run a batch, and sum up what the statistics say."""
-        values = whole(self.halving.run(batch, self.part))
-        return Measurement(self.sums(values, batch), len(batch), batch.size)
-
-    def sums(self, found: Values, batch: Batch) -> dict[str, Any]:
-        """Sum up what the statistics say of a batch; what is summed up is taken out."""
-        return {
-            one.name: self.constants.get(one.name) or summed(one.sums, found.pop(one.name), batch)
+        """Run a batch, and sum up what the statistics say; values are let go as soon as they are added."""
+        values = join_parts(self.halving.run(batch, self.part))
+        sums = {
+            one.name: self.constants.get(one.name) or sum_sequences(one.sums, values.pop(one.name), batch)
             for one in self.statistics
         }
+        return Measurement(sums, len(batch), batch.size)
 
 
-def summed(sums: Any, values: NDArray[np.floating[Any]] | Tally, batch: Batch) -> Any:
-    """Sum up what was found in each sequence of a batch.
-
-    Args:
-        sums: What is kept of it.
-        values: (sequence, ...).
-        batch: Says which sequences belong together.
-    """
+def sum_sequences(sums: Any, values: NDArray[np.floating[Any]] | Tally, batch: Batch) -> Any:
+    """Sum up what was found in each sequence of a batch, (sequence, ...)."""
     if isinstance(values, Tally):
         return values
     named = batch.names if getattr(sums, "by_name", False) else batch.documents
     documents = batch.members if named is None else named
     rows = max(1, CHUNK // max(1, values[0].size))
-    parts = (slice(start, start + rows) for start in range(0, len(values), rows))
-    return reduce(
-        add,
-        (
-            sums.of(
-                values[part].astype(np.float64),
-                None if batch.clusters is None else batch.clusters[part],
-                documents[part],
-            )
-            for part in parts
-        ),
-    )
+
+    def sum_rows(start: int) -> Any:
+        some = slice(start, start + rows)
+        clusters = None if batch.clusters is None else batch.clusters[some]
+        return sums.of(values[some].astype(np.float64), clusters, documents[some])
+
+    return reduce(add, map(sum_rows, range(0, len(values), rows)))
 
 
-def whole(parts: Sequence[Values]) -> Values:
+def join_parts(parts: Sequence[Values]) -> Values:
     """Put what was found in the parts of a batch together."""
-    first, *others = parts
-    if not others:
-        return first
-    return {name: _together([first[name], *(part[name] for part in others)]) for name in first}
 
+    def join(values: list[Any]) -> Any:
+        return reduce(add, values) if isinstance(values[0], Tally) else np.concatenate(values)
 
-def _together(parts: list[Any]) -> Any:
-    return reduce(add, parts) if isinstance(parts[0], Tally) else np.concatenate(parts)
+    return parts[0] if len(parts) == 1 else {name: join([part[name] for part in parts]) for name in parts[0]}
 
 
 @contextmanager
-def measuring(
+def open_meter(
     checkpoint: Checkpoint,
     architecture: Architecture,
     statistics: Sequence[Statistic],
     *,
     keep: bool = False,
-) -> Iterator[Measuring]:
+) -> Iterator[Meter]:
     """Make a model ready to be measured, batch by batch, in as many threads as there are.
 
-    Args:
-        checkpoint: The model.
-        architecture: What the dry run found.
-        statistics: What to measure.
-        keep: Whether all maps of a batch are kept until the next.
+    With ``keep``, all maps of a batch are kept until the next.
     """
     needs = frozenset[str]().union(*(statistic.needs for statistic in statistics))
     read = frozenset[str]().union(*(statistic.reads for statistic in statistics))
@@ -188,13 +158,13 @@ def measuring(
     by_norm = any(statistic.weights == "norm" for statistic in statistics)
     factors = find_output_factors(checkpoint) if by_norm else ()
     standing = architecture.standing if architecture.removed else None
-    of_weights = constants(checkpoint, architecture, statistics)
+    of_weights = measure_parameters(checkpoint, architecture, statistics)
     of_text = [statistic for statistic in statistics if statistic.name not in of_weights]
     kinds, heads = architecture.kinds, architecture.heads
     unembedding = find_unembedding(checkpoint) if UNEMBEDDING in needs else None
     if isinstance(unembedding, str):
         raise AttnprobeError(f"What heads do to logits can't be measured: {unembedding}.")
-    recorder = Watching(
+    recorder = Recorders(
         of_text, factors, kinds, heads, projections, standing, unembedding=unembedding, keep=keep
     )
 
@@ -223,4 +193,4 @@ def measuring(
 
     observe = needs - {"projection", UNEMBEDDING}
     with capture_attention(checkpoint.body, recorder, architecture.way, observe) as capture:
-        yield Measuring(record, recorder.maps, capture.thread_context, statistics, of_weights, Halving())
+        yield Meter(record, recorder.maps, capture.thread_context, statistics, of_weights, Halving())

@@ -22,34 +22,27 @@ from attnprobe.model.verifying.observations import Unembedding
 from attnprobe.statistics.statistic import Function, Scope, Statistic, evaluate, reduce_sequences
 from attnprobe.sums.tally import Tally
 from attnprobe.survey.finder import Finder
-from attnprobe.survey.tables import in_place
+from attnprobe.survey.tables import place_heads
 
 #: For each statistic, what it says of each sequence, (sequence, layer, head or pair, ...), or of all of them.
 Values = dict[str, NDArray[np.floating[Any]] | Tally]
 #: Weights what a block holds, given the piece that it was made of.
-Weigh = Callable[[Piece, AttentionBlock], AttentionBlock]
+Weighting = Callable[[Piece, AttentionBlock], AttentionBlock]
 #: What statistics share: what is asked, of how much at once.
 Key = tuple[Scope, Function]
 
 
-def layout_of(kind: Kind, batch: Batch, queries: int, keys: int) -> Layout:
-    """Tell which tokens of a batch attend to which in a kind of attention.
-
-    Args:
-        kind: The kind.
-        batch: The sequences.
-        queries: How many tokens attend.
-        keys: How many they attend to.
-    """
+def make_layout(kind: Kind, batch: Batch, queries: int, keys: int) -> Layout:
+    """Tell which tokens of a batch attend to which in a kind of attention, of so many queries and keys."""
     if kind is Kind.ENCODER:
         return batch.layout(keys)
     if kind is Kind.CROSS:
         assert batch.targets is not None
-        said = batch.cross_annotations
-        return Layout(batch.targets, batch.layout(keys).keys, annotations=said, shifted=True)
+        annotations = batch.cross_annotations
+        return Layout(batch.targets, batch.layout(keys).keys, annotations=annotations, shifted=True)
     if batch.targets is not None:
-        said = batch.target_annotations
-        return Layout(batch.targets, batch.targets, causal=True, annotations=said, shifted=True)
+        annotations = batch.target_annotations
+        return Layout(batch.targets, batch.targets, causal=True, annotations=annotations, shifted=True)
     found = batch.layout(queries)
     return Layout(found.keys, found.keys, causal=True, annotations=found.annotations)
 
@@ -69,7 +62,7 @@ class Recorder(local):
         heads: int,
         projections: Sequence[Tensor] = (),
         standing: NDArray[np.bool_] | None = None,
-        weigh: Weigh | None = None,
+        weigh: Weighting | None = None,
         *,
         unembedding: Unembedding | None = None,
         keep: bool = False,
@@ -102,12 +95,7 @@ class Recorder(local):
         }
 
     def begin(self, batch: Batch, *, baseline: bool = False) -> None:
-        """Forget the last batch and expect this one.
-
-        Args:
-            batch: The sequences.
-            baseline: Record only what is subtracted as a baseline; see ``Statistic.beyond_baseline``.
-        """
+        """Forget the last batch and expect this one, or only its baseline; see ``Statistic``."""
         self._statistics = [one for one in self._every if one.beyond_baseline or not baseline]
         # Statistics that ask the same share the answer.
         self._functions: dict[Scope, dict[Function, Statistic]] = {}
@@ -142,18 +130,28 @@ class Recorder(local):
         span = slice(piece.query, piece.query + queries)
         kind = self._kinds[piece.layer]
         if kind not in self._layouts:
-            self._layouts[kind] = layout_of(kind, self._batch, piece.queries, keys)
+            self._layouts[kind] = make_layout(kind, self._batch, piece.queries, keys)
         for finder in self._asking.values():
             finder.take(piece.layer, kind, self._layouts[kind], piece)
-        block = self._block(kind, some, piece.query, piece.probabilities, self._seen(piece)).restricted()
+        observed = self._observe(piece)
+        block = self._make_block(kind, some, piece.query, piece.probabilities, observed).restricted()
         if self._weigh is not None:
             block = self._weigh(piece, block)
+        side = self._layouts[kind].queries
         for function, statistic in self._functions.get("query", {}).items():
-            self._keep_queries(statistic, function, block, kind, some, span)
+            values = evaluate(statistic, block)
+            if ("query", function) not in self._found:
+                whole = values.new_empty(side.batch, values.shape[1], side.length)
+                self._found["query", function] = whole
+            self._found["query", function][some, :, span] = values
         for function, statistic in self._functions.get("layer", {}).items():
-            self._add(statistic, function, block, some)
+            values = evaluate(statistic, block)
+            if ("layer", function) not in self._found:
+                whole = values.new_zeros(len(self._batch), *values.shape[1:])
+                self._found["layer", function] = whole
+            self._found["layer", function][some] += values
         if "map" in self._functions:
-            self._gather(block, kind, some, span)
+            self._evaluate_map(block, kind, some, span)
         if self._keeps:
             self._keep_map(block, kind, some, span)
 
@@ -165,9 +163,9 @@ class Recorder(local):
                 f"attention of {self._layer + 1} layers was read, and of {len(self._kinds)} in the dry run; "
                 "this model changes its layers with its input, which attnprobe can't tabulate."
             )
-        values = {**self._sequences, **self._of_model()}
+        values = self._sequences | self._evaluate_model()
         found = {name: finder.finish() for name, finder in self._asking.items()}
-        return {**{name: cells.cpu().numpy() for name, cells in values.items()}, **found}
+        return {name: cells.cpu().numpy() for name, cells in values.items()} | found
 
     def maps(self) -> Mapping[Kind, tuple[Tensor, Layout]]:
         """Give the maps that were kept of a batch: of each kind (batch, head of any layer, query, key).
@@ -176,13 +174,13 @@ class Recorder(local):
         """
         return {kind: (maps, self._on(kind, maps.device)) for kind, maps in self._maps.items()}
 
-    def _seen(self, piece: Piece) -> Observed:
+    def _observe(self, piece: Piece) -> Observed:
         if not self._projections:
             return piece.observed
         projection = self._projections[piece.layer].to(piece.probabilities.device)
-        return replace(piece.observed, projection=projection, unembedding=self._raising(piece))
+        return replace(piece.observed, projection=projection, unembedding=self._unembed(piece))
 
-    def _raising(self, piece: Piece) -> Tensor | None:
+    def _unembed(self, piece: Piece) -> Tensor | None:
         """Give what raises the logits of the keys' tokens, in the layers whose attention ends in logits."""
         kind = self._kinds[piece.layer]
         beside = self._batch.targets is not None
@@ -199,36 +197,13 @@ class Recorder(local):
         some = slice(piece.sequence, piece.sequence + len(piece.probabilities))
         return self._raised[some].to(piece.probabilities.device)
 
-    def _block(
+    def _make_block(
         self, kind: Kind, some: slice, query: int, probabilities: Tensor, observed: Observed
     ) -> AttentionBlock:
         layout = self._some(kind, some.start, some.stop, probabilities.device)
         return AttentionBlock(probabilities, layout, query, observed)
 
-    def _keep_queries(
-        self,
-        statistic: Statistic,
-        function: Function,
-        block: AttentionBlock,
-        kind: Kind,
-        some: slice,
-        span: slice,
-    ) -> None:
-        values = evaluate(statistic, block)
-        key: Key = statistic.scope, function
-        if key not in self._found:
-            side = self._layouts[kind].queries
-            self._found[key] = values.new_empty(side.batch, values.shape[1], side.length)
-        self._found[key][some, :, span] = values
-
-    def _add(self, statistic: Statistic, function: Function, block: AttentionBlock, some: slice) -> None:
-        values = evaluate(statistic, block)
-        key: Key = statistic.scope, function
-        if key not in self._found:
-            self._found[key] = values.new_zeros(len(self._batch), *values.shape[1:])
-        self._found[key][some] += values
-
-    def _gather(self, block: AttentionBlock, kind: Kind, some: slice, span: slice) -> None:
+    def _evaluate_map(self, block: AttentionBlock, kind: Kind, some: slice, span: slice) -> None:
         """Put the map of whole sequences together, and ask about it once it is whole."""
         whole: AttentionBlock | None = block
         queries = self._layouts[kind].queries.length
@@ -241,10 +216,9 @@ class Recorder(local):
             return
         for function, statistic in self._functions["map"].items():
             values = evaluate(statistic, whole)
-            key: Key = statistic.scope, function
-            if key not in self._found:
-                self._found[key] = values.new_empty(len(self._batch), *values.shape[1:])
-            self._found[key][some] = values
+            if ("map", function) not in self._found:
+                self._found["map", function] = values.new_empty(len(self._batch), *values.shape[1:])
+            self._found["map", function][some] = values
 
     def _close_layer(self) -> None:
         if self._layer >= len(self._kinds):
@@ -257,27 +231,23 @@ class Recorder(local):
                 values = reduce_sequences(statistic, found, self._on(kind, found.device), len(present))
                 if self._standing:
                     standing = self._standing[self._layer]
-                    values = in_place(values, statistic.rows, present, standing, self._heads)
+                    values = place_heads(values, statistic.rows, present, standing, self._heads)
                 if statistic.name not in self._sequences:
-                    whole = (len(values), len(self._kinds), *values.shape[1:])
-                    self._sequences[statistic.name] = values.new_empty(whole)
+                    shape = (len(values), len(self._kinds), *values.shape[1:])
+                    self._sequences[statistic.name] = values.new_empty(shape)
                 self._sequences[statistic.name][:, self._layer] = values
         self._found, self._map = {}, None  # the next layer may be of another kind, with other queries
 
     def _keep_map(self, block: AttentionBlock, kind: Kind, some: slice, span: slice) -> None:
         layout = self._layouts[kind]
         if kind not in self._maps:
-            shape = (
-                layout.queries.batch,
-                self._before(kind, len(self._kinds)),
-                layout.queries.length,
-                layout.keys.length,
-            )
-            self._maps[kind] = self._room(kind, block.probabilities, shape)
-        first = self._before(kind, self._layer)
+            heads = self._count_heads(kind, len(self._kinds))
+            shape = (layout.queries.batch, heads, layout.queries.length, layout.keys.length)
+            self._maps[kind] = self._take_room(kind, block.probabilities, shape)
+        first = self._count_heads(kind, self._layer)
         self._maps[kind][some, first : first + block.probabilities.shape[1], span] = block.probabilities
 
-    def _room(self, kind: Kind, like: Tensor, shape: tuple[int, ...]) -> Tensor:
+    def _take_room(self, kind: Kind, like: Tensor, shape: tuple[int, ...]) -> Tensor:
         """Give memory for maps: that of the last batch if it suffices, as fresh one costs page faults."""
         size, room = math.prod(shape), self._rooms.get(kind)
         if room is None or room.numel() < size or (room.device, room.dtype) != (like.device, like.dtype):
@@ -286,11 +256,10 @@ class Recorder(local):
             room = self._rooms[kind] = like.new_empty(size)
         return room[:size].view(shape)
 
-    def _before(self, kind: Kind, layer: int) -> int:
-        """Count the heads of a kind before a layer."""
+    def _count_heads(self, kind: Kind, layer: int) -> int:
         return sum(len(self._present[one]) for one in range(layer) if self._kinds[one] is kind)
 
-    def _of_model(self) -> dict[str, Tensor]:
+    def _evaluate_model(self) -> dict[str, Tensor]:
         """Ask about the heads of all layers together, kind by kind, one sequence at a time."""
         found: dict[str, Tensor] = {}
         for statistic in self._statistics:
@@ -299,23 +268,23 @@ class Recorder(local):
             kinds = []
             for kind, maps in self._maps.items():
                 blocks = (
-                    self._block(kind, slice(place, place + 1), 0, whole, Observed())
+                    self._make_block(kind, slice(place, place + 1), 0, whole, Observed())
                     for place, whole in enumerate(maps.split(1))
                 )
                 values = torch.cat([evaluate(statistic, block) for block in blocks])
                 values = reduce_sequences(statistic, values, self._on(kind, values.device), self._heads)
-                kinds.append(self._of_kind(statistic, values, kind) if self._standing else values)
+                kinds.append(self._place_model(statistic, values, kind) if self._standing else values)
             found[statistic.name] = torch.cat(kinds, 1)
         return found
 
-    def _of_kind(self, statistic: Statistic, values: Tensor, kind: Kind) -> Tensor:
+    def _place_model(self, statistic: Statistic, values: Tensor, kind: Kind) -> Tensor:
         """Number the heads of all layers of a kind one after the other, and put values in their places."""
         layers = [layer for layer, one in enumerate(self._kinds) if one is kind]
         present, standing = (
             [place * self._heads + head for place, layer in enumerate(layers) for head in heads[layer]]
             for heads in (self._present, self._standing)
         )
-        return in_place(values, statistic.rows, present, standing, len(layers) * self._heads)
+        return place_heads(values, statistic.rows, present, standing, len(layers) * self._heads)
 
 
 class _Map:
@@ -352,7 +321,7 @@ class _Map:
         )
 
 
-class Weighing(local):
+class NormWeighting(local):
     """Weights blocks by the norm of what they carry, in each thread those of its own batch."""
 
     def __init__(self, factors: Sequence[Tensor]) -> None:
@@ -362,7 +331,6 @@ class Weighing(local):
         self.begin()
 
     def begin(self) -> None:
-        """Forget the last batch."""
         self._known: tuple[int, int] | None = None
         self._lengths = torch.empty(0)
 
@@ -378,7 +346,7 @@ class Weighing(local):
         return block.by_norm(self._lengths, self._room)
 
 
-class Watching:
+class Recorders:
     """Watches one batch at a time; each recorder sees all of it, and keeps statistics of its own."""
 
     def __init__(
@@ -389,33 +357,26 @@ class Watching:
         unembedding: Unembedding | None = None,
         keep: bool = False,
     ) -> None:
-        """Record statistics; see ``Recorder`` for the settings, and ``Weighing`` for the factors."""
+        """Record statistics; see ``Recorder`` for the settings, and ``NormWeighting`` for the factors."""
         by_norm = [statistic for statistic in statistics if statistic.weights == "norm"]
         as_it_is = [statistic for statistic in statistics if statistic.weights == "attention"]
-        self._weighing = Weighing(factors)
+        self._weighting = NormWeighting(factors)
         self._keeping = Recorder(as_it_is, *settings, unembedding=unembedding, keep=keep)
         self._recorders = [self._keeping] if as_it_is or keep else []
         if by_norm:
-            self._recorders.append(Recorder(by_norm, *settings, weigh=self._weighing))
+            self._recorders.append(Recorder(by_norm, *settings, weigh=self._weighting))
 
     def begin(self, batch: Batch, *, baseline: bool = False) -> None:
-        """Forget the last batch and expect this one; see ``Recorder``."""
-        self._weighing.begin()
+        self._weighting.begin()
         for recorder in self._recorders:
             recorder.begin(batch, baseline=baseline)
 
     def __call__(self, piece: Piece) -> None:
-        """Take a block; pieces of a layer come together, layers in order."""
         for recorder in self._recorders:
             recorder(piece)
 
     def maps(self) -> Mapping[Kind, tuple[Tensor, Layout]]:
-        """Give the maps that were kept of a batch; see ``Recorder``."""
         return self._keeping.maps()
 
     def finish(self) -> Values:
-        """Give what was found in the batch's sequences."""
-        found: Values = {}
-        for recorder in self._recorders:
-            found |= recorder.finish()
-        return found
+        return {name: found for one in self._recorders for name, found in one.finish().items()}

@@ -19,7 +19,7 @@ from attnprobe.table.naming import listed
 
 
 @dataclass(frozen=True)
-class Part:
+class CorpusRequest:
     """A corpus, and what is asked of it.
 
     Attributes:
@@ -38,11 +38,11 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Asked:
+class TableRequest:
     """A table that is asked for.
 
     Attributes:
-        parts: One corpus or several, the one that the table is about first.
+        corpora: One corpus or several, the one that the table is about first.
         dataset: What the ``dataset`` column says.
         facts: What the caller adds to the provenance: command, source of the text.
         tabulation: How the table is made.
@@ -50,7 +50,7 @@ class Asked:
         seed: From which orders are drawn, where tokens are shuffled.
     """
 
-    parts: Sequence[Part]
+    corpora: Sequence[CorpusRequest]
     dataset: str
     facts: Mapping[str, Any]
     tabulation: Tabulation = HEADS
@@ -59,8 +59,7 @@ class Asked:
 
     @property
     def statistics(self) -> list[Statistic]:
-        """What is measured, of all corpora."""
-        return [statistic for part in self.parts for statistic in part.statistics]
+        return [statistic for corpus in self.corpora for statistic in corpus.statistics]
 
 
 def check_modality(checkpoint: Checkpoint, statistics: Sequence[Statistic]) -> None:
@@ -75,40 +74,34 @@ def check_modality(checkpoint: Checkpoint, statistics: Sequence[Statistic]) -> N
         raise AttnprobeError("--control shuffles the tokens of texts; of images and sound, leave it out.")
 
 
-def answerable(statistics: Sequence[Statistic], architecture: Architecture) -> list[Statistic]:
+def drop_patch_statistics(statistics: Sequence[Statistic], architecture: Architecture) -> list[Statistic]:
     """Leave out what is about rows of patches where there are none."""
-    found = [
-        statistic for statistic in statistics if statistic.about != "patches" or architecture.grid is not None
-    ]
+    found = [one for one in statistics if one.about != "patches" or architecture.grid is not None]
     if not found:
         raise AttnprobeError(f"{statistics[0].name} is about images, in which patches lie in rows.")
     return found
 
 
-def observed(
+def verify_needs(
     checkpoint: Checkpoint,
     architecture: Architecture,
     wanted: Sequence[list[Statistic]],
     *,
     as_far_as_possible: bool,
 ) -> tuple[list[str], list[str]]:
-    """Verify that what statistics need can be had, or refuse the first that needs more.
+    """Verify that what the statistics of each corpus need can be had, or refuse the first that needs more.
 
-    Args:
-        checkpoint: Which model is asked.
-        architecture: What the dry run found.
-        wanted: The statistics of each corpus; those that can't be had are taken out, if that is asked for.
-        as_far_as_possible: Whether it is.
+    With ``as_far_as_possible``, those that can't be had are taken out of ``wanted`` instead.
 
     Returns:
         What was verified, and what was left out.
     """
-    said: list[str] = []
+    left_out: list[str] = []
     while True:
         every = [statistic for some in wanted for statistic in some]
         try:
             needs = frozenset[str]().union(*(statistic.needs for statistic in every))
-            return check_observations(checkpoint, architecture, needs - {UNEMBEDDING}), said
+            return check_observations(checkpoint, architecture, needs - {UNEMBEDDING}), left_out
         except UnobservableError as error:
             asking = [statistic for statistic in every if error.name in statistic.needs]
             if not as_far_as_possible or len(asking) == len(every):
@@ -116,6 +109,6 @@ def observed(
                 raise AttnprobeError(
                     f"The statistic {asking[0].name!r} can't be measured: {error}{instead}"
                 ) from error
-            said.append(f"{listed([one.name for one in asking])} could not be measured: {error}")
+            left_out.append(f"{listed([one.name for one in asking])} could not be measured: {error}")
             for some in wanted:
                 some[:] = [statistic for statistic in some if statistic not in asking]

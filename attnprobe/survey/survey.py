@@ -3,7 +3,7 @@
 Tables that are about the same corpus share its passes.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import reduce
@@ -13,230 +13,206 @@ from typing import Any
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.verifying.architecture import Architecture
-from attnprobe.run.input.corpus import CorpusOptions
 from attnprobe.run.input.examples import LabelledExamples
 from attnprobe.run.input.repeated import RepeatedTokens
 from attnprobe.run.memory import count_copies, find_itemsize, limit_cells, price_statistics
 from attnprobe.run.passes import open_run
-from attnprobe.run.preparation import Documents, PreparedCorpus, examine_part, prepare_corpus
+from attnprobe.run.preparation import PreparedCorpus, examine_part, prepare_corpus
 from attnprobe.run.progress import Progress
 from attnprobe.run.record import record_provenance
 from attnprobe.statistics.registry import title_of
 from attnprobe.statistics.statistic import Statistic
-from attnprobe.statistics.tabulation import HEADS, Tabulation
 from attnprobe.sums.base import Measurement, pack
-from attnprobe.survey.controls import SEED, Controls, measured
-from attnprobe.survey.layers import check_layers, of_layers
-from attnprobe.survey.measure import reasons
-from attnprobe.survey.request import Asked, Part, answerable, check_modality, observed
-from attnprobe.survey.tables import notes
+from attnprobe.survey.controls import Controls, measure_passes
+from attnprobe.survey.layers import check_layers, keep_layers
+from attnprobe.survey.measure import explain_empty
+from attnprobe.survey.request import (
+    CorpusRequest,
+    TableRequest,
+    check_modality,
+    drop_patch_statistics,
+    verify_needs,
+)
+from attnprobe.survey.tables import write_notes
 from attnprobe.table.builder import Labels
 from attnprobe.table.head_table import HeadTable
 
 
 @dataclass(frozen=True)
 class Survey:
-    """What a survey found.
+    """What a survey found for one table.
 
     Attributes:
         measurement: The sums.
         statistics: What was measured.
         architecture: What the dry run verified.
         labels: Names and provenance for the table.
-        tabulation: How it is tabulated.
-        layers: Which layers the table is to be about; None for all.
+        request: The table that was asked for.
     """
 
     measurement: Measurement
     statistics: Sequence[Statistic]
     architecture: Architecture
     labels: Labels
-    tabulation: Tabulation = HEADS
-    layers: Sequence[int] | None = None
+    request: TableRequest
 
     @property
     def table(self) -> HeadTable:
-        """The table that was asked for."""
-        title = title_of(self.statistics, self.tabulation.title)
-        table = self.tabulation.table(title, self.measurement, self.statistics, self.labels)
-        return table if self.layers is None else of_layers(table, self.layers)
+        tabulation, layers = self.request.tabulation, self.request.layers
+        title = title_of(self.statistics, tabulation.title)
+        table = tabulation.table(title, self.measurement, self.statistics, self.labels)
+        return table if layers is None else keep_layers(table, layers)
 
 
-def survey(
+def survey_corpora(
     checkpoint: Checkpoint,
-    documents: Documents | RepeatedTokens,
-    options: CorpusOptions,
-    statistics: Sequence[Statistic],
-    *,
-    labelled: bool = False,
-    dataset: str,
-    facts: Mapping[str, Any],
-    tabulation: Tabulation = HEADS,
-    layers: Sequence[int] | None = None,
-    seed: int = SEED,
-    **settings: Any,
-) -> Survey:
-    """Survey one corpus; see ``Part`` and ``Asked`` for what is asked, ``surveyed_together`` for the rest."""
-    part = Part(documents, statistics, options, labelled=labelled)
-    return surveyed(checkpoint, Asked([part], dataset, facts, tabulation, layers, seed), **settings)
-
-
-def surveyed(checkpoint: Checkpoint, asked: Asked, **settings: Any) -> Survey:
-    """Measure what one table asks for; see ``surveyed_together`` for the settings."""
-    (found,) = surveyed_together(checkpoint, [asked], **settings)
-    assert found is not None  # a table alone shares its batches with no other
-    return found
-
-
-def surveyed_together(
-    checkpoint: Checkpoint,
-    asked: Sequence[Asked],
+    requests: Sequence[TableRequest],
     *,
     resume: Path | None = None,
     workers: int | None = None,
     as_far_as_possible: bool = False,
     progress: Progress,
-) -> list[Survey | None]:
+) -> list[Survey]:
     """Verify the capture, tokenise each corpus, and measure it in one pass for all tables about it.
 
     Statistics under a control take another pass over the same batches. Started by torchrun, each process
     measures its share of the batches, and all get the whole. Every table has the numbers that it has alone,
     to the last bit: one that alone would have other batches, because whole maps are kept for it, is not
-    measured here.
+    measured here. A table alone always is.
 
     Args:
-        checkpoint: Which model is asked.
-        asked: The tables. The first corpora of all are the same, and so are others of one name.
+        checkpoint: The model.
+        requests: The tables. The first corpora of all are the same, and so are others of one name.
         resume: A file that keeps the state of the run, so that it can go on after it was stopped.
         workers: How many batches are in flight; by default as many as there are threads.
         as_far_as_possible: Leave out, with a note, what the model does not give, instead of refusing.
-        progress: Who is told how far it is.
+        progress: Is told how far it is.
 
     Returns:
-        What was found for each table; None for one that has to be measured alone.
+        What was found for each table, in their order, without those that have to be measured alone.
     """
-    first = asked[0].parts[0]
-    for one in asked:
-        check_modality(checkpoint, one.statistics)
-    first, targets = with_targets(checkpoint, first)
+    for request in requests:
+        check_modality(checkpoint, request.statistics)
+    first, targets = keep_targeted(checkpoint, requests[0].corpora[0])
     checkpoint, documents, architecture = examine_part(checkpoint, first.documents, progress)
-    corpora: dict[str, Part] = {}
-    for part in (part for one in asked for part in one.parts):
-        same = corpora.setdefault(part.name, part)
-        if (same.options, same.labelled) != (part.options, part.labelled):
+    corpora: dict[str, CorpusRequest] = {}
+    for corpus in (corpus for request in requests for corpus in request.corpora):
+        same = corpora.setdefault(corpus.name, corpus)
+        if (same.options, same.labelled) != (corpus.options, corpus.labelled):
             raise ValueError("tables that share a pass read a corpus with the same options")
     corpora[first.name] = replace(first, documents=documents)
-    tables = [
-        _Table.of(checkpoint, architecture, one, as_far_as_possible=as_far_as_possible) for one in asked
+    drafts = [
+        _Draft.of(checkpoint, architecture, request, as_far_as_possible=as_far_as_possible)
+        for request in requests
     ]
-    every = {name: Controls.together(_controls(tables, name)).statistics for name in corpora}
-    question = {"command": " ".join(one.identity for some in every.values() for one in some)}
+    every = [one for name in corpora for one in _join_controls(drafts, name).statistics]
+    question = {"command": " ".join(statistic.identity for statistic in every)}
     with open_run(checkpoint, first.options, question, resume=resume, progress=progress) as run:
-        for name, part in corpora.items():
-            here = [table for table in tables if name in table.controls]
+        for name, corpus in corpora.items():
+            here = [draft for draft in drafts if name in draft.controls]
             if not here:
                 continue
-            of_all = Controls.together(_controls(here, name))
-            with _ready(checkpoint, architecture, part, here, of_all, workers, progress) as found:
-                if apart := [table for table in here if not table.fits(architecture, found, name)]:
-                    tables = [table for table in tables if table not in apart]
-                    here = [table for table in here if table not in apart]
-                    of_all = Controls.together(_controls(here, name))
-                for sentence in targets.remarks() if targets is not None and name == first.name else ():
-                    progress.say(sentence)
-                one = measured(run, checkpoint, architecture, found, of_all, name)
-                for table in here:
-                    made = record_provenance(
-                        checkpoint, architecture, found.corpus, part.options, found.workers
+            controls = _join_controls(here, name)
+            with _prepare(checkpoint, architecture, corpus, here, controls, workers, progress) as ready:
+                if apart := [draft for draft in here if not draft.fits(architecture, ready, name)]:
+                    drafts = [draft for draft in drafts if draft not in apart]
+                    here = [draft for draft in here if draft not in apart]
+                    controls = _join_controls(here, name)
+                if targets is not None and name == first.name:
+                    for sentence in targets.remarks():
+                        progress.say(sentence)
+                found = measure_passes(run, checkpoint, architecture, ready, controls, name)
+                for draft in here:
+                    record = record_provenance(
+                        checkpoint, architecture, ready.corpus, corpus.options, ready.workers
                     )
-                    table.found_in(name, one, made)
-                    own = table.controls[name]
-                    of_it = table.measurements[name]
-                    table.said += notes(own.statistics, of_it, found.corpus.rarity, checkpoint.model.dtype)
-                    table.said += own.notes
-                    table.said += _as_notes(checkpoint.remarks) if name == first.name else []
-                    table.said += reasons(checkpoint, architecture, own.statistics, of_it)
-    return [
-        next((table.survey(checkpoint, architecture) for table in tables if table.asked is one), None)
-        for one in asked
-    ]
-
-
-def _as_notes(remarks: Iterable[str]) -> list[str]:
-    """Make sentences of what is odd about the files of a checkpoint."""
-    return [f"{remark[0].upper()}{remark[1:]}." for remark in remarks]
+                    draft.take(name, found, record)
+                    own, its = draft.controls[name], draft.measurements[name]
+                    draft.notes += write_notes(
+                        own.statistics, its, ready.corpus.rarity, checkpoint.model.dtype
+                    )
+                    draft.notes += own.notes
+                    if name == first.name:
+                        draft.notes += [f"{one[0].upper()}{one[1:]}." for one in checkpoint.remarks]
+                    draft.notes += explain_empty(checkpoint, architecture, own.statistics, its)
+    return [draft.finish(checkpoint, architecture) for draft in drafts]
 
 
 @dataclass(eq=False)
-class _Table:
+class _Draft:
     """A table that is being measured.
 
     Attributes:
-        asked: What was asked for.
+        request: What was asked for.
         controls: What can be measured of each corpus, by its name.
         evidence: What was verified for it.
-        said: What a reader has to know.
+        notes: What a reader has to know.
         measurements: What was found in each corpus.
         record: What goes into its provenance.
     """
 
-    asked: Asked
+    request: TableRequest
     controls: Mapping[str, Controls]
     evidence: list[str]
-    said: list[str]
+    notes: list[str]
     measurements: dict[str, Measurement] = field(default_factory=dict)
     record: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
     def of(
-        cls, checkpoint: Checkpoint, architecture: Architecture, asked: Asked, *, as_far_as_possible: bool
-    ) -> "_Table":
+        cls,
+        checkpoint: Checkpoint,
+        architecture: Architecture,
+        request: TableRequest,
+        *,
+        as_far_as_possible: bool,
+    ) -> "_Draft":
         """Verify that what is asked for can be had."""
-        if asked.layers is not None:
-            check_layers(asked.layers, (place.layer for place in architecture.places), checkpoint.name)
-        wanted = [answerable(part.statistics, architecture) for part in asked.parts]
-        evidence, said = observed(checkpoint, architecture, wanted, as_far_as_possible=as_far_as_possible)
+        if request.layers is not None:
+            check_layers(request.layers, (place.layer for place in architecture.places), checkpoint.name)
+        wanted = [drop_patch_statistics(corpus.statistics, architecture) for corpus in request.corpora]
+        evidence, notes = verify_needs(
+            checkpoint, architecture, wanted, as_far_as_possible=as_far_as_possible
+        )
         controls = {
-            part.name: Controls.of(checkpoint, architecture, some, asked.seed)
-            for part, some in zip(asked.parts, wanted, strict=True)
+            corpus.name: Controls.of(checkpoint, architecture, some, request.seed)
+            for corpus, some in zip(request.corpora, wanted, strict=True)
         }
         evidence += [sentence for one in controls.values() for sentence in one.evidence]
-        return cls(asked, controls, evidence, said)
+        return cls(request, controls, evidence, notes)
 
-    @property
-    def statistics(self) -> list[Statistic]:
-        """What is measured, of all corpora."""
-        return [statistic for one in self.controls.values() for statistic in one.statistics]
-
-    def cells(self, architecture: Architecture, name: str) -> int | None:
+    def limit_cells(self, architecture: Architecture, name: str) -> int | None:
         """Give the most query-key cells that a batch of a corpus may have, if that is limited."""
         return limit_cells(architecture, self.controls[name].statistics)
 
-    def fits(self, architecture: Architecture, found: PreparedCorpus, name: str) -> bool:
+    def fits(self, architecture: Architecture, ready: PreparedCorpus, name: str) -> bool:
         """Tell whether the batches of a corpus are those that this table would have alone."""
-        cells, batches = self.cells(architecture, name), found.corpus.batches
+        cells, batches = self.limit_cells(architecture, name), ready.corpus.batches
         lengths = batches.longer
         return cells is None or all(
             len(members) == 1 or len(members) * int(lengths[members[0]]) ** 2 <= cells
             for members in batches.plan
         )
 
-    def found_in(self, name: str, found: Measurement, made: dict[str, Any]) -> None:
-        """Take what is this table's of what was found in a corpus."""
+    def take(self, name: str, found: Measurement, record: dict[str, Any]) -> None:
+        """Take what is this table's of what was found in a corpus, and put the corpus on record."""
         controls = self.controls[name]
         self.measurements[name] = found.of([statistic.name for statistic in controls.statistics])
-        self.record = _recorded(self.record, made, name)
+        if self.record:
+            self.record.setdefault("other_corpora", {})[name] = record["corpus"]
+        else:
+            self.record = record
         self.record["options"] |= controls.record
 
-    def survey(self, checkpoint: Checkpoint, architecture: Architecture) -> Survey:
-        """Put what was found on record."""
-        asked, statistics = self.asked, self.statistics
-        record = {**self.record, **asked.facts}
-        if asked.layers is not None:
-            record["layers"] = list(asked.layers)
+    def finish(self, checkpoint: Checkpoint, architecture: Architecture) -> Survey:
+        request = self.request
+        statistics = [statistic for one in self.controls.values() for statistic in one.statistics]
+        record = {**self.record, **request.facts}
+        if request.layers is not None:
+            record["layers"] = list(request.layers)
         measurement = reduce(Measurement.joined, self.measurements.values())
         record["measurement"] = {
-            "table": asked.tabulation.name,
+            "table": request.tabulation.name,
             "statistics": [statistic.identity for statistic in statistics],
             "evidence": self.evidence,
             "sums": pack(measurement.arrays()),
@@ -246,59 +222,54 @@ class _Table:
                 for statistic in controls.statistics
             },
         }
-        patches = architecture.grid is not None
         labels = Labels(
-            checkpoint.name, asked.dataset, record, architecture.places, patches, architecture.removed,
-            self.said,
+            checkpoint.name, request.dataset, record, architecture.places, architecture.grid is not None,
+            architecture.removed, self.notes,
         )  # fmt: skip
-        return Survey(measurement, statistics, architecture, labels, asked.tabulation, asked.layers)
+        return Survey(measurement, statistics, architecture, labels, request)
 
 
-def _controls(tables: Sequence[_Table], name: str) -> list[Controls]:
-    return [table.controls[name] for table in tables if name in table.controls]
+def _join_controls(drafts: Sequence[_Draft], name: str) -> Controls:
+    return Controls.join([draft.controls[name] for draft in drafts if name in draft.controls])
 
 
-def with_targets(checkpoint: Checkpoint, part: Part) -> tuple[Part, LabelledExamples | None]:
+def keep_targeted(
+    checkpoint: Checkpoint, corpus: CorpusRequest
+) -> tuple[CorpusRequest, LabelledExamples | None]:
     """Keep the documents that have a target, where targets are to be read."""
-    if not part.labelled or isinstance(part.documents, RepeatedTokens):
-        return part, None
+    if not corpus.labelled or isinstance(corpus.documents, RepeatedTokens):
+        return corpus, None
     if not checkpoint.decodes:
         raise AttnprobeError(
             f"{checkpoint.name} has no decoder beside an encoder that could read targets; leave out "
             "--label-column."
         )
-    targets = LabelledExamples(part.documents, "target text")
-    options = replace(part.options, truncate=True)
-    return replace(part, documents=targets.examples, options=options), targets
+    targets = LabelledExamples(corpus.documents, "target text")
+    return replace(
+        corpus, documents=targets.examples, options=replace(corpus.options, truncate=True)
+    ), targets
 
 
-def _ready(
+def _prepare(
     checkpoint: Checkpoint,
     architecture: Architecture,
-    part: Part,
-    tables: Sequence[_Table],
+    corpus: CorpusRequest,
+    drafts: Sequence[_Draft],
     controls: Controls,
     workers: int | None,
     progress: Progress,
 ) -> AbstractContextManager[PreparedCorpus]:
     """Tokenise a corpus into batches that fit the memory, those of the table that limits them least."""
-    cells = [table.cells(architecture, part.name) for table in tables]
+    cells = [draft.limit_cells(architecture, corpus.name) for draft in drafts]
     return prepare_corpus(
         checkpoint,
         architecture,
-        part.documents,
-        part.options,
+        corpus.documents,
+        corpus.options,
         price=lambda: price_statistics(architecture, controls.largest, find_itemsize(checkpoint)),
         copies=count_copies(controls.statistics),
         cells=None if None in cells else max(one for one in cells if one is not None),
-        labelled=part.labelled,
+        labelled=corpus.labelled,
         workers=workers,
         progress=progress,
     )
-
-
-def _recorded(record: dict[str, Any], made: dict[str, Any], name: str) -> dict[str, Any]:
-    """Put what is on record of a further corpus beside that of the first."""
-    if not record:
-        return made
-    return {**record, "other_corpora": {**record.get("other_corpora", {}), name: made["corpus"]}}

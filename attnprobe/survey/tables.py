@@ -15,7 +15,7 @@ from attnprobe.sums.base import Measurement
 from attnprobe.table.naming import listed
 
 
-def in_place(
+def place_heads(
     values: Tensor, rows: Rows, present: Sequence[int], standing: Sequence[int], heads: int
 ) -> Tensor:
     """Put what was found of the heads that are there in the places of all.
@@ -30,9 +30,9 @@ def in_place(
     Returns:
         The same for all heads or pairs; NaN for the removed.
 
-    >>> in_place(torch.tensor([[7.0, 8.0]]), "head", [0, 2], [0, 2], 3)
+    >>> place_heads(torch.tensor([[7.0, 8.0]]), "head", [0, 2], [0, 2], 3)
     tensor([[7., nan, 8.]])
-    >>> in_place(torch.tensor([[5.0]]), "pair", [0, 2], [0, 2], 3)
+    >>> place_heads(torch.tensor([[5.0]]), "pair", [0, 2], [0, 2], 3)
     tensor([[nan, 5., nan]])
     """
     if rows == "layer":
@@ -52,21 +52,14 @@ def in_place(
     return whole
 
 
-def notes(
+def write_notes(
     statistics: Sequence[Statistic], measurement: Measurement, rarity: Rarity | None, dtype: torch.dtype
 ) -> list[str]:
-    """Give the sentences that belong beside the table, the same from a command and from a function.
-
-    Args:
-        statistics: What was measured.
-        measurement: The sums.
-        rarity: How frequent the types of the text are; None for images and sound.
-        dtype: In what the model computes.
-    """
+    """Give the sentences that belong beside the table, the same from a command and from a function."""
     found: list[str] = []
     if rarity is not None and any(statistic.by_corpus for statistic in statistics):
-        found += _ties(rarity)
-        found += _too_few_types(
+        found += _describe_ties(rarity)
+        found += _explain_rarest_two(
             [one.name for one in statistics if RAREST_TWO in {one, one.of}], rarity, measurement
         )
     # Weights by norm tie less than probabilities do.
@@ -83,10 +76,10 @@ def notes(
             f"In {precision}, the keys of a query tie more often, and the first of a tie counts as the most "
             f"attended. That moves {listed(by_peak)} towards the first tokens{offset}; float32 avoids it."
         )
-    return [*found, *_without_numbers(statistics, measurement)]
+    return [*found, *_name_empty(statistics, measurement)]
 
 
-def _without_numbers(statistics: Sequence[Statistic], measurement: Measurement) -> Iterator[str]:
+def _name_empty(statistics: Sequence[Statistic], measurement: Measurement) -> Iterator[str]:
     """Name the statistics of one's own that never gave a number; those of attnprobe say why by themselves."""
     known = all_statistics().values()
     for statistic in statistics:
@@ -95,7 +88,7 @@ def _without_numbers(statistics: Sequence[Statistic], measurement: Measurement) 
             yield f"{statistic.name} has no number: the statistic gave NaN or inf for every head."
 
 
-def _ties(rarity: Rarity) -> Iterator[str]:
+def _describe_ties(rarity: Rarity) -> Iterator[str]:
     """Say how many types the text can't tell apart where the rare ones end."""
     ties = rarity.ties
     if ties is None:
@@ -115,7 +108,7 @@ def _ties(rarity: Rarity) -> Iterator[str]:
         )
 
 
-def _too_few_types(names: Sequence[str], rarity: Rarity, measurement: Measurement) -> Iterator[str]:
+def _explain_rarest_two(names: Sequence[str], rarity: Rarity, measurement: Measurement) -> Iterator[str]:
     """Say why there is no share of the two rarest, where no sequence has one."""
     if names and not any(np.any(measurement.sums[name].count) for name in names):
         verb = "is" if len(names) == 1 else "are"

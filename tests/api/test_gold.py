@@ -4,7 +4,7 @@ import pytest
 
 from attnprobe.commands.call.texts import Gold, open_gold
 from attnprobe.corpus.sources.embedded import EMBEDDED, Embedded
-from attnprobe.corpus.sources.text import embedded_documents
+from attnprobe.corpus.sources.text import read_embedded
 
 
 @pytest.mark.parametrize("named", [None, EMBEDDED, [EMBEDDED]])
@@ -14,4 +14,4 @@ from attnprobe.corpus.sources.text import embedded_documents
 def test_without_a_file_the_package_has_one(gold, part, named):
     opened = open_gold(named, gold, {})
     assert opened.name == EMBEDDED
-    assert list(opened.documents) == list(embedded_documents(part))
+    assert list(opened.documents) == list(read_embedded(part))

@@ -16,7 +16,7 @@ from attnprobe.statistics.links import SYNTAX
 from attnprobe.statistics.registry import census_statistics, controls_of
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.statistics.trees import TREES
-from attnprobe.survey.measure import measuring
+from attnprobe.survey.measure import open_meter
 
 RELATIONS = [f"relation {number}" for number in range(35)]
 #: Lengths in tokens of the sentences of a treebank (English EWT, cut by WordPiece): nine quantiles.
@@ -90,7 +90,7 @@ def _asked(
 ) -> object:
     def asked() -> None:
         for statistics in passes:
-            with measuring(checkpoint, architecture, statistics) as measure:
+            with open_meter(checkpoint, architecture, statistics) as measure:
                 total = None
                 for batch in batches:
                     # As read back from the store, so that what it takes to unpack is part of the price.

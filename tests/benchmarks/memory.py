@@ -19,7 +19,7 @@ from attnprobe.cli.session import spare_memory
 from attnprobe.corpus.sources.embedded import EMBEDDED
 from attnprobe.corpus.sources.text import Source, read_documents
 from attnprobe.statistics import census_statistics
-from attnprobe.survey.measure import measuring
+from attnprobe.survey.measure import open_meter
 
 MIB = 2**20
 LENGTH = 8192
@@ -92,7 +92,7 @@ def _long(task: str) -> int:
     if task == "bare":
         checkpoint.forward(batch.inputs)
     else:
-        with measuring(checkpoint, LONG.architecture(), census_statistics()) as measure:
+        with open_meter(checkpoint, LONG.architecture(), census_statistics()) as measure:
             measure.measurement(batch)
     return loaded
 

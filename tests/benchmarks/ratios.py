@@ -24,9 +24,9 @@ from attnprobe.statistics.rank import MAP_RANK
 from attnprobe.sums.documents import name_documents
 from attnprobe.survey import measure
 from attnprobe.survey.comparison.divergence import Divergences
-from attnprobe.survey.comparison.running import comparing
-from attnprobe.survey.comparison.together import Shared
-from attnprobe.survey.measure import measuring
+from attnprobe.survey.comparison.running import open_pair
+from attnprobe.survey.comparison.together import SharedHeads
+from attnprobe.survey.measure import open_meter
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ def comparison_costs(*, quick: bool) -> Iterator[Figure]:
         pair = case.shape.checkpoint(), case.shape.checkpoint()
         first, second = (_bare(checkpoint, batch) for checkpoint in pair)
         architecture = case.shape.architecture(pair[0].model_type, Way.REGISTRY)
-        shared, _ = Shared.of(("a", "b"), architecture, architecture)
+        shared, _ = SharedHeads.of(("a", "b"), architecture, architecture)
         for pairs, goals in zip((False, True), COMPARED, strict=True):
             divergences = Divergences(shared, pairs)
             asked = partial(_compared, pair, architecture, divergences, batch)
@@ -161,7 +161,7 @@ def _both(first: Callable[[], object], second: Callable[[], object]) -> None:
 def _compared(
     pair: tuple[Checkpoint, Checkpoint], architecture: Architecture, divergences: Divergences, batch: Batch
 ) -> object:
-    with comparing(pair, (architecture, architecture), census_statistics(), divergences) as asked:
+    with open_pair(pair, (architecture, architecture), census_statistics(), divergences) as asked:
         return asked.measurement(batch)
 
 
@@ -235,7 +235,7 @@ def _census(
     statistics = census_statistics() if statistics is None else statistics
 
     def census() -> object:
-        with measuring(checkpoint, architecture, statistics) as asked:
+        with open_meter(checkpoint, architecture, statistics) as asked:
             return asked.measurement(batch)
 
     return census

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import attnprobe
-from attnprobe.corpus.sources.embedded import Embedded, embedded_files
+from attnprobe.corpus.sources.embedded import Embedded, open_embedded
 
 BEST = ["n", "layer", "head", "accuracy", "accuracy_se", "baseline", "baseline_offset", "gain", "gain_se"]
 BEST += ["p", "p_adjusted", "accuracy_selected"]
@@ -19,7 +19,7 @@ BEST += ["p", "p_adjusted", "accuracy_selected"]
 def treebank(tmp_path_factory):
     """Write the sentences of the package's own treebank to three files: the whole, and two parts of it."""
     folder = tmp_path_factory.mktemp("treebank")
-    whole = b"".join(stream.read() for stream, _ in embedded_files(Embedded.TREEBANK)).decode()
+    whole = b"".join(stream.read() for stream, _ in open_embedded(Embedded.TREEBANK)).decode()
     sentences = whole.strip().split("\n\n")
     for name, some in (("whole", sentences[:40]), ("first", sentences[:15]), ("second", sentences[15:40])):
         (folder / f"{name}.conllu").write_text("\n\n".join(some) + "\n\n")

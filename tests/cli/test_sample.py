@@ -11,11 +11,11 @@ import pytest
 
 from attnprobe import census
 from attnprobe.cli.app import COMMANDS
-from attnprobe.corpus.sources.sampling import draw, select
+from attnprobe.corpus.sources.sampling import draw_documents, select
 from attnprobe.corpus.sources.text import Source, read_documents
 
 LINES = [f"the dog number {place} ran to the old house ." for place in range(40)]
-DRAWN = draw(LINES, 8, 5)
+DRAWN = draw_documents(LINES, 8, 5)
 SAMPLE = ("--sample", "8", "--seed", "5")
 
 

@@ -32,8 +32,9 @@ from attnprobe.statistics.statistic import Statistic
 from attnprobe.sums.base import Measurement
 from attnprobe.sums.moments import Constant
 from attnprobe.sums.resampling import Jackknife
-from attnprobe.survey.measure import measuring
-from attnprobe.survey.survey import survey
+from attnprobe.survey.measure import open_meter
+from attnprobe.survey.request import CorpusRequest, TableRequest
+from attnprobe.survey.survey import survey_corpora
 
 Text = str | tuple[str, str]
 EXACT, CLOSE = 1e-12, 1e-5
@@ -104,7 +105,7 @@ def measured(model: Checkpoint, architecture: Architecture) -> Callable[..., Mea
         workers: int = 1,
     ) -> Measurement:
         restore = partial(Measurement.from_arrays, kinds={one.name: one.sums for one in statistics})
-        with measuring(model, architecture, statistics) as ready:
+        with open_meter(model, architecture, statistics) as ready:
             return (run or open_single_run()).total(
                 "measuring", batches, ready.measurement, restore,
                 workers=Workers(workers, torch.get_num_threads()), thread_context=ready.thread_context,
@@ -234,16 +235,9 @@ def test_blocks_do_not_matter(
     """Blocks of single queries, of seven, of several sequences: biases and masks are cut alike."""
 
     def ask() -> Measurement:
-        options = CorpusOptions(max_length=40, batch_tokens=200)
-        return survey(
-            checkpoint(name),
-            documents,
-            options,
-            STATISTICS,
-            dataset="texts",
-            facts={},
-            progress=SilentProgress(),
-        ).measurement
+        corpus = CorpusRequest(documents, STATISTICS, CorpusOptions(max_length=40, batch_tokens=200))
+        request = TableRequest([corpus], "texts", {})
+        return survey_corpora(checkpoint(name), [request], progress=SilentProgress())[0].measurement
 
     expected = ask()
     monkeypatch.setattr(blocks, "BLOCK_CPU", cells)

@@ -7,7 +7,7 @@ import pytest
 import torch
 import transformers
 
-from attnprobe.corpus.batches.media import stacked
+from attnprobe.corpus.batches.media import stack_inputs
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.processing import Processor
 from attnprobe.model.refusals import UnsupportedModelError
@@ -52,7 +52,7 @@ def test_noise_is_the_same_for_the_same_number(eye: Processor):
 
 def test_stacked(eye: Processor):
     parts = [eye.noise(number) for number in range(3)]
-    assert torch.equal(stacked(parts)["pixel_values"][2:], parts[2]["pixel_values"])
+    assert torch.equal(stack_inputs(parts)["pixel_values"][2:], parts[2]["pixel_values"])
 
 
 @pytest.mark.parametrize("kind", ["image", "sound"])

@@ -44,8 +44,9 @@ from attnprobe.statistics import all_statistics, statistics_of
 from attnprobe.statistics.distance import ALL_PAIRS
 from attnprobe.statistics.norm import apply_weights
 from attnprobe.sums.base import Measurement
-from attnprobe.survey.measure import measuring
-from attnprobe.survey.survey import survey
+from attnprobe.survey.measure import open_meter
+from attnprobe.survey.request import CorpusRequest, TableRequest
+from attnprobe.survey.survey import survey_corpora
 
 #: Of every scope and shape that every way of reading attention shows.
 EVERY = [
@@ -225,8 +226,9 @@ class TestPrice:
 
 
 def measured(checkpoint: Checkpoint, documents: list[Document], memory: str | None, **options):
-    asked = CorpusOptions(memory=memory, **options)
-    return survey(checkpoint, documents, asked, EVERY, dataset="texts", facts={}, progress=SilentProgress())
+    corpus = CorpusRequest(documents, EVERY, CorpusOptions(memory=memory, **options))
+    (found,) = survey_corpora(checkpoint, [TableRequest([corpus], "texts", {})], progress=SilentProgress())
+    return found
 
 
 class TestNumbers:
@@ -255,7 +257,7 @@ class TestNumbers:
         documents = [Document(text) for text in texts if isinstance(text, str)]
         with (
             tokenise(found, documents, CorpusOptions()) as corpus,
-            measuring(found, inspect(found), STATISTICS) as measure,
+            open_meter(found, inspect(found), STATISTICS) as measure,
         ):
             given = ("measuring", corpus.batches, measure.measurement, Measurement.from_arrays)
             expected = open_single_run().total(*given)

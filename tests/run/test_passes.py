@@ -35,7 +35,7 @@ from attnprobe.statistics.statistic import Statistic
 from attnprobe.sums.base import Measurement
 from attnprobe.sums.groups import Clustered
 from attnprobe.sums.moments import Constant
-from attnprobe.survey.measure import Measuring, measuring
+from attnprobe.survey.measure import Meter, open_meter
 
 Loaded = Callable[[str], Checkpoint]
 
@@ -79,7 +79,7 @@ class Ready:
     """A model and a corpus, some documents of which have several windows."""
 
     batches: BatchReader
-    measure: Measuring
+    measure: Meter
     statistics: list[Statistic]
 
     @property
@@ -96,7 +96,7 @@ def ready(checkpoint: Checkpoint, texts: list, statistics: list[Statistic] = FEW
     documents = [Document(text) if isinstance(text, str) else Document(*text) for text in texts]
     with (
         tokenise(checkpoint, documents, OPTIONS) as corpus,
-        measuring(checkpoint, inspect(checkpoint), statistics) as measure,
+        open_meter(checkpoint, inspect(checkpoint), statistics) as measure,
     ):
         assert len(corpus.batches) > 8
         assert {*np.bincount(corpus.batches.documents)} > {1, 2}
@@ -238,7 +238,7 @@ class TestSums:
             ready(checkpoint("bert"), texts) as it,
             pytest.raises(AttnprobeError, match="There is not a single sequence to measure"),
         ):
-            it.total(open_single_run(), batches=it.batches.after(len(it.batches)))
+            it.total(open_single_run(), batches=it.batches.skip(len(it.batches)))
 
     def test_progress(self, checkpoint: Loaded, texts: list):
         with ready(checkpoint("bert"), texts) as it:

@@ -355,7 +355,7 @@ def test_a_run_that_was_stopped_goes_on(saved, texts, tmp_path, monkeypatch, wei
     """To the same bytes."""
     asked = {"weights": weights, "batch_tokens": 20, "workers": 1}
     whole = attnprobe.census(str(saved("bert")), texts, **asked).to_csv()
-    begin, batches = recorder.Watching.begin, []
+    begin, batches = recorder.Recorders.begin, []
 
     def stopped(self, batch, **kinds):
         batches.append(batch)
@@ -363,19 +363,19 @@ def test_a_run_that_was_stopped_goes_on(saved, texts, tmp_path, monkeypatch, wei
             raise KeyboardInterrupt
         begin(self, batch, **kinds)
 
-    monkeypatch.setattr(recorder.Watching, "begin", stopped)
+    monkeypatch.setattr(recorder.Recorders, "begin", stopped)
     with pytest.raises(KeyboardInterrupt):
         attnprobe.census(str(saved("bert")), texts, resume=tmp_path / "state", **asked)
     before = len(batches)
     again = attnprobe.census(str(saved("bert")), texts, resume=tmp_path / "state", **asked)
     assert again.to_csv() == whole
-    monkeypatch.setattr(recorder.Watching, "begin", begin)
+    monkeypatch.setattr(recorder.Recorders, "begin", begin)
     other = {**asked, "weights": "attention"}
     with pytest.raises(AttnprobeError, match="state"):
         attnprobe.census(str(saved("bert")), texts, resume=tmp_path / "state", **other)
     every = []
     monkeypatch.setattr(
-        recorder.Watching,
+        recorder.Recorders,
         "begin",
         lambda self, batch, **kinds: (every.append(batch), begin(self, batch, **kinds)),
     )

@@ -15,7 +15,8 @@ from attnprobe.run.input.corpus import CorpusOptions, tokenise
 from attnprobe.run.input.options import CorpusOptions as Options
 from attnprobe.run.progress import SilentProgress
 from attnprobe.statistics.registry import census_statistics, controls_of
-from attnprobe.survey.survey import survey
+from attnprobe.survey.request import CorpusRequest, TableRequest
+from attnprobe.survey.survey import survey_corpora
 
 TEXTS = [
     "the dog ran over the road by the river , and the train was slow",
@@ -74,7 +75,7 @@ def tokens(folder, *, seed=None):
     """Tokenise the texts, shuffled or not."""
     checkpoint = load_checkpoint(str(folder))
     with tokenise(checkpoint, map(Document, TEXTS), CorpusOptions()) as corpus:
-        batches = corpus.batches if seed is None else corpus.batches.shuffled(seed)
+        batches = corpus.batches if seed is None else corpus.batches.shuffle(seed)
         rows = {}
         for batch in batches:
             rows |= dict(zip(batch.members.tolist(), batch.ids.tolist(), strict=True))
@@ -214,15 +215,11 @@ def test_the_census_with_controls_is_one_run(saved, tmp_path):
         def stage(self, name, total):
             stages.append((name, total))
 
-    found = survey(
+    corpus = CorpusRequest([Document(text) for text in TEXTS], statistics, Options())
+    (found,) = survey_corpora(
         load_checkpoint(str(saved("bert"))),
-        [Document(text) for text in TEXTS],
-        Options(),
-        statistics,
-        dataset="texts",
-        facts={},
+        [TableRequest([corpus], "texts", {}, seed=3)],
         resume=tmp_path / "state",
-        seed=3,
         progress=Told(),
     )
     size = sum(map(len, tokens(saved("bert"))[1]))

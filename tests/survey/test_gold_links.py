@@ -13,7 +13,7 @@ from tokenizers import processors
 from attnprobe.attention.annotation import TokenAnnotation, TokenLink, TokenSpan
 from attnprobe.attention.kinds import Kind
 from attnprobe.corpus.sources.document import Annotation, Document, Link, Span
-from attnprobe.corpus.sources.links import linked_documents
+from attnprobe.corpus.sources.links import read_linked_rows
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.verifying.dry_run import inspect
@@ -21,7 +21,7 @@ from attnprobe.run.input.corpus import CorpusOptions, tokenise
 from attnprobe.run.input.examples import check_targets
 from attnprobe.run.preparation import describe_reading
 from attnprobe.statistics.statistic import Statistic
-from attnprobe.survey.measure import measuring
+from attnprobe.survey.measure import open_meter
 
 Loaded = Callable[[str], Checkpoint]
 
@@ -97,7 +97,7 @@ def seen(checkpoint: Checkpoint, documents: list[Document], **how: Any) -> dict[
     found: dict[Kind, list[Seen]] = {kind: [] for kind in Kind}
     with (
         tokenise(checkpoint, documents, options, labelled=labelled) as corpus,
-        measuring(checkpoint, inspect(checkpoint), [statistic]) as measure,
+        open_meter(checkpoint, inspect(checkpoint), [statistic]) as measure,
     ):
         assert any(len(members) > 1 for members in corpus.batches.plan) or len(corpus.batches.plan) > 1
         order = []
@@ -138,7 +138,7 @@ def test_self_attention(checkpoint: Loaded, name: str):
     """Of an encoder, a decoder, and of the encoder beside a decoder: a byte-level tokenizer spells it out."""
     loaded = checkpoint(name)
     kind = Kind.DECODER if name == "gpt2" else Kind.ENCODER
-    for text, one in zip(TEXTS, seen(loaded, list(linked_documents(rows())))[kind], strict=True):
+    for text, one in zip(TEXTS, seen(loaded, list(read_linked_rows(rows())))[kind], strict=True):
         words = text.split()
         assert one.said.keys is None
         assert [read(loaded, one.queries, word) for word in one.said.words] == words
@@ -158,7 +158,7 @@ def test_pairs(checkpoint: Loaded, name: str):
     links = [{"source": [0, 3], "target": [0, 4], "target_in": "pair", "label": "x"}]
     links += [{"source": [5, 7], "source_in": "pair", "target": [4, 9], "label": "y", "also": [[0, 3]]}]
     row = {"text": first, "text_pair": second, "links": links}
-    ((one, *_),) = seen(loaded, list(linked_documents([row, row]))).values()
+    ((one, *_),) = seen(loaded, list(read_linked_rows([row, row]))).values()
     words = [read(loaded, one.queries, word) for word in one.said.words]
     assert words == [*first.split(), *second.split()]
     assert ends(loaded, one) == [("x", "both", "the", "café"), ("y", "both", "東京", "river")]
@@ -170,7 +170,7 @@ class TestItself:
 
     @pytest.mark.parametrize("name", ["bart", "t5", "marian"])
     def test_every_word_is_one_later(self, checkpoint: Loaded, name: str):
-        found = seen(checkpoint(name), list(linked_documents(rows())))
+        found = seen(checkpoint(name), list(read_linked_rows(rows())))
         assert set(found) == set(Kind)
         for encoder, decoder, cross in zip(*(found[kind] for kind in Kind), strict=True):
             one, other = encoder.said, decoder.said
@@ -190,7 +190,7 @@ class TestItself:
     def test_between_the_two(self, checkpoint: Loaded):
         """Each link is asked from its source, and from its target unless it names candidates."""
         loaded = checkpoint("bart")
-        for text, cross in zip(TEXTS, seen(loaded, list(linked_documents(rows())))[Kind.CROSS], strict=True):
+        for text, cross in zip(TEXTS, seen(loaded, list(read_linked_rows(rows())))[Kind.CROSS], strict=True):
             words = text.split()
             assert ends(loaded, cross) == [
                 ("forth", "forward", words[0], words[1]),
@@ -209,7 +209,7 @@ class TestItself:
         loaded = replace(checkpoint("bart"), tokenizer=tiny("gpt2")[1])
         row = {"text": "the dog ran", "links": [{"source": [0, 3], "target": [8, 11], "label": "x"}]}
         row["links"].append({"source": [4, 7], "target": [0, 3], "label": "y"})
-        found = seen(loaded, list(linked_documents([row, row | {"text": "the cat ran"}])))
+        found = seen(loaded, list(read_linked_rows([row, row | {"text": "the cat ran"}])))
         (encoder, decoder, cross) = (found[kind][0] for kind in Kind)
         assert [read(loaded, encoder.queries, word) for word in encoder.said.words] == ["the", "dog", "ran"]
         assert [read(loaded, decoder.queries, word) for word in decoder.said.words] == ["the", "dog"]
@@ -220,7 +220,7 @@ class TestItself:
             ("y", "forward", "dog", "the"),
             ("y", "backward", "dog", "the"),
         ]
-        documents = list(linked_documents([row]))
+        documents = list(read_linked_rows([row]))
         with tokenise(loaded, documents, CorpusOptions()) as corpus:
             assert (corpus.reading.links, corpus.reading.links_lost) == (2, 0)
 
@@ -230,7 +230,7 @@ class TestItself:
         loaded = checkpoint("bart")
         model = copy.deepcopy(loaded.model)
         model.config.max_target_positions = longest
-        found = seen(replace(loaded, model=model), list(linked_documents(rows())))
+        found = seen(replace(loaded, model=model), list(read_linked_rows(rows())))
         for encoder, cross in zip(found[Kind.ENCODER], found[Kind.CROSS], strict=True):
             assert len(cross.queries) == min(longest, len(encoder.queries))
             said = cross.said
@@ -242,7 +242,7 @@ class TestItself:
     @pytest.mark.parametrize("window", [5, 6, 9])
     def test_windows(self, checkpoint: Loaded, window: int):
         loaded = checkpoint("bart")
-        found = seen(loaded, list(linked_documents(rows())), max_length=window)
+        found = seen(loaded, list(read_linked_rows(rows())), max_length=window)
         assert len(found[Kind.ENCODER]) > len(TEXTS)
         for encoder, decoder, cross in zip(*(found[kind] for kind in Kind), strict=True):
             assert cross.said.keys == encoder.said.words
@@ -256,7 +256,7 @@ class TestItself:
                 assert len(sides[1]) >= link.target.stop
 
     def test_a_batch_that_is_parted(self, checkpoint: Loaded):
-        documents = list(linked_documents(rows()[:1] * 5))
+        documents = list(read_linked_rows(rows()[:1] * 5))
         with tokenise(checkpoint("t5"), documents, CorpusOptions()) as corpus:
             (batch,) = corpus.batches
             first, second = batch.halves()
@@ -273,7 +273,7 @@ class TestItself:
             assert batch.annotations == batch.target_annotations == batch.cross_annotations == ()
 
     def test_some_say_something(self, checkpoint: Loaded):
-        documents = [Document("the cat"), *linked_documents([{"text": "the dog", "words": [[0, 3]]}])]
+        documents = [Document("the cat"), *read_linked_rows([{"text": "the dog", "words": [[0, 3]]}])]
         with tokenise(checkpoint("bart"), documents, CorpusOptions()) as corpus:
             (batch,) = corpus.batches
             for said in (batch.annotations, batch.target_annotations, batch.cross_annotations):
@@ -288,7 +288,7 @@ class TestAnother:
     def test_words(self, checkpoint: Loaded, name: str):
         """By the characters of the target's tokens, each of them one later."""
         loaded = checkpoint(name)
-        found = seen(loaded, list(linked_documents(rows(targets=True))))
+        found = seen(loaded, list(read_linked_rows(rows(targets=True))))
         tokenizer: Any = loaded.tokenizer
         for target, encoder, decoder, cross in zip(TARGETS, *(found[kind] for kind in Kind), strict=True):
             given = tokenizer(text_target=target, return_offsets_mapping=True)
@@ -304,7 +304,7 @@ class TestAnother:
 
     def test_links(self, checkpoint: Loaded):
         loaded = checkpoint("bart")
-        documents = list(linked_documents(rows(targets=True)))
+        documents = list(read_linked_rows(rows(targets=True)))
         found = seen(loaded, documents)
         for place, (encoder, decoder, cross) in enumerate(zip(*(found[kind] for kind in Kind), strict=True)):
             words, others = TEXTS[place].split(), TARGETS[place].split()
@@ -369,7 +369,7 @@ class TestAnother:
         links += [{"source": words[2], "target": words[0], "source_in": "target", "target_in": "target"}]
         row = {"text": "the dog", "target": target, "words_target": words, "links": links}
         options = CorpusOptions(truncate=True)
-        with tokenise(loaded, linked_documents([row]), options, labelled=True) as corpus:
+        with tokenise(loaded, read_linked_rows([row]), options, labelled=True) as corpus:
             (batch,) = corpus.batches
             ids = batch.inputs["decoder_input_ids"][0].tolist()
             assert len(ids) <= longest
@@ -385,7 +385,7 @@ class TestAnother:
         into = {"target_in": "target", "source": [0, 3], "target": [0, 3], "candidates": [[0, 3], [4, 7]]}
         row = {"text": "the dog", "target": "the cat", "links": [into]}
         options = CorpusOptions(truncate=True)
-        with tokenise(checkpoint("t5"), linked_documents([row]), options, labelled=True) as corpus:
+        with tokenise(checkpoint("t5"), read_linked_rows([row]), options, labelled=True) as corpus:
             (batch,) = corpus.batches
             assert batch.cross_annotations[0].links == ()
             reading = corpus.reading
@@ -462,7 +462,7 @@ class TestWithTargets:
 
 
 def _some(*, targets: bool = False) -> list[Document]:
-    return list(linked_documents(rows(targets=targets)))
+    return list(read_linked_rows(rows(targets=targets)))
 
 
 def _spans(link: TokenLink) -> list[TokenSpan]:

@@ -10,9 +10,9 @@ from transformers import BertConfig, BertModel
 
 import attnprobe
 from attnprobe.corpus.sources.document import Document
-from attnprobe.corpus.tokens.store import without_repetition
+from attnprobe.corpus.tokens.store import replace_repeated
 from attnprobe.corpus.tokens.tokenization import Frame
-from attnprobe.corpus.tokens.vocabulary import ordinary_ids
+from attnprobe.corpus.tokens.vocabulary import list_ordinary_ids
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.load import load_checkpoint
@@ -21,7 +21,7 @@ from attnprobe.run.input.corpus import CorpusOptions, tokenise
 from attnprobe.run.input.repeated import RepeatedTokens, list_ordinary_tokens
 from attnprobe.statistics.induction import INDUCTION
 from attnprobe.statistics.statistic import Statistic
-from attnprobe.survey.measure import measuring
+from attnprobe.survey.measure import open_meter
 
 LENGTH, SEQUENCES = 12, 6
 
@@ -49,7 +49,7 @@ def unrepeated(rows, checkpoint):
     found = []
     for ids in rows:
         row = np.array(ids, np.int32)
-        fresh = without_repetition(row, np.isin(row, list(special)), ordinary).tolist()
+        fresh = replace_repeated(row, np.isin(row, list(special)), ordinary).tolist()
         kept = [new == old for new, old in zip(fresh, ids, strict=True)]
         assert kept == [token in special or token not in ids[:place] for place, token in enumerate(ids)]
         ordinary_of = [token for token in fresh if token not in special]
@@ -226,7 +226,7 @@ def test_what_is_drawn(saved, name):
 
 def test_every_ordinary_token_is_as_likely(saved):
     checkpoint = load_checkpoint(str(saved("gpt2")))
-    ordinary = ordinary_ids(checkpoint.tokenizer, 10_000)
+    ordinary = list_ordinary_ids(checkpoint.tokenizer, 10_000)
     rows, _ = drawn(checkpoint, 20, 1000)
     drawn_once = np.concatenate([np.unique(row) for row in rows])
     counts = np.bincount(drawn_once, minlength=max(ordinary) + 1)[ordinary]
@@ -253,7 +253,7 @@ def test_what_is_no_piece_of_text_is_never_drawn():
     others = ["[unused12]", "[PAD]", "<extra_id_0>", "<0x0A>", "<|user|>", "madeupword0002", None, ""]
     names = [*ordinary, *others, "special", "added", "beyond"]
     tokenizer = Named(names, special=[names.index("special")], added=[names.index("added")])
-    found = ordinary_ids(tokenizer, names.index("beyond"))
+    found = list_ordinary_ids(tokenizer, names.index("beyond"))
     assert [names[token] for token in found] == ordinary
 
 
@@ -347,7 +347,7 @@ def test_the_pass_without_repetition_comes_first_and_asks_only_what_is_subtracte
     ids = batch.ids.clone()
     ids[0, 4:-1] = ids[0, 1]
     doubled = replace(batch, baseline=replace(batch, inputs={**batch.inputs, "input_ids": ids}))
-    with measuring(checkpoint, architecture, [INDUCTION, other], keep=True) as measure:
+    with open_meter(checkpoint, architecture, [INDUCTION, other], keep=True) as measure:
         plain = measure.part(batch)
         (maps, _) = next(iter(measure.maps().values()))
         expected = maps.clone()

@@ -29,7 +29,8 @@ from attnprobe.statistics import all_statistics, census_statistics
 from attnprobe.statistics.distance import ALL_PAIRS, by_head_table, by_layer_table, pair_table
 from attnprobe.statistics.tabulation import head_table
 from attnprobe.sums.base import Measurement
-from attnprobe.survey.survey import Survey, survey
+from attnprobe.survey.request import CorpusRequest, TableRequest
+from attnprobe.survey.survey import Survey, survey_corpora
 from attnprobe.table.head_table import HeadTable
 
 ARCHITECTURES = (
@@ -119,19 +120,15 @@ def case(
         table = attnprobe.census(str(folder(name)), texts, **options)
         checkpoint = load_checkpoint(str(folder(name)))
         documents = [Document(t) if isinstance(t, str) else Document(*t) for t in texts]
-        found = survey(
-            checkpoint,
-            documents,
-            CorpusOptions(**options),
-            [
-                one
-                for one in all_statistics().values()
-                if one.family.name not in {"links", "norm", "rank", "mixing"}
-                and UNEMBEDDING not in one.needs  # bodies have none
-            ],
-            dataset="texts",
-            facts={},
-            progress=SilentProgress(),
+        statistics = [
+            one
+            for one in all_statistics().values()
+            if one.family.name not in {"links", "norm", "rank", "mixing"}
+            and UNEMBEDDING not in one.needs  # bodies have none
+        ]
+        corpus = CorpusRequest(documents, statistics, CorpusOptions(**options))
+        (found,) = survey_corpora(
+            checkpoint, [TableRequest([corpus], "texts", {})], progress=SilentProgress()
         )
         return Case(expected, table, found, [len(names) for names in lines], kinds)
 

@@ -22,7 +22,7 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.request import Method, TaskOptions, check_method
 from attnprobe.model.folders import find_local_folder
 from attnprobe.run.training import expand_patterns, pair_revisions, parse_revisions
-from attnprobe.survey.layers import check_layers, layers_of, of_layers
+from attnprobe.survey.layers import check_layers, keep_layers, parse_layers
 from attnprobe.table.head_table import HeadTable
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def compare(
     spoken = list(tokenizers) if tokenizers is not None else [None] * len(named)
     if isinstance(texts, str):
         check_standard_input(texts)
-    layers = layers_of(options.get("layers"))
+    layers = parse_layers(options.get("layers"))
     with open_call(options, *(one for one, _ in named)) as call:
         for (one, _), tokenizer in zip(named, spoken, strict=True):
             check_model(one, tokenizer, options)
@@ -82,7 +82,7 @@ def compare(
         if layers is not None:
             check_layers(layers, (place.layer for place in found.labels.places), found.labels.model)
         table = by_layer(found) if by == "layer" else by_head(found, match)
-        return table if layers is None else of_layers(table, layers)
+        return table if layers is None else keep_layers(table, layers)
 
 
 def _compare_series(
@@ -107,7 +107,7 @@ def _compare_series(
         raise AttnprobeError(
             f"--measure importance compares two checkpoints, not {len(checkpoints)}; --spread takes more."
         )
-    layers = None if spread else layers_of(options.pop("layers", None))
+    layers = None if spread else parse_layers(options.pop("layers", None))
     series = partial(measure_checkpoints, checkpoints, texts, labels, keep=keep)
     record: dict[str, Any] = {"command": describe_call("compare")}
     if measure == IMPORTANCE:
@@ -133,7 +133,7 @@ def _compare_series(
     if layers is None:
         return table
     check_layers(layers, table.data["layer"], found.names[0])  # type: ignore[arg-type]
-    return of_layers(table, layers)
+    return keep_layers(table, layers)
 
 
 def _name_series(models: Any, revisions: Any, revision: str | None) -> list[tuple[str, str | None]]:
@@ -188,7 +188,7 @@ def _compare_pair(
     call: Call,
 ) -> Any:
     from attnprobe.statistics.norm import apply_weights
-    from attnprobe.survey.comparison.running import compared
+    from attnprobe.survey.comparison.running import compare_checkpoints
 
     statistics = apply_weights(_choose(measure), options.get("weights", "attention"))
     call.progress.stage("loading", None)
@@ -198,7 +198,7 @@ def _compare_pair(
     ]
     first, second = _tell_apart(loaded, [model for model, _ in named])
     again = _open_again(texts, labels, options) if source.kind == "text" else source.documents
-    return compared(
+    return compare_checkpoints(
         (first, second),
         (source.documents, again),
         call.corpus,

@@ -17,7 +17,7 @@ from attnprobe.intervention.pruning.options import Criterion, PruneOptions
 from attnprobe.intervention.request import TaskOptions, check_method
 from attnprobe.run.training import list_run, parse_revisions, parse_steps
 from attnprobe.run.versions import record_versions
-from attnprobe.survey.layers import layers_of
+from attnprobe.survey.layers import parse_layers
 from attnprobe.table.head_table import HeadTable
 
 
@@ -109,7 +109,7 @@ def _check_alike(first: Member, ours: HeadTable, other: Member, theirs: HeadTabl
 
 def _task(asked: Measure, options: Mapping[str, Any], labels: Any) -> TaskOptions | None:
     """Refuse what the measure would refuse, before anything is looked at; give its task, if it has one."""
-    layers_of(options.get("layers"))
+    parse_layers(options.get("layers"))
     if not asked.labelled:
         if labels is not None:
             raise AttnprobeError(f"labels are for importance and prune; {asked.name} reads none.")

@@ -7,9 +7,9 @@ from attnprobe.commands.call.call import check_model, load_model, open_call, rea
 from attnprobe.commands.call.record import describe_call
 from attnprobe.commands.call.texts import Gold, Texts, open_gold
 from attnprobe.commands.registry import split_names
-from attnprobe.corpus.sources.links import linked
+from attnprobe.corpus.sources.links import filter_links
 from attnprobe.errors import AttnprobeError
-from attnprobe.survey.layers import layers_of
+from attnprobe.survey.layers import parse_layers
 from attnprobe.table.head_table import HeadTable
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def find_links(
         chosen: Which links are asked for: ``labels``, ``subtypes``, ``min_links``.
         options: The keywords of the function.
     """
-    layers = layers_of(options.get("layers"))
+    layers = parse_layers(options.get("layers"))
     if "labels" in chosen:
         chosen["labels"] = split_names(chosen["labels"])
         if chosen["labels"] == []:
@@ -48,7 +48,7 @@ def find_links(
     with open_call(options, model) as call:
         check_model(model, call.tokenizer, options)
         source = read_first(open_gold(texts, gold, options))
-        documents = linked(
+        documents = filter_links(
             source.documents,
             source.name,
             labels=chosen.get("labels"),
@@ -57,25 +57,22 @@ def find_links(
         )
         statistic, tabulation = _ask(gold, by)
         from attnprobe.run.input.examples import check_targets
-        from attnprobe.survey.survey import survey
+        from attnprobe.survey.request import CorpusRequest, TableRequest
+        from attnprobe.survey.survey import survey_corpora
 
         call.progress.stage("loading", None)
         checkpoint = load_model(model, call.tokenizer, call.load, source.kind)
         documents, labelled = check_targets(checkpoint, documents)
-        return survey(
+        corpus = CorpusRequest(documents, [statistic], call.corpus, labelled=labelled)
+        facts = {"command": describe_call(name), "dataset": source.described, "asked": chosen}
+        (found,) = survey_corpora(
             checkpoint,
-            documents,
-            call.corpus,
-            [statistic],
-            dataset=source.name,
-            facts={"command": describe_call(name), "dataset": source.described, "asked": chosen},
-            tabulation=tabulation,
-            layers=layers,
-            labelled=labelled,
+            [TableRequest([corpus], source.name, facts, tabulation, layers)],
             resume=call.resume,
             workers=call.workers,
             progress=call.progress,
-        ).table
+        )
+        return found.table
 
 
 def _ask(gold: Gold, by: str) -> "tuple[Statistic, Tabulation]":

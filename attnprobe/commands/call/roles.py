@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 from attnprobe.commands.call.call import Call, read_first
 from attnprobe.commands.call.record import describe_call
 from attnprobe.commands.call.texts import Gold, Texts, open_gold, open_texts
-from attnprobe.corpus.sources.links import linked
+from attnprobe.corpus.sources.links import filter_links
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError
 
 if TYPE_CHECKING:
     from attnprobe.model.checkpoint import Checkpoint
-    from attnprobe.survey.request import Asked, Part
+    from attnprobe.survey.request import CorpusRequest, TableRequest
 
 #: Of the random tokens that heads are given twice: as many as the model takes, up to these, in so many
 #: sequences.
@@ -41,7 +41,7 @@ def request_roles(
     call: Call,
     question: RolesQuestion,
     layers: Sequence[int] | None = None,
-) -> "Asked":
+) -> "TableRequest":
     """Say what the table of roles takes, corpus by corpus.
 
     Args:
@@ -52,7 +52,7 @@ def request_roles(
         layers: Which layers the table is to be about.
     """
     from attnprobe.statistics.role_table import ROLES
-    from attnprobe.survey.request import Asked
+    from attnprobe.survey.request import TableRequest
 
     first = next(iter(sources.values()))
     described = {name: source.described for name, source in sources.items() if source is not first}
@@ -63,7 +63,7 @@ def request_roles(
         **({"other_datasets": described} if described else {}),
     }
     parts = _parts(checkpoint, sources, call, question.seed)
-    return Asked(parts, first.name, facts, ROLES, layers, question.seed)
+    return TableRequest(parts, first.name, facts, ROLES, layers, question.seed)
 
 
 def open_sources(
@@ -86,14 +86,14 @@ def open_sources(
 
 def _parts(
     checkpoint: "Checkpoint", sources: Mapping[str, OpenSource], call: Call, seed: int
-) -> "list[Part]":
+) -> "list[CorpusRequest]":
     """Say what is asked of which corpus, in one pass each, but for the control."""
     from attnprobe.run.input.repeated import RepeatedTokens
     from attnprobe.statistics.induction import DUPLICATE, INDUCTION
     from attnprobe.statistics.links import COREFERENCE, SYNTAX
     from attnprobe.statistics.registry import all_statistics
     from attnprobe.statistics.roles import FAMILY
-    from attnprobe.survey.request import Part
+    from attnprobe.survey.request import CorpusRequest
 
     of_text = [statistic for statistic in all_statistics().values() if statistic.family is FAMILY]
     parts = []
@@ -102,12 +102,12 @@ def _parts(
         documents: Iterable[Any] = source.documents
         if name == "treebank":
             nothing = Gold.TREEBANK.nothing
-            documents = linked(documents, source.name, fold=True, nothing=nothing)
+            documents = filter_links(documents, source.name, fold=True, nothing=nothing)
         statistics = [*gold, *(() if number else of_text)]
-        parts.append(Part(documents, statistics, call.corpus, name if number else ""))
+        parts.append(CorpusRequest(documents, statistics, call.corpus, name if number else ""))
     repeated = RepeatedTokens.fit(checkpoint, LENGTH, SEQUENCES, seed)
     if repeated is not None:
-        parts.append(Part(repeated, [INDUCTION, DUPLICATE], call.corpus, "random tokens"))
+        parts.append(CorpusRequest(repeated, [INDUCTION, DUPLICATE], call.corpus, "random tokens"))
     return parts
 
 

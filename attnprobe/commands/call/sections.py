@@ -33,7 +33,7 @@ from attnprobe.table.head_table import HeadTable
 from attnprobe.table.naming import listed
 
 if TYPE_CHECKING:
-    from attnprobe.survey.request import Asked
+    from attnprobe.survey.request import TableRequest
 
 #: The tables of each section by the numbers that a state knows them by; several sections share number 0.
 _TABLES: dict[Section, dict[str, int]] = {
@@ -239,14 +239,14 @@ class Sections:
 
     def _measure_together(self, sections: Sequence[Section], resume: Path | None) -> dict[str, HeadTable]:
         """Measure sections in one pass; one that would have other batches alone is not in the result."""
-        from attnprobe.survey.request import Asked, Part
-        from attnprobe.survey.survey import surveyed_together
+        from attnprobe.survey.request import CorpusRequest, TableRequest
+        from attnprobe.survey.survey import survey_corpora
 
         call, source = self.call, read_first(self._open())
         self._progress.stage("loading", None)
         checkpoint = load_model(self.model, self.tokenizer, call.load, source.kind)
 
-        def asked(section: Section) -> "Asked":
+        def request(section: Section) -> "TableRequest":
             if section == "roles":
                 treebank, coreference = self.roles.get("treebank"), self.roles.get("coreference")
                 sources = open_sources(self.texts, treebank, coreference, self._options)
@@ -254,13 +254,17 @@ class Sections:
                 return request_roles(checkpoint, {**sources, "texts": source}, call, question)
             of = (ask_census() if section == "census" else ask_distance(all_pairs=True))()
             facts = {"command": describe_call(section), "dataset": source.described}
-            return Asked([Part(source.documents, of[0], call.corpus)], source.name, facts, of[1])
+            return TableRequest(
+                [CorpusRequest(source.documents, of[0], call.corpus)], source.name, facts, of[1]
+            )
 
-        questions = [asked(section) for section in sections]
-        found = surveyed_together(
-            checkpoint, questions, resume=resume, workers=call.workers, progress=self._progress
+        requests = [request(section) for section in sections]
+        found = survey_corpora(
+            checkpoint, requests, resume=resume, workers=call.workers, progress=self._progress
         )
-        return {section: one.table for section, one in zip(sections, found, strict=True) if one is not None}
+        by_request = {id(one.request): one.table for one in found}
+        pairs = zip(sections, requests, strict=True)
+        return {section: by_request[id(one)] for section, one in pairs if id(one) in by_request}
 
     def _measure_alone(self, section: Section, resume: Path | None) -> dict[str, HeadTable]:
         """Measure a section as its command does."""

@@ -10,7 +10,7 @@ from attnprobe.commands.call.record import describe_call
 from attnprobe.commands.call.texts import Texts, check_standard_input, open_texts
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError
-from attnprobe.survey.layers import layers_of
+from attnprobe.survey.layers import parse_layers
 from attnprobe.table.head_table import HeadTable
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ def survey_texts(
     label_column = options.get("label_column")
     if isinstance(texts, str):  # a list holds texts, not names
         check_standard_input(texts)
-    layers = layers_of(options.get("layers"))
+    layers = parse_layers(options.get("layers"))
     with open_call(options, model) as call:
         check_model(model, call.tokenizer, options)
         source = read_first(open_texts(texts, named=options, label_column=label_column))
@@ -140,23 +140,24 @@ def survey_texts(
             raise AttnprobeError("--control shuffles the tokens of texts; of images and sound, leave it out.")
         statistics, tabulation = question()
         from attnprobe.statistics.norm import apply_weights
-        from attnprobe.survey.survey import survey
+        from attnprobe.survey.request import CorpusRequest, TableRequest
+        from attnprobe.survey.survey import survey_corpora
 
         call.progress.stage("loading", None)
-        found = survey(
-            load_model(model, call.tokenizer, call.load, source.kind),
+        corpus = CorpusRequest(
             source.documents,
-            call.corpus,
             apply_weights(statistics, options.get("weights", "attention")),
-            dataset=source.name,
-            facts={"command": describe_call(name), "dataset": source.described},
-            tabulation=tabulation,
-            layers=layers,
+            call.corpus,
             labelled=targets is not None or label_column is not None,
+        )
+        facts = {"command": describe_call(name), "dataset": source.described}
+        seed = {"seed": call.corpus.seed} if shuffled else {}
+        (found,) = survey_corpora(
+            load_model(model, call.tokenizer, call.load, source.kind),
+            [TableRequest([corpus], source.name, facts, tabulation, layers, **seed)],
             resume=call.resume,
             workers=call.workers,
             as_far_as_possible=as_far_as_possible,
-            **({"seed": call.corpus.seed} if shuffled else {}),
             progress=call.progress,
         )
         return found.table

@@ -8,20 +8,20 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from attnprobe.corpus.sources.columns import USUAL_LABEL_COLUMNS, require, table_documents
+from attnprobe.corpus.sources.columns import USUAL_LABEL_COLUMNS, read_table, require
 from attnprobe.corpus.sources.document import Document, Label
 from attnprobe.corpus.sources.embedded import EMBEDDED
 from attnprobe.corpus.sources.gold import (
     ANSWERS,
     USUAL_TAG_COLUMNS,
-    asked,
-    names_of,
-    several,
-    tagged,
-    words_of,
+    find_class_names,
+    read_answers,
+    read_labels,
+    read_tags,
+    read_words,
 )
-from attnprobe.corpus.sources.links import linked_documents
-from attnprobe.corpus.sources.opening import joined, open_anything
+from attnprobe.corpus.sources.links import read_linked_rows
+from attnprobe.corpus.sources.opening import join_sources, open_anything
 from attnprobe.corpus.sources.tables import Row, Table
 from attnprobe.corpus.sources.text import STDIN, OpenSource, Source
 from attnprobe.errors import AttnprobeError
@@ -135,9 +135,9 @@ def open_gold(texts: Texts, gold: Gold, options: Mapping[str, Any]) -> OpenSourc
     files = _files(EMBEDDED if texts is None else texts)
     if files is None:
         name = options.get("name") or "texts"
-        return OpenSource(linked_documents(_linked_rows(texts)), name, {"name": name})
+        return OpenSource(read_linked_rows(_linked_rows(texts)), name, {"name": name})
     check_standard_input(files)
-    return joined(
+    return join_sources(
         [
             open_texts(one if isinstance(one, Source) else gold.source(str(one)), named=options)
             for one in files
@@ -207,9 +207,9 @@ def _of_table(texts: Any, columns: Mapping[str, Any], *, find_labels: bool) -> O
         for name, key in zip(known, keys, strict=True)
         if name in columns.values() or name.lower() in usual
     }
-    names = names_of(getattr(texts, "features", None))
+    names = find_class_names(getattr(texts, "features", None))
     table = Table(known, _rows(texts, read, f"the {kind}"), names)
-    documents = table_documents(
+    documents = read_table(
         table,
         f"the {kind}",
         text=columns["text_column"],
@@ -275,17 +275,17 @@ def _documents(texts: Iterable[Any], labels: Iterable[Label] | None) -> Iterator
 
 def _labelled(text: Any, label: Any, place: int) -> Document:
     """Read a text with its label: a list of words with one for each, a question with its answers."""
-    where, words = f"text {place}", words_of(text)
+    where, words = f"text {place}", read_words(text)
     if isinstance(label, Mapping) or (isinstance(label, list) and label and isinstance(label[0], Mapping)):
         document = _document(text, place)
         if document.pair is None:
             raise AttnprobeError(f"{where} has answers; give its question and its context as a pair.")
-        return replace(document, label=asked(document.pair, label, where))
+        return replace(document, label=read_answers(document.pair, label, where))
     if isinstance(label, list | tuple) and words is not None and not isinstance(text, tuple):
         document = _document(" ".join(word for word in words if word.strip()), place)
-        return replace(document, label=tagged(words, label, (), where))
+        return replace(document, label=read_tags(words, label, (), where))
     if isinstance(label, list | tuple):
-        label = several(label, (), where)
+        label = read_labels(label, (), where)
     return replace(_document(text, place), label=label)
 
 

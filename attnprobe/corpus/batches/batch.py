@@ -12,7 +12,7 @@ from torch import Tensor
 from attnprobe.attention.annotation import TokenAnnotation
 from attnprobe.attention.features import TokenFeatures
 from attnprobe.attention.layout import Grid, Layout
-from attnprobe.corpus.tokens.store import SequenceStore, shuffled
+from attnprobe.corpus.tokens.store import SequenceStore, shuffle_tokens
 from attnprobe.corpus.tokens.vocabulary import Rarity, TokenKinds
 
 
@@ -50,12 +50,10 @@ class Batch:
     baseline: "Batch | None" = None
 
     def __len__(self) -> int:
-        """Give the number of sequences."""
         return len(self.members)
 
     @property
     def ids(self) -> Tensor:
-        """Token ids (batch, position)."""
         return self.inputs["input_ids"]
 
     @property
@@ -81,13 +79,7 @@ class Batch:
     def halves(self) -> tuple["Batch", "Batch"]:
         """Part the sequences in two, the first half no smaller than the second."""
         middle = -(-len(self) // 2)
-        return self._rows(0, middle), self._rows(middle, len(self))
-
-    def _rows(self, start: int, stop: int) -> "Batch":
-        """Take some of the sequences, of every field alike."""
-        return replace(
-            self, **{field.name: _cut(getattr(self, field.name), start, stop) for field in fields(self)}
-        )
+        return _cut_rows(self, 0, middle), _cut_rows(self, middle, len(self))
 
 
 @dataclass(frozen=True)
@@ -123,16 +115,16 @@ class Unseen:
         return Layout.of(tokens, grid=self.grid, placed=not self.scattered or self.grid is not None)
 
 
-def _cut(values: Any, start: int, stop: int) -> Any:
-    """Take rows of whatever is kept by sequence."""
+def _cut_rows(values: Any, start: int, stop: int) -> Any:
     if values is None or isinstance(values, Unseen):
         return values
     if isinstance(values, Batch):
-        return values._rows(start, stop)
+        cut = {field.name: _cut_rows(getattr(values, field.name), start, stop) for field in fields(values)}
+        return replace(values, **cut)
     if isinstance(values, TokenFeatures):
         return values.rows(start, stop)
     if isinstance(values, Mapping):
-        return {name: _cut(part, start, stop) for name, part in values.items()}
+        return {name: _cut_rows(part, start, stop) for name, part in values.items()}
     return values[start:stop]
 
 
@@ -156,13 +148,13 @@ class Side:
     echoes: "Side | None" = None
     seed: int | None = None
 
-    def shuffled(self, seed: int) -> "Side":
+    def shuffle(self, seed: int) -> "Side":
         """Give the same with the ordinary tokens of each sequence in a random order.
 
         Special tokens stay where they are, and separators part what is shuffled within itself. Words and gold
         links are nowhere any more.
         """
-        echoes = None if self.echoes is None else self.echoes.shuffled(seed)
+        echoes = None if self.echoes is None else self.echoes.shuffle(seed)
         return replace(self, echoes=echoes, seed=seed)
 
     def ids(self, members: NDArray[np.int64]) -> NDArray[np.int32]:
@@ -177,7 +169,7 @@ class Side:
         for row, member in enumerate(members):
             second = self.store.second(int(member))
             behind = np.arange(found.shape[1]) >= second if second else 0
-            found[row] = shuffled(found[row], special[row], parts[row] + behind, self.seed)
+            found[row] = shuffle_tokens(found[row], special[row], parts[row] + behind, self.seed)
         return found
 
     def annotations(self, members: NDArray[np.int64]) -> tuple[TokenAnnotation | None, ...]:

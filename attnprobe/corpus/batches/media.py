@@ -1,6 +1,6 @@
 """Batches of images or of sound of one length: prepared by the checkpoint's processor, never padded."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,6 @@ from torch import Tensor
 from attnprobe.attention.layout import Grid
 from attnprobe.corpus.batches.batch import Batch, Side, Unseen
 from attnprobe.corpus.batches.text import BatchReader, plan_batches
-from attnprobe.corpus.sources.document import Label
 from attnprobe.corpus.sources.media import IMAGE, Item, read_image, read_sound
 
 #: Prepares one image or sound for the model, each tensor (1, ...).
@@ -56,74 +55,41 @@ class MediaBatches(BatchReader):
         content_only: bool = False,
         targets: Side | None = None,
     ) -> None:
-        """Plan the batches.
+        """Plan the batches of clips, of which the model makes ``lengths`` tokens, as far as that is known.
 
-        Args:
-            kind: "image" or "sound".
-            clips: What is read.
-            lengths: Tokens that the model makes of each clip, as far as that is known.
-            prepare: The checkpoint's processor.
-            digest: Names what is read.
-            rate: Samples a second that the model expects of sound.
-            budget: Tokens in a batch.
-            cells: Query-key cells in a batch, where whole maps are kept.
-            most: Gives the most sequences of a length in a batch, where memory is limited.
-            grids: Where the patches of an image of each shape are.
-            content_only: Whether tokens outside of the grid are dropped.
-            targets: What a decoder beside an encoder reads, clip for clip.
+        ``prepare`` is the checkpoint's processor, ``rate`` the samples a second that the model expects, and
+        ``grids`` say where the patches of an image of each shape are. For the rest see ``plan_batches``.
         """
         self._kind, self._clips, self._prepare, self._rate = kind, clips, prepare, rate
-        self._lengths, self._digest = lengths, digest
+        self.lengths, self.digest = lengths, digest
         self._grids, self._content_only, self.targets = grids, content_only, targets
-        files = {path: number for number, path in enumerate(dict.fromkeys(clip.item.path for clip in clips))}
-        self._documents = np.array([files[clip.item.path] for clip in clips], np.int64)
-        shapes = {shape: number for number, shape in enumerate(dict.fromkeys(clip.shape for clip in clips))}
-        keys = [np.array([shapes[clip.shape] for clip in clips], np.int64)]
+        labels = {number: clip.item.label for number, clip in enumerate(clips)}
+        self.labels = {number: label for number, label in labels.items() if label is not None}
+        # The file of each clip, by its number among those that give a clip.
+        self.documents = _number([clip.item.path for clip in clips])
+        keys = [_number([clip.shape for clip in clips])]
         if targets is not None:
             keys.append(targets.store.lengths.astype(np.int64))
         super().__init__(plan_batches(lengths, budget, cells, keys, most=most))
 
-    @property
-    def lengths(self) -> NDArray[np.int32]:
-        """Tokens that the model makes of each clip, as far as that is known."""
-        return self._lengths
-
-    @property
-    def digest(self) -> str:
-        """Name the content of all files."""
-        return self._digest
-
-    @property
-    def rarity_digest(self) -> str:
-        """Nothing here is rare."""
-        return ""
-
-    @property
-    def labels(self) -> Mapping[int, Label]:
-        """The labels of the clips that have one."""
-        return {
-            number: clip.item.label for number, clip in enumerate(self._clips) if clip.item.label is not None
-        }
-
-    @property
-    def documents(self) -> NDArray[np.int64]:
-        """The file of each clip, by its number among those that give a clip."""
-        return self._documents
-
     def gather(self, members: NDArray[np.int64]) -> Batch:
-        """Read and prepare some clips that agree in their shape."""
         clips = [self._clips[int(member)] for member in members]
-        inputs = stacked([self._prepare(self._decoded(clip)) for clip in clips])
-        grid, length = self._grids[clips[0].shape], int(self._lengths[members[0]])
+        inputs = stack_inputs([self._prepare(self._decode(clip)) for clip in clips])
+        grid, length = self._grids[clips[0].shape], int(self.lengths[members[0]])
         unseen = Unseen(length, self._kind == IMAGE, grid, self._content_only)
         return Batch(inputs, None, members, unseen=unseen)
 
-    def _decoded(self, clip: Clip) -> NDArray[Any]:
+    def _decode(self, clip: Clip) -> NDArray[Any]:
         if self._kind == IMAGE:
             return read_image(clip.item.path)
         return read_sound(clip.item.path, self._rate)[clip.start : clip.stop]
 
 
-def stacked(parts: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
-    """Put prepared images or sounds of one shape side by side, (batch, ...)."""
+def _number(values: Sequence[Hashable]) -> NDArray[np.int64]:
+    """Number values from 0 on, each by its first place among the distinct ones."""
+    numbers = {value: number for number, value in enumerate(dict.fromkeys(values))}
+    return np.array([numbers[value] for value in values], np.int64)
+
+
+def stack_inputs(parts: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
     return {name: torch.cat([part[name] for part in parts]) for name in parts[0]}

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from attnprobe.attention.annotation import TokenAnnotation
 from attnprobe.corpus.batches.batch import Batch, Side
 from attnprobe.corpus.sources.document import Label
-from attnprobe.corpus.tokens.store import without_repetition
+from attnprobe.corpus.tokens.store import replace_repeated
 from attnprobe.errors import AttnprobeError
 from attnprobe.sums.documents import in_second_half, name_documents
 
@@ -57,36 +57,23 @@ class BatchReader(ABC):
 
     Attributes:
         plan: Which sequences make each batch.
+        lengths: Tokens in each sequence, special tokens included.
+        documents: The document of each sequence, by its number.
+        labels: The labels of the sequences that have one.
+        digest: Names the content: sequences, pairs, labels and links, in their order.
+        rarity_digest: Names what is rare.
+        targets: What a decoder beside an encoder reads, sequence for sequence.
     """
 
+    lengths: NDArray[np.int32]
+    documents: NDArray[np.int64]
+    labels: Mapping[int, Label]
+    digest: str
+    rarity_digest: str = ""
+    targets: Side | None = None
+
     def __init__(self, plan: list[NDArray[np.int64]]) -> None:
-        """Follow a plan."""
         self.plan = plan
-
-    @property
-    @abstractmethod
-    def lengths(self) -> NDArray[np.int32]:
-        """Tokens in each sequence, special tokens included."""
-
-    @property
-    @abstractmethod
-    def digest(self) -> str:
-        """Name the content: sequences, pairs and labels, in their order."""
-
-    @property
-    @abstractmethod
-    def rarity_digest(self) -> str:
-        """Name what is rare."""
-
-    @property
-    @abstractmethod
-    def labels(self) -> Mapping[int, Label]:
-        """The labels of the sequences that have one."""
-
-    @property
-    @abstractmethod
-    def documents(self) -> NDArray[np.int64]:
-        """The document of each sequence, by its number."""
 
     @abstractmethod
     def gather(self, members: NDArray[np.int64]) -> Batch:
@@ -98,7 +85,7 @@ class BatchReader(ABC):
 
     def read(self, members: NDArray[np.int64]) -> Batch:
         """Read some sequences that fit into one batch, with all that is known about them."""
-        batch = self.with_targets(self.gather(members))
+        batch = self.add_targets(self.gather(members))
         return replace(
             batch,
             documents=self.documents[members],
@@ -118,10 +105,7 @@ class BatchReader(ABC):
         windows = np.bincount(documents)[documents] if len(documents) else documents
         return np.where(windows > 1, self.names, -1)
 
-    #: What a decoder beside an encoder reads, sequence for sequence.
-    targets: Side | None = None
-
-    def with_targets(self, batch: Batch) -> Batch:
+    def add_targets(self, batch: Batch) -> Batch:
         """Add what a decoder beside an encoder reads, if there is one, to a batch."""
         if self.targets is None:
             return batch
@@ -144,20 +128,21 @@ class BatchReader(ABC):
             digest.update(np.ascontiguousarray(members, np.int64).tobytes())
         return digest.hexdigest()
 
-    def without_shorter(self, least: int) -> Self:
-        """Give the batches of the sequences of at least so many tokens."""
+    def follow(self, plan: list[NDArray[np.int64]]) -> Self:
+        """Give other batches of the same sequences."""
         some = copy(self)
-        some.plan = [members for members in self.plan if self.lengths[members[0]] >= least]
+        some.plan = plan
         return some
+
+    def drop_shorter(self, least: int) -> Self:
+        """Give the batches of the sequences of at least so many tokens."""
+        return self.follow([members for members in self.plan if self.lengths[members[0]] >= least])
 
     def half(self, second: bool) -> Self:
-        """Give the batches of one half of the documents only."""
-        some = copy(self)
         parts = [members[in_second_half(self.documents[members]) == second] for members in self.plan]
-        some.plan = [members for members in parts if len(members)]
-        return some
+        return self.follow([members for members in parts if len(members)])
 
-    def shuffled(self, seed: int) -> Self:
+    def shuffle(self, seed: int) -> Self:
         """Give the same batches with the ordinary tokens of each text in a random order.
 
         Raises:
@@ -165,17 +150,13 @@ class BatchReader(ABC):
         """
         raise AttnprobeError("Images and sound have no tokens that could be shuffled; give text.")
 
-    def after(self, done: int) -> Self:
+    def skip(self, done: int) -> Self:
         """Give the batches behind the first ones."""
-        rest = copy(self)
-        rest.plan = self.plan[done:]
-        return rest
+        return self.follow(self.plan[done:])
 
-    def shared_out(self, part: int, parts: int) -> Self:
+    def take_share(self, part: int, parts: int) -> Self:
         """Give every ``parts``-th batch, so that each part has long and short ones."""
-        some = copy(self)
-        some.plan = self.plan[part::parts]
-        return some
+        return self.follow(self.plan[part::parts])
 
     @property
     def members(self) -> NDArray[np.int64]:
@@ -203,11 +184,9 @@ class BatchReader(ABC):
         return sum(self.sizes)
 
     def __len__(self) -> int:
-        """Give the number of batches."""
         return len(self.plan)
 
     def __iter__(self) -> Iterator[Batch]:
-        """Read the batches in order."""
         return map(self.read, self.plan)
 
 
@@ -216,7 +195,6 @@ class Batches(BatchReader):
 
     Attributes:
         source: The texts.
-        targets: What a decoder beside an encoder reads, text for text.
         fresh: Tokens to put in the place of those that come again, where batches have a baseline without
             repetition; None where they have none.
     """
@@ -233,63 +211,39 @@ class Batches(BatchReader):
     ) -> None:
         """Plan the batches for a budget of tokens, of cells where whole maps are kept, of memory."""
         self.source, self.targets, self.fresh = source, targets, fresh
+        store = source.store
+        self.lengths, self.documents, self.labels = store.lengths, store.documents, store.labels
+        self.digest, self.rarity_digest = store.digest, source.rarity.digest
+        if targets is not None and targets.store.annotated:
+            self.digest = hashlib.sha256((store.digest + targets.store.digest).encode()).hexdigest()
         # A batch is as large as the longer side makes it; both agree in their lengths.
-        keys = () if targets is None else (source.store.lengths, targets.store.lengths)
+        keys = () if targets is None else (store.lengths, targets.store.lengths)
         super().__init__(plan_batches(self.longer, budget, cells, keys, most=most))
-
-    @property
-    def lengths(self) -> NDArray[np.int32]:
-        """Tokens in each text, special tokens included."""
-        return self.source.store.lengths
-
-    @property
-    def digest(self) -> str:
-        """Name the content: texts, pairs, labels and links, in their order."""
-        if self.targets is None or not self.targets.store.annotated:
-            return self.source.store.digest
-        both = self.source.store.digest + self.targets.store.digest
-        return hashlib.sha256(both.encode()).hexdigest()
-
-    @property
-    def rarity_digest(self) -> str:
-        """Name which types of the texts are rare."""
-        return self.source.rarity.digest
-
-    @property
-    def labels(self) -> Mapping[int, Label]:
-        """The labels of the texts that have one."""
-        return self.source.store.labels
-
-    @property
-    def documents(self) -> NDArray[np.int64]:
-        """The document of each text, by its number."""
-        return self.source.store.documents
 
     @cached_property
     def names(self) -> NDArray[np.int64]:
-        """For each text, what names its document, in whatever corpus it lies."""
         return self.source.store.names
 
-    def shuffled(self, seed: int) -> Self:
-        """Give the same batches with the ordinary tokens of each text in a random order."""
+    def shuffle(self, seed: int) -> Self:
         some = copy(self)
-        some.source = self.source.shuffled(seed)
-        some.targets = None if self.targets is None else self.targets.shuffled(seed)
+        some.source = self.source.shuffle(seed)
+        some.targets = None if self.targets is None else self.targets.shuffle(seed)
         return some
 
     def annotation(self, member: int) -> TokenAnnotation | None:
-        """Read the words, links, labels and answers of a text."""
         return self.source.store.annotation(member) if self.source.seed is None else None
 
     def read(self, members: NDArray[np.int64]) -> Batch:
         """Read some texts of one length, with all that is known about them."""
         batch = super().read(members)
-        return batch if self.fresh is None else replace(batch, baseline=self._unrepeated(batch, self.fresh))
+        if self.fresh is None:
+            return batch
+        return replace(batch, baseline=self._replace_repeated(batch, self.fresh))
 
-    def _unrepeated(self, batch: Batch, fresh: NDArray[np.int64]) -> Batch:
+    def _replace_repeated(self, batch: Batch, fresh: NDArray[np.int64]) -> Batch:
         ids = batch.ids.numpy()
         rows = zip(ids, self.source.kinds.special(ids), strict=True)
-        found = np.stack([without_repetition(row, special, fresh) for row, special in rows])
+        found = np.stack([replace_repeated(row, special, fresh) for row, special in rows])
         inputs = {**batch.inputs, "input_ids": torch.from_numpy(found)}
         if "decoder_input_ids" in inputs:  # the first tokens of the text, behind one that starts it
             targets = inputs["decoder_input_ids"].clone()
@@ -298,10 +252,9 @@ class Batches(BatchReader):
         return replace(batch, inputs=inputs)
 
     def gather(self, members: NDArray[np.int64]) -> Batch:
-        """Read some texts of one length."""
         ids = self.source.ids(members)
         seconds = np.array([self.source.store.second(int(member)) for member in members])[:, None]
         types = (seconds > 0) & (np.arange(ids.shape[1]) >= seconds)
         inputs = {"input_ids": torch.from_numpy(ids).long(), "token_type_ids": torch.from_numpy(types).long()}
-        said = self.source.annotations(members)
-        return Batch(inputs, self.source.features(ids), members, annotations=said)
+        annotations = self.source.annotations(members)
+        return Batch(inputs, self.source.features(ids), members, annotations=annotations)

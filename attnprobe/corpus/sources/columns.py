@@ -14,13 +14,13 @@ from attnprobe.corpus.sources.gold import (
     QUESTION,
     USUAL_TAG_COLUMNS,
     USUAL_WORD_COLUMNS,
-    asked,
-    several,
-    tagged,
-    words_of,
+    read_answers,
+    read_labels,
+    read_tags,
+    read_words,
 )
-from attnprobe.corpus.sources.links import LINKS, TEXT_COLUMNS, WORD_COLUMNS, annotation_of, present
-from attnprobe.corpus.sources.streams import brief
+from attnprobe.corpus.sources.links import LINKS, TEXT_COLUMNS, WORD_COLUMNS, list_texts, read_annotation
+from attnprobe.corpus.sources.streams import shorten
 from attnprobe.corpus.sources.tables import PEEK_ROWS, Row, Table
 from attnprobe.errors import AttnprobeError, AttnprobeWarning
 from attnprobe.wording import spell
@@ -58,7 +58,7 @@ class _Columns:
     lists: bool = False
 
 
-def table_documents(
+def read_table(
     table: Table,
     name: str,
     *,
@@ -94,73 +94,71 @@ def table_documents(
         if column is not None:
             require(column, table.columns, name)
     if annotated:
-        _check_linked(table.columns, name)
-        pair = pair if pair is not None else _usual((TEXT_COLUMNS["pair"],), table.columns)
-        label = label if label is not None else _usual((TEXT_COLUMNS["target"],), table.columns)
+        if not {LINKS, *WORD_COLUMNS.values()} & set(table.columns):
+            raise AttnprobeError(
+                f"{name} holds no gold links: it has no column {LINKS!r}; its columns are "
+                f"{_list_columns(table.columns)}"
+            )
+        pair = pair if pair is not None else _find_usual((TEXT_COLUMNS["pair"],), table.columns)
+        label = label if label is not None else _find_usual((TEXT_COLUMNS["target"],), table.columns)
         find_labels = False
     free = [column for column in table.columns if column in (text, pair, label) or column != document]
-    columns = _chosen(free, first, name, text, pair, label, find_labels=find_labels)
+    columns = _choose_columns(free, first, name, text, pair, label, find_labels=find_labels)
     known: dict[str, str] = {}
     for row in chain(first, table.rows):
         if annotated:
-            found = _linked(row, columns, name)
-        elif columns.words and words_of(row.cells.get(columns.text)) is not None:
-            found = _of_words(row, columns, table, name)
+            found = _read_linked(row, columns, name)
+        elif columns.words and read_words(row.cells.get(columns.text)) is not None:
+            found = _read_listed(row, columns, table, name)
         else:
-            found = _plain(row, columns, table, name)
+            found = _read_plain(row, columns, table, name)
         if found is None:
             continue
-        value = None if document is None else _value(row, document, name)
+        value = None if document is None else _read_group(row, document, name)
         if value is not None:
             # By its first row too: 17 is another document in another file, and the same in a part of this.
-            group = known.setdefault(value, f"{value}\0{found.digest:x}")
-            yield replace(found, group=group)
+            yield replace(found, group=known.setdefault(value, f"{value}\0{found.digest:x}"))
         else:
             yield found if document is not None or row.group is None else replace(found, group=row.group)
 
 
-def _value(row: Row, column: str, name: str) -> str | None:
+def _read_group(row: Row, column: str, name: str) -> str | None:
     """Give what names the document of a row, or None where the cell is empty."""
     cell = row.cells.get(column)
-    if cell is None or (isinstance(cell, float) and math.isnan(cell)) or cell == "":
+    if _is_missing(cell) or cell == "":
         return None
     if not isinstance(cell, str | int | float):
         raise AttnprobeError(
-            f"{row.where} of {name} has {_kind(cell)} in column {column!r}; choose a column of strings or "
-            "numbers with --document-column"
+            f"{row.where} of {name} has {_describe_cell(cell)} in column {column!r}; choose a column of "
+            "strings or numbers with --document-column"
         )
     return str(cell)
 
 
-def _plain(row: Row, columns: _Columns, table: Table, name: str) -> Document | None:
-    """Read a row with a text, or a pair of texts, and its label."""
-    text = _text(row, columns.text, name)
+def _is_missing(cell: Any) -> bool:
+    return cell is None or (isinstance(cell, float) and math.isnan(cell))
+
+
+def _read_plain(row: Row, columns: _Columns, table: Table, name: str) -> Document | None:
+    text = _read_text(row, columns.text, name)
     if text is None:
         return None
-    second = None if columns.pair is None else _text(row, columns.pair, name)
-    return Document(text, second, _label(row, columns, table, name))
+    second = None if columns.pair is None else _read_text(row, columns.pair, name)
+    return Document(text, second, _read_label(row, columns, table, name))
 
 
-def _linked(row: Row, columns: _Columns, name: str) -> Document | None:
+def _read_linked(row: Row, columns: _Columns, name: str) -> Document | None:
     """Read a row with its words and links; its label is what a decoder reads."""
-    text = _text(row, columns.text, name)
+    text = _read_text(row, columns.text, name)
     if text is None:
         return None
-    pair = None if columns.pair is None else _text(row, columns.pair, name)
-    target = None if columns.label is None else _text(row, columns.label, name, "--target-column")
-    said = annotation_of(row.cells, f"{row.where} of {name}", present(text, pair, target))
-    return Document(text, pair, target, said)
+    pair = None if columns.pair is None else _read_text(row, columns.pair, name)
+    target = None if columns.label is None else _read_text(row, columns.label, name, "--target-column")
+    annotation = read_annotation(row.cells, f"{row.where} of {name}", list_texts(text, pair, target))
+    return Document(text, pair, target, annotation)
 
 
-def _check_linked(columns: Sequence[str], name: str) -> None:
-    """Refuse a table without words and links."""
-    if not {LINKS, *WORD_COLUMNS.values()} & set(columns):
-        raise AttnprobeError(
-            f"{name} holds no gold links: it has no column {LINKS!r}; its columns are {_listed(columns)}"
-        )
-
-
-def _chosen(
+def _choose_columns(
     columns: Sequence[str],
     first: Sequence[Row],
     name: str,
@@ -170,44 +168,45 @@ def _chosen(
     *,
     find_labels: bool,
 ) -> _Columns:
-    """Settle which columns are read: those that are named, else those of the usual names."""
-    if find_labels and (question := _question(columns, first, name, (text, pair, label))) is not None:
+    """Choose which columns are read: those that are named, else those of the usual names."""
+    if find_labels and (question := _find_question(columns, first, name, text, pair, label)) is not None:
         return question
     free = [column for column in columns if column != label]
     if find_labels and pair is None:
-        words = text if text is not None else _usual(USUAL_WORD_COLUMNS, free)
-        if words is not None and _most_are(words_of, words, first):
+        words = text if text is not None else _find_usual(USUAL_WORD_COLUMNS, free)
+        if words is not None and _most_are(read_words, words, first):
             rest = [c for c in columns if c != words and _most_are(_as_list, c, first)]
-            tags = label if label is not None else _usual(USUAL_TAG_COLUMNS, rest)
-            if tags is not None and tags in rest and _in_step(words, tags, first):
+            tags = label if label is not None else _find_usual(USUAL_TAG_COLUMNS, rest)
+            if tags is not None and tags in rest and _are_aligned(words, tags, first):
                 require(tags, columns, name)
                 return _Columns(words, None, tags, words=True, tags=True)
     if label is None and find_labels:
-        label = _usual(USUAL_LABEL_COLUMNS, [c for c in columns if c not in {text, pair}])
+        label = _find_usual(USUAL_LABEL_COLUMNS, [c for c in columns if c not in {text, pair}])
         if label is not None:
             require(label, columns, name)
     if label is not None and label in (text, pair):
         raise AttnprobeError(f"the column {label!r} of {name} can't be both text and label; name two columns")
     if text is None:
-        text = _text_column(columns, first, name, taken=(pair, label))
-    return _Columns(text, pair, label, words=_most_are(words_of, text, first), lists=find_labels)
+        text = _choose_text(columns, first, name, taken=(pair, label))
+    return _Columns(text, pair, label, words=_most_are(read_words, text, first), lists=find_labels)
 
 
-def _question(
+def _find_question(
     columns: Sequence[str],
     first: Sequence[Row],
     name: str,
-    named: tuple[str | None, str | None, str | None],
+    text: str | None,
+    pair: str | None,
+    label: str | None,
 ) -> _Columns | None:
     """Find a question, its context and its answers, if the columns are such."""
-    text, pair, label = named
-    answers = label if label is not None else _usual((ANSWERS,), columns)
+    answers = label if label is not None else _find_usual((ANSWERS,), columns)
     if answers is None or not _most_are(_as_answers, answers, first):
         return None
     if label is None and (text, pair) != (None, None) and None in (text, pair):
         return None  # one of the texts alone was asked for
-    question = text if text is not None else _usual((QUESTION,), columns)
-    context = pair if pair is not None else _usual((CONTEXT,), columns)
+    question = text if text is not None else _find_usual((QUESTION,), columns)
+    context = pair if pair is not None else _find_usual((CONTEXT,), columns)
     if question is None or context is None or question == context:
         if label is None:
             return None
@@ -226,7 +225,7 @@ def _most_are(read: Callable[[Any], Any], column: str, rows: Sequence[Row]) -> b
     return 2 * sum(read(cell) is not None for cell in cells) > len(cells)
 
 
-def _in_step(words: str, tags: str, rows: Sequence[Row]) -> bool:
+def _are_aligned(words: str, tags: str, rows: Sequence[Row]) -> bool:
     """Whether most lists of labels are as long as the words beside them: others are of the whole text."""
     pairs: list[tuple[Any, Any]] = [(row.cells.get(words), row.cells.get(tags)) for row in rows]
     lists = [pair for pair in pairs if all(isinstance(cell, list) for cell in pair)]
@@ -245,50 +244,42 @@ def _as_answers(cell: Any) -> Any:
     return cell if isinstance(cell, list) and all(isinstance(one, Mapping) for one in cell) else None
 
 
-def _of_words(row: Row, columns: _Columns, table: Table, name: str) -> Document | None:
+def _read_listed(row: Row, columns: _Columns, table: Table, name: str) -> Document | None:
     """Give the document of a list of words, joined by blanks."""
-    words, where = words_of(row.cells[columns.text]) or [], f"{row.where} of {name}"
+    words = read_words(row.cells[columns.text]) or []
     text = " ".join(word for word in words if word.strip())
     if not text:
         return None
-    _check_whole(text, row, columns.text, name)
-    label = None
-    if columns.label is not None:
-        cell = row.cells.get(columns.label)
-        if columns.tags:
-            label = tagged(words, cell, table.names.get(columns.label, ()), where)
-        else:
-            label = _label(row, columns, table, name)
-    return Document(text, None, label)
+    _check_unicode(text, row, columns.text, name)
+    if columns.label is None or not columns.tags:
+        return Document(text, None, _read_label(row, columns, table, name))
+    cell, names = row.cells.get(columns.label), table.names.get(columns.label, ())
+    return Document(text, None, read_tags(words, cell, names, f"{row.where} of {name}"))
 
 
 def require(column: str, columns: Sequence[str], name: str) -> None:
     """Refuse a column that is not there, or there twice."""
     if column not in columns:
-        raise AttnprobeError(f"{name} has no column {column!r}; its columns are {_listed(columns)}")
+        raise AttnprobeError(f"{name} has no column {column!r}; its columns are {_list_columns(columns)}")
     if columns.count(column) > 1:
         raise AttnprobeError(f"{name} has more than one column {column!r}; give each its own name")
 
 
-def _text_column(
+def _choose_text(
     columns: Sequence[str], first: Sequence[Row], name: str, taken: tuple[str | None, ...]
 ) -> str:
     """Choose by the usual names, else a list of words, else the only column of strings."""
     free = [column for column in columns if column not in taken]
-    if (found := _usual(USUAL_TEXT_COLUMNS, free)) is not None:
+    if (found := _find_usual(USUAL_TEXT_COLUMNS, free)) is not None:
         require(found, columns, name)
-        others = [c for c in free if c != found and c.lower() in USUAL_TEXT_COLUMNS]
-        if others:
-            warnings.warn(
-                spell(
-                    f"the text of {name} is taken from its column {brief(found)!r}, not from "
-                    f"{_listed(others)}; name another with --text-column."
-                ),
-                AttnprobeWarning,
-                stacklevel=2,
+        if others := [c for c in free if c != found and c.lower() in USUAL_TEXT_COLUMNS]:
+            sentence = (
+                f"the text of {name} is taken from its column {shorten(found)!r}, not from "
+                f"{_list_columns(others)}; name another with --text-column."
             )
+            warnings.warn(spell(sentence), AttnprobeWarning, stacklevel=2)
         return found
-    if (found := _usual(USUAL_WORD_COLUMNS, free)) is not None and _most_are(words_of, found, first):
+    if (found := _find_usual(USUAL_WORD_COLUMNS, free)) is not None and _most_are(read_words, found, first):
         require(found, columns, name)
         return found
     strings = [column for column in free if _holds_text(column, first)]
@@ -296,23 +287,22 @@ def _text_column(
     if len(strings) != 1 or any(map(_is_number, columns)):
         raise AttnprobeError(
             f"which column of {name} holds the text is not clear; pass --text-column with one of "
-            f"{_listed(columns)}, or add a line of column names if it has none"
+            f"{_list_columns(columns)}, or add a line of column names if it has none"
         )
     return strings[0]
 
 
-def _usual(names: Sequence[str], columns: Sequence[str]) -> str | None:
+def _find_usual(names: Sequence[str], columns: Sequence[str]) -> str | None:
     """Find the first of the usual names among columns, in any letter case but the exact one first."""
     for usual in names:
-        found = sorted((column for column in columns if column.lower() == usual), key=lambda c: c != usual)
+        found = [column for column in columns if column.lower() == usual]
         if found:
-            return found[0]
+            return usual if usual in found else found[0]
     return None
 
 
 def _holds_text(column: str, rows: Sequence[Row]) -> bool:
-    cells = [row.cells.get(column) for row in rows]
-    cells = [cell for cell in cells if cell is not None and cell != ""]
+    cells = [cell for row in rows if (cell := row.cells.get(column)) not in (None, "")]
     strings = all(isinstance(cell, str) for cell in cells)
     return bool(cells) and strings and not all(map(_is_number, cells))
 
@@ -325,25 +315,24 @@ def _is_number(cell: str) -> bool:
     return True
 
 
-def _text(
+def _read_text(
     row: Row, column: str, name: str, option: str = "--text-column or --text-pair-column"
 ) -> str | None:
-    """Give the text of a cell, or None where it is missing or blank."""
     cell = row.cells.get(column)
     if cell is None:
         return None
     if not isinstance(cell, str):
         raise AttnprobeError(
-            f"{row.where} of {name} has {_kind(cell)} in column {column!r}; "
+            f"{row.where} of {name} has {_describe_cell(cell)} in column {column!r}; "
             f"choose a column of text with {option}"
         )
     if not cell.strip():
         return None
-    _check_whole(cell, row, column, name)
+    _check_unicode(cell, row, column, name)
     return cell
 
 
-def _check_whole(text: str, row: Row, column: str, name: str) -> None:
+def _check_unicode(text: str, row: Row, column: str, name: str) -> None:
     try:
         text.encode()
     except UnicodeEncodeError:  # JSON can spell half of a surrogate pair, which no tokeniser takes
@@ -353,35 +342,35 @@ def _check_whole(text: str, row: Row, column: str, name: str) -> None:
         ) from None
 
 
-def _label(row: Row, columns: _Columns, table: Table, name: str) -> Label | None:
+def _read_label(row: Row, columns: _Columns, table: Table, name: str) -> Label | None:
     """Give a label as the file spells it, or None where it is missing."""
     column = columns.label
     if column is None:
         return None
     cell, where = row.cells.get(column), f"{row.where} of {name}"
     if columns.context is not None:
-        return asked(_text(row, columns.context, name), cell, where)
+        return read_answers(_read_text(row, columns.context, name), cell, where)
     if isinstance(cell, list) and columns.lists:
-        return several(cell, table.names.get(column, ()), where)
-    if cell is None or (isinstance(cell, float) and math.isnan(cell)):
+        return read_labels(cell, table.names.get(column, ()), where)
+    if _is_missing(cell):
         return None
     if isinstance(cell, str):
         return cell if cell.strip() else None
     if isinstance(cell, int | float):
         return int(cell) if isinstance(cell, bool) else cell
     raise AttnprobeError(
-        f"{row.where} of {name} has {_kind(cell)} in column {column!r}; "
+        f"{row.where} of {name} has {_describe_cell(cell)} in column {column!r}; "
         "choose a column of strings or numbers, or of lists of them, with --label-column"
     )
 
 
-def _kind(cell: Any) -> str:
+def _describe_cell(cell: Any) -> str:
     words = {bool: "true or false", int: "a number", float: "a number", list: "a list", dict: "an object"}
     return words.get(type(cell), f"a value of type {type(cell).__name__}")
 
 
-def _listed(columns: Sequence[str]) -> str:
+def _list_columns(columns: Sequence[str]) -> str:
     # repr, since a hostile header may hold escape sequences that a terminal would obey.
-    names = ", ".join(repr(brief(column)) for column in columns[:LISTED_COLUMNS])
+    names = ", ".join(repr(shorten(column)) for column in columns[:LISTED_COLUMNS])
     more = len(columns) - LISTED_COLUMNS
     return f"{names} and {more} more" if more > 0 else names

@@ -3,10 +3,11 @@
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import chain
 from typing import BinaryIO
 
 from attnprobe.corpus.sources.document import group_parts
-from attnprobe.corpus.sources.streams import blocks, decoded_lines
+from attnprobe.corpus.sources.streams import decode_lines, split_blocks
 from attnprobe.corpus.sources.tables import Row, Table
 from attnprobe.errors import AttnprobeError
 
@@ -29,23 +30,18 @@ def read_conll(stream: BinaryIO, name: str) -> Table:
     References:
         Tjong Kim Sang and De Meulder (2003), Introduction to the CoNLL-2003 shared task.
     """
-    rows = (replace(row, group=group) for group, row in group_parts(_rows(stream, name)))
+    rows = (replace(row, group=group) for group, row in group_parts(_read_rows(stream, name)))
     first = next(rows, None)
     if first is None:
         return Table([WORDS, TAGS], iter(()))
-
-    def every() -> Iterator[Row]:
-        yield first
-        yield from rows
-
-    return Table(list(first.cells), every())
+    return Table(list(first.cells), chain([first], rows))
 
 
-def _rows(stream: BinaryIO, name: str) -> Iterator[tuple[str | None, str, Row]]:
+def _read_rows(stream: BinaryIO, name: str) -> Iterator[tuple[str | None, str, Row]]:
     begins = False
-    for start, lines in blocks(decoded_lines(stream, name)):
+    for start, lines in split_blocks(decode_lines(stream, name)):
         begins = begins or any(line.startswith(_DOCUMENT) for line in lines)
-        read = [_cells(line, start + place, name) for place, line in enumerate(lines)]
+        read = [_split_cells(line, start + place, name) for place, line in enumerate(lines)]
         cells = [one for one in read if one]
         if not cells:
             continue
@@ -58,7 +54,7 @@ def _rows(stream: BinaryIO, name: str) -> Iterator[tuple[str | None, str, Row]]:
         yield opening, " ".join(columns[WORDS]), Row(f"the sentence at line {start}", columns)
 
 
-def _cells(line: str, number: int, name: str) -> list[str]:
+def _split_cells(line: str, number: int, name: str) -> list[str]:
     """Part a line; none at all of one that holds no word."""
     line = line.strip("\r\n")
     if line.startswith(_DOCUMENT) or _COMMENT.match(line):
@@ -72,8 +68,6 @@ def _cells(line: str, number: int, name: str) -> list[str]:
     return cells
 
 
-CONLL_READERS: dict[str, Callable[[BinaryIO, str], Table]] = {
-    ".conll": read_conll,
-    ".bio": read_conll,
-    ".iob": read_conll,
-}
+CONLL_READERS: dict[str, Callable[[BinaryIO, str], Table]] = dict.fromkeys(
+    (".conll", ".bio", ".iob"), read_conll
+)

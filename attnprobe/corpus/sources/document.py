@@ -139,7 +139,6 @@ class Gold(StrEnum):
 
     @classmethod
     def of(cls, label: Label | None) -> "Gold":
-        """Tell the kind of a label."""
         match label:
             case None:
                 return cls.NONE

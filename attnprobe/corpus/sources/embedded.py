@@ -6,17 +6,10 @@ All of it is attnprobe's own, under the license of the package.
 from collections.abc import Iterator
 from enum import StrEnum
 from importlib import resources
-from typing import TYPE_CHECKING, BinaryIO, cast
-
-if TYPE_CHECKING:
-    from importlib.resources.abc import Traversable
+from typing import BinaryIO, cast
 
 #: Names the package's own text where a path could stand.
 EMBEDDED = "embedded"
-
-
-#: The folder that all of it lies in.
-_FOLDER = "sentences"
 
 
 class Embedded(StrEnum):
@@ -27,17 +20,13 @@ class Embedded(StrEnum):
     COREFERENCE = ".tsv"  # snippets with a pronoun and two names, in the columns of GAP
 
 
-def embedded_files(part: Embedded) -> Iterator[tuple[BinaryIO, str]]:
+def open_embedded(part: Embedded) -> Iterator[tuple[BinaryIO, str]]:
     """Open the files of a part, one after the other in the order of their names, with those names.
 
     Each file is closed when the next one is asked for.
     """
-    for file in _files(part):
+    folder = resources.files("attnprobe.corpus.sources") / "sentences"
+    found = (file for file in folder.iterdir() if file.name.endswith(part.value))
+    for file in sorted(found, key=lambda file: file.name):
         with file.open("rb") as stream:
             yield cast(BinaryIO, stream), file.name
-
-
-def _files(part: Embedded) -> "list[Traversable]":
-    folder = resources.files("attnprobe.corpus.sources") / _FOLDER
-    found = (file for file in folder.iterdir() if file.name.endswith(part.value))
-    return sorted(found, key=lambda file: file.name)

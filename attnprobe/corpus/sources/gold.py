@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from attnprobe.corpus.sources.document import Asked, Tagged
-from attnprobe.corpus.sources.streams import brief
+from attnprobe.corpus.sources.streams import shorten
 from attnprobe.errors import AttnprobeError
 
 #: Columns of words, each a list, where no column of text is named.
@@ -18,21 +18,14 @@ QUESTION, CONTEXT, ANSWERS = "question", "context", "answers"
 IGNORED = -100
 
 
-def words_of(cell: Any) -> list[str] | None:
+def read_words(cell: Any) -> list[str] | None:
     """Give the words of a cell, or None where it is no list of strings."""
-    if isinstance(cell, list | tuple) and all(isinstance(word, str) for word in cell):
-        return list(cell)
-    return None
+    words = isinstance(cell, list | tuple) and all(isinstance(word, str) for word in cell)
+    return list(cell) if words else None
 
 
-def tagged(words: Sequence[str], tags: Any, names: Sequence[str], where: str) -> Tagged | None:
+def read_tags(words: Sequence[str], tags: Any, names: Sequence[str], where: str) -> Tagged | None:
     """Put words and their labels together; blank words, which give no token, are left out with theirs.
-
-    Args:
-        words: Of a text.
-        tags: Their labels: strings, or numbers.
-        names: What the numbers mean, as far as the file says.
-        where: Where this stands, for errors.
 
     Returns:
         Both, or None where not one word has a label.
@@ -44,21 +37,21 @@ def tagged(words: Sequence[str], tags: Any, names: Sequence[str], where: str) ->
         return None
     if not isinstance(tags, list | tuple):
         raise AttnprobeError(
-            f"{where} has a list of words, but {brief(repr(tags))} for their labels; give a label for each "
+            f"{where} has a list of words, but {shorten(repr(tags))} for their labels; give a label for each "
             "word"
         )
     if len(words) != len(tags):
         raise AttnprobeError(
             f"{where} has {len(words)} words, but {len(tags)} labels; give one label for each word"
         )
-    spelled = [_spelled(tag, names, where) for tag in tags]
-    kept = [pair for pair in zip(words, spelled, strict=True) if pair[0].strip()]
+    named = [_read_tag(tag, names, where) for tag in tags]
+    kept = [(word, tag) for word, tag in zip(words, named, strict=True) if word.strip()]
     if all(tag is None for _, tag in kept):
         return None
     return Tagged(tuple(word for word, _ in kept), tuple(tag for _, tag in kept))
 
 
-def _spelled(tag: Any, names: Sequence[str], where: str) -> str | int | None:
+def _read_tag(tag: Any, names: Sequence[str], where: str) -> str | int | None:
     if isinstance(tag, str):
         if not tag.strip():
             raise AttnprobeError(f"{where} has a blank label; give one label for each word")
@@ -67,10 +60,10 @@ def _spelled(tag: Any, names: Sequence[str], where: str) -> str | int | None:
         if tag == IGNORED:
             return None
         return names[tag] if 0 <= tag < len(names) else tag
-    raise AttnprobeError(f"{where} has the label {brief(repr(tag))}; labels are strings or whole numbers")
+    raise AttnprobeError(f"{where} has the label {shorten(repr(tag))}; labels are strings or whole numbers")
 
 
-def several(cell: Sequence[Any], names: Sequence[str], where: str) -> tuple[str | int | float, ...]:
+def read_labels(cell: Sequence[Any], names: Sequence[str], where: str) -> tuple[str | int | float, ...]:
     """Read a list of labels; numbers that have names are named, unless they are a row of 0 and 1.
 
     Raises:
@@ -79,14 +72,13 @@ def several(cell: Sequence[Any], names: Sequence[str], where: str) -> tuple[str 
     found = [int(one) if isinstance(one, bool) else one for one in cell]
     for one in found:
         if not isinstance(one, str | int | float) or (isinstance(one, float) and math.isnan(one)):
-            raise AttnprobeError(f"{where} has the label {brief(repr(one))}; labels are strings or numbers")
-    known = len(names)
-    if len(found) == known and all(one in (0, 1) for one in found):
+            raise AttnprobeError(f"{where} has the label {shorten(repr(one))}; labels are strings or numbers")
+    if len(found) == len(names) and all(one in (0, 1) for one in found):
         return tuple(found)
-    return tuple(names[one] if isinstance(one, int) and 0 <= one < known else one for one in found)
+    return tuple(names[one] if isinstance(one, int) and 0 <= one < len(names) else one for one in found)
 
 
-def asked(context: str | None, cell: Any, where: str) -> Asked | None:
+def read_answers(context: str | None, cell: Any, where: str) -> Asked | None:
     """Read the answers to a question, as SQuAD has them.
 
     Args:
@@ -103,15 +95,14 @@ def asked(context: str | None, cell: Any, where: str) -> Asked | None:
     """
     if cell is None or context is None:
         return None
-    parts = cell if isinstance(cell, list | tuple) else [cell]
     answers: list[tuple[Any, Any]] = []
-    for part in parts:
+    for part in _make_list(cell):
         if not isinstance(part, Mapping) or not {"text", "answer_start"} <= part.keys():
             raise AttnprobeError(
-                f"{where} has {brief(repr(part))} for an answer; an answer is an object with text and "
+                f"{where} has {shorten(repr(part))} for an answer; an answer is an object with text and "
                 "answer_start"
             )
-        texts, starts = (_listed(part[name]) for name in ("text", "answer_start"))
+        texts, starts = _make_list(part["text"]), _make_list(part["answer_start"])
         if len(texts) != len(starts):
             raise AttnprobeError(f"{where} has {len(texts)} answers, but {len(starts)} places of answers")
         answers += zip(texts, starts, strict=True)
@@ -121,24 +112,24 @@ def asked(context: str | None, cell: Any, where: str) -> Asked | None:
     return Asked(context, tuple(text for text, _ in kept), tuple(start for _, start in kept))
 
 
+def _make_list(cell: Any) -> list[Any]:
+    return list(cell) if isinstance(cell, list | tuple) else [cell]
+
+
 def _check_place(text: Any, start: Any, context: str, where: str) -> None:
     if not isinstance(text, str) or not isinstance(start, int) or isinstance(start, bool):
         raise AttnprobeError(
-            f"{where} has the answer {brief(repr(text))} at {brief(repr(start))}; an answer is a text, and "
-            "its place a whole number"
+            f"{where} has the answer {shorten(repr(text))} at {shorten(repr(start))}; an answer is a text, "
+            "and its place a whole number"
         )
     if start < 0 or context[start : start + len(text)] != text:
         raise AttnprobeError(
-            f"{where}: the answer {brief(repr(text))} does not stand at character {start} of its context; "
+            f"{where}: the answer {shorten(repr(text))} does not stand at character {start} of its context; "
             "count from 0, in Unicode code points"
         )
 
 
-def _listed(cell: Any) -> list[Any]:
-    return list(cell) if isinstance(cell, list | tuple) else [cell]
-
-
-def names_of(features: Any) -> dict[str, tuple[str, ...]]:
+def find_class_names(features: Any) -> dict[str, tuple[str, ...]]:
     """Name the classes of columns that hold lists of class numbers.
 
     Args:
@@ -147,12 +138,12 @@ def names_of(features: Any) -> dict[str, tuple[str, ...]]:
     """
     found = {}
     for column, feature in features.items() if isinstance(features, Mapping) else ():
-        inner = feature[0] if isinstance(feature, list) and feature else _part(feature, "feature")
-        names = _part(inner, "names")
+        inner = feature[0] if isinstance(feature, list) and feature else _get_field(feature, "feature")
+        names = _get_field(inner, "names")
         if isinstance(names, list | tuple) and all(isinstance(name, str) for name in names):
             found[str(column)] = tuple(names)
     return found
 
 
-def _part(feature: Any, name: str) -> Any:
+def _get_field(feature: Any, name: str) -> Any:
     return feature.get(name) if isinstance(feature, Mapping) else getattr(feature, name, None)

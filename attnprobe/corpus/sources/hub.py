@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
-from attnprobe.corpus.sources.streams import brief
+from attnprobe.corpus.sources.streams import shorten
 from attnprobe.corpus.sources.tables import Row
 from attnprobe.errors import AttnprobeError, AttnprobeWarning
 from attnprobe.wording import spell
@@ -27,14 +27,13 @@ def looks_like_hub_id(spec: str) -> bool:
     return _HUB_ID.fullmatch(spec) is not None
 
 
-def hub_rows(spec: str, config: str | None, split: str | None) -> Iterator[Row]:
-    """Stream the rows of a split of a hub dataset."""
+def read_hub_rows(spec: str, config: str | None, split: str | None) -> Iterator[Row]:
     data, _ = open_split(spec, config, split)
     try:
         for number, cells in enumerate(data, start=1):
             yield Row(f"row {number}", cells)
     except Exception as error:  # the network, a decoder, a file of the dataset: any type at all
-        raise _refusal(spec, error) from error
+        raise _explain_failure(spec, error) from error
 
 
 @lru_cache(maxsize=8)
@@ -43,12 +42,12 @@ def open_split(spec: str, config: str | None, split: str | None) -> tuple[Any, s
 
     Kept, so that reading and describing one dataset asks the hub once.
     """
-    datasets = _datasets(spec)
+    datasets = _import_datasets(spec)
     try:
         # Without a split this is a dict of them; streaming, so nothing is downloaded yet.
         data = datasets.load_dataset(spec, name=config, split=split, streaming=True)
     except Exception as error:  # datasets, huggingface_hub and the network each have their own types
-        raise _refusal(spec, error) from error
+        raise _explain_failure(spec, error) from error
     if split is not None:
         return data, split
     names = list(data)
@@ -65,7 +64,7 @@ def open_split(spec: str, config: str | None, split: str | None) -> tuple[Any, s
     return data[chosen], chosen
 
 
-def _datasets(spec: str) -> Any:
+def _import_datasets(spec: str) -> Any:
     try:
         datasets = importlib.import_module("datasets")
         major = int(datasets.__version__.split(".")[0])
@@ -78,14 +77,14 @@ def _datasets(spec: str) -> Any:
             f"datasets {datasets.__version__} may run a script that comes with {spec}; "
             "pip install 'datasets>=4'"
         )
-    if _is_reader_of_local_files(spec):
+    if _reads_local_files(spec):
         raise AttnprobeError(
             f"{spec} is neither a file here nor the id of a hub dataset; give one of the two"
         )
     return datasets
 
 
-def _is_reader_of_local_files(spec: str) -> bool:
+def _reads_local_files(spec: str) -> bool:
     """Tell whether the name is one of datasets' own readers.
 
     ``load_dataset("text")`` would not ask the hub: it reads whatever lies in the working folder,
@@ -97,8 +96,8 @@ def _is_reader_of_local_files(spec: str) -> bool:
         return False
 
 
-def _refusal(spec: str, error: Exception) -> AttnprobeError:
+def _explain_failure(spec: str, error: Exception) -> AttnprobeError:
     return AttnprobeError(
-        f"{spec} is not a file here and can't be read from the Hugging Face Hub ({brief(error)}); "
+        f"{spec} is not a file here and can't be read from the Hugging Face Hub ({shorten(error)}); "
         "check the name, --split, --dataset-config and the network"
     )

@@ -9,15 +9,15 @@ from numbers import Integral, Real
 from typing import Any, get_args
 
 from attnprobe.corpus.sources.document import SEVERAL, Annotation, Document, Link, Span, Where
-from attnprobe.corpus.sources.streams import brief
-from attnprobe.corpus.sources.treebank import folded
+from attnprobe.corpus.sources.streams import shorten
+from attnprobe.corpus.sources.treebank import fold_subtype
 from attnprobe.errors import AttnprobeError
 
 #: So many labels are named where one is not found.
 _NAMED = 12
 
 
-def linked(
+def filter_links(
     documents: Iterable[Document],
     name: str,
     *,
@@ -25,44 +25,39 @@ def linked(
     fold: bool = False,
     nothing: str = "it holds no links",
 ) -> Iterator[Document]:
-    """Keep the links that are asked for, under the names that are asked for.
+    """Keep the links that have one of some labels, or all, and refuse a source without a single link.
 
-    Args:
-        documents: With their annotations.
-        name: The source, for errors.
-        labels: The labels to keep; None for all.
-        fold: Whether subtypes are folded: ``nsubj:pass`` counts as ``nsubj``.
-        nothing: What is wrong where there is not a single link.
+    With ``fold``, ``nsubj:pass`` counts as ``nsubj``. ``nothing`` says what is wrong where there is no link.
 
     Raises:
         AttnprobeError: Where the documents end, when no link is left, or a label was not among them.
     """
     seen: set[str] = set()
     for document in documents:
-        if (said := document.annotation) is None:
+        if (annotation := document.annotation) is None:
             yield document
             continue
-        links = [_named(link) for link in said.links] if fold else said.links
+        links = [_fold_label(link) for link in annotation.links] if fold else annotation.links
         seen.update(*(link.label.split(SEVERAL) for link in links))
         if labels is not None:
-            links = [kept for link in links if (kept := _asked(link, labels)) is not None]
-        yield replace(document, annotation=replace(said, links=tuple(links)))
+            links = [kept for link in links if (kept := _filter_labels(link, labels)) is not None]
+        yield replace(document, annotation=replace(annotation, links=tuple(links)))
     if not seen:
         raise AttnprobeError(f"{name} can't be asked about: {nothing}.")
     if missing := [label for label in labels or () if label not in seen]:
         named = sorted(seen - {""})
-        listed = ", ".join(named[:_NAMED]) + (", ..." if len(named) > _NAMED else "")
-        subtype = fold and folded(missing[0]) in seen
+        there = ", ".join(named[:_NAMED]) + (", ..." if len(named) > _NAMED else "")
+        there = there or "only links without a label"
+        subtype = fold and fold_subtype(missing[0]) in seen
         hint = ", and --subtypes tells their subtypes apart" if subtype else ""
-        there = listed or "only links without a label"
         raise AttnprobeError(f"{name} has no link called {missing[0]!r}; it has {there}{hint}.")
 
 
-def _named(link: Link) -> Link:
-    return replace(link, label=SEVERAL.join(map(folded, link.label.split(SEVERAL))))
+def _fold_label(link: Link) -> Link:
+    return replace(link, label=SEVERAL.join(map(fold_subtype, link.label.split(SEVERAL))))
 
 
-def _asked(link: Link, labels: Sequence[str]) -> Link | None:
+def _filter_labels(link: Link, labels: Sequence[str]) -> Link | None:
     """Leave a link the labels that are asked for; None where it has none of them."""
     left = [label for label in link.label.split(SEVERAL) if label in labels]
     return replace(link, label=SEVERAL.join(left)) if left else None
@@ -80,7 +75,7 @@ def _pattern() -> Any:
     return regex.compile(_WORD)
 
 
-def words_in(text: str, borders: Iterable[int] = (), where: Where = "text") -> tuple[Span, ...]:
+def find_words(text: str, borders: Iterable[int] = (), where: Where = "text") -> tuple[Span, ...]:
     r"""Find the words of a text: runs of letters and digits, and every other visible character alone.
 
     Args:
@@ -93,7 +88,7 @@ def words_in(text: str, borders: Iterable[int] = (), where: Where = "text") -> t
         The words in their order. None overlaps another.
 
     >>> text = "CC(=O)Cl"
-    >>> [text[word.start : word.stop] for word in words_in(text, borders=[0, 1, 2])]
+    >>> [text[word.start : word.stop] for word in find_words(text, borders=[0, 1, 2])]
     ['C', 'C', '(', '=', 'O', ')', 'Cl']
     """
     cuts, found = sorted(set(borders)), []
@@ -104,17 +99,8 @@ def words_in(text: str, borders: Iterable[int] = (), where: Where = "text") -> t
     return tuple(found)
 
 
-def spans_of(link: Link) -> tuple[Span, ...]:
-    """Give every span that a link names as an end."""
-    return (link.source, link.target, *link.candidates, *link.also)
-
-
-def worded(annotation: Annotation, texts: dict[Where, str]) -> Annotation:
-    """Give the words of the texts whose words an annotation does not name, as ``words_in`` finds them.
-
-    Args:
-        annotation: Words, of some texts, and links.
-        texts: All texts of the document.
+def complete_words(annotation: Annotation, texts: Mapping[Where, str]) -> Annotation:
+    """Give the words of the texts whose words an annotation does not name, as ``find_words`` finds them.
 
     Returns:
         The same with the words of every text, text by text, each word once and in order.
@@ -124,16 +110,13 @@ def worded(annotation: Annotation, texts: dict[Where, str]) -> Annotation:
         given.setdefault(word.where, set()).add(word)
     borders: dict[Where, set[int]] = {}
     for link in annotation.links:
-        for span in spans_of(link):
+        for span in (link.source, link.target, *link.candidates, *link.also):
             borders.setdefault(span.where, set()).update((span.start, span.stop))
     found: list[Span] = []
     for where, words in given.items():
-        found += sorted(words, key=_ends) or words_in(texts.get(where, ""), borders.get(where, ()), where)
+        in_order = sorted(words, key=lambda span: (span.start, span.stop))
+        found += in_order or find_words(texts.get(where, ""), borders.get(where, ()), where)
     return replace(annotation, words=tuple(found))
-
-
-def _ends(span: Span) -> tuple[int, int]:
-    return span.start, span.stop
 
 
 LINKS = "links"
@@ -144,14 +127,14 @@ TEXT_COLUMNS: dict[Where, str] = {"text": "text", "pair": "text_pair", "target":
 WORD_COLUMNS: dict[Where, str] = {"text": "words", "pair": "words_pair", "target": "words_target"}
 
 
-def annotation_of(cells: Mapping[str, Any], where: str, texts: Mapping[Where, str]) -> Annotation | None:
+def read_annotation(cells: Mapping[str, Any], where: str, texts: Mapping[Where, str]) -> Annotation | None:
     """Read the words and links of a row.
 
     Words are ``[start, end]``; links are objects with ``source``, ``target``, ``label`` and, where only some
     spans count as answers, ``candidates``; ``also`` holds further right answers. Characters count from 0 in
     Unicode code points, ends exclusive. ``source_in`` and ``target_in`` say in which text a span lies:
     ``text`` (the default), ``pair`` or ``target``; candidates and further answers lie where the target does.
-    A text whose words are not named has those that ``words_in`` finds.
+    A text whose words are not named has those that ``find_words`` finds.
 
     Args:
         cells: The row.
@@ -164,59 +147,57 @@ def annotation_of(cells: Mapping[str, Any], where: str, texts: Mapping[Where, st
     Raises:
         AttnprobeError: When a span is no span of its text, or a link can't be what it says.
     """
-    columns = (LINKS, *WORD_COLUMNS.values())
-    if all(cells.get(column) is None for column in columns):
+    if all(cells.get(column) is None for column in (LINKS, *WORD_COLUMNS.values())):
         return None
     words = [
         word
         for text, column in WORD_COLUMNS.items()
-        for word in _words(
-            _list(cells.get(column), f"{column} must be a list of spans", where), text, where, texts
+        for word in _read_words(
+            _read_list(cells.get(column), f"{column} must be a list of spans", where), text, where, texts
         )
     ]
-    links = _list(cells.get(LINKS), "links must be a list of objects", where)
-    found = Annotation(tuple(words), tuple(_link(link, where, texts) for link in links))
-    return worded(found, dict(texts))
+    links = _read_list(cells.get(LINKS), "links must be a list of objects", where)
+    found = Annotation(tuple(words), tuple(_read_link(link, where, texts) for link in links))
+    return complete_words(found, texts)
 
 
-def linked_documents(rows: Iterable[Any]) -> Iterator[Document]:
+def read_linked_rows(rows: Iterable[Any]) -> Iterator[Document]:
     """Read rows that a program holds: mappings as a line of JSON has them, or documents.
 
     Args:
-        rows: Mappings with ``text`` and ``links``, and with what else ``annotation_of`` reads; or documents
+        rows: Mappings with ``text`` and ``links``, and with what else ``read_annotation`` reads; or documents
             with an annotation, whose words are found where it names none.
 
     Raises:
         AttnprobeError: When one is neither, or is not what it has to be; rows count from 0.
     """
-    for number, row in enumerate(rows):
-        yield _document(row, f"text {number}")
+    return (_read_row(row, f"text {number}") for number, row in enumerate(rows))
 
 
-def _document(row: Any, where: str) -> Document:
+def _read_row(row: Any, where: str) -> Document:
     if isinstance(row, Document):
         if row.annotation is None or not row.annotation.links:
             return row
         target = row.label if isinstance(row.label, str) else None
-        texts = present(row.text, row.pair, target)
-        return replace(row, annotation=worded(row.annotation, texts))
+        texts = list_texts(row.text, row.pair, target)
+        return replace(row, annotation=complete_words(row.annotation, texts))
     if not isinstance(row, Mapping):
         raise AttnprobeError(
             f"{where} is of type {type(row).__name__}; give dicts with text and links, or documents."
         )
-    text, pair, target = (_text(row.get(column), column, where) for column in TEXT_COLUMNS.values())
+    text, pair, target = (_read_text(row.get(column), column, where) for column in TEXT_COLUMNS.values())
     if text is None:
         raise AttnprobeError(f"{where} has no text; give it as text.")
-    return Document(text, pair, target, annotation_of(row, where, present(text, pair, target)))
+    return Document(text, pair, target, read_annotation(row, where, list_texts(text, pair, target)))
 
 
-def present(text: str, pair: str | None, target: str | None) -> dict[Where, str]:
+def list_texts(text: str, pair: str | None, target: str | None) -> dict[Where, str]:
     """Give the texts that are there, by what they are."""
     every: dict[Where, str | None] = {"text": text, "pair": pair, "target": target}
     return {where: found for where, found in every.items() if found is not None}
 
 
-def _text(cell: Any, column: str, where: str) -> str | None:
+def _read_text(cell: Any, column: str, where: str) -> str | None:
     if cell is None:
         return None
     if not isinstance(cell, str):
@@ -228,9 +209,9 @@ def _text(cell: Any, column: str, where: str) -> str | None:
     return cell if cell.strip() else None
 
 
-def _words(words: list[Any], text: Where, where: str, texts: Mapping[Where, str]) -> list[Span]:
+def _read_words(words: list[Any], text: Where, where: str, texts: Mapping[Where, str]) -> list[Span]:
     """Read the words of a text, each of them once and in order."""
-    found = sorted({_span(word, text, where, texts) for word in words}, key=lambda word: word.start)
+    found = sorted({_read_span(word, text, where, texts) for word in words}, key=lambda word: word.start)
     for one, other in pairwise(found):
         if other.start < one.stop:
             raise AttnprobeError(
@@ -240,24 +221,27 @@ def _words(words: list[Any], text: Where, where: str, texts: Mapping[Where, str]
     return found
 
 
-def _link(link: Any, where: str, texts: Mapping[Where, str]) -> Link:
+def _read_link(link: Any, where: str, texts: Mapping[Where, str]) -> Link:
     if not isinstance(link, Mapping) or link.get("source") is None or link.get("target") is None:
-        raise AttnprobeError(f"{where}: a link must be an object with source and target, not {_shown(link)}.")
+        raise AttnprobeError(f"{where}: a link must be an object with source and target, not {_quote(link)}.")
     if unknown := [key for key in link if key not in LINK_KEYS and link[key] is not None]:
         raise AttnprobeError(
-            f"{where}: a link has the key {_shown(unknown[0])}, which means nothing; its keys are "
+            f"{where}: a link has the key {_quote(unknown[0])}, which means nothing; its keys are "
             f"{', '.join(LINK_KEYS)}."
         )
-    begins: Where = _where(link.get("source_in"), "source_in", where)
-    ends: Where = _where(link.get("target_in"), "target_in", where)
+    begins = _read_side(link.get("source_in"), "source_in", where)
+    ends = _read_side(link.get("target_in"), "target_in", where)
     candidates, also = (
         tuple(
-            _span(one, ends, where, texts)
-            for one in _list(link.get(name), f"{name} of a link must be a list of spans", where)
+            _read_span(one, ends, where, texts)
+            for one in _read_list(link.get(name), f"{name} of a link must be a list of spans", where)
         )
         for name in ("candidates", "also")
     )
-    source, target = _span(link["source"], begins, where, texts), _span(link["target"], ends, where, texts)
+    source, target = (
+        _read_span(link["source"], begins, where, texts),
+        _read_span(link["target"], ends, where, texts),
+    )
     if candidates and not {target, *also} <= set(candidates):
         missing = next(one for one in (target, *also) if one not in candidates)
         raise AttnprobeError(
@@ -265,10 +249,10 @@ def _link(link: Any, where: str, texts: Mapping[Where, str]) -> Link:
             "candidates."
         )
     also = tuple(one for one in dict.fromkeys(also) if one != target)
-    return Link(source, target, _label(link.get("label"), where), tuple(dict.fromkeys(candidates)), also)
+    return Link(source, target, _read_label(link.get("label"), where), tuple(dict.fromkeys(candidates)), also)
 
 
-def _label(label: Any, where: str) -> str:
+def _read_label(label: Any, where: str) -> str:
     if isinstance(label, str):
         try:
             label.encode()
@@ -279,41 +263,41 @@ def _label(label: Any, where: str) -> str:
         return ""
     if isinstance(label, Real) and not isinstance(label, bool):
         return str(label)
-    raise AttnprobeError(f"{where}: the label of a link must be a string, not {_shown(label)}.")
+    raise AttnprobeError(f"{where}: the label of a link must be a string, not {_quote(label)}.")
 
 
-def _where(name: Any, key: str, where: str) -> Where:
-    for one in get_args(Where):
-        if name == one or (name is None and one == "text"):
-            return one
-    raise AttnprobeError(f"{where}: {key} must be text, pair or target, not {_shown(name)}.")
+def _read_side(name: Any, key: str, where: str) -> Where:
+    for side in get_args(Where):
+        if side == ("text" if name is None else name):
+            return side
+    raise AttnprobeError(f"{where}: {key} must be text, pair or target, not {_quote(name)}.")
 
 
-def _span(ends: Any, text: Where, where: str, texts: Mapping[Where, str]) -> Span:
+def _read_span(ends: Any, text: Where, where: str, texts: Mapping[Where, str]) -> Span:
     if text not in texts:
         column = TEXT_COLUMNS[text]
-        raise AttnprobeError(f"{where}: the span {_shown(ends)} lies in {column}, which is not there.")
+        raise AttnprobeError(f"{where}: the span {_quote(ends)} lies in {column}, which is not there.")
     length = len(texts[text])
     plain = ends.tolist() if hasattr(ends, "tolist") else ends
-    if isinstance(plain, list | tuple) and len(plain) == 2 and all(map(_is_whole, plain)):
+    if (
+        isinstance(plain, list | tuple)
+        and len(plain) == 2
+        and all(isinstance(end, Integral) and not isinstance(end, bool) for end in plain)
+    ):
         start, stop = int(plain[0]), int(plain[1])
         if 0 <= start < stop <= length:
             return Span(start, stop, text)
-    raise AttnprobeError(f"{where}: {_shown(ends)} is no span of its {text}, which has {length} characters.")
+    raise AttnprobeError(f"{where}: {_quote(ends)} is no span of its {text}, which has {length} characters.")
 
 
-def _is_whole(number: Any) -> bool:
-    return isinstance(number, Integral) and not isinstance(number, bool)
-
-
-def _list(cell: Any, rule: str, where: str) -> list[Any]:
+def _read_list(cell: Any, rule: str, where: str) -> list[Any]:
     plain = cell.tolist() if hasattr(cell, "tolist") else cell
     if plain is None:
         return []
     if not isinstance(plain, list | tuple):
-        raise AttnprobeError(f"{where}: {rule}, not {_shown(plain)}.")
+        raise AttnprobeError(f"{where}: {rule}, not {_quote(plain)}.")
     return list(plain)
 
 
-def _shown(cell: Any) -> str:
-    return brief(repr(cell))
+def _quote(cell: Any) -> str:
+    return shorten(repr(cell))

@@ -4,7 +4,7 @@ import csv
 import hashlib
 import json
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import gcd
@@ -71,7 +71,7 @@ class MediaFolder:
         """
         if path.is_file():
             return cls(path, EXTENSIONS[path.suffix.lower()], (Item(path),))
-        found = sorted(_media_files(path))
+        found = sorted(_find_files(path))
         kinds = {EXTENSIONS[file.suffix.lower()] for file in found}
         if not kinds:
             raise AttnprobeError(
@@ -80,19 +80,20 @@ class MediaFolder:
             )
         if len(kinds) > 1:
             raise AttnprobeError(f"{path} holds images and sound; put them in folders of their own.")
-        said = _said(path, column)
-        if said is None and column is not None:
-            raise AttnprobeError(f"{path} has no metadata.csv that could hold a column {column!r}.")
-        items = (Item(file, _label(file, path, said, found)) for file in found)
-        return cls(path, kinds.pop(), tuple(items))
+        labels = _read_metadata(path, column)
+        if labels is None:
+            if column is not None:
+                raise AttnprobeError(f"{path} has no metadata.csv that could hold a column {column!r}.")
+            apart = all(file.parent != path for file in found)
+            labels = {_name(file, path): file.relative_to(path).parts[0] for file in found if apart}
+        items = tuple(Item(file, labels.get(_name(file, path))) for file in found)
+        return cls(path, kinds.pop(), items)
 
     @property
     def labelled(self) -> "MediaFolder":
-        """The files that have a label."""
         return replace(self, items=tuple(item for item in self.items if item.label is not None))
 
     def first(self, number: int | None) -> "MediaFolder":
-        """Give the first files only, or all of them."""
         return self if number is None else replace(self, items=self.items[:number])
 
     @cached_property
@@ -121,7 +122,7 @@ def is_media(path: Path) -> bool:
     return path.is_dir() or path.suffix.lower() in EXTENSIONS
 
 
-def _media_files(folder: Path) -> Iterator[Path]:
+def _find_files(folder: Path) -> Iterator[Path]:
     try:
         for path in folder.rglob("*"):
             hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
@@ -131,14 +132,12 @@ def _media_files(folder: Path) -> Iterator[Path]:
         raise AttnprobeError(f"{folder} can't be read: {error.strerror}.") from error
 
 
-def _label(file: Path, folder: Path, said: Mapping[str, Label] | None, every: list[Path]) -> Label | None:
-    if said is not None:
-        return said.get(file.relative_to(folder).as_posix())
-    sorted_away = all(other.parent != folder for other in every)
-    return file.relative_to(folder).parts[0] if sorted_away else None
+def _name(file: Path, folder: Path) -> str:
+    """Name a file as the table in its folder does."""
+    return file.relative_to(folder).as_posix()
 
 
-def _said(folder: Path, column: str | None) -> dict[str, Label] | None:
+def _read_metadata(folder: Path, column: str | None) -> dict[str, Label] | None:
     """Read the table beside the files: what is said of each, or None where there is none."""
     path = next((folder / name for name in METADATA if (folder / name).is_file()), None)
     if path is None:
@@ -150,14 +149,20 @@ def _said(folder: Path, column: str | None) -> dict[str, Label] | None:
             raise ValueError("a line is no object")
         known = list(table[0]) if table else []
         name = column or next((usual for usual in USUAL if usual in known), None)
-        if "file_name" not in known or (column is not None and column not in known):
-            wanted = "file_name" if "file_name" not in known else column
-            raise AttnprobeError(f"{path} has no column {wanted!r}; its columns are {', '.join(known)}.")
+        for wanted in ("file_name", column):
+            if wanted is not None and wanted not in known:
+                raise AttnprobeError(f"{path} has no column {wanted!r}; its columns are {', '.join(known)}.")
         if name is None:
             return {}
         return {row["file_name"]: row[name] for row in table if row.get(name) not in {None, ""}}
     except (OSError, ValueError, TypeError, KeyError, csv.Error) as error:
         raise AttnprobeError(f"{path} can't be read as a table: {first_line(error)}.") from error
+
+
+def _explain_sound(path: Path, error: Exception) -> AttnprobeError:
+    if isinstance(error, ImportError):
+        return AttnprobeError("Sound needs soundfile: pip install soundfile.")
+    return AttnprobeError(f"{path} can't be read as sound: {first_line(error)}.")
 
 
 def read_image(path: Path) -> NDArray[np.uint8]:
@@ -179,7 +184,7 @@ def read_image(path: Path) -> NDArray[np.uint8]:
         raise AttnprobeError(f"{path} can't be read as an image: {first_line(error)}.") from error
 
 
-def image_size(path: Path) -> tuple[int, int]:
+def read_image_size(path: Path) -> tuple[int, int]:
     """Tell width and height of an image without decoding it."""
     try:
         from PIL import Image
@@ -197,7 +202,7 @@ def read_sound(path: Path, rate: int) -> NDArray[np.float32]:
     Raises:
         AttnprobeError: When it is none, or silent for want of samples.
     """
-    samples, own = _decoded(path)
+    samples, own = _decode_sound(path)
     if not len(samples):
         raise AttnprobeError(f"{path} holds no sound.")
     mono = samples.mean(1)
@@ -209,27 +214,23 @@ def read_sound(path: Path, rate: int) -> NDArray[np.float32]:
     return resample_poly(mono, rate // common, own // common).astype(np.float32)
 
 
-def sound_length(path: Path, rate: int) -> int:
+def count_samples(path: Path, rate: int) -> int:
     """Tell how many samples ``read_sound`` will give, without decoding."""
     try:
         import soundfile
 
         about = soundfile.info(path)
-    except ImportError as error:
-        raise AttnprobeError("Sound needs soundfile: pip install soundfile.") from error
     except Exception as error:
-        raise AttnprobeError(f"{path} can't be read as sound: {first_line(error)}.") from error
+        raise _explain_sound(path, error) from error
     common = gcd(about.samplerate, rate)
     return -(-about.frames * (rate // common) // (about.samplerate // common))
 
 
-def _decoded(path: Path) -> tuple[NDArray[np.float32], int]:
+def _decode_sound(path: Path) -> tuple[NDArray[np.float32], int]:
     try:
         import soundfile
 
         samples, rate = soundfile.read(path, dtype="float32", always_2d=True)
         return np.asarray(samples, np.float32), rate
-    except ImportError as error:
-        raise AttnprobeError("Sound needs soundfile: pip install soundfile.") from error
     except Exception as error:
-        raise AttnprobeError(f"{path} can't be read as sound: {first_line(error)}.") from error
+        raise _explain_sound(path, error) from error

@@ -45,16 +45,13 @@ def open_anything(source: Source) -> OpenSource:
     return OpenSource(folder, str(described["name"]), described, folder.kind)
 
 
-def joined(sources: Sequence[OpenSource]) -> OpenSource:
+def join_sources(sources: Sequence[OpenSource]) -> OpenSource:
     """Chain sources of text; one alone is given back as it is.
 
     The name joins theirs by " + ", and the record has under ``sources`` what each of them has there.
 
-    Args:
-        sources: At least one.
-
     Raises:
-        AttnprobeError: When one of them holds images or sound, or is there twice.
+        AttnprobeError: When one of several holds images or sound, or is there twice.
     """
     if len(sources) == 1:
         return sources[0]
@@ -65,7 +62,7 @@ def joined(sources: Sequence[OpenSource]) -> OpenSource:
                 f"{source.name} holds {source.kind}; only files of text can be read together."
             )
         digest = source.described.get("sha256")
-        if digest is not None and digest in known:
+        if digest in known:
             other = known[digest]
             twice = f"{source.name} is" if other == source.name else f"{source.name} and {other} are"
             raise AttnprobeError(f"{twice} the same file named twice; name it once.")

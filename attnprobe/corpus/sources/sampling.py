@@ -24,25 +24,23 @@ def select(
 def select(
     documents: Iterable[Document] | MediaFolder, limit: int | None, sample: int | None, seed: int
 ) -> Iterator[Document] | MediaFolder:
-    """Give the first documents, or a sample of them, in their order.
+    """Give the first ``limit`` documents, or all, or a ``sample`` of those, in their order.
 
     Parts of one document, such as the sentences of a treebank with ``# newdoc`` or the rows with one value of
     ``--document-column``, are drawn together and count once, wherever they stand; the limit counts parts.
-
-    Args:
-        documents: Texts, which are read once; or a folder of images or sound.
-        limit: Read so many only, or all.
-        sample: Draw so many of those, or take all.
-        seed: From what.
     """
     if isinstance(documents, MediaFolder):
         found = documents.first(limit)
-        return found if sample is None else replace(found, items=tuple(draw(found.items, sample, seed)))
+        return (
+            found
+            if sample is None
+            else replace(found, items=tuple(draw_documents(found.items, sample, seed)))
+        )
     first = islice(documents, None if limit is None else min(limit, sys.maxsize))  # which takes no more
-    return first if sample is None else iter(draw(first, sample, seed, attrgetter("group")))
+    return first if sample is None else iter(draw_documents(first, sample, seed, attrgetter("group")))
 
 
-def draw(
+def draw_documents(
     items: Iterable[Item], number: int, seed: int, document: Callable[[Item], str | None] = lambda _: None
 ) -> list[Item]:
     """Draw documents at random, each subset of that size as likely as any other; all, if there are no more.

@@ -15,7 +15,7 @@ def is_squad(items: Sequence[Any]) -> bool:
     return bool(items) and all(isinstance(item, dict) and "paragraphs" in item for item in items)
 
 
-def squad_items(items: Sequence[Any], name: str) -> Iterator[dict[str, Any]]:
+def list_questions(items: Sequence[Any], name: str) -> Iterator[dict[str, Any]]:
     """Give an object for each question, with its context and answers.
 
     Raises:
@@ -25,8 +25,8 @@ def squad_items(items: Sequence[Any], name: str) -> Iterator[dict[str, Any]]:
         Rajpurkar et al. (2016), SQuAD; Rajpurkar, Jia and Liang (2018), Know what you don't know.
     """
     for article in items:
-        for paragraph in _list(article, "paragraphs", name):
-            for question in _list(paragraph, "qas", name):
+        for paragraph in _get_list(article, "paragraphs", name):
+            for question in _get_list(paragraph, "qas", name):
                 if not isinstance(question, dict):
                     raise AttnprobeError(f"{name} holds a question that is not a JSON object; make it one")
                 yield {
@@ -37,7 +37,7 @@ def squad_items(items: Sequence[Any], name: str) -> Iterator[dict[str, Any]]:
                 }
 
 
-def _list(holder: Any, key: str, name: str) -> list[Any]:
+def _get_list(holder: Any, key: str, name: str) -> list[Any]:
     found = holder.get(key) if isinstance(holder, dict) else None
     if not isinstance(found, list):
         raise AttnprobeError(f"{name} holds an article without a list of {key}, which SQuAD's files have")

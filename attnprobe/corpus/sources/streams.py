@@ -24,16 +24,13 @@ class _Unpacked(io.RawIOBase):
     """What a gzip file holds, as long as that is in proportion to it."""
 
     def __init__(self, packed: BinaryIO, name: str) -> None:
-        """Unpack a stream; ``name`` is what errors call it."""
         self._packed, self._name = packed, name
         self._inner, self._size = gzip.GzipFile(fileobj=packed), 0
 
     def readable(self) -> bool:
-        """It is."""
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Fill a buffer."""
         size = self._inner.readinto(buffer)
         self._size += size
         if self._size > _FREELY and self._size > _MOST * self._packed.tell():
@@ -45,27 +42,19 @@ class _Unpacked(io.RawIOBase):
 
 
 @contextmanager
-def opened_file(path: Path, name: str) -> Iterator[BinaryIO]:
-    """Open a file; one that ends in .gz is unpacked.
-
-    Args:
-        path: Where it is.
-        name: What errors call it.
+def open_file(path: Path, name: str) -> Iterator[BinaryIO]:
+    """Open a file that errors call ``name``; one that ends in .gz is unpacked.
 
     Raises:
         AttnprobeError: When it can't be read; also while it is read.
     """
-    with plain_words(name), path.open("rb") as raw:
+    with explain_errors(name), path.open("rb") as raw:
         packed = path.suffix.lower() == ".gz"
         yield cast(BinaryIO, io.BufferedReader(_Unpacked(raw, name), 1 << 17)) if packed else raw
 
 
-def standard_input() -> BinaryIO:
-    """Give the bytes of standard input.
-
-    Raises:
-        AttnprobeError: When it is closed.
-    """
+def get_standard_input() -> BinaryIO:
+    """Give the bytes of standard input, or refuse where it is closed."""
     buffer = getattr(sys.stdin, "buffer", None)
     if buffer is None:
         raise AttnprobeError("standard input is closed; pipe text into it, or name a file")
@@ -73,7 +62,7 @@ def standard_input() -> BinaryIO:
 
 
 @contextmanager
-def plain_words(name: str) -> Iterator[None]:
+def explain_errors(name: str) -> Iterator[None]:
     """Turn what files and gzip raise while they are read into one sentence."""
     try:
         yield
@@ -93,20 +82,15 @@ LONGEST_LINE = 1 << 26
 WHOLE = 1 << 32
 
 
-def decoded_lines(stream: BinaryIO, name: str, longest: int = LONGEST_LINE) -> Iterator[str]:
+def decode_lines(stream: BinaryIO, name: str, longest: int = LONGEST_LINE) -> Iterator[str]:
     r"""Decode UTF-8 line by line, line ends kept, a byte order mark dropped.
 
     A binary stream splits at ``\n`` alone; text mode and ``str.splitlines`` would also split at
     ``\r``, form feeds, U+0085 or U+2028, which occur inside the sentences of real corpora. A file that has
     no ``\n`` at all, and ``\r`` instead, is one of an old Macintosh, whose lines end in it.
-
-    Args:
-        stream: The bytes.
-        name: What errors call it.
-        longest: Bytes of the longest line that is read; a stream may have one that never ends.
     """
-    said = False
-    for number, raw in enumerate(_raw_lines(stream, name, longest), start=1):
+    warned = False
+    for number, raw in enumerate(_read_lines(stream, name, longest), start=1):
         if b"\0" in raw:
             raise AttnprobeError(
                 f"line {number} of {name} has NUL bytes, so it looks like a binary file; "
@@ -116,8 +100,8 @@ def decoded_lines(stream: BinaryIO, name: str, longest: int = LONGEST_LINE) -> I
             line = raw.decode("utf-8-sig" if number == 1 else "utf-8")
         except UnicodeDecodeError:
             raise AttnprobeError(f"line {number} of {name} is not UTF-8; save the file as UTF-8") from None
-        if not said and "\r" in line.rstrip("\r\n"):
-            said = True
+        if not warned and "\r" in line.rstrip("\r\n"):
+            warned = True
             warnings.warn(
                 f"line {number} of {name} has carriage returns inside, which are read as blanks: only line "
                 "feeds end a line.",
@@ -127,18 +111,16 @@ def decoded_lines(stream: BinaryIO, name: str, longest: int = LONGEST_LINE) -> I
         yield line
 
 
-def _raw_lines(stream: BinaryIO, name: str, longest: int) -> Iterator[bytes]:
-    lines = _bounded(stream, name, longest)
+def _read_lines(stream: BinaryIO, name: str, longest: int) -> Iterator[bytes]:
+    lines = _limit_lines(stream, name, longest)
     first = next(lines, b"")
     if b"\r" in first.rstrip(b"\r\n") and not first.endswith(b"\n"):
         return (line + b"\n" for line in first.split(b"\r"))
     return chain([first] if first else [], lines)
 
 
-def _bounded(stream: BinaryIO, name: str, longest: int) -> Iterator[bytes]:
-    number = 0
-    while line := stream.readline(longest + 1):
-        number += 1
+def _limit_lines(stream: BinaryIO, name: str, longest: int) -> Iterator[bytes]:
+    for number, line in enumerate(iter(lambda: stream.readline(longest + 1), b""), start=1):
         if len(line) > longest:
             raise AttnprobeError(
                 f"line {number} of {name} is longer than {longest >> 20:,} MiB, so it looks like no text, or "
@@ -147,17 +129,26 @@ def _bounded(stream: BinaryIO, name: str, longest: int) -> Iterator[bytes]:
         yield line
 
 
-def without_ends(lines: Iterable[str]) -> Iterator[str]:
-    r"""Drop the line ends, ``\n`` or ``\r\n``."""
+def strip_ends(lines: Iterable[str]) -> Iterator[str]:
     return (line.removesuffix("\n").removesuffix("\r") for line in lines)
+
+
+def peek_lines(lines: Iterable[str]) -> tuple[str, Iterator[str]]:
+    """Give the first line that is not blank, or the last one where all are; and all lines."""
+    lines, first = iter(lines), [""]
+    for line in lines:
+        first.append(line)
+        if line.strip():
+            break
+    return first[-1], chain(first[1:], lines)
 
 
 def read_txt(stream: BinaryIO, name: str) -> Iterator[str]:
     """Read a document a line."""
-    return without_ends(decoded_lines(stream, name))
+    return strip_ends(decode_lines(stream, name))
 
 
-def blocks(lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
+def split_blocks(lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
     """Split at blank lines; yield the lines of each sentence with the number of the first."""
     block: list[str] = []
     for number, line in enumerate(chain(lines, [""]), start=1):
@@ -168,7 +159,7 @@ def blocks(lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
             block = []
 
 
-def brief(words: object) -> str:
+def shorten(words: object) -> str:
     """Give the first line of a message, without the full stop, cut where it grows long.
 
     Messages quote the file, and a terminal obeys escape sequences: they become question marks.

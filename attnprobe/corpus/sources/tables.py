@@ -8,9 +8,16 @@ from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import Any, BinaryIO
 
-from attnprobe.corpus.sources.gold import names_of
-from attnprobe.corpus.sources.squad import is_squad, squad_items
-from attnprobe.corpus.sources.streams import LONGEST_LINE, WHOLE, brief, decoded_lines, without_ends
+from attnprobe.corpus.sources.gold import find_class_names
+from attnprobe.corpus.sources.squad import is_squad, list_questions
+from attnprobe.corpus.sources.streams import (
+    LONGEST_LINE,
+    WHOLE,
+    decode_lines,
+    peek_lines,
+    shorten,
+    strip_ends,
+)
 from attnprobe.errors import AttnprobeError
 
 # csv's own limit is 128 KiB a cell. A quote that never closes would make a cell of all that follows.
@@ -47,7 +54,7 @@ class Table:
     names: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
-def table_of(rows: Iterator[Row], names: Mapping[str, Sequence[str]] | None = None) -> Table:
+def make_table(rows: Iterator[Row], names: Mapping[str, Sequence[str]] | None = None) -> Table:
     """Make a table of rows that carry their own column names."""
     first = list(islice(rows, PEEK_ROWS))
     columns = list(dict.fromkeys(column for row in first for column in row.cells))
@@ -60,24 +67,22 @@ def table_of(rows: Iterator[Row], names: Mapping[str, Sequence[str]] | None = No
 def read_csv(stream: BinaryIO, name: str) -> Table:
     """Read comma-separated values, quoted as in RFC 4180."""
     csv.field_size_limit(CSV_CELL_LIMIT)
-    return _headed(_csv_rows(decoded_lines(stream, name), name), name, "commas", strays=";\t")
+    return _split_header(_csv_rows(decode_lines(stream, name), name), name, "commas", strays=";\t")
 
 
 def _csv_rows(lines: Iterator[str], name: str) -> Iterator[tuple[int, list[str]]]:
     # strict: a quote that never closes is refused, not made one cell of all that follows.
     reader = csv.reader(lines, strict=True)
-    while True:
-        start = reader.line_num + 1
-        try:
-            cells = next(reader)
-        except StopIteration:
-            return
-        except csv.Error as error:
-            raise AttnprobeError(
-                f"the row at line {start} of {name} is not well-formed CSV ({brief(error)}); "
-                "quote the cells that hold commas, quotes or line breaks, and double the quotes in them"
-            ) from None
-        yield start, cells
+    start = 1
+    try:
+        for cells in reader:
+            yield start, cells
+            start = reader.line_num + 1
+    except csv.Error as error:
+        raise AttnprobeError(
+            f"the row at line {start} of {name} is not well-formed CSV ({shorten(error)}); "
+            "quote the cells that hold commas, quotes or line breaks, and double the quotes in them"
+        ) from None
 
 
 def read_tsv(stream: BinaryIO, name: str) -> Table:
@@ -88,24 +93,24 @@ def read_tsv(stream: BinaryIO, name: str) -> Table:
     below. The media type text/tab-separated-values has no quoting either. csv with QUOTE_NONE
     would still refuse a stray carriage return in a cell, so it is a plain split.
     """
-    lines = without_ends(decoded_lines(stream, name))
+    lines = strip_ends(decode_lines(stream, name))
     rows = ((number, line.split("\t")) for number, line in enumerate(lines, start=1))
-    return _headed(rows, name, "tabs", strays=";,")
+    return _split_header(rows, name, "tabs", strays=";,")
 
 
-def _headed(rows: Iterator[tuple[int, list[str]]], name: str, separator: str, *, strays: str) -> Table:
+def _split_header(rows: Iterator[tuple[int, list[str]]], name: str, separator: str, *, strays: str) -> Table:
     """Take the first row that is not blank as the column names of the rest."""
     header = next((cells for _, cells in rows if any(map(str.strip, cells))), [])
     columns = [cell.strip() for cell in header]
     if len(columns) == 1 and any(stray in columns[0] for stray in strays):
         raise AttnprobeError(
-            f"{name} starts with the single column {brief(columns[0])!r}; separate its cells by "
+            f"{name} starts with the single column {shorten(columns[0])!r}; separate its cells by "
             f"{separator} and start it with a line of column names"
         )
-    return Table(columns, _named_cells(rows, columns, name))
+    return Table(columns, _name_cells(rows, columns, name))
 
 
-def _named_cells(rows: Iterator[tuple[int, list[str]]], columns: list[str], name: str) -> Iterator[Row]:
+def _name_cells(rows: Iterator[tuple[int, list[str]]], columns: list[str], name: str) -> Iterator[Row]:
     for number, cells in rows:
         if len(cells) > len(columns):
             raise AttnprobeError(
@@ -119,13 +124,12 @@ def _named_cells(rows: Iterator[tuple[int, list[str]]], columns: list[str], name
 
 
 def read_jsonl(stream: BinaryIO, name: str) -> Table:
-    """Read JSON Lines: an object or a string a line."""
-    return jsonl_table(decoded_lines(stream, name), name)
+    return parse_jsonl(decode_lines(stream, name), name)
 
 
-def jsonl_table(lines: Iterable[str], name: str) -> Table:
+def parse_jsonl(lines: Iterable[str], name: str) -> Table:
     """Make a table of JSON Lines; blank lines are passed over."""
-    return table_of(_json_rows(lines, name))
+    return make_table(_json_rows(lines, name))
 
 
 def _json_rows(lines: Iterable[str], name: str) -> Iterator[Row]:
@@ -136,33 +140,33 @@ def _json_rows(lines: Iterable[str], name: str) -> Iterator[Row]:
                 value = _parse_json(line)
             except ValueError as error:
                 raise AttnprobeError(
-                    f"{where} of {name} is not JSON ({brief(error)}); JSON Lines has an object a line"
+                    f"{where} of {name} is not JSON ({shorten(error)}); JSON Lines has an object a line"
                 ) from None
             yield _json_row(value, where, name)
 
 
 def read_json(stream: BinaryIO, name: str) -> Table:
     """Read an array of objects or strings, or an object that holds one such array; or SQuAD's articles."""
-    lines = list(decoded_lines(stream, name, longest=WHOLE))
+    lines = list(decode_lines(stream, name, longest=WHOLE))
     if not any(map(str.strip, lines)):
         return Table([], iter(()))
     try:
         value = _parse_json("".join(lines))
     except ValueError as error:
         # Many a .json file on the Hugging Face Hub is JSON Lines: an object, then "extra data".
-        if starts_with_object(lines):
-            return jsonl_table(lines, name)
+        if starts_with_object(peek_lines(lines)[0]):
+            return parse_jsonl(lines, name)
         where = f"line {error.lineno} of " if isinstance(error, json.JSONDecodeError) else ""
         raise AttnprobeError(
-            f"{where}{name} is not JSON ({brief(error)}); give an array of objects or strings"
+            f"{where}{name} is not JSON ({shorten(error)}); give an array of objects or strings"
         ) from None
-    array = _only_array(value, name)
-    what, items = ("question", squad_items(array, name)) if is_squad(array) else ("item", iter(array))
+    array = _find_array(value, name)
+    what, items = ("question", list_questions(array, name)) if is_squad(array) else ("item", iter(array))
     numbered = enumerate(items, start=1)
-    return table_of(_json_row(item, f"{what} {number}", name) for number, item in numbered)
+    return make_table(_json_row(item, f"{what} {number}", name) for number, item in numbered)
 
 
-def _only_array(value: object, name: str) -> list[Any]:
+def _find_array(value: object, name: str) -> list[Any]:
     arrays = [value]
     if isinstance(value, dict):
         if isinstance(value.get("text"), str) and "links" in value:
@@ -184,10 +188,9 @@ def _json_row(value: object, where: str, name: str) -> Row:
     raise AttnprobeError(f"{where} of {name} is neither a JSON object nor a string; make it one")
 
 
-def starts_with_object(lines: Iterable[str]) -> bool:
-    """Tell whether the first line that is not blank is a whole JSON object."""
+def starts_with_object(line: str) -> bool:
     try:
-        return isinstance(_parse_json(next((line for line in lines if line.strip()), "")), dict)
+        return isinstance(_parse_json(line), dict)
     except ValueError:
         return False
 
@@ -224,15 +227,12 @@ def read_parquet(stream: BinaryIO, name: str, nested: Collection[str] = ()) -> T
         schema = file.schema_arrow
         columns = [c.name for c in schema if c.name in nested or _is_read(c.type, pyarrow.types)]
     except broken as error:
-        raise _broken_parquet(error, name) from None
-    return Table(columns, _parquet_rows(file, columns, broken, name), _class_names(schema.metadata))
+        raise _refuse_parquet(error, name) from None
+    return Table(columns, _parquet_rows(file, columns, broken, name), _read_class_names(schema.metadata))
 
 
 def _parquet_rows(
-    file: Any,
-    columns: list[str],
-    broken: tuple[type[Exception], ...],
-    name: str,
+    file: Any, columns: list[str], broken: tuple[type[Exception], ...], name: str
 ) -> Iterator[Row]:
     try:
         batches = file.iter_batches(batch_size=256, columns=columns)
@@ -240,14 +240,13 @@ def _parquet_rows(
         for number, cells in enumerate(rows, start=1):
             yield Row(f"row {number}", cells)
     except broken as error:
-        raise _broken_parquet(error, name) from None
+        raise _refuse_parquet(error, name) from None
 
 
-def _class_names(metadata: Mapping[bytes, bytes] | None) -> dict[str, tuple[str, ...]]:
+def _read_class_names(metadata: Mapping[bytes, bytes] | None) -> dict[str, tuple[str, ...]]:
     """Read the names of classes that the Hugging Face hub writes into its files."""
     try:
-        said = json.loads((metadata or {}).get(b"huggingface", b"{}"))
-        return names_of(said["info"]["features"])
+        return find_class_names(json.loads((metadata or {})[b"huggingface"])["info"]["features"])
     except (ValueError, KeyError, TypeError, RecursionError):  # whatever else somebody put there
         return {}
 
@@ -269,8 +268,10 @@ def _is_flat(kind: Any, types: Any) -> bool:
     return text or types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)
 
 
-def _broken_parquet(error: Exception, name: str) -> AttnprobeError:
-    return AttnprobeError(f"{name} is not a sound parquet file ({brief(error)}); write or download it again")
+def _refuse_parquet(error: Exception, name: str) -> AttnprobeError:
+    return AttnprobeError(
+        f"{name} is not a sound parquet file ({shorten(error)}); write or download it again"
+    )
 
 
 TABLE_READERS: dict[str, Callable[[BinaryIO, str], Table]] = {

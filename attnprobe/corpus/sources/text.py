@@ -3,40 +3,39 @@
 import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from attnprobe.corpus.sources.columns import table_documents
+from attnprobe.corpus.sources.columns import read_table
 from attnprobe.corpus.sources.conll import CONLL_READERS
-from attnprobe.corpus.sources.coreference.reading import coreference_documents, known_extension
+from attnprobe.corpus.sources.coreference.reading import check_extension, read_coreference
 from attnprobe.corpus.sources.document import Document
-from attnprobe.corpus.sources.embedded import EMBEDDED, Embedded, embedded_files
-from attnprobe.corpus.sources.gold import names_of
-from attnprobe.corpus.sources.hub import hub_rows, looks_like_hub_id, open_split
+from attnprobe.corpus.sources.embedded import EMBEDDED, Embedded, open_embedded
+from attnprobe.corpus.sources.gold import find_class_names
+from attnprobe.corpus.sources.hub import looks_like_hub_id, open_split, read_hub_rows
 from attnprobe.corpus.sources.links import LINKS, WORD_COLUMNS
 from attnprobe.corpus.sources.streams import (
-    decoded_lines,
-    opened_file,
-    plain_words,
+    decode_lines,
+    explain_errors,
+    get_standard_input,
+    open_file,
+    peek_lines,
     read_txt,
-    standard_input,
-    without_ends,
+    strip_ends,
 )
 from attnprobe.corpus.sources.tables import (
     TABLE_READERS,
     Table,
-    jsonl_table,
+    make_table,
+    parse_jsonl,
     read_parquet,
     starts_with_object,
-    table_of,
 )
 from attnprobe.corpus.sources.treebank import (
-    annotated_sentences,
-    begins_conllu,
-    conllu_sentences,
-    tagged_sentences,
+    looks_like_conllu,
+    read_annotated_conllu,
+    read_conllu,
+    read_tagged_conllu,
 )
 from attnprobe.errors import AttnprobeError
 
@@ -63,9 +62,7 @@ class Source:
     label_column: str | None = None
     document_column: str | None = None  # None leaves to the format what a document is
     find_labels: bool = False  # whether a column of a usual name is taken where none is named
-    annotated: bool = (
-        False  # whether words and gold links are read: of CoNLL-U, or JSON with columns so named
-    )
+    annotated: bool = False  # whether words and gold links are read: of CoNLL-U, or JSON with such columns
     coreference: bool = False  # whether mentions are read, and asked for their antecedents
 
 
@@ -75,21 +72,27 @@ def read_documents(source: Source) -> Iterator[Document]:
     What can be told from the name is refused at once; what takes reading, on the way. A source
     without any text is refused where the iteration ends.
     """
-    path = _local_path(source)
+    path = _find_path(source)
     if source.coreference:
-        _refuse_coreference(path, source)
-    if source.annotated and path is not None and not _holds_links(path):
-        raise _without_links(source.spec)
+        if path is None and source.spec not in (EMBEDDED, STDIN):
+            raise AttnprobeError(
+                f"{source.spec} has no coreference that could be read; name a file of CorefUD (.conllu), GAP "
+                "(.tsv) or WinoBias (.txt) with --dataset"
+            )
+        _refuse_columns(source, source.spec)
+    if source.annotated and path is not None and _find_extension(path) not in LINKED_EXTENSIONS:
+        raise AttnprobeError(
+            f"{source.spec} holds no gold links; give JSON or parquet with columns text and links, or "
+            f"CoNLL-U ({', '.join(LINKED_EXTENSIONS)}, each also with .gz)"
+        )
     if source.spec == EMBEDDED:
         _refuse_columns(source, "the embedded text")
-        documents = embedded_documents(_part(source))
+        documents = read_embedded(_choose_embedded(source))
     elif source.spec == STDIN:
-        documents = _stdin_documents(source)
-    elif path is not None:
-        documents = _file_documents(path, source)
+        documents = _read_stdin(source)
     else:
-        documents = _hub_documents(source)
-    return _at_least_one(documents, source)
+        documents = _read_hub(source) if path is None else _read_file(path, source)
+    return _require_one(documents, source)
 
 
 @dataclass(frozen=True)
@@ -110,27 +113,25 @@ class OpenSource:
 
 
 def open_source(source: Source) -> OpenSource:
-    """Open a source; a bad name is refused at once."""
-    documents = read_documents(source)
-    described = describe_source(source)
+    documents, described = read_documents(source), describe_source(source)
     return OpenSource(documents, str(described["name"]), described)
 
 
-def embedded_documents(part: Embedded = Embedded.SENTENCES) -> Iterator[Document]:
+def read_embedded(part: Embedded = Embedded.SENTENCES) -> Iterator[Document]:
     """Stream what ships inside the package, file by file in the order of their names.
 
     Args:
         part: The plain sentences; those with dependencies; or the snippets with coreference. Each sentence or
             snippet is a document of its own.
     """
-    for stream, name in embedded_files(part):
+    for stream, name in open_embedded(part):
         match part:
             case Embedded.SENTENCES:
-                yield from _line_documents(read_txt(stream, name))
+                yield from _read_lines(read_txt(stream, name))
             case Embedded.TREEBANK:
-                yield from _not_blank(conllu_sentences(stream, name, annotated=True))
+                yield from _drop_blank(read_conllu(stream, name, annotated=True))
             case Embedded.COREFERENCE:
-                yield from coreference_documents(decoded_lines(stream, name), name)
+                yield from read_coreference(decode_lines(stream, name), name)
 
 
 def describe_source(source: Source) -> dict[str, Any]:
@@ -139,18 +140,19 @@ def describe_source(source: Source) -> dict[str, Any]:
     The hash and the size are None where there is no file to read twice: standard input, a pipe,
     the hub.
     """
-    path = _local_path(source)
+    path = _find_path(source)
     digest, size, split = None, None, source.split
     if source.spec == EMBEDDED:
-        digest, size = _digest(stream for stream, _ in embedded_files(_part(source)))
+        digest, size = _hash(stream for stream, _ in open_embedded(_choose_embedded(source)))
     elif path is not None:
         if path.is_file():
-            with plain_words(source.spec):
-                digest, size = _digest([path.open("rb")])
+            with explain_errors(source.spec):
+                digest, size = _hash([path.open("rb")])
     elif source.spec != STDIN:
         split = open_split(source.spec, source.config, source.split)[1]
     return {
-        "name": _display_name(source.spec) if path is None else path.name,
+        # A lone hyphen would look like a formula in a table.
+        "name": path.name if path is not None else "stdin" if source.spec == STDIN else source.spec,
         "sha256": digest,
         "bytes": size,
         "split": split,
@@ -162,19 +164,14 @@ def describe_source(source: Source) -> dict[str, Any]:
     }
 
 
-def _part(source: Source) -> Embedded:
-    """Tell which part of the package's own text a source stands for, by what is wanted of it."""
+def _choose_embedded(source: Source) -> Embedded:
+    """Choose the part of the package's own text by what is wanted of it."""
     if source.coreference:
         return Embedded.COREFERENCE
     return Embedded.TREEBANK if source.annotated else Embedded.SENTENCES
 
 
-def _display_name(spec: str) -> str:
-    """Name a source in a table, where a lone hyphen would look like a formula."""
-    return "stdin" if spec == STDIN else spec
-
-
-def _local_path(source: Source) -> Path | None:
+def _find_path(source: Source) -> Path | None:
     """Give the path of a file that is there, or None where the name stands for something else."""
     if source.spec in (EMBEDDED, STDIN):
         _refuse_split(source)
@@ -188,9 +185,9 @@ def _local_path(source: Source) -> Path | None:
         raise AttnprobeError(f"{source.spec} is a folder; give one file of it")
     if exists:
         _refuse_split(source)
-        (known_extension if source.coreference else _reader_name)(path)
+        (check_extension if source.coreference else _find_extension)(path)
         return path
-    if looks_like_hub_id(source.spec) and not _has_known_extension(path):
+    if looks_like_hub_id(source.spec) and path.suffix.lower() not in (*EXTENSIONS, ".gz"):
         return None
     raise AttnprobeError(f"there is no file {source.spec}; check the path")
 
@@ -210,16 +207,7 @@ def _refuse_columns(source: Source, name: str) -> None:
         )
 
 
-def _refuse_coreference(path: Path | None, source: Source) -> None:
-    if path is None and source.spec not in (EMBEDDED, STDIN):
-        raise AttnprobeError(
-            f"{source.spec} has no coreference that could be read; name a file of CorefUD (.conllu), GAP "
-            "(.tsv) or WinoBias (.txt) with --dataset"
-        )
-    _refuse_columns(source, source.spec)
-
-
-def _reader_name(path: Path) -> str:
+def _find_extension(path: Path) -> str:
     """Give the extension that names the reader, .gz set aside; none at all means plain text."""
     inner = path.with_suffix("") if path.suffix.lower() == ".gz" else path
     extension = inner.suffix.lower() or ".txt"
@@ -231,45 +219,30 @@ def _reader_name(path: Path) -> str:
     return extension
 
 
-def _holds_links(path: Path) -> bool:
-    return _reader_name(path) in LINKED_EXTENSIONS
-
-
-def _without_links(name: str) -> AttnprobeError:
-    return AttnprobeError(
-        f"{name} holds no gold links; give JSON or parquet with columns text and links, or CoNLL-U "
-        f"({', '.join(LINKED_EXTENSIONS)}, each also with .gz)"
-    )
-
-
-def _has_known_extension(path: Path) -> bool:
-    return path.suffix.lower() in (*EXTENSIONS, ".gz")
-
-
-def _file_documents(path: Path, source: Source) -> Iterator[Document]:
+def _read_file(path: Path, source: Source) -> Iterator[Document]:
     if source.coreference:
-        with opened_file(path, source.spec) as stream:
-            yield from coreference_documents(decoded_lines(stream, source.spec), path)
+        with open_file(path, source.spec) as stream:
+            yield from read_coreference(decode_lines(stream, source.spec), path)
         return
-    extension = _reader_name(path)
-    tags = _conllu_tags(source) if extension == ".conllu" else None
+    extension = _find_extension(path)
+    tags = _choose_tags(source) if extension == ".conllu" else None
     if extension in _PLAIN and tags is None:
         _refuse_columns(source, source.spec)
-    with opened_file(path, source.spec) as stream:
+    with open_file(path, source.spec) as stream:
         if tags is not None:
-            yield from _not_blank(tagged_sentences(stream, source.spec, tags))
+            yield from _drop_blank(read_tagged_conllu(stream, source.spec, tags))
         elif extension == ".conllu":
-            yield from _not_blank(conllu_sentences(stream, source.spec, annotated=source.annotated))
+            yield from _drop_blank(read_conllu(stream, source.spec, annotated=source.annotated))
         elif extension == ".txt":
-            yield from _line_documents(read_txt(stream, source.spec))
+            yield from _read_lines(read_txt(stream, source.spec))
+        elif source.annotated and extension == ".parquet":
+            table = read_parquet(stream, source.spec, nested=(LINKS, *WORD_COLUMNS.values()))
+            yield from _read_table(table, source, source.spec)
         else:
-            read = _TABLE_READERS[extension]
-            if source.annotated and extension == ".parquet":
-                read = partial(read_parquet, nested=(LINKS, *WORD_COLUMNS.values()))
-            yield from _table_documents(read(stream, source.spec), source, source.spec)
+            yield from _read_table(_TABLE_READERS[extension](stream, source.spec), source, source.spec)
 
 
-def _conllu_tags(source: Source) -> str | None:
+def _choose_tags(source: Source) -> str | None:
     """Tell which column of a CoNLL-U file labels its words, if labels are wanted."""
     if source.annotated or not source.find_labels:
         return None
@@ -287,50 +260,45 @@ def _conllu_tags(source: Source) -> str | None:
     return column
 
 
-def _stdin_documents(source: Source) -> Iterator[Document]:
+def _read_stdin(source: Source) -> Iterator[Document]:
     name = "standard input"
-    with plain_words(name):
-        lines = decoded_lines(standard_input(), name)
+    with explain_errors(name):
+        lines = decode_lines(get_standard_input(), name)
         if source.coreference:
-            yield from coreference_documents(lines, name)
+            yield from read_coreference(lines, name)
             return
-        first: list[str] = []
-        for line in lines:
-            first.append(line)
-            if line.strip():
-                break
-        lines = chain(first, lines)
+        first, lines = peek_lines(lines)
         if starts_with_object(first):
-            yield from _table_documents(jsonl_table(lines, name), source, name)
+            yield from _read_table(parse_jsonl(lines, name), source, name)
         elif source.annotated:
-            if not (first and begins_conllu(first[-1])):
+            if not looks_like_conllu(first):
                 raise AttnprobeError(
                     f"{name} holds no gold links; pipe JSON lines with text and links into it, or CoNLL-U"
                 )
             _refuse_columns(source, name)
-            yield from _not_blank(annotated_sentences(lines, name))
+            yield from _drop_blank(read_annotated_conllu(lines, name))
         else:
             _refuse_columns(source, name)
-            yield from _line_documents(without_ends(lines))
+            yield from _read_lines(strip_ends(lines))
 
 
-def _hub_documents(source: Source) -> Iterator[Document]:
-    rows = hub_rows(source.spec, source.config, source.split)
+def _read_hub(source: Source) -> Iterator[Document]:
+    rows = read_hub_rows(source.spec, source.config, source.split)
     data, _ = open_split(source.spec, source.config, source.split)
-    names = names_of(getattr(data, "features", None))
-    yield from _table_documents(table_of(rows, names), source, source.spec)
+    names = find_class_names(getattr(data, "features", None))
+    yield from _read_table(make_table(rows, names), source, source.spec)
 
 
-def _not_blank(sentences: Iterable[Document]) -> Iterator[Document]:
+def _drop_blank(sentences: Iterable[Document]) -> Iterator[Document]:
     return (sentence for sentence in sentences if sentence.text.strip())
 
 
-def _line_documents(lines: Iterable[str]) -> Iterator[Document]:
+def _read_lines(lines: Iterable[str]) -> Iterator[Document]:
     return (Document(line) for line in lines if line.strip())
 
 
-def _table_documents(table: Table, source: Source, name: str) -> Iterator[Document]:
-    return table_documents(
+def _read_table(table: Table, source: Source, name: str) -> Iterator[Document]:
+    return read_table(
         table,
         name,
         text=source.text_column,
@@ -342,17 +310,16 @@ def _table_documents(table: Table, source: Source, name: str) -> Iterator[Docume
     )
 
 
-def _at_least_one(documents: Iterator[Document], source: Source) -> Iterator[Document]:
-    found = False
+def _require_one(documents: Iterator[Document], source: Source) -> Iterator[Document]:
+    document = None
     for document in documents:
-        found = True
         yield document
-    if not found:
+    if document is None:
         name = "standard input" if source.spec == STDIN else source.spec
         raise AttnprobeError(f"{name} holds no text: it is empty or blank; give at least one document")
 
 
-def _digest(streams: Iterable[Any]) -> tuple[str, int]:
+def _hash(streams: Iterable[Any]) -> tuple[str, int]:
     digest, size = hashlib.sha256(), 0
     for stream in streams:
         with stream:

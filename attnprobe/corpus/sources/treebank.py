@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, BinaryIO, TypeVar
 
 from attnprobe.corpus.sources.document import Annotation, Document, Link, Span, Tagged, group_parts
-from attnprobe.corpus.sources.streams import blocks, brief, decoded_lines
+from attnprobe.corpus.sources.streams import decode_lines, shorten, split_blocks
 from attnprobe.errors import AttnprobeError, AttnprobeWarning
 
 Token = Mapping[str, Any]
@@ -17,22 +17,18 @@ Token = Mapping[str, Any]
 _ROOT = 0
 
 
-def annotated_sentence(tokens: Sequence[Token], text: str | None) -> tuple[str, Annotation, int]:
+def annotate_sentence(tokens: Sequence[Token], text: str | None) -> tuple[str, Annotation, int]:
     """Find the words of a sentence in its text, and link each to the head it depends on.
 
     A word inside a multi-word token, such as "du" for "de le", covers the whole of it; the token is one of
     the words once. No relation inside such a token is a link, since both of its ends are the same. Empty
     nodes stand for nothing in the text and are left out, and so are links from or to them.
 
-    Args:
-        tokens: The lines of the sentence.
-        text: Its text; put together from the forms where it is missing or holds other forms.
-
     Returns:
         The text; its words in their order with a link a dependent: source the dependent, target its head,
         label the relation; and how many relations are no link because they lie inside a token.
     """
-    text, spans = placed(tokens, text)
+    text, spans = place_words(tokens, text)
     links, inside = [], 0
     for token in tokens:
         number, head = token["id"], token.get("head")
@@ -41,66 +37,60 @@ def annotated_sentence(tokens: Sequence[Token], text: str | None) -> tuple[str, 
         if spans[number] == spans[head]:
             inside += 1
         else:
-            links.append(Link(spans[number], spans[head], _said(token.get("deprel"))))
-    words = tuple(dict.fromkeys(spans.values()))
-    return text, Annotation(words, tuple(links)), inside
+            relation = token.get("deprel")
+            label = "" if relation in (None, "_") else str(relation)
+            links.append(Link(spans[number], spans[head], label))
+    return text, Annotation(tuple(dict.fromkeys(spans.values())), tuple(links)), inside
 
 
-def _said(cell: Any) -> str:
-    return "" if cell in (None, "_") else str(cell)
-
-
-def folded(relation: str) -> str:
+def fold_subtype(relation: str) -> str:
     """Give the relation that a subtype belongs to.
 
-    >>> folded("nsubj:pass"), folded("nsubj")
+    >>> fold_subtype("nsubj:pass"), folded("nsubj")
     ('nsubj', 'nsubj')
     """
     return relation.partition(":")[0]
 
 
-def tagged_sentence(tokens: Iterable[Token], column: str) -> Tagged | None:
+def tag_sentence(tokens: Iterable[Token], column: str) -> Tagged | None:
     """Give the words of a sentence with what a column says of each; None where it says nothing.
 
     Words are those that have a number of their own, "de" and "le" rather than "du". A word of which the
     column says nothing (``_``) does not count.
     """
     words = [token for token in tokens if isinstance(token["id"], int)]
-    tags = [None if token[column] in (None, "_", "") else str(token[column]) for token in words]
-    if all(tag is None for tag in tags):
-        return None
-    return Tagged(tuple(token["form"] for token in words), tuple(tags))
+    tags = tuple(None if token[column] in (None, "_", "") else str(token[column]) for token in words)
+    return None if set(tags) <= {None} else Tagged(tuple(token["form"] for token in words), tags)
 
 
-def placed(tokens: Iterable[Token], text: str | None) -> tuple[str, dict[int, Span]]:
+def place_words(tokens: Iterable[Token], text: str | None) -> tuple[str, dict[int, Span]]:
     """Give the text of a sentence, and the span of each word by its number.
 
-    Args:
-        tokens: The lines of the sentence.
-        text: What ``# text`` says. It is believed if it is made of the forms, in their order, with nothing
-            but blanks between them; otherwise the forms and ``SpaceAfter=No`` make the text.
+    What ``# text`` says is believed if it is made of the forms, in their order, with nothing but blanks
+    between them; otherwise the forms and ``SpaceAfter=No`` make the text.
     """
-    surface = list(_surface(tokens))
-    places = _found(surface, text) if text else None
+    surface = list(_list_surface(tokens))
+    places = _find_forms(surface, text) if text else None
     if text is None or places is None:
-        text, places = _joined(surface)
+        text, places = _join_surface(surface)
     spans = {}
     for (_, _, numbers), span in zip(surface, places, strict=True):
         spans.update(dict.fromkeys(numbers, span))
     return text, spans
 
 
-def joined_forms(tokens: Iterable[Token]) -> str:
+def join_forms(tokens: Iterable[Token]) -> str:
     """Join the surface forms: a multi-word token such as 3-4 stands for the words it covers."""
-    return _joined(list(_surface(tokens)))[0].strip()
+    return _join_surface(list(_list_surface(tokens)))[0].strip()
 
 
-def glued(tokens: Iterable[Token]) -> bool:
+def is_glued(tokens: Iterable[Token]) -> bool:
     """Tell whether no blank follows a sentence, which ``SpaceAfter=No`` of its last form says."""
-    return not ([blank for _, blank, _ in _surface(tokens)] or [True])[-1]
+    blanks = [blank for _, blank, _ in _list_surface(tokens)]
+    return bool(blanks) and not blanks[-1]
 
 
-def _found(surface: Sequence[tuple[str, bool, range]], text: str) -> list[Span] | None:
+def _find_forms(surface: Sequence[tuple[str, bool, range]], text: str) -> list[Span] | None:
     """Look the forms up in a text; None where it does not hold them, and nothing else, in their order."""
     spans, place = [], 0
     for form, _, _ in surface:
@@ -112,7 +102,7 @@ def _found(surface: Sequence[tuple[str, bool, range]], text: str) -> list[Span] 
     return None if text[place:].strip() else spans
 
 
-def _joined(surface: Sequence[tuple[str, bool, range]]) -> tuple[str, list[Span]]:
+def _join_surface(surface: Sequence[tuple[str, bool, range]]) -> tuple[str, list[Span]]:
     """Put the forms together, with blanks where they belong."""
     parts, spans, place = [], [], 0
     for form, blank, _ in surface:
@@ -122,7 +112,7 @@ def _joined(surface: Sequence[tuple[str, bool, range]]) -> tuple[str, list[Span]
     return "".join(parts[:-1]), spans
 
 
-def _surface(tokens: Iterable[Token]) -> Iterator[tuple[str, bool, range]]:
+def _list_surface(tokens: Iterable[Token]) -> Iterator[tuple[str, bool, range]]:
     """Give each form that stands in the text, whether a blank follows, and the numbers of its words."""
     covered = 0
     for token in tokens:
@@ -166,21 +156,18 @@ class Sentence:
 
     @property
     def text(self) -> str:
-        """What ``# text`` says, else the forms put together."""
-        return self.said or joined_forms(self.tokens)
+        return self.said or join_forms(self.tokens)
 
     @property
     def begins_document(self) -> bool:
-        """Whether ``# newdoc`` stands before it."""
         return any(map(_NEW_DOCUMENT.match, self.comments))
 
     @property
     def begins_paragraph(self) -> bool:
-        """Whether ``# newpar`` stands before it."""
         return any(map(_NEW_PARAGRAPH.match, self.comments))
 
 
-def _grouped(sentences: Iterable[tuple[Sentence, Document]]) -> Iterator[Document]:
+def _group_sentences(sentences: Iterable[tuple[Sentence, Document]]) -> Iterator[Document]:
     """Say of each sentence of a file which document it is a part of.
 
     A document begins with ``# newdoc``; as long as none has begun, a paragraph, ``# newpar``, is one; before
@@ -198,7 +185,7 @@ def _grouped(sentences: Iterable[tuple[Sentence, Document]]) -> Iterator[Documen
     return (replace(found, group=group) for group, found in group_parts(openings()))
 
 
-def conllu_sentences(stream: BinaryIO, name: str, *, annotated: bool = False) -> Iterator[Document]:
+def read_conllu(stream: BinaryIO, name: str, *, annotated: bool = False) -> Iterator[Document]:
     """Read the sentences of a CoNLL-U file, and with ``annotated`` their words and dependencies too.
 
     Each is part of a document that begins with ``# newdoc``, or else of a paragraph that begins with
@@ -209,28 +196,23 @@ def conllu_sentences(stream: BinaryIO, name: str, *, annotated: bool = False) ->
         AttnprobeError: Where a sentence is not CoNLL-U: its columns, the numbers of its words, and with
             ``annotated`` their heads too.
     """
-    lines = decoded_lines(stream, name)
+    lines = decode_lines(stream, name)
     if annotated:
-        return annotated_sentences(lines, name)
-    return _grouped(parsed(lines, name, lambda found: (found, Document(found.text))))
+        return read_annotated_conllu(lines, name)
+    return _group_sentences(parse_conllu(lines, name, lambda found: (found, Document(found.text))))
 
 
-def tagged_sentences(stream: BinaryIO, name: str, column: str) -> Iterator[Document]:
+def read_tagged_conllu(stream: BinaryIO, name: str, column: str) -> Iterator[Document]:
     """Read the sentences of a CoNLL-U file, and what a column says of each word: ``upos``, ``xpos``."""
 
     def read(sentence: Sentence) -> tuple[Sentence, Document]:
-        return sentence, Document(sentence.text, label=tagged_sentence(sentence.tokens, column))
+        return sentence, Document(sentence.text, label=tag_sentence(sentence.tokens, column))
 
-    return _grouped(parsed(decoded_lines(stream, name), name, read))
+    return _group_sentences(parse_conllu(decode_lines(stream, name), name, read))
 
 
-def parsed(lines: Iterable[str], name: str, read: Callable[[Sentence], Read]) -> Iterator[Read]:
-    """Make something of each sentence of a CoNLL-U file.
-
-    Args:
-        lines: Of the file.
-        name: What errors call it.
-        read: What to make of a sentence; its ValueError refuses the sentence.
+def parse_conllu(lines: Iterable[str], name: str, read: Callable[[Sentence], Read]) -> Iterator[Read]:
+    """Make something of each sentence of a CoNLL-U file; a ValueError of ``read`` refuses the sentence.
 
     Raises:
         AttnprobeError: Where a sentence is not CoNLL-U.
@@ -241,10 +223,10 @@ def parsed(lines: Iterable[str], name: str, read: Callable[[Sentence], Read]) ->
     columns = list(COLUMNS)
     alone: list[str] = []
     # A sentence at a time, because conllu's own exceptions do not say where they happened.
-    for start, block in blocks(lines):
+    for start, block in split_blocks(lines):
         try:
-            columns = _declared(block) or columns
-            numbers = _checked_lines(block, columns, start)
+            columns = _find_declared(block) or columns
+            numbers = _number_lines(block, columns, start)
             comments = [*alone, *(line for line in block if line.startswith("#"))]
             if not numbers:
                 alone = comments
@@ -256,51 +238,49 @@ def parsed(lines: Iterable[str], name: str, read: Callable[[Sentence], Read]) ->
             # Columns can be declared in the file, and then the ones we need can be missing.
             wrong = f"no column {error.args[0]}" if isinstance(error, KeyError) else error
             raise AttnprobeError(
-                f"the sentence at line {start} of {name} is not CoNLL-U ({brief(wrong)}); mend it, "
+                f"the sentence at line {start} of {name} is not CoNLL-U ({shorten(wrong)}); mend it, "
                 "or rename the file to .txt if it holds a document a line"
             ) from None
         alone = []
         yield found
 
 
-def begins_conllu(line: str) -> bool:
+def looks_like_conllu(line: str) -> bool:
     """Tell by its first line, which is not blank, whether a text looks like CoNLL-U."""
     return line.startswith("#") or (line[:1].isdigit() and "\t" in line)
 
 
-def annotated_sentences(lines: Iterable[str], name: str) -> Iterator[Document]:
-    """Read sentences with their words and dependencies; see ``conllu_sentences``."""
+def read_annotated_conllu(lines: Iterable[str], name: str) -> Iterator[Document]:
+    """Read sentences with their words and dependencies; see ``read_conllu``."""
     left_out = 0
 
     def read(sentence: Sentence) -> tuple[Sentence, Document]:
         nonlocal left_out
         _check_heads(sentence.tokens)
-        text, annotation, inside = annotated_sentence(sentence.tokens, sentence.said)
+        text, annotation, inside = annotate_sentence(sentence.tokens, sentence.said)
         left_out += inside
         return sentence, Document(text, annotation=annotation)
 
-    yield from _grouped(parsed(lines, name, read))
+    yield from _group_sentences(parse_conllu(lines, name, read))
     if left_out:
-        lie, left = (
-            ("1 relation of {} lies", "it is left out, since both of its words")
-            if left_out == 1
-            else (f"{left_out:,} relations of {{}} lie", "they are left out, since both of their words")
+        if left_out == 1:
+            lie, left = f"1 relation of {name} lies", "it is left out, since both of its words"
+        else:
+            lie = f"{left_out:,} relations of {name} lie"
+            left = "they are left out, since both of their words"
+        sentence = (
+            f"{lie} inside one multi-word token, such as du for de le; {left} have the same characters."
         )
-        warnings.warn(
-            f"{lie.format(name)} inside one multi-word token, such as du for de le; {left} have the same "
-            "characters.",
-            AttnprobeWarning,
-            stacklevel=2,
-        )
+        warnings.warn(sentence, AttnprobeWarning, stacklevel=2)
 
 
-def _declared(block: Sequence[str]) -> list[str]:
-    """Give the columns that CoNLL-U Plus declares, once for the whole file."""
+def _find_declared(block: Sequence[str]) -> list[str]:
+    """Find the columns that CoNLL-U Plus declares, once for the whole file."""
     line = next((line for line in block if line.startswith(_DECLARED)), "")
     return line.removeprefix(_DECLARED).lower().split()
 
 
-def _checked_lines(block: Sequence[str], columns: Sequence[str], start: int) -> list[int]:
+def _number_lines(block: Sequence[str], columns: Sequence[str], start: int) -> list[int]:
     """Give the numbers of the lines that are no comments.
 
     Refuse lines with other columns; conllu itself fills up what is missing and drops the rest.
@@ -323,7 +303,7 @@ def _check_words(sentence: Iterable[Token]) -> None:
     words, last = 0, 0
     for token in sentence:
         if not token["form"]:
-            raise ValueError(f"word {_spelled(token['id'])} has no form")
+            raise ValueError(f"word {_format_id(token['id'])} has no form")
         match token["id"]:
             case int(number):
                 if number != words + 1:
@@ -335,7 +315,7 @@ def _check_words(sentence: Iterable[Token]) -> None:
                 last = end
             case (int(number), ".", _):
                 if number != words:
-                    raise ValueError(f"the empty node {_spelled(token['id'])} stands after word {words}")
+                    raise ValueError(f"the empty node {_format_id(token['id'])} stands after word {words}")
             case other:
                 raise ValueError(f"{other!r} numbers no word")
     if last > words:
@@ -363,5 +343,5 @@ def _check_heads(sentence: Iterable[Token]) -> None:
         safe.update(path)
 
 
-def _spelled(number: Any) -> str:
+def _format_id(number: Any) -> str:
     return str(number) if isinstance(number, int) else "".join(map(str, number))

@@ -24,12 +24,7 @@ class Alignment:
     """
 
     def __init__(self, offsets: Mapping[Where, Offsets], whole: "Alignment | None" = None) -> None:
-        """Know the characters of every token of each text, in the order of the tokens.
-
-        Args:
-            offsets: Of each text, for every token of the sequence; (0, 0) for those that are not of it.
-            whole: The tokens before some were cut off, if any were.
-        """
+        """Know the characters of every token of each text; ``whole`` are those before some were cut off."""
         self._whole = whole
         self._tokens = {
             where: [(place, *ends) for place, ends in enumerate(found) if ends[1] > ends[0]]
@@ -38,7 +33,7 @@ class Alignment:
 
     def tokens(self, span: Span) -> TokenSpan | None:
         """Find the tokens of a span, by their places in the offsets that were given."""
-        found = self._tokens_left(span)
+        found = self._find_left(span)
         if self._whole is None or found is None:
             return found
         before = self._whole.tokens(span)
@@ -52,29 +47,24 @@ class Alignment:
         pair = self._tokens.get("pair")
         return pair[0][0] if pair else 0
 
-    def had(self, span: Span) -> bool:
+    def has_tokens(self, span: Span) -> bool:
         """Tell whether a span has tokens, or had some before they were cut off."""
-        return (self._whole or self)._tokens_left(span) is not None
+        return (self._whole or self)._find_left(span) is not None
 
-    def _tokens_left(self, span: Span) -> TokenSpan | None:
+    def _find_left(self, span: Span) -> TokenSpan | None:
         known = self._tokens.get(span.where, [])
         first = bisect_right(known, span.start, key=itemgetter(2))
         last = bisect_left(known, span.stop, key=itemgetter(1))
         return None if first >= last else TokenSpan(known[first][0], known[last - 1][0] + 1)
 
 
-def tagged_tokens(tags: Iterable[Tag], offsets: Offsets, room: int, at: int) -> tuple[TokenTag, ...]:
+def tag_tokens(tags: Iterable[Tag], offsets: Offsets, room: int, at: int) -> tuple[TokenTag, ...]:
     """Find the first token of each word, among the first ``room`` tokens of a text.
 
     A word's tokens are those that end behind the blank before it, as tokenizers for words one by one have
     it (``word_ids``): a token that stands for the blank alone is the word's first. A word without a token,
-    or behind the last one, is not among them.
-
-    Args:
-        tags: The words, in their order.
-        offsets: Where each token of the text begins and ends.
-        room: How many of the tokens are there.
-        at: The position of the first of them in its sequence.
+    or behind the last one, is not among them. ``at`` is the position of the text's first token in its
+    sequence.
     """
     ends, found = [stop for _, stop in offsets[:room]], []
     for tag in tags:
@@ -84,12 +74,11 @@ def tagged_tokens(tags: Iterable[Tag], offsets: Offsets, room: int, at: int) -> 
     return tuple(found)
 
 
-def answered(
+def find_answers(
     answers: Iterable[Span], alignment: Alignment, characters: Iterable[tuple[int, int] | None]
 ) -> TokenAnswers:
     """Find the answers among the tokens of a sequence; an answer that was cut is not among them."""
-    found = (alignment.tokens(answer) for answer in answers)
-    return TokenAnswers(tuple(span for span in found if span is not None), tuple(characters))
+    return TokenAnswers(_find_spans(alignment.tokens, answers), tuple(characters))
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +99,9 @@ class Window:
 
     def find(self, span: Span) -> TokenSpan | None:
         """Find where a span of the document is in the sequence, if it is there whole."""
-        return self.moved(self.alignment.tokens(span))
+        return self.move(self.alignment.tokens(span))
 
-    def moved(self, span: TokenSpan | None) -> TokenSpan | None:
+    def move(self, span: TokenSpan | None) -> TokenSpan | None:
         """Move a span of the document's tokens to where it is in the sequence."""
         if span is None or span.start < self.first or span.stop > self.last:
             return None
@@ -120,60 +109,57 @@ class Window:
         return TokenSpan(span.start + by, span.stop + by)
 
 
-def form_of(word: Span, texts: Mapping[Where, str]) -> int:
+def hash_form(word: Span, texts: Mapping[Where, str]) -> int:
     """Give a number for the spelling of a word, the same wherever it is spelled alike."""
     return crc32(texts[word.where][word.start : word.stop].encode(errors="replace"))
 
 
-def windowed(
+def split_annotation(
     annotation: Annotation, windows: Sequence[Window], texts: Mapping[Where, str]
 ) -> list[TokenAnnotation]:
     """Give each window of a document the words and links that lie in it whole.
 
-    Args:
-        annotation: Of the document.
-        windows: In their order; they share the alignment, and no token.
-        texts: The texts of the document.
-
-    Returns:
-        The annotation of each window. A word or a link that no window holds whole is in none.
+    The windows are in their order; they share the alignment, and no token. A word or a link that no window
+    holds whole is in none.
     """
     starts = [window.first for window in windows]
     alignment = windows[0].alignment
     words: list[list[tuple[TokenSpan, int]]] = [[] for _ in windows]
     links: list[list[TokenLink]] = [[] for _ in windows]
 
-    def place(span: TokenSpan | None) -> int:
+    def find_window(span: TokenSpan | None) -> int:
         return -1 if span is None else bisect_right(starts, span.start) - 1
 
     spans = [alignment.tokens(word) for word in annotation.words]
-    whole = sum(alignment.had(word) for word in annotation.words)
-    numbered = [tuple(map(window.moved, spans)) if annotation.numbered else () for window in windows]
+    whole = sum(map(alignment.has_tokens, annotation.words))
     for word, span in zip(annotation.words, spans, strict=True):
-        number = place(span)
-        if number >= 0 and (here := windows[number].moved(span)) is not None:
-            words[number].append((here, form_of(word, texts)))
+        number = find_window(span)
+        if number >= 0 and (here := windows[number].move(span)) is not None:
+            words[number].append((here, hash_form(word, texts)))
     for link in annotation.links:
-        number = place(alignment.tokens(link.source))
+        number = find_window(alignment.tokens(link.source))
         if number >= 0:
             find = windows[number].find
-            if (found := link_of(link, find, find)) is not None:
+            if (found := convert_link(link, find, find)) is not None:
                 links[number].append(found)
-    return [
-        TokenAnnotation(
-            (known := ordered(here))[0],
-            tuple(linked),
-            number=annotation.number,
-            cut=len(here) < whole,
-            second=alignment.second and window.at + alignment.second - window.first,
-            numbered=told,
-            forms=known[1],
+    split = []
+    for here, linked, window in zip(words, links, windows, strict=True):
+        known, forms = order_words(here)
+        split.append(
+            TokenAnnotation(
+                known,
+                tuple(linked),
+                number=annotation.number,
+                cut=len(here) < whole,
+                second=alignment.second and window.at + alignment.second - window.first,
+                numbered=tuple(map(window.move, spans)) if annotation.numbered else (),
+                forms=forms,
+            )
         )
-        for here, linked, window, told in zip(words, links, windows, numbered, strict=True)
-    ]
+    return split
 
 
-def ordered(words: Sequence[tuple[TokenSpan, int]]) -> tuple[tuple[TokenSpan, ...], tuple[int, ...]]:
+def order_words(words: Sequence[tuple[TokenSpan, int]]) -> tuple[tuple[TokenSpan, ...], tuple[int, ...]]:
     """Order words, each with its form, by their ends; of those of the very same tokens the first is there.
 
     So the words that are left where the last tokens are cut off are always the first ones.
@@ -183,7 +169,7 @@ def ordered(words: Sequence[tuple[TokenSpan, int]]) -> tuple[tuple[TokenSpan, ..
     return tuple(found), tuple(forms[word] for word in found)
 
 
-def link_of(
+def convert_link(
     link: Link | TokenLink,
     source: Callable[[Any], TokenSpan | None],
     target: Callable[[Any], TokenSpan | None],
@@ -206,14 +192,14 @@ def link_of(
     begins = source(link.source)
     if begins is None or (asks == "backward" and link.candidates):
         return None
-    right = _found(target, (link.target, *link.also))
+    right = _find_spans(target, (link.target, *link.also))
     if asks == "both":  # within one sequence
         right = tuple(span for span in right if span != begins)
     if not right:
         return None
     if not (link.candidates or link.guesses):  # as most are, of a treebank
         return TokenLink(begins, right[0], link.label, (), right[1:], (), asks)
-    candidates = _found(target, link.candidates)
+    candidates = _find_spans(target, link.candidates)
     if len(candidates) < len(link.candidates) and set(candidates) <= set(right):
         return None
     guesses = tuple(
@@ -224,12 +210,12 @@ def link_of(
     return TokenLink(begins, right[0], link.label, candidates, right[1:], guesses, asks)
 
 
-def _found(find: Callable[[Any], TokenSpan | None], spans: Iterable[Any]) -> tuple[TokenSpan, ...]:
+def _find_spans(find: Callable[[Any], TokenSpan | None], spans: Iterable[Any]) -> tuple[TokenSpan, ...]:
     return tuple([here for span in spans if (here := find(span)) is not None])
 
 
 @dataclass(frozen=True, slots=True)
-class Awaited:
+class PendingLinks:
     """What is said of a document of which only the texts for the encoder are tokenised yet.
 
     Attributes:
@@ -242,12 +228,11 @@ class Awaited:
 
     @property
     def links(self) -> list[Link]:
-        """The links with an end in what the decoder reads."""
-        return [link for link in self.annotation.links if awaits(link)]
+        return [link for link in self.annotation.links if involves_target(link)]
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class DecoderAnnotation:
     """What is known of a sequence that a decoder beside an encoder reads.
 
     Attributes:
@@ -264,84 +249,67 @@ class Beside:
     unasked: int = 0
 
 
-def awaits(link: Link) -> bool:
+def involves_target(link: Link) -> bool:
     """Tell whether a link has an end in what the decoder reads."""
     return "target" in {link.source.where, link.target.where}
 
 
-def beside_itself(encoder: TokenAnnotation, length: int) -> Beside:
-    """Annotate a decoder that reads what the encoder does.
+def annotate_shifted(encoder: TokenAnnotation, length: int) -> DecoderAnnotation:
+    """Annotate a decoder that reads the first tokens of what the encoder does, one place later.
 
     Every link is there in the decoder; and between the two twice, forward from its source in the decoder, and
     backward from its target in the decoder.
-
-    Args:
-        encoder: The words and links of the sequence.
-        length: How many tokens the decoder reads.
     """
-    later = partial(_later, length=length)
+    later = partial(_shift, length=length)
     # Those that are left are the first ones, as words are ordered by their ends.
-    words = tuple(moved for word in encoder.words if (moved := later(word)) is not None)
+    words = _find_spans(later, encoder.words)
     forms = encoder.forms[: len(words)]
+    inside = (convert_link(link, later, later) for link in encoder.links)
     across = chain.from_iterable(
-        (link_of(link, later, _as_it_is, "forward"), link_of(link, _as_it_is, later, "backward"))
+        (convert_link(link, later, _keep, "forward"), convert_link(link, _keep, later, "backward"))
         for link in encoder.links
     )
-    inside = _some(link_of(link, later, later) for link in encoder.links)
+    inside, across = (tuple(link for link in links if link is not None) for links in (inside, across))
     cut = encoder.cut or len(words) < len(encoder.words)
-    return Beside(
+    keys = {"keys": encoder.words, "key_forms": encoder.forms}
+    return DecoderAnnotation(
         TokenAnnotation(words, inside, cut=cut, forms=forms),
-        TokenAnnotation(
-            words,
-            _some(across),
-            keys=encoder.words,
-            same=True,
-            forms=forms,
-            key_forms=encoder.forms,
-        ),
+        TokenAnnotation(words, across, same=True, forms=forms, **keys),
     )
 
 
-def beside_another(
-    encoder: TokenAnnotation, awaited: Awaited, text: str, target: Alignment, length: int
-) -> Beside:
-    """Annotate a decoder that reads a text of its own.
-
-    Args:
-        encoder: The words and links of the sequence that the encoder reads.
-        awaited: What is said of the document.
-        text: The decoder's text.
-        target: Its tokens, before they are put one place later.
-        length: How many tokens the decoder reads.
-    """
+def annotate_target(
+    encoder: TokenAnnotation, awaited: PendingLinks, text: str, target: Alignment, length: int
+) -> DecoderAnnotation:
+    """Annotate a decoder that reads ``length`` tokens: a ``text`` of its own, put one place later."""
 
     def read(span: Span) -> TokenSpan | None:
         found = target.tokens(span)
-        return None if found is None else _later(found, length)
+        return None if found is None else _shift(found, length)
 
     find: Callable[[Span], TokenSpan | None] = awaited.window.find
     inside, across, lost, unasked = list[TokenLink](), list[TokenLink](), 0, 0
     for link in awaited.links:
         begins, ends = (span.where == "target" for span in (link.source, link.target))
         if begins and ends:
-            found = link_of(link, read, read)
+            found = convert_link(link, read, read)
         elif begins:
-            found = link_of(link, read, find, "forward")
+            found = convert_link(link, read, find, "forward")
         elif link.candidates:
             unasked += 1
             continue
         else:
-            found = link_of(link, find, read, "backward")
+            found = convert_link(link, find, read, "backward")
         if found is None:
             lost += 1
         else:
             (inside if begins and ends else across).append(found)
-    spans = [word for word in awaited.annotation.words if target.had(word)]
+    spans = [word for word in awaited.annotation.words if target.has_tokens(word)]
     texts: Mapping[Where, str] = {"target": text}
-    found = [(here, form_of(word, texts)) for word in spans if (here := read(word)) is not None]
-    (words, forms), cut = ordered(found), len(found) < len(spans)
+    found = [(here, hash_form(word, texts)) for word in spans if (here := read(word)) is not None]
+    (words, forms), cut = order_words(found), len(found) < len(spans)
     keys = {"keys": encoder.words, "key_forms": encoder.forms}
-    return Beside(
+    return DecoderAnnotation(
         TokenAnnotation(words, tuple(inside), cut=cut, forms=forms),
         TokenAnnotation(words, tuple(across), forms=forms, **keys),
         lost,
@@ -349,13 +317,9 @@ def beside_another(
     )
 
 
-def _later(span: TokenSpan, length: int) -> TokenSpan | None:
+def _shift(span: TokenSpan, length: int) -> TokenSpan | None:
     return TokenSpan(span.start + 1, span.stop + 1) if span.stop < length else None
 
 
-def _as_it_is(span: TokenSpan) -> TokenSpan:
+def _keep(span: TokenSpan) -> TokenSpan:
     return span
-
-
-def _some(links: Iterable[TokenLink | None]) -> tuple[TokenLink, ...]:
-    return tuple(link for link in links if link is not None)

@@ -33,7 +33,7 @@ class SequenceStore:
 
     def __init__(self, vocabulary: int) -> None:
         """Open an empty store for token ids below ``vocabulary``."""
-        with _explained():
+        with _explain_errors():
             self._file = tempfile.TemporaryFile(prefix="attnprobe-")  # noqa: SIM115 - closed in __exit__
         self._reading = Lock()
         self._starts = array("q")
@@ -41,7 +41,7 @@ class SequenceStore:
         self._lengths = array("i")
         self._documents = array("q")
         self._names = array("Q")
-        self._said = array("q")
+        self._annotations = array("q")
         self._crossed = array("q")
         self._digest = hashlib.sha256()
         self.counts: NDArray[np.int64] = np.zeros(vocabulary, np.int64)
@@ -49,34 +49,28 @@ class SequenceStore:
         self.annotated = False
 
     def __enter__(self) -> "SequenceStore":
-        """Use as a context manager."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close, and with that delete, the file."""
         with contextlib.suppress(OSError):  # what did not fit once does not fit now
             self._file.close()
 
     def __len__(self) -> int:
-        """Give the number of sequences."""
         return len(self._lengths)
 
     @property
     def lengths(self) -> NDArray[np.int32]:
-        """Tokens in each sequence, special tokens included."""
-        return np.frombuffer(self._lengths, np.int32) if self._lengths else np.zeros(0, np.int32)
+        return np.array(self._lengths, np.int32)
 
     @property
     def documents(self) -> NDArray[np.int64]:
         """The document of each sequence, by its number in the corpus."""
-        return np.frombuffer(self._documents, np.int64) if self._documents else np.zeros(0, np.int64)
+        return np.array(self._documents, np.int64)
 
     @property
     def names(self) -> NDArray[np.int64]:
         """What names the document of each sequence, in whatever corpus it lies."""
-        return name_documents(
-            np.frombuffer(self._names, np.uint64) if self._names else np.zeros(0, np.uint64)
-        )
+        return name_documents(np.array(self._names, np.uint64))
 
     @property
     def tokens(self) -> int:
@@ -89,23 +83,21 @@ class SequenceStore:
         return self._digest.hexdigest()
 
     def extend(self, sequences: Iterable[TokenSequence]) -> "SequenceStore":
-        """Append sequences."""
-        with _explained():
+        with _explain_errors():
             end = self._file.seek(0, 2)
         for sequence in sequences:
             ids = np.asarray(sequence.ids, np.int32)
             if ids.max() >= len(self.counts):
                 self.counts = np.pad(self.counts, (0, int(ids.max()) + 1 - len(self.counts)))
             np.add.at(self.counts, ids, 1)
-            said, crossed = (
+            annotation, crossed = (
                 b"" if one is None else one.to_bytes() for one in (sequence.annotation, sequence.crossed)
             )
-            self.annotated = self.annotated or bool(said)
-            with _explained():
-                self._file.write(ids.tobytes() + said + crossed)
-            self._digest.update(ids.tobytes())
+            self.annotated = self.annotated or bool(annotation)
+            with _explain_errors():
+                self._file.write(ids.tobytes() + annotation + crossed)
             marks = f"|{sequence.second}|{sequence.label!r}|{sequence.document}|{sequence.name}|".encode()
-            self._digest.update(marks + said + crossed)
+            self._digest.update(ids.tobytes() + marks + annotation + crossed)
             if sequence.label is not None:
                 self.labels[len(self)] = sequence.label
             self._starts.append(end)
@@ -113,30 +105,26 @@ class SequenceStore:
             self._seconds.append(sequence.second)
             self._documents.append(sequence.document)
             self._names.append(sequence.name)
-            self._said.append(len(said))
+            self._annotations.append(len(annotation))
             self._crossed.append(len(crossed))
-            end += ids.nbytes + len(said) + len(crossed)
-        with _explained():
+            end += ids.nbytes + len(annotation) + len(crossed)
+        with _explain_errors():
             self._file.flush()
         return self
 
     def ids(self, index: int) -> NDArray[np.int32]:
-        """Read one sequence back."""
         return np.frombuffer(self._read(self._starts[index], 4 * self._lengths[index]), np.int32)
 
     def annotation(self, index: int) -> TokenAnnotation | None:
-        """Read the words and links of a sequence back."""
-        return self._unpacked(self._starts[index] + 4 * self._lengths[index], self._said[index])
+        return self._unpack(self._starts[index] + 4 * self._lengths[index], self._annotations[index])
 
     def crossed(self, index: int) -> TokenAnnotation | None:
         """Read the links between a sequence and what an encoder beside it reads back."""
-        start = self._starts[index] + 4 * self._lengths[index] + self._said[index]
-        return self._unpacked(start, self._crossed[index])
+        start = self._starts[index] + 4 * self._lengths[index] + self._annotations[index]
+        return self._unpack(start, self._crossed[index])
 
-    def _unpacked(self, start: int, size: int) -> TokenAnnotation | None:
-        if not size:
-            return None
-        return TokenAnnotation.from_bytes(self._read(start, size))
+    def _unpack(self, start: int, size: int) -> TokenAnnotation | None:
+        return TokenAnnotation.from_bytes(self._read(start, size)) if size else None
 
     def _read(self, start: int, size: int) -> bytes:
         """Read what lies somewhere; several threads may ask, and the file has one place at a time."""
@@ -150,7 +138,7 @@ class SequenceStore:
 
 
 @contextlib.contextmanager
-def _explained() -> Iterator[None]:
+def _explain_errors() -> Iterator[None]:
     try:
         yield
     except OSError as error:
@@ -161,7 +149,7 @@ def _explained() -> Iterator[None]:
         ) from error
 
 
-def without_repetition(
+def replace_repeated(
     ids: NDArray[np.integer], special: NDArray[np.bool_], ordinary: NDArray[np.int64]
 ) -> NDArray[np.integer]:
     """Put another token in the place of each that came before in a sequence; each is a different one.
@@ -174,7 +162,7 @@ def without_repetition(
         special: Which of them stay what they are (position,).
         ordinary: What may be drawn.
 
-    >>> found = without_repetition(np.array([1, 7, 8, 7, 8, 2]), np.arange(6) % 5 == 0, np.arange(7, 11))
+    >>> found = replace_repeated(np.array([1, 7, 8, 7, 8, 2]), np.arange(6) % 5 == 0, np.arange(7, 11))
     >>> found[[0, 1, 2, 5]].tolist(), sorted(found[3:5].tolist())
     ([1, 7, 8, 2], [9, 10])
     """
@@ -188,7 +176,7 @@ def without_repetition(
     return found
 
 
-def shuffled(
+def shuffle_tokens(
     ids: NDArray[np.int32], fixed: NDArray[np.bool_], parts: NDArray[np.integer], seed: int
 ) -> NDArray[np.int32]:
     """Put the tokens of a sequence in a random order, each part within itself.
@@ -203,7 +191,7 @@ def shuffled(
         seed: Another one gives another order.
 
     >>> ids, fixed = np.array([2, 7, 8, 9, 3], np.int32), np.array([True, False, False, False, True])
-    >>> found = shuffled(ids, fixed, np.zeros(5, int), seed=42)
+    >>> found = shuffle_tokens(ids, fixed, np.zeros(5, int), seed=42)
     >>> found[[0, 4]].tolist(), sorted(found[1:4].tolist())
     ([2, 3], [7, 8, 9])
     """

@@ -9,13 +9,13 @@ from attnprobe.attention.annotation import TokenAnnotation
 from attnprobe.corpus.sources.document import Annotation, Document, Label, Span, Tag, Where
 from attnprobe.corpus.tokens.annotation import (
     Alignment,
-    Awaited,
     Offsets,
+    PendingLinks,
     Window,
-    answered,
-    awaits,
-    tagged_tokens,
-    windowed,
+    find_answers,
+    involves_target,
+    split_annotation,
+    tag_tokens,
 )
 from attnprobe.errors import AttnprobeError, first_line
 
@@ -54,30 +54,18 @@ class NoTokenizer:
     model_input_names: list[str] = []  # noqa: RUF012 - it never changes
 
     def __init__(self, name: str) -> None:
-        """Speak for a checkpoint."""
         self._name = name
 
     def __len__(self) -> int:
-        """Give the size of the vocabulary: none."""
         return 0
 
-    def __call__(self, *texts: Any, **options: Any) -> Mapping[str, Any]:
-        """Refuse."""
-        raise self._refusal()
+    def __call__(self, *_: Any, **__: Any) -> Any:
+        raise AttnprobeError(f"{self._name} holds no tokenizer, so it can't be given text.")
 
-    def decode(self, ids: Any, **options: Any) -> str:
-        """Refuse."""
-        raise self._refusal()
-
-    def convert_ids_to_tokens(self, ids: list[int]) -> list[str]:
-        """Refuse."""
-        raise self._refusal()
-
-    def _refusal(self) -> AttnprobeError:
-        return AttnprobeError(f"{self._name} holds no tokenizer, so it can't be given text.")
+    decode = convert_ids_to_tokens = __call__
 
 
-def spelled(tokenizer: Tokenizer, *texts: Any, **options: Any) -> Mapping[str, Any]:
+def tokenize(tokenizer: Tokenizer, *texts: Any, **options: Any) -> Mapping[str, Any]:
     """Tokenise, and say in a sentence of ours why a tokenizer can't.
 
     Raises:
@@ -96,8 +84,7 @@ def spelled(tokenizer: Tokenizer, *texts: Any, **options: Any) -> Mapping[str, A
         raise AttnprobeError(f"The tokenizer fails on the texts: {first_line(error)}.") from error
 
 
-def without_offsets(tokenizer: Any) -> AttnprobeError:
-    """Say that a tokenizer does not tell which characters its tokens cover."""
+def refuse_without_offsets(tokenizer: Any) -> AttnprobeError:
     return AttnprobeError(
         f"The tokenizer ({type(tokenizer).__name__}) doesn't say which characters a token covers, which "
         "words and links need; take a checkpoint with a fast tokenizer (tokenizer.json)."
@@ -118,8 +105,8 @@ class Frame:
     @classmethod
     def of(cls, tokenizer: Tokenizer) -> "Frame":
         """Compare a probe with and without special tokens."""
-        bare = list(spelled(tokenizer, "a b", add_special_tokens=False)["input_ids"])
-        framed = list(spelled(tokenizer, "a b")["input_ids"])
+        bare = list(tokenize(tokenizer, "a b", add_special_tokens=False)["input_ids"])
+        framed = list(tokenize(tokenizer, "a b")["input_ids"])
         for start in range(len(framed) - len(bare) + 1):
             if framed[start : start + len(bare)] == bare:
                 return cls(tuple(framed[:start]), tuple(framed[start + len(bare) :]))
@@ -129,11 +116,9 @@ class Frame:
         )
 
     def __len__(self) -> int:
-        """Number of special tokens around a text."""
         return len(self.before) + len(self.after)
 
     def around(self, ids: Sequence[int]) -> list[int]:
-        """Frame token ids."""
         return [*self.before, *ids, *self.after]
 
 
@@ -158,7 +143,7 @@ class TokenSequence:
     document: int = 0
     name: int = 0
     annotation: TokenAnnotation | None = None
-    awaited: Awaited | None = None
+    awaited: PendingLinks | None = None
     crossed: TokenAnnotation | None = None
 
 
@@ -202,7 +187,7 @@ class Reading:
         Links with an end in what a decoder beside an encoder reads are looked for when that is read.
         """
         self.links += len(annotation.links)
-        here = sum(not awaits(link) for link in annotation.links)
+        here = sum(not involves_target(link) for link in annotation.links)
         self.links_lost += here - sum(len(one.links) for one in found)
 
 
@@ -235,19 +220,18 @@ class SequenceReader:
             )
 
     def read(self, documents: Iterable[Document]) -> Iterator[TokenSequence]:
-        """Tokenise, in the order of the documents."""
-        for chunk in _chunks(documents):
+        for chunk in _split_chunks(documents):
             single = [d.text for d in chunk if d.pair is None]
-            options = {"add_special_tokens": False, "verbose": False, **self._offsets_of(chunk)}
-            tokenised = spelled(self.tokenizer, single, **options) if single else {"input_ids": ()}
+            options = {"add_special_tokens": False, "verbose": False, **self._ask_offsets(chunk)}
+            tokenised = tokenize(self.tokenizer, single, **options) if single else {"input_ids": ()}
             ids = iter(tokenised["input_ids"])
             offsets = iter(tokenised.get("offset_mapping", ()))
             for document in chunk:
                 self.reading.documents += 1
                 if document.pair is not None:
-                    found = self._pair(document)
+                    found = self._read_pair(document)
                 else:
-                    found = self._windows(document, next(ids), next(offsets, ()))
+                    found = self._read_windows(document, next(ids), next(offsets, ()))
                 if found:
                     name = document.digest
                     number = self._number(document, name)
@@ -256,28 +240,25 @@ class SequenceReader:
 
     def _number(self, document: Document, name: int) -> int:
         """Count documents that gave a sequence; parts of one need not follow each other."""
-        if document.group is not None and name in self._numbers:
-            return self._numbers[name]
-        number, self._found = self._found, self._found + 1
+        number = self._found
         if document.group is not None:
-            self._numbers[name] = number
+            number = self._numbers.setdefault(name, number)
+        self._found += number == self._found
         return number
 
-    def _offsets_of(self, chunk: Sequence[Document]) -> dict[str, bool]:
+    def _ask_offsets(self, chunk: Sequence[Document]) -> dict[str, bool]:
         """Ask for the characters of tokens, where a document has an annotation."""
         if all(document.annotation is None for document in chunk):
             return {}
         if not getattr(self.tokenizer, "is_fast", False):
-            raise without_offsets(self.tokenizer)
+            raise refuse_without_offsets(self.tokenizer)
         return {"return_offsets_mapping": True}
 
-    def _windows(self, document: Document, ids: list[int], offsets: Offsets) -> list[TokenSequence]:
+    def _read_windows(self, document: Document, ids: list[int], offsets: Offsets) -> list[TokenSequence]:
         if document.annotation is not None and document.annotation.tags:
-            return self._tagged(document.annotation.tags, ids, offsets)
+            return self._read_tagged(document.annotation.tags, ids, offsets)
         if not ids:
-            self.reading.empty += 1
-            self._count_lost(document)
-            return []
+            return self._skip(document)
         self._count_special(ids)
         room = self.max_length - len(self.frame)
         starts = list(range(0, len(ids), room))
@@ -292,38 +273,46 @@ class SequenceReader:
             return [TokenSequence(piece) for piece in pieces]
         at, alignment = len(self.frame.before), Alignment({"text": offsets})
         windows = [Window(alignment, start, min(start + room, len(ids)), at) for start in starts]
-        return self._annotated(document, pieces, windows)
+        return self._annotate(document, pieces, windows)
 
-    def _annotated(
+    def _annotate(
         self, document: Document, pieces: Iterable[list[int]], windows: Sequence[Window], second: int = 0
     ) -> list[TokenSequence]:
         """Give the sequences of a document with what is said of it."""
         annotation = document.annotation or Annotation()
-        said = windowed(annotation, windows, {"text": document.text, "pair": document.pair or ""})
-        self.reading.count_links(annotation, said)
-        beside = [Awaited(annotation, window) if annotation.elsewhere else None for window in windows]
-        found = zip(pieces, said, beside, strict=True)
-        return [TokenSequence(ids, second, annotation=here, awaited=awaited) for ids, here, awaited in found]
+        found = split_annotation(annotation, windows, {"text": document.text, "pair": document.pair or ""})
+        self.reading.count_links(annotation, found)
+        return [
+            TokenSequence(
+                ids,
+                second,
+                annotation=here,
+                awaited=PendingLinks(annotation, window) if annotation.elsewhere else None,
+            )
+            for ids, here, window in zip(pieces, found, windows, strict=True)
+        ]
 
-    def _count_lost(self, document: Document) -> None:
-        """Count the links of a document without a token."""
+    def _skip(self, document: Document) -> list[TokenSequence]:
+        """Count a document without a token, and its links."""
+        self.reading.empty += 1
         if document.annotation is not None:
             self.reading.links += len(document.annotation.links)
             self.reading.links_lost += len(document.annotation.links)
+        return []
 
     def _count_special(self, ids: list[int]) -> None:
         """Count a document whose own text, without what frames it, holds a special token."""
-        if not self._special.isdisjoint(ids):
-            first = next(token for token in ids if token in self._special)
+        first = next((token for token in ids if token in self._special), None)
+        if first is not None:
             self.reading.spelled += 1
             self.reading.spelled_token = (
                 self.reading.spelled_token or self.tokenizer.convert_ids_to_tokens([first])[0]
             )
 
-    def _tagged(self, tags: tuple[Tag, ...], ids: list[int], offsets: Offsets) -> list[TokenSequence]:
+    def _read_tagged(self, tags: tuple[Tag, ...], ids: list[int], offsets: Offsets) -> list[TokenSequence]:
         """Keep the first window, with the words that begin in it; none where no word does."""
         room = self.max_length - len(self.frame)
-        found = tagged_tokens(tags, offsets, room, len(self.frame.before))
+        found = tag_tokens(tags, offsets, room, len(self.frame.before))
         self.reading.words += len(tags)
         self.reading.words_lost += len(tags) - len(found)
         self.reading.truncated += len(ids) > room
@@ -332,15 +321,15 @@ class SequenceReader:
             return []
         return [TokenSequence(self.frame.around(ids[:room]), annotation=TokenAnnotation(tags=found))]
 
-    def _question(self, document: Document, answers: tuple[Span, ...]) -> list[TokenSequence]:
+    def _read_question(self, document: Document, answers: tuple[Span, ...]) -> list[TokenSequence]:
         """Read a question and the text that answers it, of which the end goes if both are too long."""
         options: dict[str, Any] = {"return_token_type_ids": True, "verbose": False}
-        options |= self._offsets_of([document])
+        options |= self._ask_offsets([document])
         encoded: Any = self.tokenizer(document.text, document.pair, **options)
         whole = None
         if len(encoded["input_ids"]) > self.max_length:
             self.reading.truncated += 1
-            whole = Alignment(_offsets_of_pair(encoded))
+            whole = Alignment(_read_pair_offsets(encoded))
             question: Any = self.tokenizer(document.text, add_special_tokens=False, verbose=False)
             special = encoded.sequence_ids(0).count(None)
             if len(question["input_ids"]) + special >= self.max_length:  # no room for the text
@@ -348,46 +337,47 @@ class SequenceReader:
                 return []
             options |= {"truncation": "only_second", "max_length": self.max_length}
             encoded = self.tokenizer(document.text, document.pair, **options)
-        offsets = _offsets_of_pair(encoded)
+        offsets = _read_pair_offsets(encoded)
         sides = encoded.sequence_ids(0)
         characters = [pair if side == 1 else None for pair, side in zip(offsets["pair"], sides, strict=True)]
-        found = answered(answers, Alignment(offsets, whole), characters)
+        found = find_answers(answers, Alignment(offsets, whole), characters)
         if answers and not found.spans:
             self.reading.unanswered += 1
             return []
-        kinds = list(encoded["token_type_ids"])
-        second = kinds.index(1) if 1 in kinds else 0
+        second = _find_second(encoded)
         return [TokenSequence(list(encoded["input_ids"]), second, annotation=TokenAnnotation(answers=found))]
 
-    def _pair(self, document: Document) -> list[TokenSequence]:
+    def _read_pair(self, document: Document) -> list[TokenSequence]:
         if document.annotation is not None and document.annotation.answers is not None:
-            return self._question(document, document.annotation.answers)
+            return self._read_question(document, document.annotation.answers)
         options: dict[str, Any] = {"return_token_type_ids": True, "return_special_tokens_mask": True}
-        options |= {"verbose": False, **self._offsets_of([document])}
-        encoded: Any = spelled(self.tokenizer, document.text, document.pair, **options)
+        options |= {"verbose": False, **self._ask_offsets([document])}
+        encoded: Any = tokenize(self.tokenizer, document.text, document.pair, **options)
         annotation, whole = document.annotation, None
         if len(encoded["input_ids"]) > self.max_length:
             self.reading.truncated += 1
-            whole = None if annotation is None else Alignment(_offsets_of_pair(encoded))
+            whole = None if annotation is None else Alignment(_read_pair_offsets(encoded))
             options |= {"truncation": "longest_first", "max_length": self.max_length}
-            encoded = spelled(self.tokenizer, document.text, document.pair, **options)
+            encoded = tokenize(self.tokenizer, document.text, document.pair, **options)
         ids = list(encoded["input_ids"])
-        if all(encoded["special_tokens_mask"]):
-            self.reading.empty += 1
-            self._count_lost(document)
-            return []
-        self._count_special(
-            [token for token, added in zip(ids, encoded["special_tokens_mask"], strict=True) if not added]
-        )
-        kinds = list(encoded["token_type_ids"])
-        second = kinds.index(1) if 1 in kinds else 0
+        own = [id_ for id_, added in zip(ids, encoded["special_tokens_mask"], strict=True) if not added]
+        if not own:
+            return self._skip(document)
+        self._count_special(own)
+        second = _find_second(encoded)
         if annotation is None:
             return [TokenSequence(ids, second)]
-        window = Window(Alignment(_offsets_of_pair(encoded), whole), 0, len(ids), 0)
-        return self._annotated(document, [ids], [window], second)
+        window = Window(Alignment(_read_pair_offsets(encoded), whole), 0, len(ids), 0)
+        return self._annotate(document, [ids], [window], second)
 
 
-def _offsets_of_pair(encoded: Any) -> dict[Where, Offsets]:
+def _find_second(encoded: Any) -> int:
+    """Find where the second text begins; 0 where the tokenizer does not mark it."""
+    kinds = list(encoded["token_type_ids"])
+    return kinds.index(1) if 1 in kinds else 0
+
+
+def _read_pair_offsets(encoded: Any) -> dict[Where, Offsets]:
     """Tell the characters of the tokens of either text; (0, 0) for the tokens of the other."""
     sides = encoded.sequence_ids(0)
     ends = [tuple(pair) for pair in encoded["offset_mapping"]]
@@ -397,7 +387,7 @@ def _offsets_of_pair(encoded: Any) -> dict[Where, Offsets]:
     }
 
 
-def _chunks(documents: Iterable[Document]) -> Iterator[list[Document]]:
+def _split_chunks(documents: Iterable[Document]) -> Iterator[list[Document]]:
     chunk, characters = [], 0
     for document in documents:
         chunk.append(document)

@@ -30,11 +30,11 @@ class TokenKinds:
         """Read the special ids off the tokenizer; ``start`` is what a decoder begins with."""
         self._tokenizer = tokenizer
         self._leads = bool(frame.before) or start is not None
-        self._separators = {*frame.after, *_ids(tokenizer, "sep_token_id", "eos_token_id")}
+        self._separators = {*frame.after, *_find_ids(tokenizer, "sep_token_id", "eos_token_id")}
         self._framing = {*frame.before, *self._separators}
-        self._framing |= _ids(tokenizer, "cls_token_id", "bos_token_id", "pad_token_id")
+        self._framing |= _find_ids(tokenizer, "cls_token_id", "bos_token_id", "pad_token_id")
         self._framing |= set() if start is None else {start}
-        self._special = self._framing | special_ids(tokenizer)
+        self._special = self._framing | find_special_ids(tokenizer)
         self._punctuation: dict[int, bool] = {}
 
     @property
@@ -49,7 +49,6 @@ class TokenKinds:
         return marked
 
     def separator(self, ids: NDArray[np.int32]) -> NDArray[np.bool_]:
-        """Mark separators."""
         return np.isin(ids, list(self._separators))
 
     def special(self, ids: NDArray[np.int32]) -> NDArray[np.bool_]:
@@ -57,31 +56,25 @@ class TokenKinds:
         return np.isin(ids, list(self._special))
 
     def punctuation(self, ids: NDArray[np.int32]) -> NDArray[np.bool_]:
-        """Mark punctuation."""
         types, place = np.unique(ids, return_inverse=True)
-        for unseen in (int(t) for t in types if int(t) not in self._punctuation):
-            spelled = surface(self._tokenizer, unseen)
+        for unseen in set(types.tolist()) - self._punctuation.keys():
+            spelled = spell_token(self._tokenizer, unseen)
             self._punctuation[unseen] = unseen not in self._framing and is_punctuation(spelled)
-        return np.array([self._punctuation[int(t)] for t in types])[place].reshape(ids.shape)
+        return np.array([self._punctuation[t] for t in types.tolist()])[place].reshape(ids.shape)
 
 
-def special_ids(tokenizer: Tokenizer) -> set[int]:
+def find_special_ids(tokenizer: Tokenizer) -> set[int]:
     """List the special tokens of a tokenizer, without the one that stands for unknown text."""
-    return {*getattr(tokenizer, "all_special_ids", ())} - _ids(tokenizer, "unk_token_id")
+    return {*getattr(tokenizer, "all_special_ids", ())} - _find_ids(tokenizer, "unk_token_id")
 
 
-def ordinary_ids(tokenizer: Tokenizer, known: int) -> list[int]:
-    """List the ids of pieces of text.
+def list_ordinary_ids(tokenizer: Tokenizer, known: int) -> list[int]:
+    """List the ids of pieces of text below ``known``, which the model has embeddings for.
 
     Without special tokens, tokens that were added to the vocabulary, and those that are named like none of a
     text: [unused12], <extra_id_0>.
-
-    Args:
-        tokenizer: Whose vocabulary it is.
-        known: Ids from here on are none that the model has embeddings for.
     """
-    added = {*getattr(tokenizer, "added_tokens_decoder", ())}
-    left = {*getattr(tokenizer, "all_special_ids", ()), *added}
+    left = {*getattr(tokenizer, "all_special_ids", ()), *getattr(tokenizer, "added_tokens_decoder", ())}
     names = tokenizer.convert_ids_to_tokens(list(range(min(known, len(tokenizer)))))
     return [
         token
@@ -90,7 +83,7 @@ def ordinary_ids(tokenizer: Tokenizer, known: int) -> list[int]:
     ]
 
 
-def surface(tokenizer: Tokenizer, token: int) -> str:
+def spell_token(tokenizer: Tokenizer, token: int) -> str:
     """Spell a token without marks of word beginning (a space) or continuation (##)."""
     return tokenizer.decode([token]).strip().removeprefix("##")
 
@@ -107,7 +100,7 @@ def is_punctuation(text: str) -> bool:
     )
 
 
-def _ids(tokenizer: Tokenizer, *names: str) -> set[int]:
+def _find_ids(tokenizer: Tokenizer, *names: str) -> set[int]:
     return {value for name in names if (value := getattr(tokenizer, name, None)) is not None}
 
 
@@ -232,7 +225,7 @@ def read_frequencies(path: Path, tokenizer: Tokenizer, vocabulary: int) -> NDArr
         if name in listed:
             found[token] = listed[name]
         elif name is not None and not name.startswith("##"):
-            found[token] = listed.get(surface(tokenizer, token), 0.0)
+            found[token] = listed.get(spell_token(tokenizer, token), 0.0)
     if not found.any():
         raise AttnprobeError(f"{path}: none of its words is a token of this model; is it the right file?")
     return found

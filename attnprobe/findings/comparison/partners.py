@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from attnprobe.attention.kinds import Kind
 from attnprobe.errors import AttnprobeError
-from attnprobe.survey.comparison.divergence import pairs_of
-from attnprobe.survey.comparison.running import Compared
+from attnprobe.survey.comparison.divergence import name_pairs
+from attnprobe.survey.comparison.running import Comparison
 
 Floats = NDArray[np.float64]
 Places = NDArray[np.intp]
@@ -33,7 +33,7 @@ class Partners:
     error: Floats
 
 
-def numbered(found: Compared) -> Places:
+def numbered(found: Comparison) -> Places:
     """Give the head of the same number of each head, -1 for those of kinds that are not shared."""
     shared = found.shared
     partner = np.full(shared.first.layers * shared.first.heads, -1, np.intp)
@@ -44,7 +44,7 @@ def numbered(found: Compared) -> Places:
     return partner
 
 
-def nearest(found: Compared) -> Partners:
+def nearest(found: Comparison) -> Partners:
     """Find the head of the other model with the least divergence; of equals, the one of the same number."""
 
     def closest(apart: Floats, _: Kind) -> Places:
@@ -54,7 +54,7 @@ def nearest(found: Compared) -> Partners:
     return _gathered(found, closest)
 
 
-def matched(found: Compared, within: Within) -> Partners:
+def matched(found: Comparison, within: Within) -> Partners:
     """Assign heads to heads one to one, so that their divergences add up to the least.
 
     Args:
@@ -93,7 +93,7 @@ def matched(found: Compared, within: Within) -> Partners:
     return _gathered(found, assigned)
 
 
-def nearest_layers(found: Compared, kind: Kind) -> tuple[Places, Floats]:
+def nearest_layers(found: Comparison, kind: Kind) -> tuple[Places, Floats]:
     """Find, for each layer of a kind, the layer of the other model that its heads find their like in.
 
     How far a layer is from another is the mean over its heads of the divergence from the nearest head there.
@@ -102,7 +102,7 @@ def nearest_layers(found: Compared, kind: Kind) -> tuple[Places, Floats]:
         For each layer of the kind, which one of the other model's layers it is, and how far.
     """
     shared = found.shared
-    apart = found.measurement.sums[pairs_of(kind)].average
+    apart = found.measurement.sums[name_pairs(kind)].average
     blocks = apart.reshape(-1, shared.first.heads, apart.shape[1] // shared.second.heads, shared.second.heads)
     least = np.where(np.isnan(blocks), np.inf, blocks).min(-1)
     least = np.where(np.isinf(least), np.nan, least)
@@ -120,13 +120,13 @@ def _least(apart: Floats) -> Places:
     return np.where(apart[np.arange(len(apart)), own] <= apart.min(1), own, best)
 
 
-def _gathered(found: Compared, choose: Callable[[Floats, Kind], Places]) -> Partners:
+def _gathered(found: Comparison, choose: Callable[[Floats, Kind], Places]) -> Partners:
     """Choose kind by kind, from what heads are apart."""
     shared = found.shared
     size = shared.first.layers * shared.first.heads
     head, jsd, error = np.full(size, -1, np.intp), np.full(size, np.nan), np.full(size, np.nan)
     for kind in shared.kinds:
-        pairs = found.measurement.sums[pairs_of(kind)]
+        pairs = found.measurement.sums[name_pairs(kind)]
         apart, errors = pairs.average, pairs.standard_error
         chosen = choose(apart, kind)
         ours, theirs = _heads(found, kind)
@@ -137,7 +137,7 @@ def _gathered(found: Compared, choose: Callable[[Floats, Kind], Places]) -> Part
     return Partners(head, jsd, error)
 
 
-def _heads(found: Compared, kind: Kind) -> tuple[Places, Places]:
+def _heads(found: Comparison, kind: Kind) -> tuple[Places, Places]:
     """Number the heads of a kind through all layers of either model."""
     ours, theirs = found.shared.layers(kind)
     return _through(ours, found.shared.first.heads), _through(theirs, found.shared.second.heads)

@@ -18,7 +18,7 @@ from attnprobe.findings.comparison.partners import (
 from attnprobe.sums.documents import BLOCKS
 from attnprobe.sums.resampling import SIGNIFICANT
 from attnprobe.survey.comparison.divergence import NUMBERED, OF_LAYERS
-from attnprobe.survey.comparison.running import Compared
+from attnprobe.survey.comparison.running import Comparison
 from attnprobe.table.builder import TableBuilder
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.naming import listed
@@ -33,7 +33,7 @@ FEW = 10
 
 
 def describe_heads(
-    found: Compared, near: Partners | None, pairs: Partners | None, match: str | None, mine: Places
+    found: Comparison, near: Partners | None, pairs: Partners | None, match: str | None, mine: Places
 ) -> list[str]:
     """Say which heads changed most, and whether heads are nearest to those of their number."""
     said: list[str] = []
@@ -75,7 +75,7 @@ def describe_heads(
     return said
 
 
-def describe_layers(found: Compared, layers: Sequence[int]) -> list[str]:
+def describe_layers(found: Comparison, layers: Sequence[int]) -> list[str]:
     """Say where the models differ most, of some layers."""
     if OF_LAYERS not in found.measurement.sums:
         return []
@@ -89,7 +89,7 @@ def describe_layers(found: Compared, layers: Sequence[int]) -> list[str]:
 
 
 def describe_columns(
-    found: Compared, differences: Mapping[str, Difference], partner: str, noun: str
+    found: Comparison, differences: Mapping[str, Difference], partner: str, noun: str
 ) -> list[str]:
     """Say which columns differ, in how many rows, and how that was decided."""
     if not differences:
@@ -119,7 +119,7 @@ def describe_columns(
     return found_notes
 
 
-def _changed(found: Compared, jsd: np.ndarray, error: np.ndarray, mine: Places) -> list[str]:
+def _changed(found: Comparison, jsd: np.ndarray, error: np.ndarray, mine: Places) -> list[str]:
     """Name the heads whose attention changed most, and the layers in which none did."""
     known = mine[np.isfinite(jsd[mine])]
     if not len(known):
@@ -148,7 +148,7 @@ def _changed(found: Compared, jsd: np.ndarray, error: np.ndarray, mine: Places) 
     return said
 
 
-def _rounding(found: Compared) -> str:
+def _rounding(found: Comparison) -> str:
     """Say below which divergence heads count as the same."""
     return f"but for rounding, which may give a jsd of {found.rounding:.1g} nats"
 
@@ -157,7 +157,7 @@ def _with_error(value: float, error: float) -> str:
     return f"{value:.2g} ± {error:.1g}" if np.isfinite(error) else f"{value:.2g}"
 
 
-def _blocks(found: Compared) -> int:
+def _blocks(found: Comparison) -> int:
     """Count the blocks of documents that differences are over."""
     for statistic in found.statistics:
         one = found.sums(0, statistic)
@@ -172,7 +172,7 @@ SHOWN = 2
 UNIT = "nats"
 
 
-def by_head(found: Compared, match: Within | None = None) -> HeadTable:
+def by_head(found: Comparison, match: Within | None = None) -> HeadTable:
     """Tabulate the heads of the first model beside those of the second.
 
     A head's partner, which columns ``_b`` are about, is the one that is matched to it if that is asked for,
@@ -208,7 +208,7 @@ def by_head(found: Compared, match: Within | None = None) -> HeadTable:
     return build.table(f"heads of {found.labels.model} and of {found.other}", notes, "change")
 
 
-def by_layer(found: Compared) -> HeadTable:
+def by_layer(found: Comparison) -> HeadTable:
     """Tabulate the layers of the first model beside those of the second; numbers are means over heads.
 
     A layer's partner is the one of its number, or the nearest where the models have different numbers.
@@ -248,7 +248,7 @@ def by_layer(found: Compared) -> HeadTable:
     return build.table(f"layers of {found.labels.model} and of {found.other}", notes, "layers")
 
 
-def describe_partner(found: Compared, match: Within | None) -> str:
+def describe_partner(found: Comparison, match: Within | None) -> str:
     """Say which head columns ``_b`` are about."""
     if match is not None:
         return "Columns _b are about the matched head."
@@ -257,20 +257,20 @@ def describe_partner(found: Compared, match: Within | None) -> str:
     return "The models have other numbers of layers or heads, so columns _b are about the nearest head."
 
 
-def _begun(found: Compared, layers: Sequence[int]) -> TableBuilder:
+def _begun(found: Comparison, layers: Sequence[int]) -> TableBuilder:
     build = TableBuilder(found.labels, len(layers))
     build.add(Column("model_b", role="key"), [found.other] * len(layers))
     build.layers(layers)
     return build
 
 
-def _layers(found: Compared) -> list[int]:
+def _layers(found: Comparison) -> list[int]:
     """Give the layers of kinds that both models have."""
     kinds = found.shared.first.kinds
     return [layer for layer, kind in enumerate(kinds) if kind in found.shared.kinds]
 
 
-def _layer(found: Compared, layer: int) -> int | None:
+def _layer(found: Comparison, layer: int) -> int | None:
     """Give the number that a table has for a layer of the second model."""
     return found.shared.second.places[layer].layer if layer >= 0 else None
 
@@ -281,7 +281,7 @@ def _of(near: Partners | None) -> Partners:
 
 
 def _partners(
-    build: TableBuilder, found: Compared, name: str, partners: Partners, mine: Places, *, headline: bool
+    build: TableBuilder, found: Comparison, name: str, partners: Partners, mine: Places, *, headline: bool
 ) -> None:
     heads = found.shared.second.heads
     which = partners.head[mine]
@@ -297,7 +297,7 @@ def _partners(
 
 def _columns(
     build: TableBuilder,
-    found: Compared,
+    found: Comparison,
     rows: Rows,
     mine: Places | None = None,
     partner: Places | None = None,

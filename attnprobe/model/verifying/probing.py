@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from attnprobe.attention.kinds import Kind
-from attnprobe.corpus.batches.media import stacked
+from attnprobe.corpus.batches.media import stack_inputs
 from attnprobe.corpus.tokens.tokenization import Frame, Tokenizer
 from attnprobe.errors import first_line
 from attnprobe.model.checkpoint import Checkpoint, list_forward_parameters
@@ -66,7 +66,7 @@ def draw_probe_inputs(checkpoint: Checkpoint) -> dict[str, Tensor]:
     Where there is a decoder beside the encoder, it reads two of another length.
     """
     if checkpoint.processor is not None:
-        inputs = stacked([checkpoint.processor.noise(number) for number in range(2)])
+        inputs = stack_inputs([checkpoint.processor.noise(number) for number in range(2)])
     else:
         tokens = _draw_tokens(checkpoint, checkpoint.tokenizer, PROBE_LENGTH, checkpoint.longest)
         inputs = {"input_ids": tokens}

@@ -8,8 +8,8 @@ from typing import Any
 from attnprobe.attention.annotation import TokenAnnotation
 from attnprobe.corpus.sources.document import Annotation, Asked, Document, Gold, Span, Tag, Tagged
 from attnprobe.corpus.sources.media import MediaFolder
-from attnprobe.corpus.tokens.annotation import Alignment, Beside, beside_another, beside_itself
-from attnprobe.corpus.tokens.tokenization import Reading, TokenSequence, spelled, without_offsets
+from attnprobe.corpus.tokens.annotation import Alignment, DecoderAnnotation, annotate_shifted, annotate_target
+from attnprobe.corpus.tokens.tokenization import Reading, TokenSequence, refuse_without_offsets, tokenize
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint
 
@@ -150,7 +150,7 @@ def _copy_source(
         if (
             annotation is not None and not annotation.tags and annotation.answers is None
         ):  # which are for tasks
-            beside = beside_itself(annotation, len(ids))
+            beside = annotate_shifted(annotation, len(ids))
         if sequence.awaited is not None:  # there is no target
             reading.links_lost += len(sequence.awaited.links)
         yield _annotate(ids, beside)
@@ -167,13 +167,13 @@ def _read_labels(
         awaited, annotation = source[place].awaited, source[place].annotation or TokenAnnotation()
         if awaited is not None:
             alignment = _align(checkpoint, texts[place], encoded, place)
-            beside = beside_another(annotation, awaited, texts[place], alignment, len(ids))
+            beside = annotate_target(annotation, awaited, texts[place], alignment, len(ids))
             reading.links_lost += beside.lost
             reading.links_unasked += beside.unasked
         yield _annotate(ids, beside)
 
 
-def _annotate(ids: list[int], beside: Beside | None) -> TokenSequence:
+def _annotate(ids: list[int], beside: DecoderAnnotation | None) -> TokenSequence:
     if beside is None:
         return TokenSequence(ids)
     return TokenSequence(ids, annotation=beside.decoder, crossed=beside.cross)
@@ -189,9 +189,9 @@ def _encode(
         options = {"truncation": True, "max_length": checkpoint.longest_target}
     if offsets:
         if not getattr(tokenizer, "is_fast", False):
-            raise without_offsets(tokenizer)
+            raise refuse_without_offsets(tokenizer)
         options["return_offsets_mapping"] = True
-    return spelled(tokenizer, text_target=list(texts), **options)
+    return tokenize(tokenizer, text_target=list(texts), **options)
 
 
 def _check_ids(checkpoint: Checkpoint, texts: Sequence[str], encoded: Any) -> list[list[int]]:

@@ -11,7 +11,14 @@ import numpy as np
 from attnprobe.attention.layout import Grid
 from attnprobe.corpus.batches.batch import Side
 from attnprobe.corpus.batches.media import Clip, MediaBatches
-from attnprobe.corpus.sources.media import IMAGE, Item, MediaFolder, image_size, read_image, sound_length
+from attnprobe.corpus.sources.media import (
+    IMAGE,
+    Item,
+    MediaFolder,
+    count_samples,
+    read_image,
+    read_image_size,
+)
 from attnprobe.corpus.tokens.store import SequenceStore
 from attnprobe.corpus.tokens.tokenization import Frame, Reading, TokenSequence
 from attnprobe.corpus.tokens.vocabulary import TokenKinds, rank_types
@@ -117,8 +124,8 @@ def choose_decoder_targets(
 def _cut_clips(item: Item, processor: Processor, *, fixed: bool) -> list[Clip]:
     """Cut long sound into windows; clips of one batch agree in their shape."""
     if processor.kind == IMAGE:
-        return [Clip(item, shape=() if fixed else image_size(item.path))]
-    samples = sound_length(item.path, processor.rate)
+        return [Clip(item, shape=() if fixed else read_image_size(item.path))]
+    samples = count_samples(item.path, processor.rate)
     if not samples:
         raise AttnprobeError(f"{item.path} holds no sound.")
     if not fixed and samples < SHORTEST * processor.rate:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from attnprobe.corpus.sources.document import Document
 from attnprobe.corpus.tokens.tokenization import Frame, TokenSequence
-from attnprobe.corpus.tokens.vocabulary import ordinary_ids
+from attnprobe.corpus.tokens.vocabulary import list_ordinary_ids
 from attnprobe.errors import AttnprobeError
 
 if TYPE_CHECKING:
@@ -99,4 +99,4 @@ def _find_longest(checkpoint: "Checkpoint") -> int | None:
 def list_ordinary_tokens(checkpoint: "Checkpoint") -> NDArray[np.int64]:
     """List the tokens that can be drawn: ordinary ones that have an embedding."""
     known = checkpoint.embeddings or checkpoint.model.config.get_text_config().vocab_size
-    return np.array(ordinary_ids(checkpoint.tokenizer, known), np.int64)
+    return np.array(list_ordinary_ids(checkpoint.tokenizer, known), np.int64)

@@ -13,7 +13,7 @@ from attnprobe.attention.layout import Layout
 from attnprobe.kernels.divergence import divergence_between
 from attnprobe.statistics.statistic import mean_over_queries
 from attnprobe.sums.groups import Clustered
-from attnprobe.survey.comparison.together import Shared, Unit, between_words
+from attnprobe.survey.comparison.together import SharedHeads, Unit, pool_words
 from attnprobe.survey.recorder import Values
 
 #: Maps of a batch, (batch, head of any layer, query, key), kind by kind.
@@ -25,7 +25,7 @@ NUMBERED, OF_LAYERS = "jsd", "jsd of layers"
 AT_A_TIME = 16
 
 
-def pairs_of(kind: Kind) -> str:
+def name_pairs(kind: Kind) -> str:
     """Name the divergences of all heads of a kind from all heads of the other model."""
     return f"jsd of pairs, {kind}"
 
@@ -39,17 +39,17 @@ class Divergences:
         pairs: Whether every head is compared with every other, or only with that of its number.
     """
 
-    shared: Shared
+    shared: SharedHeads
     pairs: bool
 
     @property
     def sums(self) -> dict[str, type[Clustered]]:
         """What is kept over sequences, by name."""
         names = [NUMBERED, OF_LAYERS] if any(map(self.shared.numbered, self.shared.kinds)) else []
-        names += [pairs_of(kind) for kind in self.shared.kinds] if self.pairs else []
+        names += [name_pairs(kind) for kind in self.shared.kinds] if self.pairs else []
         return dict.fromkeys(names, Clustered)
 
-    def of(self, ours: Maps, theirs: Maps, units: Sequence[Sequence[Unit]] | None = None) -> Values:
+    def compare(self, ours: Maps, theirs: Maps, units: Sequence[Sequence[Unit]] | None = None) -> Values:
         """For every query that counts, give the Jensen-Shannon divergence of what two heads attend to.
 
         A head's number is the mean over the queries of a sequence, in nats, from 0 to ln 2. Both heads have
@@ -76,52 +76,52 @@ class Divergences:
                 self._compare_words(kind, one, other, words, parts)
             for name, values in parts.items():
                 found.setdefault(name, []).append(torch.cat(values))
-        return self._placed(found)
+        return self._place(found)
 
     def _compare_words(
         self, kind: Kind, one: Tensor, other: Tensor, words: Sequence[Unit], found: dict[str, list[Tensor]]
     ) -> None:
         if not words:
-            self._nothing(kind, one, found)
+            self._leave_empty(kind, one, found)
             return
         mine, its = map(list, zip(*words, strict=True))
-        maps, others = between_words(one, mine), between_words(other, its)
+        maps, others = pool_words(one, mine), pool_words(other, its)
         self._compare(kind, maps[None], others[None], None, found)
 
     def _compare(
         self, kind: Kind, maps: Tensor, others: Tensor, layout: Layout | None, found: dict[str, list[Tensor]]
     ) -> None:
-        (places, heads), (other_places, other_heads) = self.shared.kept(kind)
+        (places, heads), (other_places, other_heads) = self.shared.find_kept(kind)
 
         def mean(values: Tensor) -> Tensor:
             return values.nanmean(-1) if layout is None else mean_over_queries(values, layout)
 
         if self.pairs:
-            maps, others = _picked(maps, places), _picked(others, other_places)
+            maps, others = _pick(maps, places), _pick(others, other_places)
             some = (divergence_between(maps, part) for part in others.split(AT_A_TIME, 1))
             values = torch.cat([mean(part).unflatten(1, (maps.shape[1], -1)) for part in some], 2)
             whole = values.new_full((len(values), *self.shared.size(kind)), torch.nan)
             whole[:, torch.from_numpy(heads)[:, None], torch.from_numpy(other_heads)] = values
-            found.setdefault(pairs_of(kind), []).append(whole)
+            found.setdefault(name_pairs(kind), []).append(whole)
             if self.shared.numbered(kind):
                 found.setdefault(kind, []).append(whole.diagonal(0, 1, 2))
         elif self.shared.numbered(kind):
             both, mine, their = np.intersect1d(heads, other_heads, return_indices=True)
-            maps, others = _picked(maps, places[mine]), _picked(others, other_places[their])
+            maps, others = _pick(maps, places[mine]), _pick(others, other_places[their])
             values = mean(divergence_between(maps, others, numbered=True))
             whole = values.new_full((len(values), self.shared.size(kind)[0]), torch.nan)
             whole[:, torch.from_numpy(both)] = values
             found.setdefault(kind, []).append(whole)
 
-    def _nothing(self, kind: Kind, maps: Tensor, found: dict[str, list[Tensor]]) -> None:
+    def _leave_empty(self, kind: Kind, maps: Tensor, found: dict[str, list[Tensor]]) -> None:
         """Say that a sequence has no word that both see."""
         size = self.shared.size(kind)
         if self.pairs:
-            found.setdefault(pairs_of(kind), []).append(maps.new_full((1, *size), torch.nan))
+            found.setdefault(name_pairs(kind), []).append(maps.new_full((1, *size), torch.nan))
         if self.shared.numbered(kind):
             found.setdefault(kind, []).append(maps.new_full((1, size[0]), torch.nan))
 
-    def _placed(self, found: dict[str, list[Tensor]]) -> Values:
+    def _place(self, found: dict[str, list[Tensor]]) -> Values:
         """Put heads of one number in the places of their layers, whatever the kind."""
         values: Values = {name: torch.cat(found[name]).cpu().numpy() for name in self.sums if name in found}
         if NUMBERED in self.sums:
@@ -132,16 +132,16 @@ class Divergences:
                 if kind in found:
                     layers = self.shared.layers(kind)[0]
                     whole[:, layers] = torch.cat(found[kind]).cpu().numpy().reshape(batch, len(layers), heads)
-            values[NUMBERED], values[OF_LAYERS] = whole, _mean_of_heads(whole)
+            values[NUMBERED], values[OF_LAYERS] = whole, _average_heads(whole)
         return values
 
 
-def _picked(maps: Tensor, places: NDArray[np.intp]) -> Tensor:
-    """Pick some heads; all of them cost nothing."""
+def _pick(maps: Tensor, places: NDArray[np.intp]) -> Tensor:
+    # All of them cost nothing.
     return maps if len(places) == maps.shape[1] else maps[:, torch.from_numpy(places)]
 
 
-def _mean_of_heads(values: NDArray[np.float64]) -> NDArray[np.float64]:
+def _average_heads(values: NDArray[np.float64]) -> NDArray[np.float64]:
     known = ~np.isnan(values)
     total, number = np.where(known, values, 0).sum(-1), known.sum(-1)
     return np.divide(total, number, out=np.full(total.shape, np.nan), where=number > 0)

@@ -27,21 +27,21 @@ from attnprobe.sums.resampling import Jackknife
 from attnprobe.survey.comparison.divergence import AT_A_TIME, Divergences
 from attnprobe.survey.comparison.together import (
     SAME,
-    Beside,
-    Shared,
-    by_tokens,
-    by_words,
+    SecondReader,
+    SharedHeads,
     check_media,
-    common_parts,
-    read_alike,
-    settled,
-    with_words,
+    drop_lone_decoders,
+    fit_options,
+    number_words,
+    pair_by_tokens,
+    pair_by_words,
+    share_tokens,
 )
-from attnprobe.survey.measure import Measuring, measuring, summed, whole
+from attnprobe.survey.measure import Meter, join_parts, open_meter, sum_sequences
 from attnprobe.survey.recorder import Values
-from attnprobe.survey.request import Part, answerable, check_modality, observed
-from attnprobe.survey.survey import with_targets
-from attnprobe.survey.tables import notes
+from attnprobe.survey.request import CorpusRequest, check_modality, drop_patch_statistics, verify_needs
+from attnprobe.survey.survey import keep_targeted
+from attnprobe.survey.tables import write_notes
 from attnprobe.table.builder import Labels
 
 #: What the sums of either model's statistics are called: its mark, a slash, and the statistic.
@@ -49,7 +49,7 @@ MARKS = ("a", "b")
 
 
 @dataclass(frozen=True)
-class Compared:
+class Comparison:
     """What was found of two checkpoints over the same texts.
 
     Attributes:
@@ -71,16 +71,14 @@ class Compared:
     rounding: float
 
     @property
-    def shared(self) -> Shared:
-        """Which layers and heads the two share."""
+    def shared(self) -> SharedHeads:
         return self.divergences.shared
 
     def sums(self, side: int, statistic: Statistic) -> Any:
-        """Give what was summed up of a statistic in either model."""
         return self.measurement.sums[f"{MARKS[side]}/{statistic.name}"]
 
 
-def compared(
+def compare_checkpoints(
     checkpoints: tuple[Checkpoint, Checkpoint],
     documents: tuple[Documents, Documents],
     options: CorpusOptions,
@@ -93,7 +91,7 @@ def compared(
     resume: Path | None = None,
     workers: int | None = None,
     progress: Progress,
-) -> Compared:
+) -> Comparison:
     """Verify the capture of both models, and pass once over the texts with each, batch by batch.
 
     Args:
@@ -107,36 +105,39 @@ def compared(
         labelled: Whether labels are target texts, for the decoders beside both encoders.
         resume: A file that keeps the state of the run, so that it can go on after it was stopped.
         workers: How many batches are in flight.
-        progress: Who is told how far it is.
+        progress: Is told how far it is.
     """
     for checkpoint in checkpoints:
         check_modality(checkpoint, statistics)
-    by_word = not read_alike(*checkpoints)
-    checkpoints, said = common_parts(checkpoints, by_word=by_word)
+    by_word = not share_tokens(*checkpoints)
+    checkpoints, said = drop_lone_decoders(checkpoints, by_word=by_word)
     if labelled and said:
         raise AttnprobeError(f"{said[0].rstrip('.')}, which read no target texts; leave out --label-column.")
-    part, targets = with_targets(checkpoints[0], Part(documents[0], statistics, options, labelled=labelled))
-    first, texts, one = examine_part(checkpoints[0], part.documents, progress)
+    request, targets = keep_targeted(
+        checkpoints[0], CorpusRequest(documents[0], statistics, options, labelled=labelled)
+    )
+    first, texts, one = examine_part(checkpoints[0], request.documents, progress)
     second, same_texts, other = examine_part(checkpoints[1], documents[1], progress)
     names = first.name, second.name
     if first.modality != "text":
         check_media((first, second), one, other)
-    shared, left = Shared.of(names, one, other)
+    shared, left = SharedHeads.of(names, one, other)
     said += left
     if not pairs and not shared.alike:
         raise AttnprobeError(
             f"{names[0]} and {names[1]} have different numbers of layers or heads, so that heads have no "
             "partner of their number, only a nearest one; leave out --no-nearest."
         )
-    statistics = answerable(list(statistics), one)
+    statistics = drop_patch_statistics(list(statistics), one)
+    models = (first, one), (second, other)
     evidence = [
         f"{checkpoint.name}: {sentence}"
-        for checkpoint, architecture in ((first, one), (second, other))
-        for sentence in observed(checkpoint, architecture, [list(statistics)], as_far_as_possible=False)[0]
+        for checkpoint, of in models
+        for sentence in verify_needs(checkpoint, of, [list(statistics)], as_far_as_possible=False)[0]
     ]
     divergences = Divergences(shared, pairs)
-    number = min(Workers.of(first, one, workers).number, Workers.of(second, other, workers).number)
-    options = settled(part.options, first, second, by_word=by_word)
+    number = min(Workers.of(*model, workers).number for model in models)
+    options = fit_options(request.options, first, second, by_word=by_word)
     question = {
         "command": " ".join(["compare", *(one.identity for one in statistics), *divergences.sums]),
         "second model": json.dumps(second.origin, sort_keys=True, default=str),
@@ -145,8 +146,7 @@ def compared(
     maps = one.layers * one.heads + other.layers * other.heads
 
     def price() -> Price:
-        both = ((first, one), (second, other))
-        each = [price_statistics(of, statistics, find_itemsize(checkpoint)) for checkpoint, of in both]
+        each = [price_statistics(of, statistics, find_itemsize(checkpoint)) for checkpoint, of in models]
         width = find_itemsize(first)
         most = max(ours * (AT_A_TIME if pairs else 1) for ours, _ in sizes)
         found = sum(8 * ours * (theirs if pairs else 1) for ours, theirs in sizes)
@@ -156,7 +156,7 @@ def compared(
         return prepare_corpus(
             checkpoint,
             architecture,
-            with_words(given) if by_word else given,
+            number_words(given) if by_word else given,
             options,
             price=price,
             copies=count_copies(statistics),
@@ -173,17 +173,17 @@ def compared(
     ):
         said += targets.remarks() if targets is not None else []
         if by_word:
-            batches, beside = by_words(mine.corpus.batches, its.corpus.batches)
+            batches, beside = pair_by_words(mine.corpus.batches, its.corpus.batches)
         else:
-            batches, beside = mine.corpus.batches, by_tokens(mine.corpus.batches, second)
-        with comparing((first, second), (one, other), statistics, divergences, beside) as asked:
+            batches, beside = mine.corpus.batches, pair_by_tokens(mine.corpus.batches, second)
+        with open_pair((first, second), (one, other), statistics, divergences, beside) as meter:
             measurement = run.total(
                 "comparing",
                 batches,
-                asked.measurement,
-                partial(Measurement.from_arrays, kinds=asked.sums),
+                meter.measurement,
+                partial(Measurement.from_arrays, kinds=meter.sums),
                 workers=mine.workers,
-                thread_context=asked.thread_context,
+                thread_context=meter.thread_context,
                 question={"tokens of the second model": its.corpus.batches.digest},
             )
         record = record_provenance(first, one, mine.corpus, options, mine.workers)
@@ -193,9 +193,9 @@ def compared(
     if by_word:
         seen = max(int(measurement.sums[name].count.max(initial=0)) for name in divergences.sums)
         left_out, wordless = read - measurement.sequences, measurement.sequences - seen
-        said.insert(0, _by_word(names, left_out, wordless))
+        said.insert(0, _explain_words(names, left_out, wordless))
     ours = Measurement({one.name: measurement.sums[f"a/{one.name}"] for one in statistics})
-    said += notes(statistics, ours, rarity, first.model.dtype)
+    said += write_notes(statistics, ours, rarity, first.model.dtype)
     record |= {
         **facts,
         "comparison": {
@@ -204,7 +204,7 @@ def compared(
             "evidence": evidence,
         },
     }
-    return Compared(
+    return Comparison(
         measurement,
         statistics,
         divergences,
@@ -216,7 +216,7 @@ def compared(
 
 
 @dataclass(frozen=True)
-class Comparing:
+class PairMeter:
     """Two models that are ready to be compared, batch by batch, in as many threads as there are.
 
     Attributes:
@@ -225,9 +225,9 @@ class Comparing:
         beside: Gives what the second model reads.
     """
 
-    sides: tuple[Measuring, Measuring]
+    sides: tuple[Meter, Meter]
     divergences: Divergences
-    beside: Beside
+    beside: SecondReader
 
     @cached_property
     def sums(self) -> dict[str, type[Sum]]:
@@ -244,9 +244,9 @@ class Comparing:
 
     def measurement(self, batch: Batch) -> Measurement:
         """Run a batch with both models, and sum up what is found."""
-        found = whole(self.sides[0].halving.run(batch, self._part))
+        found = join_parts(self.sides[0].halving.run(batch, self._part))
         sums = {
-            name: self._constants.get(name) or summed(kind, found.pop(name), batch)
+            name: self._constants.get(name) or sum_sequences(kind, found.pop(name), batch)
             for name, kind in self.sums.items()
         }
         return Measurement(sums, len(batch), batch.size)
@@ -257,14 +257,13 @@ class Comparing:
         if self.sides[0] is self.sides[1]:  # whose next maps take the place of these
             ours = {kind: (maps.clone(), layout) for kind, (maps, layout) in ours.items()}
         second, others = self.sides[1].part(theirs), self.sides[1].maps()
-        found = self.divergences.of(ours, others, self.beside.units(batch, theirs))
+        found = self.divergences.compare(ours, others, self.beside.units(batch, theirs))
         for mark, values in zip(MARKS, (first, second), strict=True):
             found |= {f"{mark}/{name}": one for name, one in values.items()}
         return found
 
     @contextmanager
     def thread_context(self) -> Iterator[None]:
-        """Let another thread run batches."""
         with ExitStack() as stack:
             for joining in {id(side): side.thread_context for side in self.sides}.values():
                 stack.enter_context(joining())
@@ -272,34 +271,28 @@ class Comparing:
 
 
 @contextmanager
-def comparing(
+def open_pair(
     checkpoints: tuple[Checkpoint, Checkpoint],
     architectures: tuple[Architecture, Architecture],
     statistics: Sequence[Statistic],
     divergences: Divergences,
-    beside: Beside = SAME,
-) -> Iterator[Comparing]:
+    beside: SecondReader = SAME,
+) -> Iterator[PairMeter]:
     """Make two models ready; one that is compared with itself can be read by one reader only.
 
-    Args:
-        checkpoints: The models.
-        architectures: What the dry run found of them.
-        statistics: What is measured of both. Differences are of two means, with an error of their own kind,
-            which blocks of documents give.
-        divergences: Compares their heads.
-        beside: What the second model reads; the same batches by default.
+    Differences are of two means, with an error of their own kind, which blocks of documents give.
     """
     blocked = [replace(statistic, sums=Jackknife) for statistic in statistics]
     first, second = checkpoints
-    with measuring(first, architectures[0], blocked, keep=True) as one:
+    with open_meter(first, architectures[0], blocked, keep=True) as one:
         if first.body is second.body:
-            yield Comparing((one, one), divergences, beside)
+            yield PairMeter((one, one), divergences, beside)
             return
-        with measuring(second, architectures[1], blocked, keep=True) as other:
-            yield Comparing((one, other), divergences, beside)
+        with open_meter(second, architectures[1], blocked, keep=True) as other:
+            yield PairMeter((one, other), divergences, beside)
 
 
-def _by_word(names: tuple[str, str], left: int, wordless: int) -> str:
+def _explain_words(names: tuple[str, str], left: int, wordless: int) -> str:
     said = (
         f"{names[0]} and {names[1]} make different tokens of the texts, so that their maps are compared word "
         f"by word, over the words that both see; columns are over the tokens of each."

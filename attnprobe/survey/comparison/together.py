@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable, Iterable, Iterator
-from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -17,7 +16,7 @@ from attnprobe.attention.kinds import Kind
 from attnprobe.corpus.batches.batch import Batch
 from attnprobe.corpus.batches.text import Batches, BatchReader
 from attnprobe.corpus.sources.document import Annotation, Document, Where
-from attnprobe.corpus.sources.links import worded
+from attnprobe.corpus.sources.links import complete_words
 from attnprobe.corpus.tokens.tokenization import Tokenizer
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint, resolve_window
@@ -28,22 +27,24 @@ from attnprobe.run.input.corpus import CorpusOptions
 Unit = tuple[TokenSpan, TokenSpan]
 
 
-def with_words(documents: Iterable[Document]) -> Iterator[Document]:
+def number_words(documents: Iterable[Document]) -> Iterator[Document]:
     """Let words be known by their numbers, and documents by theirs, whatever a tokenizer makes of them."""
     for number, document in enumerate(documents):
         texts: dict[Where, str] = {"text": document.text}
         if document.pair is not None:
             texts["pair"] = document.pair
-        words = worded(replace(document.annotation or Annotation(), links=(), tags=(), answers=None), texts)
+        words = complete_words(
+            replace(document.annotation or Annotation(), links=(), tags=(), answers=None), texts
+        )
         yield replace(document, annotation=replace(words, numbered=True, number=number))
 
 
-def shared_units(first: TokenAnnotation, second: TokenAnnotation) -> list[Unit]:
+def pair_words(first: TokenAnnotation, second: TokenAnnotation) -> list[Unit]:
     """Give the words that two sequences of one document both hold; those that share a token count as one.
 
     >>> one = TokenAnnotation(numbered=(TokenSpan(1, 3), TokenSpan(3, 4), TokenSpan(4, 5)))
     >>> two = TokenAnnotation(numbered=(TokenSpan(1, 2), TokenSpan(2, 3), TokenSpan(2, 3)))
-    >>> [(a.start, a.stop, b.start, b.stop) for a, b in shared_units(one, two)]
+    >>> [(a.start, a.stop, b.start, b.stop) for a, b in pair_words(one, two)]
     [(1, 3, 1, 2), (3, 5, 2, 3)]
     """
     found: list[Unit] = []
@@ -52,13 +53,13 @@ def shared_units(first: TokenAnnotation, second: TokenAnnotation) -> list[Unit]:
             continue
         if found and (one.start < found[-1][0].stop or other.start < found[-1][1].stop):
             last = found.pop()
-            found.append((_over(last[0], one), _over(last[1], other)))
+            found.append((_join_spans(last[0], one), _join_spans(last[1], other)))
         else:
             found.append((one, other))
     return found
 
 
-def between_words(maps: Tensor, words: list[TokenSpan]) -> Tensor:
+def pool_words(maps: Tensor, words: list[TokenSpan]) -> Tensor:
     """Add up attention between tokens to attention between words.
 
     What goes to a word is the sum over its tokens, what goes from it their mean (Clark et al. 2019, section
@@ -82,12 +83,12 @@ def between_words(maps: Tensor, words: list[TokenSpan]) -> Tensor:
     return torch.cat([found, rest], -1)
 
 
-def _over(one: TokenSpan, other: TokenSpan) -> TokenSpan:
+def _join_spans(one: TokenSpan, other: TokenSpan) -> TokenSpan:
     return TokenSpan(min(one.start, other.start), max(one.stop, other.stop))
 
 
 @dataclass(frozen=True)
-class Beside:
+class SecondReader:
     """What the second model reads of the same texts.
 
     Attributes:
@@ -100,28 +101,28 @@ class Beside:
 
 
 #: Both models read the same batches.
-SAME = Beside(lambda batch: batch, lambda *_: None)
+SAME = SecondReader(lambda batch: batch, lambda *_: None)
 
 
-def read_alike(first: Checkpoint, second: Checkpoint) -> bool:
+def share_tokens(first: Checkpoint, second: Checkpoint) -> bool:
     """Tell whether two models make the same tokens of every text; of images and sound, that is seen later."""
     if first.modality != "text":
         return True
     ours, theirs = first.tokenizer, second.tokenizer
-    return ours is theirs or _described(ours) == _described(theirs)
+    return ours is theirs or _describe_tokenizer(ours) == _describe_tokenizer(theirs)
 
 
-def _described(tokenizer: Tokenizer) -> Any:
+def _describe_tokenizer(tokenizer: Tokenizer) -> Any:
     """Say all that decides which tokens a tokenizer makes, without what a caller asked of it last."""
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is None:
         vocabulary = getattr(tokenizer, "get_vocab", dict)()
         return type(tokenizer).__name__, vocabulary
-    said = json.loads(backend.to_str())
-    return {name: part for name, part in said.items() if name not in {"truncation", "padding"}}
+    settings = json.loads(backend.to_str())
+    return {name: part for name, part in settings.items() if name not in {"truncation", "padding"}}
 
 
-def common_parts(
+def drop_lone_decoders(
     checkpoints: tuple[Checkpoint, Checkpoint], *, by_word: bool
 ) -> tuple[tuple[Checkpoint, Checkpoint], list[str]]:
     """Leave a decoder beside an encoder out, where the other model has none or reads other tokens."""
@@ -129,10 +130,9 @@ def common_parts(
     starts = {checkpoint.start for checkpoint in decoding}
     if not decoding or (len(decoding) == 2 and not by_word and len(starts) == 1):
         return checkpoints, []
+    why = "The decoders read different tokens"
     if len(decoding) == 1:
         why = f"Only {decoding[0].name} has a decoder beside its encoder"
-    else:
-        why = "The decoders read different tokens"
     first, second = (
         replace(checkpoint, encoder_only=True) if checkpoint.decodes else checkpoint
         for checkpoint in checkpoints
@@ -140,14 +140,14 @@ def common_parts(
     return (first, second), [f"{why}: only the encoders are compared."]
 
 
-def settled(options: CorpusOptions, first: Checkpoint, second: Checkpoint, *, by_word: bool) -> CorpusOptions:
+def fit_options(
+    options: CorpusOptions, first: Checkpoint, second: Checkpoint, *, by_word: bool
+) -> CorpusOptions:
     """Settle windows that both models take; of texts in different tokens, each reads the first window."""
     if first.modality != "text":
         return options
     windows = [resolve_window(options.max_length, checkpoint) for checkpoint in (first, second)]
-    if by_word:
-        return replace(options, truncate=True)
-    return replace(options, max_length=min(windows))
+    return replace(options, truncate=True) if by_word else replace(options, max_length=min(windows))
 
 
 def check_media(
@@ -163,7 +163,7 @@ def check_media(
         )
 
 
-def by_tokens(batches: BatchReader, second: Checkpoint) -> Beside:
+def pair_by_tokens(batches: BatchReader, second: Checkpoint) -> SecondReader:
     """Let the second model read the batches of the first.
 
     Raises:
@@ -180,16 +180,15 @@ def by_tokens(batches: BatchReader, second: Checkpoint) -> Beside:
     return SAME
 
 
-def by_words(first: BatchReader, second: BatchReader) -> tuple[BatchReader, Beside]:
+def pair_by_words(first: BatchReader, second: BatchReader) -> tuple[BatchReader, SecondReader]:
     """Pair the sequences of each document that both models have tokens for.
 
     Returns:
         The batches of the first, in each of which the sequences of the second are equally long too; and what
         the second reads.
     """
-    theirs = {number: member for member, number in enumerate(_numbers(second))}
-    found = [theirs.get(number, -1) for number in _numbers(first)]
-    partner: NDArray[np.int64] = np.array(found, np.int64)
+    theirs = {number: member for member, number in enumerate(_number_documents(second))}
+    partner = np.array([theirs.get(number, -1) for number in _number_documents(first)], np.int64)
     lengths = second.lengths
     plan: list[NDArray[np.int64]] = []
     for members in first.plan:
@@ -198,30 +197,28 @@ def by_words(first: BatchReader, second: BatchReader) -> tuple[BatchReader, Besi
         plan += [both[other == length] for length in sorted(set(other.tolist()), reverse=True)]
     if not plan:
         raise AttnprobeError("There is no text that both models have tokens for.")
-    batches = copy(first)
-    batches.plan = plan
 
-    def batch_of(batch: Batch) -> Batch:
+    def read_partners(batch: Batch) -> Batch:
         return second.read(partner[batch.members])
 
     def units(batch: Batch, other: Batch) -> list[list[Unit]]:
         pairs = zip(batch.annotations, other.annotations, strict=True)
-        return [shared_units(one, two) if one and two else [] for one, two in pairs]
+        return [pair_words(one, two) if one and two else [] for one, two in pairs]
 
-    return batches, Beside(batch_of, units)
+    return first.follow(plan), SecondReader(read_partners, units)
 
 
-def _numbers(batches: BatchReader) -> list[int]:
+def _number_documents(batches: BatchReader) -> list[int]:
     """Give the number of the document of each sequence, among all that were read."""
-    said = (batches.annotation(member) for member in range(len(batches.lengths)))
-    return [-1 if one is None or one.number is None else one.number for one in said]
+    annotations = (batches.annotation(member) for member in range(len(batches.lengths)))
+    return [-1 if one is None or one.number is None else one.number for one in annotations]
 
 
 Places = NDArray[np.intp]
 
 
 @dataclass(frozen=True)
-class Shared:
+class SharedHeads:
     """The kinds of attention that two models share.
 
     Heads of a kind are numbered through all its layers: head h of the i-th layer is i * heads + h.
@@ -239,25 +236,26 @@ class Shared:
     @classmethod
     def of(
         cls, names: tuple[str, str], first: Architecture, second: Architecture
-    ) -> "tuple[Shared, list[str]]":
+    ) -> "tuple[SharedHeads, list[str]]":
         """Find out what two models share, and say what they don't.
 
         Raises:
             AttnprobeError: When they share nothing.
         """
-        ours, theirs = (_kinds(architecture) for architecture in (first, second))
+        ours, theirs = (
+            [kind for kind in Kind if kind in architecture.kinds] for architecture in (first, second)
+        )
+        sides = list(zip(names, (ours, theirs), strict=True))
         kinds = tuple(kind for kind in ours if kind in theirs)
         if not kinds:
-            raise AttnprobeError(
-                f"{names[0]} has {_spelled(ours)} attention and {names[1]} has {_spelled(theirs)} attention; "
-                "only heads of one kind can be compared."
-            )
-        said = [
-            f"{name} also has {_spelled(extra)} attention, which the other has not; it is left out."
-            for name, side, other in zip(names, (ours, theirs), (theirs, ours), strict=True)
-            if (extra := [kind for kind in side if kind not in other])
+            one, other = (f"{name} has {_format_kinds(some)} attention" for name, some in sides)
+            raise AttnprobeError(f"{one} and {other}; only heads of one kind can be compared.")
+        left_out = [
+            f"{name} also has {_format_kinds(extra)} attention, which the other has not; it is left out."
+            for name, side in sides
+            if (extra := [kind for kind in side if kind not in kinds])
         ]
-        return cls(first, second, kinds), said
+        return cls(first, second, kinds), left_out
 
     def layers(self, kind: Kind) -> tuple[list[int], list[int]]:
         """Give the layers of a kind in either model, in the order of a forward pass."""
@@ -282,7 +280,7 @@ class Shared:
         """Whether each head of the first has one of its number in the second, whatever the kind."""
         return all(map(self.numbered, self.kinds))
 
-    def kept(self, kind: Kind) -> tuple[tuple[Places, Places], tuple[Places, Places]]:
+    def find_kept(self, kind: Kind) -> tuple[tuple[Places, Places], tuple[Places, Places]]:
         """Say which heads the maps of a kind hold, in their order.
 
         Returns:
@@ -290,10 +288,10 @@ class Shared:
             that lost all its heads computes one that is none of them.
         """
         first, second = self.layers(kind)
-        return _kept(self.first, first), _kept(self.second, second)
+        return _find_kept(self.first, first), _find_kept(self.second, second)
 
 
-def _kept(architecture: Architecture, layers: list[int]) -> tuple[Places, Places]:
+def _find_kept(architecture: Architecture, layers: list[int]) -> tuple[Places, Places]:
     standing, present = architecture.standing, architecture.present
     places, numbers, seen = [], [], 0
     for rank, layer in enumerate(layers):
@@ -306,9 +304,5 @@ def _kept(architecture: Architecture, layers: list[int]) -> tuple[Places, Places
     return np.array(places, np.intp), np.array(numbers, np.intp)
 
 
-def _kinds(architecture: Architecture) -> list[Kind]:
-    return [kind for kind in Kind if kind in architecture.kinds]
-
-
-def _spelled(kinds: list[Kind]) -> str:
+def _format_kinds(kinds: list[Kind]) -> str:
     return " and ".join(map(str, kinds))

@@ -26,7 +26,7 @@ from attnprobe.run.input.corpus import Corpus, CorpusOptions
 from attnprobe.run.memory import Price
 from attnprobe.run.preparation import examine_part, prepare_corpus
 from attnprobe.run.progress import Progress
-from attnprobe.survey.recorder import layout_of
+from attnprobe.survey.recorder import make_layout
 from attnprobe.survey.viewing.groups import (
     find_squares,
     find_stretches,
@@ -105,7 +105,7 @@ def _read(
             checkpoint.forward(batch.inputs)
     if any(one is None for one in keeper.maps):
         raise AttnprobeError(_CHANGING)
-    texts = (media.path.name,) if media else _texts_of(documents[0])  # type: ignore[index]
+    texts = (media.path.name,) if media else _list_texts(documents[0])  # type: ignore[index]
     labeller = _Labeller(checkpoint, batch, texts, target)
     maps = _collect_maps(architecture, keeper.maps, labeller, rolled=rolled)  # type: ignore[arg-type]
     pooled = tuple(_pool(one, progress.say) for one in maps)
@@ -158,7 +158,7 @@ class _Labeller:
         Raises:
             AttnprobeError: When the model attends over other places than it has read tokens.
         """
-        layout = layout_of(kind, self._batch, queries, keys)
+        layout = make_layout(kind, self._batch, queries, keys)
         for features, number in ((layout.queries, queries), (layout.keys, keys)):
             if features.length != number:
                 raise AttnprobeError(
@@ -287,10 +287,8 @@ def _pool(maps: Maps, say: Callable[[str], None]) -> Maps:
     queries, keys = (_group_side(side) for side in (maps.queries, maps.keys))
     if queries is None and keys is None:
         return maps
-    for side, groups in {
-        id(maps.queries): (maps.queries, queries),
-        id(maps.keys): (maps.keys, keys),
-    }.values():
+    sides = {id(maps.queries): (maps.queries, queries), id(maps.keys): (maps.keys, keys)}
+    for side, groups in sides.values():
         if groups is not None:
             what = "patches" if side.grid is not None else "frames"
             say(
@@ -314,7 +312,7 @@ def _group_side(side: Side) -> tuple[NDArray[np.int64], Side] | None:
     grid = side.grid
     if grid is None:
         groups = find_stretches(len(side), TOKENS)
-        grid, special = None, np.zeros(groups[-1] + 1, bool)
+        special = np.zeros(groups[-1] + 1, bool)
         ends = [np.flatnonzero(groups == group)[[0, -1]] for group in range(len(special))]
         labels = tuple(f"{first}\u2013{last}" for first, last in ends)
         return groups, Side(labels, labels, special)
@@ -341,10 +339,6 @@ def choose_sentences(documents: Iterable[Document], tokenizer: Any) -> SentenceC
     does, only those, so that headings and lists don't stand in for sentences. Nearest to the median of their
     lengths, the earliest come first; no text comes twice. Where there are too few short ones, the beginnings
     of the first documents stand in.
-
-    Args:
-        documents: The texts.
-        tokenizer: Of the checkpoint.
     """
     import regex  # which knows the ends of sentences in any script; re does not
 
@@ -352,15 +346,13 @@ def choose_sentences(documents: Iterable[Document], tokenizer: Any) -> SentenceC
     distinct = list({(one.text, one.pair): one for one in first}.values())
     short = [(one, length) for one in distinct if (length := _count_tokens(one, tokenizer)) is not None]
     if len(short) < SENTENCES:
-        number = min(SENTENCES, len(distinct))
-        which, each = f"The first {number} texts", " of each"
-        if number == 1:
+        found = distinct[:SENTENCES]
+        which, each = f"The first {len(found)} texts", " of each"
+        if len(found) == 1:
             which, each = "The only text", ""
-        return SentenceChoice(
-            distinct[:SENTENCES], f"{which} of the data, up to {SENTENCE_TOKENS} tokens{each}."
-        )
+        return SentenceChoice(found, f"{which} of the data, up to {SENTENCE_TOKENS} tokens{each}.")
     ended = [
-        (one, length) for one, length in short if all(regex.search(_END, text) for text in _texts_of(one))
+        (one, length) for one, length in short if all(regex.search(_END, text) for text in _list_texts(one))
     ]
     such = f"have {_FEWEST} to {SENTENCE_TOKENS} tokens"
     if len(ended) >= SENTENCES:
@@ -377,12 +369,12 @@ def choose_sentences(documents: Iterable[Document], tokenizer: Any) -> SentenceC
 
 def _count_tokens(document: Document, tokenizer: Any) -> int | None:
     """Count the tokens of a short text; None for one that is too long or too short."""
-    texts = _texts_of(document)
+    texts = _list_texts(document)
     if sum(map(len, texts)) > _CHARACTERS:
         return None
     length = len(tokenizer(*texts, verbose=False)["input_ids"])
     return length if _FEWEST <= length <= SENTENCE_TOKENS else None
 
 
-def _texts_of(document: Document) -> tuple[str, ...]:
+def _list_texts(document: Document) -> tuple[str, ...]:
     return (document.text,) if document.pair is None else (document.text, document.pair)

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from attnprobe.attention.kinds import Kind
 from attnprobe.attention.layout import Grid
-from attnprobe.corpus.sources.links import words_in
+from attnprobe.corpus.sources.links import find_words
 from attnprobe.corpus.tokens.tokenization import Tokenizer
-from attnprobe.corpus.tokens.vocabulary import special_ids
+from attnprobe.corpus.tokens.vocabulary import find_special_ids
 from attnprobe.errors import AttnprobeError
 from attnprobe.survey.viewing.groups import number_groups
 
@@ -45,7 +45,6 @@ class Side:
     grid: Grid | None = None
 
     def __len__(self) -> int:
-        """Give the number of tokens."""
         return len(self.labels)
 
     @property
@@ -75,7 +74,7 @@ class Side:
             covered: The characters of each, where the tokenizer tells.
         """
         names = tuple(str(name) for name in tokenizer.convert_ids_to_tokens(list(ids)))
-        added = np.isin(np.array(ids), list(special_ids(tokenizer)))
+        added = np.isin(np.array(ids), list(find_special_ids(tokenizer)))
         if covered is not None:
             added &= np.array([one is None for one in covered])
         special = special | added
@@ -115,11 +114,7 @@ def find_characters(
 ) -> list[Covered] | None:
     """Ask which characters each token covers; None where the tokenizer doesn't tell, or gives other tokens.
 
-    Args:
-        tokenizer: Is asked again.
-        ids: What it gave, perhaps cut.
-        texts: What it was given, one text or two.
-        options: Of the call.
+    ``ids`` are what it gave for one text or two, perhaps cut.
     """
     if not getattr(tokenizer, "is_fast", False):
         return None
@@ -175,7 +170,7 @@ def _find_words(
     of_character = [np.full(len(text), -1) for text in texts]
     spans = list[tuple[int, int, int]]()
     for side, text in enumerate(texts):
-        for span in words_in(text):
+        for span in find_words(text):
             of_character[side][span.start : span.stop] = len(spans)
             spans.append((side, span.start, span.stop))
     parent = list(range(len(spans)))

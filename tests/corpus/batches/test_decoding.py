@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attnprobe.corpus.sources.media import image_size, read_image, read_sound, sound_length
+from attnprobe.corpus.sources.media import count_samples, read_image, read_image_size, read_sound
 from attnprobe.errors import AttnprobeError
 
 RATE = 16_000
@@ -40,7 +40,7 @@ class TestImages:
         found = read_image(path)
         assert (found.dtype, found.shape) == (np.uint8, (5, 7, 3))
         assert (found == pixels).all()
-        assert image_size(path) == (7, 5)
+        assert read_image_size(path) == (7, 5)
 
     @pytest.mark.parametrize(
         ("orientation", "turned"),
@@ -61,7 +61,7 @@ class TestImages:
         image.fromarray(pixels).save(path := tmp_path / "a.png", exif=exif)
         expected = turned(pixels)
         assert (read_image(path) == expected).all()
-        assert image_size(path) == (expected.shape[1], expected.shape[0])
+        assert read_image_size(path) == (expected.shape[1], expected.shape[0])
 
     def test_grey(self, image, pixels, tmp_path):
         image.fromarray(pixels[..., 0]).save(path := tmp_path / "a.png")
@@ -98,7 +98,7 @@ class TestImages:
     def test_no_image(self, tmp_path, content):
         (path := tmp_path / "a.png").write_bytes(content)
         assert "a.png can't be read as an image" in sentence(read_image, path)
-        assert "a.png can't be read as an image" in sentence(image_size, path)
+        assert "a.png can't be read as an image" in sentence(read_image_size, path)
 
     def test_no_file(self, tmp_path):
         assert "can't be read as an image" in sentence(read_image, tmp_path / "gone.png")
@@ -114,7 +114,7 @@ class TestImages:
         body = chunk(b"IDAT", zlib.compress(bytes(100))) + chunk(b"IEND", b"")
         (path := tmp_path / "bomb.png").write_bytes(b"\x89PNG\r\n\x1a\n" + header + body)
         assert "decompression bomb" in sentence(read_image, path)
-        assert "decompression bomb" in sentence(image_size, path)
+        assert "decompression bomb" in sentence(read_image_size, path)
 
 
 class TestSound:
@@ -161,24 +161,24 @@ class TestSound:
     @pytest.mark.parametrize("wanted", [16_000, 24_000])
     def test_the_length_is_known_beforehand(self, write, rate, frames, wanted):
         path = write(np.zeros(frames), rate)
-        assert sound_length(path, wanted) == len(read_sound(path, wanted))
+        assert count_samples(path, wanted) == len(read_sound(path, wanted))
 
     @pytest.mark.parametrize("name", ["a.flac", "a.ogg"])
     def test_other_formats(self, write, name):
         path = write(0.3 * np.sin(np.arange(1600) / 9), name=name)
-        assert sound_length(path, RATE) == len(read_sound(path, RATE)) == 1600
+        assert count_samples(path, RATE) == len(read_sound(path, RATE)) == 1600
 
     def test_nothing(self, write):
         path = write(np.zeros(0))
         assert "holds no sound" in sentence(read_sound, path, RATE)
-        assert sound_length(path, RATE) == 0
+        assert count_samples(path, RATE) == 0
 
     @pytest.mark.parametrize("content", [b"", b"these are words", b"RIFF\x24\x00\x00\x00WAVEfmt ", b"fLaC"])
     @pytest.mark.parametrize("name", ["a.wav", "a.flac", "a.mp3"])
     def test_no_sound(self, tmp_path, content, name):
         (path := tmp_path / name).write_bytes(content)
         assert f"{name} can't be read as sound" in sentence(read_sound, path, RATE)
-        assert f"{name} can't be read as sound" in sentence(sound_length, path, RATE)
+        assert f"{name} can't be read as sound" in sentence(count_samples, path, RATE)
 
     def test_no_file(self, tmp_path):
         assert "can't be read as sound" in sentence(read_sound, tmp_path / "gone.wav", RATE)
@@ -197,7 +197,7 @@ def test_whatever_is_in_an_image(tmp_path_factory: pytest.TempPathFactory, head:
     pytest.importorskip("PIL")
     path = tmp_path_factory.getbasetemp() / "any.png"
     path.write_bytes(head + rest)
-    _read_or_told(path, read_image, image_size)
+    _read_or_told(path, read_image, read_image_size)
 
 
 @settings(max_examples=60)
@@ -206,7 +206,7 @@ def test_whatever_is_in_sound(tmp_path_factory: pytest.TempPathFactory, head: by
     pytest.importorskip("soundfile")
     path = tmp_path_factory.getbasetemp() / "any.wav"
     path.write_bytes(head + rest)
-    _read_or_told(path, lambda p: read_sound(p, RATE), lambda p: sound_length(p, RATE))
+    _read_or_told(path, lambda p: read_sound(p, RATE), lambda p: count_samples(p, RATE))
 
 
 def _read_or_told(path: Path, *reads):

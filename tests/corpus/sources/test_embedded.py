@@ -4,8 +4,8 @@ import hashlib
 
 import pytest
 
-from attnprobe.corpus.sources.embedded import EMBEDDED, Embedded, embedded_files
-from attnprobe.corpus.sources.text import Source, embedded_documents, open_source
+from attnprobe.corpus.sources.embedded import EMBEDDED, Embedded, open_embedded
+from attnprobe.corpus.sources.text import Source, open_source, read_embedded
 from attnprobe.errors import AttnprobeError
 
 WANTED = {
@@ -18,8 +18,8 @@ WANTED = {
 @pytest.mark.parametrize("part", Embedded)
 def test_each_part_has_its_documents_and_its_hash(part):
     opened = open_source(Source(EMBEDDED, **WANTED[part]))
-    assert list(opened.documents) == list(embedded_documents(part))
-    content = b"".join(stream.read() for stream, _ in embedded_files(part))
+    assert list(opened.documents) == list(read_embedded(part))
+    content = b"".join(stream.read() for stream, _ in open_embedded(part))
     assert opened.described["name"] == EMBEDDED
     assert opened.described["sha256"] == hashlib.sha256(content).hexdigest()
     assert opened.described["bytes"] == len(content)
@@ -35,12 +35,12 @@ def test_no_part_has_columns_or_splits(part):
 
 @pytest.mark.parametrize("part", Embedded)
 def test_only_files_of_the_part_are_read(part):
-    names = [name for _, name in embedded_files(part)]
+    names = [name for _, name in open_embedded(part)]
     assert names == sorted(names)
     assert all(name.endswith(part.value) for name in names)
     assert len(names) == (2 if part is Embedded.SENTENCES else 1)
 
 
 def test_files_are_closed():
-    streams = [stream for stream, _ in embedded_files(Embedded.SENTENCES)]
+    streams = [stream for stream, _ in open_embedded(Embedded.SENTENCES)]
     assert all(stream.closed for stream in streams)

@@ -7,15 +7,15 @@ from itertools import pairwise
 import pandas as pd
 import pytest
 
-from attnprobe.corpus.sources.embedded import Embedded, embedded_files
-from attnprobe.corpus.sources.text import embedded_documents
+from attnprobe.corpus.sources.embedded import Embedded, open_embedded
+from attnprobe.corpus.sources.text import read_embedded
 
 FEMININE, MASCULINE = {"she", "her", "hers"}, {"he", "him", "his"}
 
 
 @pytest.fixture(scope="module")
 def rows():
-    content = b"".join(stream.read() for stream, _ in embedded_files(Embedded.COREFERENCE))
+    content = b"".join(stream.read() for stream, _ in open_embedded(Embedded.COREFERENCE))
     table = pd.read_csv(io.BytesIO(content), sep="\t", keep_default_na=False)
     return table.to_dict("records")
 
@@ -65,7 +65,7 @@ def test_the_nearest_name_is_right_half_of_the_time(rows):
 
 
 def test_the_reader_takes_every_row(rows):
-    documents = list(embedded_documents(Embedded.COREFERENCE))
+    documents = list(read_embedded(Embedded.COREFERENCE))
     assert [document.text for document in documents] == [row["Text"] for row in rows]
     for document, row in zip(documents, rows, strict=True):
         (link,) = document.annotation.links

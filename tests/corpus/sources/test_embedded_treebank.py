@@ -5,8 +5,8 @@ from collections import Counter
 import conllu
 import pytest
 
-from attnprobe.corpus.sources.embedded import Embedded, embedded_files
-from attnprobe.corpus.sources.text import embedded_documents
+from attnprobe.corpus.sources.embedded import Embedded, open_embedded
+from attnprobe.corpus.sources.text import read_embedded
 
 #: The relations of UD v2 that are there in English, with the subtypes of EWT.
 RELATIONS = {
@@ -106,7 +106,7 @@ def links(kind=None):
 
 
 def read():
-    text = "".join(stream.read().decode() for stream, _ in embedded_files(Embedded.TREEBANK))
+    text = "".join(stream.read().decode() for stream, _ in open_embedded(Embedded.TREEBANK))
     return conllu.parse(text)
 
 
@@ -116,7 +116,7 @@ SENTENCES = read()
 def test_the_sentences_are_the_first_of_each_file_of_the_package():
     plain = {
         name.removesuffix(".txt"): stream.read().decode().splitlines()
-        for stream, name in embedded_files(Embedded.SENTENCES)
+        for stream, name in open_embedded(Embedded.SENTENCES)
     }
     found = {name: [] for name in plain}
     for sentence in SENTENCES:
@@ -254,7 +254,7 @@ def test_a_preposition_tells_obliques_from_what_has_none():
 
 
 def test_the_reader_finds_every_link():
-    documents = list(embedded_documents(Embedded.TREEBANK))
+    documents = list(read_embedded(Embedded.TREEBANK))
     assert [document.text for document in documents] == [one.metadata["text"] for one in SENTENCES]
     for document, sentence in zip(documents, SENTENCES, strict=True):
         assert document.group is None  # each sentence is a document of its own

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from attnprobe.corpus.sources import streams
-from attnprobe.corpus.sources.streams import decoded_lines
+from attnprobe.corpus.sources.streams import decode_lines
 from attnprobe.corpus.sources.text import Source, read_documents
 from attnprobe.errors import AttnprobeError
 
@@ -30,16 +30,16 @@ class Endless(io.RawIOBase):
 def test_a_line_that_never_ends_is_given_up():
     endless = Endless()
     with pytest.raises(AttnprobeError, match=r"line 1 of x is longer than 1 MiB.*never ends"):
-        next(decoded_lines(io.BufferedReader(endless), "x", longest=1 << 20))
+        next(decode_lines(io.BufferedReader(endless), "x", longest=1 << 20))
     assert endless.size < 1 << 21
 
 
 @pytest.mark.parametrize("end", [b"\n", b""])
 def test_the_longest_line_is_read(end):
     line = b"a" * (100 - len(end)) + end
-    assert list(decoded_lines(io.BytesIO(b"b\n" + line), "x", longest=100)) == ["b\n", line.decode()]
+    assert list(decode_lines(io.BytesIO(b"b\n" + line), "x", longest=100)) == ["b\n", line.decode()]
     with pytest.raises(AttnprobeError, match="line 2 of x"):
-        list(decoded_lines(io.BytesIO(b"b\n" + b"a" + line), "x", longest=100))
+        list(decode_lines(io.BytesIO(b"b\n" + b"a" + line), "x", longest=100))
 
 
 @pytest.mark.skipif(not Path("/dev/zero").exists(), reason="a device of Unix")

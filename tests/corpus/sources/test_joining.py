@@ -2,7 +2,7 @@
 
 import pytest
 
-from attnprobe.corpus.sources.opening import joined
+from attnprobe.corpus.sources.opening import join_sources
 from attnprobe.corpus.sources.text import OpenSource, Source, open_source
 from attnprobe.errors import AttnprobeError
 
@@ -25,7 +25,7 @@ def test_documents_of_several_files_stay_apart(tmp_path):
         trees(tmp_path, "d.conllu", "*four"),
     ]
     described = [part.described for part in parts]
-    both = joined(parts)
+    both = join_sources(parts)
     found = list(both.documents)
     assert [one.text for one in found if one.group is None] == ["before", "before", "nowhere"]
     groups = {
@@ -44,16 +44,16 @@ def test_documents_of_several_files_stay_apart(tmp_path):
 
 def test_one_alone_is_itself(tmp_path):
     alone = trees(tmp_path, "a.conllu", "one")
-    assert joined([alone]) is alone
+    assert join_sources([alone]) is alone
 
 
 def test_the_same_file_twice(tmp_path):
     with pytest.raises(AttnprobeError, match=r"a\.conllu is the same file named twice"):
-        joined([trees(tmp_path, "a.conllu", "one"), trees(tmp_path, "a.conllu", "one")])
+        join_sources([trees(tmp_path, "a.conllu", "one"), trees(tmp_path, "a.conllu", "one")])
     with pytest.raises(AttnprobeError, match=r"b\.conllu and a\.conllu are the same file"):
-        joined([trees(tmp_path, "a.conllu", "one"), trees(tmp_path, "b.conllu", "one")])
+        join_sources([trees(tmp_path, "a.conllu", "one"), trees(tmp_path, "b.conllu", "one")])
 
 
 def test_images_are_no_text(tmp_path):
     with pytest.raises(AttnprobeError, match="photos holds image"):
-        joined([trees(tmp_path, "a.conllu", "one"), OpenSource([], "photos", {}, "image")])
+        join_sources([trees(tmp_path, "a.conllu", "one"), OpenSource([], "photos", {}, "image")])

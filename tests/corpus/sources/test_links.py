@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from attnprobe.corpus.sources.document import Annotation, Document, Link, Span
-from attnprobe.corpus.sources.links import linked_documents
+from attnprobe.corpus.sources.links import read_linked_rows
 from attnprobe.corpus.sources.opening import open_anything
 from attnprobe.corpus.sources.text import Source, read_documents
 from attnprobe.errors import AttnprobeError
@@ -190,13 +190,13 @@ def test_refused(tmp_path, cells, says):
     with pytest.raises(AttnprobeError, match=f"line 2 of .*{says}") as caught:
         list(read_documents(Source(write(tmp_path, [ROW, row]), annotated=True)))
     with pytest.raises(AttnprobeError, match=f"text 1.*{says}"):
-        list(linked_documents([ROW, row]))
+        list(read_linked_rows([ROW, row]))
     assert "\n" not in str(caught.value)
 
 
 class TestInPython:
     def test_mappings(self):
-        assert list(linked_documents([ROW])) == [EXPECTED]
+        assert list(read_linked_rows([ROW])) == [EXPECTED]
 
     def test_arrays(self):
         """As pandas has the cells of a parquet file."""
@@ -209,7 +209,7 @@ class TestInPython:
                 }
             ]
         )
-        (found,) = linked_documents([{"text": "the old dog", "words": np.array([[0, 3]]), "links": links}])
+        (found,) = read_linked_rows([{"text": "the old dog", "words": np.array([[0, 3]]), "links": links}])
         assert found.annotation.words == (Span(0, 3),)
         assert found.annotation.links == (Link(Span(0, 3), DOG, "", (Span(4, 7), DOG)),)
 
@@ -217,11 +217,11 @@ class TestInPython:
         """Words are found where nobody names any; those that are named stay."""
         link = Link(Span(0, 1, "target"), Span(8, 11), "x")
         bare = Document("the old dog", label="ab", annotation=Annotation((Span(0, 7),), (link,)), group="4")
-        (found,) = linked_documents([bare])
+        (found,) = read_linked_rows([bare])
         words = (Span(0, 7), Span(0, 1, "target"), Span(1, 2, "target"))
         assert found == Document("the old dog", label="ab", annotation=Annotation(words, (link,)), group="4")
         plain = [Document("a dog"), Document("a dog", annotation=Annotation())]
-        assert list(linked_documents(plain)) == plain
+        assert list(read_linked_rows(plain)) == plain
 
     @pytest.mark.parametrize(
         ("row", "says"),
@@ -237,17 +237,17 @@ class TestInPython:
     )
     def test_refused(self, row, says):
         with pytest.raises(AttnprobeError, match=f"^text 0.*{says}"):
-            list(linked_documents([row]))
+            list(read_linked_rows([row]))
 
     def test_a_key_that_says_nothing(self):
         """Parquet gives every link the keys of all links."""
         link = {"source": [0, 1], "target": [1, 2], "note": None}
-        (found,) = linked_documents([{"text": "ab", "links": [link]}])
+        (found,) = read_linked_rows([{"text": "ab", "links": [link]}])
         assert len(found.annotation.links) == 1
 
     def test_labels(self):
         rows = [{"text": "ab", "links": [{"source": [0, 1], "target": [1, 2], "label": 7}]}]
-        (found,) = linked_documents(rows)
+        (found,) = read_linked_rows(rows)
         assert found.annotation.links[0].label == "7"
 
 
@@ -283,7 +283,7 @@ def test_whatever_a_row_holds(row):
     """It is read, and every span lies in its text; or it is told in one sentence."""
     found, told = None, "text 0"
     try:
-        (found,) = linked_documents([row])
+        (found,) = read_linked_rows([row])
     except AttnprobeError as error:
         told = str(error)
     assert told.startswith("text 0")

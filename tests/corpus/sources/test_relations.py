@@ -3,7 +3,7 @@
 import pytest
 
 from attnprobe.corpus.sources.document import Annotation, Document, Link, Span
-from attnprobe.corpus.sources.links import linked
+from attnprobe.corpus.sources.links import filter_links
 from attnprobe.errors import AttnprobeError
 
 LABELS = ("pronoun|feminine", "pronoun|masculine", "nsubj:pass|old", "")
@@ -15,7 +15,7 @@ def document(*labels):
 
 
 def left(**how):
-    (found,) = linked([document(*LABELS)], "it", **how)
+    (found,) = filter_links([document(*LABELS)], "it", **how)
     return [link.label for link in found.annotation.links]
 
 
@@ -36,6 +36,6 @@ def test_refused():
     with pytest.raises(AttnprobeError, match=r"'nsubj:pass'; it has .*, and --subtypes tells"):
         left(labels=["nsubj:pass"], fold=True)
     with pytest.raises(AttnprobeError, match="it has only links without a label"):
-        list(linked([document("")], "it", labels=["x"]))
+        list(filter_links([document("")], "it", labels=["x"]))
     with pytest.raises(AttnprobeError, match="it can't be asked about: it holds no links"):
-        list(linked([document()], "it"))
+        list(filter_links([document()], "it"))

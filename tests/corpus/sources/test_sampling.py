@@ -6,7 +6,7 @@ import pytest
 
 from attnprobe.corpus.sources.document import Document
 from attnprobe.corpus.sources.media import Item, MediaFolder
-from attnprobe.corpus.sources.sampling import draw, select
+from attnprobe.corpus.sources.sampling import draw_documents, select
 
 
 def texts(number):
@@ -18,7 +18,7 @@ def test_each_item_and_each_pair_is_as_likely_as_any_other():
     seeds, size, number = 4000, 9, 4
     drawn = np.zeros((seeds, size))
     for seed in range(seeds):
-        drawn[seed, draw(range(size), number, seed)] = 1
+        drawn[seed, draw_documents(range(size), number, seed)] = 1
     assert (drawn.sum(1) == number).all()
     together = drawn.T @ drawn / seeds
     single, pair = number / size, number * (number - 1) / (size * (size - 1))
@@ -29,17 +29,17 @@ def test_each_item_and_each_pair_is_as_likely_as_any_other():
 
 
 def test_a_draw_is_in_order_reproducible_and_part_of_a_larger_one():
-    small, large = draw(range(1000), 30, 7), draw(range(1000), 60, 7)
-    assert small == sorted(small) == draw(iter(range(1000)), 30, 7)
+    small, large = draw_documents(range(1000), 30, 7), draw_documents(range(1000), 60, 7)
+    assert small == sorted(small) == draw_documents(iter(range(1000)), 30, 7)
     assert set(small) < set(large)
-    assert small != draw(range(1000), 30, 8)
-    assert draw(range(5), 9, 0) == list(range(5))
+    assert small != draw_documents(range(1000), 30, 8)
+    assert draw_documents(range(5), 9, 0) == list(range(5))
 
 
 def test_no_more_is_held_than_is_drawn():
     tracemalloc.start()
     try:
-        draw((bytes(10_000) for _ in range(3000)), 10, 0)
+        draw_documents((bytes(10_000) for _ in range(3000)), 10, 0)
         assert tracemalloc.get_traced_memory()[1] < 1_000_000
     finally:
         tracemalloc.stop()
@@ -84,7 +84,7 @@ def test_the_parts_of_a_document_are_drawn_together():
 def test_files_of_a_folder_are_drawn(tmp_path):
     folder = MediaFolder(tmp_path, "image", tuple(Item(tmp_path / f"{place}.png") for place in range(9)))
     found = select(folder, 8, 4, 1)
-    assert found.items == tuple(draw(folder.items[:8], 4, 1))
+    assert found.items == tuple(draw_documents(folder.items[:8], 4, 1))
 
 
 @pytest.mark.parametrize(("limit", "sample"), [(None, None), (4, None)])

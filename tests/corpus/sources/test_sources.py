@@ -22,8 +22,8 @@ from attnprobe.corpus.sources.text import (
     EXTENSIONS,
     Source,
     describe_source,
-    embedded_documents,
     read_documents,
+    read_embedded,
 )
 from attnprobe.errors import AttnprobeError, AttnprobeWarning
 
@@ -678,7 +678,7 @@ def test_readers_of_local_files_are_no_hub_ids(fake_hub: FakeHub, monkeypatch: p
 
 
 def test_embedded_documents() -> None:
-    documents = list(embedded_documents())
+    documents = list(read_embedded())
     assert documents == read("embedded")
     assert len(documents) > 1
     assert all(document.text == document.text.strip() and document.pair is None for document in documents)

@@ -4,7 +4,7 @@ import io
 
 import pytest
 
-from attnprobe.corpus.sources.treebank import conllu_sentences
+from attnprobe.corpus.sources.treebank import read_conllu
 from attnprobe.errors import AttnprobeError
 
 REST = "\t_\t_\t_\t_"
@@ -19,7 +19,7 @@ GOOD = [row(1, "The", 2, "det"), row(2, "dog")]
 
 def read(lines, *, annotated=True, end="\n"):
     content = end.join([*lines, "", ""]).encode()
-    return list(conllu_sentences(io.BytesIO(content), "it.conllu", annotated=annotated))
+    return list(read_conllu(io.BytesIO(content), "it.conllu", annotated=annotated))
 
 
 def refusal(lines, *, annotated):

@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attnprobe.corpus.sources.document import Annotation, Link, Span
-from attnprobe.corpus.sources.links import worded, words_in
+from attnprobe.corpus.sources.links import complete_words, find_words
 
 
 def spelled(text, *borders):
-    return [text[word.start : word.stop] for word in words_in(text, borders)]
+    return [text[word.start : word.stop] for word in find_words(text, borders)]
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_borders():
 @given(st.text(max_size=30), st.lists(st.integers(0, 31)))
 def test_every_letter_is_in_one_word(text, borders):
     """By definition: words are in order and apart, hold no blanks, and no border lies inside one."""
-    words = words_in(text, borders)
+    words = find_words(text, borders)
     ends = [end for word in words for end in (word.start, word.stop)]
     assert ends == sorted(ends)
     assert all(word.start < word.stop for word in words)
@@ -73,7 +73,7 @@ def test_only_texts_without_words_are_given_some():
         Span(0, 1, "pair"), Span(4, 6, "target"), "", (Span(4, 6, "target"),), (Span(7, 8, "target"),)
     )
     said = Annotation((Span(4, 7), Span(0, 3), Span(0, 3)), (link,))
-    found = worded(said, {"text": "the old dog", "pair": "ab", "target": "the one two"})
+    found = complete_words(said, {"text": "the old dog", "pair": "ab", "target": "the one two"})
     assert found.links == (link,)
     words = {where: [w for w in found.words if w.where == where] for where in ("text", "pair", "target")}
     assert [word for where in words for word in words[where]] == list(found.words)

@@ -12,8 +12,8 @@ from transformers import PreTrainedTokenizerFast
 
 from attnprobe.attention.annotation import TokenAnnotation, TokenLink, TokenSpan
 from attnprobe.corpus.sources.document import Annotation, Document, Link, Span
-from attnprobe.corpus.sources.links import words_in
-from attnprobe.corpus.tokens.annotation import Alignment, link_of
+from attnprobe.corpus.sources.links import find_words
+from attnprobe.corpus.tokens.annotation import Alignment, convert_link
 from attnprobe.corpus.tokens.store import SequenceStore
 from attnprobe.corpus.tokens.tokenization import Frame, SequenceReader
 from attnprobe.errors import AttnprobeError
@@ -153,7 +153,7 @@ def covering(offsets, word):
 @example(text="dogs café 東京は雨 👩\u200d👧 שָׁלוֹם", room=3)
 def test_words_are_the_tokens_of_their_characters(tokenizer, name, text, room):
     """Against the characters of every token, window by window."""
-    fast, words = tokenizer(name), words_in(text)
+    fast, words = tokenizer(name), find_words(text)
     bare = fast(text, add_special_tokens=False, return_offsets_mapping=True)
     frame = Frame.of(fast)
     reader = SequenceReader(fast, room + len(frame))
@@ -193,7 +193,7 @@ def test_pairs_that_are_truncated(tokenizer, name, side, first, second, longest)
     fast = tokenizer(name)
     fast.truncation_side = side
     try:
-        words = words_in(first) + words_in(second, where="pair")
+        words = find_words(first) + find_words(second, where="pair")
         links = tuple(Link(one, other, "") for one, other in zip(words, reversed(words), strict=True))
         reader = SequenceReader(fast, longest)
         found = list(reader.read([Document(first, second, annotation=Annotation(words, links))]))
@@ -308,14 +308,14 @@ class TestLinks:
         return lambda span: TokenSpan(span.start, span.stop) if span.start in places else None
 
     def test_all(self):
-        found = link_of(self.LINK, self.there(0), self.there(2, 4, 6))
+        found = convert_link(self.LINK, self.there(0), self.there(2, 4, 6))
         assert found == TokenLink(
             TokenSpan(0, 1), TokenSpan(2, 3), "x", (TokenSpan(2, 3), TokenSpan(4, 5), TokenSpan(6, 7)),
             (TokenSpan(4, 5),), (("last", TokenSpan(6, 7)),),
         )  # fmt: skip
 
     def test_another_right_answer(self):
-        found = link_of(self.LINK, self.there(0), self.there(4, 6))
+        found = convert_link(self.LINK, self.there(0), self.there(4, 6))
         assert (found.target, found.also) == (TokenSpan(4, 5), ())
 
     @pytest.mark.parametrize(
@@ -323,12 +323,12 @@ class TestLinks:
     )
     def test_nothing_is_asked(self, source, target):
         """Without the source, without a right answer, or without a wrong one."""
-        assert link_of(self.LINK, self.there(*source), self.there(*target)) is None
+        assert convert_link(self.LINK, self.there(*source), self.there(*target)) is None
 
     def test_backward(self):
-        assert link_of(self.LINK, self.there(0), self.there(2, 4, 6), "backward") is None
+        assert convert_link(self.LINK, self.there(0), self.there(2, 4, 6), "backward") is None
         open_link = Link(Span(0, 1), Span(2, 3), "x", (), (Span(4, 5),), (("last", Span(6, 7)),))
-        found = link_of(open_link, self.there(0), self.there(2, 4, 6), "backward")
+        found = convert_link(open_link, self.there(0), self.there(2, 4, 6), "backward")
         assert found == TokenLink(
             TokenSpan(0, 1), TokenSpan(2, 3), "x", also=(TokenSpan(4, 5),), asks="backward"
         )

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from attnprobe.corpus.sources.document import Document
-from attnprobe.corpus.tokens.store import shuffled
+from attnprobe.corpus.tokens.store import shuffle_tokens
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.load import load_checkpoint
 from attnprobe.run.input.corpus import CorpusOptions, tokenise
@@ -25,7 +25,7 @@ def read(saved):
         given = [one if isinstance(one, Document) else Document(one) for one in documents]
         with tokenise(checkpoint, given, CorpusOptions(**options), labelled=labelled) as corpus:
             found = []
-            for batches in (corpus.batches, corpus.batches.shuffled(seed)):
+            for batches in (corpus.batches, corpus.batches.shuffle(seed)):
                 rows = {}
                 for batch in batches:
                     assert batch.tokens is not None
@@ -42,20 +42,20 @@ def read(saved):
 def test_a_part_keeps_its_tokens_and_what_is_fixed_stays():
     ids = np.arange(100, 140, dtype=np.int32)
     fixed, parts = ids % 7 == 0, np.repeat([0, 1], 20)
-    found = shuffled(ids, fixed, parts, SEED)
+    found = shuffle_tokens(ids, fixed, parts, SEED)
     assert np.array_equal(found[fixed], ids[fixed])
     for part in (0, 1):
         assert Counter(found[parts == part]) == Counter(ids[parts == part])
     assert (found != ids)[~fixed].mean() > 0.7
-    assert np.array_equal(shuffled(ids, fixed, parts, SEED), found)
-    assert not np.array_equal(shuffled(ids, fixed, parts, SEED + 1), found)
+    assert np.array_equal(shuffle_tokens(ids, fixed, parts, SEED), found)
+    assert not np.array_equal(shuffle_tokens(ids, fixed, parts, SEED + 1), found)
 
 
 def test_every_order_is_as_likely():
     """Over the seeds, each of three tokens is as often at each place."""
     ids = np.array([5, 6, 7], np.int32)
     free, whole = np.zeros(3, bool), np.zeros(3, int)
-    orders = Counter(tuple(shuffled(ids, free, whole, seed).tolist()) for seed in range(3000))
+    orders = Counter(tuple(shuffle_tokens(ids, free, whole, seed).tolist()) for seed in range(3000))
     assert len(orders) == 6
     assert max(abs(count - 500) for count in orders.values()) < 100  # 5 standard deviations
 
@@ -132,7 +132,7 @@ def test_what_is_known_of_tokens_goes_with_them(saved):
     """Punctuation moves; special tokens and rare types are marked where they stand now."""
     checkpoint = load_checkpoint(str(saved("bert")))
     with tokenise(checkpoint, [Document("red , blue , green . stone ; water")], CorpusOptions()) as corpus:
-        (plain,), (mixed,) = corpus.batches, corpus.batches.shuffled(SEED)
+        (plain,), (mixed,) = corpus.batches, corpus.batches.shuffle(SEED)
         assert plain.tokens is not None
         assert mixed.tokens is not None
         assert not np.array_equal(plain.ids, mixed.ids)

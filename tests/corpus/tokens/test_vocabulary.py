@@ -7,7 +7,7 @@ import pytest
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from attnprobe.corpus.tokens.tokenization import Frame
-from attnprobe.corpus.tokens.vocabulary import TokenKinds, is_punctuation, surface
+from attnprobe.corpus.tokens.vocabulary import TokenKinds, is_punctuation, spell_token
 
 Tokenizers = Callable[[str], PreTrainedTokenizerFast]
 
@@ -50,7 +50,7 @@ def test_is_punctuation(text: str, expected: bool):
 ])  # fmt: skip
 def test_surface(tokenizer: Tokenizers, name: str, token: str, expected: str):
     tiny = tokenizer(name)
-    assert surface(tiny, tiny.convert_tokens_to_ids(token)) == expected
+    assert spell_token(tiny, tiny.convert_tokens_to_ids(token)) == expected
 
 
 class TestKinds:
@@ -108,7 +108,7 @@ class TestKinds:
         tiny, asked = tokenizer("bert"), []
         kinds = TokenKinds(tiny, Frame.of(tiny))
         monkeypatch.setattr(
-            "attnprobe.corpus.tokens.vocabulary.surface", lambda _, token: asked.append(token) or "x"
+            "attnprobe.corpus.tokens.vocabulary.spell_token", lambda _, token: asked.append(token) or "x"
         )
         ids = np.array([[2, 9, 9, 3], [2, 9, 8, 3]], np.int32)
         kinds.punctuation(ids)

@@ -16,7 +16,8 @@ from attnprobe.run.input.options import CorpusOptions
 from attnprobe.run.progress import SilentProgress
 from attnprobe.statistics.links import BY_LABEL, BY_RELATION, BY_RELATION_AND_HEAD, LINKED, SYNTAX
 from attnprobe.sums.resampling import adjust
-from attnprobe.survey.survey import survey
+from attnprobe.survey.request import CorpusRequest, TableRequest
+from attnprobe.survey.survey import survey_corpora
 
 WORDS, PLANTED = 24, (1, 1)
 
@@ -77,10 +78,12 @@ def sentences(number: int, seed: int):
 
 
 def table(checkpoint: BertModel, gold, tabulation=BY_RELATION, **asked):
-    found = survey(
-        Checkpoint("planted", checkpoint, tokenizer()), documents(gold), CorpusOptions(), [SYNTAX],
-        dataset="gold", facts={"asked": asked}, tabulation=tabulation, progress=SilentProgress(),
-    )  # fmt: skip
+    request = TableRequest(
+        [CorpusRequest(documents(gold), [SYNTAX], CorpusOptions())], "gold", {"asked": asked}, tabulation
+    )
+    (found,) = survey_corpora(
+        Checkpoint("planted", checkpoint, tokenizer()), [request], progress=SilentProgress()
+    )
     return found.table
 
 
@@ -136,12 +139,11 @@ def test_fixed_offsets_choose_among_candidates_too():
             links.append(Link(words[source], spans[0], "guess", spans))
         gold.append(replace(document, annotation=replace(document.annotation, links=tuple(links))))
     for seed in range(3):
-        found = survey(
-            Checkpoint("random", model(seed), tokenizer()), gold, CorpusOptions(), [LINKED],
-            dataset="gold", facts={}, tabulation=BY_LABEL, progress=SilentProgress(),
-        ).table  # fmt: skip
-        assert 0.2 < found["baseline"][0] < 0.45
-        assert found["p_adjusted"][0] > 0.05
+        request = TableRequest([CorpusRequest(gold, [LINKED], CorpusOptions())], "gold", {}, BY_LABEL)
+        checkpoint = Checkpoint("random", model(seed), tokenizer())
+        (found,) = survey_corpora(checkpoint, [request], progress=SilentProgress())
+        assert 0.2 < found.table["baseline"][0] < 0.45
+        assert found.table["p_adjusted"][0] > 0.05
 
 
 def test_rare_labels_are_left_out_and_said():

@@ -16,7 +16,8 @@ from attnprobe.run.progress import SilentProgress
 from attnprobe.statistics.links import BY_RELATION, SYNTAX
 from attnprobe.statistics.rules import ALL, FURTHEST
 from attnprobe.sums.tally import Tally
-from attnprobe.survey.survey import survey
+from attnprobe.survey.request import CorpusRequest, TableRequest
+from attnprobe.survey.survey import survey_corpora
 
 #: WordPiece, byte-level and sentencepiece vocabularies; the registry and both taps; encoders and decoders.
 ARCHITECTURES = (
@@ -29,10 +30,10 @@ DIRECTIONS = {"dependent_to_head": "forward", "head_to_dependent": "backward"}
 
 
 def tallied(checkpoint: Checkpoint, sentences, **options) -> Tally:
-    found = survey(
-        checkpoint, documents(sentences), CorpusOptions(**options), [SYNTAX],
-        dataset="gold", facts={}, tabulation=BY_RELATION, progress=SilentProgress(),
-    )  # fmt: skip
+    corpus = CorpusRequest(documents(sentences), [SYNTAX], CorpusOptions(**options))
+    (found,) = survey_corpora(
+        checkpoint, [TableRequest([corpus], "gold", {}, BY_RELATION)], progress=SilentProgress()
+    )
     return found.measurement.sums["syntax"]
 
 
@@ -95,9 +96,9 @@ def test_batches_and_blocks_change_nothing(
 
 @pytest.fixture(scope="module")
 def demo_sentences() -> list[str]:
-    from attnprobe.corpus.sources.text import embedded_documents
+    from attnprobe.corpus.sources.text import read_embedded
 
-    return [document.text for document in embedded_documents()][:25]
+    return [document.text for document in read_embedded()][:25]
 
 
 @pytest.mark.parametrize("name", ["bart", "t5", "marian"])
@@ -108,10 +109,10 @@ def test_a_decoder_beside_an_encoder(
     sentences = gold_sentences(texts * 2)
     folder, loaded = saved(name), checkpoint(name)
     model = AutoModel.from_pretrained(folder, attn_implementation="eager", dtype="float32").eval()
-    found = survey(
-        loaded, documents(sentences), CorpusOptions(), [SYNTAX],
-        dataset="gold", facts={}, tabulation=BY_RELATION, progress=SilentProgress(),
-    )  # fmt: skip
+    corpus = CorpusRequest(documents(sentences), [SYNTAX], CorpusOptions())
+    (found,) = survey_corpora(
+        loaded, [TableRequest([corpus], "gold", {}, BY_RELATION)], progress=SilentProgress()
+    )
     tally, kinds = found.measurement.sums["syntax"], [str(place.kind) for place in found.labels.places]
     hits, links = counted_beside(model, AutoTokenizer.from_pretrained(folder), sentences, loaded.start)
     for layer, kind in enumerate(kinds):

@@ -14,7 +14,7 @@ from attnprobe.statistics.links import ASKING_LINKS, Cell, Compared, best_of
 from attnprobe.statistics.links import ASKING_SYNTAX as SYNTAX
 from attnprobe.statistics.questions import questions_of
 from attnprobe.statistics.rules import ALL, SAME_CONTEXT, SAME_LEFT_CONTEXT, SAME_PLACE, SAME_TEXT
-from attnprobe.survey.finder import Counting, tallied
+from attnprobe.survey.finder import QuestionIndex, count_layers
 
 
 def spans(number, first=1):
@@ -184,8 +184,8 @@ def p_of_chance(random, asking, sentences=60, heads=6, models=8):
     number = np.diff(rows.candidates, axis=1) - np.diff(rows.own, axis=1)
     choice = rows.candidates[:, :1] + (random.random(shape) * number).astype(int)
     choice += choice >= rows.own[:, :1]
-    counting = Counting(found, Batch({}, tokens, np.arange(sentences)))
-    tally = tallied([(counting, choice)], shape[1], [range(shape[1])], [])
+    counting = QuestionIndex(found, Batch({}, tokens, np.arange(sentences)))
+    tally = count_layers([(counting, choice)], shape[1], [range(shape[1])], [])
     cell = Cell(tally.keys.index((ALL, asking.forward)), ALL, asking.forward, None, [0])
     compared = Compared.of(tally)
     for model in range(models):

@@ -18,7 +18,7 @@ from attnprobe.attention.block import AttentionBlock
 from attnprobe.attention.features import TokenFeatures
 from attnprobe.attention.kinds import number_layers
 from attnprobe.attention.layout import Layout
-from attnprobe.corpus.sources.text import embedded_documents
+from attnprobe.corpus.sources.text import read_embedded
 from attnprobe.findings.merge import merge_tables
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.load import load_checkpoint
@@ -29,7 +29,8 @@ from attnprobe.statistics.trees import BARE, CUT, GOLD, HELD, NEIGHBOURS, TREE, 
 from attnprobe.sums.base import Measurement
 from attnprobe.sums.groups import Ratio
 from attnprobe.sums.resampling import adjust
-from attnprobe.survey.survey import Survey, survey
+from attnprobe.survey.request import CorpusRequest, TableRequest
+from attnprobe.survey.survey import Survey, survey_corpora
 from attnprobe.table.builder import Labels
 from attnprobe.table.head_table import HeadTable
 
@@ -45,11 +46,12 @@ COLUMNS = [
 
 
 def surveyed(checkpoint: Checkpoint, sentences: list, **options) -> Survey:
-    return survey(
-        checkpoint, documents(sentences), CorpusOptions(**options), [TREES],
-        dataset="gold", facts={"command": "syntax", "dataset": {"name": "gold"}}, tabulation=TREE,
-        progress=SilentProgress(),
-    )  # fmt: skip
+    corpus = CorpusRequest(documents(sentences), [TREES], CorpusOptions(**options))
+    facts = {"command": "syntax", "dataset": {"name": "gold"}}
+    (found,) = survey_corpora(
+        checkpoint, [TableRequest([corpus], "gold", facts, TREE)], progress=SilentProgress()
+    )
+    return found
 
 
 def eager(folder: Path | str):
@@ -89,7 +91,7 @@ def test_tiny_models(
 
 def test_the_embedded_encoder():
     checkpoint = load_checkpoint("demo")
-    sentences = tree_sentences([document.text for document in embedded_documents()][:20])
+    sentences = tree_sentences([document.text for document in read_embedded()][:20])
     expected = trees(eager(checkpoint.folder), AutoTokenizer.from_pretrained(checkpoint.folder), sentences)
     check(surveyed(checkpoint, sentences), *expected)
 

@@ -14,8 +14,8 @@ from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.run.input.corpus import CorpusOptions
 from attnprobe.run.progress import SilentProgress
 from attnprobe.statistics.registry import choose
-from attnprobe.survey.comparison.divergence import NUMBERED, OF_LAYERS, pairs_of
-from attnprobe.survey.comparison.running import Compared, compared
+from attnprobe.survey.comparison.divergence import NUMBERED, OF_LAYERS, name_pairs
+from attnprobe.survey.comparison.running import Comparison, compare_checkpoints
 
 SINGLE = [
     "the river bank was slow , and the dog ran to the water .",
@@ -56,9 +56,9 @@ def changed(model, seed=3, scale=0.3):
     return other
 
 
-def against(first, second, *, pairs=True, texts=SINGLE, statistics=("entropy",), **options) -> Compared:
+def against(first, second, *, pairs=True, texts=SINGLE, statistics=("entropy",), **options) -> Comparison:
     checkpoints = Checkpoint("one", *first), Checkpoint("other", *second)
-    return compared(
+    return compare_checkpoints(
         checkpoints,
         (documents(texts), documents(texts)),
         CorpusOptions(**options),
@@ -102,7 +102,7 @@ def test_every_pair_is_what_scipy_gives(tiny, name):
         expected.append([[apart(a, b) for b in theirs] for a in ours])
     expected = np.array(expected)
     (kind,) = found.shared.kinds
-    pairs = found.measurement.sums[pairs_of(kind)]
+    pairs = found.measurement.sums[name_pairs(kind)]
     assert pairs.average == pytest.approx(expected.mean(0), abs=2e-6)
     error = expected.std(0, ddof=1) / len(SINGLE) ** 0.5
     assert pairs.standard_error == pytest.approx(error, abs=2e-6)
@@ -149,7 +149,7 @@ def test_kinds_of_attention_are_compared_each_with_its_own(tiny):
     other = changed(model)
     found = against((model, tokenizer), (other, tokenizer), texts=SINGLE[:2])
     assert [str(kind) for kind in found.shared.kinds] == ["encoder", "decoder", "cross"]
-    shapes = [found.measurement.sums[pairs_of(kind)].average.shape for kind in found.shared.kinds]
+    shapes = [found.measurement.sums[name_pairs(kind)].average.shape for kind in found.shared.kinds]
     assert shapes == [(12, 12), (8, 8), (8, 8)]
     assert not found.labels.notes or "left out" not in " ".join(found.labels.notes)
 
@@ -174,7 +174,7 @@ def test_models_of_other_shapes_have_pairs_and_no_heads_of_one_number(tiny):
     other = AutoModel.from_config(config).eval()
     found = against((model, tokenizer), (other, tokenizer), texts=SINGLE[:4])
     (kind,) = found.shared.kinds
-    assert found.measurement.sums[pairs_of(kind)].average.shape == (12, 8)
+    assert found.measurement.sums[name_pairs(kind)].average.shape == (12, 8)
     assert NUMBERED not in found.measurement.sums
     assert not found.shared.alike
 
@@ -191,7 +191,7 @@ def test_every_architecture_is_compared_with_itself(tiny, name):
     model, tokenizer = tiny(name)
     found = against((model, tokenizer), (model, tokenizer), texts=SINGLE[:2])
     for kind in found.shared.kinds:
-        pairs = found.measurement.sums[pairs_of(kind)].average
+        pairs = found.measurement.sums[name_pairs(kind)].average
         assert np.abs(pairs.diagonal()).max() < 1e-7
         assert (pairs.argmin(1) == np.arange(len(pairs))).mean() > 0.9  # heads may be alike in a short text
 
@@ -258,7 +258,7 @@ def test_maps_of_words_are_sums_over_keys_and_means_over_queries(tiny):
             maps.append(np.concatenate([to_words, rest], -1).reshape(12, len(words), -1))
         expected.append([[apart(a, b) for b in maps[1]] for a in maps[0]])
     (kind,) = found.shared.kinds
-    assert found.measurement.sums[pairs_of(kind)].average == pytest.approx(np.mean(expected, 0), abs=2e-6)
+    assert found.measurement.sums[name_pairs(kind)].average == pytest.approx(np.mean(expected, 0), abs=2e-6)
 
 
 def test_texts_without_a_word_in_common_do_not_count(tiny):

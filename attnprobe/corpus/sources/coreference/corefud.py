@@ -12,12 +12,12 @@ from attnprobe.corpus.sources.coreference.mentions import (
     PRONOUN,
     PROPER,
     Mention,
-    linked,
-    say_left_out,
+    link_mentions,
+    warn_left_out,
 )
 from attnprobe.corpus.sources.document import Annotation, Document, Span
-from attnprobe.corpus.sources.streams import brief
-from attnprobe.corpus.sources.treebank import Sentence, glued, parsed, placed
+from attnprobe.corpus.sources.streams import shorten
+from attnprobe.corpus.sources.treebank import Sentence, is_glued, parse_conllu, place_words
 from attnprobe.errors import AttnprobeError
 
 #: An opening bracket with its fields, closed at once or later; or a closing bracket with its entity.
@@ -56,12 +56,7 @@ class Brackets:
     """
 
     def __init__(self, name: str, fields: Sequence[str]) -> None:
-        """Know the file's name, for errors, and the fields of an opening bracket.
-
-        Args:
-            name: Of the file.
-            fields: As ``# global.Entity`` declares them; none where it does not.
-        """
+        """Expect brackets with the fields that ``# global.Entity`` declares, in a file called ``name``."""
         self.fields = fields
         self._name = name
         #: By entity: mentions with an open piece, and where that begins.
@@ -73,15 +68,10 @@ class Brackets:
     def read(self, brackets: str, node: int, line: int) -> None:
         """Read the brackets that stand at a node.
 
-        Args:
-            brackets: The value of ``Entity=``.
-            node: Its place among all nodes of the document.
-            line: Where it stands in the file.
-
         Raises:
             AttnprobeError: When they make no mentions.
         """
-        chunks = _chunks(brackets)
+        chunks = _split_brackets(brackets)
         if not set(self.fields) & set(_ENTITY):
             raise AttnprobeError(
                 f"line {line} of {self._name} has Entity=, but no line above says where the entity stands "
@@ -89,66 +79,63 @@ class Brackets:
             )
         if "".join(chunks) != brackets:
             raise self._wrong(
-                line, f"Entity={brief(brackets)}, which is not made of brackets like (e1 and e1)"
+                line, f"Entity={shorten(brackets)}, which is not made of brackets like (e1 and e1)"
             )
         for chunk in chunks:
             values = chunk.strip("()").split("-")
             if chunk.startswith("("):
-                mention = self._opened(values, line)
+                mention = self._open_mention(values, line)
                 self._open[mention.entity].append((mention, node))
-            else:
-                mention = None
             if chunk.endswith(")"):
-                self._close(self._entity_of(values, closing=mention is None), node, line)
+                closing = not chunk.startswith("(")
+                self._close(self._find_entity(values, closing=closing), node, line)
 
-    def finished(self) -> Iterator[Bracketed]:
-        """Give the mentions, in the order in which they end.
-
-        Raises:
-            AttnprobeError: When one was never closed.
-        """
+    def finish(self) -> list[Bracketed]:
+        """Give the mentions, in the order in which they end; refuse one that was never closed."""
         left = [mention for opened in self._open.values() for mention, _ in opened]
         if left:
             first = min(left, key=lambda one: one.line)
-            raise self._wrong(first.line, f"a mention of {brief(first.entity)!r} that is never closed")
+            raise self._wrong(first.line, f"a mention of {shorten(first.entity)!r} that is never closed")
         broken = [mention for found in self._broken.values() for mention in found]
         if broken:
             first = min(broken, key=lambda one: one.line)
             told = f"{len(first.ranges)} of its {first.parts} parts"
-            raise self._wrong(first.line, f"a mention of {brief(first.entity)!r} with only {told}")
-        return iter(self._done)
+            raise self._wrong(first.line, f"a mention of {shorten(first.entity)!r} with only {told}")
+        return self._done
 
-    def _opened(self, values: Sequence[str], line: int) -> Bracketed:
+    def _open_mention(self, values: Sequence[str], line: int) -> Bracketed:
         """Begin a mention, or go on with one that is in pieces."""
-        spelled = self._entity_of(values)
-        entity, part, parts = _parted(spelled)
+        spelled = self._find_entity(values)
+        entity, part, parts = _parse_entity(spelled)
         if not entity or not 1 <= part <= parts:
-            raise self._wrong(line, f"a mention of {brief(spelled)!r}, which names no entity")
+            raise self._wrong(line, f"a mention of {shorten(spelled)!r}, which names no entity")
         if part > 1:
             broken = self._broken[entity]
             for place in reversed(range(len(broken))):
                 if (len(broken[place].ranges), broken[place].parts) == (part - 1, parts):
                     return broken.pop(place)
-            raise self._wrong(line, f"part {part} of a mention of {brief(entity)!r} without part {part - 1}")
+            raise self._wrong(
+                line, f"part {part} of a mention of {shorten(entity)!r} without part {part - 1}"
+            )
         head = dict(zip(self.fields, values, strict=False)).get(_HEAD, "")
         if head and not re.fullmatch(r"[0-9]{1,9}", head):
-            raise self._wrong(line, f"{brief(head)!r} for the head of a mention, which is no number")
+            raise self._wrong(line, f"{shorten(head)!r} for the head of a mention, which is no number")
         return Bracketed(entity, line, parts, int(head) if head else None)
 
     def _close(self, spelled: str, node: int, line: int) -> None:
-        entity, part, parts = _parted(spelled)
+        entity, part, parts = _parse_entity(spelled)
         opened = self._open[entity]
         for place in reversed(range(len(opened))):
             mention, begin = opened[place]
             if (len(mention.ranges) + 1, mention.parts) == (part, parts):
                 break
         else:
-            raise self._wrong(line, f"the end of a mention of {brief(spelled)!r} that is not open")
+            raise self._wrong(line, f"the end of a mention of {shorten(spelled)!r} that is not open")
         del opened[place]
         mention.ranges.append((begin, node))
         (self._done if len(mention.ranges) == mention.parts else self._broken[entity]).append(mention)
 
-    def _entity_of(self, values: Sequence[str], *, closing: bool = False) -> str:
+    def _find_entity(self, values: Sequence[str], *, closing: bool = False) -> str:
         """Find the entity among the fields; a closing bracket has it alone, or fields as the opening has."""
         if closing and len(values) == 1:
             return values[0]
@@ -159,7 +146,7 @@ class Brackets:
         return AttnprobeError(f"line {line} of {self._name} has {what}; mend the brackets of Entity= there.")
 
 
-def _chunks(brackets: str) -> list[str]:
+def _split_brackets(brackets: str) -> list[str]:
     """Split brackets from the first on, as far as there are any."""
     chunks, place = [], 0
     while found := _CHUNK.match(brackets, place):
@@ -168,7 +155,7 @@ def _chunks(brackets: str) -> list[str]:
     return chunks
 
 
-def _parted(entity: str) -> tuple[str, int, int]:
+def _parse_entity(entity: str) -> tuple[str, int, int]:
     """Read e5[1/2] as part 1 of 2 of e5; an entity alone is whole."""
     found = _PART.fullmatch(entity)
     return (found["entity"], int(found["part"]), int(found["parts"])) if found else (entity, 1, 1)
@@ -185,10 +172,6 @@ def read_corefud(lines: Iterable[str], name: str) -> Iterator[Document]:
     are joined by a blank, by nothing where their last word has ``SpaceAfter=No``, and by a line break before
     ``# newpar``. One without any link is left out.
 
-    Args:
-        lines: Of the file.
-        name: What errors call it.
-
     Raises:
         AttnprobeError: Where a sentence is not CoNLL-U, or brackets make no mentions.
 
@@ -196,24 +179,22 @@ def read_corefud(lines: Iterable[str], name: str) -> Iterator[Document]:
         Nedoluzhko et al. (2022), CorefUD 1.0: coreference meets Universal Dependencies.
     """
     left_out: Counter[str] = Counter()
-    any_text = any_link = False
-    for text in _texts(lines, name):
-        any_text = True
-        document = text.finished(left_out)
-        if document is not None:
-            any_link = True
+    text = document = None
+    for text in _read_texts(lines, name):
+        if (found := text.finish(left_out)) is not None:
+            document = found
             yield document
-    if any_text and not any_link:
+    if text is not None and document is None:
         raise AttnprobeError(
             f"{name} holds no mention with an antecedent and another one to choose from; coreference reads "
             "mentions from Entity= in the last column, as CorefUD has them."
         )
-    say_left_out(name, "mention", left_out)
+    warn_left_out(name, "mention", left_out)
 
 
-def _texts(lines: Iterable[str], name: str) -> Iterator["_Text"]:
+def _read_texts(lines: Iterable[str], name: str) -> Iterator["_Text"]:
     text = _Text(name)
-    for sentence in parsed(lines, name, lambda found: found):
+    for sentence in parse_conllu(lines, name, lambda found: found):
         if sentence.begins_document and text.nodes:
             yield text
             text = _Text(name, text.brackets.fields)
@@ -256,7 +237,7 @@ class _Text:
                 self.brackets.fields = tuple(declared[1].split("-"))
         if self._parts:
             self._append("\n" if sentence.begins_paragraph else "" if self._glued else " ")
-        said, spans = placed(sentence.tokens, sentence.said)
+        text, spans = place_words(sentence.tokens, sentence.said)
         places = self._places(sentence)
         for token, line in zip(sentence.tokens, sentence.numbers, strict=True):
             number, entity = token["id"], (token.get("misc") or {}).get("Entity")
@@ -274,14 +255,14 @@ class _Text:
             self.nodes.append(_Node(span, token["form"], str(token.get("upos")), places.get(head)))
             if entity:
                 self.brackets.read(entity, len(self.nodes) - 1, line)
-        self._append(said)
-        self._glued = glued(sentence.tokens)
+        self._append(text)
+        self._glued = is_glued(sentence.tokens)
 
-    def finished(self, left_out: Counter[str]) -> Document | None:
+    def finish(self, left_out: Counter[str]) -> Document | None:
         """Give the document, or None if it has no link; count the mentions that are left out."""
-        found = [self._mention(bracketed) for bracketed in self.brackets.finished()]
+        found = [self._mention(bracketed) for bracketed in self.brackets.finish()]
         mentions = [mention for mention in found if mention is not None]
-        links, unasked = linked(mentions)
+        links, unasked = link_mentions(mentions)
         left_out["for words that are not in the text (empty nodes)"] += len(found) - len(mentions)
         left_out["with an antecedent, but without two mentions before to choose from"] += unasked
         if not links:

@@ -33,7 +33,7 @@ class Mention:
     kind: str = OTHER
 
 
-def asked(source: Mention, others: Sequence[Mention], label: str) -> Link | None:
+def link_antecedent(source: Mention, others: Sequence[Mention], label: str) -> Link | None:
     """Ask a mention for its antecedent among others.
 
     The head words of the others are the candidates; those that share characters with the head word of the
@@ -50,14 +50,14 @@ def asked(source: Mention, others: Sequence[Mention], label: str) -> Link | None
     Returns:
         The link, or None where nothing is asked: none of the candidates is right, or there is only one.
     """
-    apart = [one for one in others if _between(one.head, source.head) >= 0]
+    apart = [one for one in others if _measure_gap(one.head, source.head) >= 0]
     candidates = tuple(dict.fromkeys(one.head for one in apart))
     right = {one.head: None for one in apart if one.entity == source.entity}
     if not right or len(candidates) < 2:
         return None
 
     def distance(span: Span) -> int:
-        return _between(span, source.head)
+        return _measure_gap(span, source.head)
 
     target = min(right, key=distance)
     word = source.last.casefold()
@@ -69,7 +69,7 @@ def asked(source: Mention, others: Sequence[Mention], label: str) -> Link | None
     return Link(source.head, target, label, candidates, also, guesses)
 
 
-def linked(mentions: Sequence[Mention]) -> tuple[list[Link], int]:
+def link_mentions(mentions: Sequence[Mention]) -> tuple[list[Link], int]:
     """Ask every mention of a text for its antecedent among the ``REACH`` before it.
 
     Before a mention stand those whose head words stand before its own.
@@ -81,28 +81,22 @@ def linked(mentions: Sequence[Mention]) -> tuple[list[Link], int]:
     links, left_out, known = [], 0, set()
     ordered = sorted(mentions, key=lambda one: one.head.start)
     for place, source in enumerate(ordered):
-        earlier = ordered[max(0, place - REACH) : place]
-        link = asked(source, earlier, source.kind)
+        link = link_antecedent(source, ordered[max(0, place - REACH) : place], source.kind)
         if link is not None:
             links.append(link)
-        left_out += link is None and source.entity in known
+        elif source.entity in known:
+            left_out += 1
         known.add(source.entity)
     return links, left_out
 
 
-def _between(one: Span, other: Span) -> int:
+def _measure_gap(one: Span, other: Span) -> int:
     """Count the characters between two spans; negative where they share some."""
     return max(other.start - one.stop, one.start - other.stop)
 
 
-def say_left_out(name: str, what: str, left_out: Mapping[str, int]) -> None:
-    """Warn of what was left out of a file, with a number for each reason.
-
-    Args:
-        name: Of the file.
-        what: One of what was left out, such as "row".
-        left_out: How many, by what they are: "in which nobody is meant".
-    """
+def warn_left_out(name: str, what: str, left_out: Mapping[str, int]) -> None:
+    """Warn of how many rows or the like were left out of a file, by reason: "in which nobody is meant"."""
     reasons = [f"{n:,} {what}{'s' * (n != 1)} {reason}" for reason, n in left_out.items() if n]
     if reasons:
         warnings.warn(f"left out of {name}: {'; '.join(reasons)}.", AttnprobeWarning, stacklevel=3)

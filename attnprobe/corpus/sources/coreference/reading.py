@@ -1,14 +1,14 @@
 """Which reader takes a file of coreference: by its extension, and by what its first line looks like."""
 
 from collections.abc import Callable, Iterable, Iterator
-from itertools import chain
 from pathlib import PurePath
 
 from attnprobe.corpus.sources.coreference.corefud import read_corefud
 from attnprobe.corpus.sources.coreference.gap import read_gap
 from attnprobe.corpus.sources.coreference.winobias import read_winobias
 from attnprobe.corpus.sources.document import Document
-from attnprobe.corpus.sources.treebank import begins_conllu
+from attnprobe.corpus.sources.streams import peek_lines
+from attnprobe.corpus.sources.treebank import looks_like_conllu
 from attnprobe.errors import AttnprobeError
 
 Reader = Callable[[Iterable[str], str], Iterator[Document]]
@@ -18,7 +18,7 @@ READERS: dict[str, Reader] = {".conllu": read_corefud, ".tsv": read_gap, ".txt":
 _PARTS = (".dev", ".test", ".train")
 
 
-def coreference_documents(lines: Iterable[str], name: str | PurePath) -> Iterator[Document]:
+def read_coreference(lines: Iterable[str], name: str | PurePath) -> Iterator[Document]:
     """Read documents with a link for every mention that has an antecedent.
 
     Args:
@@ -28,13 +28,17 @@ def coreference_documents(lines: Iterable[str], name: str | PurePath) -> Iterato
     Raises:
         AttnprobeError: When the lines are not in the format that the extension names.
     """
-    reader = READERS.get(known_extension(name) or ".txt", read_winobias)
+    reader = READERS.get(check_extension(name) or ".txt", read_winobias)
     if reader is read_winobias:
-        reader, lines = _by_content(lines)
+        first, lines = peek_lines(lines)
+        if looks_like_conllu(first):
+            reader = read_corefud
+        elif "\t" in first:
+            reader = read_gap
     return reader(lines, str(name))
 
 
-def known_extension(name: str | PurePath) -> str | None:
+def check_extension(name: str | PurePath) -> str | None:
     """Give the extension that names the reader, .gz set aside; None where there is no extension.
 
     Raises:
@@ -50,16 +54,3 @@ def known_extension(name: str | PurePath) -> str | None:
             "WinoBias (.txt), each also with .gz. attnprobe links reads links of your own from JSON lines."
         )
     return extension or None
-
-
-def _by_content(lines: Iterable[str]) -> tuple[Reader, Iterable[str]]:
-    """Tell the format by the first line that is not blank."""
-    lines = iter(lines)
-    first: list[str] = []
-    for line in lines:
-        first.append(line)
-        if line.strip():
-            break
-    begin = first[-1] if first else ""
-    by_table = read_gap if "\t" in begin else read_winobias
-    return read_corefud if begins_conllu(begin) else by_table, chain(first, lines)

@@ -6,9 +6,15 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from attnprobe.corpus.sources.coreference.mentions import NOMINAL, PRONOUN, Mention, asked, say_left_out
+from attnprobe.corpus.sources.coreference.mentions import (
+    NOMINAL,
+    PRONOUN,
+    Mention,
+    link_antecedent,
+    warn_left_out,
+)
 from attnprobe.corpus.sources.document import SEVERAL, Annotation, Document, Link, Span
-from attnprobe.corpus.sources.streams import brief, without_ends
+from attnprobe.corpus.sources.streams import shorten, strip_ends
 from attnprobe.errors import AttnprobeError
 
 #: English pronouns, by which a bracket with a pronoun is told from one with an occupation.
@@ -35,10 +41,6 @@ def read_winobias(lines: Iterable[str], name: str) -> Iterator[Document]:
     sentences say of stereotypes. A sentence with one occupation only is left out. One with two pronouns in
     brackets has two links.
 
-    Args:
-        lines: Of the file.
-        name: Its path, or what errors call it.
-
     Raises:
         AttnprobeError: When a line has no brackets, or they are not closed.
 
@@ -46,17 +48,17 @@ def read_winobias(lines: Iterable[str], name: str) -> Iterator[Document]:
         Zhao et al. (2018), Gender bias in coreference resolution: evaluation and debiasing methods.
     """
     sentences = [
-        _read(line, f"line {number} of {name}")
-        for number, line in enumerate(without_ends(lines), start=1)
+        _read_sentence(line, f"line {number} of {name}")
+        for number, line in enumerate(strip_ends(lines), start=1)
         if line.strip()
     ]
     occupations = {sentence.word(one) for sentence in sentences for one in sentence.occupations}
-    label = _label(name)
+    label = _read_label(name)
     left_out: Counter[str] = Counter()
     for sentence in sentences:
         if not sentence.pronouns or not sentence.occupations:
             left_out["without both a pronoun and an occupation in brackets"] += 1
-        elif links := _links(sentence, occupations, label):
+        elif links := _link_pronouns(sentence, occupations, label):
             yield Document(sentence.text, annotation=Annotation(links=tuple(links)))
         else:
             left_out["with only one of the occupations that the file has in brackets"] += 1
@@ -65,7 +67,7 @@ def read_winobias(lines: Iterable[str], name: str) -> Iterator[Document]:
             f"{name} holds no sentence with a pronoun in brackets and two occupations to choose from, one of "
             "them in brackets too; coreference reads such sentences, as WinoBias has them, from text files."
         )
-    say_left_out(name, "sentence", left_out)
+    warn_left_out(name, "sentence", left_out)
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,7 @@ class _Sentence:
         return self.text[span.start : span.stop].casefold()
 
 
-def _read(line: str, where: str) -> _Sentence:
+def _read_sentence(line: str, where: str) -> _Sentence:
     line = " ".join(_NUMBER.sub("", line, count=1).split())
     text, pronouns, occupations, place = "", [], [], 0
     for bracket in _BRACKET.finditer(line):
@@ -98,15 +100,16 @@ def _read(line: str, where: str) -> _Sentence:
     text += line[place:]
     if not place:
         raise AttnprobeError(
-            f"{where} is {brief(repr(line))}, without brackets: coreference reads WinoBias from text files, "
-            "'1 [The nurse] thanked the guard because [she] felt safe.', GAP from .tsv, CorefUD from .conllu."
+            f"{where} is {shorten(repr(line))}, without brackets: coreference reads WinoBias from text "
+            "files, '1 [The nurse] thanked the guard because [she] felt safe.', GAP from .tsv, CorefUD "
+            "from .conllu."
         )
     if set(text) & set("[]"):
-        raise AttnprobeError(f"{where} has a bracket without its other half; mend {brief(repr(line))}.")
+        raise AttnprobeError(f"{where} has a bracket without its other half; mend {shorten(repr(line))}.")
     return _Sentence(text, pronouns, occupations)
 
 
-def _links(sentence: _Sentence, occupations: Collection[str], label: str) -> list[Link]:
+def _link_pronouns(sentence: _Sentence, occupations: Collection[str], label: str) -> list[Link]:
     """Ask each pronoun of a sentence for the occupation that is in brackets.
 
     Each occupation is a candidate once: where it is in brackets, else where it stands first. "The cook
@@ -121,10 +124,10 @@ def _links(sentence: _Sentence, occupations: Collection[str], label: str) -> lis
         for word, span in sorted(places.items(), key=lambda item: item[1].start)
     ]
     pronouns = (Mention(span, sentence.word(span), True, PRONOUN) for span in sentence.pronouns)
-    return [link for pronoun in pronouns if (link := asked(pronoun, people, label)) is not None]
+    return [link for pronoun in pronouns if (link := link_antecedent(pronoun, people, label)) is not None]
 
 
-def _label(name: str) -> str:
+def _read_label(name: str) -> str:
     """Say of a link what the name of its file says, unless it says both."""
     parts = set(re.split("[^a-z]+", PurePath(name).name.lower())) & STEREOTYPES.keys()
     return SEVERAL.join([PRONOUN, *(STEREOTYPES[part] for part in parts)]) if len(parts) == 1 else PRONOUN

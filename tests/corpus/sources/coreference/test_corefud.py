@@ -6,7 +6,7 @@ import warnings
 import pytest
 
 from attnprobe.corpus.sources.coreference.mentions import SAME_WORD
-from attnprobe.corpus.sources.coreference.reading import coreference_documents
+from attnprobe.corpus.sources.coreference.reading import read_coreference
 from attnprobe.errors import AttnprobeError, AttnprobeWarning
 
 DECLARED = "# global.Entity = eid-etype-head-other"
@@ -17,7 +17,7 @@ def row(number, form, part="X", head="_", misc="_"):
 
 
 def read(lines):
-    return list(coreference_documents([f"{line}\n" for line in lines], "it.conllu"))
+    return list(read_coreference([f"{line}\n" for line in lines], "it.conllu"))
 
 
 def told(document):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from attnprobe.corpus.sources.coreference.reading import coreference_documents
+from attnprobe.corpus.sources.coreference.reading import read_coreference
 from attnprobe.corpus.sources.document import Span
 from attnprobe.errors import AttnprobeError, AttnprobeWarning
 
@@ -18,7 +18,7 @@ def cells(text=TEXT, pronoun="she", a=("Zoë 𠮷ster", "TRUE"), b=("Ida Orr , J
 
 
 def read(*rows, header=HEADER, end="\n"):
-    return list(coreference_documents(["\t".join(row) + end for row in [header, *rows]], "gap.tsv"))
+    return list(read_coreference(["\t".join(row) + end for row in [header, *rows]], "gap.tsv"))
 
 
 def words(document, spans):

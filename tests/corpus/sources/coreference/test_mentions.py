@@ -2,7 +2,14 @@
 
 import random
 
-from attnprobe.corpus.sources.coreference.mentions import NEAREST, REACH, SAME_WORD, Mention, asked, linked
+from attnprobe.corpus.sources.coreference.mentions import (
+    NEAREST,
+    REACH,
+    SAME_WORD,
+    Mention,
+    link_antecedent,
+    link_mentions,
+)
 from attnprobe.corpus.sources.document import Span
 
 
@@ -12,7 +19,7 @@ def mention(start, entity, last="w", *, length=2, kind="nominal"):
 
 def test_nearest_right_one_is_the_target_and_the_others_are_right_too():
     others = [mention(0, "a"), mention(5, "b"), mention(10, "a"), mention(15, "c")]
-    link = asked(mention(20, "a"), others, "pronoun")
+    link = link_antecedent(mention(20, "a"), others, "pronoun")
     assert link.source == Span(20, 22)
     assert link.target == Span(10, 12)
     assert link.also == (Span(0, 2),)
@@ -22,28 +29,30 @@ def test_nearest_right_one_is_the_target_and_the_others_are_right_too():
 
 def test_rules_guess_the_nearest_and_the_first_with_the_same_last_word():
     others = [mention(0, "a", "Dog"), mention(5, "b", "cat"), mention(10, "b", "DOG")]
-    link = asked(mention(20, "b", "dog"), others, "")
+    link = link_antecedent(mention(20, "b", "dog"), others, "")
     assert link.guesses == ((NEAREST, Span(10, 12)), (SAME_WORD, Span(0, 2)), (SAME_WORD, Span(10, 12)))
-    assert asked(mention(20, "b", "cow"), others, "").guesses == ((NEAREST, Span(10, 12)),)
+    assert link_antecedent(mention(20, "b", "cow"), others, "").guesses == ((NEAREST, Span(10, 12)),)
 
 
 def test_what_follows_is_near_but_is_no_earlier_mention():
     others = [mention(0, "a", "dog"), mention(30, "b", "dog")]
-    link = asked(mention(22, "a", "dog"), others, "")
+    link = link_antecedent(mention(22, "a", "dog"), others, "")
     assert link.guesses == ((NEAREST, Span(30, 32)), (SAME_WORD, Span(0, 2)))
 
 
 def test_mentions_that_share_characters_with_the_source_are_no_candidates():
     others = [mention(0, "a"), mention(5, "b"), mention(21, "a"), mention(19, "a", length=9)]
-    link = asked(mention(20, "a"), others, "")
+    link = link_antecedent(mention(20, "a"), others, "")
     assert link.candidates == (Span(0, 2), Span(5, 7))
     assert link.also == ()
 
 
 def test_nothing_to_choose_from():
-    assert asked(mention(9, "a"), [mention(0, "a")], "") is None
-    assert asked(mention(9, "a"), [mention(0, "a"), mention(0, "b")], "") is None  # one head word for both
-    assert asked(mention(9, "a"), [mention(0, "b"), mention(4, "c")], "") is None
+    assert link_antecedent(mention(9, "a"), [mention(0, "a")], "") is None
+    assert (
+        link_antecedent(mention(9, "a"), [mention(0, "a"), mention(0, "b")], "") is None
+    )  # one head word for both
+    assert link_antecedent(mention(9, "a"), [mention(0, "b"), mention(4, "c")], "") is None
 
 
 def test_links_are_those_of_plain_rules():
@@ -54,7 +63,7 @@ def test_links_are_those_of_plain_rules():
             mention(3 * draw.randrange(10), draw.choice("abc"), draw.choice(["x", "X", "y"]))
             for _ in range(count)
         ]
-        links, left_out = linked(found)
+        links, left_out = link_mentions(found)
         asking = unasked = 0
         expected = []
         for one in sorted(found, key=lambda one: one.head.start):
@@ -84,7 +93,7 @@ def test_links_are_those_of_plain_rules():
 
 def test_an_antecedent_beyond_reach_is_left_out():
     far = [mention(0, "far"), *(mention(3 * place, place) for place in range(1, REACH + 1))]
-    links, left_out = linked([*far[:-1], mention(3 * REACH, "far")])
+    links, left_out = link_mentions([*far[:-1], mention(3 * REACH, "far")])
     assert (len(links), left_out) == (1, 0)
     assert len(links[0].candidates) == REACH
-    assert linked([*far, mention(3 * REACH + 3, "far")]) == ([], 1)
+    assert link_mentions([*far, mention(3 * REACH + 3, "far")]) == ([], 1)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from attnprobe.corpus.sources.coreference.reading import coreference_documents
+from attnprobe.corpus.sources.coreference.reading import read_coreference
 from attnprobe.errors import AttnprobeError, AttnprobeWarning
 
 LINES = [
@@ -12,7 +12,7 @@ LINES = [
 
 
 def read(*lines, name="sentences.txt"):
-    return list(coreference_documents([f"{line}\n" for line in lines], name))
+    return list(read_coreference([f"{line}\n" for line in lines], name))
 
 
 def told(document):
