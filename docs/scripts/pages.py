@@ -42,11 +42,11 @@ SWITCHED = {
         "disagreement, with --by head": "attnprobe.findings.correlation:disagreement_table",
     },
     "prune": {
-        "heads_removed, share_removed, score": "attnprobe.intervention.pruning.curve:pruned_in_steps",
-        "delta, delta_se, p, p_adjusted": "attnprobe.intervention.pruning.differences:from_whole",
-        "bound": "attnprobe.intervention.pruning.differences:loss_bounds",
+        "heads_removed, share_removed, score": "attnprobe.intervention.pruning.curve:prune_in_steps",
+        "delta, delta_se, p, p_adjusted": "attnprobe.intervention.pruning.differences:compare_with_whole",
+        "bound": "attnprobe.intervention.pruning.differences:bound_losses",
         "delta_random, delta_random_se, p_random, p_random_adjusted": (
-            "attnprobe.intervention.pruning.differences:from_random"
+            "attnprobe.intervention.pruning.differences:compare_with_random"
         ),
         "rank_among_random": "attnprobe.intervention.pruning.differences:rank_among",
     },
@@ -197,11 +197,12 @@ def _by_column(commands: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
 def objectives() -> str:
     """List what a model can be asked to do, the loss of an example, and the scores."""
     from attnprobe.intervention.objectives.objective import Objective
+    from attnprobe.intervention.request import METRICS
 
     lines = ["| objective | what it is | scores, the usual one first |", "|---|---|---|"]
     every = _subclasses("attnprobe.intervention.objectives", Objective)
     for found in sorted(every, key=lambda one: one.name):
-        named = ", ".join(f"`{name}`" for name in found.metrics)
+        named = ", ".join(f"`{name}`" for name in METRICS[found.name])
         lines.append(f"| `{found.name}` | {found.about} | {named} |")
     return "\n".join(lines)
 

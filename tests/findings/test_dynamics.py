@@ -8,7 +8,7 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.findings.dynamics import (
     check_alike,
     correlate_ranks,
-    first_settled_step,
+    find_settled_step,
     order_table,
     stack_steps,
 )
@@ -69,7 +69,7 @@ def test_what_has_no_order_is_undefined(other):
     ],
 )
 def test_settled(spearman, settled):
-    assert first_settled_step([0, 10, 20, 30, 40], spearman) == settled
+    assert find_settled_step([0, 10, 20, 30, 40], spearman) == settled
 
 
 def mixed(share):

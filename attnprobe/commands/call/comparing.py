@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from attnprobe.commands.call.call import Call, check_model, load_model, open_call, read_first
+from attnprobe.commands.call.call import Call, check_model, load_model, open_call, read_first, read_task
 from attnprobe.commands.call.record import describe_call
 from attnprobe.commands.call.several import Series, checkpoint_names, measure_checkpoints
 from attnprobe.commands.call.surveying import survey_texts
@@ -19,7 +19,7 @@ from attnprobe.corpus.sources.document import Label
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.corpus.tokens.tokenization import Tokenizer
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.request import Method, TaskOptions, check_method
+from attnprobe.intervention.request import Method, check_method
 from attnprobe.model.folders import local_folder
 from attnprobe.run.training import at_revisions, expanded, parsed_revisions
 from attnprobe.survey.layers import check_layers, layers_of, of_layers
@@ -112,10 +112,7 @@ def _compare_series(
     record: dict[str, Any] = {"command": describe_call("compare")}
     if measure == IMPORTANCE:
         options = {name: one for name, one in options.items() if name not in _ATTENTION}
-        labelled = labels is not None or options.get("label_column") is not None
-        force = options.get("force_head", False)
-        task = TaskOptions(options.get("objective"), force_head=force, labels_named=labelled)
-        check_method(method, task, content_only=options.get("content_only", False))
+        check_method(method, read_task(options, labels), content_only=options.get("content_only", False))
         name, has_task = f"{IMPORTANCE} {method}", method != "confidence"
         found = series(options, partial(_measure_importance, method), name=name, task=has_task)
         record["method"] = method
@@ -156,19 +153,19 @@ def _measure_importance(
 def _measure_columns(measure: str, name: str, texts: Any, labels: Any, options: dict[str, Any]) -> HeadTable:
     """Measure columns of the census, with their means over blocks of documents."""
 
-    def asked() -> "tuple[Sequence[Statistic], Tabulation]":
+    def ask() -> "tuple[Sequence[Statistic], Tabulation]":
         from attnprobe.findings.comparison.differences import ALONE
         from attnprobe.sums.resampling import Jackknife
 
-        return [replace(one, sums=Jackknife) for one in _choose(measure)], ALONE
+        return [replace(one, sums=Jackknife) for one in _choose_statistics(measure)], ALONE
 
     taken = entropy.command.keywords  # type: ignore[attr-defined]
     options = {key: value for key, value in options.items() if key in taken}
-    return survey_texts("compare", name, texts, asked, options, targets=labels)
+    return survey_texts("compare", name, texts, ask, options, targets=labels)
 
 
-def _choose(measure: str) -> "list[Statistic]":
-    """Resolve what is to be compared: all columns of the census, or some, or their families."""
+def _choose_statistics(measure: str) -> "list[Statistic]":
+    """Choose what is compared: all columns of the census, or some, or their families."""
     from attnprobe.statistics.registry import choose
 
     if measure == CENSUS:
@@ -190,14 +187,14 @@ def _compare_pair(
     from attnprobe.statistics.norm import apply_weights
     from attnprobe.survey.comparison.running import compared
 
-    statistics = apply_weights(_choose(measure), options.get("weights", "attention"))
+    statistics = apply_weights(_choose_statistics(measure), options.get("weights", "attention"))
     call.progress.stage("loading", None)
     loaded = [
         _load(model, revision, tokenizer, source.kind, call)
         for (model, revision), tokenizer in zip(named, tokenizers, strict=True)
     ]
     first, second = _tell_apart(loaded, [model for model, _ in named])
-    again = _open_again(texts, labels, options) if source.kind == "text" else source.documents
+    again = _reopen(texts, labels, options) if source.kind == "text" else source.documents
     return compared(
         (first, second),
         (source.documents, again),
@@ -207,9 +204,7 @@ def _compare_pair(
         dataset=source.name,
         facts={"command": describe_call("compare"), "dataset": source.described},
         labelled=labels is not None or options.get("label_column") is not None,
-        resume=call.resume,
-        workers=call.workers,
-        progress=call.progress,
+        **call.run,
     )
 
 
@@ -249,6 +244,6 @@ def _tell_apart(checkpoints: "list[Checkpoint]", models: "Sequence[Model]") -> "
     return [replace(one, name=name) for one, name in zip(checkpoints, names, strict=True)]
 
 
-def _open_again(texts: Any, labels: Any, options: Any) -> Iterator[Any]:
+def _reopen(texts: Any, labels: Any, options: Any) -> Iterator[Any]:
     """Read the same texts once more, opened only where the second checkpoint has other tokens."""
     yield from open_to_replay(texts, labels, options, find_labels=False)[1].documents

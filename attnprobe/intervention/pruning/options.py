@@ -1,4 +1,4 @@
-"""In which order heads go and how far, as far as it can be refused before a model is loaded."""
+"""In which order heads go and how far, checked before a model is loaded."""
 
 from dataclasses import dataclass
 from math import inf
@@ -78,7 +78,6 @@ class PruneOptions:
     saving: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse what leaves nothing to do."""
         if not 0 < self.step <= 1:
             raise AttnprobeError(f"--step must be more than 0 and at most 1, not {self.step:g}.")
         if self.random_orders < 0:

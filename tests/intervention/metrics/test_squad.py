@@ -2,7 +2,7 @@
 
 import pytest
 
-from attnprobe.intervention.metrics.counts import exact_match, normalised, overlap
+from attnprobe.intervention.metrics.counts import exact_match, normalise_answer, overlap
 
 #: Worked out by hand from the definitions: shared words twice, over the words of both.
 KNOWN = [
@@ -31,4 +31,4 @@ def test_known_answers(said: str, answers: list[str], exact: bool, f1: float):
 
 
 def test_normalised():
-    assert normalised("The (big)  A-team, an apple's\tcore") == "big ateam apples core"
+    assert normalise_answer("The (big)  A-team, an apple's\tcore") == "big ateam apples core"
