@@ -1,4 +1,4 @@
-"""What commands do on a terminal beside writing one table: a second table, an exit code, what is done."""
+"""Commands that do more than write one table: a second table on a terminal, an exit code, what was done."""
 
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -35,7 +35,7 @@ def doctor(command: Command, given: Given) -> None:
 
 
 def prune(command: Command, given: Given) -> None:
-    """Prune; where only the checkpoint could not be written, the table is."""
+    """Prune; where only the checkpoint can't be written, the table is."""
     prepare(command, given)
     if given["save"] is not None and given["output"] is not None:
         from attnprobe.table.destination import check_outside

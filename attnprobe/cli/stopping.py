@@ -17,7 +17,7 @@ _SHOW_CURSOR = "\x1b[?25h"
 
 
 class Stopping:
-    """What becomes of a signal.
+    """The handling of signals.
 
     While there is nothing to put away (imports, options), the program ends on the spot: an exception there
     can be swallowed or turned into another one by a module that is only half imported. While a command
@@ -30,7 +30,6 @@ class Stopping:
     """
 
     def __init__(self) -> None:
-        """Begin with no signal."""
         self.came: int | None = None
         self.left = ""
         self.gentle = False
@@ -40,11 +39,10 @@ class Stopping:
         self.begin(words)
         for number in _SIGNALS:
             if signal.getsignal(number) is not signal.SIG_IGN:  # as of a job in the background
-                signal.signal(number, self._signalled)
-        sys.unraisablehook = self._ignored
+                signal.signal(number, self._handle)
+        sys.unraisablehook = self._ignore_interrupt
 
     def begin(self, words: Sequence[str]) -> None:
-        """Begin a command line."""
         kept = any(word == "--resume" or word.startswith("--resume=") for word in words)
         self.came, self.gentle = None, False
         self.left = "give the same command again to go on" if kept else "nothing was written"
@@ -63,14 +61,13 @@ class Stopping:
         finally:
             self.gentle = False
 
-    def noticed(self) -> None:
+    def reraise(self) -> None:
         """Raise again what somebody else's code may have swallowed."""
         if self.came is not None:
             raise KeyboardInterrupt
 
     @property
     def code(self) -> int:
-        """The exit code of a program that was stopped."""
         return ENDED + (self.came or signal.SIGINT)
 
     def say(self) -> None:
@@ -78,12 +75,12 @@ class Stopping:
         if os.environ.get("RANK", "0") == "0" or os.environ.get("WORLD_SIZE", "1") == "1":
             print(f"\nattnprobe: stopped; {self.left}.", file=sys.stderr, flush=True)
 
-    def _ignored(self, what: "sys.UnraisableHookArgs") -> None:
-        """Keep quiet of the interrupt where nobody could catch it; ``noticed`` raises it again."""
+    def _ignore_interrupt(self, what: "sys.UnraisableHookArgs") -> None:
+        """Keep quiet of the interrupt where nobody could catch it; ``reraise`` raises it again."""
         if self.came is None or not issubclass(what.exc_type, KeyboardInterrupt):
             sys.__unraisablehook__(what)
 
-    def _signalled(self, number: int, _: Any) -> None:
+    def _handle(self, number: int, _: Any) -> None:
         self.came = self.came or number
         if self.gentle:
             raise KeyboardInterrupt

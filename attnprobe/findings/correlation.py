@@ -35,7 +35,7 @@ _ENDS = {"_low": "{}, lower end", "_high": "{}, upper end", "_p": "p of {}"}
 _WHERE = {False: ("in domain", "out of domain"), True: ("first checkpoint", "other checkpoint")}
 
 
-def comparison_table(
+def correlate_sides(
     inside: Side,
     outside: Side | Sequence[Side],
     facts: Mapping[str, Any],
@@ -49,8 +49,12 @@ def comparison_table(
     without the noise of the examples (``findings/noise.py``); Spearman, Kendall's tau-b, each with its
     two-sided p; and the split-half reliability of both sides.
 
-    With ``across``, sides may be about different checkpoints, and the column ``model_out`` names the other
-    one. ``facts`` go into the provenance, ``notes`` before the table's own.
+    Args:
+        inside: In domain, or the first checkpoint.
+        outside: Out of domain, or the other checkpoints.
+        facts: What goes into the provenance.
+        across: Whether sides may be about different checkpoints; ``model_out`` then names the other one.
+        notes: What the table says before what it finds.
 
     References:
         Michel, Levy and Neubig (2019), section 3.4.
@@ -74,7 +78,7 @@ def comparison_table(
     return build.table(title, [*notes, *_merge_notes(pairs, found)], "correlations")
 
 
-def disagreement_table(
+def tabulate_disagreement(
     inside: Side,
     outside: Side | Sequence[Side],
     facts: Mapping[str, Any],
@@ -87,8 +91,15 @@ def disagreement_table(
 
     ``place`` counts from 1. ``disagreement`` is the difference of the standardised values, out of domain
     minus in domain: positive where the value, relative to those of other heads, is higher out of domain, or
-    in the other checkpoint. ``most`` gives so many heads, without their ranks, to fit a terminal; the other
-    arguments are those of ``comparison_table``.
+    in the other checkpoint.
+
+    Args:
+        inside: As for ``correlate_sides``, and so are those that are not explained here.
+        outside: The other sides, one after the other.
+        facts: What goes into the provenance.
+        most: How many heads, without their ranks, to fit a terminal; all by default.
+        across: Whether sides may be about different checkpoints.
+        notes: What the table says before what it finds.
     """
     from scipy.stats import rankdata  # takes a second to import
 

@@ -85,7 +85,7 @@ def stack_steps(steps: Sequence[Step], provenance: Mapping[str, Any]) -> HeadTab
     return HeadTable(f"{first.title} at {len(steps)} steps of training", columns, data, notes, provenance)
 
 
-def order_table(steps: Sequence[Step], provenance: Mapping[str, Any]) -> HeadTable:
+def tabulate_orders(steps: Sequence[Step], provenance: Mapping[str, Any]) -> HeadTable:
     """Tabulate how alike the order of heads is to that of the last step and of the step before.
 
     One row for each measure, kind of attention and step. Spearman's rank correlation and Kendall's tau-b are

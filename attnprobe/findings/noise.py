@@ -118,8 +118,12 @@ def disattenuate(
     estimates are .89, .96 and .98 of .978, where r itself is .59, .77 and .91, and .56, .54 and .55 of .55;
     the intervals hold .93 to .99.
 
-    An interval takes at least 8 blocks on either side. ``shared`` says that a document of a number is the
-    same one on both sides.
+    Args:
+        inside: In domain, at least 8 blocks for an interval.
+        outside: Out of domain, the same heads.
+        draws: How often documents are drawn.
+        seed: Of the draws.
+        shared: Whether a document of a number is the same one on both sides.
 
     References:
         Spearman (1904), The proof and measurement of association between two things.

@@ -176,7 +176,8 @@ def gradient_importance(
 
         I_h = mean over examples x of | d L(x) / d xi_h |
 
-    The absolute value is taken example by example.
+    The absolute value is taken example by example: one backward pass of the summed losses gives each
+    example's own derivative, since every example has gates of its own.
 
     Unit: that of the loss. Limits: 0 for a head whose gate changes nothing.
 

@@ -35,11 +35,11 @@ SWITCHED = {
         "p_adjusted": "attnprobe.sums.resampling:adjust",
     },
     "correlate": {
-        "pearson, pearson_low, pearson_high, pearson_p": "attnprobe.findings.correlation:comparison_table",
+        "pearson, pearson_low, pearson_high, pearson_p": "attnprobe.findings.correlation:correlate_sides",
         "pearson_true, pearson_true_low, pearson_true_high": "attnprobe.findings.noise:disattenuate",
-        "spearman, spearman_p, kendall, kendall_p": "attnprobe.findings.correlation:comparison_table",
+        "spearman, spearman_p, kendall, kendall_p": "attnprobe.findings.correlation:correlate_sides",
         "reliability_in, reliability_out": "attnprobe.findings.pair:Side.reliability",
-        "disagreement, with --by head": "attnprobe.findings.correlation:disagreement_table",
+        "disagreement, with --by head": "attnprobe.findings.correlation:tabulate_disagreement",
     },
     "prune": {
         "heads_removed, share_removed, score": "attnprobe.intervention.pruning.curve:prune_in_steps",
@@ -65,7 +65,7 @@ INSIDE = {
     },
     "dynamics --by step": {
         "spearman_last, kendall_last, spearman_previous, kendall_previous": (
-            "attnprobe.findings.dynamics:order_table"
+            "attnprobe.findings.dynamics:tabulate_orders"
         ),
     },
     "census --weights": {
@@ -76,24 +76,24 @@ INSIDE = {
 COMPARED = {
     "compare": {
         "jsd": "attnprobe.survey.comparison.divergence:Divergences.of",
-        "nearest_layer, nearest_head, jsd_nearest": "attnprobe.findings.comparison.partners:nearest",
-        "matched_layer, matched_head, jsd_matched": "attnprobe.findings.comparison.partners:matched",
+        "nearest_layer, nearest_head, jsd_nearest": "attnprobe.findings.comparison.partners:find_nearest",
+        "matched_layer, matched_head, jsd_matched": "attnprobe.findings.comparison.partners:match_heads",
         "NAME_a, NAME_b, NAME_delta, NAME_delta_se, NAME_p_adjusted": (
-            "attnprobe.findings.comparison.differences:paired"
+            "attnprobe.findings.comparison.differences:compare_paired"
         ),
         "Between words: jsd": "attnprobe.survey.comparison.together:between_words",
     },
     "compare --by layer": {
-        "nearest_layer, jsd_nearest": "attnprobe.findings.comparison.partners:nearest_layers",
+        "nearest_layer, jsd_nearest": "attnprobe.findings.comparison.partners:find_nearest_layers",
     },
     "compare --measure importance": {
         "importance_a, importance_b, importance_delta, importance_p_adjusted": (
-            "attnprobe.findings.comparison.differences:importance_differences"
+            "attnprobe.findings.comparison.differences:tabulate_importance_change"
         ),
     },
     "compare --spread": {
         "layers, heads, seeds, layers_by_seed, heads_by_seed, texts, layers_by_text, heads_by_text, "
-        "seeds_by_text, rest": "attnprobe.findings.comparison.spread:components",
+        "seeds_by_text, rest": "attnprobe.findings.comparison.spread:estimate_components",
         "The root of the variance: sd": "attnprobe.findings.comparison.spread:Components",
     },
 }

@@ -9,7 +9,7 @@ from scipy import stats
 
 from attnprobe.attention.kinds import Place
 from attnprobe.errors import AttnprobeError
-from attnprobe.findings.correlation import FEW, NAMED, comparison_table, disagreement_table
+from attnprobe.findings.correlation import FEW, NAMED, correlate_sides, tabulate_disagreement
 from attnprobe.findings.noise import block_record, disattenuate
 from attnprobe.findings.pair import Pair, Side
 from attnprobe.sums.groups import Blocks
@@ -35,7 +35,7 @@ def side(seed, **more):
 
 
 def compared(inside, outside):
-    return comparison_table(inside, outside, {})
+    return correlate_sides(inside, outside, {})
 
 
 def number(found, name):
@@ -117,12 +117,12 @@ def test_a_table_agrees_with_itself():
     found = compared(side(1), side(1))
     for name in ("pearson", "spearman", "kendall", "pearson_low", "pearson_high"):
         assert number(found, name) == pytest.approx(1)
-    np.testing.assert_allclose(disagreement_table(side(1), side(1), {})["disagreement"], 0, atol=1e-12)
+    np.testing.assert_allclose(tabulate_disagreement(side(1), side(1), {})["disagreement"], 0, atol=1e-12)
 
 
 def test_the_order_of_rows_changes_nothing():
     shuffled = Side.of(table(2).sample(frac=1, random_state=1), "2.csv")
-    for build in (comparison_table, disagreement_table):
+    for build in (correlate_sides, tabulate_disagreement):
         wanted, found = build(side(1), side(2), {}).to_pandas(), build(side(1), shuffled, {}).to_pandas()
         pandas.testing.assert_frame_equal(found, wanted, rtol=1e-12)
 
@@ -132,13 +132,13 @@ def test_swapping_the_sides_swaps_the_columns():
     for name in ("pearson", "pearson_low", "spearman_p", "kendall"):
         assert number(there, name) == pytest.approx(number(back, name))
     assert number(there, "reliability_in") == pytest.approx(number(back, "reliability_out"))
-    ours, theirs = (disagreement_table(*sides, {}) for sides in ((side(1), side(2)), (side(2), side(1))))
+    ours, theirs = (tabulate_disagreement(*sides, {}) for sides in ((side(1), side(2)), (side(2), side(1))))
     np.testing.assert_allclose(ours["disagreement"], -np.array(theirs["disagreement"]))
 
 
 def test_disagreement_in_order_and_with_ranks():
     x, y = table(1), table(2)
-    found = disagreement_table(side(1), side(2), {}).to_pandas()
+    found = tabulate_disagreement(side(1), side(2), {}).to_pandas()
     apart = pandas.Series(stats.zscore(y["importance"]) - stats.zscore(x["importance"]))
     order = apart.abs().sort_values(ascending=False, kind="stable").index
     assert found["place"].tolist() == list(range(1, 25))
@@ -153,14 +153,14 @@ def test_disagreement_in_order_and_with_ranks():
 
 
 def test_the_most_that_disagree():
-    whole, top = (disagreement_table(side(1), side(2), {}, most=most).to_pandas() for most in (None, 4))
+    whole, top = (tabulate_disagreement(side(1), side(2), {}, most=most).to_pandas() for most in (None, 4))
     assert len(top) == 4
     assert not {"rank_in", "rank_out"} & set(top)
     pandas.testing.assert_frame_equal(top, whole[list(top)].head(4))
 
 
 def test_disagreement_says_what_it_is():
-    columns = {column.name: column for column in disagreement_table(side(1), side(2), {}).columns}
+    columns = {column.name: column for column in tabulate_disagreement(side(1), side(2), {}).columns}
     assert columns["place"].role == "key"
     assert (columns["disagreement"].role, columns["disagreement"].unit) == ("measure", "sd")
     same = side(2, importance=3 * table(1)["importance"] + 1)
@@ -185,7 +185,7 @@ def test_the_note_on_opposite_directions():
 
 def test_notes_name_the_heads_that_disagree():
     notes = compared(side(1), side(2)).notes
-    top = disagreement_table(side(1), side(2), {}).to_pandas().head(NAMED)
+    top = tabulate_disagreement(side(1), side(2), {}).to_pandas().head(NAMED)
     named = [f"L{row.layer} H{row.head} ({row.disagreement:+.1f} sd)" for row in top.itertuples()]
     assert notes[-1].endswith(f": {', '.join(named)}.")
 
@@ -283,19 +283,19 @@ def test_one_side_with_several_others():
     first, *others = (
         replace(side(seed), model=f"m{seed}", dataset="d", name=f"run/m{seed}") for seed in range(1, 4)
     )
-    rows = comparison_table(first, others, {}, across=True).to_pandas()
-    heads = disagreement_table(first, others, {}, across=True).to_pandas()
+    rows = correlate_sides(first, others, {}, across=True).to_pandas()
+    heads = tabulate_disagreement(first, others, {}, across=True).to_pandas()
     assert rows["model"].tolist() == ["m1", "m1"]
     assert rows["model_out"].tolist() == ["m2", "m3"]
     assert rows["dataset"].tolist() == ["d", "d"]
     assert list(rows)[:5] == ["model", "dataset", "model_out", "in_domain", "out_domain"]
     for place, other in enumerate(others):
-        alone = comparison_table(first, other, {}, across=True).to_pandas()
+        alone = correlate_sides(first, other, {}, across=True).to_pandas()
         pandas.testing.assert_frame_equal(rows.iloc[[place]].reset_index(drop=True), alone)
-        alone = disagreement_table(first, other, {}, across=True).to_pandas()
+        alone = tabulate_disagreement(first, other, {}, across=True).to_pandas()
         own = heads[heads["model_out"] == other.model].reset_index(drop=True)
         pandas.testing.assert_frame_equal(own, alone)
-    notes = comparison_table(first, others, {}, across=True).notes
+    notes = correlate_sides(first, others, {}, across=True).notes
     assert [note.split(":")[0] for note in notes if "The heads that disagree" in note] == ["m2", "m3"]
     assert any("relatively higher in m3" in note for note in notes)
     assert sum("24 heads are few" in note for note in notes) == 1
@@ -353,7 +353,7 @@ def test_columns_of_both_sides_keep_their_names():
     """The column out of domain was called by that in domain."""
     scored = table(2).rename(columns=lambda name: name.replace("importance", "score"))
     inside, outside = side(1), Side.of(scored, "y")
-    frame = disagreement_table(inside, outside, {}).to_pandas().set_index(["layer", "head"])
+    frame = tabulate_disagreement(inside, outside, {}).to_pandas().set_index(["layer", "head"])
     assert {"importance_in", "score_out"} <= set(frame.columns)
     assert frame["score_out"].to_dict() == pytest.approx(outside.values)
     assert any("where the value is relatively higher" in note for note in compared(inside, outside).notes)
@@ -408,7 +408,7 @@ def test_what_is_no_table_of_heads(change, says):
     ],
 )
 def test_sides_that_can_not_be_compared(change, says):
-    for build in (comparison_table, disagreement_table):
+    for build in (correlate_sides, tabulate_disagreement):
         with pytest.raises(AttnprobeError, match=says):
             build(side(1), Side.of(change(table(2)), "y.csv"), {})
 

@@ -14,7 +14,7 @@ from torch import Tensor
 import attnprobe
 from attnprobe.corpus.batches.batch import Batch
 from attnprobe.errors import AttnprobeError
-from attnprobe.findings.correlation import comparison_table
+from attnprobe.findings.correlation import correlate_sides
 from attnprobe.findings.noise import read_sample
 from attnprobe.findings.pair import Side
 from attnprobe.intervention.gradient import Importance
@@ -249,7 +249,7 @@ class TestTable:
         assert side.halves is not None
         assert side.sample is not None
         assert read_sample(found.provenance, "relevance_abs", side.values, "a table") is not None
-        row = comparison_table(side, side, {}).to_pandas().iloc[0]
+        row = correlate_sides(side, side, {}).to_pandas().iloc[0]
         assert row["pearson"] == pytest.approx(1)
         assert np.isfinite(row["reliability_in"])
         signed = Side.of_table(found, "a table", "relevance")

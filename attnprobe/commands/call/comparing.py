@@ -77,11 +77,11 @@ def compare(
         downloaded = [(one, revision) for one, revision in named if isinstance(one, str)]
         with nullcontext() if keep else Series(downloaded, call, keep=False):
             found = _compare_pair(named, spoken, texts, labels, source, measure, nearest, options, call)
-        from attnprobe.findings.comparison.tables import by_head, by_layer
+        from attnprobe.findings.comparison.tables import tabulate_heads, tabulate_layers
 
         if layers is not None:
             check_layers(layers, (place.layer for place in found.labels.places), found.labels.model)
-        table = by_layer(found) if by == "layer" else by_head(found, match)
+        table = tabulate_layers(found) if by == "layer" else tabulate_heads(found, match)
         return table if layers is None else of_layers(table, layers)
 
 
@@ -121,12 +121,12 @@ def _compare_series(
         found = series(options, partial(_measure_columns, measure), name=measure, task=False, files=files)
     of = {"dataset": found.source.name, "notes": found.notes, "record": {**record, **found.record}}
     if spread:
-        from attnprobe.findings.comparison.spread import spread_table
+        from attnprobe.findings.comparison.spread import tabulate_spread
 
-        return spread_table(found.tables, found.names, **of)
-    from attnprobe.findings.comparison.differences import importance_differences
+        return tabulate_spread(found.tables, found.names, **of)
+    from attnprobe.findings.comparison.differences import tabulate_importance_change
 
-    table = importance_differences(found.tables, found.names, **of)
+    table = tabulate_importance_change(found.tables, found.names, **of)
     if layers is None:
         return table
     check_layers(layers, table.data["layer"], found.names[0])  # type: ignore[arg-type]

@@ -50,9 +50,9 @@ class ComparedSides:
 
     def tabulate_pairs(self) -> HeadTable:
         """Tabulate each comparison in one row."""
-        from attnprobe.findings.correlation import comparison_table
+        from attnprobe.findings.correlation import correlate_sides
 
-        return comparison_table(self.side, self.others, self.facts, across=self.across, notes=self.notes)
+        return correlate_sides(self.side, self.others, self.facts, across=self.across, notes=self.notes)
 
     def tabulate_glance(self) -> HeadTable:
         """Tabulate the comparisons so that they fit a terminal: of several, only some columns."""
@@ -67,10 +67,10 @@ class ComparedSides:
 
     def tabulate_heads(self, most: int | None = None) -> HeadTable:
         """Tabulate the heads, those that disagree most first; all, or so many."""
-        from attnprobe.findings.correlation import disagreement_table
+        from attnprobe.findings.correlation import tabulate_disagreement
 
         more = {"across": self.across, "notes": self.notes}
-        return disagreement_table(self.side, self.others, self.facts, most, **more)
+        return tabulate_disagreement(self.side, self.others, self.facts, most, **more)
 
 
 def compare_sides(

@@ -41,9 +41,9 @@ class MeasuredRun:
 
     def tabulate_steps(self) -> HeadTable:
         """Tabulate how the order of heads settles."""
-        from attnprobe.findings.dynamics import order_table
+        from attnprobe.findings.dynamics import tabulate_orders
 
-        return order_table(self.steps, self.record)
+        return tabulate_orders(self.steps, self.record)
 
 
 def follow(
