@@ -25,7 +25,6 @@ class RecordedLine:
     """A command line on record, parsed.
 
     Attributes:
-        name: The command.
         given: The options and arguments that were given, each as it was written.
         words: The same as words of a command line, without what is left out.
         left: The options that are left out, as they are written.
@@ -38,11 +37,7 @@ class RecordedLine:
 
     @property
     def models(self) -> list[tuple[str, str | None]]:
-        """The checkpoints that it names, with their revisions; patterns are replaced by what they match.
-
-        Raises:
-            AttnprobeError: When a pattern matches nothing.
-        """
+        """The checkpoints that it names, with their revisions; patterns are replaced by what they match."""
         from attnprobe.run.training import expanded
 
         said = self.given.get("model") or []

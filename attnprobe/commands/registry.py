@@ -44,7 +44,6 @@ class Command:
         function: What Python calls, with every check.
         options: All that the command line or Python has, in the order of ``--help``.
         rules: Which of them exclude or need one another.
-        guesses: What people call it first.
         docstring: That of the function as it stands in the code, for the command line and for Python.
     """
 
@@ -171,8 +170,8 @@ def _split(said: str) -> tuple[str, str]:
 
 def _document(option: Option) -> str:
     text = f"{option.keyword}: {option.doc or in_python(option.help)}"
-    indents = {"initial_indent": " " * 4, "subsequent_indent": " " * 8}
-    return textwrap.fill(text, 110, **indents, break_on_hyphens=False)
+    wrapped = textwrap.fill(text, 106, subsequent_indent=" " * 4, break_on_hyphens=False)
+    return textwrap.indent(wrapped, " " * 4)
 
 
 def hint_at(name: str, known: Collection[str]) -> str:

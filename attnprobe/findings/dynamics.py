@@ -38,11 +38,7 @@ Step = tuple[int, HeadTable]
 
 
 def check_alike(first: Step, other: Step) -> None:
-    """Refuse tables that do not belong to one run: other tokens, other heads, another task.
-
-    Raises:
-        AttnprobeError: With what differs.
-    """
+    """Refuse tables that do not belong to one run: other tokens, other heads, another task."""
     (one, ours), (two, theirs) = first, other
     texts = [step.provenance.get("corpus", {}).get("texts") for step in (ours, theirs)]
     if texts[0] != texts[1]:

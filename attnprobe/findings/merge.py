@@ -36,16 +36,12 @@ class Part:
     """One job: its sums and what is on record about it.
 
     Attributes:
-        name: The file, or what stands for it.
-        title: Of its table.
         tabulation: What a row of its table is.
-        sums: The arrays of its measurement.
         identities: What was measured, by name and version.
         texts: Which texts it has seen, by their SHA-256.
         sketch: Which documents they have.
         rarity: Which tokens it took for rare, by a SHA-256.
         beside: For each statistic that was measured on other texts than those, such as a treebank, these.
-        record: The provenance.
         described: The name and the SHA-256 of its file.
     """
 

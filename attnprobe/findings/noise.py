@@ -75,7 +75,6 @@ class Disattenuated:
         pearson: The estimate; NaN where a side's heads differ by no more than its noise, or where there are
             fewer than three blocks of documents.
         low: Lower end of the 95 % interval; NaN where there are too few documents.
-        high: Upper end.
     """
 
     pearson: float

@@ -33,17 +33,11 @@ class Side:
     """One table: a number for every head.
 
     Attributes:
-        name: What the user calls it.
-        model: Name of the checkpoint.
-        dataset: Name of the data.
         kind: Objective, method and metric, as far as the table names them.
-        column: Which number is compared.
         keys: What names a head: layer and head, and before them the kind of attention if there are several.
-        values: The number for each head.
         halves: The same over two halves of the examples, where the table has them.
         sample: How the values came about block of documents by block, where the record has it.
         texts: What names the examples, where the record has it.
-        record: What is on record of the table.
     """
 
     name: str
@@ -60,11 +54,7 @@ class Side:
 
     @classmethod
     def of_table(cls, table: HeadTable, name: str, column: str | None = None) -> "Side":
-        """Read a table with its record.
-
-        Raises:
-            AttnprobeError: When it is no table of heads, holds more than one, or its record is damaged.
-        """
+        """Read a table with its record."""
         found = cls.of(table.to_pandas(), name, column)
         corpus = table.provenance.get("corpus")
         texts = corpus.get("texts") if isinstance(corpus, Mapping) else None
@@ -77,11 +67,7 @@ class Side:
 
     @classmethod
     def of(cls, frame: pandas.DataFrame, name: str, column: str | None = None) -> "Side":
-        """Read a table that ``importance``, ``ablate`` or any other command with a row a head wrote.
-
-        Raises:
-            AttnprobeError: When it is no such table, or holds more than one.
-        """
+        """Read a table that ``importance``, ``ablate`` or any other command with a row a head wrote."""
         if not {"layer", "head"} <= set(frame.columns):
             raise AttnprobeError(
                 f"{name} has no columns layer and head; give a table that `attnprobe importance` or "
@@ -171,9 +157,7 @@ class Pair:
     Attributes:
         inside: In domain, or the first checkpoint.
         outside: Out of domain, or the other checkpoint, with the heads in the same order.
-        across: Whether the sides may be about different checkpoints.
         shared: Whether a document of a number is the same one on both sides; None where nobody knows.
-        notes: What was left out.
     """
 
     inside: Side
@@ -188,9 +172,6 @@ class Pair:
 
         With ``named``, heads of different checkpoints are named with the kind of attention although neither
         has several, as those of another pair are.
-
-        Raises:
-            AttnprobeError: When they are not about the same heads, or leave a correlation undefined.
         """
         notes: tuple[str, ...] = ()
         shared = _same_documents(inside, outside, across=across)
@@ -248,11 +229,7 @@ class Pair:
 
 
 def _match_heads(inside: Side, outside: Side, *, named: bool) -> tuple[Side, Side, tuple[str, ...]]:
-    """Select the heads that two checkpoints have in common, kind by kind, and note what is left out.
-
-    Raises:
-        AttnprobeError: When no kind of attention has the same layers and heads in both.
-    """
+    """Select the heads that two checkpoints have in common, kind by kind, and note what is left out."""
     ours, theirs = _find_grids(inside), _find_grids(outside)
     sides = (inside, ours), (outside, theirs)
     alike = [kind for kind in ours if kind in theirs and ours[kind].shape == theirs[kind].shape]

@@ -39,13 +39,9 @@ class Effects:
     """The score without each head, or with it alone, beside that of the whole model.
 
     Attributes:
-        metric: What is scored.
-        baseline: The score of the whole model.
         scores: (layer, head); NaN for a head that is not there, as below.
         deltas: The scores minus the baseline.
-        errors: The standard errors of the differences.
         adjusted: p adjusted for the number of heads.
-        places: What names each layer.
         test: How they are tested, in words.
     """
 
@@ -65,7 +61,6 @@ class Effects:
 
     @property
     def significant(self) -> NDArray[np.bool_]:
-        """Which differences are significant, either way."""
         return self.adjusted < SIGNIFICANT
 
     def describe_head(self, place: tuple[int, int]) -> str:

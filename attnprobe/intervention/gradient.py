@@ -109,12 +109,9 @@ def sum_derivatives(
         target: Reads the number to differentiate off an answer, (batch,).
         accumulate: Makes a sum of the derivatives (batch, layer, head) of a batch.
         restore: Makes a sum of its arrays.
-        name: Which pass it is.
+        name: Of the pass.
         open_heads: Which gates are open (layer, head); the derivative is taken there.
-        rules: Entered by each thread that runs passes, before heads are gated: other rules of gradients.
-
-    Raises:
-        AttnprobeError: When a derivative is no number.
+        rules: Other rules of gradients, which each thread enters before heads are gated.
     """
     checkpoint, architecture = bench.subject.checkpoint, bench.subject.architecture
     at = torch.ones(bench.subject.shape) if open_heads is None else torch.from_numpy(open_heads).float()

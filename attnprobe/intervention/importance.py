@@ -57,9 +57,6 @@ def run_importance(
 
     References:
         Michel, Levy and Neubig (2019), section 4.1; Voita et al. (2019), section 4.
-
-    Raises:
-        AttnprobeError: Where the checkpoint lacks the task's head, or LRP can't follow one of its layers.
     """
     if method == "confidence":
         return _tabulate_confidence(

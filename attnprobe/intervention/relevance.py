@@ -26,19 +26,13 @@ TITLES = {"relevance": "relevance", "relevance_abs": "size of relevance"}
 
 @dataclass(frozen=True)
 class Relevance(Sum):
-    """The sum of relevance over examples. Two of them add up.
-
-    Attributes:
-        signed: Of R.
-        size: Of |R|, taken example by example.
-    """
+    """The sum of relevance over examples: of R, and of |R| taken example by example. Two of them add up."""
 
     signed: Importance
     size: Importance
 
     @classmethod
     def of(cls, values: Floats, batch: Batch) -> "Relevance":
-        """Sum up a batch (example, layer, head)."""
         return cls(Importance.of(values, batch), Importance.of(np.abs(values), batch))
 
 

@@ -53,8 +53,6 @@ class TaskOptions:
     """Which task; the fields are the options of the command line.
 
     Attributes:
-        objective: Name of the objective, or None to choose.
-        metric: What an ablation is scored by, or None for the usual one.
         seed: Of masks, directions and random orders.
         force_head: Use a head that the checkpoint was not trained with.
         labels_named: Whether the user named a column of labels, and so means them to be used.
@@ -86,9 +84,6 @@ def check_metric(name: str | None, objective: str, known: Sequence[str] = ()) ->
 
     ``known`` are the metrics of a checkpoint, where they are known: an objective may score some checkpoints
     otherwise than others.
-
-    Raises:
-        AttnprobeError: When the objective is not scored by it.
     """
     known = known or METRICS[objective]
     if name is None:
@@ -141,11 +136,7 @@ def peek(documents: Documents) -> tuple[Gold, Documents]:
 
 
 def find_shared_gold(kinds: Sequence[Gold]) -> Gold:
-    """Find the kind of label that several sets of examples have; none where one of them has none.
-
-    Raises:
-        AttnprobeError: When they differ.
-    """
+    """Find the kind of label that several sets of examples have; none where one of them has none."""
     if not all(kinds):
         return Gold.NONE
     found = set(kinds)

@@ -43,11 +43,7 @@ class Subject:
     """A checkpoint whose gates were verified, and the task it is scored on.
 
     Attributes:
-        checkpoint: With the task's head.
-        architecture: What the dry run found.
         gating: What the check of the gates found.
-        objective: Name of the objective.
-        options: How it was chosen.
         conservation: What the check of relevance found, where it is asked for.
     """
 
@@ -59,11 +55,7 @@ class Subject:
     conservation: str = ""
 
     def check_relevance(self) -> "Subject":
-        """Verify that no layer loses relevance, and note what the check found.
-
-        Raises:
-            LostRelevanceError: Where one does.
-        """
+        """Verify that no layer loses relevance, and note what the check found."""
         headed = OBJECTIVES[self.objective].head is not None
         found = check_relevance(self.checkpoint, self.architecture, headed=headed)
         return replace(self, conservation=found)
@@ -113,12 +105,6 @@ class Bench:
     """A subject with its examples.
 
     Attributes:
-        subject: What is asked.
-        corpus: The examples in batches.
-        objective: The task bound to them.
-        record: What goes into the provenance.
-        run: What it shares with the other passes of the command.
-        workers: How many batches are in flight.
         name: Which of several sets of examples this is, where there are several.
     """
 
@@ -168,11 +154,7 @@ class Bench:
 def choose_subject(
     load: Loader, options: TaskOptions, *, labelled: Gold, progress: Progress, modality: str = "text"
 ) -> Subject:
-    """Load the checkpoint with the head of the task, verify it, and say what was chosen.
-
-    Raises:
-        AttnprobeError: When the checkpoint or the data don't have what the task needs.
-    """
+    """Load the checkpoint with the head of the task, verify it, and say what was chosen."""
     checkpoint, objective = load_with_head(load, options, modality, labelled=labelled)
     how = (
         f"by the checkpoint's {checkpoint.head.name} head"

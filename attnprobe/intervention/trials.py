@@ -25,13 +25,7 @@ from attnprobe.sums.base import Arrays, add_prefix, digest_of, select_prefix
 
 @dataclass(frozen=True)
 class _Part:
-    """What some examples gave under some cuts.
-
-    Attributes:
-        members: The examples.
-        cuts: The numbers of the cuts; 0 is none.
-        values: For each number that is kept, (cut, example), or (cut, example, ...) where it is several.
-    """
+    """What some examples gave under some cuts, 0 for none: values (cut, example, ...) by name."""
 
     members: NDArray[np.int64]
     cuts: NDArray[np.int64]
@@ -134,11 +128,7 @@ def run_trials(
     A cut changes nothing before its first layer, so its pass resumes there, with what the layers
     before gave to the whole model. Processes share the batches; of few batches, the cuts too.
 
-    Args:
-        bench: Checkpoint, task and examples.
-        cuts: Each (layer, head), True where a head is on.
-        needs: The numbers to keep of every answer.
-        name: Which pass it is.
+    A cut is (layer, head), True where a head is on; ``needs`` are the numbers to keep of every answer.
     """
     subject, objective = bench.subject, bench.objective
     known = {kept: objective.known[kept] for kept in needs if kept in objective.known}

@@ -44,15 +44,7 @@ _MOST_THREADS = 1024
 
 @dataclass(frozen=True)
 class Call:
-    """A call of a function: its keywords, and what is read off them.
-
-    Attributes:
-        options: The keywords.
-        corpus: How text becomes sequences.
-        progress: Who is told how far it is.
-        resume: Where the state of the run is kept.
-        workers: How many batches are in flight.
-    """
+    """A call of a function: its keywords, and what is read off them."""
 
     options: Mapping[str, Any]
     corpus: CorpusOptions

@@ -37,8 +37,6 @@ class ComparedSides:
     Attributes:
         side: In domain, or the first checkpoint.
         others: Out of domain, or the other checkpoints.
-        facts: What goes into the provenance.
-        across: Whether the sides may be about different checkpoints.
         notes: What a reader has to know of how they were measured.
     """
 

@@ -23,12 +23,7 @@ from attnprobe.table.head_table import HeadTable
 
 @dataclass(frozen=True)
 class MeasuredRun:
-    """A measure at every step of a training run, which can be tabulated in two ways.
-
-    Attributes:
-        steps: The step of training and its table, in order.
-        record: What goes into the provenance.
-    """
+    """A measure at every step of a training run, which can be tabulated in two ways."""
 
     steps: Sequence[tuple[int, HeadTable]]
     record: Mapping[str, Any]

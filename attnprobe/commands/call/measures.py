@@ -40,8 +40,6 @@ class Measure:
     """A measure of heads.
 
     Attributes:
-        name: As the user calls it.
-        function: The name of the function that gives it.
         column: The one column of its table that is meant, or None for all.
         own: Keywords that the name itself stands for.
     """
@@ -53,11 +51,7 @@ class Measure:
 
     @classmethod
     def find(cls, name: str) -> "Measure":
-        """Find a measure: importance, prune, census, everything, rank, mixing, a column or a family.
-
-        Raises:
-            AttnprobeError: When there is none of the name.
-        """
+        """Find a measure: importance, prune, census, everything, rank, mixing, a column or a family."""
         if name in _FUNCTIONS:
             return cls(name, name)
         if name == "everything":
@@ -82,11 +76,7 @@ class Measure:
         return self.function in {"importance", "prune"}
 
     def pick_keywords(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """Pick the keywords that the function takes.
-
-        Raises:
-            AttnprobeError: When one is given that it has no use for.
-        """
+        """Pick the keywords that the function takes."""
         takes, options_of = _find_keywords(), dynamics.command.keywords  # type: ignore[attr-defined]
         special = set().union(*takes.values())
         for name in sorted(special - takes[self.function]):

@@ -113,18 +113,11 @@ class Sections:
     """The sections of a report, and what of them is measured.
 
     Attributes:
-        call: The call of the report.
-        model: The checkpoint.
-        texts: The data.
-        labels: Of texts that come one by one.
-        out_domain: Other data.
         wanted: The sections, in the order of the page.
         picked: Whether the user picked them; what can't be measured is then refused, and not left out.
         roles: The keywords that ``roles`` alone has.
-        tokenizer: Of a loaded model.
         names: How the user named the checkpoint and the data, for a command line.
         folder: Where tables go as soon as they are done.
-        tables: What was measured, by name.
         watched: The sentences that heads were watched on.
         unsaved: Why tables could not be saved; empty where they were.
     """

@@ -55,7 +55,6 @@ class Member:
 
     Attributes:
         number: Of its table in a state.
-        glance: The checkpoint without its weights.
         name: What progress calls it.
         title: What an error calls it.
     """
@@ -67,11 +66,7 @@ class Member:
 
 
 class Series(AbstractContextManager["Series"]):
-    """Checkpoints that are loaded one after the other; unless it is kept, each download goes when it is done.
-
-    Attributes:
-        glances: The checkpoints without their weights.
-    """
+    """Checkpoints that are loaded one after the other; downloads that are not kept go once measured."""
 
     def __init__(self, models: Sequence[tuple[str, str | None]], call: Call, *, keep: bool) -> None:
         """Look at the checkpoints: of each its name, and its revision if it has one of its own."""
@@ -230,11 +225,7 @@ class CheckpointTables:
     """Checkpoints that were measured over the same texts.
 
     Attributes:
-        names: What tables call them.
-        tables: Of each.
         notes: What a reader has to know of how they were measured.
-        source: What they read.
-        record: What goes into the provenance.
     """
 
     names: Sequence[str]
@@ -258,16 +249,8 @@ def measure_checkpoints(
 ) -> CheckpointTables:
     """Measure checkpoints that are to be compared over the same texts, one after the other.
 
-    Args:
-        models: Of each checkpoint, its name and its revision, if it has one of its own.
-        texts: As for ``importance``.
-        labels: As for ``importance``.
-        options: Keywords of the function that measures.
-        measure: Measures a checkpoint.
-        name: What is measured, for a state and the record.
-        task: Whether checkpoints have a task, which then has to be the same for all.
-        files: What else is read.
-        keep: Keep in the hub's cache what was downloaded for this.
+    ``options`` are keywords of ``measure``; ``name`` is what is measured, for a state and the record. With
+    ``task``, checkpoints have a task, which has to be the same for all; ``files`` are what else is read.
     """
     if isinstance(texts, str):
         check_standard_input(texts)

@@ -50,11 +50,6 @@ class Difference:
     """A statistic in two models, row by row.
 
     Attributes:
-        first: Its mean in the first model.
-        second: In the second.
-        delta: Second less first.
-        error: The standard error of that.
-        p: That the two do not differ.
         said: What else a table says of each head of either model, such as the offset it looks at.
     """
 
@@ -174,7 +169,6 @@ class BlockMeans:
     """A number of every head, over each block of documents.
 
     Attributes:
-        column: What it is.
         heads: The heads: the kind of attention if there are several, layer, number.
         sizes: (block, head) the examples of each that the number is defined for.
         means: (block, head) the mean over these; NaN where there is none.
@@ -236,11 +230,7 @@ ALONE = _Whole("head, in blocks", _tabulate_blocks, "heads in blocks of document
 
 
 def read_blocks(table: HeadTable, name: str) -> list[BlockMeans]:
-    """Read the means over blocks of documents on the record of a table, of the census or of importance.
-
-    Raises:
-        AttnprobeError: When there are none of the checkpoint called ``name``, or they are damaged.
-    """
+    """Read the means over blocks of documents on the record of a table, of the census or of importance."""
     record = table.provenance.get(RECORD, {})
     if "heads" not in record:
         return [_read_importance(table, name)]

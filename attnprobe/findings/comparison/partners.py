@@ -24,8 +24,6 @@ class Partners:
 
     Attributes:
         head: Its number, -1 where there is none.
-        jsd: Their divergence.
-        error: Its standard error.
     """
 
     head: Places

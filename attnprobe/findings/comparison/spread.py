@@ -201,9 +201,7 @@ class Spread:
     """Where a column varies.
 
     Attributes:
-        column: What it is.
         kind: The kind of attention, if there are several.
-        found: The components.
         blocks: Blocks of documents that they rest on.
     """
 

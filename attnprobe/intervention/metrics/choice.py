@@ -26,11 +26,7 @@ _MEANS = {"loss": ("nats", False), "mse": ("", False), "similarity": ("cosine", 
 
 
 def build_metric(name: str, bench: Bench, seed: int) -> Metric:
-    """Build a metric for the examples of a bench, with tests fine enough for all heads of its model.
-
-    Raises:
-        AttnprobeError: When the examples leave it undefined.
-    """
+    """Build a metric for the examples of a bench, with tests fine enough for all heads of its model."""
     layers, heads = bench.subject.shape
     exchanges = Exchanges.for_tests(layers * heads, seed)
     match getattr(bench, "objective", None):

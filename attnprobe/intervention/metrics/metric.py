@@ -39,7 +39,6 @@ class Metric(ABC):
     Attributes:
         title: What scores of its kind are.
         name: The ``metric`` column.
-        unit: Of the score.
         higher_is_better: Whether a good model has a high score.
         needs: The numbers it reads of an outcome.
         most: How much an example's own value can change at most, of a mean of shares; None of other scores.

@@ -69,9 +69,6 @@ def load_with_head(
 
     Without ``options.objective``: what the labels are for, if there are some and the checkpoint holds such a
     head, else masked or causal language modelling if it holds that head, else representation.
-
-    Raises:
-        AttnprobeError: When the checkpoint or the data don't have what the task needs.
     """
     find = _load_chosen if options.objective is None else _load_requested
     return find(load, options, modality, labelled=labelled)

@@ -28,12 +28,7 @@ from attnprobe.model.task_heads import CLASSIFICATION
 
 
 class Classification(Objective):
-    """Which class a text belongs to; needs labels and a trained classification head.
-
-    Attributes:
-        classes: The right class of every example.
-        count: Number of classes the model knows.
-    """
+    """Which class a text belongs to; needs labels and a trained classification head."""
 
     name = "classification"
     about = "Sequence classification: cross-entropy of the right class."
@@ -41,11 +36,6 @@ class Classification(Objective):
     explains = "the logit of the predicted class less that of the runner-up"
 
     def __init__(self, checkpoint: Checkpoint, labels: Mapping[int, Label], examples: int) -> None:
-        """Translate the labels of all examples into classes.
-
-        Raises:
-            AttnprobeError: For a label that the model does not know.
-        """
         super().__init__(checkpoint)
         if find_prediction(checkpoint) is Prediction.NUMBER:
             raise AttnprobeError(
@@ -60,7 +50,8 @@ class Classification(Objective):
         found = [self._known.number(labels[example]) for example in range(examples)]
         self.classes: NDArray[np.int64] = np.array(found, np.int64)
         self.known = {"label": self.classes.astype(np.float64)}
-        present = np.isin(np.arange(self.count), self.classes)
+        present: NDArray[np.bool_] = np.zeros(self.count, bool)
+        present[self.classes] = True
         if present.sum() == 1:
             self.remarks = [
                 f"Every example has the label {self._known.spelled(int(present.argmax()))}: a model that "
@@ -112,11 +103,6 @@ class MultiLabel(Objective):
     explains = "the mean over labels of |logit|, how far what is predicted is ahead of the opposite"
 
     def __init__(self, checkpoint: Checkpoint, labels: Mapping[int, Label], examples: int) -> None:
-        """Translate the labels of all examples.
-
-        Raises:
-            AttnprobeError: For a label that the model does not know, or a head that predicts a number.
-        """
         super().__init__(checkpoint)
         if find_prediction(checkpoint) is Prediction.NUMBER:
             raise AttnprobeError(
@@ -165,9 +151,6 @@ class Regression(Objective):
     """Which number a text has, such as how alike two sentences are; the label is the number.
 
     The loss of an example is (prediction - label) ** 2.
-
-    Attributes:
-        values: The number of every example.
     """
 
     name = "regression"
@@ -177,11 +160,6 @@ class Regression(Objective):
     positive = "A head of positive relevance raises this number, one of negative relevance lowers it."
 
     def __init__(self, checkpoint: Checkpoint, labels: Mapping[int, Label], examples: int) -> None:
-        """Read the labels of all examples as numbers.
-
-        Raises:
-            AttnprobeError: For a label that is no number, or a head that predicts something else.
-        """
         super().__init__(checkpoint)
         count: Any = checkpoint.model.config.num_labels
         if find_prediction(checkpoint) is not Prediction.NUMBER:

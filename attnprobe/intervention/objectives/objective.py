@@ -93,11 +93,9 @@ class Objective(ABC):
 
     @abstractmethod
     def answer(self, batch: Batch, untouched: Answer | None = None) -> Answer:
-        """Run the model on a batch, with gradients if they are enabled.
+        """Run the model on a batch of equally long examples, with gradients if they are enabled.
 
-        Args:
-            batch: Equally long examples.
-            untouched: The answer to the same batch with every head on, where there is one.
+        ``untouched`` is the answer to the same batch with every head on, where there is one.
         """
 
 
@@ -161,11 +159,7 @@ class Classes:
         self.count: int = config.num_labels
 
     def number(self, label: Any) -> int:
-        """Find the number of a class that a file spells by its name or its number.
-
-        Raises:
-            AttnprobeError: When the checkpoint does not know it.
-        """
+        """Find the number of a class that a file spells by its name or its number."""
         found = self.find(label)
         if found is not None:
             return found

@@ -103,13 +103,9 @@ class QuestionAnswering(Objective):
 
 
 def find_best_spans(start: Tensor, end: Tensor, inside: Tensor, longest: int = LONGEST) -> tuple[Tensor, ...]:
-    """Find the stretch of tokens whose first and last logit have the largest sum.
+    """Find the stretch of ``longest`` tokens at most whose first and last logit have the largest sum.
 
-    Args:
-        start: Logits (batch, token) that a token is the first.
-        end: Logits that it is the last.
-        inside: Which tokens may be either (batch, token).
-        longest: Most tokens of a stretch.
+    The logits are (batch, token), and so is ``inside``, which says what tokens may be either.
 
     Returns:
         The first token, the last one, and the sum, each (batch,).

@@ -20,7 +20,6 @@ class SequenceToSequence(Objective):
 
     Attributes:
         targets: Token ids of every example's target; those of a batch agree in their length.
-        references: The target texts.
     """
 
     name = "seq2seq"

@@ -41,11 +41,6 @@ class TokenClassification(Objective):
     explains = "the mean over words of the logit of the predicted label less that of the runner-up"
 
     def __init__(self, checkpoint: Checkpoint, annotations: Iterable[TokenAnnotation | None]) -> None:
-        """Translate the labels of all examples into classes.
-
-        Raises:
-            AttnprobeError: For a label that the model does not know.
-        """
         super().__init__(checkpoint)
         self._classes = Classes(checkpoint)
         self._number = cache(self._classes.number)

@@ -52,8 +52,6 @@ class Pruning:
     """A pruning curve and the order behind it.
 
     Attributes:
-        table: The curve.
-        subject: The checkpoint and its task.
         order: The heads, numbered layer by layer, in the order in which the criterion removes them; of heads
             that have the same weights, the first.
         removed: How many of them are to be removed in the end.
@@ -270,11 +268,7 @@ def _check_writable(subject: Subject, *, physical: bool) -> None:
 
 
 def _check_removable(subject: Subject, removed: int, *, physical: bool) -> None:
-    """Refuse a checkpoint whose heads can't be removed before its curve is measured, not after it.
-
-    Raises:
-        UnsupportedModelError: When a copy without some heads, whichever, is not exact.
-    """
+    """Refuse a checkpoint whose heads can't be removed before its curve is measured, not after it."""
     standing = subject.architecture.standing
     cut = mask_heads(subject.shape, order_at_random(subject.units, 0), removed, subject.ties)
     (shrink if physical else bake)(subject.checkpoint, cut & standing)

@@ -24,11 +24,9 @@ class Curve:
     """The scores of an order and of random ones.
 
     Attributes:
-        metric: What they are scored by.
         scores: (order, step), the order by criterion first.
         bounds: How much worse than the whole model the order by criterion may be, (step,).
         removed: How many heads are off at each step.
-        examples: How many examples are scored.
         majority: The share of the examples that have the most frequent label, where the score is the share of
             labels that are right.
         margin: The loss of score that is allowed, if one is.

@@ -57,12 +57,9 @@ class PruneOptions:
     """How heads go; the fields are the options of the command line.
 
     Attributes:
-        criterion: What orders them.
         step: Share of all heads that goes in one step.
         rerank: Whether those left are ranked anew after each step.
-        random_orders: How many random orders stand beside.
         share: Share of all heads that is to be removed in the end, or None.
-        physical: Whether what is written is to be smaller.
         margin: Loss of score that is allowed, in its unit, or None.
         saving: Whether a checkpoint is to be written, without ``share`` of the heads, or those that can
             go within ``margin``.
