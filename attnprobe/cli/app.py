@@ -147,7 +147,7 @@ def call_words(words: Sequence[str]) -> Any:
         with speaking_options(), run_words(words), _print_warnings(words):
             return app(args=list(words), prog_name="attnprobe", standalone_mode=False)
     except Exception as error:
-        if stopping.came is not None:  # what a signal breaks is no error of its own
+        if stopping.received is not None:  # what a signal breaks is no error of its own
             raise KeyboardInterrupt from error
         raise
 

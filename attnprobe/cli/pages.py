@@ -119,7 +119,6 @@ def _check_browser(path: Path | None, example: str) -> None:
 
 
 def is_browser_there() -> bool:
-    """Tell whether there is a browser with a window."""
     windows = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
     if sys.platform not in ("win32", "darwin") and not any(map(os.environ.get, windows)):
         return False
@@ -169,7 +168,7 @@ def _note_left(folder: Path | None, state: Path | None) -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         if state is None and folder is not None and any(folder.glob("*.csv")):
-            stopping.left = f"the tables that were done are in {folder}"
+            stopping.outcome = f"the tables that were done are in {folder}"
         raise
 
 

@@ -132,7 +132,6 @@ def _list_values(value: Any) -> list[str]:
 
 
 def _write_option(option: Any, value: Any) -> list[str]:
-    """Write an option as words."""
     name = max(option.opts, key=len)
     if option.is_flag:
         return [name if value else max(option.secondary_opts, key=len)]

@@ -142,7 +142,6 @@ class _Teller:
             print(f"attnprobe: {clean(sentence)}", file=sys.stderr)
 
     def describe(self, found: "Record", command: str) -> None:
-        """Say what is on record."""
         self.say(f"on record: {_shorten(command)}")
         if found.versions:
             self.say("made with " + ", ".join(f"{name} {one}" for name, one in found.versions.items()) + ".")

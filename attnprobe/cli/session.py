@@ -139,7 +139,6 @@ def call(command: Command, given: Given, function: Callable[..., Any] | None = N
 
 
 def run_command(command: Command, given: Given) -> None:
-    """Run a command that makes one table."""
     prepare(command, given)
     emit(call(command, given), given)
 
@@ -234,7 +233,7 @@ def _write(table: "HeadTable", given: Given) -> None:
         raise AttnprobeError(f"{str(error).rstrip('.')}; the table is {where}.") from error
     for path in written:
         print_written(path, given)
-    stopping.left = f"{written[0] if written else 'the table'} was written"
+    stopping.outcome = f"{written[0] if written else 'the table'} was written"
     # A table on a terminal shows its notes.
     format = "" if written else choose_destination(given).format
     if written or (format != "table" and not FORMATS[format].holds_notes):
@@ -242,8 +241,7 @@ def _write(table: "HeadTable", given: Given) -> None:
 
 
 def print_written(path: Path, given: Given) -> None:
-    """Print where a file is."""
-    stopping.left = f"{path} was written"
+    stopping.outcome = f"{path} was written"
     if not given["quiet"]:
         print(f"attnprobe: wrote {_shorten_path(path)}", file=sys.stderr)
 

@@ -24,14 +24,14 @@ class Stopping:
     works, the signal becomes a KeyboardInterrupt, so that states are written and temporary files go away.
 
     Attributes:
-        came: The first signal, or None.
+        received: The first signal, or None.
         gentle: Whether there may be something to put away.
-        left: What is true of the output at this moment.
+        outcome: What a program that is stopped at this moment leaves.
     """
 
     def __init__(self) -> None:
-        self.came: int | None = None
-        self.left = ""
+        self.received: int | None = None
+        self.outcome = ""
         self.gentle = False
 
     def listen(self, words: Sequence[str]) -> None:
@@ -44,8 +44,8 @@ class Stopping:
 
     def begin(self, words: Sequence[str]) -> None:
         kept = any(word == "--resume" or word.startswith("--resume=") for word in words)
-        self.came, self.gentle = None, False
-        self.left = "give the same command again to go on" if kept else "nothing was written"
+        self.received, self.gentle = None, False
+        self.outcome = "give the same command again to go on" if kept else "nothing was written"
 
     @contextlib.contextmanager
     def working(self, *, gentle: bool = False) -> Iterator[None]:
@@ -56,32 +56,32 @@ class Stopping:
         except KeyboardInterrupt as interrupt:
             # A run that keeps a state listens to SIGTERM itself.
             terminated = type(interrupt).__name__ == "Terminated"
-            self.came = self.came or (signal.SIGTERM if terminated else signal.SIGINT)
+            self.received = self.received or (signal.SIGTERM if terminated else signal.SIGINT)
             raise
         finally:
             self.gentle = False
 
     def reraise(self) -> None:
         """Raise again what somebody else's code may have swallowed."""
-        if self.came is not None:
+        if self.received is not None:
             raise KeyboardInterrupt
 
     @property
     def code(self) -> int:
-        return ENDED + (self.came or signal.SIGINT)
+        return ENDED + (self.received or signal.SIGINT)
 
     def say(self) -> None:
         """Say that the program was stopped; of several processes, the first one does."""
         if os.environ.get("RANK", "0") == "0" or os.environ.get("WORLD_SIZE", "1") == "1":
-            print(f"\nattnprobe: stopped; {self.left}.", file=sys.stderr, flush=True)
+            print(f"\nattnprobe: stopped; {self.outcome}.", file=sys.stderr, flush=True)
 
     def _ignore_interrupt(self, what: "sys.UnraisableHookArgs") -> None:
         """Keep quiet of the interrupt where nobody could catch it; ``reraise`` raises it again."""
-        if self.came is None or not issubclass(what.exc_type, KeyboardInterrupt):
+        if self.received is None or not issubclass(what.exc_type, KeyboardInterrupt):
             sys.__unraisablehook__(what)
 
     def _handle(self, number: int, _: Any) -> None:
-        self.came = self.came or number
+        self.received = self.received or number
         if self.gentle:
             raise KeyboardInterrupt
         with contextlib.suppress(Exception):  # of a closed terminal, for one

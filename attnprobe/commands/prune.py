@@ -46,6 +46,8 @@ RankTexts = Annotated[
     ),
 ]
 _STDIN = "-"
+_TOGETHER = "--save and --share go together: --save DIR --share 0.4, or --margin 0.01."
+_PHYSICAL = "--physical says how --save writes; add --save DIR --share 0.4."
 
 
 @command(
@@ -55,21 +57,9 @@ _STDIN = "-"
     Resume,
     Output,
     rules=[
-        Rule(
-            "--save and --share go together: --save DIR --share 0.4, or --margin 0.01.",
-            given=("share",),
-            lacks=("save",),
-        ),
-        Rule(
-            "--save and --share go together: --save DIR --share 0.4, or --margin 0.01.",
-            given=("save",),
-            lacks=("share", "margin"),
-        ),
-        Rule(
-            "--physical says how --save writes; add --save DIR --share 0.4.",
-            given=("physical",),
-            lacks=("save",),
-        ),
+        Rule(_TOGETHER, given=("share",), lacks=("save",)),
+        Rule(_TOGETHER, given=("save",), lacks=("share", "margin")),
+        Rule(_PHYSICAL, given=("physical",), lacks=("save",)),
     ],
     guesses=("cut", "drop", "compress"),
 )

@@ -93,7 +93,7 @@ class Command:
         """Refuse unknown keywords, values out of bounds, and options that exclude one another."""
         for name, value in given.items():
             if name not in self.keywords:
-                hint = hint_at(name, self.keywords)
+                hint = suggest_keyword(name, self.keywords)
                 raise AttnprobeError(f"{self.name}() has no keyword {name!r}{hint}")
             self._check_value(self.keywords[name], value)
         for rule in self.rules:
@@ -174,7 +174,7 @@ def _document(option: Option) -> str:
     return textwrap.indent(wrapped, " " * 4)
 
 
-def hint_at(name: str, known: Collection[str]) -> str:
+def suggest_keyword(name: str, known: Collection[str]) -> str:
     """Suggest what is meant by an unknown keyword."""
     from attnprobe.commands.guesses import answer
 

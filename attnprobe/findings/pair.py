@@ -53,9 +53,8 @@ class Side:
     record: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def of_table(cls, table: HeadTable, name: str, column: str | None = None) -> "Side":
-        """Read a table with its record."""
-        found = cls.of(table.to_pandas(), name, column)
+    def from_table(cls, table: HeadTable, name: str, column: str | None = None) -> "Side":
+        found = cls.from_frame(table.to_pandas(), name, column)
         corpus = table.provenance.get("corpus")
         texts = corpus.get("texts") if isinstance(corpus, Mapping) else None
         return replace(
@@ -66,7 +65,7 @@ class Side:
         )
 
     @classmethod
-    def of(cls, frame: pandas.DataFrame, name: str, column: str | None = None) -> "Side":
+    def from_frame(cls, frame: pandas.DataFrame, name: str, column: str | None = None) -> "Side":
         """Read a table that ``importance``, ``ablate`` or any other command with a row a head wrote."""
         if not {"layer", "head"} <= set(frame.columns):
             raise AttnprobeError(

@@ -31,7 +31,6 @@ class Sameness:
 
     @property
     def exact(self) -> bool:
-        """Whether nothing differs."""
         return not self.columns and not self.others
 
     @property
@@ -40,7 +39,6 @@ class Sameness:
         return not self.others and all(share <= TOLERANCE for share in self.columns.values())
 
     def sentences(self) -> list[str]:
-        """Describe what differs."""
         if self.exact:
             return ["The numbers are those on record, digit for digit."]
         said = list(self.others)

@@ -221,7 +221,7 @@ def measure_sides(
                     )
                 else:
                     table = TABLES[measure](bench, source.name, facts={})
-            sides.append(Side.of_table(table, source.name))
+            sides.append(Side.from_table(table, source.name))
             records.append(bench.record)
     shared = {key: value for key, value in records[0].items() if key != "corpus"}
     return (sides[0], sides[1]), shared | {"corpora": [record["corpus"] for record in records]}

@@ -247,7 +247,6 @@ def _bind(subject: Subject, corpus: Corpus, *, generate: bool) -> Objective:
 
 
 def _drop_short(corpus: Corpus, objective: Objective, progress: Progress) -> Corpus:
-    """Leave out examples that are too short for the objective."""
     batches = corpus.batches.without_shorter(objective.least)
     short = len(corpus.batches.members) - len(batches.members)
     if not short:

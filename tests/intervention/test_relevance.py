@@ -244,7 +244,7 @@ class TestTable:
 
     def test_two_tables_are_correlated_by_their_size(self, table: Any):
         found, _ = table
-        side = Side.of_table(found, "a table")
+        side = Side.from_table(found, "a table")
         assert side.column == "relevance_abs"
         assert side.halves is not None
         assert side.sample is not None
@@ -252,7 +252,7 @@ class TestTable:
         row = correlate_sides(side, side, {}).to_pandas().iloc[0]
         assert row["pearson"] == pytest.approx(1)
         assert np.isfinite(row["reliability_in"])
-        signed = Side.of_table(found, "a table", "relevance")
+        signed = Side.from_table(found, "a table", "relevance")
         assert signed.halves is not None
         assert signed.values != side.values
 

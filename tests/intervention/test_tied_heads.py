@@ -72,7 +72,7 @@ def test_ablation_masks_them_together(bench, albert_losses, monkeypatch, keep_on
     np.testing.assert_allclose(table["p_adjusted"], adjust_by_holm(np.array(p)), rtol=1e-3)
     assert NOTE in table.notes
     assert not any("removed" in note for note in table.notes)
-    side = Side.of_table(table, "table")  # what correlate reads
+    side = Side.from_table(table, "table")  # what correlate reads
     assert side.sample is not None
     assert side.sample.total.shape[1] == 4
 

@@ -59,7 +59,7 @@ class Call:
 
     @property
     def tokenizer(self) -> Tokenizer | None:
-        """That of a loaded model."""
+        """The tokenizer of a loaded model."""
         return self.options.get("tokenizer")
 
     @property

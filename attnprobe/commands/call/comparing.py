@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from attnprobe.commands.call.call import Call, check_model, load_model, open_call, read_first, read_task
 from attnprobe.commands.call.record import describe_call
-from attnprobe.commands.call.several import Series, checkpoint_names, measure_checkpoints
+from attnprobe.commands.call.several import Series, list_checkpoints, measure_checkpoints
 from attnprobe.commands.call.surveying import survey_texts
 from attnprobe.commands.call.texts import Texts, check_standard_input, open_to_replay, replay
 from attnprobe.commands.census import entropy
@@ -138,8 +138,8 @@ def _name_series(models: Any, revisions: Any, revision: str | None) -> list[tupl
     listed = [models] if isinstance(models, str) or not isinstance(models, Sequence) else list(models)
     names = parsed_revisions(revisions, revision)
     if names is None:
-        return [(name, revision) for name in expanded(checkpoint_names(listed))]
-    return [*at_revisions(checkpoint_names(listed), names)]
+        return [(name, revision) for name in expanded(list_checkpoints(listed))]
+    return [*at_revisions(list_checkpoints(listed), names)]
 
 
 def _measure_importance(
@@ -211,7 +211,6 @@ def _compare_pair(
 def _name_pair(
     models: "Sequence[Model] | str | Path", revisions: str | Sequence[str] | None, options: Any
 ) -> "list[tuple[Model, str | None]]":
-    """Name the two checkpoints, each with its revision."""
     listed = [models] if isinstance(models, str | Path) or not isinstance(models, Sequence) else list(models)
     names = parsed_revisions(revisions, options.get("revision"))
     if names is None:

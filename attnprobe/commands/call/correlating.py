@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from attnprobe.commands.call.call import Call, check_model, make_loader, open_call, read_first, read_task
 from attnprobe.commands.call.record import describe_call
-from attnprobe.commands.call.several import checkpoint_names, measure_checkpoints
+from attnprobe.commands.call.several import list_checkpoints, measure_checkpoints
 from attnprobe.commands.call.texts import Texts, open_texts
 from attnprobe.commands.intervene import ablate, importance
 from attnprobe.corpus.sources.document import Label
@@ -47,7 +47,6 @@ class ComparedSides:
     notes: Sequence[str] = ()
 
     def tabulate_pairs(self) -> HeadTable:
-        """Tabulate each comparison in one row."""
         from attnprobe.findings.correlation import correlate_sides
 
         return correlate_sides(self.side, self.others, self.facts, across=self.across, notes=self.notes)
@@ -151,7 +150,7 @@ def _compare_checkpoints(
     from attnprobe.findings.pair import Side
 
     first, *others = (
-        replace(Side.of_table(table, name), model=label)
+        replace(Side.from_table(table, name), model=label)
         for name, label, table in zip(names, found.names, found.tables, strict=True)
     )
     return ComparedSides(first, others, {**found.record, **facts}, True, found.notes)
@@ -159,7 +158,7 @@ def _compare_checkpoints(
 
 def _name_checkpoints(models: Any) -> list[str]:
     """Name the checkpoints; a pattern stands for the folders that it matches, except the first checkpoint."""
-    first, *rest = checkpoint_names(models)
+    first, *rest = list_checkpoints(models)
     names = expanded([first])
     known = {Path(name).resolve() for name in names if Path(name).is_dir()}
     for one in rest:
@@ -211,9 +210,9 @@ def _read_side(table: Any, name: str, column: str | None) -> "Side":
     from attnprobe.findings.pair import Side
 
     if isinstance(table, HeadTable):
-        return Side.of_table(table, name, column)
+        return Side.from_table(table, name, column)
     if isinstance(table, str | Path):
-        return Side.of_table(HeadTable.read(table), str(table), column)
+        return Side.from_table(HeadTable.read(table), str(table), column)
     raise AttnprobeError("Without a model, give two tables of heads, or their paths.")
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from attnprobe.commands.call.call import check_labels, check_model, open_call, read_first, read_task
 from attnprobe.commands.call.measures import Measure
 from attnprobe.commands.call.record import describe_call
-from attnprobe.commands.call.several import Member, Series, checkpoint_names, state_key
+from attnprobe.commands.call.several import Member, Series, list_checkpoints, make_state_key
 from attnprobe.commands.call.texts import Texts, check_standard_input, open_to_replay, replay
 from attnprobe.corpus.sources.document import Label
 from attnprobe.corpus.sources.text import OpenSource
@@ -55,7 +55,7 @@ def follow(
 ) -> MeasuredRun:
     """Measure every step; the arguments are those of ``dynamics``."""
     revisions = parsed_revisions(revisions, options.get("revision"))
-    names = checkpoint_names([model] if isinstance(model, str | Path) else model)
+    names = list_checkpoints([model] if isinstance(model, str | Path) else model)
     run = run_of(names, revisions, parsed_steps(steps))
     check_standard_input(*(one for one in (texts, options.get("rank_texts")) if isinstance(one, str)))
     with open_call(options) as call:
@@ -83,7 +83,7 @@ def follow(
             check_one_run(series.glances)
             files = [call.corpus.frequencies]
             files += [options["prune_by"].rpartition(":")[0]] if has_labels else []
-            key = state_key(asked.name, options, reopened, files, call)
+            key = make_state_key(asked.name, options, reopened, files, call)
             tables = series.measure(
                 asked.measure, texts, labels, keywords, key, steps=run, check=_check_alike
             )

@@ -76,7 +76,6 @@ class Measure:
         return self.function in {"importance", "prune"}
 
     def pick_keywords(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """Pick the keywords that the function takes."""
         takes, options_of = _find_keywords(), dynamics.command.keywords  # type: ignore[attr-defined]
         special = set().union(*takes.values())
         for name in sorted(special - takes[self.function]):

@@ -74,7 +74,6 @@ class Record:
 
     @property
     def versions(self) -> dict[str, str]:
-        """The versions that it was made with."""
         return {clean(str(name)): clean(str(one)) for name, one in _mapping(self.said, "versions").items()}
 
     @property
@@ -239,7 +238,6 @@ def _read(path: Path) -> HeadTable:
 
 
 def _read_tables(page: Path, packed: Mapping[str, bytes]) -> dict[str, HeadTable]:
-    """Read the tables of a page, each as csv."""
     found: dict[str, HeadTable] = {}
     with tempfile.TemporaryDirectory() as folder:
         for number, (name, content) in enumerate(packed.items()):

@@ -10,7 +10,7 @@ from attnprobe.commands.call.call import Call, load_model, read_first
 from attnprobe.commands.call.correlating import compare_sides
 from attnprobe.commands.call.record import describe_call
 from attnprobe.commands.call.roles import open_sources, read_question, request_roles
-from attnprobe.commands.call.several import state_key
+from attnprobe.commands.call.several import make_state_key
 from attnprobe.commands.call.surveying import ask_census, ask_distance
 from attnprobe.commands.call.texts import Gold, open_gold, open_texts, open_to_replay
 from attnprobe.commands.census import census, distance
@@ -153,7 +153,7 @@ class Sections:
         self._identity = "" if call.resume is None else _identify(self.model, call)
         thresholds = {name: one for name, one in self.roles.items() if name == "thresholds"}
         question, files = {**self._options, **thresholds}, [self._options.get("frequencies")]
-        key = state_key("report", question, self._open_all, files, call)
+        key = make_state_key("report", question, self._open_all, files, call)
         self._store = TableStore(call.resume, key, "section")
         with self._store.guarded():
             self._restore()
@@ -166,7 +166,6 @@ class Sections:
         self.unsaved = self.folder.save_rest(self._progress)
 
     def _restore(self) -> None:
-        """Restore the tables that are done."""
         names = [name for section in self.wanted for name in _TABLES[section]]
         done = self._store.load({_NUMBERS[name]: self._identity for name in names})
         self.tables = {name: done[_NUMBERS[name]] for name in names if _NUMBERS[name] in done}
@@ -334,7 +333,6 @@ class Sections:
         return found
 
     def _pick(self, *groups: type[Group]) -> dict[str, Any]:
-        """Pick the given keywords of some groups."""
         names = names_of(*groups)
         return {name: value for name, value in self._options.items() if name in names}
 

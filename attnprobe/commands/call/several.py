@@ -168,7 +168,7 @@ def _explain_failure(error: AttnprobeError, member: Member, done: int, store: Ta
 # How they are told apart in a state
 
 
-def state_key(
+def make_state_key(
     measure: str,
     question: Mapping[str, Any],
     sources: Callable[[], Sequence[OpenSource]],
@@ -206,7 +206,7 @@ def _identify_source(source: OpenSource, call: Call) -> list[Any]:
     return [source.name, source.described, digest.hexdigest()]
 
 
-def checkpoint_names(models: Iterable[Any]) -> list[str]:
+def list_checkpoints(models: Iterable[Any]) -> list[str]:
     """List the names of checkpoints; refuse a loaded model, which could not be freed before the next."""
     found = list(models)
     if wrong := next((one for one in found if not isinstance(one, str | Path)), None):
@@ -276,7 +276,7 @@ def measure_checkpoints(
             def reopened() -> list[OpenSource]:  # what was looked into has lost its beginning
                 return [open_to_replay(texts, labels, options, find_labels=task)[1]]
 
-            key = state_key(name, options, reopened, files, call)
+            key = make_state_key(name, options, reopened, files, call)
             check = _check_objective if task else None
             tables = series.measure(measure, texts, labels, options, key, check=check)
     checkpoints = [
@@ -285,10 +285,10 @@ def measure_checkpoints(
         for glance, table in zip(glances, tables, strict=True)
     ]
     record = {"dataset": source.described, "measure": name, "checkpoints": checkpoints, **made_with()}
-    return CheckpointTables(labels_of(glances), tables, notes, source, record)
+    return CheckpointTables(label_checkpoints(glances), tables, notes, source, record)
 
 
-def labels_of(glances: "Sequence[Glance]") -> list[str]:
+def label_checkpoints(glances: "Sequence[Glance]") -> list[str]:
     """Name checkpoints as tables do; those whose folders have one name, as the user does; with revisions."""
     revisions = {glance.options.revision for glance in glances}
     pairs = combinations(glances, 2)
@@ -326,7 +326,7 @@ def _choose_objective(
 
     asked = replace(task, labels_named=task.labels_named and task.objective is not None)
     by_objective: dict[str, list[str]] = {}
-    for label, glance in dict(zip(labels_of(glances), glances, strict=True)).items():
+    for label, glance in dict(zip(label_checkpoints(glances), glances, strict=True)).items():
         load = make_loader(glance.name, None, glance.options)
         _, objective = load_with_head(load, asked, modality, labelled=labelled)
         by_objective.setdefault(objective, []).append(label)
@@ -359,7 +359,7 @@ def _check_objective(first: Member, ours: HeadTable, other: Member, theirs: Head
 
 def _note_tokenizers(glances: "Sequence[Glance]") -> list[str]:
     """Note which checkpoints have other tokens than the first."""
-    first, *others = labels_of(glances)
+    first, *others = label_checkpoints(glances)
     apart = [label for label, one in zip(others, glances[1:], strict=True) if not one.spells_as(glances[0])]
     if not apart:
         return []

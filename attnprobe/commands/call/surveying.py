@@ -64,7 +64,6 @@ def ask_distance(by: str = "pair", *, all_pairs: bool = False) -> Answer:
 
 
 def ask_mixing(by: str) -> Answer:
-    """Ask how heads of a layer mix."""
     from attnprobe.statistics.mixing import BY_HEAD, BY_LAYER, BY_PAIR
     from attnprobe.statistics.registry import statistics_of
 

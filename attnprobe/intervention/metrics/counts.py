@@ -72,7 +72,6 @@ def _mean_f1(counts: Matrix) -> Matrix:
 
 
 def _split_labels(counts: Matrix) -> Matrix:
-    """Split counts into (..., 3, label)."""
     return counts.reshape(*counts.shape[:-1], 3, -1)
 
 
@@ -140,10 +139,10 @@ def exact_match(said: str, answers: Sequence[str]) -> bool:
     return any(normalise_answer(said) == normalise_answer(answer) for answer in _drop_empty(answers))
 
 
-def overlap(said: str, answers: Sequence[str]) -> float:
+def answer_f1(said: str, answers: Sequence[str]) -> float:
     """Compute F1 of the words of an answer, with the one of people's that it fits best.
 
-    >>> overlap("the Denver Broncos", ["Broncos of Denver", "a horse"])
+    >>> answer_f1("the Denver Broncos", ["Broncos of Denver", "a horse"])
     0.8
 
     References:
@@ -169,7 +168,7 @@ _CELLS = 4_000_000
 
 
 class Confusion(Metric):
-    """A function of the confusion matrix, which is no mean over examples.
+    """A function of the confusion matrix (right class, predicted class), which is no mean over examples.
 
     Standard errors come from the jackknife: the score is taken once without each example. Differences
     are tested by randomisation: with the predictions of pairs exchanged at random, how often is the
@@ -188,7 +187,6 @@ class Confusion(Metric):
     def __init__(
         self, name: str, function: Callable[[Matrix], Matrix], classes: int, exchanges: Exchanges
     ) -> None:
-        """Score confusion matrices (..., right class, predicted class) by a function of them."""
         self.name, self._function, self._classes, self._exchanges = name, function, classes, exchanges
 
     def score(self, outcome: Outcome) -> float:

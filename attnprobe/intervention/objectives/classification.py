@@ -61,7 +61,7 @@ class Classification(Objective):
             self.remarks = _remark_missing(self._known, present)
 
     def answer(self, batch: Batch, untouched: Answer | None = None) -> Answer:
-        """Give the cross-entropy of each example, its prediction, and whether it is right."""
+        """Compute the cross-entropy of each example, its prediction, and whether it is right."""
         logits = upcast(self.ask(batch).logits)
         right = torch.from_numpy(self.classes[batch.members]).to(logits.device)
         prediction = logits.argmax(-1)
@@ -73,7 +73,6 @@ class Classification(Objective):
 
 
 def _remark_missing(known: Classes, present: NDArray[np.bool_]) -> list[str]:
-    """Name the labels that no example has."""
     missing = [known.spelled(int(number)) for number in np.flatnonzero(~present)]
     if not missing:
         return []
@@ -114,7 +113,7 @@ class MultiLabel(Objective):
         self.remarks = _remark_missing(self._known, self.labels.any(0))
 
     def answer(self, batch: Batch, untouched: Answer | None = None) -> Answer:
-        """Give the mean binary cross entropy of each example, its labels, and whether all are right."""
+        """Compute the mean binary cross entropy of each example, its labels, and whether all are right."""
         logits = upcast(self.ask(batch).logits)
         right = torch.from_numpy(self.labels[batch.members]).to(logits)
         loss = binary_cross_entropy_with_logits(logits, right, reduction="none").mean(-1)
@@ -123,7 +122,6 @@ class MultiLabel(Objective):
         return Answer(loss, scores, margin=lambda: logits.abs().mean(-1))
 
     def _split(self, label: Label) -> list[str | int | float]:
-        """Split the label of an example into its labels."""
         if isinstance(label, tuple):
             return list(label)
         if isinstance(label, str) and self._known.find(label) is None:
@@ -175,7 +173,7 @@ class Regression(Objective):
         self.known = {"label": self.values}
 
     def answer(self, batch: Batch, untouched: Answer | None = None) -> Answer:
-        """Give the squared error of each example, and the number that was predicted."""
+        """Compute the squared error of each example, and the number that was predicted."""
         prediction = upcast(self.ask(batch).logits).squeeze(-1)
         loss = (prediction - torch.from_numpy(self.values[batch.members]).to(prediction)) ** 2
         return Answer(loss, {"prediction": prediction, "mse": loss}, margin=lambda: prediction)

@@ -49,7 +49,7 @@ class MaskedLanguageModel(Objective):
         self._special = list(getattr(checkpoint.tokenizer, "all_special_ids", ()))
 
     def answer(self, batch: Batch, untouched: Answer | None = None) -> Answer:
-        """Give the mean cross-entropy over each example's hidden tokens, and the share guessed right."""
+        """Compute the mean cross-entropy over each example's hidden tokens, and the share guessed right."""
         hidden = self.hidden(batch)
         ids = batch.ids.masked_fill(hidden, self._mask)
         with _narrow_head(self.checkpoint.model, hidden):
@@ -119,7 +119,7 @@ class CausalLanguageModel(Objective):
     least = 2
 
     def answer(self, batch: Batch, untouched: Answer | None = None) -> Answer:
-        """Give the mean cross-entropy over each example's next tokens, and the share named right."""
+        """Compute the mean cross-entropy over each example's next tokens, and the share named right."""
         logits = self.checkpoint.model(**self.checkpoint.inputs(batch.inputs)).logits[:, :-1]
         right = batch.ids[:, 1:].to(logits.device)
         loss = cross_entropy(upcast(logits).transpose(1, 2), right, reduction="none").mean(-1)

@@ -11,7 +11,7 @@ from torch.nn.functional import cross_entropy
 from attnprobe.attention.annotation import TokenAnswers
 from attnprobe.corpus.batches.batch import Batch
 from attnprobe.corpus.sources.document import Asked, Label
-from attnprobe.intervention.metrics.counts import exact_match, overlap
+from attnprobe.intervention.metrics.counts import answer_f1, exact_match
 from attnprobe.intervention.objectives.objective import Answer, Objective, compute_margin, upcast
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.task_heads import QUESTION_ANSWERING
@@ -47,7 +47,7 @@ class QuestionAnswering(Objective):
         self._first = next((token for token in special if token is not None), None)
 
     def answer(self, batch: Batch, untouched: Answer | None = None) -> Answer:
-        """Give the mean of both cross entropies of each example.
+        """Compute the mean of both cross entropies of each example.
 
         Its scores are ``f1``, the overlap of words of the predicted answer with the one it fits best, and
         ``exact_match``, whether it is one of them.
@@ -75,7 +75,7 @@ class QuestionAnswering(Objective):
 
         return Answer(
             loss,
-            {"f1": lambda: score(overlap), "exact_match": lambda: score(exact_match)},
+            {"f1": lambda: score(answer_f1), "exact_match": lambda: score(exact_match)},
             margin=lambda: (compute_margin(start) + compute_margin(end)) / 2,
         )
 

@@ -41,7 +41,7 @@ class SequenceToSequence(Objective):
         self._longest = max(map(len, self.targets))
 
     def answer(self, batch: Batch, untouched: Answer | None = None) -> Answer:
-        """Give the mean cross-entropy over each example's target, and the share of tokens right."""
+        """Compute the mean cross-entropy over each example's target, and the share of tokens right."""
         inputs = self.checkpoint.inputs(batch.inputs)
         inputs.pop("decoder_input_ids", None)  # made from the labels, or generated
         if self._generate:

@@ -53,7 +53,7 @@ class TokenClassification(Objective):
         return tuple(name for name in METRICS[cls.name] if entities or name != "f1")
 
     def answer(self, batch: Batch, untouched: Answer | None = None) -> Answer:
-        """Give the mean cross-entropy over each example's words.
+        """Compute the mean cross-entropy over each example's words.
 
         Its scores are ``words``: how many are right, and how many there are, (batch, 2); and ``entities``:
         how many are right, predicted, and there, (batch, 3).

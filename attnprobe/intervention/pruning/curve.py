@@ -166,7 +166,7 @@ def tabulate_curve(
         The table, and how many heads of the order can go within the margin.
     """
     subject = bench.subject
-    gone = steps(len(order), pruning.step)
+    gone = plan_steps(len(order), pruning.step)
     seeds = [seed + place for place in range(pruning.random_orders)]
     orders = [order, *(order_at_random(subject.units, one) for one in seeds)]
     cuts = [mask_heads(subject.shape, one, number, subject.ties) for one in orders for number in gone]
@@ -226,10 +226,10 @@ def _add_differences(build: TableBuilder, metric: Metric, name: str, orders: Seq
     build.add(Column(f"p{name}_adjusted", "probability", title=f"adjusted p{beside}"), adjusted)
 
 
-def steps(heads: int, step: float) -> list[int]:
+def plan_steps(heads: int, step: float) -> list[int]:
     """List how many heads are off after each step, from none to all.
 
-    >>> steps(24, 0.25)
+    >>> plan_steps(24, 0.25)
     [0, 6, 12, 18, 24]
     """
     if step * heads <= 1:
@@ -285,7 +285,7 @@ def _rank_heads(bench: Bench, metric: Metric, pruning: PruneOptions) -> NDArray[
     if not pruning.rerank:
         return order_by_worth(measure_worth(pruning.criterion, bench, metric))
     subject = bench.subject
-    removed = steps(int(subject.units.sum()), pruning.step)
+    removed = plan_steps(int(subject.units.sum()), pruning.step)
 
     def measure(on: NDArray[np.bool_]) -> NDArray[np.float64]:
         return measure_worth(pruning.criterion, bench, metric, open_heads=on)

@@ -45,7 +45,7 @@ class Criterion:
         from attnprobe.findings.pair import Side  # takes pandas, and a while
         from attnprobe.table.reading import read_table
 
-        side = Side.of(read_table(Path(path)), path, column)
+        side = Side.from_frame(read_table(Path(path)), path, column)
         if len(set(side.values.values())) < 2:
             raise AttnprobeError(f"All heads have the same {column} in {path}, which orders none of them.")
         name = f"{Path(path).name}:{column}{' (highest first)' if highest_first else ''}"

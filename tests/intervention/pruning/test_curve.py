@@ -12,7 +12,7 @@ from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.ablation import run_ablation
 from attnprobe.intervention.importance import run_importance
-from attnprobe.intervention.pruning.curve import prune_in_steps, steps
+from attnprobe.intervention.pruning.curve import plan_steps, prune_in_steps
 from attnprobe.intervention.pruning.options import Criterion, PruneOptions
 from attnprobe.intervention.pruning.ranking import mask_heads, order_at_random
 from attnprobe.intervention.request import TaskOptions
@@ -116,13 +116,13 @@ def score_of(table, name="score"):
     ],
 )
 def test_steps(heads, step, wanted):
-    assert steps(heads, step) == wanted
+    assert plan_steps(heads, step) == wanted
 
 
 @pytest.mark.parametrize("heads", [1, 2, 12, 72, 144, 384])
 @pytest.mark.parametrize("step", [0.01, 0.07, 0.1, 0.15, 1 / 3, 0.5, 0.99, 1.0])
 def test_steps_go_from_none_to_all(heads, step):
-    found = steps(heads, step)
+    found = plan_steps(heads, step)
     assert (found[0], found[-1]) == (0, heads)
     gaps = np.diff(found)
     assert (gaps > 0).all()
