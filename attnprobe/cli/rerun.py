@@ -142,7 +142,9 @@ class _Teller:
             print(f"attnprobe: {clean(sentence)}", file=sys.stderr)
 
     def describe(self, found: "Record", command: str) -> None:
-        self.say(f"on record: {_shorten(command)}")
+        if (left := len(command) - _LONGEST) > 0:  # it would fill screens; what is run is the whole
+            command = f"{command[:_LONGEST]} ... and {left:,} characters more"
+        self.say(f"on record: {command}")
         if found.versions:
             self.say("made with " + ", ".join(f"{name} {one}" for name, one in found.versions.items()) + ".")
         checkpoints = found.checkpoints
@@ -158,12 +160,6 @@ class _Teller:
         if isinstance(found.command, str) and isinstance(options, dict):
             asked = ", ".join(f"{clean(str(name))} {clean(str(one))}" for name, one in options.items() if one)
             self.say(f"options: {asked}.")
-
-
-def _shorten(command: str) -> str:
-    """Shorten a command that would fill screens; what is run is the whole."""
-    left = len(command) - _LONGEST
-    return command if left <= 0 else f"{command[:_LONGEST]} ... and {left:,} characters more"
 
 
 def _identify(model: Any) -> str:

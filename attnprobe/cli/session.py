@@ -243,13 +243,9 @@ def _write(table: "HeadTable", given: Given) -> None:
 def print_written(path: Path, given: Given) -> None:
     stopping.outcome = f"{path} was written"
     if not given["quiet"]:
-        print(f"attnprobe: wrote {_shorten_path(path)}", file=sys.stderr)
-
-
-def _shorten_path(path: Path) -> str:
-    """Name a file from the current folder, where it lies in it; no name steers the terminal."""
-    here = Path.cwd()
-    return clean(str(path.relative_to(here) if path.is_relative_to(here) else path))
+        here = Path.cwd()
+        name = path.relative_to(here) if path.is_relative_to(here) else path
+        print(f"attnprobe: wrote {clean(str(name))}", file=sys.stderr)
 
 
 def _print_notes(table: "HeadTable", given: Given) -> None:

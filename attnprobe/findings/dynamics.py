@@ -77,7 +77,8 @@ def stack_steps(steps: Sequence[Step], provenance: Mapping[str, Any]) -> HeadTab
         for name in names:
             data[PRUNING_STEP if name == STEP else name] += table.data[name]
     shared = [note for note in first.notes if all(note in table.notes for _, table in steps)]
-    notes = [*_describe_settling(steps), *_quote_curves(steps), *shared]
+    curves = [f"Step {step}: {one.notes[0]}" for step, one in steps if "criterion" in one.data and one.notes]
+    notes = [*_describe_settling(steps), *curves, *shared]
     return HeadTable(f"{first.title} at {len(steps)} steps of training", columns, data, notes, provenance)
 
 
@@ -183,13 +184,6 @@ def _describe_order(steps: Sequence[int], spearman: Sequence[float], measure: st
 def _round_down(value: float) -> str:
     """Write a correlation rounded down, so that what is below a threshold never looks as if it reached it."""
     return f"{np.floor(100 * value + 1e-9) / 100:.2f}"
-
-
-def _quote_curves(steps: Sequence[Step]) -> Iterator[str]:
-    """Quote the first note of the pruning curve of each step, on how many heads can go."""
-    for step, table in steps:
-        if "criterion" in table.data and table.notes:
-            yield f"Step {step}: {table.notes[0]}"
 
 
 def _read_values(table: HeadTable, measure: str, kind: Cell) -> NDArray[np.float64]:

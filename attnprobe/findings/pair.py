@@ -233,9 +233,12 @@ def _match_heads(inside: Side, outside: Side, *, named: bool) -> tuple[Side, Sid
     sides = (inside, ours), (outside, theirs)
     alike = [kind for kind in ours if kind in theirs and ours[kind].shape == theirs[kind].shape]
     if not alike:
-        raise AttnprobeError(
-            describe_mismatch(*((side.model or side.name, _shape(side, grids)) for side, grids in sides))
-        )
+        shapes = []
+        for side, grids in sides:
+            several = _ATTENTION in side.keys
+            shape = describe_shapes({kind if several else "": grid.shape for kind, grid in grids.items()})
+            shapes.append((side.model or side.name, shape))
+        raise AttnprobeError(describe_mismatch(*shapes))
     notes = []
     for side, grids in sides:
         if more := [kind for kind in grids if kind not in alike]:
@@ -320,11 +323,6 @@ def describe_shapes(shapes: Mapping[str, tuple[int, int]]) -> str:
         shape = f"{layers} layer{'s' * (layers != 1)} of {heads} head{'s' * (heads != 1)}"
         found.append(f"{shape} ({kind})" if kind else shape)
     return _join(found)
-
-
-def _shape(side: Side, grids: Mapping[str, _Grid]) -> str:
-    named = _ATTENTION in side.keys
-    return describe_shapes({kind if named else "": grid.shape for kind, grid in grids.items()})
 
 
 def _same_documents(inside: Side, outside: Side, *, across: bool) -> bool | None:

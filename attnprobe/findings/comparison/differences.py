@@ -212,7 +212,10 @@ def _tabulate_blocks(
         build.add(Column(statistic.name, unit, title=statistic.title), of_heads.average)
     if not kept:
         raise AttnprobeError(f"{statistics[0].name} is about weights alone; it does not vary between texts.")
-    record[RECORD] = {"heads": [[*_place(build, row)] for row in range(rows)], "sums": pack(kept)}
+    heads = [
+        list(head) for head in zip(*(build.data[key] for key in _KEYS if key in build.data), strict=True)
+    ]
+    record[RECORD] = {"heads": heads, "sums": pack(kept)}
     return build.table(title, kind="heads")
 
 
@@ -283,10 +286,6 @@ def check_same_documents(tables: Sequence[HeadTable], names: Sequence[str]) -> N
                 f"{names[0]} finds tokens in {first:,} documents and {name} in {number:,}, so that they "
                 "can't be compared document by document; leave out those that are empty for one of them."
             )
-
-
-def _place(build: TableBuilder, row: int) -> tuple[Any, ...]:
-    return tuple(build.data[key][row] for key in _KEYS if key in build.data)
 
 
 #: Fewer blocks of documents than this make errors rough.

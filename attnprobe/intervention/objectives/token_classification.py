@@ -43,8 +43,12 @@ class TokenClassification(Objective):
     def __init__(self, checkpoint: Checkpoint, annotations: Iterable[TokenAnnotation | None]) -> None:
         super().__init__(checkpoint)
         self._classes = Classes(checkpoint)
-        self._number = cache(self._classes.number)
-        self.targets = [self._read_target(one) for one in annotations]
+        number = cache(self._classes.number)
+        self.targets: list[NDArray[np.int64]] = []
+        for annotation in annotations:
+            assert annotation is not None
+            found = [(tag.position, number(tag.name)) for tag in annotation.tags]
+            self.targets.append(np.array(found, np.int64).T)
 
     @classmethod
     def list_metrics(cls, checkpoint: Checkpoint) -> tuple[str, ...]:
@@ -78,11 +82,6 @@ class TokenClassification(Objective):
 
     def has_entities(self, examples: NDArray[np.int64]) -> bool:
         return has_entities(self._names(np.concatenate([self.targets[example][1] for example in examples])))
-
-    def _read_target(self, annotation: TokenAnnotation | None) -> NDArray[np.int64]:
-        assert annotation is not None
-        found = [(tag.position, self._number(tag.name)) for tag in annotation.tags]
-        return np.array(found, np.int64).T
 
     def _count_entities(self, prediction: Tensor, right: Tensor, sizes: Tensor) -> Tensor:
         """Count the entities of each example: right, predicted, there."""

@@ -54,14 +54,12 @@ def describe_curve(curve: Curve, whole: Differences, chance: Differences) -> lis
     """Say how much the score may lose, how many heads can go, and whether the order beats random ones."""
     if not np.isfinite(curve.scores[0]).all():
         return [f"{curve.metric.name} is undefined at some step."]
-    return [
-        *_doubt_examples(curve, whole),
-        *_bound_quoted_steps(curve),
-        *_judge_margin(curve),
-        *_find_first_loss(curve, whole),
-        *_state_majority(curve),
-        *_judge_random_orders(curve, chance),
-    ]
+    sentences = [*_doubt_examples(curve, whole), *_bound_quoted_steps(curve), *_judge_margin(curve)]
+    sentences += _find_first_loss(curve, whole)
+    if curve.majority is not None and curve.majority < 1:
+        name, majority = curve.metric.name, curve.majority
+        sentences.append(f"Always naming the most frequent label has {name} {majority:.4g}.")
+    return [*sentences, *_judge_random_orders(curve, chance)]
 
 
 def _doubt_examples(curve: Curve, whole: Differences) -> Iterator[str]:
@@ -149,11 +147,6 @@ def _find_first_loss(curve: Curve, whole: Differences) -> Iterator[str]:
             f"{curve.removed[first]} heads removed: by {abs(whole.delta[first]):.2g} (standard error "
             f"{whole.error[first]:.1g}, paired, Holm, p = {whole.adjusted[first]:.2g})."
         )
-
-
-def _state_majority(curve: Curve) -> Iterator[str]:
-    if curve.majority is not None and curve.majority < 1:
-        yield f"Always naming the most frequent label has {curve.metric.name} {curve.majority:.4g}."
 
 
 def _judge_random_orders(curve: Curve, chance: Differences) -> Iterator[str]:

@@ -135,9 +135,9 @@ def _read_worth(criterion: Criterion, side: Side, bench: Bench) -> Worth:
         if side.values.keys() == set(places):
             break
     else:
+        number = " x ".join(map(str, standing.shape)) if standing.all() else f"{standing.sum()}"
         raise AttnprobeError(
-            f"{side.name} has {len(side.values)} heads, which are not the {_count_heads(standing)} of "
-            f"{checkpoint.name}."
+            f"{side.name} has {len(side.values)} heads, which are not the {number} of {checkpoint.name}."
         )
     if side.model not in {"", checkpoint.name}:
         raise AttnprobeError(f"{side.name} is about {side.model}, not about {checkpoint.name}.")
@@ -145,8 +145,3 @@ def _read_worth(criterion: Criterion, side: Side, bench: Bench) -> Worth:
     values[rows] = [side.values[place] for place in places]
     values = values if rows is standing else values[subject.ties]
     return -values if criterion.highest_first else values
-
-
-def _count_heads(standing: NDArray[np.bool_]) -> str:
-    layers, heads = standing.shape
-    return f"{layers} x {heads}" if standing.all() else f"{standing.sum()}"
