@@ -110,7 +110,7 @@ class MultiLabel(Objective):
         self._known = Classes(checkpoint)
         self.labels = self._read([self._split(labels[example]) for example in range(examples)])
         self.known = {"label": self.labels}
-        self.remarks = _remark_missing(self._known, self.labels.any(0))
+        self.remarks = _remark_missing(self._known, np.asarray(self.labels.any(0)))
 
     def answer(self, batch: Batch, untouched: Answer | None = None) -> Answer:
         """Compute the mean binary cross entropy of each example, its labels, and whether all are right."""
