@@ -92,7 +92,5 @@ def induction(
             as_far_as_possible=True,
             tabulation=REPEATED,
             layers=layers,
-            resume=call.resume,
-            workers=call.workers,
-            progress=call.progress,
+            **call.run,
         ).table

@@ -103,7 +103,5 @@ def roles(
         return surveyed(
             checkpoint,
             request_roles(checkpoint, sources, call, question, layers),
-            resume=call.resume,
-            workers=call.workers,
-            progress=call.progress,
+            **call.run,
         ).table

@@ -1,4 +1,4 @@
-"""What is asked of a model while its heads are switched, as far as it can be refused before one is loaded."""
+"""Which task a model is scored on while its heads are switched, checked before a model is loaded."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -53,8 +53,6 @@ class TaskOptions:
     """Which task; the fields are the options of the command line.
 
     Attributes:
-        objective: Name of the objective, or None to choose.
-        metric: What an ablation is scored by, or None for the usual one.
         seed: Of masks, directions and random orders.
         force_head: Use a head that the checkpoint was not trained with.
         labels_named: Whether the user named a column of labels, and so means them to be used.
@@ -67,7 +65,6 @@ class TaskOptions:
     labels_named: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse what no model can be asked."""
         if self.seed < 0:
             raise AttnprobeError(f"--seed must be at least 0, not {self.seed}.")
         if self.objective is None:
@@ -83,16 +80,10 @@ class TaskOptions:
 
 
 def check_metric(name: str | None, objective: str, known: Sequence[str] = ()) -> str:
-    """Settle the name of the metric: what was asked for, or the usual one of the objective.
+    """Check the name of a metric; without one, choose the usual one of the objective.
 
-    Args:
-        name: What was asked for.
-        objective: What is to be scored.
-        known: What a checkpoint can be scored by, where that is known; an objective may score some
-            checkpoints otherwise than others.
-
-    Raises:
-        AttnprobeError: When the objective is not scored by it.
+    ``known`` are the metrics of a checkpoint, where they are known: an objective may score some checkpoints
+    otherwise than others.
     """
     known = known or METRICS[objective]
     if name is None:
@@ -106,7 +97,7 @@ def check_metric(name: str | None, objective: str, known: Sequence[str] = ()) ->
 
 
 def check_labelled(options: TaskOptions, labelled: Gold) -> None:
-    """Refuse an objective that needs labels where there are none, or others."""
+    """Refuse an objective that needs other labels than the data have."""
     name = options.objective
     if name in LABELLED and labelled not in LABELLED[name]:
         needed = LABELLED[name][0]
@@ -116,11 +107,7 @@ def check_labelled(options: TaskOptions, labelled: Gold) -> None:
 
 
 def check_gold(kind: Gold, objective: str, name: str) -> None:
-    """Refuse data whose labels an objective has no use for.
-
-    Raises:
-        AttnprobeError: Where it needs labels, and those of the data called ``name`` are others, or none.
-    """
+    """Refuse data, called ``name``, whose labels an objective can't use."""
     if objective not in LABELLED or kind in LABELLED[objective]:
         return
     if not kind:
@@ -139,7 +126,7 @@ def check_method(method: Method, task: TaskOptions, *, content_only: bool = Fals
 
 
 def peek(documents: Documents) -> tuple[Gold, Documents]:
-    """Tell which kind of label one of the first documents has, without losing them; none is falsy."""
+    """Find which kind of label one of the first documents has, without losing them; none is falsy."""
     if isinstance(documents, MediaFolder):
         return Gold.CLASS if documents.labelled.items else Gold.NONE, documents
     documents = iter(documents)
@@ -148,12 +135,8 @@ def peek(documents: Documents) -> tuple[Gold, Documents]:
     return next((kind for kind in kinds if kind), Gold.NONE), chain(first, documents)
 
 
-def shared_gold(kinds: Sequence[Gold]) -> Gold:
-    """Give the kind of label that several sets of examples have; none where one of them has none.
-
-    Raises:
-        AttnprobeError: When they differ.
-    """
+def find_shared_gold(kinds: Sequence[Gold]) -> Gold:
+    """Find the kind of label that several sets of examples have; none where one of them has none."""
     if not all(kinds):
         return Gold.NONE
     found = set(kinds)

@@ -25,30 +25,26 @@ from attnprobe.sums.resampling import Exchanges
 _MEANS = {"loss": ("nats", False), "mse": ("", False), "similarity": ("cosine", True)}
 
 
-def metric_of(name: str, bench: Bench, seed: int) -> Metric:
-    """Build a metric for the examples of a bench, with tests fine enough for all heads of its model.
-
-    Raises:
-        AttnprobeError: When the examples leave it undefined.
-    """
+def build_metric(name: str, bench: Bench, seed: int) -> Metric:
+    """Build a metric for the examples of a bench, with tests fine enough for all heads of its model."""
     layers, heads = bench.subject.shape
     exchanges = Exchanges.for_tests(layers * heads, seed)
     match getattr(bench, "objective", None):
         case TokenClassification() as objective if name != "loss":
-            return _of_words(name, objective, bench, exchanges)
+            return _build_for_words(name, objective, bench, exchanges)
         case Regression() as objective if name != "mse":
-            return _of_numbers(name, objective, bench, exchanges)
+            return _build_for_numbers(name, objective, bench, exchanges)
         case MultiLabel() if name.startswith("f1"):
             return label_f1(name, exchanges)
         case Classification() as objective if name in {"mcc", "f1"}:
-            return _of_classes(name, objective, bench, exchanges)
+            return _build_for_classes(name, objective, bench, exchanges)
     if name == "bleu":
         return Bleu(exchanges)
     unit, higher_is_better = _MEANS.get(name, ("share", True))
     return Mean(name, unit, higher_is_better=higher_is_better, tested=name != "similarity")
 
 
-def _of_words(name: str, objective: TokenClassification, bench: Bench, exchanges: Exchanges) -> Metric:
+def _build_for_words(name: str, objective: TokenClassification, bench: Bench, exchanges: Exchanges) -> Metric:
     if name == "accuracy":
         return share_of_words(exchanges)
     require_seqeval()
@@ -60,7 +56,7 @@ def _of_words(name: str, objective: TokenClassification, bench: Bench, exchanges
     return entity_f1(exchanges)
 
 
-def _of_numbers(name: str, objective: Regression, bench: Bench, exchanges: Exchanges) -> Metric:
+def _build_for_numbers(name: str, objective: Regression, bench: Bench, exchanges: Exchanges) -> Metric:
     if len(np.unique(objective.values[bench.corpus.batches.members])) < 2:
         raise AttnprobeError(
             f"All examples that are scored have the same number, which leaves {name} undefined; take data "
@@ -69,11 +65,10 @@ def _of_numbers(name: str, objective: Regression, bench: Bench, exchanges: Excha
     return pearson(exchanges) if name == "pearson" else Spearman(exchanges)
 
 
-def _of_classes(name: str, objective: Classification, bench: Bench, exchanges: Exchanges) -> Metric:
+def _build_for_classes(name: str, objective: Classification, bench: Bench, exchanges: Exchanges) -> Metric:
     if len(np.unique(objective.classes[bench.corpus.batches.members])) < 2:
         raise AttnprobeError(
             f"All examples that are scored have the same label, which leaves {name} undefined; take "
-            "data with "
-            "at least two classes, or --metric accuracy."
+            "data with at least two classes, or --metric accuracy."
         )
     return Confusion(name, matthews if name == "mcc" else f1, objective.count, exchanges)

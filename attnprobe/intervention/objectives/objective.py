@@ -14,6 +14,7 @@ from torch import Tensor
 
 from attnprobe.corpus.batches.batch import Batch
 from attnprobe.errors import AttnprobeError
+from attnprobe.intervention.request import METRICS
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.task_heads import TaskHead
 
@@ -42,13 +43,13 @@ class Answer:
     margin: Callable[[], Tensor] | None = None
 
     def value(self, name: str) -> Values:
-        """Give one of the numbers, or the text, as an array over the examples."""
+        """Read one of the numbers, or the text, as an array over the examples."""
         if name == "text":
             return np.array(self.texts, dtype=object)
         number = self.loss if name == "loss" else self.scores[name]
         if not isinstance(number, Tensor):
             number = number()
-        return precise(number.detach()).cpu().numpy()
+        return upcast(number.detach()).cpu().numpy()
 
 
 class Objective(ABC):
@@ -58,7 +59,6 @@ class Objective(ABC):
         name: The ``objective`` column.
         about: What it is, and its loss, in a line.
         head: The task head it needs, or None.
-        metrics: What it can be scored by, the usual one first.
         remarks: Sentences worth telling the user.
         known: What a metric needs of the examples beside the answers: the right class, the reference.
         resumable: Whether an answer is one forward pass, which can resume at a layer.
@@ -70,22 +70,20 @@ class Objective(ABC):
     name: ClassVar[str]
     about: ClassVar[str]
     head: ClassVar[TaskHead | None]
-    metrics: ClassVar[tuple[str, ...]]
     least: ClassVar[int] = 1
     explains: ClassVar[str]
     positive: ClassVar[str] = "A head of positive relevance speaks for what is predicted."
 
     def __init__(self, checkpoint: Checkpoint) -> None:
-        """Ask a checkpoint."""
         self.checkpoint = checkpoint
         self.remarks: Sequence[str] = ()
         self.known: dict[str, Values] = {}
         self.resumable = True
 
     @classmethod
-    def scored_by(cls, checkpoint: Checkpoint) -> tuple[str, ...]:
-        """List what a checkpoint can be scored by, the usual one first."""
-        return cls.metrics
+    def list_metrics(cls, checkpoint: Checkpoint) -> tuple[str, ...]:
+        """List the metrics that can score a checkpoint, the usual one first."""
+        return METRICS[cls.name]
 
     def ask(self, batch: Batch) -> Any:
         """Run the model with its head on a batch; one with a decoder shifts its text itself."""
@@ -95,23 +93,21 @@ class Objective(ABC):
 
     @abstractmethod
     def answer(self, batch: Batch, untouched: Answer | None = None) -> Answer:
-        """Run the model on a batch, with gradients if they are enabled.
+        """Run the model on a batch of equally long examples, with gradients if they are enabled.
 
-        Args:
-            batch: Equally long examples.
-            untouched: The answer to the same batch with every head on, where there is one.
+        ``untouched`` is the answer to the same batch with every head on, where there is one.
         """
 
 
-def precise(values: Tensor) -> Tensor:
-    """Give at least float32: a loss in half precision is too coarse to compare."""
+def upcast(values: Tensor) -> Tensor:
+    """Convert to float32 at least: a loss in half precision is too coarse to compare."""
     return values.to(torch.promote_types(values.dtype, torch.float32))
 
 
-def ahead(logits: Tensor) -> Tensor:
-    """Tell how far the best of some logits is ahead of the runner-up: (..., class) to (...).
+def compute_margin(logits: Tensor) -> Tensor:
+    """Compute how far the best of some logits is ahead of the runner-up: (..., class) to (...).
 
-    >>> ahead(torch.tensor([[1.0, 4.0, 2.5], [0.0, -1.0, 0.0]]))
+    >>> compute_margin(torch.tensor([[1.0, 4.0, 2.5], [0.0, -1.0, 0.0]]))
     tensor([1.5000, 0.0000])
     """
     best, *others = logits.topk(min(2, logits.shape[-1]), -1).values.unbind(-1)
@@ -119,11 +115,9 @@ def ahead(logits: Tensor) -> Tensor:
 
 
 def mean_by_example(example: Tensor, examples: int) -> Callable[[Tensor], Tensor]:
-    """Average over the targets of each example.
+    """Make the function that averages over the targets of each example.
 
-    Args:
-        example: For each target, the example that it is of.
-        examples: How many there are, each with a target at least.
+    ``example`` is the example of each target; each of the ``examples`` has one at least.
     """
     count = torch.bincount(example, minlength=examples)
 
@@ -145,8 +139,8 @@ class Prediction(Enum):
     LABELS = auto()
 
 
-def predicts(checkpoint: Checkpoint) -> Prediction:
-    """Tell what a sequence classification head predicts, by its ``problem_type`` and number of labels."""
+def find_prediction(checkpoint: Checkpoint) -> Prediction:
+    """Find what a sequence classification head predicts, by its ``problem_type`` and number of labels."""
     config: Any = checkpoint.model.config
     if config.num_labels < 2 or config.problem_type == "regression":
         return Prediction.NUMBER
@@ -156,26 +150,16 @@ def predicts(checkpoint: Checkpoint) -> Prediction:
 
 
 class Classes:
-    """The classes that a checkpoint knows.
-
-    Attributes:
-        count: How many they are.
-        names: Their names by their numbers.
-    """
+    """The classes that a checkpoint knows: their ``count``, and their ``names`` by number."""
 
     def __init__(self, checkpoint: Checkpoint) -> None:
-        """Read the names off the configuration."""
         config: Any = checkpoint.model.config
         self._owner = checkpoint.name
         self.names: dict[int, str] = {int(key): str(name) for key, name in config.id2label.items()}
         self.count: int = config.num_labels
 
     def number(self, label: Any) -> int:
-        """Give the number of a class that a file spells by its name or its number.
-
-        Raises:
-            AttnprobeError: When the checkpoint does not know it.
-        """
+        """Find the number of a class that a file spells by its name or its number."""
         found = self.find(label)
         if found is not None:
             return found
@@ -184,11 +168,11 @@ class Classes:
             hint = " (-1 marks texts whose label is kept secret; take another split)"
         raise AttnprobeError(
             f"The label {str(label).strip()[:60]!r} is not one that {self._owner} knows: "
-            f"{self._listed()}{hint}."
+            f"{self._list_names()}{hint}."
         )
 
     def find(self, label: Any) -> int | None:
-        """Give the number of a class, or None where there is none of that name or number."""
+        """Find the number of a class, or None where there is none of that name or number."""
         spelled, number = str(label).strip(), _number(str(label))
         # A column of whole numbers with a gap is read as 1.0, 2.0, ...
         whole = str(int(number)) if number.is_integer() else spelled
@@ -204,11 +188,10 @@ class Classes:
         return None
 
     def spelled(self, number: int) -> str:
-        """Name a class for a person."""
         name = self.names.get(number, "")
         return str(number) if not name or name == f"LABEL_{number}" else f"{number} ({name})"
 
-    def _listed(self) -> str:
+    def _list_names(self) -> str:
         named = [self.spelled(number) for number in range(min(self.count, NAMED))]
         more = f" and {self.count - NAMED} more" if self.count > NAMED else ""
         return ", ".join(named) + more
