@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 from attnprobe.attention.kinds import Place
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.findings.noise import block_record
-from attnprobe.intervention.metrics.choice import build_metric
 from attnprobe.intervention.metrics.metric import Metric, select_examples
 from attnprobe.intervention.objectives.choosing import Loader
 from attnprobe.intervention.request import TaskOptions, check_metric, peek
-from attnprobe.intervention.task import Bench, bind_task, choose_subject
+from attnprobe.intervention.task import Bench, bind_task, build_metric, choose_subject
 from attnprobe.intervention.trials import Trials, cut_single_heads, keep_single_heads, run_trials
 from attnprobe.run.input.corpus import CorpusOptions
 from attnprobe.run.passes import running

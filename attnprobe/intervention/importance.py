@@ -12,11 +12,10 @@ from attnprobe.findings.noise import block_record
 from attnprobe.findings.pair import Side
 from attnprobe.intervention.ablation import tabulate_ablation
 from attnprobe.intervention.gradient import Importance, gradient_importance
-from attnprobe.intervention.metrics.choice import build_metric
 from attnprobe.intervention.objectives.choosing import Loader
 from attnprobe.intervention.relevance import tabulate_relevance
 from attnprobe.intervention.request import Measure, Method, TaskOptions, check_metric, find_shared_gold, peek
-from attnprobe.intervention.task import Bench, bind_task, choose_subject
+from attnprobe.intervention.task import Bench, bind_task, build_metric, choose_subject
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.run.input.corpus import CorpusOptions

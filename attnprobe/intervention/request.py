@@ -8,33 +8,13 @@ from typing import Literal
 from attnprobe.corpus.sources.document import Document, Gold
 from attnprobe.corpus.sources.media import MediaFolder
 from attnprobe.errors import AttnprobeError
+from attnprobe.intervention.registry import OBJECTIVES
 
 #: How importance is measured.
 Method = Literal["gradient", "lrp", "confidence"]
 #: What two datasets are compared by.
 Measure = Literal["gradient", "lrp", "ablation"]
 
-#: The metrics of each objective, the usual one first.
-METRICS = {
-    "classification": ("accuracy", "mcc", "f1", "loss"),
-    "multi-label": ("f1_micro", "f1_macro", "accuracy", "loss"),
-    "regression": ("pearson", "spearman", "mse"),
-    "token-classification": ("f1", "accuracy", "loss"),
-    "question-answering": ("f1", "exact_match", "loss"),
-    "seq2seq": ("loss", "accuracy", "bleu"),
-    "masked-lm": ("accuracy", "loss"),
-    "causal-lm": ("loss", "accuracy"),
-    "representation": ("similarity",),
-}
-#: Objectives that take what is right from the labels, and the kinds of labels that they take it from.
-LABELLED: dict[str, tuple[Gold, ...]] = {
-    "classification": (Gold.CLASS,),
-    "multi-label": (Gold.SEVERAL, Gold.CLASS),
-    "regression": (Gold.CLASS,),
-    "token-classification": (Gold.WORDS,),
-    "question-answering": (Gold.ANSWERS,),
-    "seq2seq": (Gold.CLASS,),
-}
 #: Where labels are found.
 WHERE = {
     Gold.CLASS: "name their column with --label-column",
@@ -71,9 +51,9 @@ class TaskOptions:
             if self.force_head:
                 raise AttnprobeError("--force-head needs to know which head: pass --objective too.")
             return
-        if self.objective not in METRICS:
+        if self.objective not in OBJECTIVES:
             raise AttnprobeError(
-                f"There is no objective {self.objective!r}; choose one of {', '.join(METRICS)}."
+                f"There is no objective {self.objective!r}; choose one of {', '.join(OBJECTIVES)}."
             )
         if self.metric is not None:
             check_metric(self.metric, self.objective)
@@ -85,11 +65,11 @@ def check_metric(name: str | None, objective: str, known: Sequence[str] = ()) ->
     ``known`` are the metrics of a checkpoint, where they are known: an objective may score some checkpoints
     otherwise than others.
     """
-    known = known or METRICS[objective]
+    known = known or OBJECTIVES[objective].metrics
     if name is None:
         return known[0]
     if name not in known:
-        here = " for this checkpoint" if name in METRICS[objective] else ""
+        here = " for this checkpoint" if name in OBJECTIVES[objective].metrics else ""
         raise AttnprobeError(
             f"The objective {objective} has no metric {name!r}{here}; choose one of {', '.join(known)}."
         )
@@ -99,8 +79,8 @@ def check_metric(name: str | None, objective: str, known: Sequence[str] = ()) ->
 def check_labelled(options: TaskOptions, labelled: Gold) -> None:
     """Refuse an objective that needs other labels than the data have."""
     name = options.objective
-    if name in LABELLED and labelled not in LABELLED[name]:
-        needed = LABELLED[name][0]
+    if name is not None and (gold := OBJECTIVES[name].gold) and labelled not in gold:
+        needed = gold[0]
         found = f", and the data have {labelled}" if labelled else ""
         what = "labels" if needed is Gold.CLASS and not labelled else needed
         raise AttnprobeError(f"--objective {name} needs {what}{found}; {WHERE[needed]}.")
@@ -108,11 +88,12 @@ def check_labelled(options: TaskOptions, labelled: Gold) -> None:
 
 def check_gold(kind: Gold, objective: str, name: str) -> None:
     """Refuse data, called ``name``, whose labels an objective can't use."""
-    if objective not in LABELLED or kind in LABELLED[objective]:
+    gold = OBJECTIVES[objective].gold
+    if not gold or kind in gold:
         return
     if not kind:
         raise AttnprobeError(f"{name} has no labels, which --objective {objective} needs.")
-    raise AttnprobeError(f"{name} has {kind}, but --objective {objective} needs {LABELLED[objective][0]}.")
+    raise AttnprobeError(f"{name} has {kind}, but --objective {objective} needs {gold[0]}.")
 
 
 def check_method(method: Method, task: TaskOptions, *, content_only: bool = False) -> None:

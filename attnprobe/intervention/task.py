@@ -11,27 +11,29 @@ from numpy.typing import NDArray
 
 from attnprobe.corpus.sources.document import Gold
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.objectives.choosing import OBJECTIVES, Loader, load_with_head, remark_unused_head
-from attnprobe.intervention.objectives.classification import Classification, MultiLabel, Regression
-from attnprobe.intervention.objectives.language_modelling import CausalLanguageModel, MaskedLanguageModel
+from attnprobe.intervention.metrics.metric import Metric
+from attnprobe.intervention.objectives.choosing import (
+    Loader,
+    import_objective,
+    load_with_head,
+    remark_unused_head,
+)
 from attnprobe.intervention.objectives.objective import Objective
-from attnprobe.intervention.objectives.question_answering import QuestionAnswering
-from attnprobe.intervention.objectives.representation import Representation
-from attnprobe.intervention.objectives.seq2seq import SequenceToSequence
-from attnprobe.intervention.objectives.token_classification import TokenClassification
-from attnprobe.intervention.request import LABELLED, TaskOptions
+from attnprobe.intervention.registry import OBJECTIVES
+from attnprobe.intervention.request import TaskOptions
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.gates import freeze_weights
 from attnprobe.model.verifying.architecture import Architecture, find_shared_weights
 from attnprobe.model.verifying.switching import Gating, check_gates, check_relevance
 from attnprobe.run.input.corpus import Corpus, CorpusOptions
-from attnprobe.run.input.examples import Labelled, questions, words_to_label
+from attnprobe.run.input.examples import Labelled
 from attnprobe.run.memory import price_of_gradients
 from attnprobe.run.passes import Restore, Run, Work
 from attnprobe.run.preparation import Documents, examined, prepared
 from attnprobe.run.progress import Progress
 from attnprobe.run.record import provenance
 from attnprobe.run.workers import Workers
+from attnprobe.sums.resampling import Exchanges
 from attnprobe.table.builder import Labels
 
 #: Tokens in a batch on a processor: gradients keep every layer's states.
@@ -56,7 +58,7 @@ class Subject:
 
     def check_relevance(self) -> "Subject":
         """Verify that no layer loses relevance, and note what the check found."""
-        headed = OBJECTIVES[self.objective].head is not None
+        headed = import_objective(self.objective).head is not None
         found = check_relevance(self.checkpoint, self.architecture, headed=headed)
         return replace(self, conservation=found)
 
@@ -87,7 +89,7 @@ class Subject:
     @property
     def metrics(self) -> tuple[str, ...]:
         """The metrics that can score the checkpoint, the usual one first."""
-        return OBJECTIVES[self.objective].list_metrics(self.checkpoint)
+        return import_objective(self.objective).list_metrics(self.checkpoint)
 
     def question(self, command: str, **more: object) -> dict[str, str]:
         """List what the numbers of a command depend on, beside model and text, for the state of a run."""
@@ -151,6 +153,13 @@ class Bench:
         return replace(self, corpus=replace(self.corpus, batches=self.corpus.batches.half(second)))
 
 
+def build_metric(name: str, bench: Bench, seed: int) -> Metric:
+    """Build a metric for the examples of a bench, with tests fine enough for all heads of its model."""
+    layers, heads = bench.subject.shape
+    exchanges = Exchanges.for_tests(layers * heads, seed)
+    return bench.objective.build_metric(name, bench.corpus.batches.members, exchanges)
+
+
 def choose_subject(
     load: Loader, options: TaskOptions, *, labelled: Gold, progress: Progress, modality: str = "text"
 ) -> Subject:
@@ -158,7 +167,7 @@ def choose_subject(
     checkpoint, objective = load_with_head(load, options, modality, labelled=labelled)
     how = (
         f"by the checkpoint's {checkpoint.head.name} head"
-        if OBJECTIVES[objective].head and checkpoint.head
+        if import_objective(objective).head and checkpoint.head
         else "by the pooled final state; no trained head is used"
     )
     progress.say(f"the objective is {objective}, {how}.")
@@ -191,22 +200,23 @@ def bind_task(
     A labelled document is one example, truncated where it is too long; otherwise each window is. With
     ``generate``, text is generated; ``name`` says which of several sets of examples this is.
     """
-    checkpoint, labelled, progress = subject.checkpoint, subject.objective in LABELLED, run.progress
-    options = replace(options, truncate=options.truncate or labelled)
+    checkpoint, progress = subject.checkpoint, run.progress
+    kind, gold = import_objective(subject.objective), OBJECTIVES[subject.objective].gold
+    options = replace(options, truncate=options.truncate or bool(gold))
     if options.batch_tokens is None and checkpoint.device.type == "cpu":
         options = replace(options, batch_tokens=BATCH_TOKENS_CPU)
-    filtered = Labelled(documents, kinds=LABELLED.get(subject.objective))
+    filtered = Labelled(documents, kinds=gold or None)
     with prepared(
         checkpoint,
         subject.architecture,
-        _read_examples(subject.objective, filtered) if labelled else documents,
+        kind.read_examples(filtered.examples) if gold else documents,
         options,
         price=lambda: price_of_gradients(checkpoint, subject.architecture),
-        labelled=subject.objective == SequenceToSequence.name,
+        labelled=kind.has_targets,
         workers=workers,
         progress=progress,
     ) as found:
-        objective = _bind(subject, found.corpus, generate=generate)
+        objective = kind.bind(checkpoint, found.corpus, seed=subject.options.seed, generate=generate)
         corpus = _drop_short(found.corpus, objective, progress)
         for sentence in (*filtered.remarks(), *objective.remarks):
             progress.say(sentence)
@@ -221,29 +231,6 @@ def bind_task(
             record["task"] |= {"explained": objective.explains, "relevance": subject.conservation}
         with freeze_weights(checkpoint):
             yield Bench(subject, corpus, objective, record, run, found.workers, name)
-
-
-def _read_examples(objective: str, labelled: Labelled) -> Documents:
-    if objective == TokenClassification.name:
-        return words_to_label(labelled.examples)
-    if objective == QuestionAnswering.name:
-        return questions(labelled.examples)
-    return labelled.examples
-
-
-def _bind(subject: Subject, corpus: Corpus, *, generate: bool) -> Objective:
-    checkpoint, name, seed = subject.checkpoint, subject.objective, subject.options.seed
-    labels, examples = corpus.batches.labels, corpus.sequences
-    for kind in (Classification, MultiLabel, Regression, QuestionAnswering):
-        if name == kind.name:
-            return kind(checkpoint, labels, examples)
-    if name == TokenClassification.name:
-        return TokenClassification(checkpoint, map(corpus.batches.annotation, range(examples)))
-    if name == SequenceToSequence.name:
-        return SequenceToSequence(checkpoint, labels, examples, generate=generate)
-    if name == CausalLanguageModel.name:
-        return CausalLanguageModel(checkpoint)
-    return (MaskedLanguageModel if name == MaskedLanguageModel.name else Representation)(checkpoint, seed)
 
 
 def _drop_short(corpus: Corpus, objective: Objective, progress: Progress) -> Corpus:

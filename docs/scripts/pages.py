@@ -196,14 +196,13 @@ def _by_column(commands: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
 
 def objectives() -> str:
     """List what a model can be asked to do, the loss of an example, and the scores."""
-    from attnprobe.intervention.objectives.objective import Objective
-    from attnprobe.intervention.request import METRICS
+    from attnprobe.intervention.objectives.choosing import import_objective
+    from attnprobe.intervention.registry import OBJECTIVES
 
     lines = ["| objective | what it is | scores, the usual one first |", "|---|---|---|"]
-    every = _subclasses("attnprobe.intervention.objectives", Objective)
-    for found in sorted(every, key=lambda one: one.name):
-        named = ", ".join(f"`{name}`" for name in METRICS[found.name])
-        lines.append(f"| `{found.name}` | {found.about} | {named} |")
+    for name in sorted(OBJECTIVES):
+        named = ", ".join(f"`{metric}`" for metric in OBJECTIVES[name].metrics)
+        lines.append(f"| `{name}` | {import_objective(name).about} | {named} |")
     return "\n".join(lines)
 
 

@@ -3,14 +3,15 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from attnprobe.intervention.objectives.objective import Values
 from attnprobe.sums.resampling import Exchanges, jackknife_error, pseudovalues
 
+#: What is kept of the examples: a number each, or a text.
+Values = NDArray[Any]
 #: What every example gave: one array over examples for each number.
 Outcome = Mapping[str, Values]
 #: Under this name an outcome says which documents the examples are of: see ``Batch.clusters``.

@@ -1,6 +1,8 @@
 """Which objective a checkpoint is scored on, by what it holds and what the data say."""
 
 from collections.abc import Callable
+from functools import cache
+from importlib import import_module
 
 from attnprobe.corpus.sources.document import Gold
 from attnprobe.errors import AttnprobeError
@@ -9,48 +11,12 @@ from attnprobe.intervention.objectives.language_modelling import CausalLanguageM
 from attnprobe.intervention.objectives.objective import Objective, Prediction, find_prediction
 from attnprobe.intervention.objectives.question_answering import QuestionAnswering
 from attnprobe.intervention.objectives.representation import Representation
-from attnprobe.intervention.objectives.seq2seq import SequenceToSequence
 from attnprobe.intervention.objectives.token_classification import TokenClassification
-from attnprobe.intervention.request import LABELLED, WHERE, TaskOptions, check_labelled
+from attnprobe.intervention.registry import OBJECTIVES
+from attnprobe.intervention.request import WHERE, TaskOptions, check_labelled
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.task_heads import (
-    IMAGE_CLASSIFICATION,
-    SOUND_CLASSIFICATION,
-    SPEECH,
-    TaskHead,
-    stated_head,
-)
+from attnprobe.model.task_heads import TaskHead, stated_head
 
-#: The objectives by their names.
-OBJECTIVES: dict[str, type[Objective]] = {
-    kind.name: kind
-    for kind in (
-        Classification,
-        MultiLabel,
-        Regression,
-        TokenClassification,
-        QuestionAnswering,
-        SequenceToSequence,
-        MaskedLanguageModel,
-        CausalLanguageModel,
-        Representation,
-    )
-}
-#: Those that are looked for where there are labels, the usual one first. What a classification head
-#: predicts, it says itself.
-_SOUGHT: dict[Gold, tuple[type[Objective], ...]] = {
-    Gold.NONE: (),
-    Gold.CLASS: (Classification, SequenceToSequence),
-    Gold.SEVERAL: (MultiLabel,),
-    Gold.WORDS: (TokenClassification,),
-    Gold.ANSWERS: (QuestionAnswering,),
-}
-#: Their heads where no text is read.
-_HEADS: dict[tuple[type[Objective], str], TaskHead] = {
-    **{(kind, "image"): IMAGE_CLASSIFICATION for kind in (Classification, MultiLabel, Regression)},
-    **{(kind, "sound"): SOUND_CLASSIFICATION for kind in (Classification, MultiLabel, Regression)},
-    (SequenceToSequence, "sound"): SPEECH,
-}
 #: What a sequence classification head is scored on.
 _PREDICTING = {
     Prediction.CLASS: Classification.name,
@@ -60,6 +26,13 @@ _PREDICTING = {
 #: Loads a checkpoint with the first of some heads that it holds, makes the first up if forced, for text,
 #: images or sound: (heads, force, modality).
 Loader = Callable[..., Checkpoint]
+
+
+@cache
+def import_objective(name: str) -> type[Objective]:
+    """Import the class of an objective."""
+    module, _, kind = OBJECTIVES[name].implementation.partition(":")
+    return getattr(import_module(f"{__package__}.{module}"), kind)
 
 
 def load_with_head(
@@ -78,7 +51,7 @@ def remark_unused_head(checkpoint: Checkpoint, objective: str, labelled: Gold) -
     """Remark that a checkpoint was trained to label words, or to answer, and the data don't ask for it."""
     stated = stated_head(checkpoint.model.config)
     for kind in (TokenClassification, QuestionAnswering):
-        needed = LABELLED[kind.name][0]
+        needed = OBJECTIVES[kind.name].gold[0]
         if stated is not None and kind.head is stated and objective != kind.name and labelled is not needed:
             found = f"the data have {labelled}" if labelled else "the data have no labels"
             return (
@@ -93,8 +66,9 @@ def _load_requested(
 ) -> tuple[Checkpoint, str]:
     name = str(options.objective)
     check_labelled(options, labelled)
-    head = _find_head(OBJECTIVES[name], modality)
-    if head is None and OBJECTIVES[name].head is not None:
+    kind = import_objective(name)
+    head = _find_head(kind, modality)
+    if head is None and kind.head is not None:
         raise AttnprobeError(f"--objective {name} is not one for {modality}; leave it out.")
     checkpoint = load((head,) if head else (), options.force_head, modality)
     if head is not None and checkpoint.head is not head:
@@ -112,9 +86,9 @@ def _load_requested(
 def _load_chosen(
     load: Loader, options: TaskOptions, modality: str, *, labelled: Gold
 ) -> tuple[Checkpoint, str]:
-    ranked = [*_SOUGHT[labelled], MaskedLanguageModel, CausalLanguageModel]
+    ranked = [*map(import_objective, _rank_for(labelled)), MaskedLanguageModel, CausalLanguageModel]
     heads = {kind: head for kind in ranked if (head := _find_head(kind, modality)) is not None}
-    checkpoint = load(tuple(heads.values()), False, modality)
+    checkpoint = load(tuple(dict.fromkeys(heads.values())), False, modality)
     objective = next((k.name for k, head in heads.items() if head is checkpoint.head), Representation.name)
     if objective == Classification.name:
         objective = _PREDICTING[find_prediction(checkpoint)]
@@ -123,8 +97,8 @@ def _load_chosen(
         or getattr(checkpoint.tokenizer, "mask_token_id", None) is None
     ):
         objective = Representation.name
-    if options.labels_named and objective not in LABELLED:
-        usual = _SOUGHT[labelled or Gold.CLASS][0].name
+    if options.labels_named and not OBJECTIVES[objective].gold:
+        usual = _rank_for(labelled or Gold.CLASS)[0]
         unused = remark_unused_head(checkpoint, objective, labelled)
         raise AttnprobeError(
             unused
@@ -134,6 +108,11 @@ def _load_chosen(
     return checkpoint, objective
 
 
+def _rank_for(labelled: Gold) -> list[str]:
+    """List the objectives that are looked for where there are labels, the usual one first."""
+    return [name for name, spec in OBJECTIVES.items() if spec.gold[:1] == (labelled,)]
+
+
 def _find_head(kind: type[Objective], modality: str) -> TaskHead | None:
     """Find the head of a task, which is another one where no text is read."""
-    return _HEADS.get((kind, modality), kind.head if modality == "text" else None)
+    return kind.head if modality == "text" else kind.other_heads.get(modality)

@@ -13,30 +13,37 @@ from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 from attnprobe.corpus.batches.batch import Batch
 from attnprobe.corpus.sources.document import Label
 from attnprobe.errors import AttnprobeError
+from attnprobe.intervention.metrics.correlation import Spearman, pearson
+from attnprobe.intervention.metrics.counts import Confusion, f1, label_f1, matthews
+from attnprobe.intervention.metrics.metric import Metric
 from attnprobe.intervention.objectives.objective import (
     NAMED,
     Answer,
     Classes,
-    Objective,
+    LabelledObjective,
     Prediction,
     compute_margin,
     find_prediction,
     upcast,
 )
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.task_heads import CLASSIFICATION
+from attnprobe.model.task_heads import CLASSIFICATION, IMAGE_CLASSIFICATION, SOUND_CLASSIFICATION
+from attnprobe.sums.resampling import Exchanges
+
+_OTHER_HEADS = {"image": IMAGE_CLASSIFICATION, "sound": SOUND_CLASSIFICATION}
 
 
-class Classification(Objective):
+class Classification(LabelledObjective):
     """Which class a text belongs to; needs labels and a trained classification head."""
 
     name = "classification"
     about = "Sequence classification: cross-entropy of the right class."
     head = CLASSIFICATION
+    other_heads = _OTHER_HEADS
     explains = "the logit of the predicted class less that of the runner-up"
 
     def __init__(self, checkpoint: Checkpoint, labels: Mapping[int, Label], examples: int) -> None:
-        super().__init__(checkpoint)
+        super().__init__(checkpoint, labels, examples)
         if find_prediction(checkpoint) is Prediction.NUMBER:
             raise AttnprobeError(
                 f"{checkpoint.name} predicts a number, not a class; use --objective regression."
@@ -59,6 +66,16 @@ class Classification(Objective):
             ]
         else:
             self.remarks = _remark_missing(self._known, present)
+
+    def build_metric(self, name: str, examples: NDArray[np.int64], exchanges: Exchanges) -> Metric:
+        if name not in {"mcc", "f1"}:
+            return super().build_metric(name, examples, exchanges)
+        if len(np.unique(self.classes[examples])) < 2:
+            raise AttnprobeError(
+                f"All examples that are scored have the same label, which leaves {name} undefined; take "
+                "data with at least two classes, or --metric accuracy."
+            )
+        return Confusion(name, matthews if name == "mcc" else f1, self.count, exchanges)
 
     def answer(self, batch: Batch, untouched: Answer | None = None) -> Answer:
         """Compute the cross-entropy of each example, its prediction, and whether it is right."""
@@ -84,7 +101,7 @@ def _remark_missing(known: Classes, present: NDArray[np.bool_]) -> list[str]:
 _PARTED = re.compile(r"[|,]")
 
 
-class MultiLabel(Objective):
+class MultiLabel(LabelledObjective):
     """Which labels a text has, out of several that don't exclude one another.
 
     The label of an example is a list of names or numbers; a string of them, parted by ``|`` or ``,``; or a
@@ -99,10 +116,11 @@ class MultiLabel(Objective):
     name = "multi-label"
     about = "Multi-label classification: for each label, whether a text has it."
     head = CLASSIFICATION
+    other_heads = _OTHER_HEADS
     explains = "the mean over labels of |logit|, how far what is predicted is ahead of the opposite"
 
     def __init__(self, checkpoint: Checkpoint, labels: Mapping[int, Label], examples: int) -> None:
-        super().__init__(checkpoint)
+        super().__init__(checkpoint, labels, examples)
         if find_prediction(checkpoint) is Prediction.NUMBER:
             raise AttnprobeError(
                 f"{checkpoint.name} predicts a number, not labels; use --objective regression."
@@ -111,6 +129,11 @@ class MultiLabel(Objective):
         self.labels = self._read([self._split(labels[example]) for example in range(examples)])
         self.known = {"label": self.labels}
         self.remarks = _remark_missing(self._known, np.asarray(self.labels.any(0)))
+
+    def build_metric(self, name: str, examples: NDArray[np.int64], exchanges: Exchanges) -> Metric:
+        if name.startswith("f1"):
+            return label_f1(name, exchanges)
+        return super().build_metric(name, examples, exchanges)
 
     def answer(self, batch: Batch, untouched: Answer | None = None) -> Answer:
         """Compute the mean binary cross entropy of each example, its labels, and whether all are right."""
@@ -145,7 +168,7 @@ def _read_bit(label: str | int | float) -> int | None:
     return {"0": 0, "1": 1, "0.0": 0, "1.0": 1}.get(str(label).strip())
 
 
-class Regression(Objective):
+class Regression(LabelledObjective):
     """Which number a text has, such as how alike two sentences are; the label is the number.
 
     The loss of an example is (prediction - label) ** 2.
@@ -154,11 +177,12 @@ class Regression(Objective):
     name = "regression"
     about = "Regression: the squared error of a number."
     head = CLASSIFICATION
+    other_heads = _OTHER_HEADS
     explains = "the predicted number"
     positive = "A head of positive relevance raises this number, one of negative relevance lowers it."
 
     def __init__(self, checkpoint: Checkpoint, labels: Mapping[int, Label], examples: int) -> None:
-        super().__init__(checkpoint)
+        super().__init__(checkpoint, labels, examples)
         count: Any = checkpoint.model.config.num_labels
         if find_prediction(checkpoint) is not Prediction.NUMBER:
             raise AttnprobeError(
@@ -171,6 +195,16 @@ class Regression(Objective):
             )
         self.values: NDArray[np.float64] = np.array([_read_number(labels[one]) for one in range(examples)])
         self.known = {"label": self.values}
+
+    def build_metric(self, name: str, examples: NDArray[np.int64], exchanges: Exchanges) -> Metric:
+        if name == "mse":
+            return super().build_metric(name, examples, exchanges)
+        if len(np.unique(self.values[examples])) < 2:
+            raise AttnprobeError(
+                f"All examples that are scored have the same number, which leaves {name} undefined; take "
+                "data with others, or --metric mse."
+            )
+        return pearson(exchanges) if name == "pearson" else Spearman(exchanges)
 
     def answer(self, batch: Batch, untouched: Answer | None = None) -> Answer:
         """Compute the squared error of each example, and the number that was predicted."""

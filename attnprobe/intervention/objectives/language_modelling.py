@@ -21,6 +21,7 @@ from attnprobe.intervention.objectives.objective import (
 )
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.task_heads import CAUSAL_LM, MASKED_LM
+from attnprobe.run.input.corpus import Corpus
 
 #: Share of a sequence's ordinary tokens that is hidden, at least one.
 HIDDEN = 0.15
@@ -47,6 +48,10 @@ class MaskedLanguageModel(Objective):
             )
         self._mask, self._seed = int(mask), seed
         self._special = list(getattr(checkpoint.tokenizer, "all_special_ids", ()))
+
+    @classmethod
+    def bind(cls, checkpoint: Checkpoint, corpus: Corpus, *, seed: int, generate: bool) -> Objective:
+        return cls(checkpoint, seed)
 
     def answer(self, batch: Batch, untouched: Answer | None = None) -> Answer:
         """Compute the mean cross-entropy over each example's hidden tokens, and the share guessed right."""

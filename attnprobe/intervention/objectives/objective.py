@@ -13,13 +13,16 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attnprobe.corpus.batches.batch import Batch
+from attnprobe.corpus.sources.document import Label
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.request import METRICS
+from attnprobe.intervention.metrics.mean import Mean
+from attnprobe.intervention.metrics.metric import Metric, Values
+from attnprobe.intervention.registry import METRICS, OBJECTIVES
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.task_heads import TaskHead
-
-#: What is kept of the examples: a number each, or a text.
-Values = NDArray[Any]
+from attnprobe.run.input.corpus import Corpus
+from attnprobe.run.preparation import Documents
+from attnprobe.sums.resampling import Exchanges
 
 
 @dataclass(frozen=True)
@@ -59,8 +62,10 @@ class Objective(ABC):
         name: The ``objective`` column.
         about: What it is, and its loss, in a line.
         head: The task head it needs, or None.
+        other_heads: Its heads where no text is read, by modality.
         remarks: Sentences worth telling the user.
         known: What a metric needs of the examples beside the answers: the right class, the reference.
+        has_targets: Whether labels are texts that a decoder reads.
         resumable: Whether an answer is one forward pass, which can resume at a layer.
         least: Tokens that an example needs at least.
         explains: What ``Answer.margin`` is, in words.
@@ -70,6 +75,8 @@ class Objective(ABC):
     name: ClassVar[str]
     about: ClassVar[str]
     head: ClassVar[TaskHead | None]
+    other_heads: ClassVar[Mapping[str, TaskHead]] = {}
+    has_targets: ClassVar[bool] = False
     least: ClassVar[int] = 1
     explains: ClassVar[str]
     positive: ClassVar[str] = "A head of positive relevance speaks for what is predicted."
@@ -81,9 +88,28 @@ class Objective(ABC):
         self.resumable = True
 
     @classmethod
+    def read_examples(cls, documents: Documents) -> Documents:
+        """Turn documents with labels into examples."""
+        return documents
+
+    @classmethod
+    def bind(cls, checkpoint: Checkpoint, corpus: Corpus, *, seed: int, generate: bool) -> "Objective":
+        """Bind it to the examples of a corpus; ``generate`` is for metrics that read generated text."""
+        return cls(checkpoint)
+
+    @classmethod
     def list_metrics(cls, checkpoint: Checkpoint) -> tuple[str, ...]:
         """List the metrics that can score a checkpoint, the usual one first."""
-        return METRICS[cls.name]
+        return OBJECTIVES[cls.name].metrics
+
+    def build_metric(self, name: str, examples: NDArray[np.int64], exchanges: Exchanges) -> Metric:
+        """Build a metric for some examples; ``exchanges`` are fine enough to test all heads.
+
+        Raises:
+            AttnprobeError: When these examples leave it undefined.
+        """
+        spec = METRICS[name]
+        return Mean(name, spec.unit, higher_is_better=spec.higher_is_better, tested=name != "similarity")
 
     def ask(self, batch: Batch) -> Any:
         """Run the model with its head on a batch; one with a decoder shifts its text itself."""
@@ -97,6 +123,17 @@ class Objective(ABC):
 
         ``untouched`` is the answer to the same batch with every head on, where there is one.
         """
+
+
+class LabelledObjective(Objective):
+    """An objective that takes what is right from one label of each example."""
+
+    def __init__(self, checkpoint: Checkpoint, labels: Mapping[int, Label], examples: int) -> None:
+        super().__init__(checkpoint)
+
+    @classmethod
+    def bind(cls, checkpoint: Checkpoint, corpus: Corpus, *, seed: int, generate: bool) -> Objective:
+        return cls(checkpoint, corpus.batches.labels, corpus.sequences)
 
 
 def upcast(values: Tensor) -> Tensor:

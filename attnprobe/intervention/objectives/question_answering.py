@@ -12,15 +12,17 @@ from attnprobe.attention.annotation import TokenAnswers
 from attnprobe.corpus.batches.batch import Batch
 from attnprobe.corpus.sources.document import Asked, Label
 from attnprobe.intervention.metrics.counts import answer_f1, exact_match
-from attnprobe.intervention.objectives.objective import Answer, Objective, compute_margin, upcast
+from attnprobe.intervention.objectives.objective import Answer, LabelledObjective, compute_margin, upcast
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.task_heads import QUESTION_ANSWERING
+from attnprobe.run.input.examples import questions
+from attnprobe.run.preparation import Documents
 
 #: Most tokens of an answer, as ``run_qa`` has it.
 LONGEST = 30
 
 
-class QuestionAnswering(Objective):
+class QuestionAnswering(LabelledObjective):
     """Where a text answers a question; needs a question, its context and the answers, as SQuAD has them.
 
     The loss of an example is the mean of the cross entropies of the first and the last token of its answer,
@@ -39,12 +41,16 @@ class QuestionAnswering(Objective):
     explains = "the mean over first and last token of the best logit less that of the runner-up"
 
     def __init__(self, checkpoint: Checkpoint, labels: Mapping[int, Label], examples: int) -> None:
-        super().__init__(checkpoint)
+        super().__init__(checkpoint, labels, examples)
         found = [labels[example] for example in range(examples)]
         self._asked = [one for one in found if isinstance(one, Asked)]
         self.abstains = any(not one.answers for one in self._asked)
         special = (getattr(checkpoint.tokenizer, name, None) for name in ("cls_token_id", "bos_token_id"))
         self._first = next((token for token in special if token is not None), None)
+
+    @classmethod
+    def read_examples(cls, documents: Documents) -> Documents:
+        return questions(documents)
 
     def answer(self, batch: Batch, untouched: Answer | None = None) -> Answer:
         """Compute the mean of both cross entropies of each example.

@@ -9,6 +9,7 @@ from attnprobe.corpus.batches.batch import Batch
 from attnprobe.intervention.objectives.objective import Answer, Objective, upcast
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.folders import describe_pooling
+from attnprobe.run.input.corpus import Corpus
 
 
 class Representation(Objective):
@@ -30,6 +31,10 @@ class Representation(Objective):
         self._seed = seed
         otherwise = describe_pooling(checkpoint.folder)
         self.remarks = [otherwise] if otherwise else []
+
+    @classmethod
+    def bind(cls, checkpoint: Checkpoint, corpus: Corpus, *, seed: int, generate: bool) -> Objective:
+        return cls(checkpoint, seed)
 
     def answer(self, batch: Batch, untouched: Answer | None = None) -> Answer:
         """Compute v . h of each example, and the cosine of h with the untouched h."""

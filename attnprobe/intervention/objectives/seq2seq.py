@@ -1,18 +1,23 @@
 """Sequence to sequence: cross-entropy of the target text, and the text that is generated."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch.nn.functional import cross_entropy
 
 from attnprobe.corpus.batches.batch import Batch
 from attnprobe.corpus.sources.document import Label
+from attnprobe.intervention.metrics.bleu import Bleu
+from attnprobe.intervention.metrics.metric import Metric
 from attnprobe.intervention.objectives.objective import Answer, Objective, compute_margin, upcast
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.task_heads import SEQ2SEQ
+from attnprobe.model.task_heads import SEQ2SEQ, SPEECH
+from attnprobe.run.input.corpus import Corpus
 from attnprobe.run.input.examples import target_ids
+from attnprobe.sums.resampling import Exchanges
 
 
 class SequenceToSequence(Objective):
@@ -25,6 +30,8 @@ class SequenceToSequence(Objective):
     name = "seq2seq"
     about = "Sequence to sequence: cross-entropy of the target text, and the text that is generated."
     head = SEQ2SEQ
+    has_targets = True
+    other_heads: ClassVar = {"sound": SPEECH}
     explains = "the mean over target tokens of the best logit less that of the runner-up"
 
     def __init__(
@@ -39,6 +46,13 @@ class SequenceToSequence(Objective):
         self._tokenizer: Any = checkpoint.target_tokenizer or checkpoint.tokenizer
         self.targets = target_ids(checkpoint, self.references)
         self._longest = max(map(len, self.targets))
+
+    @classmethod
+    def bind(cls, checkpoint: Checkpoint, corpus: Corpus, *, seed: int, generate: bool) -> Objective:
+        return cls(checkpoint, corpus.batches.labels, corpus.sequences, generate=generate)
+
+    def build_metric(self, name: str, examples: NDArray[np.int64], exchanges: Exchanges) -> Metric:
+        return Bleu(exchanges) if name == "bleu" else super().build_metric(name, examples, exchanges)
 
     def answer(self, batch: Batch, untouched: Answer | None = None) -> Answer:
         """Compute the mean cross-entropy over each example's target, and the share of tokens right."""

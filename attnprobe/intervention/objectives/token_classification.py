@@ -11,7 +11,15 @@ from torch.nn.functional import cross_entropy
 
 from attnprobe.attention.annotation import TokenAnnotation
 from attnprobe.corpus.batches.batch import Batch
-from attnprobe.intervention.metrics.counts import count_entities, has_entities
+from attnprobe.errors import AttnprobeError
+from attnprobe.intervention.metrics.counts import (
+    count_entities,
+    entity_f1,
+    has_entities,
+    require_seqeval,
+    share_of_words,
+)
+from attnprobe.intervention.metrics.metric import Metric
 from attnprobe.intervention.objectives.objective import (
     Answer,
     Classes,
@@ -20,9 +28,13 @@ from attnprobe.intervention.objectives.objective import (
     mean_by_example,
     upcast,
 )
-from attnprobe.intervention.request import METRICS
+from attnprobe.intervention.registry import OBJECTIVES
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.task_heads import TOKEN_CLASSIFICATION
+from attnprobe.run.input.corpus import Corpus
+from attnprobe.run.input.examples import words_to_label
+from attnprobe.run.preparation import Documents
+from attnprobe.sums.resampling import Exchanges
 
 
 class TokenClassification(Objective):
@@ -51,10 +63,31 @@ class TokenClassification(Objective):
             self.targets.append(np.array(found, np.int64).T)
 
     @classmethod
+    def read_examples(cls, documents: Documents) -> Documents:
+        return words_to_label(documents)
+
+    @classmethod
+    def bind(cls, checkpoint: Checkpoint, corpus: Corpus, *, seed: int, generate: bool) -> Objective:
+        return cls(checkpoint, map(corpus.batches.annotation, range(corpus.sequences)))
+
+    @classmethod
     def list_metrics(cls, checkpoint: Checkpoint) -> tuple[str, ...]:
         """List F1 of entities only where some label is of an entity."""
         entities = has_entities(Classes(checkpoint).names.values())
-        return tuple(name for name in METRICS[cls.name] if entities or name != "f1")
+        return tuple(name for name in OBJECTIVES[cls.name].metrics if entities or name != "f1")
+
+    def build_metric(self, name: str, examples: NDArray[np.int64], exchanges: Exchanges) -> Metric:
+        if name == "loss":
+            return super().build_metric(name, examples, exchanges)
+        if name == "accuracy":
+            return share_of_words(exchanges)
+        require_seqeval()
+        if not self.has_entities(examples):
+            raise AttnprobeError(
+                "Not one entity is in the examples that are scored, which leaves f1 undefined; take data "
+                "with entities, or --metric accuracy."
+            )
+        return entity_f1(exchanges)
 
     def answer(self, batch: Batch, untouched: Answer | None = None) -> Answer:
         """Compute the mean cross-entropy over each example's words.

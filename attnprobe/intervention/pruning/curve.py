@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.metrics.choice import build_metric
 from attnprobe.intervention.metrics.metric import Comparison, Metric
 from attnprobe.intervention.objectives.choosing import Loader
 from attnprobe.intervention.objectives.classification import Classification
@@ -33,7 +32,7 @@ from attnprobe.intervention.pruning.ranking import (
     rank_stepwise,
 )
 from attnprobe.intervention.request import TaskOptions, check_gold, check_metric, peek
-from attnprobe.intervention.task import Bench, Subject, bind_task, choose_subject
+from attnprobe.intervention.task import Bench, Subject, bind_task, build_metric, choose_subject
 from attnprobe.intervention.trials import run_trials
 from attnprobe.model.checkpoint import devices_of
 from attnprobe.model.removing import bake, shrink

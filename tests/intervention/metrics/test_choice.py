@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.metrics.choice import build_metric
 from attnprobe.intervention.metrics.metric import select_examples
-from attnprobe.intervention.objectives.choosing import OBJECTIVES
+from attnprobe.intervention.objectives.choosing import import_objective
 from attnprobe.intervention.objectives.classification import Classification, MultiLabel, Regression
 from attnprobe.intervention.objectives.language_modelling import MaskedLanguageModel
 from attnprobe.intervention.objectives.objective import Objective
@@ -17,7 +16,9 @@ from attnprobe.intervention.objectives.question_answering import QuestionAnsweri
 from attnprobe.intervention.objectives.representation import Representation
 from attnprobe.intervention.objectives.seq2seq import SequenceToSequence
 from attnprobe.intervention.objectives.token_classification import TokenClassification
-from attnprobe.intervention.request import METRICS, check_metric
+from attnprobe.intervention.registry import METRICS, OBJECTIVES
+from attnprobe.intervention.request import check_metric
+from attnprobe.intervention.task import build_metric
 
 USUAL = {
     Classification: "accuracy", MultiLabel: "f1_micro", Regression: "pearson", TokenClassification: "f1",
@@ -29,8 +30,8 @@ USUAL = {
 @pytest.mark.parametrize(("objective", "usual"), USUAL.items())
 def test_usual(objective: type[Objective], usual: str):
     assert check_metric(None, objective.name) == usual
-    for name in {name for names in METRICS.values() for name in names}:
-        if name in METRICS[objective.name]:
+    for name in METRICS:
+        if name in OBJECTIVES[objective.name].metrics:
             assert check_metric(name, objective.name) == name
         else:
             with pytest.raises(AttnprobeError, match=f"{objective.name} has no metric '{name}'; "):
@@ -38,7 +39,25 @@ def test_usual(objective: type[Objective], usual: str):
 
 
 def test_what_is_told_before_torch_is_imported_is_true_of_the_objectives():
-    assert METRICS.keys() == OBJECTIVES.keys()
+    assert [import_objective(name).name for name in OBJECTIVES] == list(OBJECTIVES)
+    assert {name for spec in OBJECTIVES.values() for name in spec.metrics} == METRICS.keys()
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_units_and_directions_are_those_of_the_metrics(name: str):
+    spec, kind = METRICS[name], next(one for one, spec in OBJECTIVES.items() if name in spec.metrics)
+    found = build_metric(name, labelled(kind), 0)
+    assert (found.unit, found.higher_is_better) == (spec.unit, spec.higher_is_better)
+
+
+def labelled(name: str) -> Any:
+    """Bind an objective to three examples, as far as its metrics ask for them."""
+    classes = SimpleNamespace(names={0: "O", 1: "B-PER"})
+    targets = [np.array([[1], [one]]) for one in (0, 1, 1)]
+    values = np.array([0, 1, 2])
+    return bench(
+        import_objective(name), classes=values, values=values, count=3, targets=targets, _classes=classes
+    )
 
 
 def classification(classes: list[int], members: list[int] | None = None) -> Any:
@@ -62,7 +81,7 @@ def test_metric_of(name: str, higher: bool, needs: tuple[str, ...]):
 
 
 def test_similarity_is_not_tested():
-    found = build_metric("similarity", SimpleNamespace(subject=SimpleNamespace(shape=(2, 4))), 0)  # type: ignore[arg-type]
+    found = build_metric("similarity", bench(Representation), 0)
     outcome = {"similarity": np.array([0.5, 0.75])}
     assert np.isnan(found.compare(outcome, {"similarity": np.ones(2)}).p)
 

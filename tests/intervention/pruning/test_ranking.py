@@ -12,7 +12,6 @@ from scipy.stats import entropy
 from torch.nn.functional import cross_entropy
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.metrics.choice import build_metric
 from attnprobe.intervention.pruning.options import CRITERIA, Criterion
 from attnprobe.intervention.pruning.ranking import (
     mask_heads,
@@ -21,6 +20,7 @@ from attnprobe.intervention.pruning.ranking import (
     order_by_worth,
     rank_stepwise,
 )
+from attnprobe.intervention.task import build_metric
 
 SHAPE = (3, 4)
 

@@ -10,9 +10,9 @@ from transformers import AutoModelForSequenceClassification, LlamaConfig, LlamaF
 
 import attnprobe
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.metrics.choice import build_metric
 from attnprobe.intervention.pruning.options import Criterion
 from attnprobe.intervention.pruning.ranking import mask_heads, measure_worth, order_at_random, rank_stepwise
+from attnprobe.intervention.task import build_metric
 
 SHAPE = (3, 4)
 TIES = np.zeros(3, np.int64)
