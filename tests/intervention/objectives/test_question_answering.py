@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from attnprobe.corpus.sources.document import Asked, Document
-from attnprobe.intervention.metrics.counts import exact_match, overlap
+from attnprobe.intervention.metrics.counts import answer_f1, exact_match
 from attnprobe.intervention.objectives.question_answering import LONGEST, find_best_spans
 from attnprobe.model.checkpoint import Checkpoint
 
@@ -71,7 +71,7 @@ def test_loss_and_answers(headed: Headed, documents: Any, benched: Any, name: st
                 text = document.label.context[offsets[one][0] : offsets[other][1]]
                 if float(begins[none] + ends[none]) > best:
                     text = ""
-                assert answer.value("f1")[row] == pytest.approx(overlap(text, document.label.answers))
+                assert answer.value("f1")[row] == pytest.approx(answer_f1(text, document.label.answers))
                 right = exact_match(text, document.label.answers)
                 assert answer.value("exact_match")[row] == right
                 seen += 1
