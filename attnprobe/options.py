@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+from attnprobe.intervention.registry import METRICS, OBJECTIVES
 from attnprobe.option import Group, Option
 
 if TYPE_CHECKING:
@@ -345,10 +346,7 @@ class Task(Group, panel=TASK):
     """What the model is asked to do while its heads are switched."""
 
     objective: Annotated[
-        Literal[
-            "classification", "multi-label", "regression", "token-classification", "question-answering",
-            "seq2seq", "masked-lm", "causal-lm", "representation",
-        ]
+        Literal[*OBJECTIVES]  # pyright: ignore[reportInvalidTypeForm]
         | None,
         Option(
             "What the model is asked to do. Default: chosen from its trained head and the labels.",
@@ -376,17 +374,10 @@ class Metric(Group, panel=TASK):
     """What an answer is scored by."""
 
     metric: Annotated[
-        Literal[
-            "accuracy", "mcc", "f1", "f1_micro", "f1_macro", "exact_match", "pearson", "spearman", "mse",
-            "loss", "similarity", "bleu",
-        ]
+        Literal[*METRICS]  # pyright: ignore[reportInvalidTypeForm]
         | None,
         Option(
-            "classification: accuracy, mcc, f1, loss; multi-label: f1_micro, f1_macro, accuracy (all labels "
-            "right), loss; regression: pearson, spearman, mse; token-classification: f1 (by seqeval, where "
-            "labels are of entities), accuracy (of words), loss; question-answering: f1, exact_match, loss; "
-            "masked-lm: accuracy, loss; causal-lm: loss, accuracy; seq2seq: loss, accuracy, bleu; "
-            "representation: similarity. Default: the first.",
+            "; ".join(f"{name}: {one.scores}" for name, one in OBJECTIVES.items()) + ". Default: the first.",
             guesses=("score", "metrics", "scoring"),
         ),
     ] = None  # fmt: skip

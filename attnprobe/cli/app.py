@@ -118,12 +118,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def run(words: Sequence[str]) -> int:
-    """Run one command line and give its exit code; errors become one sentence on standard error."""
+    """Run one command line and return its exit code; errors become one sentence on standard error."""
     stopping.begin(words)
     try:
-        code: Any = called(words)
+        code: Any = call_words(words)
     except _UsageError as error:
-        return _misused(error, words)
+        return _explain_misuse(error, words)
     except SystemExit as leaving:
         code = leaving.code
     except AttnprobeError as error:
@@ -134,27 +134,27 @@ def run(words: Sequence[str]) -> int:
         discard_the_rest()
         return 0
     except Exception as error:
-        return _complain(error, 2, words, _unexpected(error))
+        return _complain(error, 2, words, _explain_unexpected(error))
     if code == INTERRUPTED:
         stopping.say()
         return stopping.code
     return int(code or 0)
 
 
-def called(words: Sequence[str]) -> Any:
+def call_words(words: Sequence[str]) -> Any:
     """Call the command of a command line; errors are raised."""
     try:
-        with speaking_options(), run_words(words), _remarks(words):
+        with speaking_options(), run_words(words), _print_warnings(words):
             return app(args=list(words), prog_name="attnprobe", standalone_mode=False)
     except Exception as error:
-        if stopping.came is not None:  # what a signal breaks is no error of its own
+        if stopping.received is not None:  # what a signal breaks is no error of its own
             raise KeyboardInterrupt from error
         raise
 
 
 @contextmanager
-def _remarks(words: Sequence[str]) -> Iterator[None]:
-    """Print what a command warns of as its other remarks, unless it is to be quiet."""
+def _print_warnings(words: Sequence[str]) -> Iterator[None]:
+    """Print what a command warns of, unless it is to be quiet."""
     with warnings.catch_warnings():
         warnings.simplefilter("always", AttnprobeWarning)
         others = warnings.showwarning
@@ -169,21 +169,21 @@ def _remarks(words: Sequence[str]) -> Iterator[None]:
         yield
 
 
-def _misused(error: Any, words: Sequence[str]) -> int:
+def _explain_misuse(error: Any, words: Sequence[str]) -> int:
     # How the parser reports a choice that there is not is none of the user's business.
     said = error.format_message().rstrip(". ").replace(": Value error, ", ": ")
     if not said:  # no command at all; the help has been shown
         return 2
     command = error.ctx.command_path if error.ctx else "attnprobe"
     if (guess := getattr(error, "option_name", None)) is not None and error.ctx is not None:
-        said = _not_there(guess, error.ctx.command) or said
+        said = _explain_option(guess, error.ctx.command) or said
     elif error.ctx is not None and error.ctx.parent is None:
-        said = _no_command(words) or said
+        said = _explain_word(words) or said
     return _complain(error, 2, words, f"{said}. See `{command} --help`.")
 
 
-def _no_command(words: Sequence[str]) -> str:
-    """Answer a word that is no command; empty where there is nothing to add."""
+def _explain_word(words: Sequence[str]) -> str:
+    """Explain a word that is no command; empty where there is nothing to add."""
     word = next((word for word in words if not word.startswith("-")), "")
     if not word or word in _COMMANDS:
         return ""
@@ -193,8 +193,8 @@ def _no_command(words: Sequence[str]) -> str:
     return f"there is no command {word}" + (f": use `attnprobe {meant}`" if meant else "")
 
 
-def _not_there(guess: str, command: Any) -> str:
-    """Answer an option that a command does not have; empty where there is nothing to add."""
+def _explain_option(guess: str, command: Any) -> str:
+    """Explain an option that a command does not have; empty where there is nothing to add."""
     said = answer(guess, {parameter.name for parameter in command.params})
     name = guess.strip("-").replace("-", "_")
     owners = [command.name for command in _COMMANDS.values() if name in command.on_line]
@@ -203,7 +203,7 @@ def _not_there(guess: str, command: Any) -> str:
     return "" if said is None else f"there is no {guess} here: {said}"
 
 
-def _unexpected(error: Exception) -> str:
+def _explain_unexpected(error: Exception) -> str:
     where = {"MemoryError": "", "OutOfMemoryError": " on the device"}.get(type(error).__name__)
     if where is not None:
         return f"out of memory{where}; try a smaller --batch-tokens, --memory or --max-length."
@@ -224,12 +224,12 @@ def _complain(error: BaseException, code: int, words: Sequence[str], sentence: s
     said = shorten(sentence or str(error)).rstrip()
     if not said.isprintable():  # names of files and models are in it
         said = clean(said)
-    if not _said_elsewhere(said):
+    if not _is_said_elsewhere(said):
         print(f"attnprobe: {said}{'' if said.endswith(('.', '!', '?')) else '.'}", file=sys.stderr)
     return code
 
 
-def _said_elsewhere(sentence: str) -> bool:
+def _is_said_elsewhere(sentence: str) -> bool:
     """Tell whether another of the processes that torchrun started says the same."""
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         return False

@@ -13,7 +13,7 @@ _BREAK = re.compile(r"(?<!\n)\n(?![\n ])(?!(?<=[.]\n)\[bold\])")
 
 
 def unwrap(docstring: str) -> str:
-    r"""Give what a docstring says of a command, each paragraph in one line.
+    r"""Unwrap the docstring of a command, so that each paragraph is one line.
 
     Typer would keep the line breaks of the source, and break its lines again where they are too long.
 

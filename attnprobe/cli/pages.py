@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attnprobe.cli.session import Given, call, overhear, prepare_picture, say_written, speaks
+from attnprobe.cli.session import Given, call, is_first_process, note_tables, prepare_picture, print_written
 from attnprobe.cli.stopping import stopping
 from attnprobe.commands.registry import Command
 from attnprobe.errors import AttnprobeError, UnfinishedError, first_line
@@ -35,8 +35,8 @@ def view(command: Command, given: Given) -> None:
     if text == "-":
         text = sys.stdin.buffer.read().decode("utf-8", errors="replace").strip()
     found = call(command, given, text=text)
-    if speaks():  # the first process writes it
-        say_written(_write(found, path), given)
+    if is_first_process():  # it writes for all
+        print_written(_write(found, path), given)
 
 
 def report(command: Command, given: Given) -> None:
@@ -45,12 +45,12 @@ def report(command: Command, given: Given) -> None:
     _check_apart(path, state, folder)
     _check_browser(path, "report.html")
     try:
-        with _say_left(folder, state):
+        with _note_left(folder, state):
             found = call(command, given)
     except UnfinishedError as error:
-        raise _with_tables(error, str(error), error.table, folder, state) from error
-    overhear(found.tables)
-    if not speaks():  # the first process writes it
+        raise _keep_tables(error, str(error), error.table, folder, state) from error
+    note_tables(found.tables)
+    if not is_first_process():  # which writes for all
         return
     try:
         written = _write(found, path)
@@ -60,8 +60,8 @@ def report(command: Command, given: Given) -> None:
         why = str(error)
         if not isinstance(error, AttnprobeError):
             why = f"The page could not be made ({first_line(error)})"
-        raise _with_tables(error, why, found.tables, None if found.unsaved else folder, state) from error
-    say_written(written, given)
+        raise _keep_tables(error, why, found.tables, None if found.unsaved else folder, state) from error
+    print_written(written, given)
     if found.unsaved:
         raise AttnprobeError(found.unsaved)
 
@@ -107,7 +107,7 @@ def plot(command: Command, given: Given) -> None:
     else:
         written.insert(0, picture.save(path, overwrite=overwrite))
     for one in written:
-        say_written(one, given)
+        print_written(one, given)
 
 
 def _check_browser(path: Path | None, example: str) -> None:
@@ -119,7 +119,6 @@ def _check_browser(path: Path | None, example: str) -> None:
 
 
 def is_browser_there() -> bool:
-    """Tell whether there is a browser with a window."""
     windows = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
     if sys.platform not in ("win32", "darwin") and not any(map(os.environ.get, windows)):
         return False
@@ -163,22 +162,22 @@ def _check_apart(path: Path | None, state: Path | None, folder: Path | None) -> 
 
 
 @contextmanager
-def _say_left(folder: Path | None, state: Path | None) -> Iterator[None]:
-    """Say what a run that is stopped leaves behind."""
+def _note_left(folder: Path | None, state: Path | None) -> Iterator[None]:
+    """Note what a run that is stopped leaves behind."""
     try:
         yield
     except KeyboardInterrupt:
         if state is None and folder is not None and any(folder.glob("*.csv")):
-            stopping.left = f"the tables that were done are in {folder}"
+            stopping.outcome = f"the tables that were done are in {folder}"
         raise
 
 
-def _with_tables(
+def _keep_tables(
     error: Exception, why: str, tables: "Mapping[str, HeadTable]", folder: Path | None, state: Path | None
 ) -> AttnprobeError:
-    """Say where the tables are that were measured before something went wrong."""
+    """Keep the tables that were measured before something went wrong, and say where they are."""
     where = folder
-    if where is None and state is None and speaks():
+    if where is None and state is None and is_first_process():
         from attnprobe.reports.sink import write_rescued_tables
 
         where = write_rescued_tables(tables)

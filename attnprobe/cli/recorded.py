@@ -1,4 +1,4 @@
-"""A command line on record, taken apart: what it reads, what may be run again, what is left out."""
+"""Parsing a command line on record: what it reads, what may be run again, what is left out."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,11 +21,10 @@ _REFUSED = {
 
 
 @dataclass(frozen=True)
-class Recorded:
-    """A command line on record.
+class RecordedLine:
+    """A command line on record, parsed.
 
     Attributes:
-        name: The command.
         given: The options and arguments that were given, each as it was written.
         words: The same as words of a command line, without what is left out.
         left: The options that are left out, as they are written.
@@ -38,11 +37,7 @@ class Recorded:
 
     @property
     def models(self) -> list[tuple[str, str | None]]:
-        """The checkpoints that it names, with their revisions; patterns are replaced by what they match.
-
-        Raises:
-            AttnprobeError: When a pattern matches nothing.
-        """
+        """The checkpoints that it names, with their revisions; patterns are replaced by what they match."""
         from attnprobe.run.training import expand_patterns
 
         said = self.given.get("model") or []
@@ -68,12 +63,10 @@ class Recorded:
         return [one for one in found if one]
 
 
-def read_line(words: Sequence[str], trusted: Sequence[str]) -> Recorded:
-    """Take a command line on record apart.
+def read_line(words: Sequence[str], trusted: Sequence[str]) -> RecordedLine:
+    """Parse a command line on record, which anybody may have written; the program's name comes first.
 
-    Args:
-        words: Of the record, the name of the program first; anybody may have written them.
-        trusted: Which options that let code of strangers run the user has repeated.
+    ``trusted`` are the options that let code of strangers run and that the user has repeated.
 
     Raises:
         AttnprobeError: When it is no command of attnprobe, can't be read, or would run a stranger's code.
@@ -84,8 +77,8 @@ def read_line(words: Sequence[str], trusted: Sequence[str]) -> Recorded:
         raise AttnprobeError(f"The command on record is none of attnprobe: {quote_words(words)}.")
     if name in _REFUSED:
         raise AttnprobeError(f"The command on record is {name}: it {_REFUSED[name]}.")
-    command, context = _known(name)
-    # Only words are taken apart here: nothing is called, and --help and the like do nothing.
+    command, context = _find_command(name)
+    # Words are only parsed here: nothing is called, and --help and the like do nothing.
     parser = command.make_parser(context)
     try:
         given, more, order = parser.parse_args(list(rest[1:]))
@@ -103,17 +96,19 @@ def read_line(words: Sequence[str], trusted: Sequence[str]) -> Recorded:
                 "checkpoint."
             )
     ordered = list(dict.fromkeys(one for one in order if one.name in given))
-    arguments = [word for one in ordered if _is_argument(one) for word in _values(given[one.name])]
+    arguments = [word for one in ordered if _is_argument(one) for word in _list_values(given[one.name])]
     options = [one for one in ordered if not _is_argument(one) and one.name != "help"]
-    kept = [word for one in options if not known[one.name].place for word in _written(one, given[one.name])]
+    kept = [
+        word for one in options if not known[one.name].place for word in _write_option(one, given[one.name])
+    ]
     left = [max(one.opts, key=len) for one in options if known[one.name].place]
     if any(word.startswith("-") and word != "-" for word in arguments):
-        return Recorded(name, given, [name, *kept, "--", *arguments], left)
-    return Recorded(name, given, [name, *arguments, *kept], left)
+        return RecordedLine(name, given, [name, *kept, "--", *arguments], left)
+    return RecordedLine(name, given, [name, *arguments, *kept], left)
 
 
-def _known(name: str) -> tuple[Any, Any]:
-    """Find a command, and the context in which its words are taken apart."""
+def _find_command(name: str) -> tuple[Any, Any]:
+    """Find a command, and the context in which its words are parsed."""
     from attnprobe.cli.app import app
 
     group: Any = typer.main.get_command(app)
@@ -132,20 +127,19 @@ def _is_argument(one: Any) -> bool:
     return one.param_type_name == "argument"
 
 
-def _values(value: Any) -> list[str]:
+def _list_values(value: Any) -> list[str]:
     return [] if value is None else [value] if isinstance(value, str) else [str(part) for part in value]
 
 
-def _written(option: Any, value: Any) -> list[str]:
-    """Write an option as words."""
+def _write_option(option: Any, value: Any) -> list[str]:
     name = max(option.opts, key=len)
     if option.is_flag:
         return [name if value else max(option.secondary_opts, key=len)]
-    return [word for one in _values(value) for word in (name, one)]
+    return [word for one in _list_values(value) for word in (name, one)]
 
 
 def quote_words(words: Sequence[str]) -> str:
-    """Show words of a record as a shell would take them, cleaned."""
+    """Quote words of a record as a shell would take them, cleaned."""
     import shlex
 
     return shlex.join(clean(word) for word in words)

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from attnprobe import commands
-from attnprobe.cli.recorded import Recorded, quote_words, read_line
+from attnprobe.cli.recorded import RecordedLine, quote_words, read_line
 from attnprobe.cli.session import (
     Given,
     check_destination,
-    files_read,
-    overhearing,
-    settle_environment,
-    speaks,
+    collect_tables,
+    is_first_process,
+    list_read,
+    set_environment,
 )
 from attnprobe.commands.output import Output
 from attnprobe.commands.registry import Command
@@ -87,26 +87,26 @@ def rerun(command: Command, given: Given) -> None:
     path, check = given["path"], given["check"]
     found = record(path)
     said = found.command
-    teller = _Teller(quiet=given["quiet"] or not speaks())
+    teller = _Teller(quiet=given["quiet"] or not is_first_process())
     if isinstance(said, str):
-        teller.known(found, said)
+        teller.describe(found, said)
         raise AttnprobeError(
             f"The record names a function of Python, {said}; only command lines can be run again. Call it "
             "with the options on record."
         )
     line = read_line(said, [name for name in ("trust_remote_code", "allow_bin") if given[name]])
-    words = _words(line, given)
+    words = _make_words(line, given)
     format = "table"
     if found.table is not None and not check:
-        format = check_destination(given, files_read(command, given)).format
-    settle_environment(offline=bool(line.given.get("offline")))
-    teller.known(found, quote_words(said))
-    differences = _differences(found, line)
+        format = check_destination(given, list_read(command, given)).format
+    set_environment(offline=bool(line.given.get("offline")))
+    teller.describe(found, quote_words(said))
+    differences = _find_differences(found, line)
     for one in differences:
         teller.say(one.sentence)
     if not differences:
         teller.say("nothing differs here from what is on record.")
-    for sentence in _unknown(found):
+    for sentence in _note_unhashed(found):
         teller.say(sentence)
     if check:
         raise typer.Exit(1 if differences else 0)
@@ -119,38 +119,38 @@ def rerun(command: Command, given: Given) -> None:
         teller.say(f"options left out, which say where things go: {', '.join(line.left)}.")
     if "--token" in line.left:
         teller.say("the access token is not on record; that of `hf auth login` or HF_TOKEN is used.")
-    from attnprobe.cli.app import called
+    from attnprobe.cli.app import call_words
 
-    with overhearing() as tables:
-        code = called(words)
+    with collect_tables() as tables:
+        code = call_words(words)
     if code:
         raise typer.Exit(code)
-    if speaks() and found.table is not None and "" in tables:
+    if is_first_process() and found.table is not None and "" in tables:
         _compare(found.table, tables[""], line, teller, whole=format != "table")
-    if speaks() and found.tables:
+    if is_first_process() and found.tables:
         _compare_pages(found.tables, tables, teller)
 
 
 class _Teller:
-    """Says what there is to say, on standard error."""
+    """Prints sentences on standard error, unless it is quiet."""
 
     def __init__(self, *, quiet: bool) -> None:
         self._quiet = quiet
 
     def say(self, sentence: str) -> None:
-        """Say a sentence."""
         if not self._quiet:
             print(f"attnprobe: {clean(sentence)}", file=sys.stderr)
 
-    def known(self, found: "Record", command: str) -> None:
-        """Say what is on record."""
-        self.say(f"on record: {_shortened(command)}")
+    def describe(self, found: "Record", command: str) -> None:
+        if (left := len(command) - _LONGEST) > 0:  # it would fill screens; what is run is the whole
+            command = f"{command[:_LONGEST]} ... and {left:,} characters more"
+        self.say(f"on record: {command}")
         if found.versions:
             self.say("made with " + ", ".join(f"{name} {one}" for name, one in found.versions.items()) + ".")
         checkpoints = found.checkpoints
         for called, _, model in checkpoints[:_LISTED]:
             name = clean(str(called or model.get("name", "a checkpoint")))
-            self.say(f"checkpoint {name}: {_identity(model)}.")
+            self.say(f"checkpoint {name}: {_identify(model)}.")
         if len(checkpoints) > _LISTED:
             self.say(f"and {len(checkpoints) - _LISTED} checkpoints more.")
         for one in found.data:
@@ -162,13 +162,7 @@ class _Teller:
             self.say(f"options: {asked}.")
 
 
-def _shortened(command: str) -> str:
-    """Cut a command that would fill screens; what is run is the whole."""
-    left = len(command) - _LONGEST
-    return command if left <= 0 else f"{command[:_LONGEST]} ... and {left:,} characters more"
-
-
-def _identity(model: Any) -> str:
+def _identify(model: Any) -> str:
     if isinstance(commit := model.get("commit"), str):
         return f"commit {clean(commit)}"
     weights = model.get("weights")
@@ -179,7 +173,7 @@ def _identity(model: Any) -> str:
     return f"{clean(str(name))} with SHA-256 {clean(str(digest))[:_SHOWN]}{more}"
 
 
-def _differences(found: "Record", line: Recorded) -> "list[Difference]":
+def _find_differences(found: "Record", line: RecordedLine) -> "list[Difference]":
     from attnprobe.run.differences import Difference
 
     threads = str(line.given.get("threads") or "")
@@ -197,8 +191,8 @@ def _differences(found: "Record", line: Recorded) -> "list[Difference]":
     )
 
 
-def _unknown(found: "Record") -> list[str]:
-    """Say of what data only the numbers can tell whether they are the same."""
+def _note_unhashed(found: "Record") -> list[str]:
+    """Note of what data only the numbers can tell whether they are the same."""
     names = [clean(str(one.get("name"))) for one in found.data if "sha256" in one and one["sha256"] is None]
     return [
         f"there is no hash of {name} on record: only the numbers tell whether it is the same."
@@ -206,8 +200,8 @@ def _unknown(found: "Record") -> list[str]:
     ]
 
 
-def _words(line: Recorded, given: Given) -> list[str]:
-    """Give the command line to run: that on record, with the output that is asked for here."""
+def _make_words(line: RecordedLine, given: Given) -> list[str]:
+    """Make the command line to run: that on record, with the output that is asked for here."""
     known = commands.COMMANDS[line.name].on_line
     words: list[str] = []
     for option in Output.options:
@@ -221,7 +215,7 @@ def _words(line: Recorded, given: Given) -> list[str]:
 
 
 def _compare(
-    before: "HeadTable", again: "HeadTable", line: Recorded, teller: _Teller, *, whole: bool
+    before: "HeadTable", again: "HeadTable", line: RecordedLine, teller: _Teller, *, whole: bool
 ) -> None:
     """Say whether the numbers are the same, and leave with exit code 1 where they are not."""
     from attnprobe.findings.sameness import compare_tables

@@ -22,37 +22,31 @@ if TYPE_CHECKING:
 Given = Mapping[str, Any]
 #: The words of the command line that runs.
 _words: ContextVar[Sequence[str]] = ContextVar("attnprobe_words", default=())
-#: Where tables that are emitted are noted too, for a command that runs another one.
-_overheard: ContextVar["dict[str, HeadTable] | None"] = ContextVar("attnprobe_overheard", default=None)
+#: Where tables that are written are collected too, for a command that runs another one.
+_collected: ContextVar["dict[str, HeadTable] | None"] = ContextVar("attnprobe_collected", default=None)
 #: What stands for standard input as data, and for standard output as a file.
 _STREAM = "-"
 
 
 def prepare(command: Command, given: Given) -> None:
-    """Refuse a bad destination and settle the environment, before anything slow is imported."""
-    check_destination(given, files_read(command, given))
-    settle_environment(offline=bool(given.get("offline")))
+    """Refuse a bad destination and set the environment, before anything slow is imported."""
+    check_destination(given, list_read(command, given))
+    set_environment(offline=bool(given.get("offline")))
 
 
 def prepare_picture(command: Command, given: Given, formats: Sequence[str]) -> Path | None:
-    """Do the same for a picture, and give its file; None where it goes elsewhere.
-
-    Args:
-        command: What runs.
-        given: Its options.
-        formats: What the name of its file may end in.
-    """
+    """Do the same for a picture, and return its file, in one of these formats; None where it has none."""
     path = given["output"]
     if path is not None:
         from attnprobe.table.destination import check_apart, check_free_file
 
         path = check_free_file(path, formats, given["overwrite"])
-        check_apart(path, [Path(name) for name in files_read(command, given) if name != _STREAM])
-    settle_environment(offline=bool(given.get("offline")))
+        check_apart(path, [Path(name) for name in list_read(command, given) if name != _STREAM])
+    set_environment(offline=bool(given.get("offline")))
     return path
 
 
-def files_read(command: Command, given: Given) -> list[str]:
+def list_read(command: Command, given: Given) -> list[str]:
     """List what is read, as the options name it."""
     found: list[str] = []
     for name, option in command.on_line.items():
@@ -74,13 +68,13 @@ def files_read(command: Command, given: Given) -> list[str]:
 
 
 def split_query(spec: str) -> tuple[str, str]:
-    """Cut the options of its own off the name of data; a question mark may also be part of a file's name."""
+    """Split the name of data from its own options; a question mark may also be part of a file's name."""
     path, mark, query = spec.rpartition("?")
     return (spec, "") if not mark or Path(spec).exists() else (path, query)
 
 
-def settle_environment(*, offline: bool) -> None:
-    """Settle what is read when libraries are imported."""
+def set_environment(*, offline: bool) -> None:
+    """Set the variables that libraries read when they are imported."""
     if offline:
         # Read when huggingface_hub and datasets are imported.
         os.environ["HF_HUB_OFFLINE"] = os.environ["HF_DATASETS_OFFLINE"] = "1"
@@ -106,14 +100,14 @@ def spare_memory() -> None:
 
 
 def choose_destination(given: Given) -> "Destination":
-    """Settle where the table goes, or refuse it."""
+    """Choose where the table goes, or refuse it."""
     from attnprobe.reports.sink import check_output
 
     return check_output(given["output"], given["overwrite"], given["format"], given["bom"])
 
 
 def check_destination(given: Given, reads: Iterable[str]) -> "Destination":
-    """Settle where the table goes, or refuse it where the command reads or keeps its state."""
+    """Choose where the table goes, or refuse it where the command reads or keeps its state."""
     output, reads = given["output"], list(reads)
     if output is not None and str(output) != _STREAM:
         from attnprobe.table.destination import check_apart, check_apart_from_state
@@ -125,24 +119,16 @@ def check_destination(given: Given, reads: Iterable[str]) -> "Destination":
     return choose_destination(given)
 
 
-def keywords_of(command: Command, given: Given) -> dict[str, Any]:
-    """Give the options of a command line as keywords of its function."""
-    found = {one.keyword: given[name] for name, one in command.on_line.items() if one.python}
-    return found | ({"overwrite": given["overwrite"]} if "overwrite" in command.keywords else {})
-
-
 def call(command: Command, given: Given, function: Callable[..., Any] | None = None, **changed: Any) -> Any:
-    """Call the function of a command, telling the user how far it is, and put the command on record.
+    """Call the function of a command, or another one with its keywords, some of them changed.
 
-    Args:
-        command: What runs.
-        given: Its options.
-        function: Another function with the same keywords.
-        changed: Keywords that are not as the options say.
+    The user is told how far it is, and the command goes on record.
     """
     from attnprobe.commands.call.record import record_as
 
-    keywords = keywords_of(command, given) | changed
+    keywords = {one.keyword: given[name] for name, one in command.on_line.items() if one.python}
+    keywords |= {"overwrite": given["overwrite"]} if "overwrite" in command.keywords else {}
+    keywords |= changed
     with stopping.working(), progress(given) as watcher, record_as(command_line()):
         if "progress" in command.keywords:
             keywords["progress"] = watcher
@@ -153,14 +139,13 @@ def call(command: Command, given: Given, function: Callable[..., Any] | None = N
 
 
 def run_command(command: Command, given: Given) -> None:
-    """Run a command whose table goes where the options say."""
     prepare(command, given)
     emit(call(command, given), given)
 
 
 @contextmanager
 def run_words(words: Sequence[str]) -> Iterator[None]:
-    """Let a command run that was given as these words."""
+    """Remember the words of the command line that runs inside."""
     token = _words.set(words)
     try:
         yield
@@ -169,7 +154,7 @@ def run_words(words: Sequence[str]) -> Iterator[None]:
 
 
 def command_line() -> list[str]:
-    """Give the command for the record, without the access token."""
+    """Quote the command for the record, without the access token."""
     words, hide = ["attnprobe"], False
     for word in _words.get():
         words.append("***" if hide else "--token=***" if word.startswith("--token=") else word)
@@ -180,7 +165,7 @@ def command_line() -> list[str]:
 @contextmanager
 def progress(given: Given) -> Iterator[TerminalProgress]:
     """Show a progress bar on a terminal, unless the user asked for quiet."""
-    quiet = given["quiet"] or not speaks()
+    quiet = given["quiet"] or not is_first_process()
     bar = sys.stderr.isatty() and not (quiet or given["no_progress"])
     with _Stoppable(bar=bar, quiet=quiet) as watcher:
         yield watcher
@@ -191,36 +176,35 @@ class _Stoppable(TerminalProgress):
 
     def stage(self, name: str, total: int | None) -> None:
         """Begin a stage, unless the program is to stop; from now on, there may be things to put away."""
-        stopping.noticed()
+        stopping.reraise()
         stopping.gentle = True
         super().stage(name, total)
 
     def advance(self, steps: int) -> None:
-        """Count steps, unless the program is to stop."""
-        stopping.noticed()
+        stopping.reraise()
         super().advance(steps)
 
 
-def speaks() -> bool:
-    """Tell whether this process speaks for all that torchrun started."""
+def is_first_process() -> bool:
+    """Tell whether this process speaks and writes for all that torchrun started."""
     return int(os.environ.get("WORLD_SIZE", "1")) == 1 or os.environ.get("RANK", "0") == "0"
 
 
 @contextmanager
-def overhearing() -> Iterator["dict[str, HeadTable]"]:
-    """Give the tables that are made inside, by their names; that of a command with one table has none."""
+def collect_tables() -> Iterator["dict[str, HeadTable]"]:
+    """Collect the tables that are made inside, by their names; that of a command with one table has none."""
     found: dict[str, HeadTable] = {}
-    token = _overheard.set(found)
+    token = _collected.set(found)
     try:
         yield found
     finally:
-        _overheard.reset(token)
+        _collected.reset(token)
 
 
-def overhear(tables: "Mapping[str, HeadTable]") -> None:
-    """Let whoever listens hear of tables, by their names."""
-    if (overheard := _overheard.get()) is not None:
-        overheard.update(tables)
+def note_tables(tables: "Mapping[str, HeadTable]") -> None:
+    """Add tables, by their names, to those that are collected, if any are."""
+    if (collected := _collected.get()) is not None:
+        collected.update(tables)
 
 
 def emit(table: "HeadTable", given: Given) -> None:
@@ -229,8 +213,8 @@ def emit(table: "HeadTable", given: Given) -> None:
     Raises:
         AttnprobeError: When the file can't be written; the table is then on standard output.
     """
-    overhear({"": table})
-    if not speaks():  # the first process writes it
+    note_tables({"": table})
+    if not is_first_process():  # which writes for all
         return
     with stopping.working(gentle=True):
         _write(table, given)
@@ -240,40 +224,31 @@ def _write(table: "HeadTable", given: Given) -> None:
     from attnprobe.reports.sink import write_rescued, write_table
     from attnprobe.table.formats import FORMATS
 
+    options = ("output", "format", "precision", "overwrite", "bom")
     try:
-        written = write_table(
-            table, **{name: given[name] for name in ("output", "format", "precision", "overwrite", "bom")}
-        )
+        written = write_table(table, **{name: given[name] for name in options})
     except AttnprobeError as error:
         where = write_rescued(table, given["output"], given["format"], given["precision"])
-        _say_notes(table, given)
+        _print_notes(table, given)
         raise AttnprobeError(f"{str(error).rstrip('.')}; the table is {where}.") from error
-    stopping.left = f"{written[0] if written else 'the table'} was written"
-    if not given["quiet"]:
-        for path in written:
-            print(f"attnprobe: wrote {_from_here(path)}", file=sys.stderr)
+    for path in written:
+        print_written(path, given)
+    stopping.outcome = f"{written[0] if written else 'the table'} was written"
     # A table on a terminal shows its notes.
-    if written or (
-        (format := choose_destination(given).format) != "table" and not FORMATS[format].holds_notes
-    ):
-        _say_notes(table, given)
+    format = "" if written else choose_destination(given).format
+    if written or (format != "table" and not FORMATS[format].holds_notes):
+        _print_notes(table, given)
 
 
-def say_written(path: Path, given: Given) -> None:
-    """Say where a picture is."""
-    stopping.left = f"{path} was written"
+def print_written(path: Path, given: Given) -> None:
+    stopping.outcome = f"{path} was written"
     if not given["quiet"]:
-        print(f"attnprobe: wrote {_from_here(path)}", file=sys.stderr)
+        here = Path.cwd()
+        name = path.relative_to(here) if path.is_relative_to(here) else path
+        print(f"attnprobe: wrote {clean(str(name))}", file=sys.stderr)
 
 
-def _from_here(path: Path) -> str:
-    """Name a file as seen from the current folder, where it lies in it; no name steers the terminal."""
-    here = Path.cwd()
-    return clean(str(path.relative_to(here) if path.is_relative_to(here) else path))
-
-
-def _say_notes(table: "HeadTable", given: Given) -> None:
-    """Say on standard error what a file may be read without."""
+def _print_notes(table: "HeadTable", given: Given) -> None:
     if not given["quiet"]:
         for note in table.notes:
             print(f"attnprobe: {note}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""What commands do on a terminal beside writing one table: a second table, an exit code, what is done."""
+"""Commands that do more than write one table: a second table on a terminal, an exit code, what was done."""
 
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -35,7 +35,7 @@ def doctor(command: Command, given: Given) -> None:
 
 
 def prune(command: Command, given: Given) -> None:
-    """Prune; where only the checkpoint could not be written, the table is."""
+    """Prune; where only the checkpoint can't be written, the table is."""
     prepare(command, given)
     if given["save"] is not None and given["output"] is not None:
         from attnprobe.table.destination import check_outside
@@ -56,10 +56,10 @@ def dynamics(command: Command, given: Given) -> None:
 
     destination, by = choose_destination(given), given["by"]
     found = call(command, given, follow)
-    emit(found.by_step() if by == "step" else found.by_head(), given)
+    emit(found.tabulate_steps() if by == "step" else found.tabulate_heads(), given)
     if by == "head" and given["measure"] != "prune" and destination.format == "table":
         print()
-        emit(replace(found.by_step(), notes=[]), given)  # which stand below the first table
+        emit(replace(found.tabulate_steps(), notes=[]), given)  # which stand below the first table
 
 
 def correlate(command: Command, given: Given) -> None:
@@ -85,15 +85,15 @@ def correlate(command: Command, given: Given) -> None:
             domains = {name: None if one is None else _read_side(one) for name, one in domains.items()}
         found = call(command, given, lambda by, **keywords: compare_sides(**keywords), **domains)
     if by == "head":
-        emit(found.by_head(), given)
+        emit(found.tabulate_heads(), given)
         return
     if destination.format != "table":
-        emit(found.in_one_row(), given)
+        emit(found.tabulate_pairs(), given)
         return
-    emit(found.at_a_glance(), given)
+    emit(found.tabulate_glance(), given)
     if len(found.others) == 1:
         print()
-        emit(replace(found.by_head(SHOWN), notes=[]), given)  # which stand below the first table
+        emit(replace(found.tabulate_heads(SHOWN), notes=[]), given)  # which stand below the first table
 
 
 def _read_side(spec: str) -> "Source":

@@ -17,22 +17,21 @@ _SHOW_CURSOR = "\x1b[?25h"
 
 
 class Stopping:
-    """What becomes of a signal.
+    """The handling of signals.
 
     While there is nothing to put away (imports, options), the program ends on the spot: an exception there
     can be swallowed or turned into another one by a module that is only half imported. While a command
     works, the signal becomes a KeyboardInterrupt, so that states are written and temporary files go away.
 
     Attributes:
-        came: The first signal, or None.
+        received: The first signal, or None.
         gentle: Whether there may be something to put away.
-        left: What is true of the output at this moment.
+        outcome: What a program that is stopped at this moment leaves.
     """
 
     def __init__(self) -> None:
-        """Begin with no signal."""
-        self.came: int | None = None
-        self.left = ""
+        self.received: int | None = None
+        self.outcome = ""
         self.gentle = False
 
     def listen(self, words: Sequence[str]) -> None:
@@ -40,14 +39,13 @@ class Stopping:
         self.begin(words)
         for number in _SIGNALS:
             if signal.getsignal(number) is not signal.SIG_IGN:  # as of a job in the background
-                signal.signal(number, self._signalled)
-        sys.unraisablehook = self._ignored
+                signal.signal(number, self._handle)
+        sys.unraisablehook = self._ignore_interrupt
 
     def begin(self, words: Sequence[str]) -> None:
-        """Begin a command line."""
         kept = any(word == "--resume" or word.startswith("--resume=") for word in words)
-        self.came, self.gentle = None, False
-        self.left = "give the same command again to go on" if kept else "nothing was written"
+        self.received, self.gentle = None, False
+        self.outcome = "give the same command again to go on" if kept else "nothing was written"
 
     @contextlib.contextmanager
     def working(self, *, gentle: bool = False) -> Iterator[None]:
@@ -58,33 +56,32 @@ class Stopping:
         except KeyboardInterrupt as interrupt:
             # A run that keeps a state listens to SIGTERM itself.
             terminated = type(interrupt).__name__ == "Terminated"
-            self.came = self.came or (signal.SIGTERM if terminated else signal.SIGINT)
+            self.received = self.received or (signal.SIGTERM if terminated else signal.SIGINT)
             raise
         finally:
             self.gentle = False
 
-    def noticed(self) -> None:
+    def reraise(self) -> None:
         """Raise again what somebody else's code may have swallowed."""
-        if self.came is not None:
+        if self.received is not None:
             raise KeyboardInterrupt
 
     @property
     def code(self) -> int:
-        """The exit code of a program that was stopped."""
-        return ENDED + (self.came or signal.SIGINT)
+        return ENDED + (self.received or signal.SIGINT)
 
     def say(self) -> None:
         """Say that the program was stopped; of several processes, the first one does."""
         if os.environ.get("RANK", "0") == "0" or os.environ.get("WORLD_SIZE", "1") == "1":
-            print(f"\nattnprobe: stopped; {self.left}.", file=sys.stderr, flush=True)
+            print(f"\nattnprobe: stopped; {self.outcome}.", file=sys.stderr, flush=True)
 
-    def _ignored(self, what: "sys.UnraisableHookArgs") -> None:
-        """Keep quiet of the interrupt where nobody could catch it; ``noticed`` raises it again."""
-        if self.came is None or not issubclass(what.exc_type, KeyboardInterrupt):
+    def _ignore_interrupt(self, what: "sys.UnraisableHookArgs") -> None:
+        """Keep quiet of the interrupt where nobody could catch it; ``reraise`` raises it again."""
+        if self.received is None or not issubclass(what.exc_type, KeyboardInterrupt):
             sys.__unraisablehook__(what)
 
-    def _signalled(self, number: int, _: Any) -> None:
-        self.came = self.came or number
+    def _handle(self, number: int, _: Any) -> None:
+        self.received = self.received or number
         if self.gentle:
             raise KeyboardInterrupt
         with contextlib.suppress(Exception):  # of a closed terminal, for one

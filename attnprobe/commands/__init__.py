@@ -9,28 +9,18 @@ from attnprobe.commands.registry import Command
 #: The order of ``--help``; a command that is not named comes last.
 _ORDER = (
     *("census", "entropy", "positional", "special", "rare", "distance", "mixing", "rank", "roles", "syntax"),
-    *(
-        "coreference",
-        "links",
-        "induction",
-        "importance",
-        "ablate",
-        "compare",
-        "correlate",
-        "prune",
-        "dynamics",
-    ),
-    *("view", "report", "merge", "plot", "rerun", "doctor"),
+    *("coreference", "links", "induction", "importance", "ablate", "compare", "correlate", "prune"),
+    *("dynamics", "view", "report", "merge", "plot", "rerun", "doctor"),
 )
 
 
 def sort_commands(commands: Iterable[Command]) -> dict[str, Command]:
-    """Give commands by their names, in the order of ``--help``."""
+    """Sort commands by the order of ``--help``, each by its name."""
     place = {name: number for number, name in enumerate(_ORDER)}
     return {one.name: one for one in sorted(commands, key=lambda one: place.get(one.name, len(place)))}
 
 
-def _find() -> Iterator[Command]:
+def _find_commands() -> Iterator[Command]:
     """Find the commands in the modules beside this one, which import nothing slow."""
     for module in pkgutil.iter_modules(__path__):
         if not module.ispkg:
@@ -40,4 +30,4 @@ def _find() -> Iterator[Command]:
 
 
 #: Every command that is a function of Python too, by its name.
-COMMANDS = sort_commands(_find())
+COMMANDS = sort_commands(_find_commands())

@@ -1,6 +1,7 @@
 """Commands that measure where heads look, and how they relate: one pass over texts, images or sound."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from attnprobe.commands.output import Output
@@ -28,19 +29,8 @@ if TYPE_CHECKING:
         )
     ],
     guesses=(
-        *(
-            "heads",
-            "head",
-            "attention",
-            "measure",
-            "stats",
-            "statistics",
-            "probe",
-            "run",
-            "analyze",
-            "analyse",
-        ),
-        "all",
+        *("heads", "head", "attention", "measure", "stats", "statistics", "probe", "run", "analyze"),
+        *("analyse", "all"),
     ),
 )
 def census(
@@ -124,7 +114,8 @@ def census(
     from attnprobe.commands.call.surveying import ask_census, ask_everything, survey_texts
 
     names = split_names(statistics)
-    question = ask_everything if everything else ask_census(names, options.get("weights", "attention"))
+    ask = partial(ask_census, names, options.get("weights", "attention"))
+    question = ask_everything if everything else ask
     return survey_texts(
         "census", model, texts, question, options, targets=targets, as_far_as_possible=everything
     )
@@ -151,7 +142,7 @@ def entropy(model: Any, texts: "Texts" = None, **options: Any) -> "HeadTable":
     """
     from attnprobe.commands.call.surveying import ask_family, survey_texts
 
-    return survey_texts("entropy", model, texts, ask_family("entropy"), options)
+    return survey_texts("entropy", model, texts, partial(ask_family, "entropy"), options)
 
 
 @command(
@@ -206,7 +197,7 @@ def positional(
     """
     from attnprobe.commands.call.surveying import ask_control, ask_family, survey_texts
 
-    question = ask_control if control else ask_family("positional")
+    question = ask_control if control else partial(ask_family, "positional")
     return survey_texts("positional", model, texts, question, options, shuffled=control)
 
 
@@ -230,7 +221,7 @@ def special(model: Any, texts: "Texts" = None, **options: Any) -> "HeadTable":
     """
     from attnprobe.commands.call.surveying import ask_family, survey_texts
 
-    question = ask_family("special", options.get("weights", "attention"))
+    question = partial(ask_family, "special", options.get("weights", "attention"))
     return survey_texts("special", model, texts, question, options)
 
 
@@ -256,7 +247,7 @@ def rare(model: Any, texts: "Texts" = None, **options: Any) -> "HeadTable":
     """
     from attnprobe.commands.call.surveying import ask_family, survey_texts
 
-    return survey_texts("rare", model, texts, ask_family("rare"), options)
+    return survey_texts("rare", model, texts, partial(ask_family, "rare"), options)
 
 
 @command(
@@ -296,7 +287,7 @@ def distance(
     """
     from attnprobe.commands.call.surveying import ask_distance, survey_texts
 
-    question = ask_distance(by, all_pairs=all_pairs)
+    question = partial(ask_distance, by, all_pairs=all_pairs)
     return survey_texts("distance", model, texts, question, options)
 
 
@@ -346,7 +337,7 @@ def mixing(
     """
     from attnprobe.commands.call.surveying import ask_mixing, survey_texts
 
-    return survey_texts("mixing", model, texts, ask_mixing(by), options, as_far_as_possible=True)
+    return survey_texts("mixing", model, texts, partial(ask_mixing, by), options, as_far_as_possible=True)
 
 
 @command(OneModel, *SURVEY, Output)
@@ -391,4 +382,4 @@ def rank(
     """
     from attnprobe.commands.call.surveying import ask_rank, survey_texts
 
-    return survey_texts("rank", model, texts, ask_rank(maps=map_rank), options)
+    return survey_texts("rank", model, texts, partial(ask_rank, maps=map_rank), options)

@@ -127,4 +127,4 @@ def correlate(
 
     asked = {"measure": measure, "column": column, "across_models": across_models, "tokenizer": tokenizer}
     found = compare_sides(in_domain, out_domain, model, **asked, **options)
-    return found.by_head() if by == "head" else found.in_one_row()
+    return found.tabulate_heads() if by == "head" else found.tabulate_pairs()

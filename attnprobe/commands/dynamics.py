@@ -145,4 +145,4 @@ def dynamics(
     asked |= {"method": method, "prune_by": prune_by, "highest_first": highest_first, "rerank": rerank}
     asked |= {"prune_step": prune_step, "random_orders": random_orders, "rank_texts": rank_texts}
     found = follow(model, texts, labels, **asked, **options)
-    return found.by_step() if by == "step" else found.by_head()
+    return found.tabulate_steps() if by == "step" else found.tabulate_heads()

@@ -1,4 +1,4 @@
-"""What people guess first that is called otherwise here, or is not there: each is answered.
+"""Answers to what people guess first that is called otherwise here, or is not there.
 
 What stands for an option or a command is declared with it. Answers name options as the command line spells
 them; see ``attnprobe.wording``.
@@ -37,7 +37,7 @@ _ELSEWHERE = {
 
 
 def find_answers() -> dict[str, str]:
-    """Give the answer to each guess, by its name as an option."""
+    """List the answer to each guess, by its name as an option."""
     answers = {guess: answer for answer, guesses in _MEANT.items() for guess in guesses}
     for flag, options in DECLARED.items():
         for option in options:
@@ -50,9 +50,7 @@ def find_answers() -> dict[str, str]:
 def answer(guess: str, known: Container[str]) -> str | None:
     """Answer a guess, spelled as an option or as a keyword; None where there is no answer.
 
-    Args:
-        guess: What was written.
-        known: The parameters that there are, in Python's spelling. What sends to another is no answer.
+    ``known`` are the parameters that there are, in Python's spelling; an answer that names another is none.
     """
     said = find_answers().get(guess.strip("-").replace("_", "-").lower())
     if said is None or not said.startswith("use --"):

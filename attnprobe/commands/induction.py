@@ -87,9 +87,7 @@ def induction(
         (found,) = survey_corpora(
             checkpoint,
             [TableRequest([corpus], drawn.described["name"], facts, REPEATED, layers)],
-            resume=call.resume,
-            workers=call.workers,
             as_far_as_possible=True,
-            progress=call.progress,
+            **call.run,
         )
         return found.table

@@ -82,23 +82,21 @@ def importance(
     from attnprobe.intervention.request import check_method
 
     with open_call({**options, "content_only": content_only}, model) as call:
-        task = read_task(options, labels_named=labels is not None or options.get("label_column") is not None)
+        task = read_task(options, labels)
         check_method(method, task, content_only=content_only)
         check_model(model, call.tokenizer, options)
         source = open_labelled(texts, labels, task, options)
-        from attnprobe.intervention.importance import importance_table
+        from attnprobe.intervention.importance import run_importance
 
         call.progress.stage("loading", None)
-        return importance_table(
+        return run_importance(
             make_loader(model, call.tokenizer, call.load),
             source,
             call.corpus,
             task,
             method=method,
             facts={"command": describe_call("importance"), "dataset": source.described},
-            resume=call.resume,
-            workers=call.workers,
-            progress=call.progress,
+            **call.run,
         )
 
 
@@ -139,13 +137,13 @@ def ablate(
     from attnprobe.commands.call.record import describe_call
 
     with open_call(options, model) as call:
-        task = read_task(options, labels_named=labels is not None or options.get("label_column") is not None)
+        task = read_task(options, labels)
         check_model(model, call.tokenizer, options)
         source = open_labelled(texts, labels, task, options)
-        from attnprobe.intervention.ablation import ablation_table
+        from attnprobe.intervention.ablation import run_ablation
 
         call.progress.stage("loading", None)
-        return ablation_table(
+        return run_ablation(
             make_loader(model, call.tokenizer, call.load),
             source,
             call.corpus,
@@ -153,7 +151,5 @@ def ablate(
             keep_one=keep_one,
             correction=correction,
             facts={"command": describe_call("ablate"), "dataset": source.described},
-            resume=call.resume,
-            workers=call.workers,
-            progress=call.progress,
+            **call.run,
         )

@@ -55,11 +55,7 @@ class Output(Group, panel=OUTPUT, python=False):
 
 
 def picture_output(help: str) -> type[Group]:
-    """Say where a picture goes, of a command that writes formats of its own.
-
-    Args:
-        help: What ``--help`` says of ``-o``.
-    """
+    """Make the options of where a picture goes; ``help`` is that of ``-o``."""
 
     class Picture(Group, panel=OUTPUT, python=False):
         output: Annotated[Path | None, Option(help, flags=("--output", "-o"), metavar="PATH", place=True)] = (

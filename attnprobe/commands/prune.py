@@ -46,6 +46,8 @@ RankTexts = Annotated[
     ),
 ]
 _STDIN = "-"
+_TOGETHER = "--save and --share go together: --save DIR --share 0.4, or --margin 0.01."
+_PHYSICAL = "--physical says how --save writes; add --save DIR --share 0.4."
 
 
 @command(
@@ -55,21 +57,9 @@ _STDIN = "-"
     Resume,
     Output,
     rules=[
-        Rule(
-            "--save and --share go together: --save DIR --share 0.4, or --margin 0.01.",
-            given=("share",),
-            lacks=("save",),
-        ),
-        Rule(
-            "--save and --share go together: --save DIR --share 0.4, or --margin 0.01.",
-            given=("save",),
-            lacks=("share", "margin"),
-        ),
-        Rule(
-            "--physical says how --save writes; add --save DIR --share 0.4.",
-            given=("physical",),
-            lacks=("save",),
-        ),
+        Rule(_TOGETHER, given=("share",), lacks=("save",)),
+        Rule(_TOGETHER, given=("save",), lacks=("share", "margin")),
+        Rule(_PHYSICAL, given=("physical",), lacks=("save",)),
     ],
     guesses=("cut", "drop", "compress"),
 )
@@ -172,16 +162,16 @@ def prune(
     if all(isinstance(one, str) and one == _STDIN for one in (texts, rank_texts)):
         raise AttnprobeError("Standard input can be read once; give a file for --rank-data or -d.")
     with open_call(options, model) as call:
-        task = read_task(options, labels_named=labels is not None or options.get("label_column") is not None)
+        task = read_task(options, labels)
         check_model(model, call.tokenizer, options)
         source = open_labelled(texts, labels, task, options)
         ranked = options | {"name": None, "split": None, "dataset_config": None}
         rank_source = None if rank_texts is None else open_labelled(rank_texts, None, task, ranked)
-        from attnprobe.intervention.pruning.curve import pruned_in_steps
+        from attnprobe.intervention.pruning.curve import prune_in_steps
 
         call.progress.stage("loading", None)
         said = describe_call("prune")
-        with pruned_in_steps(
+        with prune_in_steps(
             make_loader(model, call.tokenizer, call.load),
             source,
             rank_source,
@@ -189,16 +179,14 @@ def prune(
             task,
             pruning,
             facts={"command": said, "dataset": source.described} | _describe_order(by, criterion),
-            resume=call.resume,
-            workers=call.workers,
-            progress=call.progress,
+            **call.run,
         ) as (found, bench):
             if folder is None:
                 return found.table
-            return _write(found, bench, folder, pruning, said, call.progress, overwrite=overwrite)
+            return _write_checkpoint(found, bench, folder, pruning, said, call.progress, overwrite=overwrite)
 
 
-def _write(
+def _write_checkpoint(
     found: Any, bench: Any, folder: Path, pruning: Any, said: Any, progress: Any, *, overwrite: bool
 ) -> "HeadTable":
     """Write the pruned checkpoint; of several processes, the first does."""
@@ -237,7 +225,7 @@ def _check_apart(folder: Path, reads: Iterable[Any], resume: Path | str | None) 
 
 
 def _describe_order(by: str, criterion: "Criterion") -> dict[str, Any]:
-    """Put the table that orders the heads on record, if one does."""
+    """Describe the table that orders the heads, if one does, for the record."""
     if criterion.side is None:
         return {}
     from attnprobe.table.reading import describe_table

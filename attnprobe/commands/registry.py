@@ -24,7 +24,7 @@ class Rule:
     """Options that exclude or need one another.
 
     Attributes:
-        said: The sentence for who breaks it.
+        said: The error for who breaks it.
         given: Options that are all given; ``name=value`` has that value, ``not name=value`` has another.
         beside: It is broken where one of these is given too; or, if there are none, without more.
         lacks: It holds where one of these is given.
@@ -44,7 +44,6 @@ class Command:
         function: What Python calls, with every check.
         options: All that the command line or Python has, in the order of ``--help``.
         rules: Which of them exclude or need one another.
-        guesses: What people call it first.
         docstring: That of the function as it stands in the code, for the command line and for Python.
     """
 
@@ -56,7 +55,6 @@ class Command:
 
     @property
     def name(self) -> str:
-        """How it is called."""
         return self.function.__name__
 
     @cached_property
@@ -71,19 +69,16 @@ class Command:
 
     @property
     def help(self) -> str:
-        """What ``--help`` says of it."""
         return _split(self.docstring)[0]
 
     @property
     def documentation(self) -> str:
-        """What Python says of it, with all arguments."""
+        """Python's docstring, with all arguments."""
         said, more = _split(self.docstring)
         plain = re.sub(r"\[bold\](.*?)\[/bold\]", r"``\1``", _EXAMPLES.sub("", said)).strip()
-        arguments = "\n".join(_document(option) for option in self._in_order())
+        names = inspect.signature(self.function).parameters
+        arguments = "\n".join(_document(self.keywords[name]) for name in names)
         return in_python(f"{plain}\n\n") + f"Args:\n{arguments}\n\n{more}"
-
-    def _in_order(self) -> list[Option]:
-        return [self.keywords[name] for name in inspect.signature(self.function).parameters]
 
     def rename_aliases(self, given: dict[str, Any]) -> dict[str, Any]:
         """Give keywords the names that they have here; the column of labels has two, for one."""
@@ -95,14 +90,10 @@ class Command:
         return given
 
     def check(self, given: Mapping[str, Any]) -> None:
-        """Refuse keywords that there are not, values that can't be, and options that exclude one another.
-
-        Args:
-            given: What is given to the function, by its keywords.
-        """
+        """Refuse unknown keywords, values out of bounds, and options that exclude one another."""
         for name, value in given.items():
             if name not in self.keywords:
-                hint = hint_at(name, self.keywords)
+                hint = suggest_keyword(name, self.keywords)
                 raise AttnprobeError(f"{self.name}() has no keyword {name!r}{hint}")
             self._check_value(self.keywords[name], value)
         for rule in self.rules:
@@ -133,15 +124,10 @@ class Command:
 def command(
     *groups: type[Group], rules: Sequence[Rule] = (), guesses: Sequence[str] = ()
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Make a command of a function.
+    """Make a command of a function, with options of groups, rules, and guesses at its name.
 
-    Its parameters that are ``Annotated`` with an ``Option`` are options of its own; others are options of the
+    Parameters that are ``Annotated`` with an ``Option`` are options of its own; others are options of the
     groups; those that it does not name reach it as ``**options``, as far as they are given.
-
-    Args:
-        groups: The options that it shares with other commands.
-        rules: Which options exclude or need one another.
-        guesses: What people call the command first.
     """
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -177,24 +163,19 @@ def command(
 
 
 def _split(said: str) -> tuple[str, str]:
-    """Cut a docstring where the part begins that is for Python alone."""
+    """Split a docstring where the part begins that is for Python alone."""
     found = _PYTHON_ONLY.search(said)
     return (said, "") if found is None else (said[: found.start()].rstrip(), said[found.start() :])
 
 
 def _document(option: Option) -> str:
-    said = option.doc or in_python(option.help)
-    return textwrap.fill(
-        f"{option.keyword}: {said}",
-        110,
-        initial_indent=" " * 4,
-        subsequent_indent=" " * 8,
-        break_on_hyphens=False,
-    )
+    text = f"{option.keyword}: {option.doc or in_python(option.help)}"
+    wrapped = textwrap.fill(text, 106, subsequent_indent=" " * 4, break_on_hyphens=False)
+    return textwrap.indent(wrapped, " " * 4)
 
 
-def hint_at(name: str, known: Collection[str]) -> str:
-    """Say what is meant by a keyword that there is not, as far as a name is near."""
+def suggest_keyword(name: str, known: Collection[str]) -> str:
+    """Suggest what is meant by an unknown keyword."""
     from attnprobe.commands.guesses import answer
 
     said = answer(name, known)
@@ -205,7 +186,7 @@ def hint_at(name: str, known: Collection[str]) -> str:
 
 
 def split_names(named: str | Sequence[Any] | None) -> list[Any] | None:
-    """Take names apart that are given in a string, with commas between them."""
+    """Split names that are given in one string, with commas between them."""
     if isinstance(named, str):
         return [name for name in map(str.strip, named.split(",")) if name]
     return None if named is None else list(named)

@@ -36,17 +36,7 @@ _REPORT = "Report"
 
 
 @command(
-    Model,
-    Data,
-    Hub,
-    Reading,
-    Batches,
-    Frequencies,
-    RoleGold,
-    Labels,
-    Task,
-    Metric,
-    Resume,
+    *(Model, Data, Hub, Reading, Batches, Frequencies, RoleGold, Labels, Task, Metric, Resume),
     picture_output("Write this file, whose name ends in .html. Default: a page in the browser."),
     guesses=("page", "dossier", "summary", "html"),
 )

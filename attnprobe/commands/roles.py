@@ -103,8 +103,6 @@ def roles(
         (found,) = survey_corpora(
             checkpoint,
             [request_roles(checkpoint, sources, call, question, layers)],
-            resume=call.resume,
-            workers=call.workers,
-            progress=call.progress,
+            **call.run,
         )
         return found.table

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from attnprobe.table.head_table import HeadTable
 
 _VIEW = "Picture"
+_NEEDS_HEAD = "--layer needs a --head; or --rollout, which has one map for each layer."
 
 
 @command(
@@ -28,11 +29,7 @@ _VIEW = "Picture"
     ),
     rules=[
         Rule("--head needs the --layer that it is in.", given=("head",), lacks=("layer",)),
-        Rule(
-            "--layer needs a --head; or --rollout, which has one map for each layer.",
-            given=("layer",),
-            lacks=("head", "rollout"),
-        ),
+        Rule(_NEEDS_HEAD, given=("layer",), lacks=("head", "rollout")),
     ],
     guesses=("show", "look", "visualize", "visualise", "bertviz", "text"),
 )

@@ -35,7 +35,7 @@ _ENDS = {"_low": "{}, lower end", "_high": "{}, upper end", "_p": "p of {}"}
 _WHERE = {False: ("in domain", "out of domain"), True: ("first checkpoint", "other checkpoint")}
 
 
-def comparison_table(
+def correlate_sides(
     inside: Side,
     outside: Side | Sequence[Side],
     facts: Mapping[str, Any],
@@ -53,34 +53,32 @@ def comparison_table(
         inside: In domain, or the first checkpoint.
         outside: Out of domain, or the other checkpoints.
         facts: What goes into the provenance.
-        across: Whether sides may be about different checkpoints, of which the column ``model_out`` names the
-            other one.
-        notes: What the table says beside what it finds.
+        across: Whether sides may be about different checkpoints; ``model_out`` then names the other one.
+        notes: What the table says before what it finds.
 
     References:
         Michel, Levy and Neubig (2019), section 3.4.
     """
-    pairs = _pairs(inside, outside, across=across)
-    build = TableBuilder(_labels(pairs, facts), len(pairs))
+    pairs = _make_pairs(inside, outside, across=across)
+    build = TableBuilder(_make_labels(pairs, facts), len(pairs))
     if across:
         build.key("model_out", [pair.outside.model for pair in pairs])
     build.key("in_domain", [pair.inside.dataset for pair in pairs])
     build.key("out_domain", [pair.outside.dataset for pair in pairs])
     build.count("heads", np.array([len(pair.inside.values) for pair in pairs]))
-    rows = [_numbers(pair) for pair in pairs]
+    rows = [_correlate(pair) for pair in pairs]
     for name in rows[0]:
         unit = "probability" if name.endswith("_p") else "correlation"
-        build.add(Column(name, unit, title=_title(name)), [float(row[name]) for row in rows])
+        build.add(Column(name, unit, title=_make_title(name)), [float(row[name]) for row in rows])
     found = [
-        [*_differences(pair), *_of_noise(pair, row, alone=len(pairs) == 1), _disagreement_note(pair)]
+        [*_note_differences(pair), *_note_noise(pair, row, alone=len(pairs) == 1), _note_disagreement(pair)]
         for pair, row in zip(pairs, rows, strict=True)
     ]
-    return build.table(
-        f"correlation of {inside.column} over heads", [*notes, *_said(pairs, found)], "correlations"
-    )
+    title = f"correlation of {inside.column} over heads"
+    return build.table(title, [*notes, *_merge_notes(pairs, found)], "correlations")
 
 
-def disagreement_table(
+def tabulate_disagreement(
     inside: Side,
     outside: Side | Sequence[Side],
     facts: Mapping[str, Any],
@@ -96,75 +94,67 @@ def disagreement_table(
     in the other checkpoint.
 
     Args:
-        inside: In domain, or the first checkpoint.
-        outside: Out of domain, or the other checkpoints, one after the other.
+        inside: As for ``correlate_sides``, and so are those that are not explained here.
+        outside: The other sides, one after the other.
         facts: What goes into the provenance.
         most: How many heads, without their ranks, to fit a terminal; all by default.
-        across: As for ``comparison_table``.
-        notes: What the table says beside what it finds.
+        across: Whether sides may be about different checkpoints.
+        notes: What the table says before what it finds.
     """
     from scipy.stats import rankdata  # takes a second to import
 
-    pairs = _pairs(inside, outside, across=across)
-    found = [_disagreement(pair) for pair in pairs]
+    pairs = _make_pairs(inside, outside, across=across)
+    found = [_find_disagreement(pair) for pair in pairs]
     orders = [order[:most] for _, order in found]
-    build = TableBuilder(_labels(pairs, facts), sum(map(len, orders)))
+    build = TableBuilder(_make_labels(pairs, facts), sum(map(len, orders)))
+    chosen = [(pair, row) for pair, order in zip(pairs, orders, strict=True) for row in order]
     if across:
-        build.key("model_out", _repeated([pair.outside.model for pair in pairs], orders))
+        build.key("model_out", [pair.outside.model for pair, _ in chosen])
     build.key("place", [place for order in orders for place in range(1, len(order) + 1)])
-    places = [
-        list(pair.inside.values)[row] for pair, order in zip(pairs, orders, strict=True) for row in order
-    ]
+    places = [list(pair.inside.values)[row] for pair, row in chosen]
     for name, cells in zip(pairs[0].inside.keys, zip(*places, strict=True), strict=True):
         build.key(name, cells)
     values = [pair.values for pair in pairs]
     sides = {"in": inside.column, "out": pairs[0].outside.column}
     for end, (suffix, column) in enumerate(sides.items()):
-        where = _WHERE[across][end]
-        build.add(
-            Column(f"{column}_{suffix}", title=f"{column.replace('_', ' ')}, {where}"),
-            _chosen([both[end] for both in values], orders),
-        )
+        title = f"{column.replace('_', ' ')}, {_WHERE[across][end]}"
+        build.add(Column(f"{column}_{suffix}", title=title), _reorder([both[end] for both in values], orders))
     if most is None:
         for end, suffix in enumerate(sides):
             ranks = [rankdata(-both[end], method="min") for both in values]
-            build.count(f"rank_{suffix}", _chosen(ranks, orders))
-    apart = _chosen([differences for differences, _ in found], orders)
+            build.count(f"rank_{suffix}", _reorder(ranks, orders))
+    apart = _reorder([differences for differences, _ in found], orders)
     build.add(Column("disagreement", "sd", headline=True, title="disagreement"), apart)
     title = "heads that disagree most" if most else "heads by disagreement"
     where = "in both checkpoints" if across else "in domain and out"
-    said = _said(pairs, [_differences(pair) for pair in pairs])
-    return build.table(f"{title}: {inside.column} {where}", [*notes, *said], "two sides")
+    own = _merge_notes(pairs, [_note_differences(pair) for pair in pairs])
+    return build.table(f"{title}: {inside.column} {where}", [*notes, *own], "two sides")
 
 
-def _pairs(inside: Side, outside: Side | Sequence[Side], *, across: bool) -> list[Pair]:
+def _make_pairs(inside: Side, outside: Side | Sequence[Side], *, across: bool) -> list[Pair]:
     others = [outside] if isinstance(outside, Side) else outside
     named = any("attention" in side.keys for side in (inside, *others))
     return [Pair.of(inside, other, across=across, named=named) for other in others]
 
 
-def _repeated(words: Sequence[str], orders: Sequence[NDArray[np.int64]]) -> list[str]:
-    return [word for word, order in zip(words, orders, strict=True) for _ in order]
-
-
-def _chosen(values: Sequence[NDArray[Any]], orders: Sequence[NDArray[np.int64]]) -> NDArray[Any]:
+def _reorder(values: Sequence[NDArray[Any]], orders: Sequence[NDArray[np.int64]]) -> NDArray[Any]:
     return np.concatenate([one[order] for one, order in zip(values, orders, strict=True)])
 
 
-def _title(name: str) -> str:
-    """Name a column of ``_numbers`` for a reader.
+def _make_title(name: str) -> str:
+    """Name a column of ``_correlate`` for a reader.
 
-    >>> _title("pearson_true_low"), _title("kendall_p"), _title("reliability_in")
+    >>> _make_title("pearson_true_low"), _make_title("kendall_p"), _make_title("reliability_in")
     ("Pearson's r without noise, lower end", "p of Kendall's tau", 'split-half reliability, first side')
     """
     for end, shown in _ENDS.items():
         if name.endswith(end):
-            return shown.format(_title(name.removesuffix(end)))
+            return shown.format(_make_title(name.removesuffix(end)))
     return _NAMES[name]
 
 
-def _numbers(pair: Pair) -> dict[str, float]:
-    """Give the numbers of a row."""
+def _correlate(pair: Pair) -> dict[str, float]:
+    """Compute the numbers of a row."""
     from scipy.stats import kendalltau, pearsonr, spearmanr  # takes a second to import
 
     x, y = pair.values
@@ -172,7 +162,7 @@ def _numbers(pair: Pair) -> dict[str, float]:
     interval = pearson.confidence_interval(CONFIDENCE) if len(x) > 3 else (float("nan"), float("nan"))
     spearman: Any = spearmanr(x, y)
     kendall: Any = kendalltau(x, y)
-    true = _without_noise(pair)
+    true = _remove_noise(pair)
     return {
         "pearson": pearson.statistic,
         "pearson_low": interval[0],
@@ -190,21 +180,21 @@ def _numbers(pair: Pair) -> dict[str, float]:
     }
 
 
-def _disagreement(pair: Pair) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+def _find_disagreement(pair: Pair) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Subtract the standardised values, and order the heads by how far they are apart."""
     x, y = pair.values
     apart = (y - y.mean()) / y.std() - (x - x.mean()) / x.std()
     return apart, np.argsort(-np.abs(apart), kind="stable")
 
 
-def _labels(pairs: Sequence[Pair], facts: Mapping[str, Any]) -> Labels:
+def _make_labels(pairs: Sequence[Pair], facts: Mapping[str, Any]) -> Labels:
     """Name the data of both sides, which are the same where several checkpoints read one dataset."""
     inside, outside = pairs[0].inside, pairs[0].outside
     same = pairs[0].across and inside.dataset == outside.dataset
     datasets = inside.dataset if same else f"{inside.dataset} and {outside.dataset}"
     sides = (side for pair in pairs for side in (pair.inside, pair.outside))
-    said = {(side.dataset, one): None for side in sides for one in describe_documents(side.record)}
-    notes = [one if same else f"{dataset}: {one}" for dataset, one in said]
+    remarks = dict.fromkeys((side.dataset, one) for side in sides for one in describe_documents(side.record))
+    notes = [one if same else f"{dataset}: {one}" for dataset, one in remarks]
     return Labels(inside.model, datasets, facts, notes=notes)
 
 
@@ -217,8 +207,8 @@ def _direction(side: Side) -> int:
     return 1 if side.kind["metric"] == "loss" else -1  # the score without the head
 
 
-def _said(pairs: Sequence[Pair], found: Sequence[Sequence[str]]) -> list[str]:
-    """Put the notes of all pairs together: what all of them share once, the others by name."""
+def _merge_notes(pairs: Sequence[Pair], found: Sequence[Sequence[str]]) -> list[str]:
+    """Merge the notes of all pairs: those that all share once, the others by name."""
     if len(pairs) == 1:
         return list(found[0])
     shared = [note for note in found[0] if all(note in notes for notes in found)]
@@ -231,8 +221,8 @@ def _said(pairs: Sequence[Pair], found: Sequence[Sequence[str]]) -> list[str]:
     return [*shared, *own]
 
 
-def _differences(pair: Pair) -> list[str]:
-    """Say where the two sides were not made alike, and what was left out."""
+def _note_differences(pair: Pair) -> list[str]:
+    """Note how differently the sides were measured, and what was left out."""
     inside, outside, notes = pair.inside, pair.outside, list(pair.notes)
     if pair.across and pair.same_weights:
         notes.append(
@@ -252,8 +242,8 @@ def _differences(pair: Pair) -> list[str]:
     return notes
 
 
-def _without_noise(pair: Pair) -> Disattenuated:
-    """Take the noise of the examples out, as far as both sides know it.
+def _remove_noise(pair: Pair) -> Disattenuated:
+    """Remove the noise of the examples from the correlation, as far as both sides know it.
 
     Sides without sums over blocks still have halves, which give the estimate, but no interval. Of sides that
     read the same examples, the noise is alike, which only the blocks can tell.
@@ -273,7 +263,7 @@ def _without_noise(pair: Pair) -> Disattenuated:
     return Disattenuated(r, float("nan"), float("nan"))
 
 
-def _of_noise(pair: Pair, numbers: Mapping[str, float], *, alone: bool) -> Iterator[str]:
+def _note_noise(pair: Pair, numbers: Mapping[str, float], *, alone: bool) -> Iterator[str]:
     """Say what the examples and the heads allow one to conclude; of one of several pairs, only the worst."""
     if pair.shared is None:
         yield (
@@ -281,15 +271,14 @@ def _of_noise(pair: Pair, numbers: Mapping[str, float], *, alone: bool) -> Itera
             "and r may be too high or too low for it."
         )
     elif pair.shared:
-        known = np.isfinite(numbers["pearson_true"])
-        without = (
-            "pearson_true is without it" if known else "these tables can't tell, and pearson_true is empty"
-        )
+        without = "pearson_true is without it"
+        if not np.isfinite(numbers["pearson_true"]):
+            without = "these tables can't tell, and pearson_true is empty"
         yield (
             "Both sides read the same examples, whose noise both share: r may be too high or too low "
             f"for it; {without}."
         )
-    yield from _of_examples(numbers, shared=pair.shared is not False, alone=alone)
+    yield from _note_examples(numbers, shared=pair.shared is not False, alone=alone)
     heads = len(pair.inside.values)
     if heads < 4:
         yield f"{heads} heads are too few for any interval."
@@ -301,7 +290,7 @@ def _of_noise(pair: Pair, numbers: Mapping[str, float], *, alone: bool) -> Itera
         )
 
 
-def _of_examples(numbers: Mapping[str, float], *, shared: bool, alone: bool) -> Iterator[str]:
+def _note_examples(numbers: Mapping[str, float], *, shared: bool, alone: bool) -> Iterator[str]:
     """Say what the noise of the examples hides."""
     inside, outside = numbers["reliability_in"], numbers["reliability_out"]
     true, low, high = (numbers[f"pearson_true{end}"] for end in ("", "_low", "_high"))
@@ -338,22 +327,22 @@ def _of_examples(numbers: Mapping[str, float], *, shared: bool, alone: bool) -> 
         )
 
 
-def _disagreement_note(pair: Pair) -> str:
-    apart, order = _disagreement(pair)
+def _note_disagreement(pair: Pair) -> str:
+    apart, order = _find_disagreement(pair)
     inside, outside = pair.inside, pair.outside
     if not np.abs(apart).max() > _ROUNDING:
         return "No head disagrees: both sides have the same values, up to scale."
     places = list(inside.values)
-    named = [f"{_short(places[row])} ({apart[row]:+.1f} sd)" for row in order[:NAMED]]
+    named = [f"{_name_head(places[row])} ({apart[row]:+.1f} sd)" for row in order[:NAMED]]
     what = inside.column if inside.column == outside.column else "the value"
     where = pair.where[1]
     return f"The heads that disagree most (+ where {what} is relatively higher {where}): {', '.join(named)}."
 
 
-def _short(place: tuple[Any, ...]) -> str:
+def _name_head(place: tuple[Any, ...]) -> str:
     """Name a head in a list.
 
-    >>> _short((3, 9)), _short(("cross", 0, 1))
+    >>> _name_head((3, 9)), _name_head(("cross", 0, 1))
     ('L3 H9', 'cross L0 H1')
     """
     *kind, layer, head = place

@@ -1,6 +1,7 @@
 """A measure over the steps of a training run: tables into one table, and when the order of heads settles."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -37,11 +38,7 @@ Step = tuple[int, HeadTable]
 
 
 def check_alike(first: Step, other: Step) -> None:
-    """Refuse tables that do not belong to one run: other tokens, other heads, another task.
-
-    Raises:
-        AttnprobeError: With what differs.
-    """
+    """Refuse tables that do not belong to one run: other tokens, other heads, another task."""
     (one, ours), (two, theirs) = first, other
     texts = [step.provenance.get("corpus", {}).get("texts") for step in (ours, theirs)]
     if texts[0] != texts[1]:
@@ -52,8 +49,8 @@ def check_alike(first: Step, other: Step) -> None:
     for name, option in _CHOSEN.items():
         if name in ours.data and name in theirs.data and set(ours.data[name]) != set(theirs.data[name]):
             raise AttnprobeError(
-                f"The {name} is {_listed(ours, name)} at step {one} and {_listed(theirs, name)} at step "
-                f"{two}, which can't be compared; name one with {option}."
+                f"The {name} is {_list_values(ours, name)} at step {one} and {_list_values(theirs, name)} at "
+                f"step {two}, which can't be compared; name one with {option}."
             )
     if [column.name for column in ours.columns] != [column.name for column in theirs.columns]:
         apart = {column.name for column in ours.columns} ^ {column.name for column in theirs.columns}
@@ -61,35 +58,31 @@ def check_alike(first: Step, other: Step) -> None:
             f"Steps {one} and {two} have different columns ({', '.join(sorted(apart))}); name what both have "
             "with --measure."
         )
-    if _rows(ours) != _rows(theirs):
+    if _name_rows(ours) != _name_rows(theirs):
         raise AttnprobeError(f"Steps {one} and {two} have different heads, which can't be compared.")
 
 
 def stack_steps(steps: Sequence[Step], provenance: Mapping[str, Any]) -> HeadTable:
-    """Put the tables of all steps into one, with a column ``step`` behind model and dataset.
+    """Stack the tables of all steps, with a column ``step`` behind model and dataset.
 
-    Notes that all steps share are said once. Those of a pruning curve name their step.
+    Notes that all steps share are given once. Those of a pruning curve name their step.
     """
     first = steps[0][1]
     names = [column.name for column in first.columns]
     at = sum(name in _FIRST for name in names)
-    columns = [*first.columns[:at], Column(STEP, role="key"), *map(_renamed, first.columns[at:])]
+    columns = [*first.columns[:at], Column(STEP, role="key"), *map(_rename_step, first.columns[at:])]
     data: dict[str, list[Cell]] = {column.name: [] for column in columns}
     for step, table in steps:
         data[STEP] += [step] * len(table)
         for name in names:
             data[PRUNING_STEP if name == STEP else name] += table.data[name]
     shared = [note for note in first.notes if all(note in table.notes for _, table in steps)]
-    return HeadTable(
-        f"{first.title} at {len(steps)} steps of training",
-        columns,
-        data,
-        [*_settling(steps), *_curves(steps), *shared],
-        provenance,
-    )
+    curves = [f"Step {step}: {one.notes[0]}" for step, one in steps if "criterion" in one.data and one.notes]
+    notes = [*_describe_settling(steps), *curves, *shared]
+    return HeadTable(f"{first.title} at {len(steps)} steps of training", columns, data, notes, provenance)
 
 
-def order_table(steps: Sequence[Step], provenance: Mapping[str, Any]) -> HeadTable:
+def tabulate_orders(steps: Sequence[Step], provenance: Mapping[str, Any]) -> HeadTable:
     """Tabulate how alike the order of heads is to that of the last step and of the step before.
 
     One row for each measure, kind of attention and step. Spearman's rank correlation and Kendall's tau-b are
@@ -102,9 +95,9 @@ def order_table(steps: Sequence[Step], provenance: Mapping[str, Any]) -> HeadTab
     first = steps[0][1]
     kinds = "attention" in first.data
     rows: list[dict[str, Cell]] = []
-    for measure in measures_of(first):
-        for kind in _kinds(first):
-            values = [_values(table, measure, kind) for _, table in steps]
+    for measure in list_measures(first):
+        for kind in _list_kinds(first):
+            values = [_read_values(table, measure, kind) for _, table in steps]
             for place, (step, table) in enumerate(steps):
                 row: dict[str, Cell] = {
                     **{name: table.data[name][0] for name in _FIRST},
@@ -117,19 +110,13 @@ def order_table(steps: Sequence[Step], provenance: Mapping[str, Any]) -> HeadTab
                     heads, spearman, kendall = correlate_ranks(values[place], other)
                     row |= {f"heads_{name}": heads, f"spearman_{name}": spearman, f"kendall_{name}": kendall}
                 rows.append(row)
-    columns = [_column(name) for name in rows[0]]
-    return HeadTable(
-        ORDER_TITLE,
-        columns,
-        {column.name: [row[column.name] for row in rows] for column in columns},
-        list(_settling(steps)),
-        provenance,
-        "settling",
-    )
+    columns = [_make_column(name) for name in rows[0]]
+    data = {name: [row[name] for row in rows] for name in rows[0]}
+    return HeadTable(ORDER_TITLE, columns, data, [*_describe_settling(steps)], provenance, "settling")
 
 
 def correlate_ranks(one: NDArray[np.float64], other: NDArray[np.float64]) -> tuple[int, float, float]:
-    """Give the number of heads that are defined in both; over these, Spearman's rho and Kendall's tau-b."""
+    """Count the heads that are defined in both, and compute Spearman's rho and Kendall's tau-b over them."""
     from scipy.stats import kendalltau, spearmanr  # takes a second to import
 
     there = np.isfinite(one) & np.isfinite(other)
@@ -141,21 +128,18 @@ def correlate_ranks(one: NDArray[np.float64], other: NDArray[np.float64]) -> tup
     return heads, float(spearman.statistic), float(kendall.statistic)
 
 
-def measures_of(table: HeadTable) -> list[str]:
+def list_measures(table: HeadTable) -> list[str]:
     """Name the columns that put heads into an order; none where rows are not heads."""
     if not {"layer", "head"} <= table.data.keys():
         return []
-    return [column.name for column in table.columns if column.role == "measure" and _is_number(table, column)]
+    names = [column.name for column in table.columns if column.role == "measure"]
+    return [name for name in names if not any(isinstance(cell, str) for cell in table.data[name])]
 
 
-def first_settled_step(steps: Sequence[int], spearman: Sequence[float]) -> int | None:
-    """Give the first step from which on every step before the last one agrees with it.
+def find_settled_step(steps: Sequence[int], spearman: Sequence[float]) -> int | None:
+    """Find the first step from which on each is correlated with the last one by ``SETTLED`` or more.
 
-    Args:
-        steps: The steps.
-        spearman: The rank correlation of each with the last.
-
-    >>> first_settled_step([0, 100, 200, 300], [0.3, 0.95, 0.92, 1.0])
+    >>> find_settled_step([0, 100, 200, 300], [0.3, 0.95, 0.92, 1.0])
     100
     """
     found = None
@@ -166,81 +150,68 @@ def first_settled_step(steps: Sequence[int], spearman: Sequence[float]) -> int |
     return found
 
 
-def _settling(steps: Sequence[Step]) -> Iterator[str]:
+def _describe_settling(steps: Sequence[Step]) -> Iterator[str]:
     """Say from which step on the order of heads is that of the last one, measure by measure."""
     first = steps[0][1]
-    measures = measures_of(first)
+    measures = list_measures(first)
     if len(measures) > NAMED:
         measures = [name for name in measures if first.column(name).headline][:NAMED]
     for measure in measures:
-        for kind in _kinds(first):
-            values = [_values(table, measure, kind) for _, table in steps]
+        for kind in _list_kinds(first):
+            values = [_read_values(table, measure, kind) for _, table in steps]
             found = [correlate_ranks(one, values[-1])[1] for one in values]
-            yield _said([step for step, _ in steps], found, f"{measure}{f' of {kind}' if kind else ''}")
+            name = f"{measure} of {kind}" if kind else measure
+            yield _describe_order([step for step, _ in steps], found, name)
 
 
-def _said(steps: Sequence[int], spearman: Sequence[float], measure: str) -> str:
-    before = np.array(spearman[:-1])
+def _describe_order(steps: Sequence[int], spearman: Sequence[float], measure: str) -> str:
     if not np.isfinite(spearman[-2]):
         return f"By {measure}, the order of heads at the last two steps can't be compared."
-    settled = first_settled_step(steps, spearman)
+    settled = find_settled_step(steps, spearman)
     if settled is None:
         return (
             f"By {measure}, the order of heads is not settled before the last step: Spearman with it is "
-            f"{_short(spearman[-2])} at step {steps[-2]}, the one before."
+            f"{_round_down(spearman[-2])} at step {steps[-2]}, the one before."
         )
-    least = before[list(steps).index(settled) :].min()
+    least = min(spearman[list(steps).index(settled) : -1])
     part = f", after {100 * settled / steps[-1]:.0f} % of the steps" if steps[0] < settled else ""
     return (
         f"By {measure}, the order of heads is settled from step {settled} on{part}: Spearman with the last "
-        f"step is {_short(least)} or more."
+        f"step is {_round_down(least)} or more."
     )
 
 
-def _short(value: float) -> str:
-    """Write a correlation rounded down, so that what is below a threshold never looks as if it were there."""
+def _round_down(value: float) -> str:
+    """Write a correlation rounded down, so that what is below a threshold never looks as if it reached it."""
     return f"{np.floor(100 * value + 1e-9) / 100:.2f}"
 
 
-def _curves(steps: Sequence[Step]) -> Iterator[str]:
-    """Say for each step of training how many heads can go, which is what a curve's first note says."""
-    for step, table in steps:
-        if "criterion" in table.data and table.notes:
-            yield f"Step {step}: {table.notes[0]}"
-
-
-def _values(table: HeadTable, measure: str, kind: Cell) -> NDArray[np.float64]:
+def _read_values(table: HeadTable, measure: str, kind: Cell) -> NDArray[np.float64]:
     cells = [np.nan if cell is None else float(cell) for cell in table.data[measure]]
     rows = [row for row, one in enumerate(table.data.get("attention", [None] * len(cells))) if one == kind]
     return np.array(cells)[rows]
 
 
-def _kinds(table: HeadTable) -> list[Cell]:
+def _list_kinds(table: HeadTable) -> list[Cell]:
     return list(dict.fromkeys(table.data.get("attention", [None])))
 
 
-def _rows(table: HeadTable) -> list[tuple[Cell, ...]]:
+def _name_rows(table: HeadTable) -> list[tuple[Cell, ...]]:
     """Name the rows, the checkpoint aside."""
     keys = [column.name for column in table.columns if column.role == "key" and column.name not in _FIRST]
     keys = [key for key in keys if key in _PLACE] or keys
     return list(zip(*(table.data[key] for key in keys), strict=True))
 
 
-def _is_number(table: HeadTable, column: Column) -> bool:
-    return not any(isinstance(cell, str) for cell in table.data[column.name])
-
-
-def _listed(table: HeadTable, name: str) -> str:
+def _list_values(table: HeadTable, name: str) -> str:
     return " and ".join(dict.fromkeys(map(str, table.data[name])))
 
 
-def _renamed(column: Column) -> Column:
-    if column.name != STEP:
-        return column
-    return Column(PRUNING_STEP, column.unit, column.role, column.headline, column.title)
+def _rename_step(column: Column) -> Column:
+    return replace(column, name=PRUNING_STEP) if column.name == STEP else column
 
 
-def _column(name: str) -> Column:
+def _make_column(name: str) -> Column:
     if name.startswith("heads_"):
         return Column(name, "heads", role="count")
     if name.startswith(("spearman_", "kendall_")):

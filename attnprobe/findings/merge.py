@@ -1,4 +1,4 @@
-"""Adding tables of separate jobs up to the table of the whole, from the sums in their records."""
+"""Merging the tables of separate jobs into that of the whole, from the sums in their records."""
 
 import ast
 import json
@@ -36,16 +36,12 @@ class Part:
     """One job: its sums and what is on record about it.
 
     Attributes:
-        name: The file, or what stands for it.
-        title: Of its table.
         tabulation: What a row of its table is.
-        sums: The arrays of its measurement.
         identities: What was measured, by name and version.
         texts: Which texts it has seen, by their SHA-256.
         sketch: Which documents they have.
         rarity: Which tokens it took for rare, by a SHA-256.
         beside: For each statistic that was measured on other texts than those, such as a treebank, these.
-        record: The provenance.
         described: The name and the SHA-256 of its file.
     """
 
@@ -66,22 +62,22 @@ class Part:
         """Read the json that lies beside a table, a table in json, or a table at hand."""
         if isinstance(table, HeadTable):
             record: Any = to_json(table.provenance)  # as a file would give it
-            return cls._of(f"the table {table.title!r}", table.title, record)
+            return cls._read_record(f"the table {table.title!r}", table.title, record)
         path = Path(table)
         path = path if path.suffix == ".json" else path.with_suffix(".json")
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
-            part = cls._of(str(path), content["title"], content["provenance"])
+            part = cls._read_record(str(path), content["title"], content["provenance"])
             return replace(part, described=describe_table(path))
         except OSError as error:
             raise AttnprobeError(
                 f"{path} can't be read: {error.strerror}; tables are merged from the json beside them."
             ) from error
         except (ValueError, KeyError, TypeError) as error:
-            raise _unmergeable(str(path), error) from error
+            raise _make_error(str(path), error) from error
 
     @classmethod
-    def _of(cls, name: str, title: Any, record: Mapping[str, Any]) -> "Part":
+    def _read_record(cls, name: str, title: Any, record: Mapping[str, Any]) -> "Part":
         try:
             measured, corpus = record["measurement"], record["corpus"]
             identities = [str(identity) for identity in measured["statistics"]]
@@ -89,50 +85,44 @@ class Part:
             arrays = unpack(measured["sums"])
             beside = {str(one): list(map(str, seen)) for one, seen in measured.get("beside", {}).items()}
             table = str(measured["table"])
-            sketch = Sketch.unpacked(str(corpus["sketch"])) if "sketch" in corpus else None
-            if sketch is None:
+            if "sketch" not in corpus:
                 raise AttnprobeError(
                     f"{name} was made by an earlier version, which did not record which documents it read; "
                     "make it again."
                 )
+            sketch = Sketch.unpacked(str(corpus["sketch"]))
             return cls(name, str(title), table, arrays, identities, texts, sketch, rarity, beside, record)
         except (ValueError, KeyError, TypeError) as error:
-            raise _unmergeable(name, error) from error
+            raise _make_error(name, error) from error
 
     @property
     def datasets(self) -> list[Any]:
-        """What its texts are from; of a table that was merged, what those of every job are from."""
+        """The dataset of its texts; of a table that was merged, those of every job."""
         return self.record.get("merged") or [self.record.get("dataset")]
 
     @property
     def files(self) -> set[str]:
-        """The files that its texts are from, each by its SHA-256 and the columns that were read."""
+        """The files of its texts, each by its SHA-256 and the columns that were read."""
+        names = ("sha256", "text_column", "pair_column", "label_column")
         every = [file for one in self.datasets if one for file in one.get("sources", [one])]
-        return {
-            "|".join(str(file.get(name)) for name in ("sha256", "text_column", "pair_column", "label_column"))
-            for file in every
-            if file.get("sha256")
-        }
+        return {"|".join(str(file.get(name)) for name in names) for file in every if file.get("sha256")}
 
     def measurement(self, statistics: Sequence["Statistic"]) -> Measurement:
-        """Restore the sums."""
         try:
-            return Measurement.from_arrays(
-                self.sums, {statistic.name: statistic.sums for statistic in statistics}
-            )
+            return Measurement.from_arrays(self.sums, {one.name: one.sums for one in statistics})
         except (ValueError, KeyError, TypeError, IndexError) as error:
-            raise _unmergeable(self.name, error) from error
+            raise _make_error(self.name, error) from error
 
 
-def _unmergeable(name: str, error: Exception) -> AttnprobeError:
-    known = _mergeable_commands()
+def _make_error(name: str, error: Exception) -> AttnprobeError:
+    known = _list_mergeable_commands()
     return AttnprobeError(
         f"{name} is no record of a table that can be merged ({first_line(error)}); give the json beside "
         f"tables of {', '.join(known[:-1])} or {known[-1]}."
     )
 
 
-def _mergeable_commands() -> list[str]:
+def _list_mergeable_commands() -> list[str]:
     """Name the commands that measure a family of statistics, in the order of the families.
 
     The declarations of families are read and not imported, as statistics take torch.
@@ -152,15 +142,11 @@ def _mergeable_commands() -> list[str]:
 def merge_tables(
     tables: Sequence[Path | str | HeadTable], command: str | Sequence[str], own: "Iterable[Statistic]" = ()
 ) -> HeadTable:
-    """Add up the tables of separate jobs over parts of a corpus.
+    """Merge the tables of separate jobs over parts of a corpus; ``command`` goes on record.
 
     Sums add up exactly, so the result is the table of the whole corpus, up to rounding. What is rare is
-    counted in each job's own text; where the counts differ, the columns on rare tokens are left out.
-
-    Args:
-        tables: The json files beside the tables, or tables at hand.
-        command: For the record.
-        own: Statistics that no package brings along.
+    counted in each job's own text; where the counts differ, the columns on rare tokens are left out. ``own``
+    are statistics that no package brings along.
 
     Raises:
         AttnprobeError: When a file is no such record, or two don't belong together.
@@ -171,18 +157,17 @@ def merge_tables(
     first = parts[0]
     for part in parts[1:]:
         _check_alike(first, part)
-    seen = {text for part in parts for text in part.texts}
-    statistics, notes = _comparable(parts, _known(first, own))
-    notes += _overlaps(parts)
-    tabulation = _tabulation(first)
-    whole, beside = _added(parts, statistics)
+    statistics, notes = _drop_rare(parts, _find_statistics(first, own))
+    notes += _check_overlaps(parts)
+    tabulation = _find_tabulation(first)
+    whole, beside = _add_parts(parts, statistics)
     record = {key: first.record[key] for key in (*_ALIKE, "versions") if key in first.record}
     datasets = " and ".join(dict.fromkeys(str(part.record["dataset"]["name"]) for part in parts))
     record |= {
         "command": command,
         "dataset": {"name": datasets},
         "corpus": {
-            "texts": sorted(seen),
+            "texts": sorted({text for part in parts for text in part.texts}),
             "rarity": first.rarity,
             "sequences": whole.sequences,
             "clusters": sum(part.record["corpus"]["clusters"] for part in parts),
@@ -211,13 +196,9 @@ def merge_tables(
     return replace(table, notes=[*table.notes, *notes])
 
 
-def _overlaps(parts: Sequence[Part]) -> list[str]:
-    """Say how much text counts twice.
-
-    Raises:
-        AttnprobeError: When all of a part does.
-    """
-    said = []
+def _check_overlaps(parts: Sequence[Part]) -> list[str]:
+    """Note how many documents count twice, and refuse a part of which all do."""
+    notes: list[str] = []
     for one, other in combinations(parts, 2):
         if set(one.texts) & set(other.texts):
             raise AttnprobeError(f"{other.name} is about a text that is there already; it would count twice.")
@@ -228,20 +209,18 @@ def _overlaps(parts: Sequence[Part]) -> list[str]:
             )
         overlap = one.sketch.shared(other.sketch)
         if overlap.every:
-            which = (
-                "every document of one of them is"
-                if overlap.exact
-                else f"all {overlap.compared:,} documents of one of them that can be compared are"
-            )
+            which = "every document of one of them is"
+            if not overlap.exact:
+                which = f"all {overlap.compared:,} documents of one of them that can be compared are"
             raise AttnprobeError(
                 f"{one.name} and {other.name} can't be added up: {which} in the other too, and would count "
                 "twice."
             )
-        said += _said(overlap, one.name, other.name)
-    return said
+        notes += _describe_overlap(overlap, one.name, other.name)
+    return notes
 
 
-def _said(overlap: Overlap, one: str, other: str) -> Iterator[str]:
+def _describe_overlap(overlap: Overlap, one: str, other: str) -> Iterator[str]:
     """Say how many documents count twice, or that it is not known."""
     if not overlap.exact and overlap.compared < _FEW:
         known = f"only {overlap.compared} can be compared" if overlap.compared else "none can be compared"
@@ -256,10 +235,10 @@ def _said(overlap: Overlap, one: str, other: str) -> Iterator[str]:
         yield f"{number} {are} both in {one} and in {other}, and count twice."
 
 
-def _added(
+def _add_parts(
     parts: Sequence[Part], statistics: "Sequence[Statistic]"
 ) -> tuple[Measurement, dict[str, list[str]]]:
-    """Add up what was measured, but only once what jobs share, such as a treebank beside their texts.
+    """Add up the sums of all parts, but only once what jobs share, such as a treebank beside their texts.
 
     Returns:
         The sums, and of each statistic that was measured beside the texts, on what.
@@ -290,20 +269,20 @@ def _check_alike(first: Part, other: Part) -> None:
     if (first.title, first.tabulation, first.identities) != (other.title, other.tabulation, other.identities):
         raise AttnprobeError(f"{first.name} and {other.name} are not tables of the same command.")
     for key, name in _ALIKE.items():
-        ours, theirs = (_settled(part.record.get(key)) for part in (first, other))
+        ours, theirs = (_drop_free(part.record.get(key)) for part in (first, other))
         if ours != theirs:
             raise AttnprobeError(f"{first.name} and {other.name} were made with another {name}.")
 
 
-def _settled(record: Any) -> Any:
-    """Leave out what may differ: what was found on the way, and how much was read."""
+def _drop_free(record: Any) -> Any:
+    """Drop what may differ: what was found on the way, and how much was read."""
     if not isinstance(record, dict):
         return record
     found = {*_FREE, "evidence", "warnings", "threaded"}
     return {key: value for key, value in record.items() if key not in found}
 
 
-def _tabulation(part: Part) -> "Tabulation":
+def _find_tabulation(part: Part) -> "Tabulation":
     from attnprobe.statistics.registry import all_tabulations  # takes torch
 
     known = all_tabulations()
@@ -314,8 +293,8 @@ def _tabulation(part: Part) -> "Tabulation":
     return known[part.tabulation]
 
 
-def _known(part: Part, own: "Iterable[Statistic]") -> "list[Statistic]":
-    """Find what was measured, in the version in which it was."""
+def _find_statistics(part: Part, own: "Iterable[Statistic]") -> "list[Statistic]":
+    """Find the statistics that were measured, in the version in which they were."""
     from attnprobe.statistics.registry import find_statistic  # takes torch
 
     own, found = list(own), []
@@ -337,8 +316,8 @@ def _known(part: Part, own: "Iterable[Statistic]") -> "list[Statistic]":
     return found
 
 
-def _comparable(parts: Sequence[Part], statistics: "list[Statistic]") -> "tuple[list[Statistic], list[str]]":
-    """Leave out what depends on counts over the corpus where the jobs did not count alike."""
+def _drop_rare(parts: Sequence[Part], statistics: "list[Statistic]") -> "tuple[list[Statistic], list[str]]":
+    """Drop what depends on counts over the corpus where the jobs did not count alike."""
     if len({part.rarity for part in parts}) == 1:
         return statistics, []
     left = [statistic for statistic in statistics if not statistic.by_corpus]

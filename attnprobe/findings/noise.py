@@ -43,7 +43,7 @@ class Sample:
 
     @property
     def centred(self) -> "Sample":
-        """The same less the mean over heads, which a correlation does not see."""
+        """The sample less the mean over heads, which a correlation does not see."""
         return replace(self, total=self.total - self.total.mean(1, keepdims=True))
 
     @property
@@ -51,20 +51,19 @@ class Sample:
         """The mean of all examples (head,)."""
         return self.total.sum(0) / self.count.sum()
 
-    def of_heads(self, order: Sequence[int]) -> "Sample":
-        """Give some heads, in an order."""
+    def select_heads(self, order: Sequence[int]) -> "Sample":
         return replace(self, total=self.total[:, list(order)])
 
-    def over(self, blocks: NDArray[np.int64]) -> "Sample":
-        """Give the same over these blocks, among which are all of its own."""
+    def reindex(self, blocks: NDArray[np.int64]) -> "Sample":
+        """Extend the sample to these blocks, among which are all of its own."""
         own = np.arange(len(self.count)) if self.block is None else self.block
         place = np.searchsorted(blocks, own)
         count, total = np.zeros(len(blocks)), np.zeros((len(blocks), self.total.shape[1]))
         count[place], total[place] = self.count, self.total
         return Sample(count, total, blocks)
 
-    def moved(self, mean: Floats) -> "Sample":
-        """Give the same with another mean of all examples."""
+    def move_to(self, mean: Floats) -> "Sample":
+        """Shift the examples so that their mean is another."""
         return replace(self, total=self.total + self.count[:, None] * (mean - self.mean))
 
 
@@ -76,7 +75,6 @@ class Disattenuated:
         pearson: The estimate; NaN where a side's heads differ by no more than its noise, or where there are
             fewer than three blocks of documents.
         low: Lower end of the 95 % interval; NaN where there are too few documents.
-        high: Upper end.
     """
 
     pearson: float
@@ -130,22 +128,22 @@ def disattenuate(
         Spearman (1904), The proof and measurement of association between two things.
         Efron and Tibshirani (1993), An introduction to the bootstrap, chapters 10 and 13.
     """
-    one, other = (side.centred for side in _aligned(inside, outside, shared=shared))
-    if shared and _are_one(one, other):
+    one, other = (side.centred for side in _align(inside, outside, shared=shared))
+    if shared and _are_equal(one, other):
         return Disattenuated(1.0, 1.0, 1.0)
-    found = _moments(one, other, _once(one), _once(other), shared=shared)
-    estimate = float(found.correlation[0])
-    pearson = float(np.clip(estimate, -1, 1))
+    once = [np.ones((1, len(side.count))) for side in (one, other)]
+    found = _compute_moments(one, other, *once, shared=shared)
+    pearson = float(np.clip(float(found.correlation[0]), -1, 1))
     if min(np.count_nonzero(side.count) for side in (one, other)) < LEAST:
         return Disattenuated(pearson, np.nan, np.nan)
     product, *signals = (float(moment[0, 0]) for moment in found.whole)
     if np.isfinite(pearson):
         product = pearson * np.sqrt(signals[0] * signals[1])
-    one, other = map(Sample.moved, (one, other), _turned((one.mean, other.mean), signals, product))
+    one, other = map(Sample.move_to, (one, other), _stretch((one.mean, other.mean), signals, product))
     draw = np.random.default_rng(seed)
-    here = _drawn(len(one.count), draw, draws)
-    there = here if shared else _drawn(len(other.count), draw, draws)
-    drawn = _moments(one, other, here, there, shared=shared)
+    here = _draw_blocks(len(one.count), draw, draws)
+    there = here if shared else _draw_blocks(len(other.count), draw, draws)
+    drawn = _compute_moments(one, other, here, there, shared=shared)
     again = np.where(np.isnan(drawn.correlation), np.sign(drawn.whole[0][:, 0]), drawn.correlation)
     tail = (1 - CONFIDENCE) / 2
     low, high = np.quantile(again.clip(-1, 1), [tail, 1 - tail])
@@ -171,31 +169,27 @@ class _Moments:
     @property
     def correlation(self) -> Floats:
         """The correlation without the bias of a ratio (draw,); NaN where a side has no more than noise."""
-        whole = _ratio(self.whole)
+        whole = _divide(self.whole)
         found = whole[:, 0]
         for moments, weights in self.left:
-            without = np.where(weights > 0, _ratio(moments), 0.0)
+            without = np.where(weights > 0, _divide(moments), 0.0)
             blocks = weights.sum(1)
             found = found - (blocks - 1) * ((weights * without).sum(1) / blocks - whole[:, 0])
         return found
 
 
-def _moments(one: Sample, other: Sample, here: Floats, there: Floats, *, shared: bool) -> _Moments:
-    """Multiply different blocks.
+def _compute_moments(one: Sample, other: Sample, here: Floats, there: Floats, *, shared: bool) -> _Moments:
+    """Multiply different blocks of both sides, each less its mean over heads.
 
-    Args:
-        one: A side, less its mean over heads.
-        other: The other one.
-        here: How often each block of the one is drawn (draw, block).
-        there: The same of the other.
-        shared: Whether a block of a number has the same documents on both sides.
+    ``here`` and ``there`` say how often each block of a side is drawn (draw, block); ``shared``, whether a
+    block of a number has the same documents on both sides.
     """
     ours, without = _square(one, here)
     theirs, without_its = _square(other, there)
     gram = one.total @ other.total.T  # of the blocks: draws know no heads
     by_block, by_its = there @ gram.T, here @ gram  # S_g . T and S . T_g
     product = (by_block * here).sum(1, keepdims=True)
-    n, m = _counted(one.count, here), _counted(other.count, there)
+    n, m = _sum_drawn(one.count, here), _sum_drawn(other.count, there)
     with np.errstate(divide="ignore", invalid="ignore"):
         if not shared:
             fewer = (product - by_block) / ((n - one.count) * m)
@@ -203,66 +197,60 @@ def _moments(one: Sample, other: Sample, here: Floats, there: Floats, *, shared:
             left = [((fewer, without, theirs), here), ((fewer_its, ours, without_its), there)]
             return _Moments((product / (n * m), ours, theirs), left)
         own, pairs = np.diag(gram), one.count * other.count
-        product, number = product - _counted(own, here), n * m - _counted(pairs, here)
-        fewer = (product - by_block - by_its + 2 * own) / (
-            number - one.count * m - n * other.count + 2 * pairs
-        )
+        product, number = product - _sum_drawn(own, here), n * m - _sum_drawn(pairs, here)
+        below = number - one.count * m - n * other.count + 2 * pairs
+        fewer = (product - by_block - by_its + 2 * own) / below
         return _Moments((product / number, ours, theirs), [((fewer, without, without_its), here)])
 
 
 def _square(side: Sample, weights: Floats) -> tuple[Floats, Floats]:
-    """Give |x|^2 without noise, (draw, 1), and with each block left out once, (draw, block)."""
+    """Compute |x|^2 without noise, (draw, 1), and with each block left out once, (draw, block)."""
     gram = side.total @ side.total.T
     by_block = weights @ gram
     own, count = np.diag(gram), side.count
-    n = _counted(count, weights)
-    product = (by_block * weights).sum(1, keepdims=True) - _counted(own, weights)
-    number = n**2 - _counted(count**2, weights)
+    n = _sum_drawn(count, weights)
+    product = (by_block * weights).sum(1, keepdims=True) - _sum_drawn(own, weights)
+    number = n**2 - _sum_drawn(count**2, weights)
     with np.errstate(divide="ignore", invalid="ignore"):
         left = (product - 2 * by_block + 2 * own) / (number - 2 * n * count + 2 * count**2)
         return product / number, left
 
 
-def _counted(values: Floats, weights: Floats) -> Floats:
-    """Add up what each block has, as often as it is drawn, (draw, 1)."""
+def _sum_drawn(values: Floats, weights: Floats) -> Floats:
+    """Sum what each block has, as often as it is drawn, (draw, 1)."""
     return (weights @ values)[:, None]
 
 
-def _ratio(moments: _Three) -> Floats:
-    """Divide; NaN where a side has no more than noise."""
+def _divide(moments: _Three) -> Floats:
+    """Divide the product by the root of both; NaN where a side has no more than noise."""
     product, ours, theirs = moments
     possible = (ours > 0) & (theirs > 0)
     return np.where(possible, product / np.sqrt(np.where(possible, ours * theirs, 1.0)), np.nan)
 
 
-def _aligned(inside: Sample, outside: Sample, *, shared: bool) -> tuple[Sample, Sample]:
-    """Put what both sides have of a block in one row, if they share blocks."""
+def _align(inside: Sample, outside: Sample, *, shared: bool) -> tuple[Sample, Sample]:
+    """Give both sides the same blocks, if they share blocks."""
     if not shared:
         return inside, outside
     own = [np.arange(len(side.count)) if side.block is None else side.block for side in (inside, outside)]
     blocks = np.union1d(*own)
-    return inside.over(blocks), outside.over(blocks)
+    return inside.reindex(blocks), outside.reindex(blocks)
 
 
-def _are_one(one: Sample, other: Sample) -> bool:
+def _are_equal(one: Sample, other: Sample) -> bool:
     """Tell whether both sides are the same numbers: then no noise is left, and no draw says otherwise."""
-    same = np.array_equal(one.count, other.count)
-    return same and np.allclose(
-        one.total, other.total, rtol=_ROUNDING, atol=_ROUNDING * np.abs(one.total).max()
-    )
+    if not np.array_equal(one.count, other.count):
+        return False
+    reach = _ROUNDING * np.abs(one.total).max()
+    return np.allclose(one.total, other.total, rtol=_ROUNDING, atol=reach)
 
 
-def _once(side: Sample) -> Floats:
-    """Take every block once."""
-    return np.ones((1, len(side.count)))
-
-
-def _drawn(blocks: int, draw: np.random.Generator, draws: int) -> Floats:
+def _draw_blocks(blocks: int, draw: np.random.Generator, draws: int) -> Floats:
     """Draw blocks with replacement; say how often each is drawn (draw, block)."""
     return draw.multinomial(blocks, np.full(blocks, 1 / blocks), draws).astype(np.float64)
 
 
-def _turned(means: Sequence[Floats], signals: Sequence[float], product: float) -> list[Floats]:
+def _stretch(means: Sequence[Floats], signals: Sequence[float], product: float) -> list[Floats]:
     """Make means as long, and as far from one another, as they would be without noise.
 
     Of all linear maps of x and y that do so, the one that moves them least:
@@ -273,13 +261,13 @@ def _turned(means: Sequence[Floats], signals: Sequence[float], product: float) -
     reach = float(lengths[0] * lengths[1])
     crossed = float(np.clip(product, -reach, reach))
     wanted = np.array([[lengths[0] ** 2, crossed], [crossed, lengths[1] ** 2]])
-    root, back = _powers(both @ both.T)
-    turn = back @ _powers(root @ wanted @ root)[0] @ back
+    root, back = _take_roots(both @ both.T)
+    turn = back @ _take_roots(root @ wanted @ root)[0] @ back
     return list(turn @ both)
 
 
-def _powers(square: Floats) -> tuple[Floats, Floats]:
-    """Give the root of a symmetric matrix without negative eigenvalues, and the inverse of the root."""
+def _take_roots(square: Floats) -> tuple[Floats, Floats]:
+    """Compute the root of a symmetric matrix without negative eigenvalues, and the inverse of the root."""
     values, vectors = np.linalg.eigh(square)
     some = values > _ROUNDING * max(values.max(), 0.0)
     root = np.sqrt(np.where(some, values, 0.0))
@@ -289,7 +277,7 @@ def _powers(square: Floats) -> tuple[Floats, Floats]:
 
 
 def block_record(column: str, places: Sequence[Place], blocks: Blocks, values: Floats) -> dict[str, Any]:
-    """Put the sums of a column over blocks (block, layer, head) on record.
+    """Make the record of the sums of a column over blocks (block, layer, head).
 
     The column's values (layer, head) go with them: a score need not be the mean of what its examples add to
     it, and a table that was written again without a record must not be taken for the one on record.
@@ -304,12 +292,8 @@ def read_sample(
 ) -> Sample | None:
     """Read the sums of a column over blocks from the record of a table; None where it has none.
 
-    Args:
-        record: The provenance of the table.
-        column: Which number.
-        values: The number of each head in the table. What names a head: the kind of attention if there are
-            several, layer, head.
-        name: What the user calls the table.
+    ``values`` has the number of each head in the table, which is named by the kind of attention if there are
+    several, layer, head; ``name`` is what the user calls the table.
 
     Raises:
         AttnprobeError: When the record is damaged, or is that of another table.
@@ -323,9 +307,8 @@ def read_sample(
         arrays = unpack(kept["sums"])
         found, known = Blocks.from_arrays(arrays), arrays[_VALUES]
         layers = {tuple(layer): place for place, layer in enumerate(kept["layers"])}
-        if found.count.shape != (BLOCKS,) or found.total.shape[:2] != (BLOCKS, len(layers)):
-            raise ValueError("its shape is wrong")
-        if known.shape != found.total.shape[1:]:
+        shape = BLOCKS, len(layers), *known.shape[1:]
+        if found.count.shape != (BLOCKS,) or found.total.shape != shape or known.shape != shape[1:]:
             raise ValueError("its shape is wrong")
         at = [(layers[tuple(head[:-1])], head[-1]) for head in values]
         total = np.stack([found.total[:, layer, head] for layer, head in at], 1)
@@ -337,7 +320,7 @@ def read_sample(
             f"The record of {name} can't be read: what it keeps of blocks of documents is damaged ({error}). "
             "Write the table again."
         ) from error
-    if not _same(np.array(list(values.values())), recorded):
+    if not _agree(np.array(list(values.values())), recorded):
         raise AttnprobeError(
             f"The record of {name} is that of another table: its {column} is not the table's. Delete the "
             "json beside the table, or write the table again with -o."
@@ -346,12 +329,9 @@ def read_sample(
     return Sample(found.count[some], total[some], np.flatnonzero(some))
 
 
-def _same(written: Floats, recorded: Floats) -> bool:
+def _agree(written: Floats, recorded: Floats) -> bool:
     """Tell whether numbers are the same but for the digits that ``--precision`` left."""
     finite = written[np.isfinite(written)]
-    digits = next(
-        (digits for digits in range(1, 17) if all(float(f"{one:.{digits}g}") == one for one in finite)), 17
-    )
-    return np.allclose(
-        written, recorded, rtol=max(_ROUNDING, 0.51 * 10.0 ** (1 - digits)), atol=0, equal_nan=True
-    )
+    fitting = (digits for digits in range(1, 17) if all(float(f"{one:.{digits}g}") == one for one in finite))
+    tolerance = max(_ROUNDING, 0.51 * 10.0 ** (1 - next(fitting, 17)))
+    return np.allclose(written, recorded, rtol=tolerance, atol=0, equal_nan=True)

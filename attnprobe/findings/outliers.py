@@ -31,7 +31,7 @@ class Outliers:
     above: bool
 
     def limit(self, digits: int) -> float:
-        """Give the value that no other head is beyond, in so many digits, rounded so that this holds."""
+        """Compute the value that no other head is beyond, in so many digits, rounded so that this holds."""
         exact = Decimal(repr(self.nearest))  # not the binary fraction, which lies beside it
         if not exact:
             return 0.0
@@ -66,8 +66,7 @@ def find_outliers(values: Floats, errors: Floats | None = None) -> tuple[Outlier
     there = np.flatnonzero(np.isfinite(values))
     if len(there) < FEWEST:
         return ()
-    known = values[there]
-    half = np.zeros(len(there))
+    known, half = values[there], np.zeros(len(there))
     if errors is not None and not np.isnan(errors[there]).all():
         half = half_width(errors[there])
     first, third = np.quantile(known, [0.25, 0.75])

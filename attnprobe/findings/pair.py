@@ -1,4 +1,4 @@
-"""Two sides of a correlation, brought together: which heads both have, and which examples."""
+"""The two sides of a correlation: which heads both have, and which examples."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -33,17 +33,11 @@ class Side:
     """One table: a number for every head.
 
     Attributes:
-        name: What the user calls it.
-        model: Name of the checkpoint.
-        dataset: Name of the data.
         kind: Objective, method and metric, as far as the table names them.
-        column: Which number is compared.
         keys: What names a head: layer and head, and before them the kind of attention if there are several.
-        values: The number for each head.
         halves: The same over two halves of the examples, where the table has them.
         sample: How the values came about block of documents by block, where the record has it.
         texts: What names the examples, where the record has it.
-        record: What is on record of the table.
     """
 
     name: str
@@ -59,13 +53,8 @@ class Side:
     record: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def of_table(cls, table: HeadTable, name: str, column: str | None = None) -> "Side":
-        """Read a table with its record.
-
-        Raises:
-            AttnprobeError: When it is no table of heads, holds more than one, or its record is damaged.
-        """
-        found = cls.of(table.to_pandas(), name, column)
+    def from_table(cls, table: HeadTable, name: str, column: str | None = None) -> "Side":
+        found = cls.from_frame(table.to_pandas(), name, column)
         corpus = table.provenance.get("corpus")
         texts = corpus.get("texts") if isinstance(corpus, Mapping) else None
         return replace(
@@ -76,12 +65,8 @@ class Side:
         )
 
     @classmethod
-    def of(cls, frame: pandas.DataFrame, name: str, column: str | None = None) -> "Side":
-        """Read a table that ``importance``, ``ablate`` or any other command with a row a head wrote.
-
-        Raises:
-            AttnprobeError: When it is no such table, or holds more than one.
-        """
+    def from_frame(cls, frame: pandas.DataFrame, name: str, column: str | None = None) -> "Side":
+        """Read a table that ``importance``, ``ablate`` or any other command with a row a head wrote."""
         if not {"layer", "head"} <= set(frame.columns):
             raise AttnprobeError(
                 f"{name} has no columns layer and head; give a table that `attnprobe importance` or "
@@ -92,51 +77,34 @@ class Side:
         if column is None:
             column = next((known for known in VALUES if known in frame.columns), VALUES[0])
         if column not in frame.columns:
-            listed = ", ".join(str(known) for known in frame.columns[:LISTED])
+            listed = ", ".join(map(str, frame.columns[:LISTED]))
             raise AttnprobeError(f"{name} has no column {column!r}; its columns are {listed}.")
-        labels = {
-            kind: _only(frame, kind, name) for kind in ("model", "dataset", *KINDS) if kind in frame.columns
-        }
+        named = [kind for kind in ("model", "dataset", *KINDS) if kind in frame.columns]
+        labels = {kind: _read_label(frame, kind, name) for kind in named}
         keys = tuple(key for key in _PLACE if key in frame.columns)
         places = list(zip(*(frame[key].tolist() for key in keys), strict=True))
         if len(set(places)) < len(places):
             raise AttnprobeError(f"{name} has more than one row for some head; give one table.")
-        numbers = {
-            wanted: dict(zip(places, _numbers(frame, wanted, name), strict=True))
-            for wanted in (column, *(f"{column}_{half}" for half in HALVES))
-            if wanted in frame.columns
-        }
-        first = [numbers[half] for half in numbers if half != column]
-        return cls(
-            name,
-            labels.get("model", ""),
-            labels.get("dataset", name),
-            {kind: labels[kind] for kind in KINDS if kind in labels},
-            column,
-            keys,
-            numbers[column],
-            (first[0], first[1]) if len(first) == 2 else None,
-        )
+        wanted = [one for one in (column, *(f"{column}_{half}" for half in HALVES)) if one in frame.columns]
+        values, *halves = (dict(zip(places, _read_numbers(frame, one, name), strict=True)) for one in wanted)
+        kind = {kind: labels[kind] for kind in KINDS if kind in labels}
+        model, dataset = labels.get("model", ""), labels.get("dataset", name)
+        both = (halves[0], halves[1]) if len(halves) == 2 else None
+        return cls(name, model, dataset, kind, column, keys, values, both)
 
-    def of_heads(self, heads: Sequence[Named], keys: Sequence[str], names: Sequence[Named]) -> "Side":
-        """Give some of the heads, in an order.
+    def select_heads(self, heads: Sequence[Named], keys: Sequence[str], names: Sequence[Named]) -> "Side":
+        """Select heads in an order, and give them new names of these keys."""
 
-        Args:
-            heads: Which.
-            keys: What names a head from now on.
-            names: The new name of each.
-        """
+        def select(values: Values) -> Values:
+            return {name: values[head] for name, head in zip(names, heads, strict=True)}
+
         place = {head: row for row, head in enumerate(self.values)}
-        one, other = (
-            {name: half[head] for name, head in zip(names, heads, strict=True)}
-            for half in self.halves or (self.values, self.values)
-        )
         return replace(
             self,
             keys=tuple(keys),
-            values={name: self.values[head] for name, head in zip(names, heads, strict=True)},
-            halves=None if self.halves is None else (one, other),
-            sample=None if self.sample is None else self.sample.of_heads([place[head] for head in heads]),
+            values=select(self.values),
+            halves=self.halves and (select(self.halves[0]), select(self.halves[1])),
+            sample=self.sample and self.sample.select_heads([place[head] for head in heads]),
         )
 
     @property
@@ -160,7 +128,7 @@ class Side:
         return 2 * r / (1 + r) if r > 0 else r
 
 
-def _only(frame: pandas.DataFrame, column: str, name: str) -> str:
+def _read_label(frame: pandas.DataFrame, column: str, name: str) -> str:
     found = [str(value) for value in frame[column].fillna("empty").drop_duplicates()]
     if len(found) > 1:
         raise AttnprobeError(
@@ -169,7 +137,7 @@ def _only(frame: pandas.DataFrame, column: str, name: str) -> str:
     return found[0]
 
 
-def _numbers(frame: pandas.DataFrame, column: str, name: str) -> list[float]:
+def _read_numbers(frame: pandas.DataFrame, column: str, name: str) -> list[float]:
     try:
         return frame[column].astype(float).tolist()
     except (TypeError, ValueError):
@@ -188,9 +156,7 @@ class Pair:
     Attributes:
         inside: In domain, or the first checkpoint.
         outside: Out of domain, or the other checkpoint, with the heads in the same order.
-        across: Whether the sides may be about different checkpoints.
         shared: Whether a document of a number is the same one on both sides; None where nobody knows.
-        notes: What was left out.
     """
 
     inside: Side
@@ -201,23 +167,16 @@ class Pair:
 
     @classmethod
     def of(cls, inside: Side, outside: Side, *, across: bool = False, named: bool = False) -> "Pair":
-        """Bring two sides together.
+        """Pair two sides, which may be about different checkpoints with ``across``.
 
-        Args:
-            inside: One side.
-            outside: The other.
-            across: Whether they may be about different checkpoints.
-            named: Whether heads of different checkpoints are named with the kind of attention although
-                neither has several, as those of another pair are.
-
-        Raises:
-            AttnprobeError: When they are not about the same heads, or leave a correlation undefined.
+        With ``named``, heads of different checkpoints are named with the kind of attention although neither
+        has several, as those of another pair are.
         """
         notes: tuple[str, ...] = ()
         shared = _same_documents(inside, outside, across=across)
         if across:
             named = named or _ATTENTION in {*inside.keys, *outside.keys}
-            inside, outside, notes = _of_same_shape(inside, outside, named=named)
+            inside, outside, notes = _match_heads(inside, outside, named=named)
         elif inside.model != outside.model:
             raise AttnprobeError(
                 f"{inside.name} is about {inside.model or 'no named model'} and {outside.name} about "
@@ -242,7 +201,7 @@ class Pair:
                     "undefined."
                 )
         places = list(inside.values)
-        return cls(inside, outside.of_heads(places, outside.keys, places), across, shared, notes)
+        return cls(inside, outside.select_heads(places, outside.keys, places), across, shared, notes)
 
     @property
     def values(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -252,7 +211,7 @@ class Pair:
 
     @property
     def where(self) -> tuple[str, str]:
-        """What a sentence calls either side."""
+        """The phrase for either side in a sentence."""
         if not self.across:
             return "in domain", "out of domain"
         names = [side.model or side.name for side in (self.inside, self.outside)]
@@ -264,38 +223,30 @@ class Pair:
     @property
     def same_weights(self) -> bool:
         """Whether both sides are on record as measured with the very same weights."""
-        ours, theirs = (_part(side, "model").get("weights") for side in (self.inside, self.outside))
+        ours, theirs = (_get_record(side, "model").get("weights") for side in (self.inside, self.outside))
         return bool(ours) and ours == theirs
 
 
-def _of_same_shape(inside: Side, outside: Side, *, named: bool) -> tuple[Side, Side, tuple[str, ...]]:
-    """Give the heads that two checkpoints have in common, kind by kind, and say what is left out.
-
-    Raises:
-        AttnprobeError: When no kind of attention has the same layers and heads in both.
-    """
-    ours, theirs = _grids(inside), _grids(outside)
+def _match_heads(inside: Side, outside: Side, *, named: bool) -> tuple[Side, Side, tuple[str, ...]]:
+    """Select the heads that two checkpoints have in common, kind by kind, and note what is left out."""
+    ours, theirs = _find_grids(inside), _find_grids(outside)
+    sides = (inside, ours), (outside, theirs)
     alike = [kind for kind in ours if kind in theirs and ours[kind].shape == theirs[kind].shape]
     if not alike:
-        said = [_shape(side, grids) for side, grids in ((inside, ours), (outside, theirs))]
-        raise AttnprobeError(
-            describe_mismatch(
-                (inside.model or inside.name, said[0]), (outside.model or outside.name, said[1])
-            )
-        )
+        shapes = []
+        for side, grids in sides:
+            several = _ATTENTION in side.keys
+            shape = describe_shapes({kind if several else "": grid.shape for kind, grid in grids.items()})
+            shapes.append((side.model or side.name, shape))
+        raise AttnprobeError(describe_mismatch(*shapes))
     notes = []
-    for side, grids in ((inside, ours), (outside, theirs)):
+    for side, grids in sides:
         if more := [kind for kind in grids if kind not in alike]:
             notes.append(
-                f"Only heads of {_listed(alike)} attention are compared; those of {_listed(more)} attention "
-                f"{_at(side)} have no counterpart."
+                f"Only heads of {_join(alike)} attention are compared; those of {_join(more)} attention "
+                f"in {side.model or side.name} have no counterpart."
             )
-    heads = [
-        (kind, place)
-        for kind in alike
-        for place in ours[kind].heads
-        if place in theirs[kind].heads
-    ]  # fmt: skip
+    heads = [(kind, place) for kind in alike for place in ours[kind].heads if place in theirs[kind].heads]
     for side, grids, others in ((inside, ours, theirs), (outside, theirs, ours)):
         lacking = sum(len(others[kind].heads.keys() - grids[kind].heads.keys()) for kind in alike)
         if lacking:
@@ -303,11 +254,11 @@ def _of_same_shape(inside: Side, outside: Side, *, named: bool) -> tuple[Side, S
             notes.append(f"{lacking} {noun} left out, which {side.model or side.name} has lost by pruning.")
     keys = ((_ATTENTION,) if named else ()) + ("layer", "head")
     names = [((kind, *place) if named else place) for kind, place in heads]
-    found = [
-        side.of_heads([grids[kind].heads[place] for kind, place in heads], keys, names)
-        for side, grids in ((inside, ours), (outside, theirs))
-    ]
-    return found[0], found[1], tuple(notes)
+    one, other = (
+        side.select_heads([grids[kind].heads[place] for kind, place in heads], keys, names)
+        for side, grids in sides
+    )
+    return one, other, tuple(notes)
 
 
 @dataclass(frozen=True)
@@ -323,30 +274,30 @@ class _Grid:
     heads: dict[Named, Named]
 
 
-def _grids(side: Side) -> dict[str, _Grid]:
-    """List the heads of each kind of attention; a checkpoint with only one does not always name it."""
+def _find_grids(side: Side) -> dict[str, _Grid]:
+    """Find the heads of each kind of attention; a checkpoint with only one does not always name it."""
     found: dict[str, dict[Named, Named]] = {}
     for head in side.values:
-        kind = str(head[0]) if _ATTENTION in side.keys else _only_kind(side)
+        kind = str(head[0]) if _ATTENTION in side.keys else _find_kind(side)
         found.setdefault(kind, {})[tuple(head[-2:])] = head
     grids = {}
     for kind, heads in found.items():
         layers, most = len({layer for layer, _ in heads}), max(int(head) for _, head in heads) + 1
         if len(found) == 1:
-            layers = _recorded(side, "layers", layers)
-        grids[kind] = _Grid((layers, _recorded(side, "heads", most)), heads)
+            layers = _read_size(side, "layers", layers)
+        grids[kind] = _Grid((layers, _read_size(side, "heads", most)), heads)
     return grids
 
 
-def _recorded(side: Side, name: str, least: int) -> int:
-    """Give a number of the checkpoint's architecture: what is on record, but no less than there are."""
-    found = _part(side, "architecture").get(name)
+def _read_size(side: Side, name: str, least: int) -> int:
+    """Read a number of the checkpoint's architecture: what is on record, but no less than there are."""
+    found = _get_record(side, "architecture").get(name)
     return max(found, least) if isinstance(found, int) else least
 
 
-def _only_kind(side: Side) -> str:
-    """Tell the kind of attention of a checkpoint that has only one: on record, or else what is usual."""
-    kinds = _part(side, "architecture").get("kinds")
+def _find_kind(side: Side) -> str:
+    """Find the kind of attention of a checkpoint that has only one: on record, or else what is usual."""
+    kinds = _get_record(side, "architecture").get("kinds")
     known = {str(kind) for kind in kinds} if isinstance(kinds, list | tuple) else set[str]()
     return known.pop() if len(known) == 1 else str(Kind.ENCODER)
 
@@ -367,18 +318,11 @@ def describe_shapes(shapes: Mapping[str, tuple[int, int]]) -> str:
     >>> describe_shapes({"encoder": (1, 1), "decoder": (2, 1)})
     '1 layer of 1 head (encoder) and 2 layers of 1 head (decoder)'
     """
-    return _listed(
-        [
-            f"{layers} layer{'s' * (layers != 1)} of {heads} head{'s' * (heads != 1)}"
-            f"{f' ({kind})' if kind else ''}"
-            for kind, (layers, heads) in shapes.items()
-        ]
-    )
-
-
-def _shape(side: Side, grids: Mapping[str, _Grid]) -> str:
-    named = _ATTENTION in side.keys
-    return describe_shapes({kind if named else "": grid.shape for kind, grid in grids.items()})
+    found = []
+    for kind, (layers, heads) in shapes.items():
+        shape = f"{layers} layer{'s' * (layers != 1)} of {heads} head{'s' * (heads != 1)}"
+        found.append(f"{shape} ({kind})" if kind else shape)
+    return _join(found)
 
 
 def _same_documents(inside: Side, outside: Side, *, across: bool) -> bool | None:
@@ -392,29 +336,24 @@ def _same_documents(inside: Side, outside: Side, *, across: bool) -> bool | None
     if not across or not _same_data(inside, outside):
         return False
     numbered = inside.kind.get("objective") == outside.kind.get("objective") and all(
-        _part(side, "corpus") and not any(_part(side, "corpus").get(name) for name in _SKIPPED)
-        for side in (inside, outside)
+        corpus and not any(corpus.get(name) for name in _SKIPPED)
+        for corpus in (_get_record(side, "corpus") for side in (inside, outside))
     )
     return True if numbered else None
 
 
 def _same_data(inside: Side, outside: Side) -> bool:
     """Tell whether both sides read the same data, as far as that is on record."""
-    ours, theirs = (_part(side, "dataset") for side in (inside, outside))
-    digests = [one.get("sha256") for one in (ours, theirs)]
+    digests = [_get_record(side, "dataset").get("sha256") for side in (inside, outside)]
     if all(digests):
         return digests[0] == digests[1]
     return inside.dataset == outside.dataset
 
 
-def _part(side: Side, name: str) -> Mapping[str, Any]:
+def _get_record(side: Side, name: str) -> Mapping[str, Any]:
     found = side.record.get(name)
     return found if isinstance(found, Mapping) else {}
 
 
-def _at(side: Side) -> str:
-    return f"in {side.model or side.name}"
-
-
-def _listed(words: list[str]) -> str:
+def _join(words: list[str]) -> str:
     return " and ".join(words) if len(words) < 3 else f"{', '.join(words[:-1])} and {words[-1]}"

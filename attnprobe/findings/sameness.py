@@ -31,7 +31,6 @@ class Sameness:
 
     @property
     def exact(self) -> bool:
-        """Whether nothing differs."""
         return not self.columns and not self.others
 
     @property
@@ -40,7 +39,6 @@ class Sameness:
         return not self.others and all(share <= TOLERANCE for share in self.columns.values())
 
     def sentences(self) -> list[str]:
-        """Say it."""
         if self.exact:
             return ["The numbers are those on record, digit for digit."]
         said = list(self.others)
@@ -59,18 +57,14 @@ class Sameness:
 def compare_tables(
     record: Table, again: Table, precision: int | None = None, *, whole: bool = True
 ) -> Sameness:
-    """Compare a table with one on record, cell by cell.
+    """Compare a table that was made again with the one on record, cell by cell.
 
-    Args:
-        record: The table on record, as it was read from its file.
-        again: The table that was made again.
-        precision: To how many significant digits the numbers on record were written.
-        whole: Whether the new table has all columns; a terminal may show some only.
+    The numbers on record were written to ``precision`` significant digits. With ``whole``, the new table has
+    all columns; a terminal may show some only.
     """
     others: list[str] = []
     if len(record) != len(again):
-        others.append(f"There are {_rows(len(again))}, and {len(record):,} on record.")
-        return Sameness(others=others)
+        return Sameness(others=[f"There are {_count_rows(len(again))}, and {len(record):,} on record."])
     added = [name for name in again.data if name not in record.data]
     gone = [name for name in record.data if name not in again.data] if whole else []
     for names, what in ((added, "are not on record"), (gone, "are on record only")):
@@ -86,15 +80,15 @@ def compare_tables(
         number = any(isinstance(cell, int | float) for cell in [*ours, *theirs])
         measures += number
         if number and column.role != "key":
-            if (share := _largest(theirs, ours)) > 0:
+            if (share := _find_largest(theirs, ours)) > 0:
                 shares[column.name] = share
         elif wrong := sum(one != other for one, other in zip(ours, theirs, strict=True)):
-            others.append(f"The column {clean(column.name)} differs in {_rows(wrong)}.")
+            others.append(f"The column {clean(column.name)} differs in {_count_rows(wrong)}.")
     return Sameness(shares, others, measures)
 
 
-def _largest(record: Sequence[Cell], again: Sequence[Cell]) -> float:
-    """Give the largest difference, as a share of the largest absolute value on record."""
+def _find_largest(record: Sequence[Cell], again: Sequence[Cell]) -> float:
+    """Find the largest difference, as a share of the largest absolute value on record."""
     known = [abs(cell) for cell in record if isinstance(cell, int | float) and math.isfinite(cell)]
     scale = max(known, default=0.0)
     largest = 0.0
@@ -108,7 +102,7 @@ def _largest(record: Sequence[Cell], again: Sequence[Cell]) -> float:
     return largest
 
 
-def _rows(number: int) -> str:
+def _count_rows(number: int) -> str:
     return "1 row" if number == 1 else f"{number:,} rows"
 
 

@@ -12,12 +12,11 @@ from numpy.typing import NDArray
 from attnprobe.attention.kinds import Place
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.findings.noise import block_record
-from attnprobe.intervention.metrics.choice import metric_of
-from attnprobe.intervention.metrics.metric import Metric, some
+from attnprobe.intervention.metrics.metric import Metric, select_examples
 from attnprobe.intervention.objectives.choosing import Loader
 from attnprobe.intervention.request import TaskOptions, check_metric, peek
-from attnprobe.intervention.task import Bench, bound, choose_subject
-from attnprobe.intervention.trials import Trials, run_trials, single_heads, single_survivors
+from attnprobe.intervention.task import Bench, bind_task, build_metric, choose_subject
+from attnprobe.intervention.trials import Trials, cut_single_heads, keep_single_heads, run_trials
 from attnprobe.run.input.corpus import CorpusOptions
 from attnprobe.run.passes import open_run
 from attnprobe.run.progress import Progress
@@ -39,13 +38,9 @@ class Effects:
     """The score without each head, or with it alone, beside that of the whole model.
 
     Attributes:
-        metric: What is scored.
-        baseline: The score of the whole model.
         scores: (layer, head); NaN for a head that is not there, as below.
         deltas: The scores minus the baseline.
-        errors: The standard errors of the differences.
         adjusted: p adjusted for the number of heads.
-        places: What names each layer.
         test: How they are tested, in words.
     """
 
@@ -65,17 +60,15 @@ class Effects:
 
     @property
     def significant(self) -> NDArray[np.bool_]:
-        """Which differences are significant, either way."""
         return self.adjusted < SIGNIFICANT
 
-    def named(self, place: tuple[int, int]) -> str:
-        """Name a head with its score and its difference."""
+    def describe_head(self, place: tuple[int, int]) -> str:
         by = f"by {self.deltas[place]:+.2g}, standard error {self.errors[place]:.1g}"
         return f"head {place[1]} of {self.places[place[0]]}: {self.scores[place]:.4g} ({by})"
 
 
-def without_one(effects: Effects) -> Iterator[str]:
-    """Say without how many heads the score is significantly worse, or better, and without which the most."""
+def describe_ablation(effects: Effects) -> Iterator[str]:
+    """Count the heads without which the score is significantly worse, or better, and name the extremes."""
     name, there = effects.metric.name, np.isfinite(effects.scores)
     whole, number = f"With all heads, {name} is {effects.baseline:.4g}", int(there.sum())
     if not (effects.deltas[there] != 0).any():
@@ -84,25 +77,24 @@ def without_one(effects: Effects) -> Iterator[str]:
     if not np.isfinite(effects.adjusted).any():
         yield f"{whole}. p is not defined: there is nothing to test, or too few examples for a test."
         if np.isfinite(effects.errors[there]).all():
-            yield f"The largest change is without {effects.named(_largest(np.abs(effects.deltas)))}."
+            head = effects.describe_head(_find_largest(np.abs(effects.deltas)))
+            yield f"The largest change is without {head}."
         return
     worse, better = (effects.significant & (sign * effects.harm > 0) for sign in (1, -1))
     if not worse.any() and not better.any():
         yield f"{whole}. None of {number} heads changes it significantly ({effects.test}, p < {SIGNIFICANT})."
         return
     yield (
-        f"{whole}. It is significantly worse without {_some(int(worse.sum()))} of {number} heads, and "
-        f"significantly better without {_some(int(better.sum()))} ({effects.test}, p < {SIGNIFICANT})."
+        f"{whole}. It is significantly worse without {int(worse.sum()) or 'none'} of {number} heads, and "
+        f"significantly better without {int(better.sum()) or 'none'} ({effects.test}, p < {SIGNIFICANT})."
     )
-    if worse.any():
-        worst = _largest(np.where(worse, effects.harm, np.nan))
-        yield f"Among the significant, it is worst without {effects.named(worst)}."
-    if better.any():
-        best = _largest(np.where(better, -effects.harm, np.nan))
-        yield f"Among the significant, it is best without {effects.named(best)}."
+    for which, heads, harm in (("worst", worse, effects.harm), ("best", better, -effects.harm)):
+        if heads.any():
+            head = effects.describe_head(_find_largest(np.where(heads, harm, np.nan)))
+            yield f"Among the significant, it is {which} without {head}."
 
 
-def with_one(effects: Effects) -> Iterator[str]:
+def describe_survivors(effects: Effects) -> Iterator[str]:
     """Name, for each layer, the head that scores highest alone, and test it against all heads."""
     name = effects.metric.name
     tested = np.isfinite(effects.adjusted).any()
@@ -116,25 +108,20 @@ def with_one(effects: Effects) -> Iterator[str]:
             continue
         place = layer, int(np.nanargmin(harm))
         p = effects.adjusted[place]
-        if not np.isfinite(p):
-            verdict = ""
-        elif not effects.significant[place]:
-            verdict = f", not significantly different (p = {p:.2g})"
-        else:
+        verdict = ""
+        if effects.significant[place]:
             verdict = f", significantly {'worse' if effects.harm[place] > 0 else 'better'} (p = {p:.2g})"
+        elif np.isfinite(p):
+            verdict = f", not significantly different (p = {p:.2g})"
         yield f"Head {place[1]} in {effects.places[layer]}: {effects.scores[place]:.4g}{verdict}."
 
 
-def _largest(values: Floats) -> tuple[int, int]:
+def _find_largest(values: Floats) -> tuple[int, int]:
     layer, head = np.unravel_index(int(np.nanargmax(values)), values.shape)
     return int(layer), int(head)
 
 
-def _some(number: int) -> str:
-    return str(number) if number else "none"
-
-
-def ablation_table(
+def run_ablation(
     load: Loader,
     source: OpenSource,
     options: CorpusOptions,
@@ -147,19 +134,9 @@ def ablation_table(
     workers: int | None = None,
     progress: Progress,
 ) -> HeadTable:
-    """Switch heads off one at a time, or all but one of a layer, and tabulate the scores.
+    """Switch heads off one at a time, or with ``keep_one`` all but one of a layer, and tabulate the scores.
 
-    Args:
-        load: Loads the checkpoint.
-        source: The examples.
-        options: How they become sequences.
-        task: What the model is asked to do, and how it is scored.
-        keep_one: Whether all other heads of the layer are off instead of the head itself.
-        correction: How p values are adjusted for the number of heads.
-        facts: What the caller adds to the provenance.
-        resume: A file that keeps the state of the run, so that it can go on after it was stopped.
-        workers: How many batches are in flight.
-        progress: Who is told how far it is.
+    ``correction`` adjusts p for the number of heads; ``facts`` are added to the provenance.
 
     References:
         Michel, Levy and Neubig (2019), sections 3.2 and 3.3.
@@ -170,13 +147,15 @@ def ablation_table(
     question = subject.question("ablate", metric=name, **{"--keep-one": keep_one})
     with (
         open_run(subject.checkpoint, options, question, resume=resume, progress=progress) as run,
-        bound(subject, documents, options, run=run, workers=workers, generate=name == "bleu") as bench,
+        bind_task(subject, documents, options, run=run, workers=workers, generate=name == "bleu") as bench,
     ):
-        metric = metric_of(name, bench, task.seed)
-        return ablated(bench, metric, source.name, keep_one=keep_one, correction=correction, facts=facts)
+        metric = build_metric(name, bench, task.seed)
+        return tabulate_ablation(
+            bench, metric, source.name, keep_one=keep_one, correction=correction, facts=facts
+        )
 
 
-def ablated(
+def tabulate_ablation(
     bench: Bench,
     metric: Metric,
     dataset: str,
@@ -190,14 +169,14 @@ def ablated(
     Heads of layers that share their weights are masked together: one pass, one row and one test.
     """
     units, ties = bench.subject.units.ravel(), bench.subject.ties
-    every = (single_survivors if keep_one else single_heads)(*bench.subject.shape)
+    every = (keep_single_heads if keep_one else cut_single_heads)(*bench.subject.shape)
     trials = run_trials(bench, [cut[ties] for cut in compress(every, units)], metric.needs)
     scores = [metric.score(cut) for cut in trials.cuts]
     compared = [metric.compare(cut, trials.untouched) for cut in trials.cuts]
     adjusted = adjust([found.p for found in compared], correction)
 
-    def of_all(values: Iterable[float]) -> NDArray[np.float64]:
-        """Give values of the heads that have a row, and NaN for the others."""
+    def fill(values: Iterable[float]) -> Floats:
+        """Put NaN between the values of the heads that have a row, for the others."""
         whole = np.full(len(units), np.nan)
         whole[units] = list(values)
         return whole
@@ -205,55 +184,45 @@ def ablated(
     layers, heads = bench.subject.shape
     rows = layers * heads
     labels = bench.labels(dataset, facts)
-    grid = of_all(scores).reshape(layers, heads)
-    kept = block_record("score", labels.places, _blocks(bench, metric, trials), grid)
-    build = TableBuilder(labels.with_record(kept), rows)
+    grid = fill(scores).reshape(layers, heads)
+    batches = bench.corpus.batches
+    values = np.full((len(batches.members), layers, heads), np.nan)
+    values[:, bench.subject.units] = np.stack([metric.pseudovalues(cut) for cut in trials.cuts], 1)
+    blocks = Blocks.of(values, batches.documents[batches.members])
+    build = TableBuilder(labels.with_record(block_record("score", labels.places, blocks, grid)), rows)
     build.key("objective", [bench.objective.name] * rows)
     build.key("metric", [metric.name] * rows)
     build.heads(heads)
-    build.count("n", np.full(rows, len(bench.corpus.batches.members)))
+    build.count("n", np.full(rows, len(batches.members)))
     named = metric.name.replace("_", " ")
     left = f"{named} of the head alone in its layer" if keep_one else f"{named} without the head"
     untouched = metric.score(trials.untouched), metric.standard_error(trials.untouched)
-    build.measure(
-        "baseline",
-        metric.unit,
-        *(np.full(rows, number) for number in untouched),
-        title=f"{named} of the whole",
-    )
-    errors = np.array([metric.standard_error(cut) for cut in trials.cuts])
-    build.measure("score", metric.unit, of_all(scores), of_all(errors), headline=keep_one, title=left)
-    deltas, spread = (of_all(getattr(found, part) for found in compared) for part in ("delta", "error"))
+    baseline = (np.full(rows, number) for number in untouched)
+    build.measure("baseline", metric.unit, *baseline, title=f"{named} of the whole")
+    errors = fill(metric.standard_error(cut) for cut in trials.cuts)
+    build.measure("score", metric.unit, fill(scores), errors, headline=keep_one, title=left)
+    deltas, spread = (fill(getattr(found, part) for found in compared) for part in ("delta", "error"))
     build.measure("delta", metric.unit, deltas, spread, headline=True, title=f"change of {named}")
-    build.add(Column("p", "probability", title="p"), of_all(found.p for found in compared))
-    build.add(
-        Column("p_adjusted", "probability", headline=not keep_one, title="adjusted p"), of_all(adjusted)
-    )
+    build.add(Column("p", "probability", title="p"), fill(found.p for found in compared))
+    p_adjusted = Column("p_adjusted", "probability", headline=not keep_one, title="adjusted p")
+    build.add(p_adjusted, fill(adjusted))
     for second, half in enumerate(HALVES):
-        scored = _half_scores(bench, metric, trials, second=bool(second))
-        build.add(Column(f"score_{half}", metric.unit, role="half"), of_all(scored))
+        scored = _score_half(bench, metric, trials, second=bool(second))
+        build.add(Column(f"score_{half}", metric.unit, role="half"), fill(scored))
     title = "each head alone in its layer" if keep_one else "ablation of heads"
     tested = f"{'paired t' if metric.continuous else 'paired test'}, {CORRECTIONS[correction]}"
     shape = grid.shape
     effects = Effects(
         metric, untouched[0], grid, deltas.reshape(shape), spread.reshape(shape),
-        of_all(adjusted).reshape(shape), bench.subject.architecture.places, tested,
+        fill(adjusted).reshape(shape), bench.subject.architecture.places, tested,
     )  # fmt: skip
-    return build.table(title, [*(with_one if keep_one else without_one)(effects)])
+    return build.table(title, [*(describe_survivors if keep_one else describe_ablation)(effects)])
 
 
-def _blocks(bench: Bench, metric: Metric, trials: Trials) -> Blocks:
-    """Sum up what every example adds to the score without each head, block of documents by block."""
-    batches = bench.corpus.batches
-    values = np.full((len(batches.members), *bench.subject.shape), np.nan)
-    values[:, bench.subject.units] = np.stack([metric.pseudovalues(cut) for cut in trials.cuts], 1)
-    return Blocks.of(values, batches.documents[batches.members])
-
-
-def _half_scores(bench: Bench, metric: Metric, trials: Trials, *, second: bool) -> list[float]:
+def _score_half(bench: Bench, metric: Metric, trials: Trials, *, second: bool) -> list[float]:
     """Score every cut over one half of the examples; a single example has no other half."""
     batches = bench.corpus.batches
     members = in_second_half(batches.documents[batches.members]) == second
     if not members.any():
         return [float("nan")] * len(trials.cuts)
-    return [metric.score(some(cut, members)) for cut in trials.cuts]
+    return [metric.score(select_examples(cut, members)) for cut in trials.cuts]

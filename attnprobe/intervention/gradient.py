@@ -89,32 +89,29 @@ class Importance(Sum):
             return np.where(clusters > 1, found * (clusters - 1) / clusters, np.nan)
 
 
-def summed_derivatives(
+def sum_derivatives(
     bench: Bench,
-    of: Callable[[Answer], Tensor],
-    summed: Callable[[NDArray[np.float64], Batch], Any],
+    target: Callable[[Answer], Tensor],
+    accumulate: Callable[[Floats, Batch], Any],
     restore: Restore,
     *,
     name: str,
     open_heads: NDArray[np.bool_] | None = None,
     rules: Callable[[], AbstractContextManager[object]] = nullcontext,
 ) -> Any:
-    """Differentiate a number of each example by its gates, and sum up what comes of all examples.
+    """Differentiate a number of each example by its gates, and sum over all examples.
 
     Every example has gates of its own, so that one backward pass of the sum over a batch gives each
     example's derivatives.
 
     Args:
         bench: Checkpoint, whose weights are frozen, task and examples.
-        of: Gives the number of each example (batch,) of an answer.
-        summed: Makes a sum of the derivatives (batch, layer, head) of a batch.
+        target: Reads the number to differentiate off an answer, (batch,).
+        accumulate: Makes a sum of the derivatives (batch, layer, head) of a batch.
         restore: Makes a sum of its arrays.
-        name: Which pass it is.
+        name: Of the pass.
         open_heads: Which gates are open (layer, head); the derivative is taken there.
-        rules: Entered by each thread that runs passes, before heads are gated: other rules of gradients.
-
-    Raises:
-        AttnprobeError: When a derivative is no number.
+        rules: Other rules of gradients, which each thread enters before heads are gated.
     """
     checkpoint, architecture = bench.subject.checkpoint, bench.subject.architecture
     at = torch.ones(bench.subject.shape) if open_heads is None else torch.from_numpy(open_heads).float()
@@ -127,8 +124,7 @@ def summed_derivatives(
             xi = at.to(checkpoint.device, kind).repeat(len(part), 1, 1).requires_grad_()
             with torch.enable_grad():
                 gates.set(xi)
-                number = of(bench.objective.answer(part))
-                return torch.autograd.grad(number.sum(), xi)[0]
+                return torch.autograd.grad(target(bench.objective.answer(part)).sum(), xi)[0]
 
         def sum_of(batch: Batch) -> Any:
             derivative = torch.cat(halving.run(batch, derivative_of))
@@ -137,7 +133,7 @@ def summed_derivatives(
                     f"{checkpoint.name} gives NaN or infinite gradients; try --dtype float32, or look "
                     "at its weights."
                 )
-            return summed(derivative.cpu().double().numpy(), batch)
+            return accumulate(derivative.cpu().double().numpy(), batch)
 
         @contextmanager
         def thread_context() -> Iterator[None]:
@@ -153,13 +149,13 @@ def summed_derivatives(
         )
 
 
-def tied(derivative: NDArray[np.float64], ties: NDArray[np.int64] | None) -> NDArray[np.float64]:
+def sum_over_ties(derivative: Floats, ties: NDArray[np.int64] | None) -> Floats:
     """Sum derivatives (example, layer, head) over the layers that share a gate.
 
     The derivative by a gate that stands in several layers is the sum of those by a gate in each. It is given
     to the first of the layers, and 0 to the others.
 
-    >>> tied(np.array([[[1.0], [5.0], [-3.0]]]), np.array([0, 1, 0])).tolist()
+    >>> sum_over_ties(np.array([[[1.0], [5.0], [-3.0]]]), np.array([0, 1, 0])).tolist()
     [[[-2.0], [5.0], [0.0]]]
     """
     if ties is None:
@@ -185,7 +181,7 @@ def gradient_importance(
     Args:
         bench: Checkpoint, whose weights are frozen, task and examples.
         open_heads: Which gates are open (layer, head); the derivative is taken there.
-        ties: For each layer the one whose gates it shares; see ``tied``. None where each has its own.
+        ties: For each layer the one whose gates it shares; see ``sum_over_ties``. None where none do.
 
     Raises:
         AttnprobeError: When a loss or a derivative is no number.
@@ -193,10 +189,10 @@ def gradient_importance(
     References:
         Michel, Levy and Neubig (2019), Are sixteen heads really better than one?, section 4.1.
     """
-    return summed_derivatives(
+    return sum_derivatives(
         bench,
         lambda answer: answer.loss,
-        lambda derivative, batch: Importance.of(np.abs(tied(derivative, ties)), batch),
+        lambda derivative, batch: Importance.of(np.abs(sum_over_ties(derivative, ties)), batch),
         Importance.from_arrays,
         name="gradients",
         open_heads=open_heads,

@@ -10,13 +10,12 @@ from attnprobe.corpus.batches.text import BatchReader
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.findings.noise import block_record
 from attnprobe.findings.pair import Side
-from attnprobe.intervention.ablation import ablated
+from attnprobe.intervention.ablation import tabulate_ablation
 from attnprobe.intervention.gradient import Importance, gradient_importance
-from attnprobe.intervention.metrics.choice import metric_of
 from attnprobe.intervention.objectives.choosing import Loader
-from attnprobe.intervention.relevance import relevance_table
-from attnprobe.intervention.request import Measure, Method, TaskOptions, check_metric, peek, shared_gold
-from attnprobe.intervention.task import Bench, bound, choose_subject
+from attnprobe.intervention.relevance import tabulate_relevance
+from attnprobe.intervention.request import Measure, Method, TaskOptions, check_metric, find_shared_gold, peek
+from attnprobe.intervention.task import Bench, bind_task, build_metric, choose_subject
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.run.input.corpus import CorpusOptions
@@ -37,7 +36,7 @@ NO_OBJECTIVE = "none"
 UNITS = {"gradient": "|dL/dxi|", "confidence": "share"}
 
 
-def importance_table(
+def run_importance(
     load: Loader,
     source: OpenSource,
     options: CorpusOptions,
@@ -51,49 +50,36 @@ def importance_table(
 ) -> HeadTable:
     """Measure how much every head matters, and tabulate it, one row a head.
 
-    Args:
-        load: Loads the checkpoint.
-        source: The examples.
-        options: How they become sequences.
-        task: What the model is asked to do.
-        method: ``gradient``, the mean over examples of the absolute derivative of the loss by the
-            head's gate; ``lrp``, the relevance of the head for what is predicted; or ``confidence``, the mean
-            of a head's largest attention weight.
-        facts: What the caller adds to the provenance.
-        resume: A file that keeps the state of the run, so that it can go on after it was stopped.
-        workers: How many batches are in flight.
-        progress: Who is told how far it is.
+    The method is ``gradient``, the mean over examples of the absolute derivative of the loss by the head's
+    gate; ``lrp``, the relevance of the head for what is predicted; or ``confidence``, the mean of a head's
+    largest attention weight. ``facts`` are added to the provenance.
 
     References:
         Michel, Levy and Neubig (2019), section 4.1; Voita et al. (2019), section 4.
-
-    Raises:
-        AttnprobeError: For one that has neither the task nor, for ``lrp``, rules that keep all relevance.
     """
     if method == "confidence":
-        return _confidence_table(
+        return _tabulate_confidence(
             load, source, options, facts=facts, resume=resume, workers=workers, progress=progress
         )
     labelled, documents = peek(source.documents)
     subject = choose_subject(load, task, labelled=labelled, progress=progress, modality=source.kind)
     if method == "lrp":
-        subject = subject.explaining
+        subject = subject.check_relevance()
     question = subject.question("importance", **{"--method": method})
     with (
         open_run(subject.checkpoint, options, question, resume=resume, progress=progress) as run,
-        bound(subject, documents, options, run=run, workers=workers) as bench,
+        bind_task(subject, documents, options, run=run, workers=workers) as bench,
     ):
         return TABLES[method](bench, source.name, facts=facts)
 
 
-def gradient_table(bench: Bench, dataset: str, *, facts: Mapping[str, Any]) -> HeadTable:
-    """Tabulate gradient importance over the examples of a bench."""
+def tabulate_gradient(bench: Bench, dataset: str, *, facts: Mapping[str, Any]) -> HeadTable:
     found = gradient_importance(bench, ties=bench.subject.ties)
-    return _tabulated(found, bench.objective.name, "gradient", bench.labels(dataset, facts))
+    return _tabulate(found, bench.objective.name, "gradient", bench.labels(dataset, facts))
 
 
 #: Tables of the methods that need a task.
-TABLES = {"gradient": gradient_table, "lrp": relevance_table}
+TABLES = {"gradient": tabulate_gradient, "lrp": tabulate_relevance}
 
 
 def attention_importance(
@@ -117,7 +103,7 @@ def attention_importance(
         )
 
 
-def _confidence_table(
+def _tabulate_confidence(
     load: Loader,
     source: OpenSource,
     options: CorpusOptions,
@@ -127,8 +113,9 @@ def _confidence_table(
     workers: int | None,
     progress: Progress,
 ) -> HeadTable:
-    loaded = load((), False, source.kind)
-    checkpoint, documents, architecture = examine_part(loaded, source.documents, progress)
+    checkpoint, documents, architecture = examine_part(
+        load((), False, source.kind), source.documents, progress
+    )
     statistics = [all_statistics()["confidence"]]
     question = {"command": "importance", "--method": "confidence"}
     with (
@@ -150,10 +137,10 @@ def _confidence_table(
             facts
         )
     labels = Labels(checkpoint.name, source.name, record, architecture.places, removed=architecture.removed)
-    return _tabulated(found, NO_OBJECTIVE, "confidence", labels)
+    return _tabulate(found, NO_OBJECTIVE, "confidence", labels)
 
 
-def _tabulated(found: Importance, objective: str, method: Method, labels: Labels) -> HeadTable:
+def _tabulate(found: Importance, objective: str, method: Method, labels: Labels) -> HeadTable:
     layers, heads = found.heads.count.shape
     labels = labels.with_record(block_record("importance", labels.places, found.blocks, found.heads.average))
     build = TableBuilder(labels, layers * heads)
@@ -161,24 +148,17 @@ def _tabulated(found: Importance, objective: str, method: Method, labels: Labels
     build.key("method", [method] * layers * heads)
     build.heads(heads)
     build.count("n", found.heads.count.ravel())
-    average, error = found.heads.average.ravel(), found.heads.standard_error.ravel()
+    average, error = found.heads.average, found.heads.standard_error
     build.measure("importance", UNITS[method], average, error, headline=True, title="importance")
-    unit, spread = found.normalized
-    build.measure(
-        "importance_normalized",
-        "share of norm",
-        unit.ravel(),
-        spread.ravel(),
-        headline=True,
-        title="importance within the layer",
-    )
+    title = "importance within the layer"
+    build.measure("importance_normalized", "share of norm", *found.normalized, headline=True, title=title)
     for half, name in zip(found.blocks.halves, HALVES, strict=True):
         build.add(Column(f"importance_{name}", UNITS[method], role="half"), half.ravel())
-    return build.table("importance of heads", _notes(found, labels), "heads")
+    return build.table("importance of heads", _name_extremes(found, labels), "heads")
 
 
-def _notes(found: Importance, labels: Labels) -> list[str]:
-    """Name the heads at both ends."""
+def _name_extremes(found: Importance, labels: Labels) -> list[str]:
+    """Name the most and the least important head within its layer."""
     (unit, error), places = found.normalized, labels.places
     if unit.shape[-1] < 2:
         return []
@@ -189,10 +169,7 @@ def _notes(found: Importance, labels: Labels) -> list[str]:
         return ["A layer's heads have no importance at all, so that it can't be normalised."]
     most, least = (
         tuple(map(int, np.unravel_index(place, unit.shape)))
-        for place in (
-            int(np.where(there, unit, -np.inf).argmax()),
-            int(np.where(there, unit, np.inf).argmin()),
-        )
+        for place in (np.where(there, unit, -np.inf).argmax(), np.where(there, unit, np.inf).argmin())
     )
     return [
         f"Within its layer, importance is highest for head {most[1]} of {places[most[0]]} ({unit[most]:.2f} "
@@ -205,7 +182,7 @@ def _notes(found: Importance, labels: Labels) -> list[str]:
 DOMAINS = ("in domain", "out of domain")
 
 
-def measured_sides(
+def measure_sides(
     load: Loader,
     sources: tuple[OpenSource, OpenSource],
     options: CorpusOptions,
@@ -216,44 +193,38 @@ def measured_sides(
     workers: int | None = None,
     progress: Progress,
 ) -> tuple[tuple[Side, Side], dict[str, Any]]:
-    """Measure the importance of every head on two datasets, with the same checkpoint and task.
+    """Measure the importance of every head in domain and out of domain, with one checkpoint and task.
 
-    Args:
-        load: Loads the checkpoint.
-        sources: In domain, out of domain.
-        options: How the examples become sequences.
-        task: What the model is asked to do.
-        measure: Gradient importance, relevance, or the score without the head, as Michel et al. have it.
-        resume: A file that keeps the state of the run, so that it can go on after it was stopped.
-        workers: How many batches are in flight.
-        progress: Who is told how far it is.
+    It is measured by gradient importance, relevance, or the score without the head, as Michel et al. have it.
 
     Returns:
         Both sides, and what goes into the provenance.
     """
     peeked = [peek(source.documents) for source in sources]
-    labelled = shared_gold([found for found, _ in peeked])
+    labelled = find_shared_gold([found for found, _ in peeked])
     if any(found for found, _ in peeked) and not labelled:
         bare = next(source.name for source, (found, _) in zip(sources, peeked, strict=True) if not found)
         progress.say(f"{bare} has no labels, so those of the other side are not used either.")
     subject = choose_subject(load, task, labelled=labelled, progress=progress, modality=sources[0].kind)
     if measure == "lrp":
-        subject = subject.explaining
+        subject = subject.check_relevance()
     by_metric = measure == "ablation"
     name = check_metric(task.metric, subject.objective, subject.metrics) if by_metric else ""
     sides, records = [], []
     question = subject.question("correlate", measure=measure, metric=name)
     with open_run(subject.checkpoint, options, question, resume=resume, progress=progress) as run:
         for source, (_, documents), domain in zip(sources, peeked, DOMAINS, strict=True):
-            examples = bound(
+            examples = bind_task(
                 subject, documents, options, run=run, workers=workers, generate=name == "bleu", name=domain
             )
             with examples as bench:
-                if not by_metric:
-                    table = TABLES[measure](bench, source.name, facts={})
+                if by_metric:
+                    table = tabulate_ablation(
+                        bench, build_metric(name, bench, task.seed), source.name, facts={}
+                    )
                 else:
-                    table = ablated(bench, metric_of(name, bench, task.seed), source.name, facts={})
-            sides.append(Side.of_table(table, source.name))
+                    table = TABLES[measure](bench, source.name, facts={})
+            sides.append(Side.from_table(table, source.name))
             records.append(bench.record)
     shared = {key: value for key, value in records[0].items() if key != "corpus"}
     return (sides[0], sides[1]), shared | {"corpora": [record["corpus"] for record in records]}

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from attnprobe.corpus.batches.batch import Batch
 from attnprobe.findings.noise import block_record
-from attnprobe.intervention.gradient import Importance, summed_derivatives, tied
+from attnprobe.intervention.gradient import Importance, sum_derivatives, sum_over_ties
 from attnprobe.intervention.objectives.objective import Answer
 from attnprobe.intervention.task import Bench
 from attnprobe.model.relevance import Relevance as Rules
@@ -26,19 +26,13 @@ TITLES = {"relevance": "relevance", "relevance_abs": "size of relevance"}
 
 @dataclass(frozen=True)
 class Relevance(Sum):
-    """The sum of relevance over examples. Two of them add up.
-
-    Attributes:
-        signed: Of R.
-        size: Of |R|, taken example by example.
-    """
+    """The sum of relevance over examples: of R, and of |R| taken example by example. Two of them add up."""
 
     signed: Importance
     size: Importance
 
     @classmethod
     def of(cls, values: Floats, batch: Batch) -> "Relevance":
-        """Sum up a batch (example, layer, head)."""
         return cls(Importance.of(values, batch), Importance.of(np.abs(values), batch))
 
 
@@ -66,7 +60,7 @@ def head_relevance(
     Args:
         bench: Checkpoint, whose weights are frozen, task and examples.
         open_heads: Which gates are open (layer, head); the others let nothing through.
-        ties: For each layer the one whose gates it shares; see ``tied``. None where each has its own.
+        ties: For each layer the one whose gates it shares; see ``sum_over_ties``. None where none do.
 
     Raises:
         AttnprobeError: When a relevance is no number.
@@ -76,10 +70,10 @@ def head_relevance(
         who take the largest relevance of a layer for 1.
         Ali et al. (2022), XAI for transformers; Achtibat et al. (2024), AttnLRP: the rules.
     """
-    return summed_derivatives(
+    return sum_derivatives(
         bench,
         _margin,
-        lambda values, batch: Relevance.of(tied(values, ties), batch),
+        lambda values, batch: Relevance.of(sum_over_ties(values, ties), batch),
         Relevance.from_arrays,
         name="relevance",
         open_heads=open_heads,
@@ -92,7 +86,7 @@ def _margin(answer: Answer) -> Tensor:
     return answer.margin()
 
 
-def relevance_table(bench: Bench, dataset: str, *, facts: Mapping[str, Any]) -> HeadTable:
+def tabulate_relevance(bench: Bench, dataset: str, *, facts: Mapping[str, Any]) -> HeadTable:
     """Tabulate relevance over the examples of a bench, one row a head.
 
     ``relevance`` is the mean of R over examples, ``relevance_abs`` that of its size, and ``relevance_share``
@@ -100,8 +94,7 @@ def relevance_table(bench: Bench, dataset: str, *, facts: Mapping[str, Any]) -> 
     """
     found = head_relevance(bench, ties=bench.subject.ties)
     layers, heads = bench.subject.shape
-    labels = bench.labels(dataset, facts)
-    size = found.size
+    labels, size = bench.labels(dataset, facts), found.size
     labels = labels.with_record(block_record("relevance_abs", labels.places, size.blocks, size.heads.average))
     build = TableBuilder(labels, layers * heads)
     build.key("objective", [bench.objective.name] * layers * heads)
@@ -110,37 +103,30 @@ def relevance_table(bench: Bench, dataset: str, *, facts: Mapping[str, Any]) -> 
     build.count("n", size.heads.count.ravel())
     columns = {"relevance": found.signed, "relevance_abs": size}
     for name, part in columns.items():
-        average, error = part.heads.average.ravel(), part.heads.standard_error.ravel()
+        average, error = part.heads.average, part.heads.standard_error
         build.measure(name, UNITS[name], average, error, headline=name == "relevance", title=TITLES[name])
-    share, error = (part.ravel() for part in size.share)
-    build.measure(
-        "relevance_share",
-        "share of layer",
-        share,
-        error,
-        headline=True,
-        title="share of the layer's relevance",
-    )
+    title = "share of the layer's relevance"
+    build.measure("relevance_share", "share of layer", *size.share, headline=True, title=title)
     for name, part in columns.items():
         for half, ending in zip(part.blocks.halves, HALVES, strict=True):
             build.add(Column(f"{name}_{ending}", UNITS[name], role="half"), half.ravel())
-    said = f"What is explained is z, {bench.objective.explains}. {bench.objective.positive}".rstrip()
-    return build.table("relevance of heads", [said, *_ends(size, labels)], "heads")
+    explained = f"What is explained is z, {bench.objective.explains}. {bench.objective.positive}".rstrip()
+    return build.table("relevance of heads", [explained, *_name_extremes(size, labels)], "heads")
 
 
-def _ends(size: Importance, labels: Labels) -> list[str]:
+def _name_extremes(size: Importance, labels: Labels) -> list[str]:
     """Name the head with most of the relevance of its layer, and the one with least."""
-    share, error = (part.copy() for part in size.share)
+    share, error = size.share
     if share.shape[-1] < 2:
         return []
     there = np.ones(share.shape, bool)
     for head in labels.absent:
-        there[head], share[head] = False, np.nan
+        there[head] = False
+    share = np.where(there, share, np.nan)
     if np.isnan(share[there.any(-1)]).all(-1).any():
         return ["A layer's heads have no relevance at all, so that they have no share in it."]
     most, least = (
-        tuple(map(int, np.unravel_index(place, share.shape)))
-        for place in (np.nanargmax(share), np.nanargmin(share))
+        tuple(map(int, np.unravel_index(find(share), share.shape))) for find in (np.nanargmax, np.nanargmin)
     )
     return [
         f"The largest share of its layer's relevance is that of head {most[1]} of {labels.places[most[0]]} "

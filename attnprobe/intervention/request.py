@@ -1,4 +1,4 @@
-"""What is asked of a model while its heads are switched, as far as it can be refused before one is loaded."""
+"""Which task a model is scored on while its heads are switched, checked before a model is loaded."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -8,33 +8,13 @@ from typing import Literal
 from attnprobe.corpus.sources.document import Document, Gold
 from attnprobe.corpus.sources.media import MediaFolder
 from attnprobe.errors import AttnprobeError
+from attnprobe.intervention.registry import OBJECTIVES
 
 #: How importance is measured.
 Method = Literal["gradient", "lrp", "confidence"]
 #: What two datasets are compared by.
 Measure = Literal["gradient", "lrp", "ablation"]
 
-#: The metrics of each objective, the usual one first.
-METRICS = {
-    "classification": ("accuracy", "mcc", "f1", "loss"),
-    "multi-label": ("f1_micro", "f1_macro", "accuracy", "loss"),
-    "regression": ("pearson", "spearman", "mse"),
-    "token-classification": ("f1", "accuracy", "loss"),
-    "question-answering": ("f1", "exact_match", "loss"),
-    "seq2seq": ("loss", "accuracy", "bleu"),
-    "masked-lm": ("accuracy", "loss"),
-    "causal-lm": ("loss", "accuracy"),
-    "representation": ("similarity",),
-}
-#: Objectives that take what is right from the labels, and the kinds of labels that they take it from.
-LABELLED: dict[str, tuple[Gold, ...]] = {
-    "classification": (Gold.CLASS,),
-    "multi-label": (Gold.SEVERAL, Gold.CLASS),
-    "regression": (Gold.CLASS,),
-    "token-classification": (Gold.WORDS,),
-    "question-answering": (Gold.ANSWERS,),
-    "seq2seq": (Gold.CLASS,),
-}
 #: Where labels are found.
 WHERE = {
     Gold.CLASS: "name their column with --label-column",
@@ -53,8 +33,6 @@ class TaskOptions:
     """Which task; the fields are the options of the command line.
 
     Attributes:
-        objective: Name of the objective, or None to choose.
-        metric: What an ablation is scored by, or None for the usual one.
         seed: Of masks, directions and random orders.
         force_head: Use a head that the checkpoint was not trained with.
         labels_named: Whether the user named a column of labels, and so means them to be used.
@@ -67,38 +45,31 @@ class TaskOptions:
     labels_named: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse what no model can be asked."""
         if self.seed < 0:
             raise AttnprobeError(f"--seed must be at least 0, not {self.seed}.")
         if self.objective is None:
             if self.force_head:
                 raise AttnprobeError("--force-head needs to know which head: pass --objective too.")
             return
-        if self.objective not in METRICS:
+        if self.objective not in OBJECTIVES:
             raise AttnprobeError(
-                f"There is no objective {self.objective!r}; choose one of {', '.join(METRICS)}."
+                f"There is no objective {self.objective!r}; choose one of {', '.join(OBJECTIVES)}."
             )
         if self.metric is not None:
             check_metric(self.metric, self.objective)
 
 
 def check_metric(name: str | None, objective: str, known: Sequence[str] = ()) -> str:
-    """Settle the name of the metric: what was asked for, or the usual one of the objective.
+    """Check the name of a metric; without one, choose the usual one of the objective.
 
-    Args:
-        name: What was asked for.
-        objective: What is to be scored.
-        known: What a checkpoint can be scored by, where that is known; an objective may score some
-            checkpoints otherwise than others.
-
-    Raises:
-        AttnprobeError: When the objective is not scored by it.
+    ``known`` are the metrics of a checkpoint, where they are known: an objective may score some checkpoints
+    otherwise than others.
     """
-    known = known or METRICS[objective]
+    known = known or OBJECTIVES[objective].metrics
     if name is None:
         return known[0]
     if name not in known:
-        here = " for this checkpoint" if name in METRICS[objective] else ""
+        here = " for this checkpoint" if name in OBJECTIVES[objective].metrics else ""
         raise AttnprobeError(
             f"The objective {objective} has no metric {name!r}{here}; choose one of {', '.join(known)}."
         )
@@ -106,26 +77,23 @@ def check_metric(name: str | None, objective: str, known: Sequence[str] = ()) ->
 
 
 def check_labelled(options: TaskOptions, labelled: Gold) -> None:
-    """Refuse an objective that needs labels where there are none, or others."""
+    """Refuse an objective that needs other labels than the data have."""
     name = options.objective
-    if name in LABELLED and labelled not in LABELLED[name]:
-        needed = LABELLED[name][0]
+    if name is not None and (gold := OBJECTIVES[name].gold) and labelled not in gold:
+        needed = gold[0]
         found = f", and the data have {labelled}" if labelled else ""
         what = "labels" if needed is Gold.CLASS and not labelled else needed
         raise AttnprobeError(f"--objective {name} needs {what}{found}; {WHERE[needed]}.")
 
 
 def check_gold(kind: Gold, objective: str, name: str) -> None:
-    """Refuse data whose labels an objective has no use for.
-
-    Raises:
-        AttnprobeError: Where it needs labels, and those of the data called ``name`` are others, or none.
-    """
-    if objective not in LABELLED or kind in LABELLED[objective]:
+    """Refuse data, called ``name``, whose labels an objective can't use."""
+    gold = OBJECTIVES[objective].gold
+    if not gold or kind in gold:
         return
     if not kind:
         raise AttnprobeError(f"{name} has no labels, which --objective {objective} needs.")
-    raise AttnprobeError(f"{name} has {kind}, but --objective {objective} needs {LABELLED[objective][0]}.")
+    raise AttnprobeError(f"{name} has {kind}, but --objective {objective} needs {gold[0]}.")
 
 
 def check_method(method: Method, task: TaskOptions, *, content_only: bool = False) -> None:
@@ -139,7 +107,7 @@ def check_method(method: Method, task: TaskOptions, *, content_only: bool = Fals
 
 
 def peek(documents: Documents) -> tuple[Gold, Documents]:
-    """Tell which kind of label one of the first documents has, without losing them; none is falsy."""
+    """Find which kind of label one of the first documents has, without losing them; none is falsy."""
     if isinstance(documents, MediaFolder):
         return Gold.CLASS if documents.labelled.items else Gold.NONE, documents
     documents = iter(documents)
@@ -148,12 +116,8 @@ def peek(documents: Documents) -> tuple[Gold, Documents]:
     return next((kind for kind in kinds if kind), Gold.NONE), chain(first, documents)
 
 
-def shared_gold(kinds: Sequence[Gold]) -> Gold:
-    """Give the kind of label that several sets of examples have; none where one of them has none.
-
-    Raises:
-        AttnprobeError: When they differ.
-    """
+def find_shared_gold(kinds: Sequence[Gold]) -> Gold:
+    """Find the kind of label that several sets of examples have; none where one of them has none."""
     if not all(kinds):
         return Gold.NONE
     found = set(kinds)

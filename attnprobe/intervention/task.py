@@ -11,27 +11,29 @@ from numpy.typing import NDArray
 
 from attnprobe.corpus.sources.document import Gold
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.objectives.choosing import OBJECTIVES, Loader, settled, unused_head
-from attnprobe.intervention.objectives.classification import Classification, MultiLabel, Regression
-from attnprobe.intervention.objectives.language_modelling import CausalLanguageModel, MaskedLanguageModel
+from attnprobe.intervention.metrics.metric import Metric
+from attnprobe.intervention.objectives.choosing import (
+    Loader,
+    import_objective,
+    load_with_head,
+    remark_unused_head,
+)
 from attnprobe.intervention.objectives.objective import Objective
-from attnprobe.intervention.objectives.question_answering import QuestionAnswering
-from attnprobe.intervention.objectives.representation import Representation
-from attnprobe.intervention.objectives.seq2seq import SequenceToSequence
-from attnprobe.intervention.objectives.token_classification import TokenClassification
-from attnprobe.intervention.request import LABELLED, TaskOptions
+from attnprobe.intervention.registry import OBJECTIVES
+from attnprobe.intervention.request import TaskOptions
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.gates import freeze_weights
 from attnprobe.model.verifying.architecture import Architecture, find_shared_weights
 from attnprobe.model.verifying.switching import Gating, check_gates, check_relevance
 from attnprobe.run.input.corpus import Corpus, CorpusOptions
-from attnprobe.run.input.examples import LabelledExamples, attach_contexts, join_words
+from attnprobe.run.input.examples import LabelledExamples
 from attnprobe.run.memory import price_gradients
 from attnprobe.run.passes import Restore, Run, Work
 from attnprobe.run.preparation import Documents, examine_part, prepare_corpus
 from attnprobe.run.progress import Progress
 from attnprobe.run.record import record_provenance
 from attnprobe.run.workers import Workers
+from attnprobe.sums.resampling import Exchanges
 from attnprobe.table.builder import Labels
 
 #: Tokens in a batch on a processor: gradients keep every layer's states.
@@ -43,11 +45,7 @@ class Subject:
     """A checkpoint whose gates were verified, and the task it is scored on.
 
     Attributes:
-        checkpoint: With the task's head.
-        architecture: What the dry run found.
         gating: What the check of the gates found.
-        objective: Name of the objective.
-        options: How it was chosen.
         conservation: What the check of relevance found, where it is asked for.
     """
 
@@ -58,14 +56,9 @@ class Subject:
     options: TaskOptions
     conservation: str = ""
 
-    @property
-    def explaining(self) -> "Subject":
-        """The same, once it is verified that no layer loses relevance.
-
-        Raises:
-            LostRelevanceError: Where one does.
-        """
-        headed = OBJECTIVES[self.objective].head is not None
+    def check_relevance(self) -> "Subject":
+        """Verify that no layer loses relevance, and note what the check found."""
+        headed = import_objective(self.objective).head is not None
         found = check_relevance(self.checkpoint, self.architecture, headed=headed)
         return replace(self, conservation=found)
 
@@ -95,11 +88,11 @@ class Subject:
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """What the checkpoint can be scored by, the usual one first."""
-        return OBJECTIVES[self.objective].scored_by(self.checkpoint)
+        """The metrics that can score the checkpoint, the usual one first."""
+        return import_objective(self.objective).list_metrics(self.checkpoint)
 
     def question(self, command: str, **more: object) -> dict[str, str]:
-        """Name what the numbers of a command depend on, beside model and text, for the state of a run."""
+        """List what the numbers of a command depend on, beside model and text, for the state of a run."""
         return {
             "command": command,
             "objective": self.objective,
@@ -114,12 +107,6 @@ class Bench:
     """A subject with its examples.
 
     Attributes:
-        subject: What is asked.
-        corpus: The examples in batches.
-        objective: The task bound to them.
-        record: What goes into the provenance.
-        run: What it shares with the other passes of the command.
-        workers: How many batches are in flight.
         name: Which of several sets of examples this is, where there are several.
     """
 
@@ -147,9 +134,8 @@ class Bench:
         return {"workers": self.workers if self.objective.resumable else Workers(), **how}
 
     def labels(self, dataset: str, facts: Mapping[str, Any]) -> Labels:
-        """Say what a table of these examples begins with, and what is on record."""
-        subject = self.subject
-        architecture = subject.architecture
+        """Make the labels and the provenance of a table of these examples."""
+        subject, architecture = self.subject, self.subject.architecture
         tied = np.argwhere(architecture.standing & ~subject.units).tolist()
         own = "a head has one mask in all that share it, and one row, which names the first of them"
         return Labels(
@@ -163,32 +149,34 @@ class Bench:
         )
 
     def half(self, second: bool) -> "Bench":
-        """Give the bench with one half of the documents."""
+        """Keep one half of the documents."""
         return replace(self, corpus=replace(self.corpus, batches=self.corpus.batches.half(second)))
+
+
+def build_metric(name: str, bench: Bench, seed: int) -> Metric:
+    """Build a metric for the examples of a bench, with tests fine enough for all heads of its model."""
+    layers, heads = bench.subject.shape
+    exchanges = Exchanges.for_tests(layers * heads, seed)
+    return bench.objective.build_metric(name, bench.corpus.batches.members, exchanges)
 
 
 def choose_subject(
     load: Loader, options: TaskOptions, *, labelled: Gold, progress: Progress, modality: str = "text"
 ) -> Subject:
-    """Load the checkpoint with the head of the task, verify it, and say what was chosen.
-
-    Raises:
-        AttnprobeError: When the checkpoint or the data don't have what the task needs.
-    """
-    checkpoint, objective = settled(load, options, modality, labelled=labelled)
+    """Load the checkpoint with the head of the task, verify it, and say what was chosen."""
+    checkpoint, objective = load_with_head(load, options, modality, labelled=labelled)
     how = (
         f"by the checkpoint's {checkpoint.head.name} head"
-        if OBJECTIVES[objective].head and checkpoint.head
+        if import_objective(objective).head and checkpoint.head
         else "by the pooled final state; no trained head is used"
     )
     progress.say(f"the objective is {objective}, {how}.")
-    if options.objective is None and (unused := unused_head(checkpoint, objective, labelled)):
+    if options.objective is None and (unused := remark_unused_head(checkpoint, objective, labelled)):
         progress.say(unused)
     if checkpoint.head is not None and checkpoint.missing:
         progress.say(
-            f"{checkpoint.name} holds no trained {checkpoint.head.name} head: "
-            f"{len(checkpoint.missing)} weights "
-            "were made up, and the numbers mean little."
+            f"{checkpoint.name} holds no trained {checkpoint.head.name} head: {len(checkpoint.missing)} "
+            "weights were made up, and the numbers mean little."
         )
     if modality != "text" and not labelled:  # nothing for a decoder to read
         checkpoint = replace(checkpoint, encoder_only=True)
@@ -197,7 +185,7 @@ def choose_subject(
 
 
 @contextmanager
-def bound(
+def bind_task(
     subject: Subject,
     documents: Documents,
     options: CorpusOptions,
@@ -209,34 +197,27 @@ def bound(
 ) -> Iterator[Bench]:
     """Tokenise the examples of a subject's task and bind the task to them.
 
-    A labelled document is one example, truncated where it is too long; otherwise each window is.
-
-    Args:
-        subject: What is asked.
-        documents: The examples.
-        options: How they become sequences.
-        run: What it shares with the other passes of the command.
-        workers: How many batches are to be in flight.
-        generate: Whether text is to be generated.
-        name: Which of several sets of examples this is.
+    A labelled document is one example, truncated where it is too long; otherwise each window is. With
+    ``generate``, text is generated; ``name`` says which of several sets of examples this is.
     """
-    checkpoint, labelled, progress = subject.checkpoint, subject.objective in LABELLED, run.progress
-    options = replace(options, truncate=options.truncate or labelled)
+    checkpoint, progress = subject.checkpoint, run.progress
+    kind, gold = import_objective(subject.objective), OBJECTIVES[subject.objective].gold
+    options = replace(options, truncate=options.truncate or bool(gold))
     if options.batch_tokens is None and checkpoint.device.type == "cpu":
         options = replace(options, batch_tokens=BATCH_TOKENS_CPU)
-    filtered = LabelledExamples(documents, kinds=LABELLED.get(subject.objective))
+    filtered = LabelledExamples(documents, kinds=gold or None)
     with prepare_corpus(
         checkpoint,
         subject.architecture,
-        _examples(subject.objective, filtered) if labelled else documents,
+        kind.read_examples(filtered.examples) if gold else documents,
         options,
         price=lambda: price_gradients(checkpoint, subject.architecture),
-        labelled=subject.objective == SequenceToSequence.name,
+        labelled=kind.has_targets,
         workers=workers,
         progress=progress,
     ) as found:
-        objective = _bind(subject, found.corpus, generate=generate)
-        corpus = _long_enough(found.corpus, objective, progress)
+        objective = kind.bind(checkpoint, found.corpus, seed=subject.options.seed, generate=generate)
+        corpus = _drop_short(found.corpus, objective, progress)
         for sentence in (*filtered.remarks(), *objective.remarks):
             progress.say(sentence)
         record = record_provenance(checkpoint, subject.architecture, corpus, options, found.workers)
@@ -252,32 +233,7 @@ def bound(
             yield Bench(subject, corpus, objective, record, run, found.workers, name)
 
 
-def _examples(objective: str, labelled: LabelledExamples) -> Documents:
-    """Give what a labelled task reads."""
-    if objective == TokenClassification.name:
-        return join_words(labelled.examples)
-    if objective == QuestionAnswering.name:
-        return attach_contexts(labelled.examples)
-    return labelled.examples
-
-
-def _bind(subject: Subject, corpus: Corpus, *, generate: bool) -> Objective:
-    checkpoint, name, seed = subject.checkpoint, subject.objective, subject.options.seed
-    labels, examples = corpus.batches.labels, corpus.sequences
-    for kind in (Classification, MultiLabel, Regression, QuestionAnswering):
-        if name == kind.name:
-            return kind(checkpoint, labels, examples)
-    if name == TokenClassification.name:
-        return TokenClassification(checkpoint, map(corpus.batches.annotation, range(examples)))
-    if name == SequenceToSequence.name:
-        return SequenceToSequence(checkpoint, labels, examples, generate=generate)
-    if name == CausalLanguageModel.name:
-        return CausalLanguageModel(checkpoint)
-    return (MaskedLanguageModel if name == MaskedLanguageModel.name else Representation)(checkpoint, seed)
-
-
-def _long_enough(corpus: Corpus, objective: Objective, progress: Progress) -> Corpus:
-    """Leave out examples that are too short to ask anything about."""
+def _drop_short(corpus: Corpus, objective: Objective, progress: Progress) -> Corpus:
     batches = corpus.batches.drop_shorter(objective.least)
     short = len(corpus.batches.members) - len(batches.members)
     if not short:

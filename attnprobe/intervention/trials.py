@@ -3,7 +3,9 @@
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import reduce
 from itertools import pairwise
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -23,13 +25,7 @@ from attnprobe.sums.base import Arrays, add_prefix, digest_of, select_prefix
 
 @dataclass(frozen=True)
 class _Part:
-    """What some examples gave under some cuts.
-
-    Attributes:
-        members: The examples.
-        cuts: The numbers of the cuts; 0 is none.
-        values: For each number that is kept, (cut, example), or (cut, example, ...) where it is several.
-    """
+    """What some examples gave under some cuts, 0 for none: values (cut, example, ...) by name."""
 
     members: NDArray[np.int64]
     cuts: NDArray[np.int64]
@@ -38,7 +34,7 @@ class _Part:
 
 @dataclass(frozen=True)
 class Outcomes:
-    """What examples gave under cuts. Two of them add up: together they know of more examples, or cuts."""
+    """What examples gave under cuts. Two add up to one of more examples, or cuts."""
 
     parts: tuple[_Part, ...]
 
@@ -50,16 +46,18 @@ class Outcomes:
         answers: Sequence[Answer],
         names: Sequence[str],
     ) -> "Outcomes":
-        """Note the answers of a batch, one for each cut."""
-        values = {name: _plain(np.stack([answer.value(name) for answer in answers])) for name in names}
+        """Keep some numbers of the answers to a batch, one answer for each cut."""
+        values = {name: np.stack([answer.value(name) for answer in answers]) for name in names}
+        for name, kept in values.items():
+            if kept.dtype == object:  # text, which a file can't hold without code
+                values[name] = kept.astype(str)
         return cls((_Part(members, np.array(cuts), values),))
 
     def __add__(self, other: "Outcomes") -> "Outcomes":
-        """Put what both know together."""
         return Outcomes((*self.parts, *other.parts))
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Name everything that is known, the examples of like cuts side by side."""
+        """Name the arrays of all parts; those of the same cuts are thread_context."""
         together: dict[bytes, list[_Part]] = {}
         for part in self.parts:
             together.setdefault(part.cuts.tobytes(), []).append(part)
@@ -74,13 +72,12 @@ class Outcomes:
 
     @classmethod
     def from_arrays(cls, arrays: Arrays) -> "Outcomes":
-        """Restore what ``arrays`` gave."""
         numbers = dict.fromkeys(name.partition("/")[0] for name in arrays)
         parts = (select_prefix(arrays, number) for number in numbers)
         return cls(tuple(_Part(one["members"], one["cuts"], select_prefix(one, "values")) for one in parts))
 
-    def under(self, cut: int, members: NDArray[np.int64]) -> dict[str, Values]:
-        """Give what each of some examples, in ascending order, gave under a cut."""
+    def select_cut(self, cut: int, members: NDArray[np.int64]) -> dict[str, Values]:
+        """Select what each of some examples, in ascending order, gave under a cut."""
         found: dict[str, Values] = {}
         for part in self.parts:
             rows = np.flatnonzero(part.cuts == cut)
@@ -89,15 +86,9 @@ class Outcomes:
             at = np.searchsorted(members, part.members)
             for name, values in part.values.items():
                 kind = object if values.dtype.kind == "U" else values.dtype
-                found.setdefault(name, np.empty((len(members), *values.shape[2:]), kind))[at] = values[
-                    rows[0]
-                ]
+                whole = found.setdefault(name, np.empty((len(members), *values.shape[2:]), kind))
+                whole[at] = values[rows[0]]
         return found
-
-
-def _plain(values: Values) -> Values:
-    """Make text of a kind that a file can hold without code."""
-    return values.astype(str) if values.dtype == object else values
 
 
 #: With fewer batches than this for each process, processes share the cuts of a batch too.
@@ -106,29 +97,24 @@ ENOUGH = 8
 
 @dataclass(frozen=True)
 class Trials:
-    """The outcome of every example, with all heads on and under every cut.
-
-    Attributes:
-        untouched: With all heads on.
-        cuts: One outcome for each cut, in their order.
-    """
+    """The outcomes of all examples: with all heads on, and under each cut, in their order."""
 
     untouched: Outcome
     cuts: list[Outcome]
 
 
-def single_heads(layers: int, heads: int) -> list[NDArray[np.bool_]]:
+def cut_single_heads(layers: int, heads: int) -> list[NDArray[np.bool_]]:
     """List the cuts that switch one head off: each (layer, head), True where a head is on."""
-    return [_all_but(layers, heads, layer, [head]) for layer in range(layers) for head in range(heads)]
+    return [_cut_heads(layers, heads, layer, [head]) for layer in range(layers) for head in range(heads)]
 
 
-def single_survivors(layers: int, heads: int) -> list[NDArray[np.bool_]]:
+def keep_single_heads(layers: int, heads: int) -> list[NDArray[np.bool_]]:
     """List the cuts that leave one head of a layer on, and every other layer whole."""
     others = [[other for other in range(heads) if other != head] for head in range(heads)]
-    return [_all_but(layers, heads, layer, off) for layer in range(layers) for off in others]
+    return [_cut_heads(layers, heads, layer, off) for layer in range(layers) for off in others]
 
 
-def _all_but(layers: int, heads: int, layer: int, off: Sequence[int]) -> NDArray[np.bool_]:
+def _cut_heads(layers: int, heads: int, layer: int, off: Sequence[int]) -> NDArray[np.bool_]:
     cut = np.ones((layers, heads), bool)
     cut[layer, off] = False
     return cut
@@ -142,16 +128,12 @@ def run_trials(
     A cut changes nothing before its first layer, so its pass resumes there, with what the layers
     before gave to the whole model. Processes share the batches; of few batches, the cuts too.
 
-    Args:
-        bench: Checkpoint, task and examples.
-        cuts: Each (layer, head), True where a head is on.
-        needs: The numbers to keep of every answer.
-        name: Which pass it is.
+    A cut is (layer, head), True where a head is on; ``needs`` are the numbers to keep of every answer.
     """
     subject, objective = bench.subject, bench.objective
     known = {kept: objective.known[kept] for kept in needs if kept in objective.known}
     asked = [kept for kept in needs if kept not in known]
-    rounds = _rounds(len(cuts), len(bench.corpus.batches), bench.run.processes.ranks.size)
+    rounds = _plan_rounds(len(cuts), len(bench.corpus.batches), bench.run.processes.ranks.size)
     architecture, halving = subject.architecture, Halving()
     resumable = subject.gating.replays and objective.resumable
     way, sites, present = architecture.way, architecture.sites, architecture.present
@@ -160,25 +142,22 @@ def run_trials(
             subject.checkpoint.body, gates, skip_projections=subject.gating.skips_projections
         )
 
-        def scored(part: Batch, some: slice) -> Outcomes:
+        def score_part(part: Batch, some: slice) -> Outcomes:
             gates.open()
             with replay.record() if resumable else nullcontext():
                 whole = objective.answer(part)
-            _check(whole, objective, subject.checkpoint.name)
+            _check_loss(whole, objective, subject.checkpoint.name)
             answers = [whole]
             for cut in cuts[some]:
-                gates.rows = closed = _rows(cut, subject.checkpoint.device)
-                first = min(closed, default=0) if resumable else None
-                answers.append(_answer(objective, part, whole, replay, first))
+                gates.rows = closed = _close_gates(cut, subject.checkpoint.device)
+                with replay.resume_at(min(closed, default=0)) if resumable else nullcontext():
+                    answers.append(objective.answer(part, whole))
             numbers = [0, *(1 + place for place in range(*some.indices(len(cuts))))]
             return Outcomes.of(part.members, numbers, answers, asked)
 
-        def outcomes_of(batch: Batch, some: slice) -> Outcomes:
+        def score(batch: Batch, some: slice) -> Outcomes:
             with torch.inference_mode():
-                first, *others = halving.run(batch, lambda part: scored(part, some))
-            for other in others:
-                first = first + other
-            return first
+                return reduce(add, halving.run(batch, lambda part: score_part(part, some)))
 
         question = {"cuts": digest_of(*cuts), "numbers that are kept": " ".join(asked)}
         found: Outcomes | None = None
@@ -186,7 +165,7 @@ def run_trials(
             for turn, some in enumerate(rounds):
                 mine = bench.share(
                     name,
-                    lambda batch, some=some: outcomes_of(batch, some),
+                    lambda batch, some=some: score(batch, some),
                     Outcomes.from_arrays,
                     thread_context=gates.thread_context,
                     question=question,
@@ -197,34 +176,27 @@ def run_trials(
     members = bench.corpus.batches.members
     beside = {kept: values[members] for kept, values in known.items()}
     beside[CLUSTER] = bench.corpus.batches.clusters[members]
-    untouched, *under = ({**beside, **whole.under(number, members)} for number in range(1 + len(cuts)))
-    return Trials(untouched, list(under))
+    outcomes: list[Outcome] = [
+        {**beside, **whole.select_cut(number, members)} for number in range(1 + len(cuts))
+    ]
+    return Trials(outcomes[0], outcomes[1:])
 
 
-def _rounds(cuts: int, batches: int, processes: int) -> list[slice]:
-    """Cut the cuts up for as many rounds as it takes to keep every process busy."""
+def _plan_rounds(cuts: int, batches: int, processes: int) -> list[slice]:
+    """Divide the cuts into as many rounds as it takes to keep every process busy."""
     if processes == 1 or batches >= ENOUGH * processes:
         return [slice(0, cuts)]
     rounds = min(cuts, processes * -(-ENOUGH // max(1, batches)))
     return [slice(*ends) for ends in pairwise(cuts * place // rounds for place in range(rounds + 1))]
 
 
-def _answer(
-    objective: Objective, batch: Batch, whole: Answer, replay: BatchReplay, first: int | None
-) -> Answer:
-    if first is None:
-        return objective.answer(batch, whole)
-    with replay.resume_at(first):
-        return objective.answer(batch, whole)
-
-
-def _rows(cut: NDArray[np.bool_], device: torch.device) -> dict[int, Tensor]:
-    """Turn a cut into the gates of the layers it touches."""
+def _close_gates(cut: NDArray[np.bool_], device: torch.device) -> dict[int, Tensor]:
+    """Make the gates of the layers that a cut touches."""
     closed = np.flatnonzero(~cut.all(-1))
     return {int(layer): torch.from_numpy(cut[layer]).float()[None].to(device) for layer in closed}
 
 
-def _check(answer: Answer, objective: Objective, name: str) -> None:
+def _check_loss(answer: Answer, objective: Objective, name: str) -> None:
     if answer.texts is None and not bool(torch.isfinite(answer.loss).all()):
         raise AttnprobeError(
             f"{name} gives a NaN or infinite {objective.name} loss; try --dtype float32, or look at "

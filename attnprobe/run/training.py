@@ -168,7 +168,10 @@ def is_pattern(name: str) -> bool:
 def _suggest_inside(name: str) -> str:
     """Name the checkpoints inside a folder, as a trainer leaves them."""
     folder = Path(name)
-    inside = sorted(one.name for one in folder.glob("*[0-9]*/") if (one / "config.json").is_file())
+    kept = "config.json", "adapter_config.json"
+    inside = sorted(
+        one.name for one in folder.glob("*[0-9]*/") if any((one / file).is_file() for file in kept)
+    )
     if not inside:
         return ""
     return f" It holds {inside[0]}: give '{folder / re.sub(r'[0-9]+', '*', inside[0])}'."

@@ -35,18 +35,18 @@ SWITCHED = {
         "p_adjusted": "attnprobe.sums.resampling:adjust",
     },
     "correlate": {
-        "pearson, pearson_low, pearson_high, pearson_p": "attnprobe.findings.correlation:comparison_table",
+        "pearson, pearson_low, pearson_high, pearson_p": "attnprobe.findings.correlation:correlate_sides",
         "pearson_true, pearson_true_low, pearson_true_high": "attnprobe.findings.noise:disattenuate",
-        "spearman, spearman_p, kendall, kendall_p": "attnprobe.findings.correlation:comparison_table",
+        "spearman, spearman_p, kendall, kendall_p": "attnprobe.findings.correlation:correlate_sides",
         "reliability_in, reliability_out": "attnprobe.findings.pair:Side.reliability",
-        "disagreement, with --by head": "attnprobe.findings.correlation:disagreement_table",
+        "disagreement, with --by head": "attnprobe.findings.correlation:tabulate_disagreement",
     },
     "prune": {
-        "heads_removed, share_removed, score": "attnprobe.intervention.pruning.curve:pruned_in_steps",
-        "delta, delta_se, p, p_adjusted": "attnprobe.intervention.pruning.differences:from_whole",
-        "bound": "attnprobe.intervention.pruning.differences:loss_bounds",
+        "heads_removed, share_removed, score": "attnprobe.intervention.pruning.curve:prune_in_steps",
+        "delta, delta_se, p, p_adjusted": "attnprobe.intervention.pruning.differences:compare_with_whole",
+        "bound": "attnprobe.intervention.pruning.differences:bound_losses",
         "delta_random, delta_random_se, p_random, p_random_adjusted": (
-            "attnprobe.intervention.pruning.differences:from_random"
+            "attnprobe.intervention.pruning.differences:compare_with_random"
         ),
         "rank_among_random": "attnprobe.intervention.pruning.differences:rank_among",
     },
@@ -65,7 +65,7 @@ INSIDE = {
     },
     "dynamics --by step": {
         "spearman_last, kendall_last, spearman_previous, kendall_previous": (
-            "attnprobe.findings.dynamics:order_table"
+            "attnprobe.findings.dynamics:tabulate_orders"
         ),
     },
     "census --weights": {
@@ -76,24 +76,24 @@ INSIDE = {
 COMPARED = {
     "compare": {
         "jsd": "attnprobe.survey.comparison.divergence:Divergences.compare",
-        "nearest_layer, nearest_head, jsd_nearest": "attnprobe.findings.comparison.partners:nearest",
-        "matched_layer, matched_head, jsd_matched": "attnprobe.findings.comparison.partners:matched",
+        "nearest_layer, nearest_head, jsd_nearest": "attnprobe.findings.comparison.partners:find_nearest",
+        "matched_layer, matched_head, jsd_matched": "attnprobe.findings.comparison.partners:match_heads",
         "NAME_a, NAME_b, NAME_delta, NAME_delta_se, NAME_p_adjusted": (
-            "attnprobe.findings.comparison.differences:paired"
+            "attnprobe.findings.comparison.differences:compare_paired"
         ),
         "Between words: jsd": "attnprobe.survey.comparison.together:pool_words",
     },
     "compare --by layer": {
-        "nearest_layer, jsd_nearest": "attnprobe.findings.comparison.partners:nearest_layers",
+        "nearest_layer, jsd_nearest": "attnprobe.findings.comparison.partners:find_nearest_layers",
     },
     "compare --measure importance": {
         "importance_a, importance_b, importance_delta, importance_p_adjusted": (
-            "attnprobe.findings.comparison.differences:importance_differences"
+            "attnprobe.findings.comparison.differences:tabulate_importance_change"
         ),
     },
     "compare --spread": {
         "layers, heads, seeds, layers_by_seed, heads_by_seed, texts, layers_by_text, heads_by_text, "
-        "seeds_by_text, rest": "attnprobe.findings.comparison.spread:components",
+        "seeds_by_text, rest": "attnprobe.findings.comparison.spread:estimate_components",
         "The root of the variance: sd": "attnprobe.findings.comparison.spread:Components",
     },
 }
@@ -196,13 +196,13 @@ def _by_column(commands: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
 
 def objectives() -> str:
     """List what a model can be asked to do, the loss of an example, and the scores."""
-    from attnprobe.intervention.objectives.objective import Objective
+    from attnprobe.intervention.objectives.choosing import import_objective
+    from attnprobe.intervention.registry import OBJECTIVES
 
     lines = ["| objective | what it is | scores, the usual one first |", "|---|---|---|"]
-    every = _subclasses("attnprobe.intervention.objectives", Objective)
-    for found in sorted(every, key=lambda one: one.name):
-        named = ", ".join(f"`{name}`" for name in found.metrics)
-        lines.append(f"| `{found.name}` | {found.about} | {named} |")
+    for name in sorted(OBJECTIVES):
+        named = ", ".join(f"`{metric}`" for metric in OBJECTIVES[name].metrics)
+        lines.append(f"| `{name}` | {import_objective(name).about} | {named} |")
     return "\n".join(lines)
 
 

@@ -10,7 +10,7 @@ from transformers import BertForMaskedLM
 
 import attnprobe
 from attnprobe import AttnprobeError, AttnprobeWarning
-from attnprobe.findings.comparison.spread import PARTS, SEED, components
+from attnprobe.findings.comparison.spread import PARTS, SEED, estimate_components
 from attnprobe.sums.documents import block_of
 
 pytestmark = [
@@ -148,7 +148,7 @@ def test_spread_is_that_of_every_checkpoint_and_text(seeds):
     values = np.array([one["entropy"] for one in found])
     by_head = values.reshape(3, len(TEXTS), LAYERS, HEADS).transpose(0, 2, 3, 1)
     assert len(set(block_of(np.arange(len(TEXTS))).tolist())) == len(TEXTS)
-    expected = components(by_head, np.ones(len(TEXTS)))
+    expected = estimate_components(by_head, np.ones(len(TEXTS)))
     assert shares(table) == pytest.approx(expected.shares, abs=1e-6)
     assert table["sd"][0] == pytest.approx(expected.variance**0.5, rel=1e-6)
     for part in PARTS:
@@ -178,7 +178,7 @@ def test_importance_over_seeds(seeds):
     table = attnprobe.compare(seeds[:2], TEXTS[:3], measure="importance", spread=True)
     assert table["measure"].tolist() == ["importance"]
     values = np.array([by_text(model, TEXTS[:3]) for model in seeds[:2]])
-    expected = components(values.reshape(2, 3, LAYERS, HEADS).transpose(0, 2, 3, 1), np.ones(3))
+    expected = estimate_components(values.reshape(2, 3, LAYERS, HEADS).transpose(0, 2, 3, 1), np.ones(3))
     assert shares(table) == pytest.approx(expected.shares, abs=1e-5)
 
 

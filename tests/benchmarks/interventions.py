@@ -17,11 +17,11 @@ from attnprobe.corpus.sources.document import Label
 from attnprobe.corpus.tokens.tokenization import Reading
 from attnprobe.intervention.gradient import gradient_importance
 from attnprobe.intervention.objectives.classification import Classification
-from attnprobe.intervention.pruning.ranking import random_order, without
+from attnprobe.intervention.pruning.ranking import mask_heads, order_at_random
 from attnprobe.intervention.relevance import head_relevance
 from attnprobe.intervention.request import TaskOptions
 from attnprobe.intervention.task import Bench, Subject
-from attnprobe.intervention.trials import run_trials, single_heads, single_survivors
+from attnprobe.intervention.trials import cut_single_heads, keep_single_heads, run_trials
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.removing import shrink
 from attnprobe.model.verifying.switching import Gating
@@ -55,7 +55,7 @@ def relevance_costs(*, quick: bool) -> Iterator[Figure]:
 def ablation_costs(*, quick: bool) -> Iterator[Figure]:
     """Compare one trial a head with as many bare forward passes."""
     bench = _bench(MINILM_CASE)
-    for name, cuts in (("ablation", single_heads), ("keep-one", single_survivors)):
+    for name, cuts in (("ablation", cut_single_heads), ("keep-one", keep_single_heads)):
         trials = cuts(*bench.subject.shape)
         run = partial(run_trials, bench, trials, ["accuracy"])
         ratios = [ratio / len(trials) for ratio in paired_ratios(_bare(bench), run, 1 if quick else 5)]
@@ -66,7 +66,7 @@ def pruning_gains(*, quick: bool) -> Iterator[Figure]:
     """Compare the whole model with a smaller one, half of whose heads were cut out at random."""
     bench = _bench(MINILM_CASE)
     shape = bench.subject.shape
-    keep = without(shape, random_order(np.ones(shape, bool), 0), round(SHARE * shape[0] * shape[1]))
+    keep = mask_heads(shape, order_at_random(np.ones(shape, bool), 0), round(SHARE * shape[0] * shape[1]))
     smaller = shrink(bench.subject.checkpoint, keep)
     batch = _batch(bench)
     gains = paired_ratios(partial(smaller.forward, batch.inputs), _bare(bench), 5 if quick else 15)

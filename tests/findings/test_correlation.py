@@ -9,7 +9,7 @@ from scipy import stats
 
 from attnprobe.attention.kinds import Place
 from attnprobe.errors import AttnprobeError
-from attnprobe.findings.correlation import FEW, NAMED, comparison_table, disagreement_table
+from attnprobe.findings.correlation import FEW, NAMED, correlate_sides, tabulate_disagreement
 from attnprobe.findings.noise import block_record, disattenuate
 from attnprobe.findings.pair import Pair, Side
 from attnprobe.sums.groups import Blocks
@@ -31,11 +31,11 @@ def table(seed, layers=LAYERS, heads=HEADS, **more):
 
 
 def side(seed, **more):
-    return Side.of(table(seed, **more), f"{seed}.csv")
+    return Side.from_frame(table(seed, **more), f"{seed}.csv")
 
 
 def compared(inside, outside):
-    return comparison_table(inside, outside, {})
+    return correlate_sides(inside, outside, {})
 
 
 def number(found, name):
@@ -96,7 +96,7 @@ def test_reliability_is_unknown_without_two_halves_that_vary():
     constant = table(1, importance_half_b=0.5)
     holes = table(1, importance_half_b=[np.nan, *table(1)["importance_half_b"][1:]])
     for broken in (lacking, constant, holes):
-        found = Side.of(broken, "x")
+        found = Side.from_frame(broken, "x")
         assert np.isnan(found.reliability)
         assert np.isfinite(number(compared(found, side(2)), "pearson"))
         assert np.isnan(number(compared(found, side(2)), "reliability_in"))
@@ -110,19 +110,19 @@ def test_reliability_predicts_how_well_twice_the_examples_agree():
     frame = pandas.DataFrame({"layer": range(5000), "head": 0, "score": quarters[:2].mean(0)})
     frame["score_half_a"], frame["score_half_b"] = quarters[:2]
     again = np.corrcoef(quarters[:2].mean(0), quarters[2:].mean(0))[0, 1]
-    assert Side.of(frame, "x").reliability == pytest.approx(again, abs=0.02)
+    assert Side.from_frame(frame, "x").reliability == pytest.approx(again, abs=0.02)
 
 
 def test_a_table_agrees_with_itself():
     found = compared(side(1), side(1))
     for name in ("pearson", "spearman", "kendall", "pearson_low", "pearson_high"):
         assert number(found, name) == pytest.approx(1)
-    np.testing.assert_allclose(disagreement_table(side(1), side(1), {})["disagreement"], 0, atol=1e-12)
+    np.testing.assert_allclose(tabulate_disagreement(side(1), side(1), {})["disagreement"], 0, atol=1e-12)
 
 
 def test_the_order_of_rows_changes_nothing():
-    shuffled = Side.of(table(2).sample(frac=1, random_state=1), "2.csv")
-    for build in (comparison_table, disagreement_table):
+    shuffled = Side.from_frame(table(2).sample(frac=1, random_state=1), "2.csv")
+    for build in (correlate_sides, tabulate_disagreement):
         wanted, found = build(side(1), side(2), {}).to_pandas(), build(side(1), shuffled, {}).to_pandas()
         pandas.testing.assert_frame_equal(found, wanted, rtol=1e-12)
 
@@ -132,13 +132,13 @@ def test_swapping_the_sides_swaps_the_columns():
     for name in ("pearson", "pearson_low", "spearman_p", "kendall"):
         assert number(there, name) == pytest.approx(number(back, name))
     assert number(there, "reliability_in") == pytest.approx(number(back, "reliability_out"))
-    ours, theirs = (disagreement_table(*sides, {}) for sides in ((side(1), side(2)), (side(2), side(1))))
+    ours, theirs = (tabulate_disagreement(*sides, {}) for sides in ((side(1), side(2)), (side(2), side(1))))
     np.testing.assert_allclose(ours["disagreement"], -np.array(theirs["disagreement"]))
 
 
 def test_disagreement_in_order_and_with_ranks():
     x, y = table(1), table(2)
-    found = disagreement_table(side(1), side(2), {}).to_pandas()
+    found = tabulate_disagreement(side(1), side(2), {}).to_pandas()
     apart = pandas.Series(stats.zscore(y["importance"]) - stats.zscore(x["importance"]))
     order = apart.abs().sort_values(ascending=False, kind="stable").index
     assert found["place"].tolist() == list(range(1, 25))
@@ -153,14 +153,14 @@ def test_disagreement_in_order_and_with_ranks():
 
 
 def test_the_most_that_disagree():
-    whole, top = (disagreement_table(side(1), side(2), {}, most=most).to_pandas() for most in (None, 4))
+    whole, top = (tabulate_disagreement(side(1), side(2), {}, most=most).to_pandas() for most in (None, 4))
     assert len(top) == 4
     assert not {"rank_in", "rank_out"} & set(top)
     pandas.testing.assert_frame_equal(top, whole[list(top)].head(4))
 
 
 def test_disagreement_says_what_it_is():
-    columns = {column.name: column for column in disagreement_table(side(1), side(2), {}).columns}
+    columns = {column.name: column for column in tabulate_disagreement(side(1), side(2), {}).columns}
     assert columns["place"].role == "key"
     assert (columns["disagreement"].role, columns["disagreement"].unit) == ("measure", "sd")
     same = side(2, importance=3 * table(1)["importance"] + 1)
@@ -174,7 +174,7 @@ def test_the_note_on_opposite_directions():
     """A high importance, but a low accuracy without the head, says that it matters."""
 
     def scored(metric):
-        return Side.of(table(2).rename(columns={"importance": "score"}).assign(metric=metric), "y")
+        return Side.from_frame(table(2).rename(columns={"importance": "score"}).assign(metric=metric), "y")
 
     said = "a negative r is agreement"
     assert said in " ".join(compared(side(1), scored("accuracy")).notes)
@@ -185,7 +185,7 @@ def test_the_note_on_opposite_directions():
 
 def test_notes_name_the_heads_that_disagree():
     notes = compared(side(1), side(2)).notes
-    top = disagreement_table(side(1), side(2), {}).to_pandas().head(NAMED)
+    top = tabulate_disagreement(side(1), side(2), {}).to_pandas().head(NAMED)
     named = [f"L{row.layer} H{row.head} ({row.disagreement:+.1f} sd)" for row in top.itertuples()]
     assert notes[-1].endswith(f": {', '.join(named)}.")
 
@@ -199,7 +199,7 @@ def test_notes_on_noise_and_few_heads():
     assert not any("are few" in note for note in enough.notes)
     opposite = side(1, importance_half_b=-table(1)["importance_half_a"] + np.arange(24) * 0.01)
     assert any("don't agree" in note for note in compared(opposite, side(2)).notes)
-    alone = Side.of(table(1)[["layer", "head", "importance"]].assign(model="m"), "x")
+    alone = Side.from_frame(table(1)[["layer", "head", "importance"]].assign(model="m"), "x")
     assert any("unknown" in note for note in compared(alone, side(2)).notes)
 
 
@@ -211,7 +211,7 @@ def test_without_blocks_the_halves_give_an_estimate_and_no_interval():
     assert any(
         "would be about" in note and "json that attnprobe writes beside" in note for note in found.notes
     )
-    alone = Side.of(table(1)[["layer", "head", "importance"]].assign(model="m"), "x")
+    alone = Side.from_frame(table(1)[["layer", "head", "importance"]].assign(model="m"), "x")
     assert np.isnan(number(compared(alone, side(2)), "pearson_true"))
 
 
@@ -231,12 +231,14 @@ def measured(seed, noise, examples=200):
 
 def read(table, *texts):
     """Read a table of these texts."""
-    return Side.of_table(replace(table, provenance={**table.provenance, "corpus": {"texts": [*texts]}}), "x")
+    return Side.from_table(
+        replace(table, provenance={**table.provenance, "corpus": {"texts": [*texts]}}), "x"
+    )
 
 
 def test_what_noise_leaves_is_said():
     """A true correlation of 1: noise lowers r, the disattenuated one finds it, and says how surely."""
-    found = compared(Side.of_table(measured(1, 4.0), "1"), Side.of_table(measured(2, 4.0), "2"))
+    found = compared(Side.from_table(measured(1, 4.0), "1"), Side.from_table(measured(2, 4.0), "2"))
     true, low, high = (number(found, f"pearson_true{end}") for end in ("", "_low", "_high"))
     assert number(found, "pearson") < 0.97 < high
     assert low < true <= high
@@ -245,7 +247,7 @@ def test_what_noise_leaves_is_said():
 
 def test_what_noise_hides_is_said():
     """The interval of the noisy r, around 0, is not that of the true one, which is 1."""
-    found = compared(Side.of_table(measured(1, 60.0), "1"), Side.of_table(measured(2, 60.0), "2"))
+    found = compared(Side.from_table(measured(1, 60.0), "1"), Side.from_table(measured(2, 60.0), "2"))
     low, high = number(found, "pearson_true_low"), number(found, "pearson_true_high")
     assert high - low > 1
     said = f"Noise hides the true correlation: anything from {low:.2f} to {high:.2f} is compatible"
@@ -265,9 +267,9 @@ def test_the_same_examples_on_both_sides():
     assert not any("With independent examples" in note for note in found.notes)
     without = [replace(side, sample=None) for side in same]
     assert np.isnan(number(compared(*without), "pearson_true"))
-    assert not any("same examples" in note for note in compared(Side.of_table(both[0], "x"), side(2)).notes)
+    assert not any("same examples" in note for note in compared(Side.from_table(both[0], "x"), side(2)).notes)
     for odd in (3, {"texts": 4}, {"texts": [{}]}, None):
-        assert Side.of_table(replace(both[0], provenance={**both[0].provenance, "corpus": odd}), "x").sample
+        assert Side.from_table(replace(both[0], provenance={**both[0].provenance, "corpus": odd}), "x").sample
 
 
 def test_some_of_the_same_examples_on_both_sides():
@@ -283,19 +285,19 @@ def test_one_side_with_several_others():
     first, *others = (
         replace(side(seed), model=f"m{seed}", dataset="d", name=f"run/m{seed}") for seed in range(1, 4)
     )
-    rows = comparison_table(first, others, {}, across=True).to_pandas()
-    heads = disagreement_table(first, others, {}, across=True).to_pandas()
+    rows = correlate_sides(first, others, {}, across=True).to_pandas()
+    heads = tabulate_disagreement(first, others, {}, across=True).to_pandas()
     assert rows["model"].tolist() == ["m1", "m1"]
     assert rows["model_out"].tolist() == ["m2", "m3"]
     assert rows["dataset"].tolist() == ["d", "d"]
     assert list(rows)[:5] == ["model", "dataset", "model_out", "in_domain", "out_domain"]
     for place, other in enumerate(others):
-        alone = comparison_table(first, other, {}, across=True).to_pandas()
+        alone = correlate_sides(first, other, {}, across=True).to_pandas()
         pandas.testing.assert_frame_equal(rows.iloc[[place]].reset_index(drop=True), alone)
-        alone = disagreement_table(first, other, {}, across=True).to_pandas()
+        alone = tabulate_disagreement(first, other, {}, across=True).to_pandas()
         own = heads[heads["model_out"] == other.model].reset_index(drop=True)
         pandas.testing.assert_frame_equal(own, alone)
-    notes = comparison_table(first, others, {}, across=True).notes
+    notes = correlate_sides(first, others, {}, across=True).notes
     assert [note.split(":")[0] for note in notes if "The heads that disagree" in note] == ["m2", "m3"]
     assert any("relatively higher in m3" in note for note in notes)
     assert sum("24 heads are few" in note for note in notes) == 1
@@ -306,15 +308,15 @@ def test_rows_in_another_order_find_their_blocks():
     order = np.random.default_rng(0).permutation(LAYERS * HEADS)
     data = {name: [cells[row] for row in order] for name, cells in there.data.items()}
     moved = HeadTable(there.title, there.columns, data, there.notes, there.provenance)
-    one = Side.of_table(measured(1, 4.0), "1")
-    found, wanted = (compared(one, Side.of_table(table, "2")) for table in (moved, there))
+    one = Side.from_table(measured(1, 4.0), "1")
+    found, wanted = (compared(one, Side.from_table(table, "2")) for table in (moved, there))
     for end in ("", "_low", "_high"):
         assert number(found, f"pearson_true{end}") == pytest.approx(number(wanted, f"pearson_true{end}"))
 
 
 def test_notes_where_the_sides_were_made_differently():
     ablated = table(2).drop(columns="method").assign(metric="accuracy", objective="classification")
-    notes = compared(side(1), Side.of(ablated, "y")).notes
+    notes = compared(side(1), Side.from_frame(ablated, "y")).notes
     for kind, ours, theirs in [
         ("objective", "masked-lm", "classification"),
         ("method", "gradient", "none"),
@@ -326,17 +328,17 @@ def test_notes_where_the_sides_were_made_differently():
 
 def test_heads_of_encoder_and_decoder_are_told_apart():
     both = [table(seed).assign(attention=kind, dataset="d") for seed, kind in ((1, "encoder"), (2, "cross"))]
-    whole = Side.of(pandas.concat(both), "x")
+    whole = Side.from_frame(pandas.concat(both), "x")
     assert whole.keys == ("attention", "layer", "head")
     assert number(compared(whole, whole), "heads") == 48
     with pytest.raises(AttnprobeError, match="more than one row"):
-        Side.of(pandas.concat(both).drop(columns="attention"), "x")
+        Side.from_frame(pandas.concat(both).drop(columns="attention"), "x")
 
 
 def test_notes_tell_heads_of_encoder_and_cross_attention_apart():
     kinds = ("encoder", "cross")
     there, here = (
-        Side.of(
+        Side.from_frame(
             pandas.concat(
                 [table(10 * seed + at, 1, 2).assign(attention=kind, dataset="d")
                  for at, kind in enumerate(kinds)]
@@ -352,8 +354,8 @@ def test_notes_tell_heads_of_encoder_and_cross_attention_apart():
 def test_columns_of_both_sides_keep_their_names():
     """The column out of domain was called by that in domain."""
     scored = table(2).rename(columns=lambda name: name.replace("importance", "score"))
-    inside, outside = side(1), Side.of(scored, "y")
-    frame = disagreement_table(inside, outside, {}).to_pandas().set_index(["layer", "head"])
+    inside, outside = side(1), Side.from_frame(scored, "y")
+    frame = tabulate_disagreement(inside, outside, {}).to_pandas().set_index(["layer", "head"])
     assert {"importance_in", "score_out"} <= set(frame.columns)
     assert frame["score_out"].to_dict() == pytest.approx(outside.values)
     assert any("where the value is relatively higher" in note for note in compared(inside, outside).notes)
@@ -361,19 +363,19 @@ def test_columns_of_both_sides_keep_their_names():
 
 def test_which_column_is_compared():
     scored = table(1).rename(columns=lambda name: name.replace("importance", "score"))
-    assert Side.of(scored, "x").column == "score"
-    assert Side.of(scored.assign(importance=1.0), "x").column == "importance"
-    assert Side.of(scored, "x", "score_half_b").values == dict(
+    assert Side.from_frame(scored, "x").column == "score"
+    assert Side.from_frame(scored.assign(importance=1.0), "x").column == "importance"
+    assert Side.from_frame(scored, "x", "score_half_b").values == dict(
         zip(zip(scored["layer"], scored["head"], strict=True), scored["score_half_b"], strict=True)
     )
-    assert Side.of(scored, "x", "score_half_b").halves is None
+    assert Side.from_frame(scored, "x", "score_half_b").halves is None
     for column in (None, "entropy"):
         with pytest.raises(AttnprobeError, match="its columns are layer, head, importance_half_b"):
-            Side.of(table(1)[["layer", "head", "importance_half_b"]], "x", column)
+            Side.from_frame(table(1)[["layer", "head", "importance_half_b"]], "x", column)
 
 
 def test_a_table_without_labels_is_called_by_its_file():
-    found = Side.of(table(1)[["layer", "head", "importance"]], "mine.csv")
+    found = Side.from_frame(table(1)[["layer", "head", "importance"]], "mine.csv")
     assert (found.model, found.dataset, found.kind) == ("", "mine.csv", {})
 
 
@@ -392,7 +394,7 @@ def test_a_table_without_labels_is_called_by_its_file():
 )
 def test_what_is_no_table_of_heads(change, says):
     with pytest.raises(AttnprobeError, match=says):
-        Side.of(change(table(1)), "x.csv")
+        Side.from_frame(change(table(1)), "x.csv")
 
 
 @pytest.mark.parametrize(
@@ -408,12 +410,12 @@ def test_what_is_no_table_of_heads(change, says):
     ],
 )
 def test_sides_that_can_not_be_compared(change, says):
-    for build in (comparison_table, disagreement_table):
+    for build in (correlate_sides, tabulate_disagreement):
         with pytest.raises(AttnprobeError, match=says):
-            build(side(1), Side.of(change(table(2)), "y.csv"), {})
+            build(side(1), Side.from_frame(change(table(2)), "y.csv"), {})
 
 
 def test_too_few_heads():
-    two = Side.of(table(1).head(2), "x")
+    two = Side.from_frame(table(1).head(2), "x")
     with pytest.raises(AttnprobeError, match="at least 3 heads"):
         Pair.of(two, two)

@@ -8,9 +8,9 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.findings.dynamics import (
     check_alike,
     correlate_ranks,
-    first_settled_step,
-    order_table,
+    find_settled_step,
     stack_steps,
+    tabulate_orders,
 )
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
@@ -69,7 +69,7 @@ def test_what_has_no_order_is_undefined(other):
     ],
 )
 def test_settled(spearman, settled):
-    assert first_settled_step([0, 10, 20, 30, 40], spearman) == settled
+    assert find_settled_step([0, 10, 20, 30, 40], spearman) == settled
 
 
 def mixed(share):
@@ -89,7 +89,7 @@ def test_the_note_says_when():
         "By x, the order of heads is settled from step 600 on, after 50 % of the steps: Spearman with the "
         f"last step is {np.floor(100 * least) / 100:.2f} or more."
     ]
-    assert order_table(steps, {}).notes == found.notes
+    assert tabulate_orders(steps, {}).notes == found.notes
 
 
 def test_the_note_never_rounds_up_to_the_threshold():
@@ -118,7 +118,7 @@ def test_tables_are_stacked():
 def test_kinds_of_attention_are_compared_apart():
     kinds = ["encoder"] * 4 + ["decoder"] * 4
     one, other = table([1, 2, 3, 4, 1, 2, 3, 4], kinds=kinds), table([1, 2, 3, 4, 4, 3, 2, 1], kinds=kinds)
-    found = order_table([(1, one), (2, other)], {})
+    found = tabulate_orders([(1, one), (2, other)], {})
     assert list(found.data["attention"]) == ["encoder", "encoder", "decoder", "decoder"]
     assert found["spearman_last"].tolist() == pytest.approx([1, 1, -1, 1])
     assert found["heads_last"].tolist() == [4] * 4

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.findings.correlation import comparison_table, disagreement_table
+from attnprobe.findings.correlation import correlate_sides, tabulate_disagreement
 from attnprobe.findings.noise import Sample
 from attnprobe.findings.pair import Pair, Side
 
@@ -51,7 +51,7 @@ def test_different_models_are_compared_only_where_it_is_asked_for():
 
 def test_heads_are_matched_by_their_places():
     there = side("b", seed=1)
-    turned = there.of_heads(list(there.values)[::-1], there.keys, list(there.values)[::-1])
+    turned = there.select_heads(list(there.values)[::-1], there.keys, list(there.values)[::-1])
     assert next(iter(turned.values)) == (2, 3)
     pairs = [Pair.of(side("a"), one, across=True) for one in (there, turned)]
     np.testing.assert_array_equal(pairs[0].values, pairs[1].values)
@@ -88,7 +88,7 @@ def test_an_encoder_and_an_encoder_decoder_share_the_encoder():
         assert any("decoder and cross attention in whole have no counterpart" in note for note in pair.notes)
     np.testing.assert_array_equal(pair.values[1], list(whole.values.values())[:12])
     np.testing.assert_array_equal(pair.outside.sample.total, whole.sample.total[:, :12])
-    found = disagreement_table(whole, [part, both("third", seed=2)], {}, across=True).to_pandas()
+    found = tabulate_disagreement(whole, [part, both("third", seed=2)], {}, across=True).to_pandas()
     assert found.groupby("model_out").size().to_dict() == {"part": 12, "third": 28}
     assert set(found[found["model_out"] == "part"]["attention"]) == {"encoder"}
 
@@ -112,7 +112,7 @@ def test_heads_that_were_removed_are_left_out():
     for gone in ([(0, 1)], [(0, 3), (1, 3), (2, 3)]):
         left = [place for place in whole.values if place not in gone]
         record = {"architecture": {"layers": 3, "heads": 4, "removed": gone}}
-        pruned = replace(side("pruned", seed=1).of_heads(left, whole.keys, left), record=record)
+        pruned = replace(side("pruned", seed=1).select_heads(left, whole.keys, left), record=record)
         pair = Pair.of(whole, pruned, across=True)
         assert list(pair.inside.values) == left
         verb = "1 head is" if len(gone) == 1 else "3 heads are"
@@ -143,7 +143,7 @@ def test_whether_documents_are_the_same(ours, theirs, shared):
         more = {name: about[name] for name in ("dataset", "kind") if name in about}
         sides.append(replace(made, **more))
     assert Pair.of(*sides, across=True).shared is shared
-    notes = " ".join(comparison_table(*sides, {}, across=True).notes)
+    notes = " ".join(correlate_sides(*sides, {}, across=True).notes)
     assert ("the same examples" in notes) is (shared is not False)
 
 
@@ -151,8 +151,6 @@ def test_the_same_weights_are_said():
     record = {"model": {"weights": {"model.safetensors": "abc"}}}
     one, other = (side(model, record=record) for model in ("a", "b"))
     assert Pair.of(one, other, across=True).same_weights
-    assert any(
-        "the very same weights" in note for note in comparison_table(one, other, {}, across=True).notes
-    )
+    assert any("the very same weights" in note for note in correlate_sides(one, other, {}, across=True).notes)
     assert not Pair.of(one, replace(other, record={}), across=True).same_weights
     assert not Pair.of(side("a"), side("b"), across=True).same_weights

@@ -18,7 +18,7 @@ from transformers.pytorch_utils import Conv1D
 
 from attnprobe.corpus.sources.document import Asked, Document, Gold, Tagged
 from attnprobe.intervention.request import TaskOptions
-from attnprobe.intervention.task import Bench, bound, choose_subject
+from attnprobe.intervention.task import Bench, bind_task, choose_subject
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.task_heads import (
     CAUSAL_LM,
@@ -170,7 +170,9 @@ def benched() -> Callable[..., AbstractContextManager[Bench]]:
             progress=SilentProgress(),
         )
         options = CorpusOptions(batch_tokens=batch_tokens, max_length=max_length)
-        with bound(subject, documents, options, run=open_single_run(progress), generate=generate) as found:
+        with bind_task(
+            subject, documents, options, run=open_single_run(progress), generate=generate
+        ) as found:
             yield found
 
     return bench

@@ -12,8 +12,8 @@ from attnprobe.corpus.sources.document import Gold
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.gradient import gradient_importance
 from attnprobe.intervention.request import TaskOptions
-from attnprobe.intervention.task import bound, choose_subject
-from attnprobe.intervention.trials import run_trials, single_heads
+from attnprobe.intervention.task import bind_task, choose_subject
+from attnprobe.intervention.trials import cut_single_heads, run_trials
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.run.input.corpus import CorpusOptions
 from attnprobe.run.passes import open_single_run
@@ -67,7 +67,7 @@ def narrow(encoder: torch.nn.Module, most: int, *, behind: int = 0):
 def set_up(checkpoint: Checkpoint, some: Any, kind: str, told: Told):
     task = TaskOptions(objective=kind)
     subject = choose_subject(lambda *_: checkpoint, task, labelled=Gold.of(some[0].label), progress=told)
-    with bound(subject, some, CorpusOptions(), run=open_single_run(told)) as bench:
+    with bind_task(subject, some, CorpusOptions(), run=open_single_run(told)) as bench:
         yield bench
 
 
@@ -96,7 +96,7 @@ def test_trials(headed: Headed, documents: Any, name: str, kind: str, needs: Any
     """Also where the memory runs out in the middle of the cuts, with the pass before on record."""
     checkpoint, told = headed(name, kind, double=True), Told()
     with set_up(checkpoint, documents(kind) * 3, kind, told) as bench:
-        cuts = single_heads(*bench.subject.shape)[::3]
+        cuts = cut_single_heads(*bench.subject.shape)[::3]
         sizes = [len(batch.ids) for batch in bench.corpus.batches]
         whole = run_trials(bench, cuts, needs)
         with narrow(checkpoint.body, max(sizes) - 1, behind=behind) as tried:

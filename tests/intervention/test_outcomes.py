@@ -60,7 +60,7 @@ def batches(size: int, seed: int = 0) -> list[Ints]:
 def is_whole(found: Outcomes, cuts: Sequence[int] = range(1 + CUTS)) -> None:
     """Every example has what it gave, in the order of the examples."""
     for cut in cuts:
-        outcome = found.under(cut, np.arange(EXAMPLES))
+        outcome = found.select_cut(cut, np.arange(EXAMPLES))
         assert outcome.keys() == set(NAMES)
         np.testing.assert_array_equal(outcome["loss"], LOSS[cut])
         np.testing.assert_array_equal(outcome["prediction"], PREDICTION[cut])
@@ -104,13 +104,13 @@ def test_addition_is_associative():
 def test_some_of_the_examples():
     """Numbers of examples that were left out don't matter, nor the order within a batch."""
     members = np.array([20, 3, 11, 4])
-    found = (part(members[:3]) + part(members[3:])).under(2, np.sort(members))
+    found = (part(members[:3]) + part(members[3:])).select_cut(2, np.sort(members))
     assert found["loss"].tolist() == LOSS[2, np.sort(members)].tolist()
     assert found["text"].tolist() == TEXT[2, np.sort(members)].tolist()
 
 
 def test_a_cut_that_nobody_made():
-    assert part(np.arange(EXAMPLES)).under(1 + CUTS, np.arange(EXAMPLES)) == {}
+    assert part(np.arange(EXAMPLES)).select_cut(1 + CUTS, np.arange(EXAMPLES)) == {}
 
 
 @pytest.mark.parametrize("size", [1, 4, EXAMPLES])
@@ -139,14 +139,14 @@ def test_text_survives(texts: list[str]):
         Outcomes.of(np.array([place]), [0], [Answer(torch.zeros(1), texts=[text])], ["text"])
         for place, text in enumerate(texts)
     )
-    found = kept(reduce(add, others, one)).under(0, np.arange(len(texts)))
+    found = kept(reduce(add, others, one)).select_cut(0, np.arange(len(texts)))
     assert found["text"].tolist() == texts
 
 
 def test_nothing_is_asked():
     """Where a metric needs only what is known beforehand, cuts leave nothing to keep."""
     found: Any = kept(part(np.arange(EXAMPLES), names=()))
-    assert found.under(0, np.arange(EXAMPLES)) == {}
+    assert found.select_cut(0, np.arange(EXAMPLES)) == {}
 
 
 def test_several_numbers_an_example():
@@ -162,7 +162,7 @@ def test_several_numbers_an_example():
 
     found = kept(of(np.array([5, 1, 9]))) + of(np.array([2]))
     for cut in (0, 1):
-        outcome = found.under(cut, np.array([1, 2, 5, 9]))["words"]
+        outcome = found.select_cut(cut, np.array([1, 2, 5, 9]))["words"]
         np.testing.assert_array_equal(outcome, rows[cut][[1, 2, 5, 9]])
 
 

@@ -14,15 +14,14 @@ from torch import Tensor
 import attnprobe
 from attnprobe.corpus.batches.batch import Batch
 from attnprobe.errors import AttnprobeError
-from attnprobe.findings.correlation import comparison_table
+from attnprobe.findings.correlation import correlate_sides
 from attnprobe.findings.noise import read_sample
 from attnprobe.findings.pair import Side
 from attnprobe.intervention.gradient import Importance
-from attnprobe.intervention.metrics.choice import metric_of
 from attnprobe.intervention.pruning.options import Criterion
-from attnprobe.intervention.pruning.ranking import worth_of
-from attnprobe.intervention.relevance import Relevance, head_relevance, relevance_table
-from attnprobe.intervention.task import Bench
+from attnprobe.intervention.pruning.ranking import measure_worth
+from attnprobe.intervention.relevance import Relevance, head_relevance, tabulate_relevance
+from attnprobe.intervention.task import Bench, build_metric
 from attnprobe.model import relevance as rules
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.gates import gate_attention
@@ -105,7 +104,9 @@ class TestValues:
         with benched(checkpoint, some, kind, batch_tokens=4096) as bench:
             assert bench.objective.name == kind
             assert bench.objective.explains
-            assert bench.subject.explaining.conservation.startswith("without biases, all that is explained")
+            assert bench.subject.check_relevance().conservation.startswith(
+                "without biases, all that is explained"
+            )
             expected = by_hand(bench)
             together = head_relevance(bench)
         with benched(checkpoint, some, kind, batch_tokens=1) as bench:
@@ -193,7 +194,7 @@ class TestSums:
 def table(headed: Headed, documents: Any, benched: Any) -> Any:
     """Tabulate the tiny BERT classifier."""
     with benched(headed("bert", "classification", double=True), documents("classification")) as bench:
-        return relevance_table(bench, "texts", facts={}), by_hand(bench)
+        return tabulate_relevance(bench, "texts", facts={}), by_hand(bench)
 
 
 class TestTable:
@@ -234,7 +235,7 @@ class TestTable:
 
     def test_a_regression_has_no_runner_up(self, headed: Headed, documents: Any, benched: Any):
         with benched(headed("bert", "regression", double=True), documents("regression")) as bench:
-            (said, *_) = relevance_table(bench, "texts", facts={}).notes
+            (said, *_) = tabulate_relevance(bench, "texts", facts={}).notes
         assert said == (
             "What is explained is z, the predicted number. A head of positive relevance raises this number, "
             "one of negative relevance lowers it."
@@ -242,15 +243,15 @@ class TestTable:
 
     def test_two_tables_are_correlated_by_their_size(self, table: Any):
         found, _ = table
-        side = Side.of_table(found, "a table")
+        side = Side.from_table(found, "a table")
         assert side.column == "relevance_abs"
         assert side.halves is not None
         assert side.sample is not None
         assert read_sample(found.provenance, "relevance_abs", side.values, "a table") is not None
-        row = comparison_table(side, side, {}).to_pandas().iloc[0]
+        row = correlate_sides(side, side, {}).to_pandas().iloc[0]
         assert row["pearson"] == pytest.approx(1)
         assert np.isfinite(row["reliability_in"])
-        signed = Side.of_table(found, "a table", "relevance")
+        signed = Side.from_table(found, "a table", "relevance")
         assert signed.halves is not None
         assert signed.values != side.values
 
@@ -258,12 +259,12 @@ class TestTable:
 def test_prune_removes_the_least_relevance_first(headed: Headed, documents: Any, benched: Any):
     """Heads of all layers are compared as they are; those that are off are worth nothing."""
     with benched(headed("bert", "classification"), documents("classification")) as bench:
-        metric = metric_of("loss", bench, 42)
+        metric = build_metric("loss", bench, 42)
         size = head_relevance(bench).size.heads.average
-        np.testing.assert_array_equal(worth_of(Criterion.parse("lrp"), bench, metric), size)
+        np.testing.assert_array_equal(measure_worth(Criterion.parse("lrp"), bench, metric), size)
         at = np.ones(SHAPE, bool)
         at[1, 2] = False
-        found = worth_of(Criterion.parse("lrp"), bench, metric, at)
+        found = measure_worth(Criterion.parse("lrp"), bench, metric, at)
         assert found[1, 2] == 0
         assert (found[at] > 0).all()
         assert not np.allclose(found[at], size[at])

@@ -9,7 +9,7 @@ import pytest
 from attnprobe.corpus.sources.document import Document, Gold
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.request import PEEKED, TaskOptions, peek
-from attnprobe.intervention.task import Subject, bound, choose_subject, freeze_weights
+from attnprobe.intervention.task import Subject, bind_task, choose_subject, freeze_weights
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.task_heads import CAUSAL_LM, CLASSIFICATION, MASKED_LM, SEQ2SEQ, TaskHead
 from attnprobe.run.input.corpus import CorpusOptions
@@ -216,14 +216,14 @@ def test_documents_without_a_label(headed: Headed):
         Document("house", label="0"),
     ]  # fmt: skip
     told = Told()
-    with bound(
+    with bind_task(
         subject(headed, "bert", "classification"), some, CorpusOptions(), run=open_single_run(told)
     ) as bench:
         assert bench.corpus.sequences == 2
         assert bench.objective.classes.tolist() == [1, 0]
     assert "2 examples are left out for want of a label." in told.said
     assert "No example has the label 2; heads that matter for it will not show." in told.said
-    with bound(
+    with bind_task(
         subject(headed, "bert", "masked-lm"), some, CorpusOptions(), run=open_single_run(told)
     ) as bench:
         assert bench.corpus.sequences == 4
@@ -232,7 +232,7 @@ def test_documents_without_a_label(headed: Headed):
 def test_no_document_has_a_label(headed: Headed):
     some = [Document("the dog"), Document("a cat")]
     with pytest.raises(AttnprobeError, match=r"^None of the 2 examples has a label\.$"):
-        bound(
+        bind_task(
             subject(headed, "bert", "classification"), some, CorpusOptions(), run=open_single_run()
         ).__enter__()
 
@@ -240,7 +240,7 @@ def test_no_document_has_a_label(headed: Headed):
 def test_labels_stay_with_their_texts(headed: Headed):
     """An empty text between two others is no example, and shifts no label."""
     some = [Document("the dog", label=0), Document("\u200b", label=1), Document("a bird ran", label=2)]
-    with bound(
+    with bind_task(
         subject(headed, "bert", "classification"), some, CorpusOptions(), run=open_single_run()
     ) as bench:
         assert bench.corpus.sequences == 2
@@ -253,14 +253,14 @@ def test_labels_stay_with_their_texts(headed: Headed):
 def test_a_labelled_document_is_one_example(headed: Headed, kind: str, sequences: int):
     some = [Document("the dog ran over the red house by day", label=0), Document("a cat", label=1)]
     options = CorpusOptions(max_length=5)
-    with bound(subject(headed, "bert", kind), some, options, run=open_single_run()) as bench:
+    with bind_task(subject(headed, "bert", kind), some, options, run=open_single_run()) as bench:
         assert bench.corpus.sequences == sequences
         assert bench.corpus.window == 5
 
 
 def test_record(headed: Headed, documents: Any):
     asked = subject(headed, "bert", "classification")
-    with bound(asked, documents("classification"), CorpusOptions(), run=open_single_run()) as bench:
+    with bind_task(asked, documents("classification"), CorpusOptions(), run=open_single_run()) as bench:
         assert bench.record["task"] == {
             "objective": "classification", "seed": 42, "head": "sequence classification",
             "gates": asked.gating.evidence,

@@ -9,12 +9,12 @@ from transformers import AlbertConfig, AlbertForMaskedLM
 import attnprobe
 from attnprobe.findings.pair import Side
 from attnprobe.intervention import ablation
-from attnprobe.intervention.ablation import ablated
+from attnprobe.intervention.ablation import tabulate_ablation
 from attnprobe.intervention.importance import TABLES
-from attnprobe.intervention.metrics.choice import metric_of
 from attnprobe.intervention.pruning.options import Criterion
-from attnprobe.intervention.pruning.ranking import worth_of
+from attnprobe.intervention.pruning.ranking import measure_worth
 from attnprobe.intervention.relevance import head_relevance
+from attnprobe.intervention.task import build_metric
 
 SHAPE = (3, 4)
 NOTE = (
@@ -57,7 +57,7 @@ def test_ablation_masks_them_together(bench, albert_losses, monkeypatch, keep_on
     """Against losses of a model whose layers have weights of their own, masked by hand; one pass a row."""
     run, passes = ablation.run_trials, []
     monkeypatch.setattr(ablation, "run_trials", lambda *given: passes.extend(given[1]) or run(*given))
-    table = ablated(bench, metric_of("loss", bench, 42), "texts", facts={}, keep_one=keep_one)
+    table = tabulate_ablation(bench, build_metric("loss", bench, 42), "texts", facts={}, keep_one=keep_one)
     assert list(zip(table["layer"], table["head"], strict=True)) == [(0, head) for head in range(4)]
     assert len(passes) == 4
     whole, p = albert_losses(np.ones(SHAPE)), []
@@ -72,7 +72,7 @@ def test_ablation_masks_them_together(bench, albert_losses, monkeypatch, keep_on
     np.testing.assert_allclose(table["p_adjusted"], adjust_by_holm(np.array(p)), rtol=1e-3)
     assert NOTE in table.notes
     assert not any("removed" in note for note in table.notes)
-    side = Side.of_table(table, "table")  # what correlate reads
+    side = Side.from_table(table, "table")  # what correlate reads
     assert side.sample is not None
     assert side.sample.total.shape[1] == 4
 
@@ -116,7 +116,7 @@ def test_several_groups(two_groups):
 
 def test_layers_of_their_own_have_rows_of_their_own(headed, documents, benched):
     with benched(headed("bert", "classification"), documents("classification")) as bench:
-        table = ablated(bench, metric_of("loss", bench, 42), "texts", facts={})
+        table = tabulate_ablation(bench, build_metric("loss", bench, 42), "texts", facts={})
     assert len(table) == 12
     assert not any("share their weights" in note for note in table.notes)
 
@@ -124,16 +124,16 @@ def test_layers_of_their_own_have_rows_of_their_own(headed, documents, benched):
 @pytest.mark.parametrize("command", ["ablate", "census"])
 def test_prune_reads_tables_of_units_and_of_all_heads(bench, headed, documents, tmp_path, command):
     """A table of masks has a row for heads that share their weights, one of attention a row for each."""
-    metric = metric_of("loss", bench, 42)
+    metric = build_metric("loss", bench, 42)
     checkpoint = headed("albert", "classification")
     if command == "ablate":
-        table, column = ablated(bench, metric, "texts", facts={}), "score"
+        table, column = tabulate_ablation(bench, metric, "texts", facts={}), "score"
         expected = np.array(table[column])
     else:
         words = [text.text for text in documents("classification")]
         table, column = attnprobe.census(checkpoint.model, words, tokenizer=checkpoint.tokenizer), "entropy"
         expected = np.reshape(table[column], SHAPE).mean(0)
     table.to_pandas().drop(columns="model").to_csv(tmp_path / "heads.csv", index=False)
-    found = worth_of(Criterion.parse(f"{tmp_path / 'heads.csv'}:{column}"), bench, metric)
+    found = measure_worth(Criterion.parse(f"{tmp_path / 'heads.csv'}:{column}"), bench, metric)
     np.testing.assert_allclose(found[0], expected)
     assert np.isnan(found[1:]).all()

@@ -13,8 +13,8 @@ from torch.nn.functional import cosine_similarity
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.metrics.metric import CLUSTER
 from attnprobe.intervention.objectives.objective import Answer
-from attnprobe.intervention.task import bound
-from attnprobe.intervention.trials import run_trials, single_heads, single_survivors
+from attnprobe.intervention.task import bind_task
+from attnprobe.intervention.trials import cut_single_heads, keep_single_heads, run_trials
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.verifying.switching import Gating
 from attnprobe.run.input.corpus import CorpusOptions
@@ -51,18 +51,23 @@ ARBITRARY = [
     without(),
     without((2, 0), (0, 0), (1, 0)),
 ]
-SOME = [*single_heads(*SHAPE)[::5], single_survivors(*SHAPE)[1], single_survivors(*SHAPE)[10], *ARBITRARY]
+SOME = [
+    *cut_single_heads(*SHAPE)[::5],
+    keep_single_heads(*SHAPE)[1],
+    keep_single_heads(*SHAPE)[10],
+    *ARBITRARY,
+]
 
 
 def test_single_heads():
-    cuts = single_heads(2, 3)
+    cuts = cut_single_heads(2, 3)
     assert [np.argwhere(~cut).tolist() for cut in cuts] == [
         [[layer, head]] for layer in range(2) for head in range(3)
     ]
 
 
 def test_single_survivors():
-    cuts = single_survivors(2, 3)
+    cuts = keep_single_heads(2, 3)
     assert [cut.astype(int).tolist() for cut in cuts] == [
         [[1, 0, 0], [1, 1, 1]], [[0, 1, 0], [1, 1, 1]], [[0, 0, 1], [1, 1, 1]],
         [[1, 1, 1], [1, 0, 0]], [[1, 1, 1], [0, 1, 0]], [[1, 1, 1], [0, 0, 1]],
@@ -70,7 +75,7 @@ def test_single_survivors():
 
 
 def test_single_survivor_of_one():
-    assert [cut.all() for cut in single_survivors(2, 1)] == [True, True]
+    assert [cut.all() for cut in keep_single_heads(2, 1)] == [True, True]
 
 
 @pytest.mark.parametrize("name", CLASSIFIERS)
@@ -141,7 +146,7 @@ def test_heads_off_by_hand(
     for cut, outcome in zip(cuts, found.cuts, strict=True):
         by_hand = replace(checkpoint, model=cut_by_hand(checkpoint.model, cut))
         subject = replace(bench.subject, checkpoint=by_hand)  # all its heads off would do nothing to check
-        with bound(subject, some, CorpusOptions(batch_tokens=1), run=open_single_run()) as cut_bench:
+        with bind_task(subject, some, CorpusOptions(batch_tokens=1), run=open_single_run()) as cut_bench:
             expected = run_trials(cut_bench, [], needs).untouched
         for one in needs:
             np.testing.assert_allclose(outcome[one], expected[one], rtol=3e-5, atol=3e-6)

@@ -19,8 +19,8 @@ from attnprobe.corpus.sources.document import Document, Gold
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.gradient import gradient_importance
 from attnprobe.intervention.request import TaskOptions
-from attnprobe.intervention.task import Bench, bound, choose_subject
-from attnprobe.intervention.trials import run_trials, single_heads
+from attnprobe.intervention.task import Bench, bind_task, choose_subject
+from attnprobe.intervention.trials import cut_single_heads, run_trials
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.verifying.dry_run import inspect
 from attnprobe.run.input.corpus import CorpusOptions, tokenise
@@ -176,7 +176,7 @@ class TestWorkers:
         for number in (1, 2, 3):
             with benched(checkpoint(name), texts, number) as bench:
                 assert bench.workers.number == number
-                cuts = single_heads(*bench.subject.shape)[::3]
+                cuts = cut_single_heads(*bench.subject.shape)[::3]
                 trials = run_trials(bench, cuts, ("similarity", "loss"))
                 arrays = [values for one in (trials.untouched, *trials.cuts) for values in one.values()]
                 found.append([*arrays, *gradient_importance(bench).arrays().values()])
@@ -210,7 +210,7 @@ def benched(checkpoint: Checkpoint, texts: list, workers: int) -> Iterator[Bench
         lambda *_: checkpoint, TaskOptions("representation"), labelled=Gold.NONE, progress=SilentProgress()
     )
     documents = [Document(text) for text in texts if isinstance(text, str)]
-    with bound(subject, documents, OPTIONS, run=open_single_run(), workers=workers) as bench:
+    with bind_task(subject, documents, OPTIONS, run=open_single_run(), workers=workers) as bench:
         yield bench
 
 

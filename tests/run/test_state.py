@@ -28,8 +28,8 @@ from attnprobe import files
 from attnprobe.corpus.sources.document import Document, Gold
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.request import TaskOptions
-from attnprobe.intervention.task import bound, choose_subject
-from attnprobe.intervention.trials import run_trials, single_heads
+from attnprobe.intervention.task import bind_task, choose_subject
+from attnprobe.intervention.trials import cut_single_heads, run_trials
 from attnprobe.model.verifying.dry_run import inspect
 from attnprobe.run.input.corpus import CorpusOptions, tokenise
 from attnprobe.run.passes import Run, open_single_run
@@ -226,8 +226,8 @@ def an_ablation(checkpoint) -> Iterator[Long]:
     subject = choose_subject(
         lambda *_: checkpoint, TaskOptions("representation"), labelled=Gold.NONE, progress=silent
     )
-    cuts = single_heads(*subject.shape)[::4]
-    with bound(subject, sentences(100), CorpusOptions(batch_tokens=24), run=open_single_run()) as bench:
+    cuts = cut_single_heads(*subject.shape)[::4]
+    with bind_task(subject, sentences(100), CorpusOptions(batch_tokens=24), run=open_single_run()) as bench:
 
         def run(state):
             with state.save_on_exit():

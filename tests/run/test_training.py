@@ -69,6 +69,15 @@ def test_the_current_folder_has_a_name(tmp_path, monkeypatch):
     assert [one.step for one in list_run([".", "../step-3"])] == [3, 4]
 
 
+@pytest.mark.parametrize("file", ["config.json", "adapter_config.json"])
+def test_a_folder_of_checkpoints_says_how_to_name_them(tmp_path, file):
+    for name in ("checkpoint-9", "checkpoint-10", "logs-1"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / (file if name != "logs-1" else "events")).touch()
+    with pytest.raises(AttnprobeError, match=r"It holds checkpoint-10: give '.*/checkpoint-\*'"):
+        list_run([str(tmp_path)])
+
+
 @pytest.mark.parametrize(("models", "revisions"), [([], None), (["org/model"], [])])
 def test_no_checkpoint_at_all(models, revisions):
     with pytest.raises(AttnprobeError, match="none is named"):

@@ -44,15 +44,7 @@ _MOST_THREADS = 1024
 
 @dataclass(frozen=True)
 class Call:
-    """A call of a function: its keywords, sorted.
-
-    Attributes:
-        options: The keywords.
-        corpus: How text becomes sequences.
-        progress: Who is told how far it is.
-        resume: Where the state of the run is kept.
-        workers: How many batches are in flight.
-    """
+    """A call of a function: its keywords, and what is read off them."""
 
     options: Mapping[str, Any]
     corpus: CorpusOptions
@@ -61,8 +53,13 @@ class Call:
     workers: int | None
 
     @property
+    def run(self) -> dict[str, Any]:
+        """What every pass over texts takes."""
+        return {"resume": self.resume, "workers": self.workers, "progress": self.progress}
+
+    @property
     def tokenizer(self) -> Tokenizer | None:
-        """That of a loaded model."""
+        """The tokenizer of a loaded model."""
         return self.options.get("tokenizer")
 
     @property
@@ -70,27 +67,25 @@ class Call:
         """How a model that is named is loaded."""
         from attnprobe.model.load import LoadOptions
 
-        return _filled(LoadOptions, self.options)
+        return _fill(LoadOptions, self.options)
 
 
-def read_task(options: Mapping[str, Any], *, labels_named: bool) -> TaskOptions:
-    """Sort the keywords of a task."""
+def read_task(options: Mapping[str, Any], labels: Any) -> TaskOptions:
+    """Read the keywords of a task; its labels are named if some are given, or their column is."""
     return TaskOptions(
         options.get("objective"),
         options.get("metric"),
         options.get("seed", DEFAULTS["seed"]),
         options.get("force_head", False),
-        labels_named,
+        labels is not None or options.get("label_column") is not None,
     )
 
 
 @contextmanager
 def open_call(options: Mapping[str, Any], *models: Any) -> Iterator[Call]:
-    """Sort the keywords of a call, and settle threads and progress while it works.
+    """Read the keywords of a call, and set threads and progress while it works.
 
-    Args:
-        options: The keywords.
-        models: Those that the caller gave; what is loaded is borrowed, and given back as it was found.
+    Models that the caller has loaded are borrowed, and given back as they were found.
     """
     for name in ("workers", "threads"):
         number = options.get(name)
@@ -100,15 +95,15 @@ def open_call(options: Mapping[str, Any], *models: Any) -> Iterator[Call]:
                 "processors."
             )
     workers, resume = options.get("workers"), options.get("resume")
-    corpus = _filled(CorpusOptions, options)
+    corpus = _fill(CorpusOptions, options)
     if resume is not None and Ranks.detect().size == 1:
         from attnprobe.run.state import check_state
 
         check_state(Path(resume))
     with (
         _borrow(models),
-        _threads(options.get("threads")),
-        _watched(options.get("progress", False)) as progress,
+        _set_threads(options.get("threads")),
+        _choose_progress(options.get("progress", False)) as progress,
     ):
         yield Call(options, corpus, progress, None if resume is None else Path(resume), workers)
 
@@ -116,7 +111,7 @@ def open_call(options: Mapping[str, Any], *models: Any) -> Iterator[Call]:
 def check_model(
     model: "str | Path | PreTrainedModel", tokenizer: Tokenizer | None, options: Mapping[str, Any]
 ) -> None:
-    """Refuse a model that is not there, and ways to load one that there are not."""
+    """Refuse a model that does not exist, and a device or a type that it can't be loaded with."""
     if not isinstance(model, str | Path):
         if tokenizer is None:
             raise AttnprobeError(
@@ -149,14 +144,14 @@ def read_first(source: OpenSource) -> OpenSource:
 
 
 def check_labels(source: OpenSource, task: TaskOptions) -> OpenSource:
-    """Look for labels, and refuse a task that needs them where there are none."""
+    """Refuse a task that needs labels where there are none."""
     labelled, documents = peek(source.documents)
     check_labelled(task, labelled=labelled)
     return replace(source, documents=documents)
 
 
 def open_labelled(texts: Texts, labels: Any, task: TaskOptions, options: Mapping[str, Any]) -> OpenSource:
-    """Open texts with what is right for each, and refuse a task that needs labels where there are none."""
+    """Open texts with their labels, and refuse a task that needs some where there are none."""
     column = options.get("label_column")
     return check_labels(open_texts(texts, labels, named=options, label_column=column, find_labels=True), task)
 
@@ -164,7 +159,7 @@ def open_labelled(texts: Texts, labels: Any, task: TaskOptions, options: Mapping
 def load_model(
     model: "str | Path | PreTrainedModel", tokenizer: Tokenizer | None, load: "LoadOptions", modality: str
 ) -> "Checkpoint":
-    """Load a model that is named, or take one that is loaded, with its tokenizer."""
+    """Load a model that is named, or wrap one that is loaded, with its tokenizer."""
     from attnprobe.model.borrowing import wrap_model
     from attnprobe.model.load import load_checkpoint
 
@@ -177,7 +172,7 @@ def load_model(
 def make_loader(
     model: "str | Path | PreTrainedModel", tokenizer: Tokenizer | None, load: "LoadOptions"
 ) -> "Loader":
-    """Give a function that loads the checkpoint with the head that a task needs."""
+    """Make the function that loads the checkpoint with the head that a task needs."""
     from attnprobe.model.load import load_checkpoint
     from attnprobe.model.task_heads import TaskHead, infer_head
 
@@ -196,7 +191,7 @@ def make_loader(
     return with_own_head
 
 
-def _filled(kind: Any, options: Mapping[str, Any]) -> Any:
+def _fill(kind: Any, options: Mapping[str, Any]) -> Any:
     """Fill a dataclass with the keywords of its fields' names; a path may be a string."""
     given = {field.name: options[field.name] for field in fields(kind) if field.name in options}
     for name in ("cache_dir", "frequencies"):
@@ -220,7 +215,7 @@ def _borrow(models: Sequence[Any]) -> Iterator[None]:
 
 
 @contextmanager
-def _threads(number: int | None) -> Iterator[None]:
+def _set_threads(number: int | None) -> Iterator[None]:
     if number is None:
         yield
         return
@@ -235,8 +230,8 @@ def _threads(number: int | None) -> Iterator[None]:
 
 
 @contextmanager
-def _watched(progress: "bool | Progress") -> Iterator[Progress]:
-    """Settle who is told; of several processes, the first one speaks for all."""
+def _choose_progress(progress: "bool | Progress") -> Iterator[Progress]:
+    """Choose who is told how far the work is; of several processes, the first one speaks for all."""
     with ExitStack() as shown:
         if not Ranks.detect().first:
             told: Progress = SilentProgress()
@@ -245,13 +240,13 @@ def _watched(progress: "bool | Progress") -> Iterator[Progress]:
         else:
             told = progress or WarningProgress()
         if not isinstance(told, WarningProgress):
-            shown.enter_context(_passed_on(told))
+            shown.enter_context(_forward_warnings(told))
         yield told
 
 
 @contextmanager
-def _passed_on(told: Progress) -> Iterator[None]:
-    """Pass on what readers of files warn of, who know nothing of progress."""
+def _forward_warnings(told: Progress) -> Iterator[None]:
+    """Forward what readers of files warn of, who know nothing of progress."""
     with warnings.catch_warnings():
         warnings.simplefilter("always", AttnprobeWarning)
         others = warnings.showwarning

@@ -8,9 +8,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from attnprobe.commands.call.call import Call, check_model, load_model, open_call, read_first
+from attnprobe.commands.call.call import Call, check_model, load_model, open_call, read_first, read_task
 from attnprobe.commands.call.record import describe_call
-from attnprobe.commands.call.several import Series, checkpoint_names, measure_checkpoints
+from attnprobe.commands.call.several import Series, list_checkpoints, measure_checkpoints
 from attnprobe.commands.call.surveying import survey_texts
 from attnprobe.commands.call.texts import Texts, check_standard_input, open_to_replay, replay
 from attnprobe.commands.census import entropy
@@ -19,7 +19,7 @@ from attnprobe.corpus.sources.document import Label
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.corpus.tokens.tokenization import Tokenizer
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.request import Method, TaskOptions, check_method
+from attnprobe.intervention.request import Method, check_method
 from attnprobe.model.folders import find_local_folder
 from attnprobe.run.training import expand_patterns, pair_revisions, parse_revisions
 from attnprobe.survey.layers import check_layers, keep_layers, parse_layers
@@ -77,11 +77,11 @@ def compare(
         downloaded = [(one, revision) for one, revision in named if isinstance(one, str)]
         with nullcontext() if keep else Series(downloaded, call, keep=False):
             found = _compare_pair(named, spoken, texts, labels, source, measure, nearest, options, call)
-        from attnprobe.findings.comparison.tables import by_head, by_layer
+        from attnprobe.findings.comparison.tables import tabulate_heads, tabulate_layers
 
         if layers is not None:
             check_layers(layers, (place.layer for place in found.labels.places), found.labels.model)
-        table = by_layer(found) if by == "layer" else by_head(found, match)
+        table = tabulate_layers(found) if by == "layer" else tabulate_heads(found, match)
         return table if layers is None else keep_layers(table, layers)
 
 
@@ -112,10 +112,7 @@ def _compare_series(
     record: dict[str, Any] = {"command": describe_call("compare")}
     if measure == IMPORTANCE:
         options = {name: one for name, one in options.items() if name not in _ATTENTION}
-        labelled = labels is not None or options.get("label_column") is not None
-        force = options.get("force_head", False)
-        task = TaskOptions(options.get("objective"), force_head=force, labels_named=labelled)
-        check_method(method, task, content_only=options.get("content_only", False))
+        check_method(method, read_task(options, labels), content_only=options.get("content_only", False))
         name, has_task = f"{IMPORTANCE} {method}", method != "confidence"
         found = series(options, partial(_measure_importance, method), name=name, task=has_task)
         record["method"] = method
@@ -124,12 +121,12 @@ def _compare_series(
         found = series(options, partial(_measure_columns, measure), name=measure, task=False, files=files)
     of = {"dataset": found.source.name, "notes": found.notes, "record": {**record, **found.record}}
     if spread:
-        from attnprobe.findings.comparison.spread import spread_table
+        from attnprobe.findings.comparison.spread import tabulate_spread
 
-        return spread_table(found.tables, found.names, **of)
-    from attnprobe.findings.comparison.differences import importance_differences
+        return tabulate_spread(found.tables, found.names, **of)
+    from attnprobe.findings.comparison.differences import tabulate_importance_change
 
-    table = importance_differences(found.tables, found.names, **of)
+    table = tabulate_importance_change(found.tables, found.names, **of)
     if layers is None:
         return table
     check_layers(layers, table.data["layer"], found.names[0])  # type: ignore[arg-type]
@@ -141,8 +138,8 @@ def _name_series(models: Any, revisions: Any, revision: str | None) -> list[tupl
     listed = [models] if isinstance(models, str) or not isinstance(models, Sequence) else list(models)
     names = parse_revisions(revisions, revision)
     if names is None:
-        return [(name, revision) for name in expand_patterns(checkpoint_names(listed))]
-    return [*pair_revisions(checkpoint_names(listed), names)]
+        return [(name, revision) for name in expand_patterns(list_checkpoints(listed))]
+    return [*pair_revisions(list_checkpoints(listed), names)]
 
 
 def _measure_importance(
@@ -156,19 +153,19 @@ def _measure_importance(
 def _measure_columns(measure: str, name: str, texts: Any, labels: Any, options: dict[str, Any]) -> HeadTable:
     """Measure columns of the census, with their means over blocks of documents."""
 
-    def asked() -> "tuple[Sequence[Statistic], Tabulation]":
+    def ask() -> "tuple[Sequence[Statistic], Tabulation]":
         from attnprobe.findings.comparison.differences import ALONE
         from attnprobe.sums.resampling import Jackknife
 
-        return [replace(one, sums=Jackknife) for one in _choose(measure)], ALONE
+        return [replace(one, sums=Jackknife) for one in _choose_statistics(measure)], ALONE
 
     taken = entropy.command.keywords  # type: ignore[attr-defined]
     options = {key: value for key, value in options.items() if key in taken}
-    return survey_texts("compare", name, texts, asked, options, targets=labels)
+    return survey_texts("compare", name, texts, ask, options, targets=labels)
 
 
-def _choose(measure: str) -> "list[Statistic]":
-    """Resolve what is to be compared: all columns of the census, or some, or their families."""
+def _choose_statistics(measure: str) -> "list[Statistic]":
+    """Choose what is compared: all columns of the census, or some, or their families."""
     from attnprobe.statistics.registry import choose
 
     if measure == CENSUS:
@@ -190,14 +187,14 @@ def _compare_pair(
     from attnprobe.statistics.norm import apply_weights
     from attnprobe.survey.comparison.running import compare_checkpoints
 
-    statistics = apply_weights(_choose(measure), options.get("weights", "attention"))
+    statistics = apply_weights(_choose_statistics(measure), options.get("weights", "attention"))
     call.progress.stage("loading", None)
     loaded = [
         _load(model, revision, tokenizer, source.kind, call)
         for (model, revision), tokenizer in zip(named, tokenizers, strict=True)
     ]
     first, second = _tell_apart(loaded, [model for model, _ in named])
-    again = _open_again(texts, labels, options) if source.kind == "text" else source.documents
+    again = _reopen(texts, labels, options) if source.kind == "text" else source.documents
     return compare_checkpoints(
         (first, second),
         (source.documents, again),
@@ -207,16 +204,13 @@ def _compare_pair(
         dataset=source.name,
         facts={"command": describe_call("compare"), "dataset": source.described},
         labelled=labels is not None or options.get("label_column") is not None,
-        resume=call.resume,
-        workers=call.workers,
-        progress=call.progress,
+        **call.run,
     )
 
 
 def _name_pair(
     models: "Sequence[Model] | str | Path", revisions: str | Sequence[str] | None, options: Any
 ) -> "list[tuple[Model, str | None]]":
-    """Name the two checkpoints, each with its revision."""
     listed = [models] if isinstance(models, str | Path) or not isinstance(models, Sequence) else list(models)
     names = parse_revisions(revisions, options.get("revision"))
     if names is None:
@@ -249,6 +243,6 @@ def _tell_apart(checkpoints: "list[Checkpoint]", models: "Sequence[Model]") -> "
     return [replace(one, name=name) for one, name in zip(checkpoints, names, strict=True)]
 
 
-def _open_again(texts: Any, labels: Any, options: Any) -> Iterator[Any]:
+def _reopen(texts: Any, labels: Any, options: Any) -> Iterator[Any]:
     """Read the same texts once more, opened only where the second checkpoint has other tokens."""
     yield from open_to_replay(texts, labels, options, find_labels=False)[1].documents

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from attnprobe.commands.call.call import Call, check_model, make_loader, open_call, read_first, read_task
 from attnprobe.commands.call.record import describe_call
-from attnprobe.commands.call.several import checkpoint_names, measure_checkpoints
+from attnprobe.commands.call.several import list_checkpoints, measure_checkpoints
 from attnprobe.commands.call.texts import Texts, open_texts
 from attnprobe.commands.intervene import ablate, importance
 from attnprobe.corpus.sources.document import Label
@@ -31,14 +31,12 @@ _GLANCE = {"model", "dataset", "model_out", "pearson", "pearson_true", "spearman
 
 
 @dataclass(frozen=True)
-class Compared:
-    """Sides that were compared, to be tabulated in one way or another.
+class ComparedSides:
+    """Sides to correlate, which can be tabulated in several ways.
 
     Attributes:
         side: In domain, or the first checkpoint.
         others: Out of domain, or the other checkpoints.
-        facts: What goes into the provenance.
-        across: Whether the sides may be about different checkpoints.
         notes: What a reader has to know of how they were measured.
     """
 
@@ -48,15 +46,14 @@ class Compared:
     across: bool = False
     notes: Sequence[str] = ()
 
-    def in_one_row(self) -> HeadTable:
-        """Tabulate each comparison in one row."""
-        from attnprobe.findings.correlation import comparison_table
+    def tabulate_pairs(self) -> HeadTable:
+        from attnprobe.findings.correlation import correlate_sides
 
-        return comparison_table(self.side, self.others, self.facts, across=self.across, notes=self.notes)
+        return correlate_sides(self.side, self.others, self.facts, across=self.across, notes=self.notes)
 
-    def at_a_glance(self) -> HeadTable:
+    def tabulate_glance(self) -> HeadTable:
         """Tabulate the comparisons so that they fit a terminal: of several, only some columns."""
-        table = self.in_one_row()
+        table = self.tabulate_pairs()
         if len(self.others) == 1:
             return table
         columns = [column for column in table.columns if column.name in _GLANCE]
@@ -65,12 +62,12 @@ class Compared:
         data = {column.name: table.data[column.name] for column in columns}
         return replace(table, columns=columns, data=data, notes=notes)
 
-    def by_head(self, most: int | None = None) -> HeadTable:
+    def tabulate_heads(self, most: int | None = None) -> HeadTable:
         """Tabulate the heads, those that disagree most first; all, or so many."""
-        from attnprobe.findings.correlation import disagreement_table
+        from attnprobe.findings.correlation import tabulate_disagreement
 
         more = {"across": self.across, "notes": self.notes}
-        return disagreement_table(self.side, self.others, self.facts, most, **more)
+        return tabulate_disagreement(self.side, self.others, self.facts, most, **more)
 
 
 def compare_sides(
@@ -85,7 +82,7 @@ def compare_sides(
     measure: Measure | None = None,
     tokenizer: Tokenizer | None = None,
     **options: Any,
-) -> Compared:
+) -> ComparedSides:
     """Read or measure all sides; the arguments are those of ``correlate``."""
     facts: dict[str, Any] = {"command": describe_call("correlate")}
     domains = in_domain, out_domain
@@ -110,12 +107,10 @@ def compare_sides(
             raise AttnprobeError(
                 f"Two tables are compared as they are; give a MODEL too, or leave out {unused[0]}."
             )
-        sides = (
-            _read_side(in_domain, "the first table", column),
-            _read_side(out_domain, "the second table", column),
-        )
+        first = _read_side(in_domain, "the first table", column)
+        other = _read_side(out_domain, "the second table", column)
         described = {"in_domain": _describe(in_domain), "out_domain": _describe(out_domain)}
-        return Compared(sides[0], sides[1:], {**facts, **described, **record_versions()}, across_models)
+        return ComparedSides(first, [other], {**facts, **described, **record_versions()}, across_models)
     if column is not None:
         raise AttnprobeError("--column is for tables; with a MODEL, --measure says what is compared.")
     if across_models:
@@ -135,38 +130,35 @@ def compare_sides(
         )
     with open_call(options, model) as call:
         sides, record = _measure_domains(model, domains, measure, tokenizer, options, call)
-    return Compared(sides[0], sides[1:], record | facts)
+    return ComparedSides(sides[0], sides[1:], record | facts)
 
 
 def _compare_checkpoints(
     models: Any, texts: Any, labels: Any, measure: Measure, options: dict[str, Any], facts: Mapping[str, Any]
-) -> Compared:
+) -> ComparedSides:
     """Measure several checkpoints on the same examples, one after the other."""
 
-    def of(name: str, texts: Any, labels: Any, options: dict[str, Any]) -> HeadTable:
+    def measure_one(name: str, texts: Any, labels: Any, options: dict[str, Any]) -> HeadTable:
         if measure == "ablation":
             return ablate(name, texts, labels, **options)
         options = {key: value for key, value in options.items() if key != "metric"}
         return importance(name, texts, labels, method=measure, **options)
 
     names = _name_checkpoints(models)
-    found = measure_checkpoints([(name, None) for name in names], texts, labels, options, of, name=measure)
+    series = [(name, None) for name in names]
+    found = measure_checkpoints(series, texts, labels, options, measure_one, name=measure)
     from attnprobe.findings.pair import Side
 
     first, *others = (
-        replace(Side.of_table(table, name), model=label)
+        replace(Side.from_table(table, name), model=label)
         for name, label, table in zip(names, found.names, found.tables, strict=True)
     )
-    return Compared(first, others, {**found.record, **facts}, True, found.notes)
+    return ComparedSides(first, others, {**found.record, **facts}, True, found.notes)
 
 
 def _name_checkpoints(models: Any) -> list[str]:
-    """Name the checkpoints; a pattern stands for the folders that it matches, but for the first checkpoint.
-
-    Raises:
-        AttnprobeError: When there is none of a pattern, or less than two in all.
-    """
-    first, *rest = checkpoint_names(models)
+    """Name the checkpoints; a pattern stands for the folders that it matches, except the first checkpoint."""
+    first, *rest = list_checkpoints(models)
     names = expand_patterns([first])
     known = {Path(name).resolve() for name in names if Path(name).is_dir()}
     for one in rest:
@@ -189,55 +181,40 @@ def _measure_domains(
     options: Mapping[str, Any],
     call: Call,
 ) -> "tuple[tuple[Side, Side], dict[str, Any]]":
-    if all(isinstance(named := _spec(domain), str) and named == _STDIN for domain in domains):
+    specs = [domain.spec if isinstance(domain, Source) else domain for domain in domains]
+    if all(isinstance(one, str) and one == _STDIN for one in specs):
         raise AttnprobeError("Standard input can be read once; give a file for one side.")
     if any(isinstance(domain, HeadTable) for domain in domains):
         raise AttnprobeError("With a model, give texts; two tables are compared without one.")
-    label_column = options.get("label_column")
-    columns = [domain.label_column for domain in domains if isinstance(domain, Source)]
-    task = read_task(options, labels_named=label_column is not None or any(columns))
-    named = options
+    own = [domain.label_column if isinstance(domain, Source) else None for domain in domains]
+    task = read_task(options, next(filter(None, own), None))
     check_model(model, tokenizer, options)
+    columns = [one or options.get("label_column") for one in own]
     inside, outside = (
-        read_first(
-            open_texts(
-                domain, named=named, label_column=_label_column(domain, label_column), find_labels=True
-            )
-        )
-        for domain in domains
+        read_first(open_texts(domain, named=options, label_column=column, find_labels=True))
+        for domain, column in zip(domains, columns, strict=True)
     )
-    from attnprobe.intervention.importance import measured_sides
+    from attnprobe.intervention.importance import measure_sides
 
     call.progress.stage("loading", None)
-    sides, record = measured_sides(
+    sides, record = measure_sides(
         make_loader(model, tokenizer, call.load),
         (inside, outside),
         call.corpus,
         task,
         measure=measure,
-        resume=call.resume,
-        workers=call.workers,
-        progress=call.progress,
+        **call.run,
     )
     return sides, record | {"in_domain": inside.described, "out_domain": outside.described}
-
-
-def _label_column(domain: Any, column: str | None) -> str | None:
-    """A source's own column of labels goes before that of both sides."""
-    return (domain.label_column or column) if isinstance(domain, Source) else column
-
-
-def _spec(domain: Any) -> Any:
-    return domain.spec if isinstance(domain, Source) else domain
 
 
 def _read_side(table: Any, name: str, column: str | None) -> "Side":
     from attnprobe.findings.pair import Side
 
     if isinstance(table, HeadTable):
-        return Side.of_table(table, name, column)
+        return Side.from_table(table, name, column)
     if isinstance(table, str | Path):
-        return Side.of_table(HeadTable.read(table), str(table), column)
+        return Side.from_table(HeadTable.read(table), str(table), column)
     raise AttnprobeError("Without a model, give two tables of heads, or their paths.")
 
 

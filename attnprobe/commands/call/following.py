@@ -8,7 +8,7 @@ from typing import Any
 from attnprobe.commands.call.call import check_labels, check_model, open_call, read_first, read_task
 from attnprobe.commands.call.measures import Measure
 from attnprobe.commands.call.record import describe_call
-from attnprobe.commands.call.several import Member, Series, checkpoint_names, state_key
+from attnprobe.commands.call.several import Member, Series, list_checkpoints, make_state_key
 from attnprobe.commands.call.texts import Texts, check_standard_input, open_to_replay, replay
 from attnprobe.corpus.sources.document import Label
 from attnprobe.corpus.sources.text import OpenSource
@@ -22,28 +22,23 @@ from attnprobe.table.head_table import HeadTable
 
 
 @dataclass(frozen=True)
-class Followed:
-    """A measure at every step, to be tabulated in one way or another.
-
-    Attributes:
-        steps: The step of training and its table, in order.
-        record: What goes into the provenance.
-    """
+class MeasuredRun:
+    """A measure at every step of a training run, which can be tabulated in two ways."""
 
     steps: Sequence[tuple[int, HeadTable]]
     record: Mapping[str, Any]
 
-    def by_head(self) -> HeadTable:
+    def tabulate_heads(self) -> HeadTable:
         """Tabulate what was measured at every step."""
         from attnprobe.findings.dynamics import stack_steps
 
         return stack_steps(self.steps, self.record)
 
-    def by_step(self) -> HeadTable:
+    def tabulate_steps(self) -> HeadTable:
         """Tabulate how the order of heads settles."""
-        from attnprobe.findings.dynamics import order_table
+        from attnprobe.findings.dynamics import tabulate_orders
 
-        return order_table(self.steps, self.record)
+        return tabulate_orders(self.steps, self.record)
 
 
 def follow(
@@ -57,19 +52,19 @@ def follow(
     by: str,
     keep: bool,
     **options: Any,
-) -> Followed:
+) -> MeasuredRun:
     """Measure every step; the arguments are those of ``dynamics``."""
     revisions = parse_revisions(revisions, options.get("revision"))
-    names = checkpoint_names([model] if isinstance(model, str | Path) else model)
+    names = list_checkpoints([model] if isinstance(model, str | Path) else model)
     run = list_run(names, revisions, parse_steps(steps))
     check_standard_input(*(one for one in (texts, options.get("rank_texts")) if isinstance(one, str)))
     with open_call(options) as call:
         for one in run:
             check_model(one.model, None, options)
         call.progress.stage("looking at the checkpoints", None)
-        asked = Measure.named(measure)
-        keywords = asked.keywords(options)
-        task = _task(asked, options, labels)
+        asked = Measure.find(measure)
+        keywords = asked.pick_keywords(options)
+        task = _check_task(asked, options, labels)
         has_labels, ranked = asked.labelled, None
         texts, labels = replay(texts), replay(labels)
         texts, source = open_to_replay(texts, labels, options, find_labels=has_labels)
@@ -88,17 +83,18 @@ def follow(
             check_one_run(series.checkpoints)
             files = [call.corpus.frequencies]
             files += [options["prune_by"].rpartition(":")[0]] if has_labels else []
-            key = state_key(asked.name, options, reopened, files, call)
-            tables = series.measure(asked.of, texts, labels, keywords, key, steps=run, check=_check_alike)
+            key = make_state_key(asked.name, options, reopened, files, call)
+            tables = series.measure(
+                asked.measure, texts, labels, keywords, key, steps=run, check=_check_alike
+            )
     steps_of_record = [
-        {"step": one.step, "checkpoint": one.model, "revision": one.revision}
-        | {"notes": table.notes}
+        {"step": one.step, "checkpoint": one.model, "revision": one.revision, "notes": table.notes}
         | dict(table.provenance)
         for one, table in zip(run, tables, strict=True)
     ]
     record = {"command": describe_call("dynamics"), "dataset": source.described, "measure": measure}
     record |= {"steps": steps_of_record, **record_versions()}
-    return Followed([(one.step, table) for one, table in zip(run, tables, strict=True)], record)
+    return MeasuredRun([(one.step, table) for one, table in zip(run, tables, strict=True)], record)
 
 
 def _check_alike(first: Member, ours: HeadTable, other: Member, theirs: HeadTable) -> None:
@@ -107,14 +103,14 @@ def _check_alike(first: Member, ours: HeadTable, other: Member, theirs: HeadTabl
     check_alike((first.number, ours), (other.number, theirs))
 
 
-def _task(asked: Measure, options: Mapping[str, Any], labels: Any) -> TaskOptions | None:
-    """Refuse what the measure would refuse, before anything is looked at; give its task, if it has one."""
+def _check_task(asked: Measure, options: Mapping[str, Any], labels: Any) -> TaskOptions | None:
+    """Read the task of a measure, if it has one, and refuse early what the measure would refuse."""
     parse_layers(options.get("layers"))
     if not asked.labelled:
         if labels is not None:
             raise AttnprobeError(f"labels are for importance and prune; {asked.name} reads none.")
         return None
-    task = read_task(options, labels_named=labels is not None or options.get("label_column") is not None)
+    task = read_task(options, labels)
     if asked.function == "importance":
         check_method(options["method"], task, content_only=options.get("content_only", False))
         return task

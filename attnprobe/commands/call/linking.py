@@ -26,16 +26,10 @@ def find_links(
     chosen: dict[str, Any],
     options: Mapping[str, Any],
 ) -> HeadTable:
-    """Ask heads for the other end of gold links.
+    """Ask heads for the other end of gold links, for the command of that name.
 
-    Args:
-        name: The command, for the record.
-        gold: What is read.
-        model: As for ``census``.
-        texts: Files with gold links, or documents that have some.
-        by: What a row is: ``"head"``, ``"trees"``, or what the command says.
-        chosen: Which links are asked for: ``labels``, ``subtypes``, ``min_links``.
-        options: The keywords of the function.
+    A row is what ``by`` says: ``"head"``, ``"trees"``, or a word of the command. ``chosen`` holds which links
+    are asked for: ``labels``, ``subtypes``, ``min_links``.
     """
     layers = parse_layers(options.get("layers"))
     if "labels" in chosen:
@@ -68,15 +62,13 @@ def find_links(
         (found,) = survey_corpora(
             checkpoint,
             [TableRequest([corpus], source.name, facts, tabulation, layers)],
-            resume=call.resume,
-            workers=call.workers,
-            progress=call.progress,
+            **call.run,
         )
         return found.table
 
 
 def _ask(gold: Gold, by: str) -> "tuple[Statistic, Tabulation]":
-    """Say what is asked, and how it is tabulated."""
+    """Choose what is measured, and how it is tabulated."""
     if by == "trees":
         from attnprobe.statistics.trees import TREE, TREES
 

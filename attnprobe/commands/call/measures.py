@@ -1,7 +1,8 @@
-"""What a measure over checkpoints is: which function gives it, and which keywords that function takes."""
+"""What can be measured over checkpoints: which function measures it, and which keywords that takes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 from attnprobe.commands.census import census, mixing, rank
@@ -24,14 +25,12 @@ _ITS_OWN = {"model", "texts", "labels", "measure", "revisions", "steps", "by", "
 
 
 def _find_keywords() -> dict[str, set[str]]:
-    """Give the keywords of each function that ``dynamics`` has too and not all of the functions take."""
+    """Find the keywords of each function that ``dynamics`` has too and not all of the functions take."""
     names = set(dynamics.command.keywords) - _ITS_OWN  # type: ignore[attr-defined]
-    taken = {
-        name: {
-            one for one in names if (_RENAMED if name == "prune" else {}).get(one, one) in of.command.keywords
-        }
-        for name, of in _FUNCTIONS.items()
-    }
+    taken: dict[str, set[str]] = {}
+    for name, function in _FUNCTIONS.items():
+        renamed = _RENAMED if name == "prune" else {}
+        taken[name] = {one for one in names if renamed.get(one, one) in function.command.keywords}
     common = set.intersection(*taken.values())
     return {function: some - common for function, some in taken.items()}
 
@@ -41,8 +40,6 @@ class Measure:
     """A measure of heads.
 
     Attributes:
-        name: As the user calls it.
-        function: The name of the function that gives it.
         column: The one column of its table that is meant, or None for all.
         own: Keywords that the name itself stands for.
     """
@@ -53,12 +50,8 @@ class Measure:
     own: Mapping[str, Any] | None = None
 
     @classmethod
-    def named(cls, name: str) -> "Measure":
-        """Find a measure: importance, prune, census, everything, rank, mixing, a column or a family.
-
-        Raises:
-            AttnprobeError: When there is none of the name.
-        """
+    def find(cls, name: str) -> "Measure":
+        """Find a measure: importance, prune, census, everything, rank, mixing, a column or a family."""
         if name in _FUNCTIONS:
             return cls(name, name)
         if name == "everything":
@@ -73,9 +66,7 @@ class Measure:
         try:
             choose(names)
         except AttnprobeError as error:
-            others = ", ".join(
-                (*_FUNCTIONS, "everything", *(one for some in COLUMNS.values() for one in some))
-            )
+            others = ", ".join([*_FUNCTIONS, "everything", *chain(*COLUMNS.values())])
             raise AttnprobeError(f"{error} Beside these, --measure takes {others}.") from error
         return cls(name, "census", own={"statistics": names})
 
@@ -84,12 +75,7 @@ class Measure:
         """Whether texts come with what is right for each."""
         return self.function in {"importance", "prune"}
 
-    def keywords(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """Pick the keywords that the function takes.
-
-        Raises:
-            AttnprobeError: When one is given that it has no use for.
-        """
+    def pick_keywords(self, options: Mapping[str, Any]) -> dict[str, Any]:
         takes, options_of = _find_keywords(), dynamics.command.keywords  # type: ignore[attr-defined]
         special = set().union(*takes.values())
         for name in sorted(special - takes[self.function]):
@@ -102,14 +88,10 @@ class Measure:
         found = {_RENAMED.get(name, name): options[name] for name in taken}
         return found | dict(self.own or {})
 
-    def of(self, model: str, texts: Any, labels: Any, keywords: Mapping[str, Any]) -> HeadTable:
-        """Measure a checkpoint."""
-        if self.labelled:
-            return _FUNCTIONS[self.function](model, texts, labels, **keywords)
-        return self._reduced(_FUNCTIONS[self.function](model, texts, **keywords))
-
-    def _reduced(self, table: HeadTable) -> HeadTable:
-        """Leave out the columns that were not asked for."""
+    def measure(self, model: str, texts: Any, labels: Any, keywords: Mapping[str, Any]) -> HeadTable:
+        """Measure a checkpoint, and keep the columns that were asked for."""
+        data = (texts, labels) if self.labelled else (texts,)
+        table: HeadTable = _FUNCTIONS[self.function](model, *data, **keywords)
         if self.column is None:
             return table
         if self.column not in table.data:

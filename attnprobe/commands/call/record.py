@@ -35,7 +35,7 @@ _words: ContextVar[Sequence[str] | None] = ContextVar("attnprobe_command", defau
 
 @contextmanager
 def record_as(words: Sequence[str]) -> Iterator[None]:
-    """Let functions called inside record a command line."""
+    """Record these words as the command of the functions that are called inside."""
     token = _words.set(words)
     try:
         yield
@@ -44,7 +44,7 @@ def record_as(words: Sequence[str]) -> Iterator[None]:
 
 
 def describe_call(name: str) -> str | Sequence[str]:
-    """Give what goes on record for a function: the words of the command line, or its name."""
+    """Describe a call for the record: by the words of the command line, or the name of the function."""
     return _words.get() or f"attnprobe.{name}"
 
 
@@ -76,11 +76,10 @@ class Record:
                 return clean(function)
             case [*words] if words and all(isinstance(word, str) for word in words):
                 return tuple(words)
-        raise AttnprobeError(f"{_shown(self.path)} has no command on record, so it can't be made again.")
+        raise AttnprobeError(f"{clean(str(self.path))} has no command on record, so it can't be made again.")
 
     @property
     def versions(self) -> dict[str, str]:
-        """The versions that it was made with."""
         return {clean(str(name)): clean(str(one)) for name, one in _mapping(self.said, "versions").items()}
 
     @property
@@ -138,31 +137,32 @@ class Record:
             from attnprobe.model.load import LoadOptions
 
             named = [(one, None) if isinstance(one, str) else one for one in models]
-            for name, revision, recorded in self._paired(named, found):
+            for name, revision, recorded in self._pair_checkpoints(named, found):
                 options = LoadOptions(revision=revision, offline=offline, cache_dir=cache_dir)
                 found += compare_checkpoint(recorded, name, options)
-        found += self._of_data([str(one) for one in data])
+        found += self._compare_data([str(one) for one in data])
         return found
 
-    def _paired(
+    def _pair_checkpoints(
         self, named: "Sequence[tuple[str, str | None]]", found: list[Difference]
     ) -> Iterator[tuple[str, str | None, Mapping[str, Any]]]:
-        """Bring checkpoints that are named and those on record together."""
+        """Pair the checkpoints that are named with those on record; add a difference for each without one."""
         recorded = self.checkpoints
         called = [(name, revision) for name, revision, _ in recorded if name is not None]
         if not called:
             for (name, revision), (*_, one) in zip(named, recorded, strict=False):
                 yield name, revision, one
-            found += [_not_known(name) for name, _ in named[len(recorded) :]]
+            found += [_make_unknown(name) for name, _ in named[len(recorded) :]]
             return
         usual = named[0][1]
         for name, revision, one in recorded:
             assert name is not None
             yield name, revision or usual, one
         known = {name for name, _ in called}
-        found += [_not_known(name) for name in dict.fromkeys(name for name, _ in named) if name not in known]
+        names = dict.fromkeys(name for name, _ in named)
+        found += [_make_unknown(name) for name in names if name not in known]
 
-    def _of_data(self, named: Sequence[str]) -> Iterator[Difference]:
+    def _compare_data(self, named: Sequence[str]) -> Iterator[Difference]:
         """Compare data by their names; what is named and not on record is not opened."""
         known: dict[str, list[Mapping[str, Any]]] = {}
         for one in self.data:
@@ -172,13 +172,12 @@ class Record:
             yield from compare_data(recorded, None)
         waiting = {name: list(several) for name, several in known.items()}
         for spec in dict.fromkeys(named):
-            name = next(
-                (one for one in (spec, "stdin" if spec == STDIN else Path(spec).name) if one in known), ""
-            )
+            names = (spec, "stdin" if spec == STDIN else Path(spec).name)
+            name = next((one for one in names if one in known), "")
             if spec == EMBEDDED:
                 continue
             if not name:
-                yield _not_known(spec)
+                yield _make_unknown(spec)
             elif waiting[name]:
                 yield from compare_data(waiting[name].pop(0), spec)
             else:  # one more of that name, which may be the same once more
@@ -190,7 +189,7 @@ class Record:
                 yield from compare_data(recorded, spec)
 
 
-def _not_known(name: str) -> Difference:
+def _make_unknown(name: str) -> Difference:
     return Difference(f"{clean(name)} is read by the command, and is not on record.", decisive=True)
 
 
@@ -220,8 +219,8 @@ def record(path: Path | str) -> Record:
         from attnprobe.reports.page.embedded import read_page
 
         said, packed = read_page(path)
-        found = Record(path, said, tables=_tables_of(path, packed))
-    elif (beside := _description(path)) is not None:
+        found = Record(path, said, tables=_read_tables(path, packed))
+    elif (beside := _find_description(path)) is not None:
         table = path.with_name(str(read_description(beside)["table"]))
         readable = extension(table) in _READ and table.is_file()
         said = _mapping(read_description(beside), "provenance")
@@ -231,8 +230,8 @@ def record(path: Path | str) -> Record:
         found = Record(path, table.provenance, table)
     if not found.said:
         raise AttnprobeError(
-            f"{_shown(path)} has no record of how it was made: it is missing from the file, and no json of "
-            "its own lies beside it."
+            f"{clean(str(path))} has no record of how it was made: it is missing from the file, and no json "
+            "of its own lies beside it."
         )
     return found
 
@@ -241,11 +240,10 @@ def _read(path: Path) -> HeadTable:
     try:
         return HeadTable.read(path)
     except RecursionError as error:
-        raise AttnprobeError(f"{_shown(path)} can't be read as a table: {first_line(error)}.") from error
+        raise AttnprobeError(f"{clean(str(path))} can't be read as a table: {first_line(error)}.") from error
 
 
-def _tables_of(page: Path, packed: Mapping[str, bytes]) -> dict[str, HeadTable]:
-    """Read the tables of a page, each as csv."""
+def _read_tables(page: Path, packed: Mapping[str, bytes]) -> dict[str, HeadTable]:
     found: dict[str, HeadTable] = {}
     with tempfile.TemporaryDirectory() as folder:
         for number, (name, content) in enumerate(packed.items()):
@@ -254,11 +252,11 @@ def _tables_of(page: Path, packed: Mapping[str, bytes]) -> dict[str, HeadTable]:
             try:
                 found[name] = _read(path)
             except AttnprobeError as error:
-                raise AttnprobeError(f"The table {clean(name)} of {_shown(page)} is damaged.") from error
+                raise AttnprobeError(f"The table {clean(name)} of {clean(str(page))} is damaged.") from error
     return found
 
 
-def _description(path: Path) -> Path | None:
+def _find_description(path: Path) -> Path | None:
     """Find the json that describes a table; None where a table can be read with what describes it."""
     if extension(path) in _READ or not path.is_file():
         return None
@@ -269,10 +267,6 @@ def _description(path: Path) -> Path | None:
         return path if own else None
     beside = find_description(path)
     return beside if is_description(beside, path) else None
-
-
-def _shown(path: Path) -> str:
-    return clean(str(path))
 
 
 def _word(said: Mapping[str, Any], name: str) -> str | None:

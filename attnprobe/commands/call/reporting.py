@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 #: What every report has unless somebody picks.
 _USUAL: tuple[Section, ...] = ("census", "roles", "sentences", "distance")
-#: Keywords that say how a computer works, and not what is asked.
+#: Keywords that say how it is measured, and not what.
 _HARMLESS = ("progress", "threads", "workers", "offline")
 #: What is said where tables lie without sentences.
 _UNWATCHED = "They are of a report that measures: give it the MODEL."
@@ -60,8 +60,8 @@ def report(
     of_roles: dict[str, Any] = {"treebank": treebank, "coreference": coreference, "thresholds": thresholds}
     of_roles = {name: replay(one) for name, one in of_roles.items() if one is not None}
     if from_tables is not None:
-        asked = {"sections": sections, "out_domain": out_domain, "save_tables": save_tables}
-        _check_nothing_else((model, texts, labels, tokenizer), {**asked, **of_roles, **options})
+        own = {"sections": sections, "out_domain": out_domain, "save_tables": save_tables}
+        _check_nothing_else((model, texts, labels, tokenizer), {**own, **of_roles, **options})
         return _read_report(Path(from_tables))
     if model is None:
         raise AttnprobeError("Name a MODEL to measure, or a folder of tables with --from DIR.")
@@ -85,13 +85,10 @@ def report(
             call, model, texts, labels, out_domain, chosen, named, of_roles, tokenizer, names, folder
         )
         done.measure()
-    there = sort_tables(done.tables)
-    missing = _commands_of_missing(there, *names, seen=bool(done.watched.seen))
-    versions = record_versions()["versions"]
-    contents = Contents(
-        there, done.watched.seen, done.watched.chosen, missing, describe_call("report"), versions
-    )
-    return Report(contents, done.unsaved)
+    there, watched = sort_tables(done.tables), done.watched
+    missing = _suggest_commands(there, *names, seen=bool(watched.seen))
+    about = describe_call("report"), record_versions()["versions"]
+    return Report(Contents(there, watched.seen, watched.chosen, missing, *about), done.unsaved)
 
 
 def _reads_stdin(named: Any) -> bool:
@@ -101,12 +98,11 @@ def _reads_stdin(named: Any) -> bool:
 def _check_data(
     texts: Any, labels: Any, options: Any, chosen: Sequence[Section], of_roles: Any, *, named: bool
 ) -> Any:
-    """Refuse data that a later section would refuse; give texts that each section can read."""
+    """Refuse data that a later section would refuse; return texts that each section can read."""
     of_a_task = any(section in OF_A_TASK for section in chosen)
     texts, source = open_to_replay(texts, labels, options, find_labels=of_a_task)
     if of_a_task:
-        labelled = labels is not None or options.get("label_column") is not None
-        check_labels(source, read_task(options, labels_named=labelled))
+        check_labels(source, read_task(options, labels))
     else:
         read_first(source)
     if "roles" in chosen and named:
@@ -116,7 +112,6 @@ def _check_data(
 
 
 def _choose_sections(asked: str | Sequence[str] | None, *, has_task: bool, other: bool) -> list[Section]:
-    """Choose what is measured."""
     if asked is None:
         return [*_USUAL, *(("importance", "prune") if has_task else ()), *(("correlate",) if other else ())]
     named = asked.split(",") if isinstance(asked, str) else list(asked)
@@ -139,10 +134,10 @@ def _quote(named: Any) -> str:
     return shlex.quote(str(named)) if isinstance(named, str | Path) else ""
 
 
-def _commands_of_missing(
+def _suggest_commands(
     there: Mapping[str, Mapping[str, HeadTable]], model: str, texts: str, *, seen: bool
 ) -> dict[str, str]:
-    """Say what would make each section that is not there and can be."""
+    """Suggest a command for each section that is missing and can be measured."""
     found: dict[str, str] = {}
     data, of, is_text = f" -d {texts}" if texts else "", model or "MODEL", Contents(there).unit == "text"
     for section in SECTIONS:
@@ -177,7 +172,7 @@ def _read_report(folder: Path) -> Report:
     watched = read_sentences(path) if path.exists() else Sentences(chosen=_UNWATCHED)
     model = watched.model or _quote(next((one for table in tables.values() for one in table.models), ""))
     data = watched.data or next((one for table in tables.values() if (one := _quote_data(table))), "")
-    missing = _commands_of_missing(sections, model, data, seen=bool(watched.seen))
+    missing = _suggest_commands(sections, model, data, seen=bool(watched.seen))
     return Report(Contents(sections, watched.seen, watched.chosen, missing, describe_call("report")))
 
 

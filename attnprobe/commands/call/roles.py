@@ -1,4 +1,4 @@
-"""What is asked of roles: thresholds, corpora and statistics, and the table that they make."""
+"""What the table of roles takes: thresholds, corpora and statistics."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,10 +29,10 @@ class RolesQuestion:
 
 
 def read_question(thresholds: "Mapping[str, float] | str | None", seed: int) -> RolesQuestion:
-    """Settle what is asked of roles, or refuse it."""
+    """Read thresholds and seed, or refuse them."""
     if seed < 0:
         raise AttnprobeError(f"--seed must be at least 0, not {seed}.")
-    return RolesQuestion(_thresholds(thresholds), seed)
+    return RolesQuestion(_read_thresholds(thresholds), seed)
 
 
 def request_roles(
@@ -42,15 +42,7 @@ def request_roles(
     question: RolesQuestion,
     layers: Sequence[int] | None = None,
 ) -> "TableRequest":
-    """Say what the table of roles takes, corpus by corpus.
-
-    Args:
-        checkpoint: Which model is asked.
-        sources: See ``open_sources``.
-        call: The keywords, sorted.
-        question: What is asked.
-        layers: Which layers the table is to be about.
-    """
+    """Make the request of the table of roles, of all layers or some, over what ``open_sources`` opened."""
     from attnprobe.statistics.role_table import ROLES
     from attnprobe.survey.request import TableRequest
 
@@ -62,7 +54,7 @@ def request_roles(
         "asked": {"thresholds": dict(question.thresholds)},
         **({"other_datasets": described} if described else {}),
     }
-    parts = _parts(checkpoint, sources, call, question.seed)
+    parts = _make_parts(checkpoint, sources, call, question.seed)
     return TableRequest(parts, first.name, facts, ROLES, layers, question.seed)
 
 
@@ -84,10 +76,10 @@ def open_sources(
     return found
 
 
-def _parts(
+def _make_parts(
     checkpoint: "Checkpoint", sources: Mapping[str, OpenSource], call: Call, seed: int
 ) -> "list[CorpusRequest]":
-    """Say what is asked of which corpus, in one pass each, but for the control."""
+    """List the statistics to measure on each corpus, in one pass each, but for the control."""
     from attnprobe.run.input.repeated import RepeatedTokens
     from attnprobe.statistics.induction import DUPLICATE, INDUCTION
     from attnprobe.statistics.links import COREFERENCE, SYNTAX
@@ -111,15 +103,14 @@ def _parts(
     return parts
 
 
-def _thresholds(said: "Mapping[str, float] | str | None") -> dict[str, float]:
-    """Read thresholds, each by its name."""
+def _read_thresholds(said: "Mapping[str, float] | str | None") -> dict[str, float]:
     from attnprobe.statistics.roles import THRESHOLDS
 
     if said is None:
         return {}
     if isinstance(said, str):
         pairs = [part.partition("=") for part in said.split(",") if part.strip()]
-        said = {name.strip(): _number(value) for name, _, value in pairs}
+        said = {name.strip(): _read_number(value) for name, _, value in pairs}
     if not isinstance(said, Mapping):
         raise AttnprobeError(
             f"Thresholds must be numbers by their names, such as {{'broad': 0.7}}, not {said!r}."
@@ -132,7 +123,7 @@ def _thresholds(said: "Mapping[str, float] | str | None") -> dict[str, float]:
     return {name: float(value) for name, value in said.items()}
 
 
-def _number(value: str) -> Any:
+def _read_number(value: str) -> Any:
     try:
         return float(value)
     except ValueError:

@@ -10,7 +10,7 @@ from attnprobe.commands.call.call import Call, load_model, read_first
 from attnprobe.commands.call.correlating import compare_sides
 from attnprobe.commands.call.record import describe_call
 from attnprobe.commands.call.roles import open_sources, read_question, request_roles
-from attnprobe.commands.call.several import state_key
+from attnprobe.commands.call.several import make_state_key
 from attnprobe.commands.call.surveying import ask_census, ask_distance
 from attnprobe.commands.call.texts import Gold, open_gold, open_texts, open_to_replay
 from attnprobe.commands.census import census, distance
@@ -54,13 +54,12 @@ _OPTIONAL = ("roles", "distance")
 
 
 class TableFolder:
-    """A folder for the tables of a report, each saved as soon as it is done.
+    """A folder for the tables of a report, each saved as soon as it is done; without a path, none is.
 
     What can't be saved then is tried again at the end. Of several processes, the first one saves.
     """
 
     def __init__(self, path: Path | None, *, overwrite: bool) -> None:
-        """Save to a folder; None saves nothing."""
         self.path, self._overwrite = path, overwrite
         self._waiting: dict[Path, Callable[[], object]] = {}
 
@@ -76,7 +75,7 @@ class TableFolder:
             raise AttnprobeError(f"{path} already exists; choose another folder, or add --overwrite.")
 
     def save(self, name: str, table: HeadTable, progress: PartProgress) -> None:
-        """Save a table, unless the run that was stopped has saved it."""
+        """Save a table, unless an earlier run has saved it."""
         if self.path is None:
             return
         path = self.path / f"{name}.csv"
@@ -84,13 +83,12 @@ class TableFolder:
             self._try(path, partial(table.save, path, overwrite=self._overwrite), progress)
 
     def save_sentences(self, watched: Sentences, progress: PartProgress) -> None:
-        """Save the sentences that heads were watched on."""
         if self.path is not None:
             path = self.path / FILE
             self._try(path, partial(write_together, {path: encode_sentences(watched)}), progress)
 
     def save_rest(self, progress: PartProgress) -> str:
-        """Save what could not be saved before, and tell what can't; empty where all could."""
+        """Save what could not be saved before; return a sentence on what still can't, or nothing."""
         waiting, self._waiting = self._waiting, {}
         for path, save in waiting.items():
             self._try(path, save, progress)
@@ -112,21 +110,14 @@ class TableFolder:
 
 @dataclass
 class Sections:
-    """What a report is to be about, and what of it is measured.
+    """The sections of a report, and what of them is measured.
 
     Attributes:
-        call: The keywords of the report, sorted.
-        model: The checkpoint.
-        texts: The data.
-        labels: Of texts that come one by one.
-        out_domain: Other data.
         wanted: The sections, in the order of the page.
-        picked: Whether somebody picked them; what can't be measured is then refused, and not left out.
+        picked: Whether the user picked them; what can't be measured is then refused, and not left out.
         roles: The keywords that ``roles`` alone has.
-        tokenizer: Of a loaded model.
         names: How the user named the checkpoint and the data, for a command line.
         folder: Where tables go as soon as they are done.
-        tables: What was measured, by name.
         watched: The sentences that heads were watched on.
         unsaved: Why tables could not be saved; empty where they were.
     """
@@ -147,10 +138,9 @@ class Sections:
     unsaved: str = ""
 
     def __post_init__(self) -> None:
-        """Name the section in all that is said of its progress."""
         self._options: Any = self.call.options
         self._progress = PartProgress(self.call.progress)
-        self._of_the_texts: list[Section] = [one for one in _OF_THE_TEXTS if one in self.wanted]
+        self._of_texts: list[Section] = [one for one in _OF_THE_TEXTS if one in self.wanted]
 
     def measure(self) -> None:
         """Measure what was not measured before, and keep each section when it is done.
@@ -160,24 +150,22 @@ class Sections:
             AttnprobeError: When the first one fails.
         """
         call = self.call
-        self._identity = "" if call.resume is None else _identity(self.model, call)
+        self._identity = "" if call.resume is None else _identify(self.model, call)
         thresholds = {name: one for name, one in self.roles.items() if name == "thresholds"}
         question, files = {**self._options, **thresholds}, [self._options.get("frequencies")]
-        self._store = TableStore(
-            call.resume, state_key("report", question, self._open_all, files, call), "section"
-        )
+        key = make_state_key("report", question, self._open_all, files, call)
+        self._store = TableStore(call.resume, key, "section")
         with self._store.save_on_exit():
-            self._take_up()
+            self._restore()
             steps = self._plan()
             for number, step in enumerate(steps, start=1):
                 with self._progress.part(f"{listed(step)} ({number} of {len(steps)})"):
                     self._measure_step(step)
-            if len(self._of_the_texts) > 1:  # one section alone leaves what several have reached
+            if len(self._of_texts) > 1:  # one section alone leaves what several have reached
                 self._store.tidy(_SHARED)  # of a run that was killed between keeping its tables
         self.unsaved = self.folder.save_rest(self._progress)
 
-    def _take_up(self) -> None:
-        """Take up the tables that are done."""
+    def _restore(self) -> None:
         names = [name for section in self.wanted for name in _TABLES[section]]
         done = self._store.load({_NUMBERS[name]: self._identity for name in names})
         self.tables = {name: done[_NUMBERS[name]] for name in names if _NUMBERS[name] in done}
@@ -192,17 +180,17 @@ class Sections:
             self.folder.save(name, table, self._progress)
 
     def _plan(self) -> list[list[Section]]:
-        """List what is to be done, those together that share a pass over the texts."""
+        """List the steps: sections that share a pass over the texts first, then the others one by one."""
         shared: list[Section] = []
         if self.call.corpus.memory is None:  # which would make other batches for them all
-            shared = [one for one in self._of_the_texts if one not in self.tables]
+            shared = [one for one in self._of_texts if one not in self.tables]
             # Roles may be read off a treebank alone, and not off the texts that the census is of.
             if "roles" in shared and (self.texts is None or self._open().kind != "text"):
                 shared.remove("roles")
         shared = shared if len(shared) > 1 else []
         steps = [shared] if shared else []
         for section in self.wanted:
-            done = _TABLES[section] and {*_TABLES[section]} <= {*self.tables}
+            done = _TABLES[section] and _TABLES[section].keys() <= self.tables.keys()
             if section not in shared and not done:
                 steps.append([section])
         return steps
@@ -230,12 +218,10 @@ class Sections:
                 else:
                     file = store.part_file(next(iter(_TABLES[section].values())))
                     self._keep(self._measure_alone(section, file))
-            except AttnprobeError as error:
-                if self.picked or section not in _OPTIONAL:
-                    raise self._stopped(section, error) from error
-                self._progress.say(f"The section {section} is left out: {error}")
             except Exception as error:
-                raise self._stopped(section, error) from error
+                if self.picked or section not in _OPTIONAL or not isinstance(error, AttnprobeError):
+                    raise self._explain_failure(section, error) from error
+                self._progress.say(f"The section {section} is left out: {error}")
 
     def _measure_together(self, sections: Sequence[Section], resume: Path | None) -> dict[str, HeadTable]:
         """Measure sections in one pass; one that would have other batches alone is not in the result."""
@@ -252,11 +238,10 @@ class Sections:
                 sources = open_sources(self.texts, treebank, coreference, self._options)
                 question = read_question(self.roles.get("thresholds"), self._options.get("seed", 42))
                 return request_roles(checkpoint, {**sources, "texts": source}, call, question)
-            of = (ask_census() if section == "census" else ask_distance(all_pairs=True))()
+            statistics, tabulation = ask_census() if section == "census" else ask_distance(all_pairs=True)
             facts = {"command": describe_call(section), "dataset": source.described}
-            return TableRequest(
-                [CorpusRequest(source.documents, of[0], call.corpus)], source.name, facts, of[1]
-            )
+            corpus = CorpusRequest(source.documents, statistics, call.corpus)
+            return TableRequest([corpus], source.name, facts, tabulation)
 
         requests = [request(section) for section in sections]
         found = survey_corpora(
@@ -287,11 +272,11 @@ class Sections:
             case _:
                 named = {name: value for name, value in scoreless.items() if name != "name"}
                 found = compare_sides(texts, self.out_domain, model, **named)
-                return {"correlate": found.in_one_row(), "correlate_by_head": found.by_head()}
+                return {"correlate": found.tabulate_pairs(), "correlate_by_head": found.tabulate_heads()}
         return {section: table}
 
     def _watch(self) -> tuple[Any, str]:
-        """Show all heads on a few sentences of the data; none of images and sound."""
+        """Read all heads on a few sentences of the data; none of images and sound."""
         from attnprobe.survey.viewing.maps import SENTENCE_TOKENS, choose_sentences, read_sequences
 
         source, reading = self._open(), self.call.corpus
@@ -303,9 +288,8 @@ class Sections:
         documents = select(source.documents, reading.limit, reading.sample, reading.seed)
         found = choose_sentences(documents, checkpoint.tokenizer)
         try:
-            seen = read_sequences(
-                checkpoint, found.documents, max_length=SENTENCE_TOKENS, progress=self._progress
-            )
+            how = {"max_length": SENTENCE_TOKENS, "progress": self._progress}
+            seen = read_sequences(checkpoint, found.documents, **how)
         except AttnprobeError as error:
             self._progress.say(f"No sentences are shown: {error}")
             return [], f"They could not be shown: {error}"
@@ -321,7 +305,7 @@ class Sections:
         for name, table in found.items():
             self.folder.save(name, table, self._progress)
 
-    def _stopped(self, section: Section, error: Exception) -> Exception:
+    def _explain_failure(self, section: Section, error: Exception) -> Exception:
         """Say what becomes of the tables before the section that failed."""
         if not self.tables:
             return error
@@ -340,7 +324,7 @@ class Sections:
         return open_texts(self.texts, named=self._options)
 
     def _open_all(self) -> list[OpenSource]:
-        """Open all that is read, to tell it from other data."""
+        """Open all that is read, to identify it."""
         options = self._options
         found = [open_to_replay(self.texts, self.labels, options, find_labels=True)[1]]
         if self.out_domain is not None:
@@ -351,12 +335,11 @@ class Sections:
         return found
 
     def _pick(self, *groups: type[Group]) -> dict[str, Any]:
-        """Pick the keywords of groups that were given."""
         names = names_of(*groups)
         return {name: value for name, value in self._options.items() if name in names}
 
 
-def _identity(model: Any, call: Call) -> str:
+def _identify(model: Any, call: Call) -> str:
     """Tell the checkpoint from any other, as far as it can be told."""
     if not isinstance(model, str | Path):
         return f"loaded {type(model).__name__}"

@@ -67,20 +67,10 @@ class Member:
 
 
 class Series(AbstractContextManager["Series"]):
-    """Checkpoints that are loaded one after the other; what was downloaded may go when the last is done.
-
-    Attributes:
-        checkpoints: The checkpoints without their weights.
-    """
+    """Checkpoints that are loaded one after the other; downloads that are not kept go once measured."""
 
     def __init__(self, models: Sequence[tuple[str, str | None]], call: Call, *, keep: bool) -> None:
-        """Look at the checkpoints.
-
-        Args:
-            models: Of each, its name and its revision, or None for the one that the keywords name.
-            call: The keywords of the command.
-            keep: Keep in the hub's cache what is downloaded for this.
-        """
+        """Look at the checkpoints: of each its name, and its revision if it has one of its own."""
         from attnprobe.model.hub import Downloads, find_checkpoints
 
         call.progress.stage("looking at the checkpoints", None)
@@ -89,7 +79,6 @@ class Series(AbstractContextManager["Series"]):
         self.checkpoints = find_checkpoints(models, call.load)
 
     def __exit__(self, *_: object) -> None:
-        """Take away what was downloaded, however the work ended."""
         self._drop(self.checkpoints)
 
     def measure(
@@ -103,16 +92,10 @@ class Series(AbstractContextManager["Series"]):
         steps: Sequence[SavedCheckpoint] | None = None,
         check: Check | None = None,
     ) -> list[HeadTable]:
-        """Take up the checkpoints that are done, and measure the others.
+        """Restore the tables of the checkpoints that are done, and measure the others.
 
-        Args:
-            measure: Measures a checkpoint.
-            texts: What each reads.
-            labels: Of these.
-            options: Keywords of the function that measures.
-            key: What the tables depend on, for a state.
-            steps: The step of training that each is of; None of checkpoints in no such order.
-            check: Refuses a table that can't stand beside the first; None where any can.
+        ``options`` are the keywords of ``measure``; ``key`` is what the tables depend on, for a state.
+        ``steps`` are the steps of training that the checkpoints are of, if they are.
         """
         call, resumed = self._call, self._call.resume is not None
         if steps is None:
@@ -139,11 +122,13 @@ class Series(AbstractContextManager["Series"]):
                         own = {"progress": progress, "threads": None, "resume": store.part_file(one.number)}
                         own |= {} if revision is None else {"revision": revision}
                         with progress.part(f"{one.name} ({place} of {len(members)})"):
-                            table = _as_kept(measure(one.checkpoint.name, texts, labels, {**options, **own}))
+                            table = _round_trip(
+                                measure(one.checkpoint.name, texts, labels, {**options, **own})
+                            )
                     if found and check is not None:
                         check(members[0], found[0], one, table)
                 except AttnprobeError as error:
-                    raise _stopped(error, one, len(found), store) from error
+                    raise _explain_failure(error, one, len(found), store) from error
                 if one.number in done:
                     store.tidy(one.number)
                 else:
@@ -157,21 +142,21 @@ class Series(AbstractContextManager["Series"]):
         return found
 
     def _drop(self, checkpoints: "Iterable[CheckpointFiles]") -> None:
-        """Take away what was downloaded, in one process of each machine."""
+        """Delete what was downloaded, in one process of each machine."""
         if self._downloads is None or (Ranks.detect().size > 1 and os.environ.get("LOCAL_RANK", "0") != "0"):
             return
         for checkpoint in checkpoints:
             self._downloads.drop(checkpoint)
 
 
-def _as_kept(table: HeadTable) -> HeadTable:
-    """Give a table as a state gives it back, without what is on record once for all."""
+def _round_trip(table: HeadTable) -> HeadTable:
+    """Encode and decode a table as a state does, without what is on record once for all."""
     record = {name: one for name, one in table.provenance.items() if name not in _SHARED}
     return decode_table(encode_table(replace(table, provenance=record)))
 
 
-def _stopped(error: AttnprobeError, member: Member, done: int, store: TableStore) -> AttnprobeError:
-    """Name the checkpoint that went wrong, and say what becomes of those before it."""
+def _explain_failure(error: AttnprobeError, member: Member, done: int, store: TableStore) -> AttnprobeError:
+    """Name the checkpoint that failed, and say what becomes of those before it."""
     text, noun = str(error) if member.title in str(error) else f"{member.title}: {error}", store.noun
     more = ""
     if done and store.path is None:
@@ -186,21 +171,16 @@ def _stopped(error: AttnprobeError, member: Member, done: int, store: TableStore
 # How they are told apart in a state
 
 
-def state_key(
+def make_state_key(
     measure: str,
     question: Mapping[str, Any],
     sources: Callable[[], Sequence[OpenSource]],
     files: Iterable[Any],
     call: Call,
 ) -> dict[str, str]:
-    """Say what the numbers of all checkpoints depend on, for a state; nothing where none is kept.
+    """List what the numbers of all checkpoints depend on, for a state; nothing where none is kept.
 
-    Args:
-        measure: What is measured.
-        question: The keywords.
-        sources: Opens what is read.
-        files: Other files that are read.
-        call: The keywords, sorted.
+    ``question`` are the keywords, ``sources`` opens the data, and ``files`` are what else is read.
     """
     if call.resume is None:
         return {}
@@ -213,13 +193,13 @@ def state_key(
     settings["files"] = [hashlib.sha256(Path(file).read_bytes()).hexdigest() for file in files if file]
     return {
         "measure": measure,
-        "dataset": json.dumps([_identity(source, call) for source in sources()], default=str),
+        "dataset": json.dumps([_identify_source(source, call) for source in sources()], default=str),
         "setting": json.dumps([asked, settings], sort_keys=True, default=str),
         "version of a package": json.dumps(record_versions()["versions"]),
     }
 
 
-def _identity(source: OpenSource, call: Call) -> list[Any]:
+def _identify_source(source: OpenSource, call: Call) -> list[Any]:
     """Tell data from other data: by the SHA-256 of a file, or of what was given."""
     if source.kind != "text" or source.described.get("sha256") is not None:
         return [source.name, source.described]
@@ -229,12 +209,8 @@ def _identity(source: OpenSource, call: Call) -> list[Any]:
     return [source.name, source.described, digest.hexdigest()]
 
 
-def checkpoint_names(models: Iterable[Any]) -> list[str]:
-    """Give the names of checkpoints.
-
-    Raises:
-        AttnprobeError: When one is a loaded model, which could not be freed before the next.
-    """
+def list_checkpoints(models: Iterable[Any]) -> list[str]:
+    """List the names of checkpoints; refuse a loaded model, which could not be freed before the next."""
     found = list(models)
     if wrong := next((one for one in found if not isinstance(one, str | Path)), None):
         raise AttnprobeError(
@@ -252,11 +228,7 @@ class CheckpointTables:
     """Checkpoints that were measured over the same texts.
 
     Attributes:
-        names: What tables call them.
-        tables: Of each.
         notes: What a reader has to know of how they were measured.
-        source: What they read.
-        record: What goes into the provenance.
     """
 
     names: Sequence[str]
@@ -280,22 +252,13 @@ def measure_checkpoints(
 ) -> CheckpointTables:
     """Measure checkpoints that are to be compared over the same texts, one after the other.
 
-    Args:
-        models: Of each checkpoint, its name and its revision, if it has one of its own.
-        texts: As for ``importance``.
-        labels: As for ``importance``.
-        options: Keywords of the function that measures.
-        measure: Measures a checkpoint.
-        name: What is measured, for a state and the record.
-        task: Whether checkpoints are asked for something, which then has to be the same for all.
-        files: What else is read.
-        keep: Keep in the hub's cache what was downloaded for this.
+    ``options`` are keywords of ``measure``; ``name`` is what is measured, for a state and the record. With
+    ``task``, checkpoints have a task, which has to be the same for all; ``files`` are what else is read.
     """
     if isinstance(texts, str):
         check_standard_input(texts)
-    labelled = labels is not None or options.get("label_column") is not None
     with open_call(options) as call:
-        asked = read_task(options, labels_named=labelled)
+        asked = read_task(options, labels)
         for model in dict.fromkeys(model for model, _ in models):
             check_model(model, None, options)
         texts, labels = replay(texts), replay(labels)
@@ -316,7 +279,7 @@ def measure_checkpoints(
             def reopened() -> list[OpenSource]:  # what was looked into has lost its beginning
                 return [open_to_replay(texts, labels, options, find_labels=task)[1]]
 
-            key = state_key(name, options, reopened, files, call)
+            key = make_state_key(name, options, reopened, files, call)
             check = _check_objective if task else None
             tables = series.measure(measure, texts, labels, options, key, check=check)
     listed = [
@@ -325,17 +288,14 @@ def measure_checkpoints(
         for checkpoint, table in zip(checkpoints, tables, strict=True)
     ]
     record = {"dataset": source.described, "measure": name, "checkpoints": listed, **record_versions()}
-    return CheckpointTables(labels_of(checkpoints), tables, notes, source, record)
+    return CheckpointTables(label_checkpoints(checkpoints), tables, notes, source, record)
 
 
-def labels_of(checkpoints: "Sequence[CheckpointFiles]") -> list[str]:
+def label_checkpoints(checkpoints: "Sequence[CheckpointFiles]") -> list[str]:
     """Name checkpoints as tables do; those whose folders have one name, as the user does; with revisions."""
     revisions = {checkpoint.options.revision for checkpoint in checkpoints}
-    shared = {
-        one.label
-        for one, other in combinations(checkpoints, 2)
-        if one.label == other.label and one.name != other.name
-    }
+    pairs = combinations(checkpoints, 2)
+    shared = {one.label for one, other in pairs if one.label == other.label and one.name != other.name}
     return [
         (one.name if one.label in shared else one.label)
         + (f"@{one.options.revision}" if one.options.revision and len(revisions) > 1 else "")
@@ -361,19 +321,19 @@ def _check_shapes(checkpoints: "Sequence[CheckpointFiles]") -> None:
 def _choose_objective(
     checkpoints: "Sequence[CheckpointFiles]", task: TaskOptions, labelled: Gold, modality: str
 ) -> tuple[str | None, list[str]]:
-    """Choose the objective that all are asked: that of each if it is one, or else one that needs no head.
+    """Choose the objective of all: that of each if they agree, or else one that needs no trained head.
 
-    Only what says that it was saved from other classes is loaded for it.
+    Checkpoints are loaded for it only where they name different classes, or none.
     """
     if len({checkpoint.architectures for checkpoint in checkpoints}) == 1 and checkpoints[0].architectures:
         return task.objective, []
-    from attnprobe.intervention.objectives.choosing import objective_of
+    from attnprobe.intervention.objectives.choosing import load_with_head
 
     asked = replace(task, labels_named=task.labels_named and task.objective is not None)
     by_objective: dict[str, list[str]] = {}
-    for label, checkpoint in dict(zip(labels_of(checkpoints), checkpoints, strict=True)).items():
+    for label, checkpoint in dict(zip(label_checkpoints(checkpoints), checkpoints, strict=True)).items():
         load = make_loader(checkpoint.name, None, checkpoint.options)
-        objective = objective_of(load, asked, labelled=labelled, modality=modality)
+        _, objective = load_with_head(load, asked, modality, labelled=labelled)
         by_objective.setdefault(objective, []).append(label)
         gc.collect()
     if len(by_objective) == 1:
@@ -403,8 +363,8 @@ def _check_objective(first: Member, ours: HeadTable, other: Member, theirs: Head
 
 
 def _note_tokenizers(checkpoints: "Sequence[CheckpointFiles]") -> list[str]:
-    """Say whose tokens are others than those of the first checkpoint."""
-    first, *others = labels_of(checkpoints)
+    """Note which checkpoints have other tokens than the first."""
+    first, *others = label_checkpoints(checkpoints)
     apart = [
         label
         for label, one in zip(others, checkpoints[1:], strict=True)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from attnprobe.commands.call.call import check_model, load_model, open_call, read_first
 from attnprobe.commands.call.record import describe_call
@@ -17,42 +17,36 @@ if TYPE_CHECKING:
     from attnprobe.statistics.statistic import Statistic
     from attnprobe.statistics.tabulation import Tabulation
 
-#: What is measured and how it is tabulated; called when nothing is left to refuse without torch.
-Question = Callable[[], "tuple[Sequence[Statistic], Tabulation]"]
+#: What is measured and how it is tabulated, by a function that is called once nothing is left to refuse
+#: without torch.
+Answer: TypeAlias = "tuple[Sequence[Statistic], Tabulation]"
+Question = Callable[[], Answer]
 
 
-def ask_census(names: Sequence[Any] | None = None, weights: str = "attention") -> Question:
+def ask_census(names: Sequence[Any] | None = None, weights: str = "attention") -> Answer:
     """Ask for columns of the census; all of them, and what heads carry, where none are named."""
+    from attnprobe.statistics.registry import choose
+    from attnprobe.statistics.tabulation import HEADS
 
-    def ask() -> "tuple[Sequence[Statistic], Tabulation]":
-        from attnprobe.statistics.registry import choose
-        from attnprobe.statistics.tabulation import HEADS
-
-        return [*choose(names), *(_lengths(weights) if names is None else [])], HEADS
-
-    return ask
+    return [*choose(names), *(_choose_lengths(weights) if names is None else [])], HEADS
 
 
-def ask_everything() -> "tuple[Sequence[Statistic], Tabulation]":
+def ask_everything() -> Answer:
     """Ask for all that has one row a head."""
     from attnprobe.statistics.registry import EVERYTHING, every_statistic_of_heads
 
     return every_statistic_of_heads(), EVERYTHING
 
 
-def ask_family(name: str, weights: str = "attention") -> Question:
+def ask_family(name: str, weights: str = "attention") -> Answer:
     """Ask for one family of the census, and for what heads carry where rows are weighted by it."""
+    from attnprobe.statistics.registry import census_statistics
+    from attnprobe.statistics.tabulation import HEADS
 
-    def ask() -> "tuple[Sequence[Statistic], Tabulation]":
-        from attnprobe.statistics.registry import census_statistics
-        from attnprobe.statistics.tabulation import HEADS
-
-        return [*census_statistics(name), *_lengths(weights)], HEADS
-
-    return ask
+    return [*census_statistics(name), *_choose_lengths(weights)], HEADS
 
 
-def ask_control() -> "tuple[Sequence[Statistic], Tabulation]":
+def ask_control() -> Answer:
     """Ask for positions, in the text and with its tokens shuffled."""
     from attnprobe.statistics.positional import CONTROLLED
     from attnprobe.statistics.registry import census_statistics, controls_of
@@ -60,45 +54,32 @@ def ask_control() -> "tuple[Sequence[Statistic], Tabulation]":
     return [*census_statistics("positional"), *controls_of("positional")], CONTROLLED
 
 
-def ask_distance(by: str = "pair", *, all_pairs: bool = False) -> Question:
+def ask_distance(by: str = "pair", *, all_pairs: bool = False) -> Answer:
     """Ask for the divergence of heads of a layer, or of all heads."""
+    from attnprobe.statistics.distance import ALL_PAIRS, BY_HEAD, BY_LAYER, BY_PAIR
+    from attnprobe.statistics.registry import statistics_of
 
-    def ask() -> "tuple[Sequence[Statistic], Tabulation]":
-        from attnprobe.statistics.distance import ALL_PAIRS, BY_HEAD, BY_LAYER, BY_PAIR
-        from attnprobe.statistics.registry import statistics_of
-
-        chosen = [one for one in statistics_of("distance") if all_pairs or one is not ALL_PAIRS]
-        return chosen, {"pair": BY_PAIR, "head": BY_HEAD, "layer": BY_LAYER}[by]
-
-    return ask
+    chosen = [one for one in statistics_of("distance") if all_pairs or one is not ALL_PAIRS]
+    return chosen, {"pair": BY_PAIR, "head": BY_HEAD, "layer": BY_LAYER}[by]
 
 
-def ask_mixing(by: str) -> Question:
-    """Ask how heads of a layer mix."""
+def ask_mixing(by: str) -> Answer:
+    from attnprobe.statistics.mixing import BY_HEAD, BY_LAYER, BY_PAIR
+    from attnprobe.statistics.registry import statistics_of
 
-    def ask() -> "tuple[Sequence[Statistic], Tabulation]":
-        from attnprobe.statistics.mixing import BY_HEAD, BY_LAYER, BY_PAIR
-        from attnprobe.statistics.registry import statistics_of
-
-        return statistics_of("mixing"), {"head": BY_HEAD, "layer": BY_LAYER, "pair": BY_PAIR}[by]
-
-    return ask
+    return statistics_of("mixing"), {"head": BY_HEAD, "layer": BY_LAYER, "pair": BY_PAIR}[by]
 
 
-def ask_rank(*, maps: bool) -> Question:
+def ask_rank(*, maps: bool) -> Answer:
     """Ask for the rank of logits, and of maps too."""
+    from attnprobe.statistics.rank import MAP_RANK, RANK
+    from attnprobe.statistics.registry import statistics_of
 
-    def ask() -> "tuple[Sequence[Statistic], Tabulation]":
-        from attnprobe.statistics.rank import MAP_RANK, RANK
-        from attnprobe.statistics.registry import statistics_of
-
-        return [one for one in statistics_of("rank") if maps or one is not MAP_RANK], RANK
-
-    return ask
+    return [one for one in statistics_of("rank") if maps or one is not MAP_RANK], RANK
 
 
-def _lengths(weights: str) -> "list[Statistic]":
-    """Give what heads carry, where rows are weighted by it."""
+def _choose_lengths(weights: str) -> "list[Statistic]":
+    """Choose the statistics of what heads carry, where rows are weighted by it."""
     from attnprobe.statistics.registry import statistics_of
 
     return [] if weights == "attention" else statistics_of("norm")
@@ -115,17 +96,10 @@ def survey_texts(
     shuffled: bool = False,
     as_far_as_possible: bool = False,
 ) -> HeadTable:
-    """Open texts and a model, and survey them.
+    """Open texts and a model, and survey them for the command of that name.
 
-    Args:
-        name: The command, for the record.
-        model: As for ``census``.
-        texts: As for ``census``.
-        question: What is measured and how it is tabulated.
-        options: The keywords of the function.
-        targets: As for ``census``.
-        shuffled: Whether a control shuffles the tokens.
-        as_far_as_possible: Leave out, with a note, what the model does not give.
+    ``shuffled`` says that a control shuffles the tokens; ``as_far_as_possible`` leaves out, with a note, what
+    the model does not give. Everything else is as for ``census``.
     """
     label_column = options.get("label_column")
     if isinstance(texts, str):  # a list holds texts, not names
@@ -135,7 +109,7 @@ def survey_texts(
         check_model(model, call.tokenizer, options)
         source = read_first(open_texts(texts, named=options, label_column=label_column))
         if targets is not None:
-            source = _with_targets(texts, source, targets)
+            source = _add_targets(texts, source, targets)
         if shuffled and source.kind != "text":
             raise AttnprobeError("--control shuffles the tokens of texts; of images and sound, leave it out.")
         statistics, tabulation = question()
@@ -155,15 +129,13 @@ def survey_texts(
         (found,) = survey_corpora(
             load_model(model, call.tokenizer, call.load, source.kind),
             [TableRequest([corpus], source.name, facts, tabulation, layers, **seed)],
-            resume=call.resume,
-            workers=call.workers,
             as_far_as_possible=as_far_as_possible,
-            progress=call.progress,
+            **call.run,
         )
         return found.table
 
 
-def _with_targets(texts: Any, source: OpenSource, targets: Sequence[str]) -> OpenSource:
+def _add_targets(texts: Any, source: OpenSource, targets: Sequence[str]) -> OpenSource:
     if texts is None or source.kind != "text" or isinstance(texts, str | Path):
         raise AttnprobeError("targets go with a list of texts; of a file, name --label-column.")
     documents = list(source.documents)

@@ -1,7 +1,7 @@
 """Texts and gold links, however a program holds them: strings, files, rows, tables with a named column."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from enum import Enum
 from itertools import zip_longest
@@ -46,17 +46,10 @@ def open_texts(
     label_column: str | None = None,
     find_labels: bool = False,
 ) -> OpenSource:
-    """Open texts.
+    """Open texts, with labels for each of those that come one by one.
 
-    Args:
-        texts: See ``Texts``.
-        labels: For each of texts that come one by one, its class or target text.
-        named: The keywords that name columns, a split, and what the ``dataset`` column says.
-        label_column: Column of the labels.
-        find_labels: Whether a column of a usual name is taken where none is named.
-
-    Raises:
-        AttnprobeError: With one sentence on what is wrong and what to do.
+    ``named`` are the keywords that name columns, a split, and what the ``dataset`` column says. With
+    ``find_labels``, a column of a usual name has the labels where none is named.
     """
     if isinstance(texts, OpenSource):
         return texts
@@ -67,30 +60,26 @@ def open_texts(
         "document_column": named.get("document_column"),
     }
     if texts is None or isinstance(texts, str | Path | Source):
-        source = _of_source(texts, columns, named, find_labels=find_labels)
+        source = _open_source(texts, columns, named, find_labels=find_labels)
         if labels is not None:
             raise AttnprobeError("labels go with a list of texts; of a file, name label_column.")
     elif hub := next((one for one in ("split", "dataset_config") if named.get(one) is not None), None):
         raise AttnprobeError(f"Only a dataset of the hub has a split and a configuration; leave out {hub}.")
     elif _is_table(texts):
-        source = _of_table(texts, columns, find_labels=find_labels)
+        source = _open_table(texts, columns, find_labels=find_labels)
         if labels is not None:
             raise AttnprobeError("labels go with a list of texts; of a table, name label_column.")
     else:
         keywords = {"text_pair_column" if name == "pair_column" else name: columns[name] for name in columns}
         if given := next((name for name, value in keywords.items() if value is not None), None):
             raise AttnprobeError(f"Texts that are given one by one have no columns; leave out {given}.")
-        source = OpenSource(_documents(texts, labels), "texts", {"name": "texts"})
+        source = OpenSource(_read_documents(texts, labels), "texts", {"name": "texts"})
     name = named.get("name")
     return source if name is None else replace(source, name=name)
 
 
 def check_standard_input(*texts: Any) -> None:
-    """Refuse standard input that is named more than once, or that several processes would share.
-
-    Args:
-        texts: What is read, each a name, several names, or something else.
-    """
+    """Refuse standard input that is named more than once, or that several processes would share."""
     named = [name for one in texts for name in (one if isinstance(one, list | tuple) else [one])]
     piped = sum(isinstance(name, str) and name == "-" for name in named)
     if piped > 1:
@@ -100,7 +89,7 @@ def check_standard_input(*texts: Any) -> None:
 
 
 class Gold(Enum):
-    """What a command reads: how a source is opened, and what is wrong where it holds no link."""
+    """A kind of gold links: how a source of it is opened, and what is wrong where it holds none."""
 
     TREEBANK = "treebank"
     COREFERENCE = "coreference"
@@ -108,7 +97,7 @@ class Gold(Enum):
 
     @property
     def nothing(self) -> str:
-        """What is wrong with a source without a single link."""
+        """The complaint about a source without a single link."""
         return {
             Gold.TREEBANK: "it holds no dependencies; give CoNLL-U whose words have heads",
             Gold.COREFERENCE: "it holds no mention with an antecedent and another mention to choose from",
@@ -116,57 +105,30 @@ class Gold(Enum):
         }[self]
 
     def source(self, spec: str) -> Source:
-        """Say how a file is read."""
         return Source(spec, annotated=self is not Gold.COREFERENCE, coreference=self is Gold.COREFERENCE)
 
 
 def open_gold(texts: Texts, gold: Gold, options: Mapping[str, Any]) -> OpenSource:
-    """Open files with gold links, or take documents that have some.
+    """Open files with gold links, or documents that have some.
 
-    Args:
-        texts: The path of a file, several of them, a ``Source``, or documents; None for what ships inside the
-            package.
-        gold: What is read.
-        options: The keywords of the function.
-
-    Raises:
-        AttnprobeError: With one sentence on what is wrong and what to do.
+    ``texts`` are the path of a file, several of them, a ``Source``, or documents; None is what ships inside
+    the package.
     """
-    files = _files(EMBEDDED if texts is None else texts)
-    if files is None:
-        name = options.get("name") or "texts"
-        return OpenSource(read_linked_rows(_linked_rows(texts)), name, {"name": name})
-    check_standard_input(files)
-    return join_sources(
-        [
-            open_texts(one if isinstance(one, Source) else gold.source(str(one)), named=options)
-            for one in files
-        ]
-    )
-
-
-def _files(texts: Texts) -> Sequence[str | Path | Source] | None:
-    """List the files that are named, if files are."""
-    if isinstance(texts, str | Path | Source):
-        return [texts]
-    if (
-        isinstance(texts, list | tuple)
-        and texts
-        and all(isinstance(one, str | Path | Source) for one in texts)
-    ):
-        return texts
-    return None
-
-
-def _linked_rows(texts: Any) -> Iterable[Any]:
+    texts = EMBEDDED if texts is None else texts
+    files = texts if isinstance(texts, list | tuple) and texts else [texts]
+    if all(isinstance(one, str | Path | Source) for one in files):
+        check_standard_input(files)
+        specs = [one if isinstance(one, Source) else gold.source(str(one)) for one in files]
+        return join_sources([open_texts(spec, named=options) for spec in specs])
     if not isinstance(texts, Iterable) or isinstance(texts, Mapping):
         raise AttnprobeError(
             f"Give the path of a file, several, or dicts with text and links, not {type(texts).__name__}."
         )
-    return texts
+    name = options.get("name") or "texts"
+    return OpenSource(read_linked_rows(texts), name, {"name": name})
 
 
-def _of_source(
+def _open_source(
     texts: str | Path | Source | None,
     columns: Mapping[str, Any],
     named: Mapping[str, Any],
@@ -174,11 +136,10 @@ def _of_source(
     find_labels: bool,
 ) -> OpenSource:
     source = texts if isinstance(texts, Source) else Source(EMBEDDED if texts is None else str(texts))
-    given = {
-        **{name: value for name, value in columns.items() if value is not None},
-        **({"split": named["split"]} if named.get("split") else {}),
-        **({"config": named["dataset_config"]} if named.get("dataset_config") else {}),
-    }
+    given = {name: value for name, value in columns.items() if value is not None}
+    for field, keyword in (("split", "split"), ("config", "dataset_config")):
+        if named.get(keyword):
+            given[field] = named[keyword]
     return open_anything(replace(source, **given, find_labels=find_labels or source.find_labels))
 
 
@@ -187,9 +148,9 @@ def _is_table(texts: Any) -> bool:
     return isinstance(texts, Mapping) or hasattr(texts, "column_names") or hasattr(texts, "columns")
 
 
-def _of_table(texts: Any, columns: Mapping[str, Any], *, find_labels: bool) -> OpenSource:
+def _open_table(texts: Any, columns: Mapping[str, Any], *, find_labels: bool) -> OpenSource:
     kind = type(texts).__name__
-    keys = list(_names(texts))
+    keys = list(_list_columns(texts))
     known = [str(key) for key in keys]
     listed = ", ".join(map(repr, known[:10])) or "none"
     if columns["text_column"] is None:
@@ -202,13 +163,10 @@ def _of_table(texts: Any, columns: Mapping[str, Any], *, find_labels: bool) -> O
         if column is not None:
             require(column, known, f"the {kind}")
     usual = {*USUAL_LABEL_COLUMNS, *USUAL_TAG_COLUMNS, ANSWERS} if find_labels else set()
-    read = {
-        name: key
-        for name, key in zip(known, keys, strict=True)
-        if name in columns.values() or name.lower() in usual
-    }
+    wanted = {name for name in known if name in columns.values() or name.lower() in usual}
+    read = {name: key for name, key in zip(known, keys, strict=True) if name in wanted}
     names = find_class_names(getattr(texts, "features", None))
-    table = Table(known, _rows(texts, read, f"the {kind}"), names)
+    table = Table(known, _read_rows(texts, read, f"the {kind}"), names)
     documents = read_table(
         table,
         f"the {kind}",
@@ -221,31 +179,26 @@ def _of_table(texts: Any, columns: Mapping[str, Any], *, find_labels: bool) -> O
     return OpenSource(documents, "texts", {"name": "texts", **columns})
 
 
-def _names(texts: Any) -> Iterable[Any]:
+def _list_columns(texts: Any) -> Iterable[Any]:
     if isinstance(texts, Mapping):
         return texts
     return texts.column_names if hasattr(texts, "column_names") else texts.columns
 
 
-def _rows(texts: Any, columns: Mapping[str, Any], kind: str) -> Iterator[Row]:
+def _read_rows(texts: Any, columns: Mapping[str, Any], kind: str) -> Iterator[Row]:
     parts = {name: texts[key] for name, key in columns.items()}
     for name, part in parts.items():
         if isinstance(part, str):
             raise AttnprobeError(f"The column {name!r} of {kind} is one string; make it a list of strings.")
-    rows = zip_longest(*map(_cells, parts.values()), fillvalue=_NOTHING)
+    rows = zip_longest(*map(_read_cells, parts.values()), fillvalue=_NOTHING)
     for number, cells in enumerate(rows, start=1):
         if any(cell is _NOTHING for cell in cells):
             raise AttnprobeError(f"The columns {', '.join(map(repr, parts))} of {kind} differ in length.")
         yield Row(f"row {number}", dict(zip(parts, cells, strict=True)))
 
 
-def _cells(column: Iterable[Any], *, lists: bool = True) -> Iterator[Any]:
-    """Walk over a column in Python's own types; cells of pyarrow and numpy have types of their own.
-
-    Args:
-        column: The cells.
-        lists: Whether an array in a cell is a list.
-    """
+def _read_cells(column: Iterable[Any], *, lists: bool = True) -> Iterator[Any]:
+    """Read a column of pyarrow's, numpy's or Python's cells as Python's; with ``lists``, arrays as lists."""
     for cell in column:
         plain = cell.as_py() if hasattr(cell, "as_py") else cell
         dimensions = getattr(plain, "ndim", None)
@@ -261,35 +214,35 @@ def _is_missing(cell: Any) -> bool:
     return type(cell).__name__ == "NAType" or (isinstance(cell, float) and math.isnan(cell))
 
 
-def _documents(texts: Iterable[Any], labels: Iterable[Label] | None) -> Iterator[Document]:
+def _read_documents(texts: Iterable[Any], labels: Iterable[Label] | None) -> Iterator[Document]:
     if not isinstance(texts, Iterable):
         raise AttnprobeError(f"texts must be strings or pairs of strings, not {type(texts).__name__}.")
     if labels is None:
-        return (_document(text, place) for place, text in enumerate(_cells(texts, lists=False)))
-    every, found = list(_cells(texts, lists=False)), list(_cells(labels))
+        return (_read_document(text, place) for place, text in enumerate(_read_cells(texts, lists=False)))
+    every, found = list(_read_cells(texts, lists=False)), list(_read_cells(labels))
     if len(found) != len(every):
         raise AttnprobeError(f"There are {len(every)} texts, but {len(found)} labels.")
     pairs = zip(every, found, strict=True)
-    return iter([_labelled(text, label, place) for place, (text, label) in enumerate(pairs)])
+    return iter([_label_document(text, label, place) for place, (text, label) in enumerate(pairs)])
 
 
-def _labelled(text: Any, label: Any, place: int) -> Document:
+def _label_document(text: Any, label: Any, place: int) -> Document:
     """Read a text with its label: a list of words with one for each, a question with its answers."""
     where, words = f"text {place}", read_words(text)
     if isinstance(label, Mapping) or (isinstance(label, list) and label and isinstance(label[0], Mapping)):
-        document = _document(text, place)
+        document = _read_document(text, place)
         if document.pair is None:
             raise AttnprobeError(f"{where} has answers; give its question and its context as a pair.")
         return replace(document, label=read_answers(document.pair, label, where))
     if isinstance(label, list | tuple) and words is not None and not isinstance(text, tuple):
-        document = _document(" ".join(word for word in words if word.strip()), place)
+        document = _read_document(" ".join(word for word in words if word.strip()), place)
         return replace(document, label=read_tags(words, label, (), where))
     if isinstance(label, list | tuple):
         label = read_labels(label, (), where)
-    return replace(_document(text, place), label=label)
+    return replace(_read_document(text, place), label=label)
 
 
-def _document(text: Any, place: int) -> Document:
+def _read_document(text: Any, place: int) -> Document:
     parts = [part for part in (text if isinstance(text, list | tuple) else [text]) if isinstance(part, str)]
     if any("\ud800" <= character <= "\udfff" for part in parts for character in part):
         raise AttnprobeError(f"text {place} has half a surrogate pair, which no tokenizer takes.")
@@ -311,12 +264,10 @@ class Replay:
     """Items that can be read once, kept as they are read, so that they can be read again."""
 
     def __init__(self, items: Iterable[Any]) -> None:
-        """Keep what is read of some items."""
         self._rest = iter(items)
         self._kept: list[Any] = []
 
     def __iter__(self) -> Iterator[Any]:
-        """Give what was kept, and then what is left."""
         place = 0
         while True:
             while place < len(self._kept):
@@ -329,14 +280,14 @@ class Replay:
 
 
 def replay(items: Any) -> Any:
-    """Keep what an iterator gives; anything else can be read again as it is."""
+    """Make an iterator readable more than once; anything else is as it is."""
     return Replay(items) if isinstance(items, Iterator) else items
 
 
 def open_to_replay(
     texts: Any, labels: Any, options: Mapping[str, Any], *, find_labels: bool
 ) -> tuple[Any, OpenSource]:
-    """Give texts that every checkpoint can read, and open them; what standard input gives is kept."""
+    """Open texts, and return them beside the source in a form that can be opened again."""
     if isinstance(texts, OpenSource):
         return texts, texts
     named, column = options, options.get("label_column")

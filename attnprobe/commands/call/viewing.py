@@ -29,16 +29,16 @@ class Look:
     rollout: bool
 
     def start(self, found: "SequenceAttention") -> "Start":
-        """Settle what is shown first, or refuse what is not there."""
+        """Choose what is shown first, or refuse what is not there."""
         from attnprobe.reports.view.page import Start
 
         maps, layer, head = found.of(self.attention), self.layer, self.head
         heads, place = maps.rows.shape[1], 0
         if layer is not None:
             if layer not in maps.layers:
+                there = _list_layers(maps.layers)
                 raise AttnprobeError(
-                    f"There is no layer {layer}; the layers of the {maps.kind.value} are "
-                    f"{_range(maps.layers)}."
+                    f"There is no layer {layer}; the layers of the {maps.kind.value} are {there}."
                 )
             place = maps.layers.index(layer)
         if head is not None and head >= heads:
@@ -77,8 +77,8 @@ def look_at(
     look: Look,
     options: Mapping[str, Any],
 ) -> "SequenceAttention":
-    """Show every head a text; the arguments are those of ``view``."""
-    documents = _documents(text, text_pair, target)
+    """Read the attention of every head to a text; the arguments are those of ``view``."""
+    documents = _read_input(text, text_pair, target)
     kind = documents.kind if isinstance(documents, MediaFolder) else "text"
     with open_call(options, model) as call:
         check_model(model, call.tokenizer, options)
@@ -90,8 +90,8 @@ def look_at(
         return read_sequence(checkpoint, documents, **watched, progress=call.progress)
 
 
-def _documents(text: str | Path, pair: str | None, target: str | None) -> list[Document] | MediaFolder:
-    """Take a text, or the path of an image or of sound, which its name tells."""
+def _read_input(text: str | Path, pair: str | None, target: str | None) -> list[Document] | MediaFolder:
+    """Read a text, or the path of an image or of sound, by its name."""
     path = Path(text)
     named = path.suffix.lower() in EXTENSIONS and "\n" not in str(text)
     if named and _is_file(path):
@@ -115,6 +115,6 @@ def _is_file(path: Path) -> bool:
         return False
 
 
-def _range(layers: tuple[int, ...]) -> str:
+def _list_layers(layers: tuple[int, ...]) -> str:
     even: Any = tuple(range(layers[0], layers[0] + len(layers)))
     return f"{layers[0]} to {layers[-1]}" if layers == even else ", ".join(map(str, layers))

@@ -29,7 +29,7 @@ ROUNDING = 1e-6
 
 @dataclass(frozen=True)
 class Rows:
-    """What the rows of a table are about: each is a mean over some heads of the one and of the other model.
+    """The rows of a table: each is a mean over some heads of the one and of the other model.
 
     Attributes:
         first: (row, head of the first model) weights that add up to 1, or are all 0 where there is none.
@@ -41,13 +41,7 @@ class Rows:
 
     @classmethod
     def of_heads(cls, first: NDArray[np.intp], second: NDArray[np.intp], heads: tuple[int, int]) -> "Rows":
-        """Compare single heads.
-
-        Args:
-            first: The head of each row.
-            second: Its partner, or -1 where it has none.
-            heads: How many heads either model has.
-        """
+        """Compare the head of each row with its partner, -1 for none, of models with so many heads."""
         return cls(_one_hot(first, heads[0]), _one_hot(second, heads[1]))
 
 
@@ -56,11 +50,6 @@ class Difference:
     """A statistic in two models, row by row.
 
     Attributes:
-        first: Its mean in the first model.
-        second: In the second.
-        delta: Second less first.
-        error: The standard error of that.
-        p: That the two do not differ.
         said: What else a table says of each head of either model, such as the offset it looks at.
     """
 
@@ -78,29 +67,25 @@ class Difference:
 
 
 def compare_statistic(statistic: Statistic, first: Any, second: Any, rows: Rows) -> Difference:
-    """Compare a statistic of two models over the same texts; see ``paired``.
+    """Compare a statistic of two models over the same texts; see ``compare_paired``.
 
-    Args:
-        statistic: What was measured.
-        first: Its sum in the first model, a ``Jackknife`` of (layer, head, ...), or a ``Constant``.
-        second: Its sum in the second.
-        rows: What is compared with what.
+    Its sums are a ``Jackknife`` of (layer, head, ...), or a ``Constant``.
 
     References:
         Kish (1965), Survey sampling, on the effective size of a sample of unequal weights.
     """
     if not isinstance(first, Jackknife):
-        a = _mixed(first.average.ravel(), rows.first)
-        b = _mixed(second.average.ravel(), rows.second)
+        a = _average_heads(first.average.ravel(), rows.first)
+        b = _average_heads(second.average.ravel(), rows.second)
         nothing = np.full(len(a), np.nan)
         return Difference(a, b, b - a, nothing, nothing)
     (ours, mine), (theirs, its) = pick_number(statistic, first), pick_number(statistic, second)
     own = SUFFIX if statistic.of is not None else ""
     said = {f"{name}{own}": (mine[name].ravel(), its[name].ravel()) for name in mine}
-    return replace(paired(ours, theirs, rows), said=said)
+    return replace(compare_paired(ours, theirs, rows), said=said)
 
 
-def paired(first: Jackknife, second: Jackknife, rows: Rows) -> Difference:
+def compare_paired(first: Jackknife, second: Jackknife, rows: Rows) -> Difference:
     """Compare numbers of heads of two models over the same texts.
 
     With d = b - a the difference of the two means, and its standard error s by the jackknife over blocks of
@@ -117,28 +102,24 @@ def paired(first: Jackknife, second: Jackknife, rows: Rows) -> Difference:
     windows, p is large rather than small by chance: at most 7 % of p are below .05 where nothing differs,
     whether the windows of a document are alike or not. A difference below 1e-6 of the means is rounding: its
     p is 1.
-
-    Args:
-        first: The sums of the first model, of (head,).
-        second: Those of the second.
-        rows: What is compared with what.
     """
     number = first.counts.shape[1]
     counts = np.concatenate([first.counts, second.counts], 1)
     both = Jackknife(counts, np.concatenate([first.totals, second.totals], 1))
-    a, b = _mixed(first.average, rows.first), _mixed(second.average, rows.second)
+    a, b = _average_heads(first.average, rows.first), _average_heads(second.average, rows.second)
 
-    def of(means: Floats) -> Floats:
-        return _mixed(means[..., number:], rows.second) - _mixed(means[..., :number], rows.first)
+    def subtract(means: Floats) -> Floats:
+        mine, its = means[..., :number], means[..., number:]
+        return _average_heads(its, rows.second) - _average_heads(mine, rows.first)
 
-    delta, error = both.made(of)
+    delta, error = both.made(subtract)
     delta = np.where(np.abs(delta) <= ROUNDING * np.maximum(np.abs(a), np.abs(b)), 0.0, delta)
-    freedom = np.minimum(_freedom(first, rows.first), _freedom(second, rows.second))
-    return Difference(a, b, delta, error, _chance(delta, error, freedom))
+    freedom = np.minimum(_count_freedom(first, rows.first), _count_freedom(second, rows.second))
+    return Difference(a, b, delta, error, _student_p(delta, error, freedom))
 
 
-def _chance(delta: Floats, error: Floats, freedom: Floats) -> Floats:
-    """Give the two-sided p of Student's t."""
+def _student_p(delta: Floats, error: Floats, freedom: Floats) -> Floats:
+    """Compute the two-sided p of Student's t."""
     from scipy.special import stdtr  # takes a while to import
 
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -146,7 +127,7 @@ def _chance(delta: Floats, error: Floats, freedom: Floats) -> Floats:
     return np.where(np.isfinite(error) & (freedom > 0), np.where(delta == 0, 1.0, p), np.nan)
 
 
-def _freedom(one: Jackknife, weights: Floats) -> Floats:
+def _count_freedom(one: Jackknife, weights: Floats) -> Floats:
     """Count the blocks in which the heads of each row were seen, by what they weigh, less one."""
     squares = np.square(one.counts).sum(0)
     blocks = np.divide(np.square(one.count), squares, out=np.zeros(squares.shape), where=squares > 0)
@@ -154,7 +135,7 @@ def _freedom(one: Jackknife, weights: Floats) -> Floats:
 
 
 def pick_number(statistic: Statistic, one: Jackknife) -> tuple[Jackknife, dict[str, NDArray[Any]]]:
-    """Give the sums of the one number that a table has of each head, (block, head), and what was picked."""
+    """Pick the sums of the one number that a table has of each head, (block, head), and say which it is."""
     blocks = len(one.counts)
     if statistic.pick is None:
         return Jackknife(one.counts.reshape(blocks, -1), one.totals.reshape(blocks, -1)), {}
@@ -164,7 +145,7 @@ def pick_number(statistic: Statistic, one: Jackknife) -> tuple[Jackknife, dict[s
     return Jackknife(counts.reshape(blocks, -1), totals.reshape(blocks, -1)), said
 
 
-def _mixed(means: Floats, weights: Floats) -> Floats:
+def _average_heads(means: Floats, weights: Floats) -> Floats:
     """Average the heads of each row that have a number, (..., row)."""
     known = ~np.isnan(means)
     total = np.where(known, means, 0.0) @ weights.T
@@ -188,7 +169,6 @@ class BlockMeans:
     """A number of every head, over each block of documents.
 
     Attributes:
-        column: What it is.
         heads: The heads: the kind of attention if there are several, layer, number.
         sizes: (block, head) the examples of each that the number is defined for.
         means: (block, head) the mean over these; NaN where there is none.
@@ -205,7 +185,7 @@ class BlockMeans:
         return Jackknife(self.sizes, np.where(self.sizes > 0, self.means, 0.0) * self.sizes)
 
 
-def _table(
+def _tabulate_blocks(
     title: str, measurement: Measurement, statistics: Sequence[Statistic], labels: Labels
 ) -> HeadTable:
     """Tabulate heads, with the means over blocks of documents on record.
@@ -226,15 +206,16 @@ def _table(
             continue
         of_heads, _ = pick_number(statistic, found)
         counts, totals = of_heads.counts, of_heads.totals
-        kept[f"{_COUNT}/{statistic.name}"] = counts
-        kept[f"{_MEAN}/{statistic.name}"] = np.divide(
-            totals, counts, out=np.full_like(totals, np.nan), where=counts > 0
-        )
+        means = np.divide(totals, counts, out=np.full_like(totals, np.nan), where=counts > 0)
+        kept |= {f"{_COUNT}/{statistic.name}": counts, f"{_MEAN}/{statistic.name}": means}
         unit = statistic.unit_of(patches=build.patches)
         build.add(Column(statistic.name, unit, title=statistic.title), of_heads.average)
     if not kept:
         raise AttnprobeError(f"{statistics[0].name} is about weights alone; it does not vary between texts.")
-    record[RECORD] = {"heads": [[*_place(build, row)] for row in range(rows)], "sums": pack(kept)}
+    heads = [
+        list(head) for head in zip(*(build.data[key] for key in _KEYS if key in build.data), strict=True)
+    ]
+    record[RECORD] = {"heads": heads, "sums": pack(kept)}
     return build.table(title, kind="heads")
 
 
@@ -244,27 +225,18 @@ class _Whole(Tabulation):
     def table(
         self, title: str, measurement: Measurement, statistics: Sequence[Statistic], labels: Labels
     ) -> HeadTable:
-        """Make the table."""
         return self.build(title, measurement, statistics, labels)
 
 
-#: How the census of a checkpoint is tabulated that is to be set beside others.
-ALONE = _Whole("head, in blocks", _table, "heads in blocks of documents")
+#: How the census of a checkpoint is tabulated that is to be compared with others.
+ALONE = _Whole("head, in blocks", _tabulate_blocks, "heads in blocks of documents")
 
 
 def read_blocks(table: HeadTable, name: str) -> list[BlockMeans]:
-    """Read what a table has on record of blocks of documents.
-
-    Args:
-        table: Of the census in blocks, or of importance.
-        name: What the user calls the checkpoint.
-
-    Raises:
-        AttnprobeError: When there is nothing, or it is damaged.
-    """
+    """Read the means over blocks of documents on the record of a table, of the census or of importance."""
     record = table.provenance.get(RECORD, {})
     if "heads" not in record:
-        return [_importance(table, name)]
+        return [_read_importance(table, name)]
     arrays = unpack(record["sums"])
     heads = [tuple(head) for head in record["heads"]]
     there = {tuple(table.data[key][row] for key in _KEYS if key in table.data) for row in range(len(table))}
@@ -281,7 +253,7 @@ def read_blocks(table: HeadTable, name: str) -> list[BlockMeans]:
     ]
 
 
-def _importance(table: HeadTable, name: str) -> BlockMeans:
+def _read_importance(table: HeadTable, name: str) -> BlockMeans:
     column = str(table.provenance.get(RECORD, {}).get("column", ""))
     if column not in table.data:
         raise AttnprobeError(f"The table of {name} keeps nothing of blocks of documents.")
@@ -297,7 +269,7 @@ def _importance(table: HeadTable, name: str) -> BlockMeans:
 
 
 def count_read(table: HeadTable) -> tuple[int, int, bool]:
-    """Say what a checkpoint read: documents with tokens, sequences, whether documents were cut."""
+    """Count what a checkpoint read: documents with tokens, sequences, whether documents were cut."""
     corpus: Mapping[str, Any] = table.provenance["corpus"]
     return corpus["documents"] - corpus["empty"], corpus["sequences"], corpus["cut"] > 0
 
@@ -316,15 +288,11 @@ def check_same_documents(tables: Sequence[HeadTable], names: Sequence[str]) -> N
             )
 
 
-def _place(build: TableBuilder, row: int) -> tuple[Any, ...]:
-    return tuple(build.data[key][row] for key in _KEYS if key in build.data)
-
-
 #: Fewer blocks of documents than this make errors rough.
 FEW = 8
 
 
-def importance_differences(
+def tabulate_importance_change(
     tables: Sequence[HeadTable],
     names: Sequence[str],
     *,
@@ -334,15 +302,7 @@ def importance_differences(
 ) -> HeadTable:
     """Tabulate the importance of heads of one number in two checkpoints, and how it differs.
 
-    Errors and p values are those of ``differences.paired``: over blocks of documents, in which both have the
-    same.
-
-    Args:
-        tables: Of importance, one for each, with what they keep of blocks of documents.
-        names: Of the checkpoints.
-        dataset: What the ``dataset`` column says.
-        notes: What is to be said of how they were measured.
-        record: What goes into the provenance.
+    Errors and p values are those of ``compare_paired``, over blocks in which both have the same documents.
 
     Raises:
         AttnprobeError: When they have no heads of one number, or read other documents.
@@ -360,7 +320,7 @@ def importance_differences(
     at = [np.array([place[head] for head in heads], np.intp) for place in places]
     sums = [side.sums for side in sides]
     sizes = len(sides[0].heads), len(sides[1].heads)
-    found = paired(sums[0], sums[1], Rows.of_heads(at[0], at[1], sizes))
+    found = compare_paired(sums[0], sums[1], Rows.of_heads(at[0], at[1], sizes))
     table, name, unit = tables[0], sides[0].column.name, sides[0].column.unit
     title = sides[0].column.title or name
     build = TableBuilder(Labels(names[0], dataset, record), len(heads))
@@ -372,16 +332,14 @@ def importance_differences(
     for mark, which, values in (("a", "first", found.first), ("b", "second", found.second)):
         build.add(Column(f"{name}_{mark}", unit, headline=True, title=f"{title}, {which} model"), values)
     build.measure(f"{name}_delta", unit, found.delta, found.error, headline=True, title=f"change of {title}")
-    build.add(
-        Column(f"{name}_p_adjusted", "probability", title=f"adjusted p of the change of {title}"),
-        found.adjusted,
-    )
-    said = _summary(found, heads, names[1], name, int(sides[0].sizes.any(1).sum()))
-    said += _left_out(names, [len(side.heads) - len(heads) for side in sides])
-    return build.table(f"{name} of heads in {names[0]} and in {names[1]}", [*said, *notes])
+    adjusted = Column(f"{name}_p_adjusted", "probability", title=f"adjusted p of the change of {title}")
+    build.add(adjusted, found.adjusted)
+    own = _summarise(found, heads, names[1], name, int(sides[0].sizes.any(1).sum()))
+    own += _note_missing(names, [len(side.heads) - len(heads) for side in sides])
+    return build.table(f"{name} of heads in {names[0]} and in {names[1]}", [*own, *notes])
 
 
-def _summary(
+def _summarise(
     found: Difference, heads: Sequence[tuple[Any, ...]], other: str, name: str, blocks: int
 ) -> list[str]:
     """Say how many heads matter more, and which changed most."""
@@ -402,7 +360,7 @@ def _summary(
     return said
 
 
-def _left_out(names: Sequence[str], missing: Sequence[int]) -> list[str]:
+def _note_missing(names: Sequence[str], missing: Sequence[int]) -> list[str]:
     return [
         f"{number} head{'s' * (number != 1)} of {name} that the other checkpoint lacks "
         f"{'is' if number == 1 else 'are'} left out."

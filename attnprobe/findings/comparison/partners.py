@@ -1,4 +1,4 @@
-"""Which head of the second model each head of the first is set beside: of its number, nearest, or matched."""
+"""Which head of the second model each head of the first is compared with: its number's, nearest, matched."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -24,8 +24,6 @@ class Partners:
 
     Attributes:
         head: Its number, -1 where there is none.
-        jsd: Their divergence.
-        error: Its standard error.
     """
 
     head: Places
@@ -33,34 +31,32 @@ class Partners:
     error: Floats
 
 
-def numbered(found: Comparison) -> Places:
-    """Give the head of the same number of each head, -1 for those of kinds that are not shared."""
+def find_namesakes(found: Comparison) -> Places:
+    """Find the head of the same number of each head, -1 for those of kinds that are not shared."""
     shared = found.shared
     partner = np.full(shared.first.layers * shared.first.heads, -1, np.intp)
     for kind in shared.kinds:
         if shared.numbered(kind):
-            ours, theirs = _heads(found, kind)
+            ours, theirs = _number_heads(found, kind)
             partner[ours] = theirs
     return partner
 
 
-def nearest(found: Comparison) -> Partners:
+def find_nearest(found: Comparison) -> Partners:
     """Find the head of the other model with the least divergence; of equals, the one of the same number."""
 
-    def closest(apart: Floats, _: Kind) -> Places:
+    def choose(apart: Floats, _: Kind) -> Places:
         cost = np.where(np.isnan(apart), np.inf, apart)
-        return np.where(np.isfinite(cost.min(1)), _least(cost), -1)
+        return np.where(np.isfinite(cost.min(1)), _find_least(cost), -1)
 
-    return _gathered(found, closest)
+    return _choose_partners(found, choose)
 
 
-def matched(found: Comparison, within: Within) -> Partners:
+def match_heads(found: Comparison, within: Within) -> Partners:
     """Assign heads to heads one to one, so that their divergences add up to the least.
 
-    Args:
-        found: What was compared.
-        within: ``layer``: heads of a layer to heads of the layer of the same number; ``model``: to heads of
-            any layer. Of two numbers of heads, so many as there are more of have no partner.
+    Within ``layer``, heads of a layer are assigned to heads of the layer of the same number; within
+    ``model``, to heads of any layer. Where one side has more heads, those that are too many have no partner.
 
     Raises:
         AttnprobeError: When layers are to have partners of their number, and the numbers differ.
@@ -74,7 +70,7 @@ def matched(found: Comparison, within: Within) -> Partners:
                 "be matched layer by layer; use --match model."
             )
 
-    def assigned(apart: Floats, kind: Kind) -> Places:
+    def assign(apart: Floats, kind: Kind) -> Places:
         from scipy.optimize import linear_sum_assignment  # takes a while to import
 
         cost = np.where(np.isnan(apart), 1.0, apart)  # more than ln 2, so that removed heads come last
@@ -90,11 +86,11 @@ def matched(found: Comparison, within: Within) -> Partners:
             partner[ours] = np.where(np.isfinite(apart[ours, theirs]), theirs, -1)
         return partner
 
-    return _gathered(found, assigned)
+    return _choose_partners(found, assign)
 
 
-def nearest_layers(found: Comparison, kind: Kind) -> tuple[Places, Floats]:
-    """Find, for each layer of a kind, the layer of the other model that its heads find their like in.
+def find_nearest_layers(found: Comparison, kind: Kind) -> tuple[Places, Floats]:
+    """Find, for each layer of a kind, the layer of the other model whose heads are most like its own.
 
     How far a layer is from another is the mean over its heads of the divergence from the nearest head there.
 
@@ -109,19 +105,19 @@ def nearest_layers(found: Comparison, kind: Kind) -> tuple[Places, Floats]:
     known = ~np.isnan(least)
     total, number = np.where(known, least, 0).sum(1), known.sum(1)
     far = np.divide(total, number, out=np.full(total.shape, np.inf), where=number > 0)
-    best = _least(far)
+    best = _find_least(far)
     return best, far[np.arange(len(far)), best]
 
 
-def _least(apart: Floats) -> Places:
+def _find_least(apart: Floats) -> Places:
     """Find the least of each row; of equals, the one of the row's own number."""
     best = apart.argmin(1)
     own = np.minimum(np.arange(len(apart)), apart.shape[1] - 1)
     return np.where(apart[np.arange(len(apart)), own] <= apart.min(1), own, best)
 
 
-def _gathered(found: Comparison, choose: Callable[[Floats, Kind], Places]) -> Partners:
-    """Choose kind by kind, from what heads are apart."""
+def _choose_partners(found: Comparison, choose: Callable[[Floats, Kind], Places]) -> Partners:
+    """Choose partners kind by kind, from the divergences of heads."""
     shared = found.shared
     size = shared.first.layers * shared.first.heads
     head, jsd, error = np.full(size, -1, np.intp), np.full(size, np.nan), np.full(size, np.nan)
@@ -129,7 +125,7 @@ def _gathered(found: Comparison, choose: Callable[[Floats, Kind], Places]) -> Pa
         pairs = found.measurement.sums[name_pairs(kind)]
         apart, errors = pairs.average, pairs.standard_error
         chosen = choose(apart, kind)
-        ours, theirs = _heads(found, kind)
+        ours, theirs = _number_heads(found, kind)
         there = np.flatnonzero(chosen >= 0)
         head[ours[there]] = theirs[chosen[there]]
         jsd[ours[there]] = apart[there, chosen[there]]
@@ -137,11 +133,11 @@ def _gathered(found: Comparison, choose: Callable[[Floats, Kind], Places]) -> Pa
     return Partners(head, jsd, error)
 
 
-def _heads(found: Comparison, kind: Kind) -> tuple[Places, Places]:
+def _number_heads(found: Comparison, kind: Kind) -> tuple[Places, Places]:
     """Number the heads of a kind through all layers of either model."""
+
+    def number(layers: Sequence[int], heads: int) -> Places:
+        return (np.array(layers, np.intp)[:, None] * heads + np.arange(heads)).ravel()
+
     ours, theirs = found.shared.layers(kind)
-    return _through(ours, found.shared.first.heads), _through(theirs, found.shared.second.heads)
-
-
-def _through(layers: Sequence[int], heads: int) -> Places:
-    return (np.array(layers, np.intp)[:, None] * heads + np.arange(heads)).ravel()
+    return number(ours, found.shared.first.heads), number(theirs, found.shared.second.heads)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -61,7 +62,7 @@ class Components:
     estimates: Mapping[str, float]
 
 
-def components(values: Floats, sizes: Floats) -> Components:
+def estimate_components(values: Floats, sizes: Floats) -> Components:
     """Estimate variance components from means over blocks of texts.
 
     For checkpoint s of S, layer l of L, head h of H in a layer, and text t, all effects random, with mean 0,
@@ -105,19 +106,14 @@ def components(values: Floats, sizes: Floats) -> Components:
         rules for expected mean squares of balanced data; Yates (1934), for unweighted means.
     """
     sizes_of = dict(zip("slht", values.shape, strict=True))
-    levels = {
-        name: int(np.prod([sizes_of[factor] for factor in subscripts]))
-        for name, subscripts in SUBSCRIPTS.items()
-    }
-    freedom = {name: _freedom(subscripts, sizes_of) for name, subscripts in SUBSCRIPTS.items()}
+    levels = {name: prod(sizes_of[factor] for factor in factors) for name, factors in SUBSCRIPTS.items()}
+    freedom = {name: _count_freedom(subscripts, sizes_of) for name, subscripts in SUBSCRIPTS.items()}
     told = [name for name in SUBSCRIPTS if freedom[name] > 0]
     squares = np.array([_sum_of_squares(values, SUBSCRIPTS[name]) / freedom[name] for name in told])
-    expected = np.array(
-        [
-            [values.size / levels[of] if SUBSCRIPTS[name] <= SUBSCRIPTS[of] else 0.0 for of in told]
-            for name in told
-        ]
-    )
+    expected = np.zeros((len(told), len(told)))
+    for row, column in np.ndindex(expected.shape):
+        if SUBSCRIPTS[told[row]] <= SUBSCRIPTS[told[column]]:
+            expected[row, column] = values.size / levels[told[column]]
     solving = np.linalg.inv(expected)
     texts = float(1 / np.mean(1 / sizes))
     solving *= np.array([texts if "t" in SUBSCRIPTS[name] else 1.0 for name in told])[:, None]
@@ -143,7 +139,7 @@ def components(values: Floats, sizes: Floats) -> Components:
     return Components(whole, shares, errors, estimates)
 
 
-def _freedom(subscripts: frozenset[str], sizes: Mapping[str, int]) -> int:
+def _count_freedom(subscripts: frozenset[str], sizes: Mapping[str, int]) -> int:
     """Count the degrees of freedom of a component."""
     found = 1
     for factor in "st":
@@ -154,9 +150,9 @@ def _freedom(subscripts: frozenset[str], sizes: Mapping[str, int]) -> int:
 
 
 def _sum_of_squares(values: Floats, subscripts: frozenset[str]) -> float:
-    """Sum up the squares of the estimated effects of a component, over all values."""
+    """Sum the squares of the estimated effects of a component, over all values."""
     effect = values
-    for axes, centred, averaged in _steps(subscripts):
+    for axes, centred, averaged in _plan_axes(subscripts):
         if averaged:
             effect = effect.mean(averaged, keepdims=True)
         if centred:
@@ -164,8 +160,8 @@ def _sum_of_squares(values: Floats, subscripts: frozenset[str]) -> float:
     return float(np.square(effect).sum()) * values.size / effect.size
 
 
-def _steps(subscripts: frozenset[str]) -> Iterator[tuple[tuple[int, ...], bool, tuple[int, ...]]]:
-    """Give, axis by axis (seed, layer, head, block), what a component is centred over, and averaged over."""
+def _plan_axes(subscripts: frozenset[str]) -> Iterator[tuple[tuple[int, ...], bool, tuple[int, ...]]]:
+    """Plan, axis by axis (seed, layer, head, block), what a component is centred and averaged over."""
     yield (0,), "s" in subscripts, () if "s" in subscripts else (0,)
     if "h" in subscripts:
         yield (2,), True, ()
@@ -205,9 +201,7 @@ class Spread:
     """Where a column varies.
 
     Attributes:
-        column: What it is.
         kind: The kind of attention, if there are several.
-        found: The components.
         blocks: Blocks of documents that they rest on.
     """
 
@@ -216,12 +210,11 @@ class Spread:
     found: Components
     blocks: int
 
-    def share(self, parts: Sequence[str]) -> float:
-        """Add up the shares of some parts."""
+    def sum_shares(self, parts: Sequence[str]) -> float:
         return float(np.nansum([self.found.shares[part] for part in parts]))
 
 
-def spread_table(
+def tabulate_spread(
     tables: Sequence[HeadTable],
     names: Sequence[str],
     *,
@@ -229,14 +222,9 @@ def spread_table(
     notes: Sequence[str],
     record: Mapping[str, Any],
 ) -> HeadTable:
-    """Tabulate where columns vary, a row a column.
+    """Tabulate where columns vary over checkpoints, a row a column, from what their tables have on record.
 
-    Args:
-        tables: Of each checkpoint, with what it keeps of blocks of documents.
-        names: Of the checkpoints.
-        dataset: What the ``dataset`` column says.
-        notes: What is to be said of how they were measured.
-        record: What goes into the provenance.
+    ``notes`` follow the table's own; ``record`` goes into the provenance.
 
     Raises:
         AttnprobeError: When they have other heads, or read other documents, or one document only.
@@ -248,7 +236,7 @@ def spread_table(
     sides = [read_blocks(table, name) for table, name in zip(tables, names, strict=True)]
     _check_heads(sides, names)
     documents, sequences, cut = count_read(tables[0])
-    rows = [one for each in zip(*sides, strict=True) for one in _spreads(each, documents / sequences)]
+    rows = [one for each in zip(*sides, strict=True) for one in _find_spreads(each, documents / sequences)]
     if not any(one.blocks > 1 for one in rows):
         raise AttnprobeError("How texts vary needs at least two of them; give more documents.")
     named = f"{names[0]} and {len(names) - 1} more"
@@ -261,19 +249,16 @@ def spread_table(
     build.count("checkpoints", np.full(len(rows), len(names)), "checkpoints")
     build.add(Column("sd", title="standard deviation"), [one.found.variance**0.5 for one in rows])
     for part in PARTS:
-        build.measure(part, "share of variance", *_of(rows, part), headline=True, title=TITLES[part])
-    return build.table(
-        f"where columns vary over {len(names)} checkpoints",
-        [*_said(rows, len(names)), *_windows(cut), *notes],
-        "shares",
-    )
-
-
-def _of(rows: Sequence[Spread], part: str) -> tuple[Floats, Floats]:
-    return (
-        np.array([one.found.shares[part] for one in rows]),
-        np.array([one.found.errors[part] for one in rows]),
-    )
+        shares, errors = np.array([(one.found.shares[part], one.found.errors[part]) for one in rows]).T
+        build.measure(part, "share of variance", shares, errors, headline=True, title=TITLES[part])
+    own = _describe(rows, len(names))
+    if cut:
+        own.append(
+            "Some documents were cut into windows: a text is a document then, of as many windows as "
+            "documents have on average."
+        )
+    title = f"where columns vary over {len(names)} checkpoints"
+    return build.table(title, [*own, *notes], "shares")
 
 
 def _check_heads(sides: "Sequence[Sequence[BlockMeans]]", names: Sequence[str]) -> None:
@@ -292,30 +277,26 @@ def _check_heads(sides: "Sequence[Sequence[BlockMeans]]", names: Sequence[str]) 
         )
 
 
-def _spreads(each: "Sequence[BlockMeans]", documents: float) -> list[Spread]:
-    """Find out where a column varies, for each kind of attention.
+def _find_spreads(each: "Sequence[BlockMeans]", documents: float) -> list[Spread]:
+    """Find where a column, given of each checkpoint, varies, for each kind of attention.
 
-    Args:
-        each: The column in each checkpoint.
-        documents: How many documents a sequence is, on average: 1 where none is cut.
+    A sequence is so many documents on average: 1 where none is cut.
     """
-    heads = each[0].heads
     kinds: dict[str | None, list[tuple[Any, ...]]] = {}
-    for head in heads:
+    for head in each[0].heads:
         kinds.setdefault(head[0] if len(head) == 3 else None, []).append(head)
     found = []
     for kind, some in kinds.items():
         ordered = sorted(some, key=lambda head: head[-2:])
         layers = len({head[-2] for head in ordered})
-        values, sizes = (
-            np.stack(part) for part in zip(*(_of_heads(one, ordered) for one in each), strict=True)
-        )
+        selected = (_select_heads(one, ordered) for one in each)
+        values, sizes = (np.stack(part) for part in zip(*selected, strict=True))
         values = values.reshape(len(each), -1, layers, len(ordered) // layers).transpose(0, 2, 3, 1)
         whole = np.isfinite(values).all((0, 1, 2))
         if whole.sum() > 1:
-            # What components divides by is the harmonic mean of the sizes, over blocks as well as heads.
+            # Components are divided by the harmonic mean of the sizes, over blocks as well as heads.
             texts = 1 / (1 / sizes[:, whole]).mean((0, 2))
-            parts = components(values[..., whole], texts * documents)
+            parts = estimate_components(values[..., whole], texts * documents)
         else:
             nothing = dict.fromkeys(PARTS, np.nan)
             parts = Components(np.nan, nothing, nothing, {})
@@ -323,27 +304,27 @@ def _spreads(each: "Sequence[BlockMeans]", documents: float) -> list[Spread]:
     return found
 
 
-def _of_heads(one: "BlockMeans", heads: Sequence[tuple[Any, ...]]) -> tuple[Floats, Floats]:
-    """Give the means and the sizes of some heads, (block, head)."""
+def _select_heads(one: "BlockMeans", heads: Sequence[tuple[Any, ...]]) -> tuple[Floats, Floats]:
+    """Select the means and the sizes of some heads, (block, head)."""
     places = {head: place for place, head in enumerate(one.heads)}
     at = [places[head] for head in heads]
     return one.means[:, at], one.sizes[:, at]
 
 
-def _said(rows: Sequence[Spread], checkpoints: int) -> list[str]:
+def _describe(rows: Sequence[Spread], checkpoints: int) -> list[str]:
     """Say what is most a matter of what, whether numbers of heads mean anything, and how rough it is."""
     known = [one for one in rows if one.found.variance > 0]
     same = [_name(one) for one in rows if one.found.variance == 0]
     said = [f"{listed(same)} {'does' if len(same) == 1 else 'do'} not vary at all."] if same else []
     if not known:
         return said
-    said += _most(known) if len(known) > 1 else []
-    said += _numbers(known)
+    said += _name_most(known) if len(known) > 1 else []
+    said += _judge_numbers(known)
     said.append(
         "Shares are of the variance of one value: a head, in a checkpoint, over a text. They add up to 1."
     )
-    if checkpoints < FEW and any(one.share(SEED) > 0 for one in known):
-        low, high = _factors(checkpoints - 1)
+    if checkpoints < FEW and any(one.sum_shares(SEED) > 0 for one in known):
+        low, high = _bound_variance(checkpoints - 1)
         said.append(
             f"{checkpoints} checkpoints are few: the variance between them may be {low:.2g} to "
             f"{high:,.0f} times what was found ({CONFIDENCE:.0%} interval), and shares change with it."
@@ -351,23 +332,20 @@ def _said(rows: Sequence[Spread], checkpoints: int) -> list[str]:
     return said
 
 
-def _most(rows: Sequence[Spread]) -> list[str]:
+def _name_most(rows: Sequence[Spread]) -> list[str]:
     whats = {"place (layers, heads)": PLACE, "the checkpoint (seeds and by_seed)": SEED}
     whats["the text (texts and by_text)"] = TEXT
     parts = []
     for what, names in whats.items():
-        best = max(rows, key=lambda one: one.share(names))
-        parts.append(f"of {what} {_name(best)}, {best.share(names):.0%}")
+        best = max(rows, key=lambda one: one.sum_shares(names))
+        parts.append(f"of {what} {_name(best)}, {best.sum_shares(names):.0%}")
     return [f"Most a matter {'; '.join(parts)}."]
 
 
-def _numbers(rows: Sequence[Spread]) -> list[str]:
+def _judge_numbers(rows: Sequence[Spread]) -> list[str]:
     """Say whether a head of one checkpoint has to do with that of the same number in another."""
-    told: list[float] = []
-    for one in rows:
-        own, other = one.found.shares["heads"], one.found.shares["heads_by_seed"]
-        if own + other > 0:
-            told.append(own / (own + other))
+    pairs = [(one.found.shares["heads"], one.found.shares["heads_by_seed"]) for one in rows]
+    told = [own / (own + other) for own, other in pairs if own + other > 0]
     if not told:
         return []
     alike = float(np.median(told))
@@ -388,17 +366,8 @@ def _numbers(rows: Sequence[Spread]) -> list[str]:
     ]
 
 
-def _windows(cut: bool) -> list[str]:
-    if not cut:
-        return []
-    return [
-        "Some documents were cut into windows: a text is a document then, of as many windows as documents "
-        "have on average."
-    ]
-
-
-def _factors(freedom: int) -> tuple[float, float]:
-    """Say between which multiples of an estimated variance the true one lies, for normal effects."""
+def _bound_variance(freedom: int) -> tuple[float, float]:
+    """Bound the true variance by multiples of the estimated one, for normal effects."""
     from scipy.special import chdtri  # takes a while to import
 
     tail = (1 - CONFIDENCE) / 2

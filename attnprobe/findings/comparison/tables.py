@@ -10,10 +10,10 @@ from attnprobe.findings.comparison.partners import (
     Partners,
     Places,
     Within,
-    matched,
-    nearest,
-    nearest_layers,
-    numbered,
+    find_namesakes,
+    find_nearest,
+    find_nearest_layers,
+    match_heads,
 )
 from attnprobe.sums.documents import BLOCKS
 from attnprobe.sums.resampling import SIGNIFICANT
@@ -38,13 +38,12 @@ def describe_heads(
     """Say which heads changed most, and whether heads are nearest to those of their number."""
     said: list[str] = []
     heads, other_heads = found.shared.first.heads, found.shared.second.heads
-    there = np.array(
-        [row for row, one in enumerate(mine) if divmod(int(one), heads) not in set(found.labels.removed)]
-    )
+    removed = set(found.labels.removed)
+    there = np.array([row for row, one in enumerate(mine) if divmod(int(one), heads) not in removed])
     if NUMBERED in found.measurement.sums:
         apart = found.measurement.sums[NUMBERED]
-        said += _changed(found, apart.average.ravel(), apart.standard_error.ravel(), mine[there])
-    namesake = numbered(found)
+        said += _describe_changes(found, apart.average.ravel(), apart.standard_error.ravel(), mine[there])
+    namesake = find_namesakes(found)
     standing = found.shared.second.standing.ravel()
     both = [int(one) for one in mine[there] if namesake[one] >= 0 and standing[namesake[one]]]
     which = "heads" if len(both) == len(there) else "heads that both have"
@@ -62,15 +61,14 @@ def describe_heads(
             own = sum(pairs.head[one] == namesake[one] for one in both)
             text += f", {own} of {len(both)} {which} have the partner of their own number"
             if moved:
-                first = moved[0]
-                ours = found.labels.places[first // heads].head(first % heads)
-                place = divmod(int(pairs.head[first]), other_heads)
+                ours = _name_head(found, moved[0])
+                place = divmod(int(pairs.head[moved[0]]), other_heads)
                 theirs = found.shared.second.places[place[0]].head(place[1])
                 text += f"; {ours} is {theirs} there, to name the first of the others"
         else:
             text += f", {len(known)} of {len(there)} heads have a partner"
         mean = float(np.nansum(pairs.jsd[known])) / max(1, len(known))
-        far = f"{mean:.2g} nats" if mean > found.rounding else f"0 {_rounding(found)}"
+        far = f"{mean:.2g} nats" if mean > found.rounding else f"0 {_note_rounding(found)}"
         said.append(f"{text}; the mean divergence of partners is {far}.")
     return said
 
@@ -82,9 +80,9 @@ def describe_layers(found: Comparison, layers: Sequence[int]) -> list[str]:
     apart = found.measurement.sums[OF_LAYERS]
     values = apart.average[layers]
     if not np.nanmax(values, initial=0.0) > found.rounding:
-        return [f"All heads attend as those of {found.other} do, {_rounding(found)}."]
+        return [f"All heads attend as those of {found.other} do, {_note_rounding(found)}."]
     layer = layers[int(np.nanargmax(values))]
-    far = _with_error(apart.average[layer].item(), apart.standard_error[layer].item())
+    far = _format_error(apart.average[layer].item(), apart.standard_error[layer].item())
     return [f"What heads attend to differs most in {found.labels.places[layer]}: {far} nats."]
 
 
@@ -104,22 +102,26 @@ def describe_columns(
     for name, up, down, number in counted[:COLUMNS]:
         said.append(f"{name} is higher in {up} and lower in {down} of {number} {noun}s")
     rest = len(counted) - len(said)
-    blocks = _blocks(found)
+    blocks = _count_blocks(found)
     how = f"p < {SIGNIFICANT} after Holm's correction over {noun}s"
     if said:
         more = f"; {rest} more column{'s' * (rest != 1)} differ{'s' * (rest == 1)} in some" if rest else ""
-        texts = f"In {found.other}, {'; '.join(said)}{more} ({how})."
+        summary = f"In {found.other}, {'; '.join(said)}{more} ({how})."
     elif all(np.isnan(one.p).all() for one in differences.values()):
-        texts = "Errors and p values need at least two documents."
+        summary = "Errors and p values need at least two documents."
     else:
-        texts = f"No column differs significantly in any {noun} ({how})."
-    found_notes = [texts, partner]
-    if 1 < blocks < FEW:
-        found_notes.append(f"Differences are over {blocks} documents only: errors and p values are rough.")
-    return found_notes
+        summary = f"No column differs significantly in any {noun} ({how})."
+    few = f"Differences are over {blocks} documents only: errors and p values are rough."
+    return [summary, partner, *([few] if 1 < blocks < FEW else [])]
 
 
-def _changed(found: Comparison, jsd: np.ndarray, error: np.ndarray, mine: Places) -> list[str]:
+def _name_head(found: Comparison, number: int) -> str:
+    """Name a head of the first model, of this number in the model."""
+    layer, head = divmod(number, found.shared.first.heads)
+    return found.labels.places[layer].head(head)
+
+
+def _describe_changes(found: Comparison, jsd: np.ndarray, error: np.ndarray, mine: Places) -> list[str]:
     """Name the heads whose attention changed most, and the layers in which none did."""
     known = mine[np.isfinite(jsd[mine])]
     if not len(known):
@@ -127,41 +129,36 @@ def _changed(found: Comparison, jsd: np.ndarray, error: np.ndarray, mine: Places
     if not jsd[known].max() > found.rounding:
         return [
             f"All {len(known)} heads attend as those of the same number in {found.other} do, "
-            f"{_rounding(found)}."
+            f"{_note_rounding(found)}."
         ]
-    heads = found.shared.first.heads
     order = [one for one in known[np.argsort(-jsd[known], kind="stable")] if jsd[one] > found.rounding]
-    named = []
-    for one in order[:MOST]:
-        far = _with_error(jsd[one].item(), error[one].item())
-        named.append(f"{found.labels.places[one // heads].head(one % heads)} ({far})")
+    named = [
+        f"{_name_head(found, one)} ({_format_error(jsd[one].item(), error[one].item())})"
+        for one in order[:MOST]
+    ]
     said = [f"What changed most, in nats of divergence from {found.other}: {listed(named)}."]
     same = len(known) - len(order)
     if same:
-        first = min(order)
-        place = found.labels.places[first // heads].head(first % heads)
-        verb = "attends" if same == 1 else "attend"
         said.append(
-            f"{same} of {len(known)} heads {verb} as before, {_rounding(found)}; the first that does not is "
-            f"{place}."
+            f"{same} of {len(known)} heads {'attends' if same == 1 else 'attend'} as before, "
+            f"{_note_rounding(found)}; the first that does not is {_name_head(found, min(order))}."
         )
     return said
 
 
-def _rounding(found: Comparison) -> str:
+def _note_rounding(found: Comparison) -> str:
     """Say below which divergence heads count as the same."""
     return f"but for rounding, which may give a jsd of {found.rounding:.1g} nats"
 
 
-def _with_error(value: float, error: float) -> str:
+def _format_error(value: float, error: float) -> str:
     return f"{value:.2g} ± {error:.1g}" if np.isfinite(error) else f"{value:.2g}"
 
 
-def _blocks(found: Comparison) -> int:
+def _count_blocks(found: Comparison) -> int:
     """Count the blocks of documents that differences are over."""
     for statistic in found.statistics:
-        one = found.sums(0, statistic)
-        counts = getattr(one, "counts", None)
+        counts = getattr(found.sums(0, statistic), "counts", None)
         if counts is not None:
             return int((counts.reshape(BLOCKS, -1).max(1, initial=0) > 0).sum())
     return BLOCKS
@@ -172,23 +169,25 @@ SHOWN = 2
 UNIT = "nats"
 
 
-def by_head(found: Comparison, match: Within | None = None) -> HeadTable:
+def tabulate_heads(found: Comparison, match: Within | None = None) -> HeadTable:
     """Tabulate the heads of the first model beside those of the second.
 
     A head's partner, which columns ``_b`` are about, is the one that is matched to it if that is asked for,
     else the one of its number, else the nearest.
-
-    Args:
-        found: What was compared.
-        match: Within which heads they are matched; None not to match them.
     """
     shared, sums = found.shared, found.measurement.sums
-    heads, layers = shared.first.heads, _layers(found)
+    heads, layers = shared.first.heads, _list_layers(found)
     mine = np.array([layer * heads + head for layer in layers for head in range(heads)], np.intp)
-    near = nearest(found) if found.divergences.pairs else None
-    pairs = matched(found, match) if match is not None else None
-    partner = pairs.head if pairs is not None else numbered(found) if shared.alike else _of(near).head
-    build = _begun(found, [layer for layer in layers for _ in range(heads)])
+    near = find_nearest(found) if found.divergences.pairs else None
+    pairs = match_heads(found, match) if match is not None else None
+    if pairs is not None:
+        partner = pairs.head
+    elif shared.alike:
+        partner = find_namesakes(found)
+    else:
+        assert near is not None  # models of different shapes are compared head by nearest head
+        partner = near.head
+    build = _start_table(found, [layer for layer in layers for _ in range(heads)])
     build.key("head", np.tile(np.arange(heads), len(layers)))
     build.count("n", np.full(len(mine), found.measurement.sequences))
     if NUMBERED in sums:
@@ -198,23 +197,23 @@ def by_head(found: Comparison, match: Within | None = None) -> HeadTable:
             headline=True, title="divergence from the head of the same number",
         )  # fmt: skip
     if near is not None:
-        _partners(build, found, "nearest", near, mine, headline=NUMBERED not in sums)
+        _add_partners(build, found, "nearest", near, mine, headline=NUMBERED not in sums)
     if pairs is not None:
-        _partners(build, found, "matched", pairs, mine, headline=False)
+        _add_partners(build, found, "matched", pairs, mine, headline=False)
     sizes = heads * shared.first.layers, shared.second.heads * shared.second.layers
-    differences = _columns(build, found, Rows.of_heads(mine, partner[mine], sizes), mine, partner[mine])
+    differences = _add_columns(build, found, Rows.of_heads(mine, partner[mine], sizes), mine, partner[mine])
     notes = describe_heads(found, near, pairs, match, mine)
     notes += describe_columns(found, differences, describe_partner(found, match), "head")
     return build.table(f"heads of {found.labels.model} and of {found.other}", notes, "change")
 
 
-def by_layer(found: Comparison) -> HeadTable:
+def tabulate_layers(found: Comparison) -> HeadTable:
     """Tabulate the layers of the first model beside those of the second; numbers are means over heads.
 
     A layer's partner is the one of its number, or the nearest where the models have different numbers.
     """
     shared, sums = found.shared, found.measurement.sums
-    layers = _layers(found)
+    layers = _list_layers(found)
     partner = np.full(len(layers), -1, np.intp)
     near = np.full(len(layers), -1, np.intp)
     far = np.full(len(layers), np.nan)
@@ -222,10 +221,10 @@ def by_layer(found: Comparison) -> HeadTable:
         ours, theirs = shared.layers(kind)
         rows = [layers.index(layer) for layer in ours]
         if found.divergences.pairs:
-            best, distance = nearest_layers(found, kind)
+            best, distance = find_nearest_layers(found, kind)
             near[rows], far[rows] = np.array(theirs)[best], distance
         partner[rows] = theirs if len(ours) == len(theirs) else near[rows]
-    build = _begun(found, layers)
+    build = _start_table(found, layers)
     build.count("n", np.full(len(layers), found.measurement.sequences))
     if OF_LAYERS in sums:
         apart = sums[OF_LAYERS]
@@ -234,13 +233,13 @@ def by_layer(found: Comparison) -> HeadTable:
             headline=True, title="mean divergence from heads of the same number",
         )  # fmt: skip
     if found.divergences.pairs:
-        build.add(Column("nearest_layer", role="count"), [_layer(found, int(one)) for one in near])
+        build.add(Column("nearest_layer", role="count"), [_find_layer(found, int(one)) for one in near])
         build.add(Column("jsd_nearest", UNIT, title="mean divergence from the nearest heads of a layer"), far)
     rows = Rows(
-        _averaging(layers, shared.first.layers, shared.first.heads),
-        _averaging(partner, shared.second.layers, shared.second.heads),
+        _make_weights(layers, shared.first.layers, shared.first.heads),
+        _make_weights(partner, shared.second.layers, shared.second.heads),
     )
-    differences = _columns(build, found, rows)
+    differences = _add_columns(build, found, rows)
     which = all(len(ours) == len(theirs) for ours, theirs in map(shared.layers, shared.kinds))
     said = f"Columns _b are about {'the layer of the same number' if which else 'nearest_layer'}"
     notes = describe_layers(found, layers)
@@ -257,45 +256,38 @@ def describe_partner(found: Comparison, match: Within | None) -> str:
     return "The models have other numbers of layers or heads, so columns _b are about the nearest head."
 
 
-def _begun(found: Comparison, layers: Sequence[int]) -> TableBuilder:
+def _start_table(found: Comparison, layers: Sequence[int]) -> TableBuilder:
     build = TableBuilder(found.labels, len(layers))
     build.add(Column("model_b", role="key"), [found.other] * len(layers))
     build.layers(layers)
     return build
 
 
-def _layers(found: Comparison) -> list[int]:
-    """Give the layers of kinds that both models have."""
+def _list_layers(found: Comparison) -> list[int]:
+    """List the layers of kinds that both models have."""
     kinds = found.shared.first.kinds
     return [layer for layer, kind in enumerate(kinds) if kind in found.shared.kinds]
 
 
-def _layer(found: Comparison, layer: int) -> int | None:
-    """Give the number that a table has for a layer of the second model."""
+def _find_layer(found: Comparison, layer: int) -> int | None:
+    """Find the number that a table has for a layer of the second model."""
     return found.shared.second.places[layer].layer if layer >= 0 else None
 
 
-def _of(near: Partners | None) -> Partners:
-    assert near is not None  # models of different shapes are compared head by head
-    return near
-
-
-def _partners(
+def _add_partners(
     build: TableBuilder, found: Comparison, name: str, partners: Partners, mine: Places, *, headline: bool
 ) -> None:
     heads = found.shared.second.heads
     which = partners.head[mine]
-    build.add(
-        Column(f"{name}_layer", role="count"),
-        [_layer(found, int(one) // heads) if one >= 0 else None for one in which],
-    )
+    layers = [_find_layer(found, int(one) // heads) if one >= 0 else None for one in which]
+    build.add(Column(f"{name}_layer", role="count"), layers)
     build.add(Column(f"{name}_head", role="count"), [one % heads if one >= 0 else None for one in which])
     title = f"divergence from the {name} head"
     jsd, error = partners.jsd[mine], partners.error[mine]
     build.measure(f"jsd_{name}", UNIT, jsd, error, headline=headline, title=title)
 
 
-def _columns(
+def _add_columns(
     build: TableBuilder,
     found: Comparison,
     rows: Rows,
@@ -321,13 +313,12 @@ def _columns(
         title = f"change of {statistic.title}"
         headline = name in shown and certain[name] > 0
         build.measure(f"{name}_delta", unit, one.delta, one.error, headline=headline, title=title)
-        build.add(
-            Column(f"{name}_p_adjusted", "probability", title=f"adjusted p of the {title}"), one.adjusted
-        )
+        adjusted = Column(f"{name}_p_adjusted", "probability", title=f"adjusted p of the {title}")
+        build.add(adjusted, one.adjusted)
     return differences
 
 
-def _averaging(layers: Sequence[int] | Places, number: int, heads: int) -> NDArray[np.float64]:
+def _make_weights(layers: Sequence[int] | Places, number: int, heads: int) -> NDArray[np.float64]:
     found = np.zeros((len(layers), number, heads))
     for row, layer in enumerate(layers):
         if layer >= 0:

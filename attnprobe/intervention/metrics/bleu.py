@@ -34,26 +34,17 @@ class Bleu(Metric):
     needs = ("text", "reference")
 
     def __init__(self, exchanges: Exchanges) -> None:
-        """Compare each text with its reference.
-
-        Raises:
-            AttnprobeError: When sacrebleu is not installed.
-        """
         if importlib.util.find_spec("sacrebleu") is None:
             raise AttnprobeError("--metric bleu needs sacrebleu: pip install sacrebleu.")
         self._exchanges = exchanges
 
     def score(self, outcome: Outcome) -> float:
-        """Score all texts together."""
         return float(corpus_bleu(self._counts(outcome).sum(0)))
 
     def standard_error(self, outcome: Outcome) -> float:
-        """Draw examples with replacement."""
-        counts = self._counts(outcome)
-        return _spread(corpus_bleu(self._drawn(counts)))
+        return _spread(corpus_bleu(self._draw(self._counts(outcome))))
 
     def pseudovalues(self, outcome: Outcome) -> NDArray[np.float64]:
-        """Leave each example out in turn."""
         counts = self._counts(outcome)
         whole = counts.sum(0)
         return pseudovalues(corpus_bleu(whole), corpus_bleu(whole - counts), len(counts))
@@ -71,7 +62,7 @@ class Bleu(Metric):
             return corpus_bleu(one) - corpus_bleu(both - one)
 
         p = self._exchanges.p_of(differences, delta, _HELD // len(ours), 1e-9)
-        apart = corpus_bleu(self._drawn(ours)) - corpus_bleu(self._drawn(theirs))
+        apart = corpus_bleu(self._draw(ours)) - corpus_bleu(self._draw(theirs))
         return Comparison(delta, _spread(apart), p)
 
     def _counts(self, outcome: Outcome) -> Counts:
@@ -84,15 +75,15 @@ class Bleu(Metric):
             found.append([one.sys_len, one.ref_len, *one.counts, *one.totals])
         return np.array(found, np.float64)
 
-    def _drawn(self, counts: Counts) -> Counts:
-        """Add up examples drawn with replacement, (sample, count); the same draws for every outcome."""
+    def _draw(self, counts: Counts) -> Counts:
+        """Sum examples drawn with replacement, (sample, count); the same draws for every outcome."""
         draw, number = np.random.default_rng(self._exchanges.seed), len(counts)
         even = np.full(number, 1 / number)
         return np.stack([draw.multinomial(number, even) @ counts for _ in range(SAMPLES)])
 
 
 def corpus_bleu(counts: Counts) -> NDArray[np.float64]:
-    """Give BLEU of many corpora at once, from sums of what sacrebleu counts.
+    """Compute BLEU of many corpora at once, from sums of what sacrebleu counts.
 
         100 min(1, e^(1 - r / c)) (p_1 p_2 p_3 p_4)^(1/4)
 

@@ -22,14 +22,14 @@ def pearson(exchanges: Exchanges) -> Additive:
 
 
 def _moments(outcome: Outcome) -> Matrix:
-    """Give 1, y, p, yy, pp, yp of each example, about the mean label, so that little cancels."""
+    """Compute 1, y, p, yy, pp, yp of each example, about the mean label, so that little cancels."""
     gold, said = _numbers(outcome)
     gold, said = gold - gold.mean(), said - gold.mean()
     return np.stack([np.ones_like(gold), gold, said, gold * gold, said * said, gold * said], -1)
 
 
 def _correlation(sums: Matrix) -> Matrix:
-    """Give the correlation of (..., moment); NaN where labels or predictions are all alike."""
+    """Correlate (..., moment); NaN where labels or predictions are all alike."""
     count, gold, said, gold2, said2, product = np.moveaxis(sums, -1, 0)
     with np.errstate(all="ignore"):
         spread = gold2 - gold**2 / count, said2 - said**2 / count
@@ -57,16 +57,14 @@ class Spearman(Metric):
     needs = ("label", "prediction")
 
     def __init__(self, exchanges: Exchanges) -> None:
-        """Test by exchanges."""
         self._exchanges = exchanges
 
     def score(self, outcome: Outcome) -> float:
         """Correlate ranks; NaN where labels or predictions are all alike."""
         gold, said = _numbers(outcome)
-        return float(_rows_correlated(_ranks(gold[None]), _ranks(said[None]))[0])
+        return float(_correlate_rows(_rank_rows(gold[None]), _rank_rows(said[None]))[0])
 
     def standard_error(self, outcome: Outcome) -> float:
-        """Take the spread of the influence of examples."""
         return _spread(_influence(*_numbers(outcome)))
 
     def pseudovalues(self, outcome: Outcome) -> Matrix:
@@ -74,24 +72,24 @@ class Spearman(Metric):
         return self.score(outcome) + _influence(*_numbers(outcome))
 
     def compare(self, outcome: Outcome, untouched: Outcome) -> Comparison:
-        """Take the spread of what examples do to the difference, and exchange predictions at random."""
+        """Take the error from influences on the difference, and p from random exchanges of predictions."""
         gold, ours = _numbers(outcome)
         theirs = _numbers(untouched)[1]
         delta = self.score(outcome) - self.score(untouched)
         error = _spread(_influence(gold, ours) - _influence(gold, theirs))
-        return Comparison(delta, error, self._exchanged(gold, ours, theirs, delta))
+        return Comparison(delta, error, self._test_exchanges(gold, ours, theirs, delta))
 
-    def _exchanged(self, gold: Matrix, ours: Matrix, theirs: Matrix, delta: float) -> float:
+    def _test_exchanges(self, gold: Matrix, ours: Matrix, theirs: Matrix, delta: float) -> float:
         if not np.isfinite(delta):
             return float("nan")
         if np.array_equal(ours, theirs):
             return 1.0
-        ranks = _ranks(gold[None])
+        ranks = _rank_rows(gold[None])
 
         def differences(draw: np.random.Generator, some: int) -> Matrix:
             exchanged = draw.integers(2, size=(some, len(gold)), dtype=np.int8).astype(bool)
             sides = np.where(exchanged, theirs, ours), np.where(exchanged, ours, theirs)
-            first, second = (_rows_correlated(ranks, _ranks(side)) for side in sides)
+            first, second = (_correlate_rows(ranks, _rank_rows(side)) for side in sides)
             return first - second
 
         return self._exchanges.p_of(differences, delta, _CELLS // len(gold))
@@ -101,14 +99,13 @@ def _numbers(outcome: Outcome) -> tuple[Matrix, Matrix]:
     return outcome["label"].astype(np.float64), outcome["prediction"].astype(np.float64)
 
 
-def _ranks(values: Matrix) -> Matrix:
-    """Rank each row."""
+def _rank_rows(values: Matrix) -> Matrix:
     from scipy.stats import rankdata  # takes a second to import
 
     return rankdata(values, axis=-1)
 
 
-def _rows_correlated(first: Matrix, second: Matrix) -> Matrix:
+def _correlate_rows(first: Matrix, second: Matrix) -> Matrix:
     """Correlate rows; NaN where one is flat."""
     first = first - first.mean(-1, keepdims=True)
     second = second - second.mean(-1, keepdims=True)
@@ -118,23 +115,23 @@ def _rows_correlated(first: Matrix, second: Matrix) -> Matrix:
 
 
 def _influence(gold: Matrix, said: Matrix) -> Matrix:
-    """Give what each example does to Spearman's correlation.
+    """Compute the influence of each example on Spearman's correlation.
 
     The correlation is (E ab - 1/4) / sqrt((E aa - 1/4) (E bb - 1/4)), where a and b are the shares of
     examples below, equals counted half. Each expectation is over an example and those it is compared with,
     so that an example has its own part in it and a part in the shares of all others.
     """
-    a, b = ((_ranks(values[None])[0] - 0.5) / len(values) for values in (gold, said))
+    a, b = ((_rank_rows(values[None])[0] - 0.5) / len(values) for values in (gold, said))
 
-    def over(values: Matrix, weights: Matrix) -> Matrix:
+    def sum_above(values: Matrix, weights: Matrix) -> Matrix:
         """Sum the weights of the examples above each, equals counted half, over their number."""
         _, group = np.unique(values, return_inverse=True)
         together = np.bincount(group, weights)
         above = together.sum() - together.cumsum()
         return (above + together / 2)[group] / len(values)
 
-    both = a * b + over(gold, b) + over(said, a) - 3 * (a * b).mean()
-    own = [s * s + 2 * over(v, s) - 3 * (s * s).mean() for s, v in ((a, gold), (b, said))]
+    both = a * b + sum_above(gold, b) + sum_above(said, a) - 3 * (a * b).mean()
+    own = [s * s + 2 * sum_above(v, s) - 3 * (s * s).mean() for s, v in ((a, gold), (b, said))]
     variances = [(share * share).mean() - 0.25 for share in (a, b)]
     if min(variances) <= _ROUNDING:
         return np.full(len(gold), np.nan)

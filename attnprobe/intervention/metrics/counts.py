@@ -20,13 +20,22 @@ Matrix = NDArray[np.float64]
 def share_of_words(exchanges: Exchanges) -> Additive:
     """Score the share of all words whose label is right, as seqeval's accuracy has it."""
     return Additive(
-        "accuracy", "share", ("words",), lambda outcome: _counts(outcome, "words"), _share, exchanges
+        "accuracy",
+        "share",
+        ("words",),
+        lambda outcome: outcome["words"].astype(np.float64),
+        _share,
+        exchanges,
     )
 
 
 def entity_f1(exchanges: Exchanges) -> Additive:
     """Score F1 of entities over all examples, whatever their type, as seqeval's F1 has it."""
-    return Additive("f1", "", ("entities",), lambda outcome: _counts(outcome, "entities"), _f1, exchanges)
+
+    def read(outcome: Outcome) -> Matrix:
+        return outcome["entities"].astype(np.float64)
+
+    return Additive("f1", "", ("entities",), read, _f1, exchanges)
 
 
 def label_f1(name: str, exchanges: Exchanges) -> Additive:
@@ -35,43 +44,38 @@ def label_f1(name: str, exchanges: Exchanges) -> Additive:
     A label that is neither predicted nor there has F1 of 0, as scikit-learn has it.
     """
     function = _f1_of_all if name == "f1_micro" else _mean_f1
-    return Additive(name, "", ("label", "prediction"), _labels, function, exchanges)
+    return Additive(name, "", ("label", "prediction"), _count_labels, function, exchanges)
 
 
-def _counts(outcome: Outcome, name: str) -> Matrix:
-    return outcome[name].astype(np.float64)
-
-
-def _labels(outcome: Outcome) -> Matrix:
+def _count_labels(outcome: Outcome) -> Matrix:
     """Count for each label whether it is right, predicted, there: (example, 3 * label)."""
     gold, said = (outcome[name].astype(np.float64) for name in ("label", "prediction"))
     return np.stack([gold * said, said, gold], 1).reshape(len(gold), -1)
 
 
 def _share(counts: Matrix) -> Matrix:
-    """Divide (..., right and all)."""
-    return _divided(counts[..., 0], counts[..., 1])
+    """Compute the share of (..., right and all)."""
+    return _divide(counts[..., 0], counts[..., 1])
 
 
 def _f1(counts: Matrix) -> Matrix:
-    """Give F1 of (..., right, predicted and there)."""
-    return _divided(2 * counts[..., 0], counts[..., 1] + counts[..., 2])
+    """Compute F1 of (..., right, predicted and there)."""
+    return _divide(2 * counts[..., 0], counts[..., 1] + counts[..., 2])
 
 
 def _f1_of_all(counts: Matrix) -> Matrix:
-    return _f1(_by_label(counts).sum(-1))
+    return _f1(_split_labels(counts).sum(-1))
 
 
 def _mean_f1(counts: Matrix) -> Matrix:
-    return _f1(np.moveaxis(_by_label(counts), -2, -1)).mean(-1)
+    return _f1(np.moveaxis(_split_labels(counts), -2, -1)).mean(-1)
 
 
-def _by_label(counts: Matrix) -> Matrix:
-    """Part counts into (..., 3, label)."""
+def _split_labels(counts: Matrix) -> Matrix:
     return counts.reshape(*counts.shape[:-1], 3, -1)
 
 
-def _divided(above: Matrix, below: Matrix) -> Matrix:
+def _divide(above: Matrix, below: Matrix) -> Matrix:
     return np.divide(above, below, out=np.zeros_like(below), where=below > 0)
 
 
@@ -87,11 +91,6 @@ def has_entities(names: Iterable[str]) -> bool:
 
 
 def require_seqeval() -> None:
-    """Refuse where seqeval is not installed.
-
-    Raises:
-        AttnprobeError: With what to install, or to use instead.
-    """
     if importlib.util.find_spec("seqeval") is None:
         raise AttnprobeError(
             "F1 of entities needs seqeval: pip install seqeval, or pass --metric accuracy for "
@@ -104,10 +103,6 @@ def count_entities(said: Sequence[str], gold: Sequence[str]) -> tuple[int, int, 
 
     An entity is right if its first word, its last word and its type are. Labels of no known scheme, such as
     a padding label, are of no entity.
-
-    Args:
-        said: The label that each word was given.
-        gold: Its right one.
 
     References:
         Nakayama (2018), seqeval; Tjong Kim Sang and Buchholz (2000), conlleval.
@@ -127,10 +122,10 @@ _PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
 @lru_cache(maxsize=1 << 16)
-def normalised(answer: str) -> str:
+def normalise_answer(answer: str) -> str:
     """Lower the letters, and drop punctuation, articles and superfluous blanks.
 
-    >>> normalised("The  Denver Broncos!")
+    >>> normalise_answer("The  Denver Broncos!")
     'denver broncos'
 
     References:
@@ -140,26 +135,25 @@ def normalised(answer: str) -> str:
 
 
 def exact_match(said: str, answers: Sequence[str]) -> bool:
-    """Whether an answer is one of those that people gave; none at all if they gave none."""
-    return any(normalised(said) == normalised(answer) for answer in _known(answers))
+    """Tell whether an answer is one of those that people gave; none at all if they gave none."""
+    return any(normalise_answer(said) == normalise_answer(answer) for answer in _drop_empty(answers))
 
 
-def overlap(said: str, answers: Sequence[str]) -> float:
-    """Give F1 of the words of an answer, with the one of people's that it fits best.
+def answer_f1(said: str, answers: Sequence[str]) -> float:
+    """Compute F1 of the words of an answer, with the one of people's that it fits best.
 
-    >>> overlap("the Denver Broncos", ["Broncos of Denver", "a horse"])
+    >>> answer_f1("the Denver Broncos", ["Broncos of Denver", "a horse"])
     0.8
 
     References:
         ``compute_f1`` of evaluate-v2.0.py.
     """
-    return max(
-        _f1_of_tokens(normalised(said).split(), normalised(answer).split()) for answer in _known(answers)
-    )
+    words = normalise_answer(said).split()
+    return max(_f1_of_tokens(words, normalise_answer(answer).split()) for answer in _drop_empty(answers))
 
 
-def _known(answers: Sequence[str]) -> Sequence[str]:
-    return [answer for answer in answers if normalised(answer)] or [""]
+def _drop_empty(answers: Sequence[str]) -> Sequence[str]:
+    return [answer for answer in answers if normalise_answer(answer)] or [""]
 
 
 def _f1_of_tokens(said: list[str], answer: list[str]) -> float:
@@ -174,7 +168,7 @@ _CELLS = 4_000_000
 
 
 class Confusion(Metric):
-    """A function of the confusion matrix, which is no mean over examples.
+    """A function of the confusion matrix (right class, predicted class), which is no mean over examples.
 
     Standard errors come from the jackknife: the score is taken once without each example. Differences
     are tested by randomisation: with the predictions of pairs exchanged at random, how often is the
@@ -193,7 +187,6 @@ class Confusion(Metric):
     def __init__(
         self, name: str, function: Callable[[Matrix], Matrix], classes: int, exchanges: Exchanges
     ) -> None:
-        """Score confusion matrices (..., right class, predicted class) by a function."""
         self.name, self._function, self._classes, self._exchanges = name, function, classes, exchanges
 
     def score(self, outcome: Outcome) -> float:
@@ -204,25 +197,19 @@ class Confusion(Metric):
         return float(self._function(matrix))
 
     def standard_error(self, outcome: Outcome) -> float:
-        """Leave each example out in turn."""
         kinds, counts = np.unique(_pairs(outcome), axis=0, return_counts=True)
         return jackknife_error(self._without(kinds, counts), counts)
 
     def pseudovalues(self, outcome: Outcome) -> NDArray[np.float64]:
-        """Leave each example out in turn."""
         kinds, which, counts = np.unique(_pairs(outcome), axis=0, return_inverse=True, return_counts=True)
         return pseudovalues(self.score(outcome), self._without(kinds, counts)[which], counts.sum())
 
     def compare(self, outcome: Outcome, untouched: Outcome) -> Comparison:
-        """Take the jackknife over pairs, and exchange their predictions at random."""
-        label, ours, theirs = (
-            part.astype(np.int64)
-            for part in (outcome["label"], outcome["prediction"], untouched["prediction"])
-        )
-        kinds, counts = np.unique(np.stack([label, ours, theirs], 1), axis=0, return_counts=True)
+        triples = np.column_stack([_pairs(outcome), untouched["prediction"].astype(np.int64)])
+        kinds, counts = np.unique(triples, axis=0, return_counts=True)
         delta = self.score(outcome) - self.score(untouched)
         apart = self._without(kinds[:, [0, 1]], counts) - self._without(kinds[:, [0, 2]], counts)
-        return Comparison(delta, jackknife_error(apart, counts), self._exchanged(kinds, counts, delta))
+        return Comparison(delta, jackknife_error(apart, counts), self._test_exchanges(kinds, counts, delta))
 
     def _without(self, kinds: NDArray[np.int64], counts: NDArray[np.int64]) -> Matrix:
         """Score everything but one example, for each kind (right class, predicted class)."""
@@ -236,8 +223,8 @@ class Confusion(Metric):
         np.add.at(matrix, (kinds[:, 0], kinds[:, 1]), counts)
         return matrix
 
-    def _exchanged(self, kinds: NDArray[np.int64], counts: NDArray[np.int64], delta: float) -> float:
-        """Give the share of random exchanges that differ as much; pairs of a kind are alike."""
+    def _test_exchanges(self, kinds: NDArray[np.int64], counts: NDArray[np.int64], delta: float) -> float:
+        """Compute the share of random exchanges that differ as much; pairs of a kind are alike."""
         differ = kinds[:, 1] != kinds[:, 2]
         if not differ.any():
             return 1.0
@@ -258,7 +245,7 @@ class Confusion(Metric):
 
 
 def matthews(matrix: Matrix) -> Matrix:
-    """Give Matthews' correlation, for any number of classes; 0 where it is undefined.
+    """Compute Matthews' correlation, for any number of classes; 0 where it is undefined.
 
     Limits: -1 to 1; 1 where every answer is right, 0 for answers that do not depend on the labels.
 
@@ -269,14 +256,14 @@ def matthews(matrix: Matrix) -> Matrix:
     total, correct = matrix.sum((-1, -2)), np.trace(matrix, axis1=-2, axis2=-1)
     above = correct * total - (right * predicted).sum(-1)
     below = np.sqrt((total**2 - (predicted**2).sum(-1)) * (total**2 - (right**2).sum(-1)))
-    return np.divide(above, below, out=np.zeros_like(below), where=below > 0)
+    return _divide(above, below)
 
 
 def f1(matrix: Matrix) -> Matrix:
-    """Give F1 of class 1 where there are two, else the mean F1 of the classes that occur."""
+    """Compute F1 of class 1 where there are two, else the mean F1 of the classes that occur."""
     hits = np.diagonal(matrix, axis1=-2, axis2=-1)
     named = matrix.sum(-1) + matrix.sum(-2)
-    each = np.divide(2 * hits, named, out=np.zeros_like(named), where=named > 0)
+    each = _divide(2 * hits, named)
     if matrix.shape[-1] == 2:
         return each[..., 1]
     return each.sum(-1) / np.maximum((named > 0).sum(-1), 1)

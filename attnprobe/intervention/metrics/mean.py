@@ -29,19 +29,15 @@ class Mean(Metric):
         self._tested = tested
 
     def score(self, outcome: Outcome) -> float:
-        """Average over examples."""
         return float(self._values(outcome).mean())
 
     def standard_error(self, outcome: Outcome) -> float:
-        """Give the standard error over documents; of one example each, s / sqrt(n)."""
         return float(Clustered.of(self._values(outcome), outcome.get(CLUSTER)).standard_error)
 
     def pseudovalues(self, outcome: Outcome) -> NDArray[np.float64]:
-        """Give the examples' own values."""
         return self._values(outcome)
 
     def compare(self, outcome: Outcome, untouched: Outcome) -> Comparison:
-        """Average the differences of the pairs and test them."""
         ours, theirs = self._values(outcome), self._values(untouched)
         apart = Clustered.of(ours - theirs, outcome.get(CLUSTER))
         if not self._tested:

@@ -3,14 +3,15 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from attnprobe.intervention.objectives.objective import Values
 from attnprobe.sums.resampling import Exchanges, jackknife_error, pseudovalues
 
+#: What is kept of the examples: a number each, or a text.
+Values = NDArray[Any]
 #: What every example gave: one array over examples for each number.
 Outcome = Mapping[str, Values]
 #: Under this name an outcome says which documents the examples are of: see ``Batch.clusters``.
@@ -19,7 +20,7 @@ CLUSTER = "cluster"
 
 @dataclass(frozen=True)
 class Comparison:
-    """A score against the score of the untouched model, over the same examples.
+    """A score compared with that of the untouched model, over the same examples.
 
     Attributes:
         delta: The score minus that of the untouched model.
@@ -39,7 +40,6 @@ class Metric(ABC):
     Attributes:
         title: What scores of its kind are.
         name: The ``metric`` column.
-        unit: Of the score.
         higher_is_better: Whether a good model has a high score.
         needs: The numbers it reads of an outcome.
         most: How much an example's own value can change at most, of a mean of shares; None of other scores.
@@ -61,11 +61,11 @@ class Metric(ABC):
 
     @abstractmethod
     def standard_error(self, outcome: Outcome) -> float:
-        """Give the standard error of the score over examples."""
+        """Compute the standard error of the score over examples."""
 
     @abstractmethod
     def pseudovalues(self, outcome: Outcome) -> NDArray[np.float64]:
-        """Give what each example adds to the score, (example,).
+        """Compute what each example adds to the score, (example,).
 
             v_i = N s - (N - 1) s_i, with s_i the score without example i
 
@@ -82,8 +82,7 @@ class Metric(ABC):
         """Compare the outcomes of the same examples."""
 
 
-def some(outcome: Outcome, examples: NDArray[np.bool_]) -> Outcome:
-    """Pick examples out of an outcome."""
+def select_examples(outcome: Outcome, examples: NDArray[np.bool_]) -> Outcome:
     return {name: values[examples] for name, values in outcome.items()}
 
 
@@ -126,27 +125,24 @@ class Additive(Metric):
         return float(self._function(self._rows(outcome).sum(0)))
 
     def standard_error(self, outcome: Outcome) -> float:
-        """Leave each example out in turn."""
         return jackknife_error(self._without(outcome))
 
     def pseudovalues(self, outcome: Outcome) -> Matrix:
-        """Leave each example out in turn."""
         without = self._without(outcome)
         return pseudovalues(self.score(outcome), without, len(without))
 
     def compare(self, outcome: Outcome, untouched: Outcome) -> Comparison:
-        """Take the jackknife over pairs, and exchange their answers at random."""
         delta = self.score(outcome) - self.score(untouched)
         apart = self._without(outcome) - self._without(untouched)
-        return Comparison(delta, jackknife_error(apart), self._exchanged(outcome, untouched, delta))
+        return Comparison(delta, jackknife_error(apart), self._test_exchanges(outcome, untouched, delta))
 
     def _without(self, outcome: Outcome) -> Matrix:
-        """Score everything but one example, for each."""
+        """Score all examples but one, for each."""
         rows = self._rows(outcome)
         return self._function(rows.sum(0) - rows)
 
-    def _exchanged(self, outcome: Outcome, untouched: Outcome, delta: float) -> float:
-        """Give the share of random exchanges that differ as much; only pairs that differ matter."""
+    def _test_exchanges(self, outcome: Outcome, untouched: Outcome, delta: float) -> float:
+        """Compute the share of random exchanges that differ as much; only pairs that differ matter."""
         if not np.isfinite(delta):
             return float("nan")
         ours, theirs = self._rows(outcome), self._rows(untouched)

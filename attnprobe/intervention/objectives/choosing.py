@@ -1,60 +1,22 @@
 """Which objective a checkpoint is scored on, by what it holds and what the data say."""
 
 from collections.abc import Callable
+from functools import cache
+from importlib import import_module
 
 from attnprobe.corpus.sources.document import Gold
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.objectives.classification import Classification, MultiLabel, Regression
 from attnprobe.intervention.objectives.language_modelling import CausalLanguageModel, MaskedLanguageModel
-from attnprobe.intervention.objectives.objective import Objective, Prediction, predicts
+from attnprobe.intervention.objectives.objective import Objective, Prediction, find_prediction
 from attnprobe.intervention.objectives.question_answering import QuestionAnswering
 from attnprobe.intervention.objectives.representation import Representation
-from attnprobe.intervention.objectives.seq2seq import SequenceToSequence
 from attnprobe.intervention.objectives.token_classification import TokenClassification
-from attnprobe.intervention.request import LABELLED, WHERE, TaskOptions, check_labelled
+from attnprobe.intervention.registry import OBJECTIVES
+from attnprobe.intervention.request import WHERE, TaskOptions, check_labelled
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.task_heads import (
-    IMAGE_CLASSIFICATION,
-    SOUND_CLASSIFICATION,
-    SPEECH,
-    TaskHead,
-    find_stated_head,
-)
+from attnprobe.model.task_heads import TaskHead, find_stated_head
 
-#: The objectives by their names.
-OBJECTIVES: dict[str, type[Objective]] = {
-    kind.name: kind
-    for kind in (
-        Classification,
-        MultiLabel,
-        Regression,
-        TokenClassification,
-        QuestionAnswering,
-        SequenceToSequence,
-        MaskedLanguageModel,
-        CausalLanguageModel,
-        Representation,
-    )
-}
-#: Those that are looked for where there are labels, the usual one first. What a classification head
-#: predicts, it says itself.
-_SOUGHT: dict[Gold, tuple[type[Objective], ...]] = {
-    Gold.NONE: (),
-    Gold.CLASS: (Classification, SequenceToSequence),
-    Gold.SEVERAL: (MultiLabel,),
-    Gold.WORDS: (TokenClassification,),
-    Gold.ANSWERS: (QuestionAnswering,),
-}
-#: Their heads where no text is read.
-_HEADS: dict[tuple[type[Objective], str], TaskHead] = {
-    **dict.fromkeys(
-        ((kind, "image") for kind in (Classification, MultiLabel, Regression)), IMAGE_CLASSIFICATION
-    ),
-    **dict.fromkeys(
-        ((kind, "sound") for kind in (Classification, MultiLabel, Regression)), SOUND_CLASSIFICATION
-    ),
-    (SequenceToSequence, "sound"): SPEECH,
-}
 #: What a sequence classification head is scored on.
 _PREDICTING = {
     Prediction.CLASS: Classification.name,
@@ -66,33 +28,30 @@ _PREDICTING = {
 Loader = Callable[..., Checkpoint]
 
 
-def settled(load: Loader, options: TaskOptions, modality: str, *, labelled: Gold) -> tuple[Checkpoint, str]:
+@cache
+def import_objective(name: str) -> type[Objective]:
+    """Import the class of an objective."""
+    module, _, kind = OBJECTIVES[name].implementation.partition(":")
+    return getattr(import_module(f"{__package__}.{module}"), kind)
+
+
+def load_with_head(
+    load: Loader, options: TaskOptions, modality: str, *, labelled: Gold
+) -> tuple[Checkpoint, str]:
     """Load the checkpoint with the head of the task, and name the objective.
 
     Without ``options.objective``: what the labels are for, if there are some and the checkpoint holds such a
     head, else masked or causal language modelling if it holds that head, else representation.
-
-    Raises:
-        AttnprobeError: When the checkpoint or the data don't have what the task needs.
     """
-    find = _chosen if options.objective is None else _asked_for
+    find = _load_chosen if options.objective is None else _load_requested
     return find(load, options, modality, labelled=labelled)
 
 
-def objective_of(load: Loader, options: TaskOptions, *, labelled: Gold, modality: str = "text") -> str:
-    """Name the objective that ``settled`` chooses, without a word and without a pass.
-
-    Raises:
-        AttnprobeError: When the checkpoint or the data don't have what the task needs.
-    """
-    return settled(load, options, modality, labelled=labelled)[1]
-
-
-def unused_head(checkpoint: Checkpoint, objective: str, labelled: Gold) -> str | None:
-    """Say that a checkpoint was trained to label words, or to answer, and the data don't ask for it."""
+def remark_unused_head(checkpoint: Checkpoint, objective: str, labelled: Gold) -> str | None:
+    """Remark that a checkpoint was trained to label words, or to answer, and the data don't ask for it."""
     stated = find_stated_head(checkpoint.model.config)
     for kind in (TokenClassification, QuestionAnswering):
-        needed = LABELLED[kind.name][0]
+        needed = OBJECTIVES[kind.name].gold[0]
         if stated is not None and kind.head is stated and objective != kind.name and labelled is not needed:
             found = f"the data have {labelled}" if labelled else "the data have no labels"
             return (
@@ -102,13 +61,14 @@ def unused_head(checkpoint: Checkpoint, objective: str, labelled: Gold) -> str |
     return None
 
 
-def _asked_for(
+def _load_requested(
     load: Loader, options: TaskOptions, modality: str, *, labelled: Gold
 ) -> tuple[Checkpoint, str]:
     name = str(options.objective)
     check_labelled(options, labelled)
-    head = _head(OBJECTIVES[name], modality)
-    if head is None and OBJECTIVES[name].head is not None:
+    kind = import_objective(name)
+    head = _find_head(kind, modality)
+    if head is None and kind.head is not None:
         raise AttnprobeError(f"--objective {name} is not one for {modality}; leave it out.")
     checkpoint = load((head,) if head else (), options.force_head, modality)
     if head is not None and checkpoint.head is not head:
@@ -123,30 +83,36 @@ def _asked_for(
     return checkpoint, name
 
 
-def _chosen(load: Loader, options: TaskOptions, modality: str, *, labelled: Gold) -> tuple[Checkpoint, str]:
-    ranked = [*_SOUGHT[labelled], MaskedLanguageModel, CausalLanguageModel]
-    heads = {kind: head for kind in ranked if (head := _head(kind, modality)) is not None}
-    checkpoint = load(tuple(heads.values()), False, modality)
+def _load_chosen(
+    load: Loader, options: TaskOptions, modality: str, *, labelled: Gold
+) -> tuple[Checkpoint, str]:
+    ranked = [*map(import_objective, _rank_for(labelled)), MaskedLanguageModel, CausalLanguageModel]
+    heads = {kind: head for kind in ranked if (head := _find_head(kind, modality)) is not None}
+    checkpoint = load(tuple(dict.fromkeys(heads.values())), False, modality)
     objective = next((k.name for k, head in heads.items() if head is checkpoint.head), Representation.name)
     if objective == Classification.name:
-        objective = _PREDICTING[predicts(checkpoint)]
+        objective = _PREDICTING[find_prediction(checkpoint)]
     if objective == MaskedLanguageModel.name and (
         checkpoint.model.config.is_encoder_decoder
         or getattr(checkpoint.tokenizer, "mask_token_id", None) is None
     ):
         objective = Representation.name
-    if options.labels_named and objective not in LABELLED:
-        usual = _SOUGHT[labelled or Gold.CLASS][0].name
-        unused = unused_head(checkpoint, objective, labelled)
+    if options.labels_named and not OBJECTIVES[objective].gold:
+        usual = _rank_for(labelled or Gold.CLASS)[0]
+        unused = remark_unused_head(checkpoint, objective, labelled)
         raise AttnprobeError(
             unused
             or f"{checkpoint.name} holds no trained head that could use the labels; leave out "
-            "--label-column, or "
-            f"pass --objective {usual} --force-head."
+            f"--label-column, or pass --objective {usual} --force-head."
         )
     return checkpoint, objective
 
 
-def _head(kind: type[Objective], modality: str) -> TaskHead | None:
-    """Give the head of a task, which has another name where no text is read."""
-    return _HEADS.get((kind, modality), kind.head if modality == "text" else None)
+def _rank_for(labelled: Gold) -> list[str]:
+    """List the objectives that are looked for where there are labels, the usual one first."""
+    return [name for name, spec in OBJECTIVES.items() if spec.gold[:1] == (labelled,)]
+
+
+def _find_head(kind: type[Objective], modality: str) -> TaskHead | None:
+    """Find the head of a task, which is another one where no text is read."""
+    return kind.head if modality == "text" else kind.other_heads.get(modality)

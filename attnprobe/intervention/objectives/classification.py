@@ -13,46 +13,42 @@ from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 from attnprobe.corpus.batches.batch import Batch
 from attnprobe.corpus.sources.document import Label
 from attnprobe.errors import AttnprobeError
+from attnprobe.intervention.metrics.correlation import Spearman, pearson
+from attnprobe.intervention.metrics.counts import Confusion, f1, label_f1, matthews
+from attnprobe.intervention.metrics.metric import Metric
 from attnprobe.intervention.objectives.objective import (
     NAMED,
     Answer,
     Classes,
-    Objective,
+    LabelledObjective,
     Prediction,
-    ahead,
-    precise,
-    predicts,
+    compute_margin,
+    find_prediction,
+    upcast,
 )
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.task_heads import CLASSIFICATION
+from attnprobe.model.task_heads import CLASSIFICATION, IMAGE_CLASSIFICATION, SOUND_CLASSIFICATION
+from attnprobe.sums.resampling import Exchanges
+
+_OTHER_HEADS = {"image": IMAGE_CLASSIFICATION, "sound": SOUND_CLASSIFICATION}
 
 
-class Classification(Objective):
-    """Which class a text belongs to; needs labels and a trained classification head.
-
-    Attributes:
-        classes: The right class of every example.
-        count: Number of classes the model knows.
-    """
+class Classification(LabelledObjective):
+    """Which class a text belongs to; needs labels and a trained classification head."""
 
     name = "classification"
     about = "Sequence classification: cross-entropy of the right class."
     head = CLASSIFICATION
-    metrics = ("accuracy", "mcc", "f1", "loss")
+    other_heads = _OTHER_HEADS
     explains = "the logit of the predicted class less that of the runner-up"
 
     def __init__(self, checkpoint: Checkpoint, labels: Mapping[int, Label], examples: int) -> None:
-        """Translate the labels of all examples into classes.
-
-        Raises:
-            AttnprobeError: For a label that the model does not know.
-        """
-        super().__init__(checkpoint)
-        if predicts(checkpoint) is Prediction.NUMBER:
+        super().__init__(checkpoint, labels, examples)
+        if find_prediction(checkpoint) is Prediction.NUMBER:
             raise AttnprobeError(
                 f"{checkpoint.name} predicts a number, not a class; use --objective regression."
             )
-        if predicts(checkpoint) is Prediction.LABELS:
+        if find_prediction(checkpoint) is Prediction.LABELS:
             raise AttnprobeError(
                 f"{checkpoint.name} gives several labels to a text; use --objective multi-label."
             )
@@ -61,40 +57,51 @@ class Classification(Objective):
         found = [self._known.number(labels[example]) for example in range(examples)]
         self.classes: NDArray[np.int64] = np.array(found, np.int64)
         self.known = {"label": self.classes.astype(np.float64)}
-        self.remarks = self._look_at_classes()
+        present: NDArray[np.bool_] = np.zeros(self.count, bool)
+        present[self.classes] = True
+        if present.sum() == 1:
+            self.remarks = [
+                f"Every example has the label {self._known.spelled(int(present.argmax()))}: a model that "
+                "always says so would be right, so accuracy and loss say little here."
+            ]
+        else:
+            self.remarks = _remark_missing(self._known, present)
+
+    def build_metric(self, name: str, examples: NDArray[np.int64], exchanges: Exchanges) -> Metric:
+        if name not in {"mcc", "f1"}:
+            return super().build_metric(name, examples, exchanges)
+        if len(np.unique(self.classes[examples])) < 2:
+            raise AttnprobeError(
+                f"All examples that are scored have the same label, which leaves {name} undefined; take "
+                "data with at least two classes, or --metric accuracy."
+            )
+        return Confusion(name, matthews if name == "mcc" else f1, self.count, exchanges)
 
     def answer(self, batch: Batch, untouched: Answer | None = None) -> Answer:
-        """Give the cross-entropy of each example, its prediction, and whether it is right."""
-        logits = precise(self.ask(batch).logits)
+        """Compute the cross-entropy of each example, its prediction, and whether it is right."""
+        logits = upcast(self.ask(batch).logits)
         right = torch.from_numpy(self.classes[batch.members]).to(logits.device)
         prediction = logits.argmax(-1)
         return Answer(
             cross_entropy(logits, right, reduction="none"),
             {"prediction": prediction, "accuracy": prediction == right},
-            margin=lambda: ahead(logits),
+            margin=lambda: compute_margin(logits),
         )
 
-    def _look_at_classes(self) -> list[str]:
-        counts = np.bincount(self.classes, minlength=self.count)
-        present = np.flatnonzero(counts)
-        if len(present) == 1:
-            return [
-                f"Every example has the label {self._known.spelled(int(present[0]))}: "
-                "a model "
-                "that always says so would be right, so accuracy and loss say little here."
-            ]
-        missing = [self._known.spelled(int(number)) for number in np.flatnonzero(counts == 0)]
-        if missing:
-            named = ", ".join(missing[:NAMED]) + (" and others" if len(missing) > NAMED else "")
-            return [f"No example has the label {named}; heads that matter for it will not show."]
+
+def _remark_missing(known: Classes, present: NDArray[np.bool_]) -> list[str]:
+    missing = [known.spelled(int(number)) for number in np.flatnonzero(~present)]
+    if not missing:
         return []
+    named = ", ".join(missing[:NAMED]) + (" and others" if len(missing) > NAMED else "")
+    return [f"No example has the label {named}; heads that matter for it will not show."]
 
 
 #: What parts labels that are written into one string.
 _PARTED = re.compile(r"[|,]")
 
 
-class MultiLabel(Objective):
+class MultiLabel(LabelledObjective):
     """Which labels a text has, out of several that don't exclude one another.
 
     The label of an example is a list of names or numbers; a string of them, parted by ``|`` or ``,``; or a
@@ -109,39 +116,35 @@ class MultiLabel(Objective):
     name = "multi-label"
     about = "Multi-label classification: for each label, whether a text has it."
     head = CLASSIFICATION
-    metrics = ("f1_micro", "f1_macro", "accuracy", "loss")
+    other_heads = _OTHER_HEADS
     explains = "the mean over labels of |logit|, how far what is predicted is ahead of the opposite"
 
     def __init__(self, checkpoint: Checkpoint, labels: Mapping[int, Label], examples: int) -> None:
-        """Translate the labels of all examples.
-
-        Raises:
-            AttnprobeError: For a label that the model does not know, or a head that predicts a number.
-        """
-        super().__init__(checkpoint)
-        if predicts(checkpoint) is Prediction.NUMBER:
+        super().__init__(checkpoint, labels, examples)
+        if find_prediction(checkpoint) is Prediction.NUMBER:
             raise AttnprobeError(
                 f"{checkpoint.name} predicts a number, not labels; use --objective regression."
             )
         self._known = Classes(checkpoint)
-        self.labels = self._read([self._listed(labels[example]) for example in range(examples)])
+        self.labels = self._read([self._split(labels[example]) for example in range(examples)])
         self.known = {"label": self.labels}
-        never = [self._known.spelled(int(one)) for one in np.flatnonzero(~self.labels.any(0))]
-        if never:
-            named = ", ".join(never[:NAMED]) + (" and others" if len(never) > NAMED else "")
-            self.remarks = [f"No example has the label {named}; heads that matter for it will not show."]
+        self.remarks = _remark_missing(self._known, np.asarray(self.labels.any(0)))
+
+    def build_metric(self, name: str, examples: NDArray[np.int64], exchanges: Exchanges) -> Metric:
+        if name.startswith("f1"):
+            return label_f1(name, exchanges)
+        return super().build_metric(name, examples, exchanges)
 
     def answer(self, batch: Batch, untouched: Answer | None = None) -> Answer:
-        """Give the mean binary cross entropy of each example, its labels, and whether all are right."""
-        logits = precise(self.ask(batch).logits)
+        """Compute the mean binary cross entropy of each example, its labels, and whether all are right."""
+        logits = upcast(self.ask(batch).logits)
         right = torch.from_numpy(self.labels[batch.members]).to(logits)
         loss = binary_cross_entropy_with_logits(logits, right, reduction="none").mean(-1)
         prediction = (logits > 0).to(logits.dtype)
         scores = {"prediction": prediction, "accuracy": (prediction == right).all(-1)}
         return Answer(loss, scores, margin=lambda: logits.abs().mean(-1))
 
-    def _listed(self, label: Label) -> list[str | int | float]:
-        """Give the labels of an example one by one."""
+    def _split(self, label: Label) -> list[str | int | float]:
         if isinstance(label, tuple):
             return list(label)
         if isinstance(label, str) and self._known.find(label) is None:
@@ -151,7 +154,7 @@ class MultiLabel(Objective):
 
     def _read(self, listed: Sequence[Sequence[str | int | float]]) -> NDArray[np.float64]:
         count = self._known.count
-        rows = [[_bit(one) for one in labels] for labels in listed]
+        rows = [[_read_bit(one) for one in labels] for labels in listed]
         if all(len(row) == count and None not in row for row in rows):
             return np.array(rows, np.float64)
         found = np.zeros((len(listed), count))
@@ -160,36 +163,28 @@ class MultiLabel(Objective):
         return found
 
 
-def _bit(label: str | int | float) -> int | None:
+def _read_bit(label: str | int | float) -> int | None:
     """Read 0 or 1, however it is written."""
     return {"0": 0, "1": 1, "0.0": 0, "1.0": 1}.get(str(label).strip())
 
 
-class Regression(Objective):
+class Regression(LabelledObjective):
     """Which number a text has, such as how alike two sentences are; the label is the number.
 
     The loss of an example is (prediction - label) ** 2.
-
-    Attributes:
-        values: The number of every example.
     """
 
     name = "regression"
     about = "Regression: the squared error of a number."
     head = CLASSIFICATION
-    metrics = ("pearson", "spearman", "mse")
+    other_heads = _OTHER_HEADS
     explains = "the predicted number"
     positive = "A head of positive relevance raises this number, one of negative relevance lowers it."
 
     def __init__(self, checkpoint: Checkpoint, labels: Mapping[int, Label], examples: int) -> None:
-        """Read the labels of all examples as numbers.
-
-        Raises:
-            AttnprobeError: For a label that is no number, or a head that predicts something else.
-        """
-        super().__init__(checkpoint)
+        super().__init__(checkpoint, labels, examples)
         count: Any = checkpoint.model.config.num_labels
-        if predicts(checkpoint) is not Prediction.NUMBER:
+        if find_prediction(checkpoint) is not Prediction.NUMBER:
             raise AttnprobeError(
                 f"{checkpoint.name} predicts labels, {count} of them, and no number; leave --objective out."
             )
@@ -198,17 +193,27 @@ class Regression(Objective):
                 f"{checkpoint.name} predicts {count} numbers at once, and "
                 "attnprobe scores one; use --objective representation."
             )
-        self.values: NDArray[np.float64] = np.array([_number(labels[one]) for one in range(examples)])
+        self.values: NDArray[np.float64] = np.array([_read_number(labels[one]) for one in range(examples)])
         self.known = {"label": self.values}
 
+    def build_metric(self, name: str, examples: NDArray[np.int64], exchanges: Exchanges) -> Metric:
+        if name == "mse":
+            return super().build_metric(name, examples, exchanges)
+        if len(np.unique(self.values[examples])) < 2:
+            raise AttnprobeError(
+                f"All examples that are scored have the same number, which leaves {name} undefined; take "
+                "data with others, or --metric mse."
+            )
+        return pearson(exchanges) if name == "pearson" else Spearman(exchanges)
+
     def answer(self, batch: Batch, untouched: Answer | None = None) -> Answer:
-        """Give the squared error of each example, and the number that was predicted."""
-        prediction = precise(self.ask(batch).logits).squeeze(-1)
+        """Compute the squared error of each example, and the number that was predicted."""
+        prediction = upcast(self.ask(batch).logits).squeeze(-1)
         loss = (prediction - torch.from_numpy(self.values[batch.members]).to(prediction)) ** 2
         return Answer(loss, {"prediction": prediction, "mse": loss}, margin=lambda: prediction)
 
 
-def _number(label: Label) -> float:
+def _read_number(label: Label) -> float:
     try:
         found = float(label) if isinstance(label, str | int | float) else math.nan
     except (ValueError, OverflowError):

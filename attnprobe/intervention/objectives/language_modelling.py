@@ -12,9 +12,16 @@ from torch.nn.functional import cross_entropy
 
 from attnprobe.corpus.batches.batch import Batch
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.objectives.objective import Answer, Objective, ahead, mean_by_example, precise
+from attnprobe.intervention.objectives.objective import (
+    Answer,
+    Objective,
+    compute_margin,
+    mean_by_example,
+    upcast,
+)
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.task_heads import CAUSAL_LM, MASKED_LM
+from attnprobe.run.input.corpus import Corpus
 
 #: Share of a sequence's ordinary tokens that is hidden, at least one.
 HIDDEN = 0.15
@@ -30,11 +37,9 @@ class MaskedLanguageModel(Objective):
     name = "masked-lm"
     about = "Masked language modelling: cross-entropy of hidden tokens, the same ones in every run."
     head = MASKED_LM
-    metrics = ("accuracy", "loss")
     explains = "the mean over hidden tokens of the best logit less that of the runner-up"
 
     def __init__(self, checkpoint: Checkpoint, seed: int) -> None:
-        """Refuse a tokenizer without a mask."""
         super().__init__(checkpoint)
         mask = getattr(checkpoint.tokenizer, "mask_token_id", None)
         if mask is None:
@@ -44,22 +49,27 @@ class MaskedLanguageModel(Objective):
         self._mask, self._seed = int(mask), seed
         self._special = list(getattr(checkpoint.tokenizer, "all_special_ids", ()))
 
+    @classmethod
+    def bind(cls, checkpoint: Checkpoint, corpus: Corpus, *, seed: int, generate: bool) -> Objective:
+        return cls(checkpoint, seed)
+
     def answer(self, batch: Batch, untouched: Answer | None = None) -> Answer:
-        """Give the mean cross-entropy over each example's hidden tokens, and the share guessed right."""
+        """Compute the mean cross-entropy over each example's hidden tokens, and the share guessed right."""
         hidden = self.hidden(batch)
         ids = batch.ids.masked_fill(hidden, self._mask)
-        with _only(self.checkpoint.model, hidden):
-            logits = self.checkpoint.model(
-                **self.checkpoint.inputs({**batch.inputs, "input_ids": ids})
-            ).logits
+        with _narrow_head(self.checkpoint.model, hidden):
+            inputs = self.checkpoint.inputs({**batch.inputs, "input_ids": ids})
+            logits = self.checkpoint.model(**inputs).logits
         if logits.ndim == 3:  # its head did not let itself be narrowed
             logits = logits[hidden.to(logits.device)]
         right = batch.ids[hidden].to(logits.device)
         example = hidden.nonzero()[:, 0].to(logits.device)
-        loss = cross_entropy(precise(logits), right, reduction="none")
+        loss = cross_entropy(upcast(logits), right, reduction="none")
         correct = (logits.argmax(-1) == right).to(loss.dtype)
         mean = mean_by_example(example, len(batch.ids))
-        return Answer(mean(loss), {"accuracy": mean(correct)}, margin=lambda: mean(ahead(precise(logits))))
+        return Answer(
+            mean(loss), {"accuracy": mean(correct)}, margin=lambda: mean(compute_margin(upcast(logits)))
+        )
 
     def hidden(self, batch: Batch) -> Tensor:
         """Choose the tokens to hide: True at (batch, position)."""
@@ -78,13 +88,12 @@ class MaskedLanguageModel(Objective):
 
 
 @contextmanager
-def _only(model: Any, places: Tensor) -> Iterator[None]:
-    """Let the last layer of the head see the hidden tokens only: a vocabulary is wide."""
+def _narrow_head(model: Any, places: Tensor) -> Iterator[None]:
+    """Pass the hidden tokens only to the last layer of the head: a vocabulary is wide."""
     last = model.get_output_embeddings()
     if not isinstance(last, nn.Linear):
         yield
         return
-
     asking = get_ident()
 
     def narrow(_: nn.Module, given: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
@@ -111,14 +120,15 @@ class CausalLanguageModel(Objective):
     name = "causal-lm"
     about = "Causal language modelling: cross-entropy of every token after the first, given those before it."
     head = CAUSAL_LM
-    metrics = ("loss", "accuracy")
     explains = "the mean over tokens after the first of the best logit less that of the runner-up"
     least = 2
 
     def answer(self, batch: Batch, untouched: Answer | None = None) -> Answer:
-        """Give the mean cross-entropy over each example's next tokens, and the share named right."""
+        """Compute the mean cross-entropy over each example's next tokens, and the share named right."""
         logits = self.checkpoint.model(**self.checkpoint.inputs(batch.inputs)).logits[:, :-1]
         right = batch.ids[:, 1:].to(logits.device)
-        loss = cross_entropy(precise(logits).transpose(1, 2), right, reduction="none").mean(-1)
+        loss = cross_entropy(upcast(logits).transpose(1, 2), right, reduction="none").mean(-1)
         correct = (logits.argmax(-1) == right).to(torch.float32)
-        return Answer(loss, {"accuracy": correct.mean(-1)}, margin=lambda: ahead(precise(logits)).mean(-1))
+        return Answer(
+            loss, {"accuracy": correct.mean(-1)}, margin=lambda: compute_margin(upcast(logits)).mean(-1)
+        )

@@ -13,12 +13,16 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attnprobe.corpus.batches.batch import Batch
+from attnprobe.corpus.sources.document import Label
 from attnprobe.errors import AttnprobeError
+from attnprobe.intervention.metrics.mean import Mean
+from attnprobe.intervention.metrics.metric import Metric, Values
+from attnprobe.intervention.registry import METRICS, OBJECTIVES
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.task_heads import TaskHead
-
-#: What is kept of the examples: a number each, or a text.
-Values = NDArray[Any]
+from attnprobe.run.input.corpus import Corpus
+from attnprobe.run.preparation import Documents
+from attnprobe.sums.resampling import Exchanges
 
 
 @dataclass(frozen=True)
@@ -42,13 +46,13 @@ class Answer:
     margin: Callable[[], Tensor] | None = None
 
     def value(self, name: str) -> Values:
-        """Give one of the numbers, or the text, as an array over the examples."""
+        """Read one of the numbers, or the text, as an array over the examples."""
         if name == "text":
             return np.array(self.texts, dtype=object)
         number = self.loss if name == "loss" else self.scores[name]
         if not isinstance(number, Tensor):
             number = number()
-        return precise(number.detach()).cpu().numpy()
+        return upcast(number.detach()).cpu().numpy()
 
 
 class Objective(ABC):
@@ -58,9 +62,10 @@ class Objective(ABC):
         name: The ``objective`` column.
         about: What it is, and its loss, in a line.
         head: The task head it needs, or None.
-        metrics: What it can be scored by, the usual one first.
+        other_heads: Its heads where no text is read, by modality.
         remarks: Sentences worth telling the user.
         known: What a metric needs of the examples beside the answers: the right class, the reference.
+        has_targets: Whether labels are texts that a decoder reads.
         resumable: Whether an answer is one forward pass, which can resume at a layer.
         least: Tokens that an example needs at least.
         explains: What ``Answer.margin`` is, in words.
@@ -70,22 +75,41 @@ class Objective(ABC):
     name: ClassVar[str]
     about: ClassVar[str]
     head: ClassVar[TaskHead | None]
-    metrics: ClassVar[tuple[str, ...]]
+    other_heads: ClassVar[Mapping[str, TaskHead]] = {}
+    has_targets: ClassVar[bool] = False
     least: ClassVar[int] = 1
     explains: ClassVar[str]
     positive: ClassVar[str] = "A head of positive relevance speaks for what is predicted."
 
     def __init__(self, checkpoint: Checkpoint) -> None:
-        """Ask a checkpoint."""
         self.checkpoint = checkpoint
         self.remarks: Sequence[str] = ()
         self.known: dict[str, Values] = {}
         self.resumable = True
 
     @classmethod
-    def scored_by(cls, checkpoint: Checkpoint) -> tuple[str, ...]:
-        """List what a checkpoint can be scored by, the usual one first."""
-        return cls.metrics
+    def read_examples(cls, documents: Documents) -> Documents:
+        """Turn documents with labels into examples."""
+        return documents
+
+    @classmethod
+    def bind(cls, checkpoint: Checkpoint, corpus: Corpus, *, seed: int, generate: bool) -> "Objective":
+        """Bind it to the examples of a corpus; ``generate`` is for metrics that read generated text."""
+        return cls(checkpoint)
+
+    @classmethod
+    def list_metrics(cls, checkpoint: Checkpoint) -> tuple[str, ...]:
+        """List the metrics that can score a checkpoint, the usual one first."""
+        return OBJECTIVES[cls.name].metrics
+
+    def build_metric(self, name: str, examples: NDArray[np.int64], exchanges: Exchanges) -> Metric:
+        """Build a metric for some examples; ``exchanges`` are fine enough to test all heads.
+
+        Raises:
+            AttnprobeError: When these examples leave it undefined.
+        """
+        spec = METRICS[name]
+        return Mean(name, spec.unit, higher_is_better=spec.higher_is_better, tested=name != "similarity")
 
     def ask(self, batch: Batch) -> Any:
         """Run the model with its head on a batch; one with a decoder shifts its text itself."""
@@ -95,23 +119,32 @@ class Objective(ABC):
 
     @abstractmethod
     def answer(self, batch: Batch, untouched: Answer | None = None) -> Answer:
-        """Run the model on a batch, with gradients if they are enabled.
+        """Run the model on a batch of equally long examples, with gradients if they are enabled.
 
-        Args:
-            batch: Equally long examples.
-            untouched: The answer to the same batch with every head on, where there is one.
+        ``untouched`` is the answer to the same batch with every head on, where there is one.
         """
 
 
-def precise(values: Tensor) -> Tensor:
-    """Give at least float32: a loss in half precision is too coarse to compare."""
+class LabelledObjective(Objective):
+    """An objective that takes what is right from one label of each example."""
+
+    def __init__(self, checkpoint: Checkpoint, labels: Mapping[int, Label], examples: int) -> None:
+        super().__init__(checkpoint)
+
+    @classmethod
+    def bind(cls, checkpoint: Checkpoint, corpus: Corpus, *, seed: int, generate: bool) -> Objective:
+        return cls(checkpoint, corpus.batches.labels, corpus.sequences)
+
+
+def upcast(values: Tensor) -> Tensor:
+    """Convert to float32 at least: a loss in half precision is too coarse to compare."""
     return values.to(torch.promote_types(values.dtype, torch.float32))
 
 
-def ahead(logits: Tensor) -> Tensor:
-    """Tell how far the best of some logits is ahead of the runner-up: (..., class) to (...).
+def compute_margin(logits: Tensor) -> Tensor:
+    """Compute how far the best of some logits is ahead of the runner-up: (..., class) to (...).
 
-    >>> ahead(torch.tensor([[1.0, 4.0, 2.5], [0.0, -1.0, 0.0]]))
+    >>> compute_margin(torch.tensor([[1.0, 4.0, 2.5], [0.0, -1.0, 0.0]]))
     tensor([1.5000, 0.0000])
     """
     best, *others = logits.topk(min(2, logits.shape[-1]), -1).values.unbind(-1)
@@ -119,11 +152,9 @@ def ahead(logits: Tensor) -> Tensor:
 
 
 def mean_by_example(example: Tensor, examples: int) -> Callable[[Tensor], Tensor]:
-    """Average over the targets of each example.
+    """Make the function that averages over the targets of each example.
 
-    Args:
-        example: For each target, the example that it is of.
-        examples: How many there are, each with a target at least.
+    ``example`` is the example of each target; each of the ``examples`` has one at least.
     """
     count = torch.bincount(example, minlength=examples)
 
@@ -145,8 +176,8 @@ class Prediction(Enum):
     LABELS = auto()
 
 
-def predicts(checkpoint: Checkpoint) -> Prediction:
-    """Tell what a sequence classification head predicts, by its ``problem_type`` and number of labels."""
+def find_prediction(checkpoint: Checkpoint) -> Prediction:
+    """Find what a sequence classification head predicts, by its ``problem_type`` and number of labels."""
     config: Any = checkpoint.model.config
     if config.num_labels < 2 or config.problem_type == "regression":
         return Prediction.NUMBER
@@ -156,26 +187,16 @@ def predicts(checkpoint: Checkpoint) -> Prediction:
 
 
 class Classes:
-    """The classes that a checkpoint knows.
-
-    Attributes:
-        count: How many they are.
-        names: Their names by their numbers.
-    """
+    """The classes that a checkpoint knows: their ``count``, and their ``names`` by number."""
 
     def __init__(self, checkpoint: Checkpoint) -> None:
-        """Read the names off the configuration."""
         config: Any = checkpoint.model.config
         self._owner = checkpoint.name
         self.names: dict[int, str] = {int(key): str(name) for key, name in config.id2label.items()}
         self.count: int = config.num_labels
 
     def number(self, label: Any) -> int:
-        """Give the number of a class that a file spells by its name or its number.
-
-        Raises:
-            AttnprobeError: When the checkpoint does not know it.
-        """
+        """Find the number of a class that a file spells by its name or its number."""
         found = self.find(label)
         if found is not None:
             return found
@@ -184,11 +205,11 @@ class Classes:
             hint = " (-1 marks texts whose label is kept secret; take another split)"
         raise AttnprobeError(
             f"The label {str(label).strip()[:60]!r} is not one that {self._owner} knows: "
-            f"{self._listed()}{hint}."
+            f"{self._list_names()}{hint}."
         )
 
     def find(self, label: Any) -> int | None:
-        """Give the number of a class, or None where there is none of that name or number."""
+        """Find the number of a class, or None where there is none of that name or number."""
         spelled, number = str(label).strip(), _number(str(label))
         # A column of whole numbers with a gap is read as 1.0, 2.0, ...
         whole = str(int(number)) if number.is_integer() else spelled
@@ -204,11 +225,10 @@ class Classes:
         return None
 
     def spelled(self, number: int) -> str:
-        """Name a class for a person."""
         name = self.names.get(number, "")
         return str(number) if not name or name == f"LABEL_{number}" else f"{number} ({name})"
 
-    def _listed(self) -> str:
+    def _list_names(self) -> str:
         named = [self.spelled(number) for number in range(min(self.count, NAMED))]
         more = f" and {self.count - NAMED} more" if self.count > NAMED else ""
         return ", ".join(named) + more

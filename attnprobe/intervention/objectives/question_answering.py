@@ -1,6 +1,6 @@
 """Extractive question answering: cross-entropies of where the answer begins and ends."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 
 import numpy as np
@@ -11,16 +11,18 @@ from torch.nn.functional import cross_entropy
 from attnprobe.attention.annotation import TokenAnswers
 from attnprobe.corpus.batches.batch import Batch
 from attnprobe.corpus.sources.document import Asked, Label
-from attnprobe.intervention.metrics.counts import exact_match, overlap
-from attnprobe.intervention.objectives.objective import Answer, Objective, ahead, precise
+from attnprobe.intervention.metrics.counts import answer_f1, exact_match
+from attnprobe.intervention.objectives.objective import Answer, LabelledObjective, compute_margin, upcast
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.task_heads import QUESTION_ANSWERING
+from attnprobe.run.input.examples import attach_contexts
+from attnprobe.run.preparation import Documents
 
 #: Most tokens of an answer, as ``run_qa`` has it.
 LONGEST = 30
 
 
-class QuestionAnswering(Objective):
+class QuestionAnswering(LabelledObjective):
     """Where a text answers a question; needs a question, its context and the answers, as SQuAD has them.
 
     The loss of an example is the mean of the cross entropies of the first and the last token of its answer,
@@ -36,31 +38,30 @@ class QuestionAnswering(Objective):
     name = "question-answering"
     about = "Extractive question answering: cross-entropies of where the answer begins and ends."
     head = QUESTION_ANSWERING
-    metrics = ("f1", "exact_match", "loss")
     explains = "the mean over first and last token of the best logit less that of the runner-up"
 
     def __init__(self, checkpoint: Checkpoint, labels: Mapping[int, Label], examples: int) -> None:
-        """Keep the contexts and answers of all examples."""
-        super().__init__(checkpoint)
+        super().__init__(checkpoint, labels, examples)
         found = [labels[example] for example in range(examples)]
         self._asked = [one for one in found if isinstance(one, Asked)]
         self.abstains = any(not one.answers for one in self._asked)
-        tokenizer = checkpoint.tokenizer
-        self._first = next(
-            (token for name in ("cls_token_id", "bos_token_id") if (token := getattr(tokenizer, name, None))
-             is not None), None,
-        )  # fmt: skip
+        special = (getattr(checkpoint.tokenizer, name, None) for name in ("cls_token_id", "bos_token_id"))
+        self._first = next((token for token in special if token is not None), None)
+
+    @classmethod
+    def read_examples(cls, documents: Documents) -> Documents:
+        return attach_contexts(documents)
 
     def answer(self, batch: Batch, untouched: Answer | None = None) -> Answer:
-        """Give the mean of both cross entropies of each example.
+        """Compute the mean of both cross entropies of each example.
 
         Its scores are ``f1``, the overlap of words of the predicted answer with the one it fits best, and
         ``exact_match``, whether it is one of them.
         """
         given = self.ask(batch)
-        start, end = precise(given.start_logits), precise(given.end_logits)
+        start, end = upcast(given.start_logits), upcast(given.end_logits)
         gold = [said.answers for said in batch.annotations if said is not None and said.answers is not None]
-        none = self._nowhere(batch)
+        none = self._find_no_answer(batch)
         ends = [
             (one.spans[0].start, one.spans[0].stop - 1) if one.spans else (place, place)
             for one, place in zip(gold, none.tolist(), strict=True)
@@ -71,31 +72,30 @@ class QuestionAnswering(Objective):
         ) / 2
 
         @cache
-        def said() -> list[str]:
-            return self._said(batch, gold, start.detach().cpu(), end.detach().cpu(), none)
+        def predicted() -> list[str]:
+            return self._extract_answers(batch, gold, start.detach().cpu(), end.detach().cpu(), none)
 
-        def scored(score: object) -> Tensor:
+        def score(compare: Callable[[str, Sequence[str]], float]) -> Tensor:
             answers = [self._asked[member].answers for member in batch.members]
-            return torch.tensor([float(score(*pair)) for pair in zip(said(), answers, strict=True)])  # type: ignore[operator]
+            return torch.tensor([float(compare(*pair)) for pair in zip(predicted(), answers, strict=True)])
 
         return Answer(
             loss,
-            {"f1": lambda: scored(overlap), "exact_match": lambda: scored(exact_match)},
-            margin=lambda: (ahead(start) + ahead(end)) / 2,
+            {"f1": lambda: score(answer_f1), "exact_match": lambda: score(exact_match)},
+            margin=lambda: (compute_margin(start) + compute_margin(end)) / 2,
         )
 
-    def _nowhere(self, batch: Batch) -> Tensor:
+    def _find_no_answer(self, batch: Batch) -> Tensor:
         """Find the token that stands for no answer: [CLS], <s>, or the first."""
         if self._first is None:
             return torch.zeros(len(batch), dtype=torch.long)
         return (batch.ids == self._first).long().argmax(-1).cpu()
 
-    def _said(
+    def _extract_answers(
         self, batch: Batch, gold: list[TokenAnswers], start: Tensor, end: Tensor, none: Tensor
     ) -> list[str]:
-        """Spell out the predicted answer of each example."""
         inside = torch.tensor([[ends is not None for ends in one.characters] for one in gold])
-        first, last, best = best_spans(start, end, inside)
+        first, last, best = find_best_spans(start, end, inside)
         rows = torch.arange(len(gold))
         silent = (start[rows, none] + end[rows, none] > best) & self.abstains
         found = []
@@ -108,22 +108,17 @@ class QuestionAnswering(Objective):
         return found
 
 
-def best_spans(start: Tensor, end: Tensor, inside: Tensor, longest: int = LONGEST) -> tuple[Tensor, ...]:
-    """Find the stretch of tokens whose first and last logit have the largest sum.
+def find_best_spans(start: Tensor, end: Tensor, inside: Tensor, longest: int = LONGEST) -> tuple[Tensor, ...]:
+    """Find the stretch of ``longest`` tokens at most whose first and last logit have the largest sum.
 
-    Args:
-        start: Logits (batch, token) that a token is the first.
-        end: Logits that it is the last.
-        inside: Which tokens may be either (batch, token).
-        longest: Most tokens of a stretch.
+    The logits are (batch, token), and so is ``inside``, which says what tokens may be either.
 
     Returns:
         The first token, the last one, and the sum, each (batch,).
     """
     longest = min(longest, start.shape[1])
-    nothing = -np.inf
-    start, end = start.masked_fill(~inside, nothing), end.masked_fill(~inside, nothing)
-    ahead = torch.nn.functional.pad(end, (0, longest - 1), value=nothing).unfold(1, longest, 1)
-    best, place = (start[..., None] + ahead).flatten(1).max(-1)
+    start, end = start.masked_fill(~inside, -np.inf), end.masked_fill(~inside, -np.inf)
+    ends = torch.nn.functional.pad(end, (0, longest - 1), value=-np.inf).unfold(1, longest, 1)
+    best, place = (start[..., None] + ends).flatten(1).max(-1)
     first = place // longest
     return first, first + place % longest, best

@@ -6,9 +6,10 @@ from torch import Tensor
 from torch.nn.functional import cosine_similarity
 
 from attnprobe.corpus.batches.batch import Batch
-from attnprobe.intervention.objectives.objective import Answer, Objective, precise
+from attnprobe.intervention.objectives.objective import Answer, Objective, upcast
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.folders import describe_pooling
+from attnprobe.run.input.corpus import Corpus
 
 
 class Representation(Objective):
@@ -22,19 +23,21 @@ class Representation(Objective):
     name = "representation"
     about = "Representation: what the encoder says about a text, for checkpoints without a task."
     head = None
-    metrics = ("similarity",)
     explains = "the state in a random direction, v . h, so that only the size of a relevance has a meaning"
     positive = ""
 
     def __init__(self, checkpoint: Checkpoint, seed: int) -> None:
-        """Draw directions from a seed."""
         super().__init__(checkpoint)
         self._seed = seed
         otherwise = describe_pooling(checkpoint.folder)
         self.remarks = [otherwise] if otherwise else []
 
+    @classmethod
+    def bind(cls, checkpoint: Checkpoint, corpus: Corpus, *, seed: int, generate: bool) -> Objective:
+        return cls(checkpoint, seed)
+
     def answer(self, batch: Batch, untouched: Answer | None = None) -> Answer:
-        """Give v . h of each example, and the cosine of h with the untouched h."""
+        """Compute v . h of each example, and the cosine of h with the untouched h."""
         state = self.state(batch)
         direction = torch.from_numpy(self.directions(batch, state.shape[-1])).to(state)
         like = state if untouched is None or untouched.state is None else untouched.state
@@ -45,14 +48,10 @@ class Representation(Objective):
     def state(self, batch: Batch) -> Tensor:
         """Pool the last hidden states: (batch, width)."""
         hidden = self.checkpoint.body(**self.checkpoint.inputs(batch.inputs))[0]
-        return precise(hidden).mean(1)
+        return upcast(hidden).mean(1)
 
     def directions(self, batch: Batch, width: int) -> np.ndarray:
         """Draw a unit vector for each example, the same in every run: (batch, width)."""
-        drawn = np.stack(
-            [
-                np.random.default_rng((self._seed, int(member))).standard_normal(width)
-                for member in batch.members
-            ]
-        )
+        seeds = [(self._seed, int(member)) for member in batch.members]
+        drawn = np.stack([np.random.default_rng(seed).standard_normal(width) for seed in seeds])
         return drawn / np.linalg.norm(drawn, axis=-1, keepdims=True)

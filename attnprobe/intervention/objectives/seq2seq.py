@@ -1,18 +1,23 @@
 """Sequence to sequence: cross-entropy of the target text, and the text that is generated."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch.nn.functional import cross_entropy
 
 from attnprobe.corpus.batches.batch import Batch
 from attnprobe.corpus.sources.document import Label
-from attnprobe.intervention.objectives.objective import Answer, Objective, ahead, precise
+from attnprobe.intervention.metrics.bleu import Bleu
+from attnprobe.intervention.metrics.metric import Metric
+from attnprobe.intervention.objectives.objective import Answer, Objective, compute_margin, upcast
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.task_heads import SEQ2SEQ
+from attnprobe.model.task_heads import SEQ2SEQ, SPEECH
+from attnprobe.run.input.corpus import Corpus
 from attnprobe.run.input.examples import tokenise_targets
+from attnprobe.sums.resampling import Exchanges
 
 
 class SequenceToSequence(Objective):
@@ -20,13 +25,13 @@ class SequenceToSequence(Objective):
 
     Attributes:
         targets: Token ids of every example's target; those of a batch agree in their length.
-        references: The target texts.
     """
 
     name = "seq2seq"
     about = "Sequence to sequence: cross-entropy of the target text, and the text that is generated."
     head = SEQ2SEQ
-    metrics = ("loss", "accuracy", "bleu")
+    has_targets = True
+    other_heads: ClassVar = {"sound": SPEECH}
     explains = "the mean over target tokens of the best logit less that of the runner-up"
 
     def __init__(
@@ -42,22 +47,28 @@ class SequenceToSequence(Objective):
         self.targets = tokenise_targets(checkpoint, self.references)
         self._longest = max(map(len, self.targets))
 
+    @classmethod
+    def bind(cls, checkpoint: Checkpoint, corpus: Corpus, *, seed: int, generate: bool) -> Objective:
+        return cls(checkpoint, corpus.batches.labels, corpus.sequences, generate=generate)
+
+    def build_metric(self, name: str, examples: NDArray[np.int64], exchanges: Exchanges) -> Metric:
+        return Bleu(exchanges) if name == "bleu" else super().build_metric(name, examples, exchanges)
+
     def answer(self, batch: Batch, untouched: Answer | None = None) -> Answer:
-        """Give the mean cross-entropy over each example's target, and the share of tokens right."""
+        """Compute the mean cross-entropy over each example's target, and the share of tokens right."""
         inputs = self.checkpoint.inputs(batch.inputs)
         inputs.pop("decoder_input_ids", None)  # made from the labels, or generated
         if self._generate:
-            return Answer(torch.full((len(batch),), torch.nan), texts=self._generated(inputs))
-        targets = torch.tensor(
-            [self.targets[member] for member in batch.members], device=self.checkpoint.device
-        )
-        logits = precise(self.checkpoint.model(**inputs, labels=targets).logits)
+            return Answer(torch.full((len(batch),), torch.nan), texts=self._generate_texts(inputs))
+        chosen = [self.targets[member] for member in batch.members]
+        targets = torch.tensor(chosen, device=self.checkpoint.device)
+        logits = upcast(self.checkpoint.model(**inputs, labels=targets).logits)
         targets = targets.to(logits.device)
         loss = cross_entropy(logits.transpose(1, 2), targets, reduction="none").mean(-1)
         accuracy = (logits.argmax(-1) == targets).to(loss.dtype).mean(-1)
-        return Answer(loss, {"accuracy": accuracy}, margin=lambda: ahead(logits).mean(-1))
+        return Answer(loss, {"accuracy": accuracy}, margin=lambda: compute_margin(logits).mean(-1))
 
-    def _generated(self, inputs: dict[str, torch.Tensor]) -> list[str]:
+    def _generate_texts(self, inputs: dict[str, torch.Tensor]) -> list[str]:
         """Generate greedily, up to twice the longest target."""
         model: Any = self.checkpoint.model
         inputs.pop("use_cache", None)

@@ -1,6 +1,7 @@
 """Token classification: cross-entropy of the label of each word."""
 
 from collections.abc import Iterable, Sequence
+from functools import cache
 
 import numpy as np
 import torch
@@ -10,17 +11,30 @@ from torch.nn.functional import cross_entropy
 
 from attnprobe.attention.annotation import TokenAnnotation
 from attnprobe.corpus.batches.batch import Batch
-from attnprobe.intervention.metrics.counts import count_entities, has_entities
+from attnprobe.errors import AttnprobeError
+from attnprobe.intervention.metrics.counts import (
+    count_entities,
+    entity_f1,
+    has_entities,
+    require_seqeval,
+    share_of_words,
+)
+from attnprobe.intervention.metrics.metric import Metric
 from attnprobe.intervention.objectives.objective import (
     Answer,
     Classes,
     Objective,
-    ahead,
+    compute_margin,
     mean_by_example,
-    precise,
+    upcast,
 )
+from attnprobe.intervention.registry import OBJECTIVES
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.task_heads import TOKEN_CLASSIFICATION
+from attnprobe.run.input.corpus import Corpus
+from attnprobe.run.input.examples import join_words
+from attnprobe.run.preparation import Documents
+from attnprobe.sums.resampling import Exchanges
 
 
 class TokenClassification(Objective):
@@ -36,34 +50,52 @@ class TokenClassification(Objective):
     name = "token-classification"
     about = "Token classification: cross-entropy of the label of each word."
     head = TOKEN_CLASSIFICATION
-    metrics = ("f1", "accuracy", "loss")
     explains = "the mean over words of the logit of the predicted label less that of the runner-up"
 
     def __init__(self, checkpoint: Checkpoint, annotations: Iterable[TokenAnnotation | None]) -> None:
-        """Translate the labels of all examples into classes.
-
-        Raises:
-            AttnprobeError: For a label that the model does not know.
-        """
         super().__init__(checkpoint)
         self._classes = Classes(checkpoint)
-        self._numbers: dict[str | int, int] = {}
-        self.targets = [self._target(one) for one in annotations]
+        number = cache(self._classes.number)
+        self.targets: list[NDArray[np.int64]] = []
+        for annotation in annotations:
+            assert annotation is not None
+            found = [(tag.position, number(tag.name)) for tag in annotation.tags]
+            self.targets.append(np.array(found, np.int64).T)
 
     @classmethod
-    def scored_by(cls, checkpoint: Checkpoint) -> tuple[str, ...]:
-        """List F1 of entities first, where some label is of an entity; otherwise the share of words right."""
-        if has_entities(Classes(checkpoint).names.values()):
-            return cls.metrics
-        return tuple(name for name in cls.metrics if name != "f1")
+    def read_examples(cls, documents: Documents) -> Documents:
+        return join_words(documents)
+
+    @classmethod
+    def bind(cls, checkpoint: Checkpoint, corpus: Corpus, *, seed: int, generate: bool) -> Objective:
+        return cls(checkpoint, map(corpus.batches.annotation, range(corpus.sequences)))
+
+    @classmethod
+    def list_metrics(cls, checkpoint: Checkpoint) -> tuple[str, ...]:
+        """List F1 of entities only where some label is of an entity."""
+        entities = has_entities(Classes(checkpoint).names.values())
+        return tuple(name for name in OBJECTIVES[cls.name].metrics if entities or name != "f1")
+
+    def build_metric(self, name: str, examples: NDArray[np.int64], exchanges: Exchanges) -> Metric:
+        if name == "loss":
+            return super().build_metric(name, examples, exchanges)
+        if name == "accuracy":
+            return share_of_words(exchanges)
+        require_seqeval()
+        if not self.has_entities(examples):
+            raise AttnprobeError(
+                "Not one entity is in the examples that are scored, which leaves f1 undefined; take data "
+                "with entities, or --metric accuracy."
+            )
+        return entity_f1(exchanges)
 
     def answer(self, batch: Batch, untouched: Answer | None = None) -> Answer:
-        """Give the mean cross-entropy over each example's words.
+        """Compute the mean cross-entropy over each example's words.
 
         Its scores are ``words``: how many are right, and how many there are, (batch, 2); and ``entities``:
         how many are right, predicted, and there, (batch, 3).
         """
-        logits = precise(self.ask(batch).logits)
+        logits = upcast(self.ask(batch).logits)
         targets = [self.targets[member] for member in batch.members]
         sizes = torch.tensor([target.shape[1] for target in targets])
         example = torch.arange(len(targets)).repeat_interleave(sizes).to(logits.device)
@@ -72,40 +104,24 @@ class TokenClassification(Objective):
         mean = mean_by_example(example, len(targets))
         loss = mean(cross_entropy(chosen, right, reduction="none"))
         prediction = chosen.detach().argmax(-1)
-        hits = (
-            loss.detach().new_zeros(len(targets)).index_add(0, example, (prediction == right).to(loss.dtype))
-        )
+        correct = (prediction == right).to(loss.dtype)
+        hits = loss.detach().new_zeros(len(targets)).index_add(0, example, correct)
         words = torch.stack([hits, sizes.to(hits)], -1)
         return Answer(
             loss,
-            {"words": words, "entities": lambda: self._entities(prediction, right, sizes)},
-            margin=lambda: mean(ahead(chosen)),
+            {"words": words, "entities": lambda: self._count_entities(prediction, right, sizes)},
+            margin=lambda: mean(compute_margin(chosen)),
         )
 
     def has_entities(self, examples: NDArray[np.int64]) -> bool:
-        """Tell whether an entity is in some of the examples."""
-        found = np.unique(np.concatenate([self.targets[example][1] for example in examples]))
-        return has_entities(self._names(found))
+        return has_entities(self._names(np.concatenate([self.targets[example][1] for example in examples])))
 
-    def _target(self, annotation: TokenAnnotation | None) -> NDArray[np.int64]:
-        assert annotation is not None
-        found = [(tag.position, self._number(tag.name)) for tag in annotation.tags]
-        return np.array(found, np.int64).T
-
-    def _number(self, name: str | int) -> int:
-        if name not in self._numbers:
-            self._numbers[name] = self._classes.number(name)
-        return self._numbers[name]
-
-    def _entities(self, prediction: Tensor, right: Tensor, sizes: Tensor) -> Tensor:
+    def _count_entities(self, prediction: Tensor, right: Tensor, sizes: Tensor) -> Tensor:
         """Count the entities of each example: right, predicted, there."""
         ends = np.cumsum(sizes.numpy())[:-1]
         ours, gold = (np.split(part.cpu().numpy(), ends) for part in (prediction, right))
-        counts = [
-            count_entities(self._names(one), self._names(other))
-            for one, other in zip(ours, gold, strict=True)
-        ]
-        return torch.tensor(counts)
+        pairs = zip(map(self._names, ours), map(self._names, gold), strict=True)
+        return torch.tensor([count_entities(*pair) for pair in pairs])
 
     def _names(self, classes: NDArray[np.int64]) -> Sequence[str]:
         return [self._classes.names[number] for number in classes.tolist()]

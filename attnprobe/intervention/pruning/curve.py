@@ -1,7 +1,7 @@
 """How many heads can go: the score while heads are removed step by step, as a table."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,23 +11,28 @@ from numpy.typing import NDArray
 
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.metrics.choice import metric_of
 from attnprobe.intervention.metrics.metric import Comparison, Metric
 from attnprobe.intervention.objectives.choosing import Loader
 from attnprobe.intervention.objectives.classification import Classification
 from attnprobe.intervention.pruning.differences import (
     Differences,
-    from_random,
-    from_whole,
-    loss_bounds,
+    bound_losses,
+    compare_with_random,
+    compare_with_whole,
+    find_last_step,
     rank_among,
-    steps_within,
 )
-from attnprobe.intervention.pruning.headline import Curve, notes
+from attnprobe.intervention.pruning.headline import Curve, describe_curve
 from attnprobe.intervention.pruning.options import PruneOptions
-from attnprobe.intervention.pruning.ranking import in_order, random_order, reranked, without, worth_of
+from attnprobe.intervention.pruning.ranking import (
+    mask_heads,
+    measure_worth,
+    order_at_random,
+    order_by_worth,
+    rank_stepwise,
+)
 from attnprobe.intervention.request import TaskOptions, check_gold, check_metric, peek
-from attnprobe.intervention.task import Bench, Subject, bound, choose_subject
+from attnprobe.intervention.task import Bench, Subject, bind_task, build_metric, choose_subject
 from attnprobe.intervention.trials import run_trials
 from attnprobe.model.checkpoint import list_devices
 from attnprobe.model.removing import bake, shrink
@@ -43,11 +48,9 @@ RANDOM = "random"
 
 @dataclass(frozen=True)
 class Pruning:
-    """What was found.
+    """A pruning curve and the order behind it.
 
     Attributes:
-        table: The curve.
-        subject: What was asked.
         order: The heads, numbered layer by layer, in the order in which the criterion removes them; of heads
             that have the same weights, the first.
         removed: How many of them are to be removed in the end.
@@ -60,7 +63,7 @@ class Pruning:
 
 
 @contextmanager
-def pruned_in_steps(
+def prune_in_steps(
     load: Loader,
     source: OpenSource,
     rank_source: OpenSource | None,
@@ -80,7 +83,7 @@ def pruned_in_steps(
     from a table, or needs no ranking at all, leaves all examples for scoring.
 
     Yields:
-        What was found, and the bench of the examples it was scored on.
+        The curve, and the bench of the examples it was scored on.
 
     References:
         Michel, Levy and Neubig (2019), section 4.2.
@@ -94,55 +97,42 @@ def pruned_in_steps(
     rank_labelled, rank_documents = (labelled, None) if rank_source is None else peek(rank_source.documents)
     subject = choose_subject(load, task, labelled=labelled, progress=progress, modality=source.kind)
     if pruning.criterion.name == "lrp":
-        subject = subject.explaining
+        subject = subject.check_relevance()
     name = check_metric(task.metric, subject.objective, subject.metrics)
     if rank_source is not None:
         check_gold(rank_labelled, subject.objective, rank_source.name)
     generate = name == "bleu"
-    if pruning.saving and list_devices(subject.checkpoint.model):
-        raise AttnprobeError(
-            f"{subject.checkpoint.name} is spread over several devices, and can't be written without heads; "
-            "leave out --save, or --device-map."
-        )
-    if pruning.saving and "adapters" in subject.checkpoint.origin:
-        raise AttnprobeError(
-            f"{subject.checkpoint.name} can't be written without heads while an adapter is in it; merge "
-            "it first (merge_and_unload), or leave out --save."
-        )
-    if pruning.saving and subject.architecture.removed and not pruning.physical:
-        raise AttnprobeError(
-            f"{subject.checkpoint.name} is physically pruned already, and can only be written smaller still; "
-            "add --physical."
-        )
-    removed = _removed(pruning.share, subject.units)
+    if pruning.saving:
+        _check_writable(subject, physical=pruning.physical)
+    removed = _count_removed(pruning.share, subject.units)
     if pruning.saving:
         _check_removable(subject, removed or 1, physical=pruning.physical)
+    setting = f"step {pruning.step}, rerank {pruning.rerank}, random orders {pruning.random_orders}"
     question = subject.question(
-        "prune", metric=name, **{"--by": pruning.criterion.name, "setting of the curve": _setting(pruning)}
+        "prune", metric=name, **{"--by": pruning.criterion.name, "setting of the curve": setting}
     )
     with (
         open_run(subject.checkpoint, options, question, resume=resume, progress=progress) as run,
-        bound(subject, documents, options, run=run, workers=workers, generate=generate) as bench,
+        bind_task(subject, documents, options, run=run, workers=workers, generate=generate) as bench,
     ):
-        scored = bench
-        if rank_documents is not None and measured:
-            with bound(
-                subject, rank_documents, options,
-                run=run, workers=workers, generate=generate, name="examples to rank on",
-            ) as ranked:  # fmt: skip
-                order = _ranked(ranked, metric_of(name, ranked, task.seed), pruning)
-        elif measured:
-            ranked, scored = _halves(bench)
-            numbers = [len(half.corpus.batches.members) for half in (ranked, scored)]
-            progress.say(
-                f"heads are ranked on one half of the examples ({numbers[0]:,}) and scored on the other "
-                f"({numbers[1]:,}); "
-                "--rank-data ranks on other data."
-            )
-            order = _ranked(ranked, metric_of(name, ranked, task.seed), pruning)
-        else:
-            order = _ranked(bench, metric_of(name, bench, task.seed), pruning)
-        metric = metric_of(name, scored, task.seed)
+        ranked = scored = bench
+        with ExitStack() as stack:
+            if rank_documents is not None:
+                ranked = stack.enter_context(
+                    bind_task(
+                        subject, rank_documents, options,
+                        run=run, workers=workers, generate=generate, name="examples to rank on",
+                    )
+                )  # fmt: skip
+            elif measured:
+                ranked, scored = _split_halves(bench)
+                numbers = [len(half.corpus.batches.members) for half in (ranked, scored)]
+                progress.say(
+                    f"heads are ranked on one half of the examples ({numbers[0]:,}) and scored on the other "
+                    f"({numbers[1]:,}); --rank-data ranks on other data."
+                )
+            order = _rank_heads(ranked, build_metric(name, ranked, task.seed), pruning)
+        metric = build_metric(name, scored, task.seed)
         record = bench.record | {
             "pruning": {
                 "criterion": pruning.criterion.name,
@@ -154,13 +144,13 @@ def pruned_in_steps(
             }
         }
         labels = Labels(subject.checkpoint.name, source.name, record | dict(facts))
-        table, within = curve_table(scored, metric, order, pruning, labels, seed=task.seed)
+        table, within = tabulate_curve(scored, metric, order, pruning, labels, seed=task.seed)
         if pruning.share is None:
             removed = min(within, len(order) - 1)  # a checkpoint needs a head
         yield Pruning(table, subject, order, removed), scored
 
 
-def curve_table(
+def tabulate_curve(
     bench: Bench,
     metric: Metric,
     order: NDArray[np.int64],
@@ -174,22 +164,23 @@ def curve_table(
     Returns:
         The table, and how many heads of the order can go within the margin.
     """
-    subject, shape, ties = bench.subject, bench.subject.shape, bench.subject.ties
-    gone = steps(len(order), pruning.step)
+    subject = bench.subject
+    gone = plan_steps(len(order), pruning.step)
     seeds = [seed + place for place in range(pruning.random_orders)]
-    orders = [order, *(random_order(subject.units, one) for one in seeds)]
-    cuts = [without(shape, one, number, ties) for one in orders for number in gone]
+    orders = [order, *(order_at_random(subject.units, one) for one in seeds)]
+    cuts = [mask_heads(subject.shape, one, number, subject.ties) for one in orders for number in gone]
     standing = subject.architecture.standing
     heads, removed = int(standing.sum()), np.array([int((standing & ~cut).sum()) for cut in cuts])
     trials = run_trials(bench, cuts, metric.needs, "pruning")
     scores = np.array([metric.score(outcome) for outcome in trials.cuts])
     errors = np.array([metric.standard_error(outcome) for outcome in trials.cuts])
     names = [pruning.criterion.name, *([RANDOM] * len(seeds))]
-    rows, length = len(cuts), len(gone)
+    rows, length, examples = len(cuts), len(gone), len(bench.corpus.batches.members)
+    title = metric.name.replace("_", " ")
     outcomes = [trials.cuts[start : start + length] for start in range(0, rows, length)]
-    whole = [from_whole(metric, outcome, trials.untouched) for outcome in outcomes]
-    chance = from_random(metric, outcomes[0], outcomes[1:])
-    bounds = loss_bounds(metric, outcomes[0], trials.untouched)
+    whole = [compare_with_whole(metric, outcome, trials.untouched) for outcome in outcomes]
+    chance = compare_with_random(metric, outcomes[0], outcomes[1:])
+    bounds = bound_losses(metric, outcomes[0], trials.untouched)
     curves = scores.reshape(len(orders), length)
     build = TableBuilder(labels, rows)
     build.key("criterion", np.repeat(np.array(names, dtype=object), length))
@@ -198,49 +189,46 @@ def curve_table(
     build.count("heads_removed", removed)
     build.add(Column("share_removed", "share", role="key"), removed / heads)
     build.key("metric", [metric.name] * rows)
-    build.count("n", np.full(rows, len(bench.corpus.batches.members)))
-    build.measure("score", metric.unit, scores, errors, headline=True, title=metric.name.replace("_", " "))
-    _add(build, metric, "", whole)
+    build.count("n", np.full(rows, examples))
+    build.measure("score", metric.unit, scores, errors, headline=True, title=title)
+    _add_differences(build, metric, "", whole)
     beside = [np.nan] * length * len(seeds)
-    most = Column("bound", metric.unit, title=f"{metric.name.replace('_', ' ')} lost, at most (95 %)")
-    build.add(most, [*bounds, *beside])
-    apart = Differences.of([Comparison(np.nan, np.nan, np.nan)] * length)
-    _add(build, metric, "_random", [chance, *([apart] * len(seeds))])
+    build.add(Column("bound", metric.unit, title=f"{title} lost, at most (95 %)"), [*bounds, *beside])
+    undefined = Differences.of([Comparison(np.nan, np.nan, np.nan)] * length)
+    _add_differences(build, metric, "_random", [chance, *([undefined] * len(seeds))])
     build.add(Column("rank_among_random", role="count"), [*rank_among(metric, curves), *beside])
-    majority = _majority(bench) if metric.name == "accuracy" else None
-    examples = len(bench.corpus.batches.members)
+    majority = _compute_majority(bench) if metric.name == "accuracy" else None
     curve = Curve(metric, curves, bounds, removed[:length].tolist(), examples, majority, pruning.margin)
-    said = notes(curve, whole[0], chance)
+    sentences = describe_curve(curve, whole[0], chance)
     if subject.sharing:
-        said.append(f"{subject.sharing}, so that a head goes from all of them at once.")
-    table = build.table("score while heads are removed", said, "pruning")
-    return table, gone[0 if pruning.margin is None else steps_within(bounds, pruning.margin)]
+        sentences.append(f"{subject.sharing}, so that a head goes from all of them at once.")
+    table = build.table("score while heads are removed", sentences, "pruning")
+    return table, gone[0 if pruning.margin is None else find_last_step(bounds, pruning.margin)]
 
 
-def _majority(bench: Bench) -> float | None:
-    """Give the share of the examples that have the most frequent label, where each has one of some."""
+def _compute_majority(bench: Bench) -> float | None:
+    """Compute the share of the examples that have the most frequent class, where each has one."""
     if not isinstance(bench.objective, Classification):
         return None
-    return float(np.bincount(bench.objective.classes[bench.corpus.batches.members]).max()) / len(
-        bench.corpus.batches.members
-    )
+    classes = bench.objective.classes[bench.corpus.batches.members]
+    return float(np.bincount(classes).max()) / len(classes)
 
 
-def _add(build: TableBuilder, metric: Metric, name: str, orders: Sequence[Differences]) -> None:
+def _add_differences(build: TableBuilder, metric: Metric, name: str, orders: Sequence[Differences]) -> None:
     """Append differences with error, p and adjusted p, the orders one after the other."""
     parts = ("delta", "error", "p", "adjusted")
     delta, error, p, adjusted = (np.concatenate([getattr(one, part) for one in orders]) for part in parts)
-    of = f"{', less that of random orders' if name else ', less that of the whole'}"
-    build.measure(f"delta{name}", metric.unit, delta, error, title=f"{metric.name.replace('_', ' ')}{of}")
+    title = f"{metric.name.replace('_', ' ')}, less that of {'random orders' if name else 'the whole'}"
+    build.measure(f"delta{name}", metric.unit, delta, error, title=title)
     beside = " beside random orders" if name else ""
     build.add(Column(f"p{name}", "probability", title=f"p{beside}"), p)
     build.add(Column(f"p{name}_adjusted", "probability", title=f"adjusted p{beside}"), adjusted)
 
 
-def steps(heads: int, step: float) -> list[int]:
+def plan_steps(heads: int, step: float) -> list[int]:
     """List how many heads are off after each step, from none to all.
 
-    >>> steps(24, 0.25)
+    >>> plan_steps(24, 0.25)
     [0, 6, 12, 18, 24]
     """
     if step * heads <= 1:
@@ -249,8 +237,8 @@ def steps(heads: int, step: float) -> list[int]:
     return sorted({round(share * heads) for share in [*shares, 1.0]})
 
 
-def _removed(share: float | None, units: NDArray[np.bool_]) -> int:
-    """Give how many heads a share is; some have to go, and some have to stay."""
+def _count_removed(share: float | None, units: NDArray[np.bool_]) -> int:
+    """Count the heads that a share is; some have to go, and some have to stay."""
     heads = int(units.sum())
     removed = round((share or 0) * heads)
     if share is not None and not 0 < removed < heads:
@@ -259,35 +247,46 @@ def _removed(share: float | None, units: NDArray[np.bool_]) -> int:
     return removed
 
 
-def _check_removable(subject: Subject, removed: int, *, physical: bool) -> None:
-    """Refuse a checkpoint whose heads can't be removed before its curve is measured, not after it.
+def _check_writable(subject: Subject, *, physical: bool) -> None:
+    """Refuse a checkpoint that can't be written without heads, whichever they are."""
+    name = subject.checkpoint.name
+    if list_devices(subject.checkpoint.model):
+        raise AttnprobeError(
+            f"{name} is spread over several devices, and can't be written without heads; "
+            "leave out --save, or --device-map."
+        )
+    if "adapters" in subject.checkpoint.origin:
+        raise AttnprobeError(
+            f"{name} can't be written without heads while an adapter is in it; merge "
+            "it first (merge_and_unload), or leave out --save."
+        )
+    if subject.architecture.removed and not physical:
+        raise AttnprobeError(
+            f"{name} is physically pruned already, and can only be written smaller still; add --physical."
+        )
 
-    Raises:
-        UnsupportedModelError: When a copy without some heads, whichever, is not exact.
-    """
+
+def _check_removable(subject: Subject, removed: int, *, physical: bool) -> None:
+    """Refuse a checkpoint whose heads can't be removed before its curve is measured, not after it."""
     standing = subject.architecture.standing
-    cut = without(subject.shape, random_order(subject.units, 0), removed, subject.ties)
+    cut = mask_heads(subject.shape, order_at_random(subject.units, 0), removed, subject.ties)
     (shrink if physical else bake)(subject.checkpoint, cut & standing)
 
 
-def _halves(bench: Bench) -> tuple[Bench, Bench]:
+def _split_halves(bench: Bench) -> tuple[Bench, Bench]:
     halves = bench.half(False), bench.half(True)
     if not all(len(half.corpus.batches) for half in halves):
         raise AttnprobeError("One document can't be both ranked and scored on; give more, or --rank-data.")
     return halves
 
 
-def _setting(pruning: PruneOptions) -> str:
-    return f"step {pruning.step}, rerank {pruning.rerank}, random orders {pruning.random_orders}"
-
-
-def _ranked(bench: Bench, metric: Metric, pruning: PruneOptions) -> NDArray[np.int64]:
+def _rank_heads(bench: Bench, metric: Metric, pruning: PruneOptions) -> NDArray[np.int64]:
     if not pruning.rerank:
-        return in_order(worth_of(pruning.criterion, bench, metric))
+        return order_by_worth(measure_worth(pruning.criterion, bench, metric))
     subject = bench.subject
-    removed = steps(int(subject.units.sum()), pruning.step)
+    removed = plan_steps(int(subject.units.sum()), pruning.step)
 
     def measure(on: NDArray[np.bool_]) -> NDArray[np.float64]:
-        return worth_of(pruning.criterion, bench, metric, open_heads=on)
+        return measure_worth(pruning.criterion, bench, metric, open_heads=on)
 
-    return reranked(subject.shape, removed, measure, subject.ties)
+    return rank_stepwise(subject.shape, removed, measure, subject.ties)

@@ -32,23 +32,22 @@ class Differences:
 
     @classmethod
     def of(cls, steps: Sequence[Comparison]) -> "Differences":
-        """Put the steps of one order together."""
-        delta, error, p = (np.array([getattr(step, part) for step in steps], np.float64)
-                           for part in ("delta", "error", "p"))  # fmt: skip
+        delta, error, p = np.array([(step.delta, step.error, step.p) for step in steps], np.float64).T
         return cls(delta, error, p, adjust(p))
 
 
-def from_whole(metric: Metric, order: Sequence[Outcome], untouched: Outcome) -> Differences:
+def compare_with_whole(metric: Metric, order: Sequence[Outcome], untouched: Outcome) -> Differences:
     """Compare every step after the first, at which no head is off, with the whole model.
 
-    The difference is the score minus that of the whole model, and its standard error and p are taken pair by
-    pair over the same examples, as ``ablate`` takes them. The adjusted p is Holm's, over the steps of an
-    order.
+    The difference is the score minus that of the whole model; its standard error and p are paired over the
+    same examples, as in ``ablate``. The adjusted p is Holm's, over the steps of an order.
     """
     return Differences.of([_NOTHING, *(metric.compare(step, untouched) for step in order[1:])])
 
 
-def from_random(metric: Metric, order: Sequence[Outcome], orders: Sequence[Sequence[Outcome]]) -> Differences:
+def compare_with_random(
+    metric: Metric, order: Sequence[Outcome], orders: Sequence[Sequence[Outcome]]
+) -> Differences:
     """Compare the inner steps of an order with the mean of K random orders; all share both ends.
 
     Rows of the random orders themselves have no such numbers. The adjusted p is Holm's, over the inner steps.
@@ -69,7 +68,8 @@ def from_random(metric: Metric, order: Sequence[Outcome], orders: Sequence[Seque
     """
     if not orders:
         return Differences.of([_NOTHING] * len(order))
-    inner = [_from_mean(metric, step, others) for step, *others in zip(order, *orders, strict=True)][1:-1]
+    steps = list(zip(order, *orders, strict=True))[1:-1]
+    inner = [_compare_with_mean(metric, step, others) for step, *others in steps]
     ends = [_NOTHING] * (len(order) - len(inner) - 1)
     return Differences.of([_NOTHING, *inner, *ends])
 
@@ -88,7 +88,7 @@ def rank_among(metric: Metric, scores: Floats) -> Floats:
     return ranks
 
 
-def _from_mean(metric: Metric, step: Outcome, others: Sequence[Outcome]) -> Comparison:
+def _compare_with_mean(metric: Metric, step: Outcome, others: Sequence[Outcome]) -> Comparison:
     from scipy.stats import t  # takes a second to import
 
     scores = np.array([metric.score(other) for other in others])
@@ -109,7 +109,7 @@ def _from_mean(metric: Metric, step: Outcome, others: Sequence[Outcome]) -> Comp
 CONFIDENCE = 0.95
 
 
-def loss_bounds(metric: Metric, order: Sequence[Outcome], untouched: Outcome) -> Floats:
+def bound_losses(metric: Metric, order: Sequence[Outcome], untouched: Outcome) -> Floats:
     """Bound how much worse each step of an order is than the whole model, (step,); NaN at the first.
 
     The bound is the upper end of a one-sided interval of 95 % for the loss of score, in the score's unit and
@@ -144,11 +144,11 @@ def loss_bounds(metric: Metric, order: Sequence[Outcome], untouched: Outcome) ->
         lost.append(apart)
     largest = metric.most or max((float(np.abs(apart).max()) for apart in lost), default=0.0) or np.nan
     cluster = order[0].get(CLUSTER)
-    return np.array([np.nan, *(_bound(metric, apart, cluster, largest) for apart in lost)])
+    return np.array([np.nan, *(_bound_loss(metric, apart, cluster, largest) for apart in lost)])
 
 
-def steps_within(bounds: Floats, margin: float) -> int:
-    """Give the last step whose bound, and every bound before it, is at most the margin; 0 for none.
+def find_last_step(bounds: Floats, margin: float) -> int:
+    """Find the last step whose bound, and every bound before it, is at most the margin; 0 for none.
 
     Steps are tested in the order of the curve until the first that fails, so that each can be tested at the
     full level: the chance that the step found loses more than the margin is at most 5 %.
@@ -157,14 +157,14 @@ def steps_within(bounds: Floats, margin: float) -> int:
         Maurer, Hothorn and Lehmacher (1995), Multiple comparisons in drug clinical trials and preclinical
         assays: a-priori ordered hypotheses.
 
-    >>> steps_within(np.array([np.nan, 0.002, 0.008, 0.02, 0.005]), 0.01)
+    >>> find_last_step(np.array([np.nan, 0.002, 0.008, 0.02, 0.005]), 0.01)
     2
     """
     failing = ~(bounds[1:] <= margin)
     return int(failing.argmax()) if failing.any() else len(failing)
 
 
-def _bound(metric: Metric, lost: Floats, cluster: NDArray[np.int64] | None, largest: float) -> float:
+def _bound_loss(metric: Metric, lost: Floats, cluster: NDArray[np.int64] | None, largest: float) -> float:
     from scipy.stats import beta, t  # takes a second to import
 
     if not np.isfinite(lost).all():

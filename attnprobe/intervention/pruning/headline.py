@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.intervention.metrics.metric import Metric
-from attnprobe.intervention.pruning.differences import Differences, steps_within
+from attnprobe.intervention.pruning.differences import Differences, find_last_step
 from attnprobe.sums.resampling import SIGNIFICANT
 
 #: Shares of the heads at which the bound is said: chosen beforehand, so that none is picked for its luck.
@@ -24,11 +24,9 @@ class Curve:
     """The scores of an order and of random ones.
 
     Attributes:
-        metric: What they are scored by.
         scores: (order, step), the order by criterion first.
         bounds: How much worse than the whole model the order by criterion may be, (step,).
         removed: How many heads are off at each step.
-        examples: How many examples are scored.
         majority: The share of the examples that have the most frequent label, where the score is the share of
             labels that are right.
         margin: The loss of score that is allowed, if one is.
@@ -49,25 +47,22 @@ class Curve:
 
     @property
     def counted(self) -> str:
-        """The number of examples with their noun."""
         return f"{self.examples:,} example{'' if self.examples == 1 else 's'}"
 
 
-def notes(curve: Curve, whole: Differences, chance: Differences) -> list[str]:
+def describe_curve(curve: Curve, whole: Differences, chance: Differences) -> list[str]:
     """Say how much the score may lose, how many heads can go, and whether the order beats random ones."""
     if not np.isfinite(curve.scores[0]).all():
         return [f"{curve.metric.name} is undefined at some step."]
-    return [
-        *_says_nothing(curve, whole),
-        *_how_much(curve),
-        *_within_margin(curve),
-        *_first_loss(curve, whole),
-        *_beside_majority(curve),
-        *_beats_chance(curve, chance),
-    ]
+    sentences = [*_doubt_examples(curve, whole), *_bound_quoted_steps(curve), *_judge_margin(curve)]
+    sentences += _find_first_loss(curve, whole)
+    if curve.majority is not None and curve.majority < 1:
+        name, majority = curve.metric.name, curve.majority
+        sentences.append(f"Always naming the most frequent label has {name} {majority:.4g}.")
+    return [*sentences, *_judge_random_orders(curve, chance)]
 
 
-def _says_nothing(curve: Curve, whole: Differences) -> Iterator[str]:
+def _doubt_examples(curve: Curve, whole: Differences) -> Iterator[str]:
     """Say where the examples can't tell a model without any head from the whole one, or only just."""
     if curve.examples == 1:
         yield "One example can't say how many heads can go."
@@ -89,11 +84,11 @@ def _says_nothing(curve: Curve, whole: Differences) -> Iterator[str]:
             f"whose is {score[0]:.4g} (paired{tested})."
         )
         return
-    quoted = _quoted(curve)[0]
-    doubt = curve.bounds[quoted] + curve.better * whole.delta[quoted]
+    quoted = _choose_steps(curve)[0]
+    bound = curve.bounds[quoted]
+    doubt = bound + curve.better * whole.delta[quoted]
     if quoted != last and not doubt < loss:
-        bound = curve.bounds[quoted]
-        said = "is not known" if not np.isfinite(bound) else f"may lose {_rounded_up(bound)}"
+        said = f"may lose {_round_bound(bound)}" if np.isfinite(bound) else "is not known"
         yield (
             f"{curve.counted} can hardly say how many heads can go: with {curve.removed[quoted]} of "
             f"{curve.removed[last]} heads removed {name} is {score[quoted]:.4g} and {said} (one-sided 95 %), "
@@ -101,10 +96,10 @@ def _says_nothing(curve: Curve, whole: Differences) -> Iterator[str]:
         )
 
 
-def _how_much(curve: Curve) -> Iterator[str]:
+def _bound_quoted_steps(curve: Curve) -> Iterator[str]:
     """Bound the loss at some steps that don't depend on it."""
     name, removed = curve.metric.name, curve.removed
-    known = [step for step in _quoted(curve) if np.isfinite(curve.bounds[step])]
+    known = [step for step in _choose_steps(curve) if np.isfinite(curve.bounds[step])]
     if not known:
         yield (
             f"How much worse {name} may be can't be bounded with {curve.counted}; the whole model's is "
@@ -112,37 +107,37 @@ def _how_much(curve: Curve) -> Iterator[str]:
         )
         return
     first, *others = known
-    more = "".join(f"; with {removed[step]}, {_bounded(curve, step)}" for step in others)
+    more = "".join(f"; with {removed[step]}, {_describe_bound(curve, step)}" for step in others)
     yield (
-        f"With {removed[first]} of {removed[-1]} heads removed, {name} is {_bounded(curve, first)} than the "
-        f"whole model's {curve.scores[0][0]:.4g}{more} ({'each ' if others else ''}one-sided 95 %, paired "
-        f"over {curve.counted})."
+        f"With {removed[first]} of {removed[-1]} heads removed, {name} is {_describe_bound(curve, first)} "
+        f"than the whole model's {curve.scores[0][0]:.4g}{more} ({'each ' if others else ''}one-sided 95 %, "
+        f"paired over {curve.counted})."
     )
 
 
-def _within_margin(curve: Curve) -> Iterator[str]:
+def _judge_margin(curve: Curve) -> Iterator[str]:
     """Name the last step whose bound lies within the margin, if there is a margin."""
     if curve.margin is None:
         return
     name, bounds, removed = curve.metric.name, curve.bounds, curve.removed
-    last = steps_within(bounds, curve.margin)
+    last = find_last_step(bounds, curve.margin)
     how = (
         "one-sided 95 %, steps tried in their order until the first that fails, so that no correction is owed"
     )
     if last:
         yield (
             f"Within a margin of {curve.margin:g}, {removed[last]} of {removed[-1]} heads can go: {name} is "
-            f"{_bounded(curve, last)} ({how})."
+            f"{_describe_bound(curve, last)} ({how})."
         )
     else:
-        bound = f"is {_rounded_up(bounds[1])}" if np.isfinite(bounds[1]) else "is not known"
+        bound = f"is {_round_bound(bounds[1])}" if np.isfinite(bounds[1]) else "is not known"
         yield (
             f"Not even the first step, {removed[1]} of {removed[-1]} heads, lies within a margin of "
             f"{curve.margin:g}: the bound of how much worse {name} may be {bound} (one-sided 95 %)."
         )
 
 
-def _first_loss(curve: Curve, whole: Differences) -> Iterator[str]:
+def _find_first_loss(curve: Curve, whole: Differences) -> Iterator[str]:
     """Name the first step that is significantly worse than the whole model, over all steps."""
     worse = (whole.adjusted < SIGNIFICANT) & (curve.better * whole.delta < 0)
     if worse.any():
@@ -154,13 +149,7 @@ def _first_loss(curve: Curve, whole: Differences) -> Iterator[str]:
         )
 
 
-def _beside_majority(curve: Curve) -> Iterator[str]:
-    """Give what an answer without a model scores."""
-    if curve.majority is not None and curve.majority < 1:
-        yield f"Always naming the most frequent label has {curve.metric.name} {curve.majority:.4g}."
-
-
-def _beats_chance(curve: Curve, chance: Differences) -> Iterator[str]:
+def _judge_random_orders(curve: Curve, chance: Differences) -> Iterator[str]:
     """Count the steps at which the order by criterion is better, or worse, than random ones."""
     random = curve.scores[1:]
     if not len(random) or len(curve.removed) < 3 or not np.isfinite(curve.scores).all():
@@ -186,8 +175,8 @@ def _beats_chance(curve: Curve, chance: Differences) -> Iterator[str]:
     )
 
 
-def _quoted(curve: Curve) -> list[int]:
-    """Choose the steps whose bound is said, by the share of heads alone; the last where there is no other."""
+def _choose_steps(curve: Curve) -> list[int]:
+    """Choose the steps whose bound is quoted, by the share of heads; the last where there is no other."""
     inner = np.arange(1, len(curve.removed) - 1)
     if not len(inner):
         return [len(curve.removed) - 1]
@@ -195,24 +184,20 @@ def _quoted(curve: Curve) -> list[int]:
     return sorted({int(inner[np.abs(shares - share).argmin()]) for share in QUOTED})
 
 
-def _bounded(curve: Curve, step: int) -> str:
+def _describe_bound(curve: Curve, step: int) -> str:
     """Say how far and which way the bound of a step points: a loss of score where it is not below 0."""
     bound = curve.bounds[step]
-    said = f"at most {_rounded_up(bound)}" if bound >= 0 else f"at least {_rounded_up(-bound, up=False)}"
-    return f"{said} {'lower' if (bound >= 0) == curve.metric.higher_is_better else 'higher'}"
+    size = f"at most {_round_bound(bound)}" if bound >= 0 else f"at least {_round_bound(-bound, up=False)}"
+    return f"{size} {'lower' if (bound >= 0) == curve.metric.higher_is_better else 'higher'}"
 
 
-def _rounded_up(value: float, *, up: bool = True) -> str:
+def _round_bound(value: float, *, up: bool = True) -> str:
     """Write two digits of a number that isn't negative, rounded so that a bound stays one.
 
-    >>> _rounded_up(0.02101), _rounded_up(0.00347, up=False), _rounded_up(0.0)
+    >>> _round_bound(0.02101), _round_bound(0.00347, up=False), _round_bound(0.0)
     ('0.022', '0.0034', '0')
     """
     if value == 0:
         return "0"
     unit = 10.0 ** (floor(log10(abs(value))) - 1)
     return f"{(ceil if up else floor)(round(value / unit, 6)) * unit:.2g}"
-
-
-def _verb(number: int, one: str, several: str) -> str:
-    return one if number == 1 else several

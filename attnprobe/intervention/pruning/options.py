@@ -1,4 +1,4 @@
-"""In which order heads go and how far, as far as it can be refused before a model is loaded."""
+"""In which order heads go and how far, checked before a model is loaded."""
 
 from dataclasses import dataclass
 from math import inf
@@ -45,7 +45,7 @@ class Criterion:
         from attnprobe.findings.pair import Side  # takes pandas, and a while
         from attnprobe.table.reading import read_table
 
-        side = Side.of(read_table(Path(path)), path, column)
+        side = Side.from_frame(read_table(Path(path)), path, column)
         if len(set(side.values.values())) < 2:
             raise AttnprobeError(f"All heads have the same {column} in {path}, which orders none of them.")
         name = f"{Path(path).name}:{column}{' (highest first)' if highest_first else ''}"
@@ -57,12 +57,9 @@ class PruneOptions:
     """How heads go; the fields are the options of the command line.
 
     Attributes:
-        criterion: What orders them.
         step: Share of all heads that goes in one step.
         rerank: Whether those left are ranked anew after each step.
-        random_orders: How many random orders stand beside.
         share: Share of all heads that is to be removed in the end, or None.
-        physical: Whether what is written is to be smaller.
         margin: Loss of score that is allowed, in its unit, or None.
         saving: Whether a checkpoint is to be written, without ``share`` of the heads, or those that can
             go within ``margin``.
@@ -78,7 +75,6 @@ class PruneOptions:
     saving: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse what leaves nothing to do."""
         if not 0 < self.step <= 1:
             raise AttnprobeError(f"--step must be more than 0 and at most 1, not {self.step:g}.")
         if self.random_orders < 0:

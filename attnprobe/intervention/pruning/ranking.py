@@ -21,27 +21,19 @@ _ATTENTION = {"entropy": ("entropy_normalized", True), "confidence": ("confidenc
 Worth = NDArray[np.float64]
 
 
-def worth_of(
-    criterion: Criterion,
-    bench: Bench,
-    metric: Metric,
-    open_heads: NDArray[np.bool_] | None = None,
+def measure_worth(
+    criterion: Criterion, bench: Bench, metric: Metric, open_heads: NDArray[np.bool_] | None = None
 ) -> Worth:
     """Measure what every head is worth by a criterion: (layer, head), the least goes first.
 
     Heads that have the same weights go together and are worth one number, which the first of them has; the
     others are NaN. It is the derivative by a gate that they share, the score without all of them, or the mean
-    of what attention or a table says of each.
-
-    Args:
-        criterion: How.
-        bench: The examples to rank on.
-        metric: What ablation is scored by.
-        open_heads: Which heads are on while it is measured (of ``RERANKED`` criteria).
+    of what attention or a table says of each. ``metric`` scores ablation; ``open_heads`` are on while a
+    criterion of ``RERANKED`` is measured.
     """
     subject, ties = bench.subject, bench.subject.ties
     if criterion.side is not None:
-        worth = _averaged(_from_table(criterion, criterion.side, bench), ties)
+        worth = _average_ties(_read_worth(criterion, criterion.side, bench), ties)
     elif criterion.name == "gradient":
         found = gradient_importance(bench, open_heads, ties).heads.average
         # A closed gate has a derivative too, but its head is gone.
@@ -56,18 +48,17 @@ def worth_of(
         worth = _ablation_worth(bench, metric, open_heads)
     else:
         name, high_goes = _ATTENTION[criterion.name]
-        batches = bench.corpus.batches
         found = attention_importance(
-            subject.checkpoint, subject.architecture, batches, name, bench.run, bench.workers
+            subject.checkpoint, subject.architecture, bench.corpus.batches, name, bench.run, bench.workers
         )
-        worth = _averaged(found.heads.average * (-1 if high_goes else 1), ties)
+        worth = _average_ties(found.heads.average * (-1 if high_goes else 1), ties)
     worth = np.where(subject.units, worth, np.nan)  # what is removed already has no place in an order
     if not np.isfinite(worth[subject.units]).all():
         raise AttnprobeError(f"{criterion.name} is undefined for some heads, so they can't be ordered by it.")
     return worth
 
 
-def in_order(worth: Worth) -> NDArray[np.int64]:
+def order_by_worth(worth: Worth) -> NDArray[np.int64]:
     """Order the heads, numbered layer by layer, the least worth first; of equals the first layer's.
 
     What is worth NaN is not there.
@@ -76,29 +67,24 @@ def in_order(worth: Worth) -> NDArray[np.int64]:
     return found[: int((~np.isnan(worth)).sum())]
 
 
-def random_order(units: NDArray[np.bool_], seed: int) -> NDArray[np.int64]:
+def order_at_random(units: NDArray[np.bool_], seed: int) -> NDArray[np.int64]:
     """Order the heads that can go on their own (layer, head) at random."""
     return np.random.default_rng(seed).permutation(np.flatnonzero(units))
 
 
-def without(
+def mask_heads(
     shape: tuple[int, int], order: NDArray[np.int64], removed: int, ties: NDArray[np.int64] | None = None
 ) -> NDArray[np.bool_]:
-    """Give the heads that are on when the first of an order are off: (layer, head).
+    """Mask the first heads of an order, numbered layer by layer: (layer, head), True where a head is on.
 
-    Args:
-        shape: Number of layers, number of heads.
-        order: Heads, numbered layer by layer.
-        removed: How many of them are off.
-        ties: For each layer the one that it shares its weights with, whose heads take its own along.
+    ``ties`` names for each layer the one that it shares its weights with, whose heads take its own along.
     """
-    cut = np.ones(shape[0] * shape[1], bool)
-    cut[order[:removed]] = False
-    cut = cut.reshape(shape)
+    cut = np.ones(shape, bool)
+    cut.flat[order[:removed]] = False
     return cut if ties is None else cut[ties]
 
 
-def reranked(
+def rank_stepwise(
     shape: tuple[int, int],
     removed: list[int],
     measure: Callable[[NDArray[np.bool_]], Worth],
@@ -106,25 +92,22 @@ def reranked(
 ) -> NDArray[np.int64]:
     """Order the heads, ranking those that are left anew after each step.
 
-    Args:
-        shape: Number of layers, number of heads.
-        removed: How many heads are off after each step, ascending.
-        measure: What each head is worth while some are on.
-        ties: For each layer the one that it shares its weights with.
+    ``removed`` says how many heads are off after each step, ascending; ``measure`` gives what each head is
+    worth while some are on; ``ties`` is as for ``without``.
     """
     order = np.zeros(0, np.int64)
     for number in removed:
         if number <= len(order):
             continue
-        ranked = in_order(measure(without(shape, order, len(order), ties)))
+        ranked = order_by_worth(measure(mask_heads(shape, order, len(order), ties)))
         left = ranked[~np.isin(ranked, order)]
         order = np.concatenate([order, left[: number - len(order)]])
     return order
 
 
 def _ablation_worth(bench: Bench, metric: Metric, open_heads: NDArray[np.bool_] | None) -> Worth:
-    """Give what the score loses without each head; nothing for a head that is off already."""
-    shape, ties = bench.subject.shape, bench.subject.ties
+    """Measure what the score loses without each head; nothing for a head that is off already."""
+    ties = bench.subject.ties
     at = bench.subject.architecture.standing & (True if open_heads is None else open_heads)
     places = np.argwhere(at & bench.subject.units)
     cuts = [at.copy() for _ in places]
@@ -133,17 +116,17 @@ def _ablation_worth(bench: Bench, metric: Metric, open_heads: NDArray[np.bool_] 
     name = "ablating" if open_heads is None or open_heads.all() else f"ablating with {at.sum()} heads on"
     trials = run_trials(bench, [at, *cuts], metric.needs, name)
     start, *scores = (metric.score(outcome) for outcome in trials.cuts)
-    worth = np.zeros(shape)
+    worth = np.zeros(bench.subject.shape)
     worth[tuple(places.T)] = (start - np.array(scores)) * (1 if metric.higher_is_better else -1)
     return worth
 
 
-def _averaged(values: Worth, ties: NDArray[np.int64]) -> Worth:
+def _average_ties(values: Worth, ties: NDArray[np.int64]) -> Worth:
     """Average (layer, head) over the layers that share their weights."""
     return np.stack([values[ties == first].mean(0) for first in ties])
 
 
-def _from_table(criterion: Criterion, side: Side, bench: Bench) -> Worth:
+def _read_worth(criterion: Criterion, side: Side, bench: Bench) -> Worth:
     subject, checkpoint = bench.subject, bench.subject.checkpoint
     named, standing = subject.architecture.places, subject.architecture.standing
     # Tables of attention have a row for every head, those of masks one for all heads with the same weights.
@@ -152,9 +135,9 @@ def _from_table(criterion: Criterion, side: Side, bench: Bench) -> Worth:
         if side.values.keys() == set(places):
             break
     else:
+        number = " x ".join(map(str, standing.shape)) if standing.all() else f"{standing.sum()}"
         raise AttnprobeError(
-            f"{side.name} has {len(side.values)} heads, which are not the {_number(standing)} of "
-            f"{checkpoint.name}."
+            f"{side.name} has {len(side.values)} heads, which are not the {number} of {checkpoint.name}."
         )
     if side.model not in {"", checkpoint.name}:
         raise AttnprobeError(f"{side.name} is about {side.model}, not about {checkpoint.name}.")
@@ -162,9 +145,3 @@ def _from_table(criterion: Criterion, side: Side, bench: Bench) -> Worth:
     values[rows] = [side.values[place] for place in places]
     values = values if rows is standing else values[subject.ties]
     return -values if criterion.highest_first else values
-
-
-def _number(standing: NDArray[np.bool_]) -> str:
-    """Say how many heads are there."""
-    layers, heads = standing.shape
-    return f"{layers} x {heads}" if standing.all() else f"{standing.sum()}"

@@ -13,7 +13,7 @@ import numpy as np
 
 from attnprobe.corpus.batches.batch import Batch
 from attnprobe.intervention.pruning.curve import Pruning
-from attnprobe.intervention.pruning.ranking import without
+from attnprobe.intervention.pruning.ranking import mask_heads
 from attnprobe.intervention.task import Bench
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.refusals import UnsupportedModelError
@@ -36,38 +36,29 @@ def remove_heads(
     record: Mapping[str, Any],
     progress: Progress,
 ) -> HeadTable:
-    """Write the checkpoint without a share of its heads, and add its throughput to the notes.
+    """Write the checkpoint without some of its heads, and note that and its throughput in the curve's table.
 
-    Args:
-        found: The order in which heads go, and how many.
-        bench: Examples to measure the throughput on.
-        folder: Where the checkpoint goes.
-        physical: Whether the weights are cut out instead of set to zero.
-        overwrite: Whether a folder that is there is replaced.
-        record: What the caller adds to the record in the folder.
-        progress: Who is told how far it is.
-
-    Returns:
-        The curve, with notes on what was written.
+    With ``physical`` the weights are cut out instead of set to zero. Throughput is measured on the examples
+    of ``bench``; ``record`` is added to the record in the folder.
 
     References:
         Michel, Levy and Neubig (2019), section 4.3 and table 4.
     """
     original, shape = found.subject.checkpoint, found.subject.shape
     standing = found.subject.architecture.standing
-    keep = without(shape, found.order, found.removed, found.subject.ties) & standing
+    keep = mask_heads(shape, found.order, found.removed, found.subject.ties) & standing
     progress.stage("removing heads", None)
     pruned = (shrink if physical else bake)(original, keep)
     notes = [
         f"{int((standing & ~keep).sum())} of {int(standing.sum())} heads removed, written to {folder}.",
-        *_speeds(original, pruned, keep, bench, physical=physical),
+        *_compare_speeds(original, pruned, keep, bench, physical=physical),
     ]
     written = dict(record) | {"criterion": str(found.table["criterion"][0]), "notes": notes}
     save_pruned(pruned, original, keep, folder, physical=physical, record=written, overwrite=overwrite)
     return replace(found.table, notes=[*found.table.notes, *notes])
 
 
-def _speeds(
+def _compare_speeds(
     original: Checkpoint, pruned: Checkpoint, keep: np.ndarray, bench: Bench, *, physical: bool
 ) -> list[str]:
     """Compare the throughput of the whole, the baked and the smaller checkpoint on the same text."""
@@ -78,17 +69,15 @@ def _speeds(
         made["physically smaller"] = pruned if physical else shrink(original, keep)
     except UnsupportedModelError as error:
         notes.append(str(error))
-    batches = _some(bench)
-    speeds = throughput(
-        {name: partial(_run, checkpoint, batches) for name, checkpoint in made.items()}, batches
-    )
-    base = speeds["whole"]
-    named = [f"{name} {speed:,.0f} ({speed / base:.2f} x)" for name, speed in speeds.items()]
+    batches = _sample_batches(bench)
+    runs = {name: partial(_run_batches, checkpoint, batches) for name, checkpoint in made.items()}
+    speeds = measure_throughput(runs, batches)
+    named = [f"{name} {speed:,.0f} ({speed / speeds['whole']:.2f} x)" for name, speed in speeds.items()]
     return [f"Tokens a second in the model: {', '.join(named)}.", *notes]
 
 
-def throughput(runs: Mapping[str, Callable[[], None]], batches: list[Batch]) -> dict[str, float]:
-    """Time runs over the same batches in turns, and give tokens a second."""
+def measure_throughput(runs: Mapping[str, Callable[[], None]], batches: list[Batch]) -> dict[str, float]:
+    """Time runs over the same batches in turns, in tokens a second."""
     tokens = sum(batch.size for batch in batches)
     spent: dict[str, list[float]] = {name: [] for name in runs}
     for turn in range(REPEATS + 1):
@@ -100,14 +89,14 @@ def throughput(runs: Mapping[str, Callable[[], None]], batches: list[Batch]) -> 
     return {name: tokens / median(seconds) for name, seconds in spent.items()}
 
 
-def _some(bench: Bench) -> list[Batch]:
+def _sample_batches(bench: Bench) -> list[Batch]:
     """Take batches from all over the corpus, about so many tokens."""
     batches = bench.corpus.batches
     size = max(1, batches.tokens // len(batches))
     return list(islice(batches, 0, None, max(1, len(batches) * size // TOKENS)))
 
 
-def _run(checkpoint: Checkpoint, batches: list[Batch]) -> None:
+def _run_batches(checkpoint: Checkpoint, batches: list[Batch]) -> None:
     for batch in batches:
         checkpoint.forward(batch.inputs)
     if checkpoint.device.type == "cuda":

@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from attnprobe.findings.comparison.spread import PARTS, SUBSCRIPTS, components
+from attnprobe.findings.comparison.spread import PARTS, SUBSCRIPTS, estimate_components
 
 #: Seeds, layers, heads of a layer, blocks.
 SHAPE = (3, 2, 4, 5)
@@ -38,7 +38,7 @@ def test_estimates_have_no_bias(planted):
         indicator[level] = 1.0
         if has[3]:
             indicator /= np.sqrt(SIZES)
-        for name, found in components(indicator, SIZES).estimates.items():
+        for name, found in estimate_components(indicator, SIZES).estimates.items():
             total[name] += found
     for name, found in total.items():
         assert found == pytest.approx(float(name == planted), abs=1e-9), name
@@ -49,7 +49,7 @@ def test_sums_of_squares_are_those_of_regressions():
     rng = np.random.default_rng(0)
     values = rng.normal(size=SHAPE)
     ones = np.ones(SHAPE[3])
-    found = components(values, ones)
+    found = estimate_components(values, ones)
 
     def dummies(name):
         numbers = np.indices(SHAPE).reshape(4, -1)
@@ -82,7 +82,7 @@ def test_shares_and_errors_of_what_was_planted():
     shape, sizes = (12, 6, 8, 30), rng.integers(1, 6, 30).astype(float)
     planted = {"layers": 4.0, "heads": 3.0, "seeds": 2.0, "heads_by_seed": 3.0, "texts": 6.0}
     planted |= {"heads_by_text": 2.0, "heads_by_seed_by_text": 5.0}
-    draws = [components(drawn(planted, shape, sizes, rng), sizes) for _ in range(120)]
+    draws = [estimate_components(drawn(planted, shape, sizes, rng), sizes) for _ in range(120)]
     for one in draws:
         assert sum(one.shares.values()) == pytest.approx(1)
         assert min(one.shares.values()) >= 0
@@ -101,7 +101,7 @@ def test_the_same_checkpoint_again():
     one = drawn(
         {"layers": 1.0, "heads": 1.0, "texts": 1.0, "heads_by_text": 1.0}, (1, 3, 4, 20), np.ones(20), rng
     )
-    found = components(np.repeat(one, 3, 0), np.ones(20)).shares
+    found = estimate_components(np.repeat(one, 3, 0), np.ones(20)).shares
     for part in ("seeds", "layers_by_seed", "heads_by_seed", "seeds_by_text", "rest"):
         assert found[part] == 0
     assert found["heads"] > 0.1
@@ -112,7 +112,7 @@ def test_heads_in_another_order():
     rng = np.random.default_rng(3)
     one = drawn({"layers": 4.0, "heads": 4.0, "texts": 1.0}, (1, 12, 12, 20), np.ones(20), rng)[0]
     mixed = np.stack([[layer[rng.permutation(12)] for layer in one] for _ in range(10)])
-    straight, other = (components(y, np.ones(20)).shares for y in (np.stack([one] * 10), mixed))
+    straight, other = (estimate_components(y, np.ones(20)).shares for y in (np.stack([one] * 10), mixed))
     assert straight["heads"] > 0.2
     assert straight["heads_by_seed"] == 0
     assert other["heads"] < 0.02
@@ -128,12 +128,12 @@ def test_heads_in_another_order():
     ],
 )
 def test_what_one_layer_or_head_can_not_tell(shape, unknown):
-    found = components(np.random.default_rng(4).normal(size=shape) + 1, np.ones(6))
+    found = estimate_components(np.random.default_rng(4).normal(size=shape) + 1, np.ones(6))
     assert {part for part, share in found.shares.items() if np.isnan(share)} == unknown
     assert np.nansum(list(found.shares.values())) == pytest.approx(1)
 
 
 def test_a_constant_has_no_shares():
-    found = components(np.full(SHAPE, 0.3), SIZES)
+    found = estimate_components(np.full(SHAPE, 0.3), SIZES)
     assert found.variance == 0
     assert all(np.isnan(share) for share in found.shares.values())

@@ -5,7 +5,7 @@ import pytest
 
 from attnprobe.attention.kinds import Kind, Place
 from attnprobe.findings.comparison.differences import ALONE
-from attnprobe.findings.comparison.spread import spread_table
+from attnprobe.findings.comparison.spread import tabulate_spread
 from attnprobe.statistics.registry import find_statistic
 from attnprobe.sums.base import Measurement
 from attnprobe.sums.documents import block_of
@@ -69,7 +69,7 @@ def mean_squares(values):
 def test_a_column_that_some_heads_lack_varies_over_texts_as_its_own_heads_do(values):
     """Sizes of blocks are of the heads that have the column; those of all heads made this half as much."""
     names = [f"seed-{seed}" for seed in range(SEEDS)]
-    table = spread_table(list(map(table_of, values)), names, dataset="texts", notes=[], record={})
+    table = tabulate_spread(list(map(table_of, values)), names, dataset="texts", notes=[], record={})
     assert table.data["attention"] == ["encoder", "decoder", "cross"]
     texts, seeds, layers, rest = mean_squares(values)
     variance = float(table.data["sd"][0]) ** 2

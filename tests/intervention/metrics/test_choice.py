@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.metrics.choice import metric_of
-from attnprobe.intervention.metrics.metric import some
-from attnprobe.intervention.objectives.choosing import OBJECTIVES
+from attnprobe.intervention.metrics.metric import select_examples
+from attnprobe.intervention.objectives.choosing import import_objective
 from attnprobe.intervention.objectives.classification import Classification, MultiLabel, Regression
 from attnprobe.intervention.objectives.language_modelling import MaskedLanguageModel
 from attnprobe.intervention.objectives.objective import Objective
@@ -17,7 +16,9 @@ from attnprobe.intervention.objectives.question_answering import QuestionAnsweri
 from attnprobe.intervention.objectives.representation import Representation
 from attnprobe.intervention.objectives.seq2seq import SequenceToSequence
 from attnprobe.intervention.objectives.token_classification import TokenClassification
-from attnprobe.intervention.request import METRICS, check_metric
+from attnprobe.intervention.registry import METRICS, OBJECTIVES
+from attnprobe.intervention.request import check_metric
+from attnprobe.intervention.task import build_metric
 
 USUAL = {
     Classification: "accuracy", MultiLabel: "f1_micro", Regression: "pearson", TokenClassification: "f1",
@@ -29,8 +30,8 @@ USUAL = {
 @pytest.mark.parametrize(("objective", "usual"), USUAL.items())
 def test_usual(objective: type[Objective], usual: str):
     assert check_metric(None, objective.name) == usual
-    for name in {name for names in METRICS.values() for name in names}:
-        if name in objective.metrics:
+    for name in METRICS:
+        if name in OBJECTIVES[objective.name].metrics:
             assert check_metric(name, objective.name) == name
         else:
             with pytest.raises(AttnprobeError, match=f"{objective.name} has no metric '{name}'; "):
@@ -38,8 +39,25 @@ def test_usual(objective: type[Objective], usual: str):
 
 
 def test_what_is_told_before_torch_is_imported_is_true_of_the_objectives():
-    assert METRICS.keys() == OBJECTIVES.keys()
-    assert all(METRICS[name] == objective.metrics for name, objective in OBJECTIVES.items())
+    assert [import_objective(name).name for name in OBJECTIVES] == list(OBJECTIVES)
+    assert {name for spec in OBJECTIVES.values() for name in spec.metrics} == METRICS.keys()
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_units_and_directions_are_those_of_the_metrics(name: str):
+    spec, kind = METRICS[name], next(one for one, spec in OBJECTIVES.items() if name in spec.metrics)
+    found = build_metric(name, labelled(kind), 0)
+    assert (found.unit, found.higher_is_better) == (spec.unit, spec.higher_is_better)
+
+
+def labelled(name: str) -> Any:
+    """Bind an objective to three examples, as far as its metrics ask for them."""
+    classes = SimpleNamespace(names={0: "O", 1: "B-PER"})
+    targets = [np.array([[1], [one]]) for one in (0, 1, 1)]
+    values = np.array([0, 1, 2])
+    return bench(
+        import_objective(name), classes=values, values=values, count=3, targets=targets, _classes=classes
+    )
 
 
 def classification(classes: list[int], members: list[int] | None = None) -> Any:
@@ -58,12 +76,12 @@ def classification(classes: list[int], members: list[int] | None = None) -> Any:
     ],
 )  # fmt: skip
 def test_metric_of(name: str, higher: bool, needs: tuple[str, ...]):
-    found = metric_of(name, classification([0, 1]), 0)
+    found = build_metric(name, classification([0, 1]), 0)
     assert (found.name, found.higher_is_better, found.needs) == (name, higher, needs)
 
 
 def test_similarity_is_not_tested():
-    found = metric_of("similarity", SimpleNamespace(subject=SimpleNamespace(shape=(2, 4))), 0)  # type: ignore[arg-type]
+    found = build_metric("similarity", bench(Representation), 0)
     outcome = {"similarity": np.array([0.5, 0.75])}
     assert np.isnan(found.compare(outcome, {"similarity": np.ones(2)}).p)
 
@@ -73,17 +91,17 @@ def test_scores(name: str):
     """Three right of four: MCC by hand, and the mean F1 of three classes."""
     outcome = {"label": np.array([0, 1, 2, 2.0]), "prediction": np.array([0, 1, 2, 1.0])}
     expected = {"mcc": (3 * 4 - 5) / np.sqrt((16 - 6) * (16 - 6)), "f1": (1 + 2 / 3 + 2 / 3) / 3}[name]
-    assert metric_of(name, classification([0, 1, 2, 2]), 0).score(outcome) == pytest.approx(expected)
+    assert build_metric(name, classification([0, 1, 2, 2]), 0).score(outcome) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("name", ["mcc", "f1"])
 def test_one_class(name: str):
     with pytest.raises(AttnprobeError, match=f"same label, which leaves {name} undefined"):
-        metric_of(name, classification([1, 1, 1]), 0)
-    assert metric_of("accuracy", classification([1, 1, 1]), 0).name == "accuracy"
-    assert metric_of(name, classification([1, 0, 1], [0, 1]), 0).name == name
+        build_metric(name, classification([1, 1, 1]), 0)
+    assert build_metric("accuracy", classification([1, 1, 1]), 0).name == "accuracy"
+    assert build_metric(name, classification([1, 0, 1], [0, 1]), 0).name == name
     with pytest.raises(AttnprobeError, match="examples that are scored have the same label"):
-        metric_of(name, classification([1, 0, 1], [0, 2]), 0)
+        build_metric(name, classification([1, 0, 1], [0, 2]), 0)
 
 
 def bench(kind: type[Any], **attributes: Any) -> Any:
@@ -97,10 +115,10 @@ def bench(kind: type[Any], **attributes: Any) -> Any:
 def test_numbers_that_are_all_alike():
     flat = bench(Regression, values=np.array([2.0, 2.0, 2.0]))
     for name in ("pearson", "spearman"):
-        assert metric_of(name, bench(Regression, values=np.array([2.0, 1.0, 2.0])), 0).name == name
+        assert build_metric(name, bench(Regression, values=np.array([2.0, 1.0, 2.0])), 0).name == name
         with pytest.raises(AttnprobeError, match=f"same number, which leaves {name} undefined"):
-            metric_of(name, flat, 0)
-    found = metric_of("mse", flat, 0)
+            build_metric(name, flat, 0)
+    found = build_metric("mse", flat, 0)
     assert (found.name, found.unit, found.higher_is_better) == ("mse", "", False)
 
 
@@ -114,7 +132,7 @@ def test_numbers_that_are_all_alike():
     ],
 )  # fmt: skip
 def test_metrics_of_other_objectives(kind: type[Any], name: str, needs: tuple[str, ...]):
-    found = metric_of(name, bench(kind), 0)
+    found = build_metric(name, bench(kind), 0)
     assert (found.name, found.needs, found.higher_is_better) == (name, needs, name != "loss")
 
 
@@ -122,16 +140,16 @@ def test_entities(monkeypatch: pytest.MonkeyPatch):
     classes = SimpleNamespace(names={0: "O", 1: "B-PER"})
     targets = [np.array([[1, 2], [0, 0]])] * 3
     with pytest.raises(AttnprobeError, match="Not one entity is in the examples that are scored"):
-        metric_of("f1", bench(TokenClassification, targets=targets, _classes=classes), 0)
+        build_metric("f1", bench(TokenClassification, targets=targets, _classes=classes), 0)
     targets[2] = np.array([[1], [1]])
     asked = bench(TokenClassification, targets=targets, _classes=classes)
-    assert metric_of("f1", asked, 0).needs == ("entities",)
+    assert build_metric("f1", asked, 0).needs == ("entities",)
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     with pytest.raises(AttnprobeError, match=r"needs seqeval: pip install seqeval, or pass"):
-        metric_of("f1", asked, 0)
+        build_metric("f1", asked, 0)
 
 
 def test_some():
     outcome = {"loss": np.arange(4.0), "text": np.array(list("abcd"), dtype=object)}
-    found = some(outcome, np.array([True, False, False, True]))
+    found = select_examples(outcome, np.array([True, False, False, True]))
     assert {name: values.tolist() for name, values in found.items()} == {"loss": [0, 3], "text": ["a", "d"]}

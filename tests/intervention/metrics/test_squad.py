@@ -2,7 +2,7 @@
 
 import pytest
 
-from attnprobe.intervention.metrics.counts import exact_match, normalised, overlap
+from attnprobe.intervention.metrics.counts import answer_f1, exact_match, normalise_answer
 
 #: Worked out by hand from the definitions: shared words twice, over the words of both.
 KNOWN = [
@@ -27,8 +27,8 @@ KNOWN = [
 @pytest.mark.parametrize(("said", "answers", "exact", "f1"), KNOWN)
 def test_known_answers(said: str, answers: list[str], exact: bool, f1: float):
     assert exact_match(said, answers) == exact
-    assert overlap(said, answers) == pytest.approx(f1)
+    assert answer_f1(said, answers) == pytest.approx(f1)
 
 
 def test_normalised():
-    assert normalised("The (big)  A-team, an apple's\tcore") == "big ateam apples core"
+    assert normalise_answer("The (big)  A-team, an apple's\tcore") == "big ateam apples core"

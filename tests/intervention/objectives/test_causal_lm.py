@@ -9,7 +9,7 @@ import torch
 from attnprobe.corpus.sources.document import Document, Gold
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.request import TaskOptions
-from attnprobe.intervention.task import bound, choose_subject
+from attnprobe.intervention.task import bind_task, choose_subject
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.run.input.corpus import CorpusOptions
 from attnprobe.run.passes import open_single_run
@@ -52,12 +52,12 @@ def test_too_short(headed: Headed):
     heard, checkpoint = Heard(), headed("gpt2", "causal-lm")
     subject = choose_subject(lambda *_: checkpoint, TaskOptions(), labelled=Gold.NONE, progress=heard)
     texts = [Document("stone"), Document("the dog ran"), Document("stone")]
-    with bound(subject, texts, CorpusOptions(), run=open_single_run(heard)) as bench:
+    with bind_task(subject, texts, CorpusOptions(), run=open_single_run(heard)) as bench:
         assert bench.corpus.batches.members.tolist() == [1]
         assert torch.isfinite(bench.objective.answer(next(iter(bench.corpus.batches))).loss).all()
     assert "2 sequences are left out: they have less than 2 tokens." in heard.said
     with (
         pytest.raises(AttnprobeError, match="causal-lm needs texts of 2 tokens or more"),
-        bound(subject, texts[:1], CorpusOptions(), run=open_single_run(heard)),
+        bind_task(subject, texts[:1], CorpusOptions(), run=open_single_run(heard)),
     ):
         pass

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from attnprobe.corpus.sources.document import Asked, Document
-from attnprobe.intervention.metrics.counts import exact_match, overlap
-from attnprobe.intervention.objectives.question_answering import LONGEST, best_spans
+from attnprobe.intervention.metrics.counts import answer_f1, exact_match
+from attnprobe.intervention.objectives.question_answering import LONGEST, find_best_spans
 from attnprobe.model.checkpoint import Checkpoint
 
 Headed = Callable[..., Checkpoint]
@@ -71,7 +71,7 @@ def test_loss_and_answers(headed: Headed, documents: Any, benched: Any, name: st
                 text = document.label.context[offsets[one][0] : offsets[other][1]]
                 if float(begins[none] + ends[none]) > best:
                     text = ""
-                assert answer.value("f1")[row] == pytest.approx(overlap(text, document.label.answers))
+                assert answer.value("f1")[row] == pytest.approx(answer_f1(text, document.label.answers))
                 right = exact_match(text, document.label.answers)
                 assert answer.value("exact_match")[row] == right
                 seen += 1
@@ -124,11 +124,11 @@ def test_best_spans():
     start = torch.tensor([[9.0, 1, 5, 0, 8], [0, 1, 0, 4, 0]])
     end = torch.tensor([[9.0, 7, 0, 3, 9], [5, 0, 2, 0, 0]])
     inside = torch.tensor([[False, True, True, True, True], [True] * 5])
-    first, last, best = best_spans(start, end, inside, longest=2)
+    first, last, best = find_best_spans(start, end, inside, longest=2)
     assert first.tolist() == [4, 0]
     assert last.tolist() == [4, 0]
     assert best.tolist() == [17, 5]
-    first, last, _ = best_spans(start - 9 * (torch.arange(5) == 4), end, inside, longest=3)
+    first, last, _ = find_best_spans(start - 9 * (torch.arange(5) == 4), end, inside, longest=3)
     assert (first[0].item(), last[0].item()) == (2, 4)
-    first, last, _ = best_spans(start - 9 * (torch.arange(5) == 4), end, inside, longest=2)
+    first, last, _ = find_best_spans(start - 9 * (torch.arange(5) == 4), end, inside, longest=2)
     assert (first[0].item(), last[0].item()) == (3, 4)

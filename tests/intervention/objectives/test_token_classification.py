@@ -138,13 +138,13 @@ def test_a_label_that_the_model_does_not_know(headed: Headed, benched: Any, tag:
 
 def test_metrics_follow_the_labels(headed: Headed):
     entities = headed("bert", KIND)
-    assert check_metric(None, KIND, TokenClassification.scored_by(entities)) == "f1"
+    assert check_metric(None, KIND, TokenClassification.list_metrics(entities)) == "f1"
     model = copy.copy(entities.model)
     model.config = copy.deepcopy(model.config)
     model.config.id2label = {0: "NOUN", 1: "SYM", 2: "INTJ", 3: "X", 4: "E-"[:1] + "X"}
     words = replace(entities, model=model)
-    assert check_metric(None, KIND, TokenClassification.scored_by(words)) == "accuracy"
+    assert check_metric(None, KIND, TokenClassification.list_metrics(words)) == "accuracy"
     with pytest.raises(
         AttnprobeError, match="no metric 'f1' for this checkpoint; choose one of accuracy, loss"
     ):
-        check_metric("f1", KIND, TokenClassification.scored_by(words))
+        check_metric("f1", KIND, TokenClassification.list_metrics(words))

@@ -10,7 +10,7 @@ from attnprobe.intervention.metrics.correlation import pearson
 from attnprobe.intervention.metrics.counts import Confusion, matthews
 from attnprobe.intervention.metrics.mean import Mean
 from attnprobe.intervention.metrics.metric import CLUSTER
-from attnprobe.intervention.pruning.differences import loss_bounds, steps_within
+from attnprobe.intervention.pruning.differences import bound_losses, find_last_step
 from attnprobe.sums.resampling import Exchanges
 
 ACCURACY = Mean("accuracy", "share", higher_is_better=True)
@@ -18,7 +18,7 @@ LOSS = Mean("loss", "nats", higher_is_better=False)
 
 
 def bound_of(metric, step, untouched):
-    return loss_bounds(metric, [untouched, step], untouched)[1]
+    return bound_losses(metric, [untouched, step], untouched)[1]
 
 
 @cache
@@ -146,10 +146,10 @@ def test_matthews_correlation_unchanged_takes_the_largest_change_of_the_curve():
     whole = {"label": label, "prediction": label}
     last = {"label": label, "prediction": np.zeros(20)}
     metric = Confusion("mcc", matthews, 2, Exchanges(0))
-    found = loss_bounds(metric, [whole, whole, last], whole)
+    found = bound_losses(metric, [whole, whole, last], whole)
     assert np.isnan(found[0])
     assert 0 < found[1] < found[2]
-    assert np.isnan(loss_bounds(metric, [whole, whole], whole)[1])
+    assert np.isnan(bound_losses(metric, [whole, whole], whole)[1])
 
 
 def test_pearson_s_correlation_unchanged_is_unchanged():
@@ -169,7 +169,7 @@ def test_a_margin_holds():
         base = (draw.random(n) < 0.9).astype(float)
         # A lost answer stays lost; gains come and go at one answer in fifty.
         steps = [{"accuracy": np.where(luck < one / 0.9, 0, base) if one else base} for one in truth]
-        chosen = steps_within(loss_bounds(ACCURACY, steps, steps[0]), 0.02)
+        chosen = find_last_step(bound_losses(ACCURACY, steps, steps[0]), 0.02)
         beyond += truth[chosen] > 0.02
     assert beyond / 700 <= 0.06
 
@@ -185,4 +185,4 @@ def test_a_margin_holds():
     ],
 )
 def test_the_walk_ends_at_the_first_step_that_fails(bounds, last):
-    assert steps_within(np.array([np.nan, *bounds]), 0.01) == last
+    assert find_last_step(np.array([np.nan, *bounds]), 0.01) == last

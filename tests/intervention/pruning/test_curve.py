@@ -10,11 +10,11 @@ from torch.nn.functional import cross_entropy
 
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.ablation import ablation_table
-from attnprobe.intervention.importance import importance_table
-from attnprobe.intervention.pruning.curve import pruned_in_steps, steps
+from attnprobe.intervention.ablation import run_ablation
+from attnprobe.intervention.importance import run_importance
+from attnprobe.intervention.pruning.curve import plan_steps, prune_in_steps
 from attnprobe.intervention.pruning.options import Criterion, PruneOptions
-from attnprobe.intervention.pruning.ranking import random_order, without
+from attnprobe.intervention.pruning.ranking import mask_heads, order_at_random
 from attnprobe.intervention.request import TaskOptions
 from attnprobe.run.input.corpus import CorpusOptions
 from attnprobe.run.progress import SilentProgress
@@ -57,7 +57,7 @@ def pruned(checkpoint):
     def call(documents, criterion="gradient", rank_on=None, metric="loss", seed=42, said=None, **options):
         progress = SilentProgress() if said is None else Listener(said)
         options = {"step": 0.25, "random_orders": 0} | options
-        with pruned_in_steps(
+        with prune_in_steps(
             lambda *_: checkpoint,
             opened(documents),
             None if rank_on is None else opened(rank_on, "ranked"),
@@ -85,7 +85,7 @@ def by_hand(checkpoint, cut_by_hand, inputs_of):
     """Give each text's logits with the first heads of an order cut out, and the right classes."""
 
     def logits(documents, order, removed):
-        model = cut_by_hand(checkpoint.model, without(SHAPE, np.asarray(order), removed))
+        model = cut_by_hand(checkpoint.model, mask_heads(SHAPE, np.asarray(order), removed))
         with torch.no_grad():
             found = [model(**inputs_of(checkpoint.tokenizer, text)).logits[0] for text in documents]
         return torch.stack(found), torch.tensor([text.label for text in documents])
@@ -116,13 +116,13 @@ def score_of(table, name="score"):
     ],
 )
 def test_steps(heads, step, wanted):
-    assert steps(heads, step) == wanted
+    assert plan_steps(heads, step) == wanted
 
 
 @pytest.mark.parametrize("heads", [1, 2, 12, 72, 144, 384])
 @pytest.mark.parametrize("step", [0.01, 0.07, 0.1, 0.15, 1 / 3, 0.5, 0.99, 1.0])
 def test_steps_go_from_none_to_all(heads, step):
-    found = steps(heads, step)
+    found = plan_steps(heads, step)
     assert (found[0], found[-1]) == (0, heads)
     gaps = np.diff(found)
     assert (gaps > 0).all()
@@ -156,7 +156,7 @@ def test_only_what_can_be_measured_again_is_reranked():
 @pytest.mark.parametrize(("share", "says"), [(0.04, "not one of them"), (0.96, "all of them")])
 def test_shares_that_remove_nothing_or_everything(pruned, texts, monkeypatch, share, says):
     """They are refused before any text is tokenised."""
-    monkeypatch.setattr("attnprobe.intervention.pruning.curve.bound", None)
+    monkeypatch.setattr("attnprobe.intervention.pruning.curve.bind_task", None)
     with pytest.raises(AttnprobeError, match=f"of 12 heads is {says}"):
         pruned(texts, share=share)
 
@@ -188,7 +188,7 @@ def test_scores_are_those_of_models_without_the_heads(pruned, texts, by_hand, cr
 
 def test_another_architecture(headed, documents, cut_by_hand, inputs_of):
     checkpoint = headed("roberta", "classification")
-    with pruned_in_steps(
+    with prune_in_steps(
         lambda *_: checkpoint, opened(documents("classification")), None, CorpusOptions(),
         TaskOptions(metric="loss"), PruneOptions(Criterion("gradient"), 0.5, False, 0),
         facts={}, progress=SilentProgress(),
@@ -196,7 +196,7 @@ def test_another_architecture(headed, documents, cut_by_hand, inputs_of):
         pass
     given = scored(documents("classification"))
     for row, removed in enumerate([0, 6, 12]):
-        model = cut_by_hand(checkpoint.model, without(SHAPE, found.order, removed))
+        model = cut_by_hand(checkpoint.model, mask_heads(SHAPE, found.order, removed))
         with torch.no_grad():
             logits = [model(**inputs_of(checkpoint.tokenizer, text)).logits[0] for text in given]
         right = torch.tensor([text.label for text in given])
@@ -210,9 +210,9 @@ def ranked_by(checkpoint, documents, kind):
     given = (lambda *_: checkpoint, opened(documents), CorpusOptions(), TaskOptions(metric="loss"))
     more = {"facts": {}, "progress": SilentProgress()}
     if kind == "gradient":
-        values = importance_table(*given, method="gradient", **more)["importance_normalized"]
+        values = run_importance(*given, method="gradient", **more)["importance_normalized"]
     else:
-        values = ablation_table(*given, keep_one=False, correction="holm", **more)["delta"]
+        values = run_ablation(*given, keep_one=False, correction="holm", **more)["delta"]
     return sorted(range(HEADS), key=lambda head: values[head])
 
 
@@ -261,7 +261,7 @@ def test_random_orders_stand_beside(pruned, texts, by_hand):
     assert chance["seed"].tolist() == [7] * 5 + [8] * 5 + [9] * 5
     assert chance["heads_removed"].tolist() == QUARTERS * 3
     for seed, curve in chance.groupby("seed"):
-        order = random_order(np.ones(SHAPE, bool), int(seed))
+        order = order_at_random(np.ones(SHAPE, bool), int(seed))
         wanted = [cross_entropy(*by_hand(scored(texts), order, removed)).item() for removed in QUARTERS]
         np.testing.assert_allclose(curve["score"], wanted, rtol=1e-5)
     again = pruned(texts, random_orders=3, seed=7)[0].table.to_pandas()
@@ -298,7 +298,7 @@ def losses_of(by_hand, documents, order):
 def test_differences_from_the_whole_model_are_paired(pruned, texts, by_hand):
     """Of every order, against Student's t of the examples' own differences."""
     found, _ = pruned(texts, random_orders=2, seed=3)
-    orders = [found.order, random_order(np.ones(SHAPE, bool), 3), random_order(np.ones(SHAPE, bool), 4)]
+    orders = [found.order, order_at_random(np.ones(SHAPE, bool), 3), order_at_random(np.ones(SHAPE, bool), 4)]
     table = found.table.to_pandas()
     for number, order in enumerate(orders):
         losses = losses_of(by_hand, scored(texts), order)
@@ -319,8 +319,8 @@ def test_differences_from_random_orders_are_paired(pruned, texts, by_hand):
         losses_of(by_hand, scored(texts), order)
         for order in (
             found.order,
-            random_order(np.ones(SHAPE, bool), 3),
-            random_order(np.ones(SHAPE, bool), 4),
+            order_at_random(np.ones(SHAPE, bool), 3),
+            order_at_random(np.ones(SHAPE, bool), 4),
         )
     )
     table = found.table.to_pandas()
@@ -387,7 +387,7 @@ def ranks_csv(folder):
 
 
 def test_a_table_leaves_rank_data_nothing_to_do(pruned, texts, tmp_path, monkeypatch):
-    monkeypatch.setattr("attnprobe.intervention.pruning.curve.bound", None)
+    monkeypatch.setattr("attnprobe.intervention.pruning.curve.bind_task", None)
     with pytest.raises(AttnprobeError, match="--rank-data has nothing to rank"):
         pruned(texts, ranks_csv(tmp_path), rank_on=texts)
 

@@ -9,13 +9,13 @@ from attnprobe.intervention.metrics.mean import Mean
 from attnprobe.intervention.metrics.metric import Comparison
 from attnprobe.intervention.pruning.differences import (
     Differences,
-    from_random,
-    from_whole,
-    loss_bounds,
+    bound_losses,
+    compare_with_random,
+    compare_with_whole,
+    find_last_step,
     rank_among,
-    steps_within,
 )
-from attnprobe.intervention.pruning.headline import Curve, notes
+from attnprobe.intervention.pruning.headline import Curve, describe_curve
 from attnprobe.sums.resampling import adjust
 
 REMOVED = [0, 10, 20, 30, 40]
@@ -33,7 +33,7 @@ NO_CHANCE = differences([NAN] * 5, [NAN] * 5, [NAN] * 5)
 
 def said(scores, deltas, errors, p, bounds, chance=NO_CHANCE, metric=ACCURACY, random=(), n=400, **more):
     curve = Curve(metric, np.array([scores, *random]), np.array([NAN, *bounds]), REMOVED, n, **more)
-    return notes(curve, differences([NAN, *deltas], [NAN, *errors], [NAN, *p]), chance)
+    return describe_curve(curve, differences([NAN, *deltas], [NAN, *errors], [NAN, *p]), chance)
 
 
 FALLING = ([0.9, 0.899, 0.885, 0.8, 0.5], [-0.001, -0.015, -0.1, -0.4], [0.002, 0.004, 0.01, 0.02],
@@ -159,11 +159,14 @@ def drawn(draw):
 def test_every_claim_is_one_of_the_table(seed):
     draw = np.random.default_rng(seed)
     metric, orders, n = drawn(draw)
-    whole, chance = from_whole(metric, orders[0], orders[0][0]), from_random(metric, orders[0], orders[1:])
-    bounds, removed = loss_bounds(metric, orders[0], orders[0][0]), list(range(0, 10 * len(orders[0]), 10))
+    whole, chance = (
+        compare_with_whole(metric, orders[0], orders[0][0]),
+        compare_with_random(metric, orders[0], orders[1:]),
+    )
+    bounds, removed = bound_losses(metric, orders[0], orders[0][0]), list(range(0, 10 * len(orders[0]), 10))
     scores = np.array([[metric.score(step) for step in order] for order in orders])
     margin = float(draw.choice([0.01, 0.1, 0.9]))
-    text = " ".join(notes(Curve(metric, scores, bounds, removed, n, None, margin), whole, chance))
+    text = " ".join(describe_curve(Curve(metric, scores, bounds, removed, n, None, margin), whole, chance))
     better = 1 if metric.higher_is_better else -1
     worse = np.flatnonzero((whole.adjusted < 0.05) & (better * whole.delta < 0))
     named = re.search(r"significantly worse is that with (\d+)", text)
@@ -182,7 +185,7 @@ def test_every_claim_is_one_of_the_table(seed):
         signed = float(amount) if kind == "most" else -float(amount)
         assert bound - 1e-9 <= signed <= bound + 0.1 * abs(bound) + 1e-9  # rounded, and never to less
     within = re.search(r"Within a margin of [\d.]+, (\d+) of", text)
-    last = steps_within(bounds, margin)
+    last = find_last_step(bounds, margin)
     assert (int(within[1]) if within else 0) == removed[last]
     assert not (bounds[1 : last + 1] > margin).any()
     against = re.search(r"better at (\d+) of (?:the )?\d+ steps? .* worse at (\d+) .* of them at (\d+)", text)
@@ -236,7 +239,7 @@ def test_one_more_random_order_is_rarely_significant(orders, spread, n):
         apart = draw.random(1 + orders) < 1 / 6 if spread is None else draw.normal(0, spread, 1 + orders)
         steps = [base + one + draw.normal(0, 0.3, n) for one in apart]
         ours, *others = ([{"loss": base}, {"loss": step}, {"loss": base}] for step in steps)
-        found.append(from_random(LOSS, ours, others).p[1])
+        found.append(compare_with_random(LOSS, ours, others).p[1])
     # .05 and two of its errors; that the first alone of six collapses, or alone does not, has .067.
     assert np.mean(np.array(found) < 0.05) <= (0.095 if (spread, orders) == (None, 5) else 0.075)
 
@@ -246,13 +249,13 @@ def test_a_better_order_is_found():
     base = draw.normal(size=400)
     steps = [base + lost + draw.normal(0, 0.3, 400) for lost in (0.0, 0.9, 1.0, 1.2, 0.8, 1.1)]
     ours, *others = ([{"loss": base}, {"loss": step}, {"loss": base}] for step in steps)
-    found = from_random(LOSS, ours, others)
+    found = compare_with_random(LOSS, ours, others)
     scores = np.array([step.mean() for step in steps])
     apart = steps[0] - np.mean(steps[1:], 0)
     wanted = np.sqrt(scores[1:].var(ddof=1) * 1.2 + apart.var(ddof=1) / 400)
     assert found.error[1] == pytest.approx(wanted)
     assert found.p[1] < 0.01
-    assert np.isnan(from_random(LOSS, ours, others[:1]).p[1])
+    assert np.isnan(compare_with_random(LOSS, ours, others[:1]).p[1])
 
 
 def test_under_the_null_p_is_uniform():
@@ -261,7 +264,7 @@ def test_under_the_null_p_is_uniform():
     for _ in range(1500):
         base = draw.normal(size=60)
         outcomes = [{"loss": base + draw.normal(size=60)} for _ in range(5)]
-        found = from_whole(LOSS, outcomes, {"loss": base + draw.normal(size=60)})
+        found = compare_with_whole(LOSS, outcomes, {"loss": base + draw.normal(size=60)})
         p.append(found.p[1])
         lowest.append(np.nanmin(found.adjusted))
     assert np.mean(np.array(p) < 0.05) == pytest.approx(0.05, abs=0.015)

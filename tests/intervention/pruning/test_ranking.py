@@ -12,15 +12,15 @@ from scipy.stats import entropy
 from torch.nn.functional import cross_entropy
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.metrics.choice import metric_of
 from attnprobe.intervention.pruning.options import CRITERIA, Criterion
 from attnprobe.intervention.pruning.ranking import (
-    in_order,
-    random_order,
-    reranked,
-    without,
-    worth_of,
+    mask_heads,
+    measure_worth,
+    order_at_random,
+    order_by_worth,
+    rank_stepwise,
 )
+from attnprobe.intervention.task import build_metric
 
 SHAPE = (3, 4)
 
@@ -37,8 +37,8 @@ def worth(bench):
     """Measure what heads are worth to the loss."""
 
     def measure(criterion, open_heads=None):
-        metric = metric_of("loss", bench, 42)
-        return worth_of(criterion, bench, metric, open_heads)
+        metric = build_metric("loss", bench, 42)
+        return measure_worth(criterion, bench, metric, open_heads)
 
     return measure
 
@@ -112,28 +112,30 @@ def test_criteria_that_are_none(spec):
 
 def test_the_least_worth_goes_first_and_ties_go_by_place():
     worth = np.array([[3.0, 1.0, 2.0], [1.0, 0.0, 3.0]])
-    assert in_order(worth).tolist() == [4, 1, 3, 2, 0, 5]
+    assert order_by_worth(worth).tolist() == [4, 1, 3, 2, 0, 5]
 
 
 def test_random_orders_are_orders_of_their_seed():
-    orders = [random_order(np.ones(SHAPE, bool), seed) for seed in range(20)]
+    orders = [order_at_random(np.ones(SHAPE, bool), seed) for seed in range(20)]
     for order in orders:
         assert sorted(order) == list(range(12))
     assert len({tuple(order) for order in orders}) == 20
-    assert random_order(np.ones(SHAPE, bool), 3).tolist() == orders[3].tolist()
+    assert order_at_random(np.ones(SHAPE, bool), 3).tolist() == orders[3].tolist()
 
 
 def test_every_head_goes_first_about_as_often():
-    firsts = np.bincount([random_order(np.ones(SHAPE, bool), seed)[0] for seed in range(1200)], minlength=12)
+    firsts = np.bincount(
+        [order_at_random(np.ones(SHAPE, bool), seed)[0] for seed in range(1200)], minlength=12
+    )
     assert firsts.min() > 60
     assert firsts.max() < 140
 
 
 def test_cuts_close_the_first_heads_of_an_order():
     order = np.array([5, 0, 11, *(n for n in range(12) if n not in {5, 0, 11})])
-    assert without(SHAPE, order, 0).all()
-    assert np.argwhere(~without(SHAPE, order, 3)).tolist() == [[0, 0], [1, 1], [2, 3]]
-    assert not without(SHAPE, order, 12).any()
+    assert mask_heads(SHAPE, order, 0).all()
+    assert np.argwhere(~mask_heads(SHAPE, order, 3)).tolist() == [[0, 0], [1, 1], [2, 3]]
+    assert not mask_heads(SHAPE, order, 12).any()
 
 
 @pytest.mark.parametrize("removed", [[0, 1, 2, 3, 4, 5, 6], [0, 2, 4, 6], [0, 6], [0, 4, 6]])
@@ -146,7 +148,7 @@ def test_reranking_asks_again_with_those_gone_off(removed):
         asked.append(on.copy())
         return base + 10.0 * (~on).sum(-1, keepdims=True)
 
-    order = reranked(shape, removed, measure)
+    order = rank_stepwise(shape, removed, measure)
     wanted, gone = [], set()
     for before, after in pairwise(removed):
         score = {
@@ -256,7 +258,7 @@ def test_a_column_of_a_table(worth, heads_csv):
     values = np.random.default_rng(0).normal(size=12)
     spec = heads_csv(values)
     np.testing.assert_array_equal(worth(Criterion.parse(spec)), values.reshape(SHAPE))
-    order = in_order(worth(Criterion.parse(spec, highest_first=True)))
+    order = order_by_worth(worth(Criterion.parse(spec, highest_first=True)))
     assert order.tolist() == sorted(range(12), key=lambda n: -values[n])
 
 

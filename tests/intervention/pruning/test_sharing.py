@@ -10,9 +10,9 @@ from transformers import AutoModelForSequenceClassification, LlamaConfig, LlamaF
 
 import attnprobe
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.metrics.choice import metric_of
 from attnprobe.intervention.pruning.options import Criterion
-from attnprobe.intervention.pruning.ranking import random_order, reranked, without, worth_of
+from attnprobe.intervention.pruning.ranking import mask_heads, measure_worth, order_at_random, rank_stepwise
+from attnprobe.intervention.task import build_metric
 
 SHAPE = (3, 4)
 TIES = np.zeros(3, np.int64)
@@ -27,7 +27,7 @@ def checkpoint(headed):
 def worth(checkpoint, documents, benched):
     def measure(name, open_heads=None):
         with benched(checkpoint, documents("classification")) as bench:
-            return worth_of(Criterion.parse(name), bench, metric_of("loss", bench, 42), open_heads)
+            return measure_worth(Criterion.parse(name), bench, build_metric("loss", bench, 42), open_heads)
 
     return measure
 
@@ -63,16 +63,16 @@ def test_every_criterion_orders_units(worth, name):
 
 def test_cuts_and_orders():
     units = np.array([[True] * 4, [False] * 4, [False] * 4])
-    order = random_order(units, 0)
+    order = order_at_random(units, 0)
     assert sorted(order) == [0, 1, 2, 3]
-    assert without(SHAPE, order, 1, TIES).sum(1).tolist() == [3, 3, 3]
+    assert mask_heads(SHAPE, order, 1, TIES).sum(1).tolist() == [3, 3, 3]
     asked = []
 
     def measure(on):
         asked.append(on)
         return np.where(units, np.arange(12).reshape(SHAPE), np.nan)
 
-    assert reranked(SHAPE, [0, 2, 4], measure, TIES).tolist() == [0, 1, 2, 3]
+    assert rank_stepwise(SHAPE, [0, 2, 4], measure, TIES).tolist() == [0, 1, 2, 3]
     assert asked[1].sum(1).tolist() == [2, 2, 2]
 
 
@@ -116,7 +116,7 @@ def test_what_can_not_be_removed_is_refused_before_the_curve(tiny, monkeypatch, 
     )  # fmt: skip
     torch.manual_seed(0)
     model, tokenizer = LlamaForCausalLM(config).eval(), tiny("llama")[1]
-    monkeypatch.setattr("attnprobe.intervention.pruning.curve.bound", None)
+    monkeypatch.setattr("attnprobe.intervention.pruning.curve.bind_task", None)
     with pytest.raises(AttnprobeError, match=r"leave out (--)?physical"):
         attnprobe.prune(
             model, ["a bird ran over", "the red house"], tokenizer=tokenizer, save=tmp_path / "x", share=0.5,

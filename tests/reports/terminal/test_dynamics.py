@@ -8,7 +8,7 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from attnprobe.findings.dynamics import order_table, stack_steps
+from attnprobe.findings.dynamics import stack_steps, tabulate_orders
 from attnprobe.reports.terminal.show import show
 from attnprobe.reports.terminal.training import SparkScale
 from attnprobe.table.head_table import HeadTable
@@ -143,7 +143,7 @@ def test_a_curve_a_step():
 
 def test_an_order_a_step():
     steps = [(0, heads([4.0, 3, 2, 1])), (50, heads([1, 2, 4, 3])), (100, heads([1, 2, 3, 4]))]
-    lines = shown(order_table(steps, {}))
+    lines = shown(tabulate_orders(steps, {}))
     found = [re.split(r"\s+", line.strip())[:4] for line in lines if re.match(r"\s*\d+ +-?\d", line)]
     assert found == [
         ["0", "-1.00", "·", "-1.00"],
@@ -152,11 +152,11 @@ def test_an_order_a_step():
     ]
     assert sum("●" in line for line in lines) == 4  # a legend, and a line a step
     assert "x, 4 heads" in "\n".join(lines)
-    assert not any("●" in line for line in shown(order_table(steps, {}), width=50)[4:])
+    assert not any("●" in line for line in shown(tabulate_orders(steps, {}), width=50)[4:])
 
 
 def test_many_orders_are_a_list():
     steps = [(step, heads([1.0, 2, 3, step], measures=tuple("abcdef"))) for step in (4, 5)]
-    text = "\n".join(shown(order_table(steps, {}), width=200))
+    text = "\n".join(shown(tabulate_orders(steps, {}), width=200))
     assert "kendall_previous" in text
     assert "●" not in text
