@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from attnprobe.intervention.registry import METRICS, OBJECTIVES
 from attnprobe.option import Group, Option
+from attnprobe.tasks import METRICS, OBJECTIVES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

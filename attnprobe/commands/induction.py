@@ -63,7 +63,7 @@ def induction(
     from attnprobe.commands.call.call import check_model, make_loader, open_call
     from attnprobe.commands.call.record import describe_call
     from attnprobe.run.input.repeated import RepeatedTokens
-    from attnprobe.survey.layers import parse_layers
+    from attnprobe.survey.tables import parse_layers
 
     drawn = RepeatedTokens(length, sequences, seed)
     layers = parse_layers(options.get("layers"))
@@ -73,8 +73,7 @@ def induction(
         from attnprobe.model.verifying.observations import find_unembedding
         from attnprobe.statistics.induction import COPYING, REPEATED
         from attnprobe.statistics.registry import statistics_of
-        from attnprobe.survey.request import CorpusRequest, TableRequest
-        from attnprobe.survey.survey import survey_corpora
+        from attnprobe.survey.survey import CorpusRequest, TableRequest, survey_corpora
 
         call.progress.stage("loading", None)
         checkpoint = make_loader(model, call.tokenizer, call.load)((CAUSAL_LM, MASKED_LM, SEQ2SEQ), False)

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Literal
 
-from attnprobe.corpus.sources.document import Document, Gold
+from attnprobe.corpus.sources.document import Document, find_gold
 from attnprobe.corpus.sources.media import MediaFolder
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.registry import OBJECTIVES
+from attnprobe.tasks import OBJECTIVES, Gold
 
 #: How importance is measured.
 Method = Literal["gradient", "lrp", "confidence"]
@@ -112,7 +112,7 @@ def peek(documents: Documents) -> tuple[Gold, Documents]:
         return Gold.CLASS if documents.labelled.items else Gold.NONE, documents
     documents = iter(documents)
     first = list(islice(documents, PEEKED))
-    kinds = (Gold.of(document.label) for document in first)
+    kinds = (find_gold(document.label) for document in first)
     return next((kind for kind in kinds if kind), Gold.NONE), chain(first, documents)
 
 

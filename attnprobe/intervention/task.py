@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attnprobe.corpus.sources.document import Gold
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.metrics.metric import Metric
 from attnprobe.intervention.objectives.choosing import (
@@ -19,14 +18,14 @@ from attnprobe.intervention.objectives.choosing import (
     remark_unused_head,
 )
 from attnprobe.intervention.objectives.objective import Objective
-from attnprobe.intervention.registry import OBJECTIVES
 from attnprobe.intervention.request import TaskOptions
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.gates import freeze_weights
 from attnprobe.model.verifying.architecture import Architecture, find_shared_weights
 from attnprobe.model.verifying.switching import Gating, check_gates, check_relevance
-from attnprobe.run.input.corpus import Corpus, CorpusOptions
+from attnprobe.run.input.corpus import Corpus
 from attnprobe.run.input.examples import LabelledExamples
+from attnprobe.run.input.options import CorpusOptions
 from attnprobe.run.memory import price_gradients
 from attnprobe.run.passes import Restore, Run, Work
 from attnprobe.run.preparation import Documents, examine_part, prepare_corpus
@@ -35,6 +34,7 @@ from attnprobe.run.record import record_provenance
 from attnprobe.run.workers import Workers
 from attnprobe.sums.resampling import Exchanges
 from attnprobe.table.builder import Labels
+from attnprobe.tasks import OBJECTIVES, Gold
 
 #: Tokens in a batch on a processor: gradients keep every layer's states.
 BATCH_TOKENS_CPU = 2048

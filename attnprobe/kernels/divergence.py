@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attnprobe.kernels.compiled import FAST, LANES, can_run_compiled, log2, run_over_rows
+from attnprobe.kernels.rows import FAST, LANES, can_run_compiled, log2, run_over_rows
 
 
 @numba.njit(nogil=True, cache=True, fastmath=FAST)

@@ -5,7 +5,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attnprobe.kernels.compiled import FAST, LANES, can_run_compiled, run_over_rows
+from attnprobe.kernels.rows import FAST, LANES, can_run_compiled, run_over_rows
 
 #: Queries whose products are added up in one go; what threads share.
 STRETCH = 16

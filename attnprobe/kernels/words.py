@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attnprobe.kernels.compiled import can_run_compiled, run_over_rows
+from attnprobe.kernels.rows import can_run_compiled, run_over_rows
 
 Ints = NDArray[np.int64]
 

@@ -14,10 +14,9 @@ from torch import Tensor, nn
 from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
 
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.reading.blocks import attend_in_blocks
+from attnprobe.model.reading.blocks import attend_in_blocks, force_full_attention
 from attnprobe.model.reading.capture import tap_gates
 from attnprobe.model.reading.routing import Claims, Sites, Way, build_mask, route_attention
-from attnprobe.model.reading.variants import force_full_attention
 from attnprobe.model.refusals import UnsupportedModelError
 from attnprobe.model.transformers_private import sdpa_attention_forward
 

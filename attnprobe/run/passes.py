@@ -13,7 +13,7 @@ from attnprobe.corpus.batches.batch import Batch
 from attnprobe.corpus.batches.text import BatchReader
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.run.input.corpus import CorpusOptions
+from attnprobe.run.input.options import CorpusOptions
 from attnprobe.run.process_group import ProcessGroup, Ranks
 from attnprobe.run.progress import Progress, SilentProgress
 from attnprobe.run.state import State, open_state

@@ -11,8 +11,9 @@ from attnprobe.corpus.sources.media import MediaFolder
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.dry_run import examine
-from attnprobe.run.input.corpus import Corpus, CorpusOptions, tokenise
+from attnprobe.run.input.corpus import Corpus, tokenise
 from attnprobe.run.input.media import choose_decoder_targets
+from attnprobe.run.input.options import CorpusOptions
 from attnprobe.run.input.repeated import RepeatedTokens
 from attnprobe.run.memory import Budget, Price, fit_to_memory
 from attnprobe.run.progress import Progress

@@ -8,7 +8,8 @@ import torch
 
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.verifying.architecture import Architecture
-from attnprobe.run.input.corpus import Corpus, CorpusOptions
+from attnprobe.run.input.corpus import Corpus
+from attnprobe.run.input.options import CorpusOptions
 from attnprobe.run.process_group import Ranks
 from attnprobe.run.versions import record_versions
 from attnprobe.run.workers import Workers

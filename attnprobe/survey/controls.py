@@ -7,7 +7,7 @@ from functools import partial, reduce
 from typing import Any
 
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.reading.variants import equalise_positions
+from attnprobe.model.reading.blocks import equalise_positions
 from attnprobe.model.refusals import UnsupportedModelError
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.positions import Positions, find_positions

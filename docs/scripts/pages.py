@@ -197,7 +197,7 @@ def _by_column(commands: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
 def objectives() -> str:
     """List what a model can be asked to do, the loss of an example, and the scores."""
     from attnprobe.intervention.objectives.choosing import import_objective
-    from attnprobe.intervention.registry import OBJECTIVES
+    from attnprobe.tasks import OBJECTIVES
 
     lines = ["| objective | what it is | scores, the usual one first |", "|---|---|---|"]
     for name in sorted(OBJECTIVES):

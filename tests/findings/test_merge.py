@@ -23,7 +23,7 @@ from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.reading import blocks
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.dry_run import inspect
-from attnprobe.run.input.corpus import CorpusOptions
+from attnprobe.run.input.options import CorpusOptions
 from attnprobe.run.passes import Run, open_single_run
 from attnprobe.run.progress import SilentProgress
 from attnprobe.run.workers import Workers
@@ -33,8 +33,7 @@ from attnprobe.sums.base import Measurement
 from attnprobe.sums.moments import Constant
 from attnprobe.sums.resampling import Jackknife
 from attnprobe.survey.measure import open_meter
-from attnprobe.survey.request import CorpusRequest, TableRequest
-from attnprobe.survey.survey import survey_corpora
+from attnprobe.survey.survey import CorpusRequest, TableRequest, survey_corpora
 
 Text = str | tuple[str, str]
 EXACT, CLOSE = 1e-12, 1e-5

@@ -16,7 +16,7 @@ from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 from transformers.pytorch_utils import Conv1D
 
-from attnprobe.corpus.sources.document import Asked, Document, Gold, Tagged
+from attnprobe.corpus.sources.document import Asked, Document, Tagged, find_gold
 from attnprobe.intervention.request import TaskOptions
 from attnprobe.intervention.task import Bench, bind_task, choose_subject
 from attnprobe.model.checkpoint import Checkpoint
@@ -28,7 +28,7 @@ from attnprobe.model.task_heads import (
     SEQ2SEQ,
     TOKEN_CLASSIFICATION,
 )
-from attnprobe.run.input.corpus import CorpusOptions
+from attnprobe.run.input.options import CorpusOptions
 from attnprobe.run.passes import open_single_run
 from attnprobe.run.progress import Progress, SilentProgress
 
@@ -166,7 +166,7 @@ def benched() -> Callable[..., AbstractContextManager[Bench]]:
         subject = choose_subject(
             lambda *_: checkpoint,
             TaskOptions(objective=objective, seed=seed),
-            labelled=Gold.of(documents[0].label),
+            labelled=find_gold(documents[0].label),
             progress=SilentProgress(),
         )
         options = CorpusOptions(batch_tokens=batch_tokens, max_length=max_length)

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 import torch
 
-from attnprobe.corpus.sources.document import Gold
+from attnprobe.corpus.sources.document import find_gold
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.gradient import gradient_importance
 from attnprobe.intervention.request import TaskOptions
 from attnprobe.intervention.task import bind_task, choose_subject
 from attnprobe.intervention.trials import cut_single_heads, run_trials
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.run.input.corpus import CorpusOptions
+from attnprobe.run.input.options import CorpusOptions
 from attnprobe.run.passes import open_single_run
 
 Headed = Callable[..., Checkpoint]
@@ -66,7 +66,7 @@ def narrow(encoder: torch.nn.Module, most: int, *, behind: int = 0):
 @contextmanager
 def set_up(checkpoint: Checkpoint, some: Any, kind: str, told: Told):
     task = TaskOptions(objective=kind)
-    subject = choose_subject(lambda *_: checkpoint, task, labelled=Gold.of(some[0].label), progress=told)
+    subject = choose_subject(lambda *_: checkpoint, task, labelled=find_gold(some[0].label), progress=told)
     with bind_task(subject, some, CorpusOptions(), run=open_single_run(told)) as bench:
         yield bench
 

@@ -6,15 +6,16 @@ from typing import Any
 
 import pytest
 
-from attnprobe.corpus.sources.document import Document, Gold
+from attnprobe.corpus.sources.document import Document
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.request import PEEKED, TaskOptions, peek
 from attnprobe.intervention.task import Subject, bind_task, choose_subject, freeze_weights
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.task_heads import CAUSAL_LM, CLASSIFICATION, MASKED_LM, SEQ2SEQ, TaskHead
-from attnprobe.run.input.corpus import CorpusOptions
+from attnprobe.run.input.options import CorpusOptions
 from attnprobe.run.passes import open_single_run
 from attnprobe.run.progress import SilentProgress
+from attnprobe.tasks import Gold
 
 Headed = Callable[..., Checkpoint]
 LANGUAGE = MASKED_LM, CAUSAL_LM

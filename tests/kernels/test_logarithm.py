@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnprobe.kernels.compiled import x_log2_x
+from attnprobe.kernels.rows import x_log2_x
 
 #: What the module promises of log2, in bits; the rest is the rounding of one multiplication.
 WORST = 6.3e-7

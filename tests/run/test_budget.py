@@ -26,7 +26,8 @@ from attnprobe.model.reading.blocks import (
 )
 from attnprobe.model.reading.capture import capture_attention
 from attnprobe.model.verifying.dry_run import inspect
-from attnprobe.run.input.corpus import CorpusOptions, tokenise
+from attnprobe.run.input.corpus import tokenise
+from attnprobe.run.input.options import CorpusOptions
 from attnprobe.run.memory import (
     FIXED,
     Budget,
@@ -45,8 +46,7 @@ from attnprobe.statistics.distance import ALL_PAIRS
 from attnprobe.statistics.norm import apply_weights
 from attnprobe.sums.base import Measurement
 from attnprobe.survey.measure import open_meter
-from attnprobe.survey.request import CorpusRequest, TableRequest
-from attnprobe.survey.survey import survey_corpora
+from attnprobe.survey.survey import CorpusRequest, TableRequest, survey_corpora
 
 #: Of every scope and shape that every way of reading attention shows.
 EVERY = [

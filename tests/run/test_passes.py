@@ -15,7 +15,7 @@ import pytest
 
 from attnprobe.corpus.batches.batch import Batch
 from attnprobe.corpus.batches.text import BatchReader
-from attnprobe.corpus.sources.document import Document, Gold
+from attnprobe.corpus.sources.document import Document
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.gradient import gradient_importance
 from attnprobe.intervention.request import TaskOptions
@@ -23,7 +23,8 @@ from attnprobe.intervention.task import Bench, bind_task, choose_subject
 from attnprobe.intervention.trials import cut_single_heads, run_trials
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.verifying.dry_run import inspect
-from attnprobe.run.input.corpus import CorpusOptions, tokenise
+from attnprobe.run.input.corpus import tokenise
+from attnprobe.run.input.options import CorpusOptions
 from attnprobe.run.memory import report_halving
 from attnprobe.run.passes import Run, open_run, open_single_run
 from attnprobe.run.process_group import ProcessGroup, Ranks
@@ -36,6 +37,7 @@ from attnprobe.sums.base import Measurement
 from attnprobe.sums.groups import Clustered
 from attnprobe.sums.moments import Constant
 from attnprobe.survey.measure import Meter, open_meter
+from attnprobe.tasks import Gold
 
 Loaded = Callable[[str], Checkpoint]
 

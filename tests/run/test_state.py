@@ -25,13 +25,14 @@ import numpy as np
 import pytest
 
 from attnprobe import files
-from attnprobe.corpus.sources.document import Document, Gold
+from attnprobe.corpus.sources.document import Document
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.request import TaskOptions
 from attnprobe.intervention.task import bind_task, choose_subject
 from attnprobe.intervention.trials import cut_single_heads, run_trials
 from attnprobe.model.verifying.dry_run import inspect
-from attnprobe.run.input.corpus import CorpusOptions, tokenise
+from attnprobe.run.input.corpus import tokenise
+from attnprobe.run.input.options import CorpusOptions
 from attnprobe.run.passes import Run, open_single_run
 from attnprobe.run.process_group import ProcessGroup, Ranks
 from attnprobe.run.progress import SilentProgress
@@ -40,6 +41,7 @@ from attnprobe.statistics import census_statistics
 from attnprobe.statistics.distance import ALL_PAIRS
 from attnprobe.sums.base import Measurement
 from attnprobe.survey.measure import open_meter
+from attnprobe.tasks import Gold
 
 MAGIC = b"attnprobe state 3\n"
 KEY = {"model": "m", "dataset": "d", "setting": "s"}

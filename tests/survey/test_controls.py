@@ -11,12 +11,12 @@ import attnprobe
 from attnprobe.corpus.sources.document import Document
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.load import load_checkpoint
-from attnprobe.run.input.corpus import CorpusOptions, tokenise
+from attnprobe.run.input.corpus import tokenise
+from attnprobe.run.input.options import CorpusOptions
 from attnprobe.run.input.options import CorpusOptions as Options
 from attnprobe.run.progress import SilentProgress
 from attnprobe.statistics.registry import census_statistics, controls_of
-from attnprobe.survey.request import CorpusRequest, TableRequest
-from attnprobe.survey.survey import survey_corpora
+from attnprobe.survey.survey import CorpusRequest, TableRequest, survey_corpora
 
 TEXTS = [
     "the dog ran over the road by the river , and the train was slow",

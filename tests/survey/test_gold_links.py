@@ -10,15 +10,16 @@ import pytest
 import torch
 from tokenizers import processors
 
-from attnprobe.attention.annotation import TokenAnnotation, TokenLink, TokenSpan
-from attnprobe.attention.kinds import Kind
+from attnprobe.attention.features import TokenAnnotation, TokenLink, TokenSpan
+from attnprobe.attention.layout import Kind
 from attnprobe.corpus.sources.document import Annotation, Document, Link, Span
 from attnprobe.corpus.sources.links import read_linked_rows
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.verifying.dry_run import inspect
-from attnprobe.run.input.corpus import CorpusOptions, tokenise
+from attnprobe.run.input.corpus import tokenise
 from attnprobe.run.input.examples import check_targets
+from attnprobe.run.input.options import CorpusOptions
 from attnprobe.run.preparation import describe_reading
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.survey.measure import open_meter

@@ -17,7 +17,8 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.load import load_checkpoint
 from attnprobe.model.verifying.dry_run import examine
-from attnprobe.run.input.corpus import CorpusOptions, tokenise
+from attnprobe.run.input.corpus import tokenise
+from attnprobe.run.input.options import CorpusOptions
 from attnprobe.run.input.repeated import RepeatedTokens, list_ordinary_tokens
 from attnprobe.statistics.induction import INDUCTION
 from attnprobe.statistics.statistic import Statistic

@@ -23,14 +23,13 @@ from attnprobe.attention.block import UNEMBEDDING
 from attnprobe.corpus.sources.document import Document
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.load import load_checkpoint
-from attnprobe.run.input.corpus import CorpusOptions
+from attnprobe.run.input.options import CorpusOptions
 from attnprobe.run.progress import SilentProgress
 from attnprobe.statistics import all_statistics, census_statistics
 from attnprobe.statistics.distance import ALL_PAIRS, by_head_table, by_layer_table, pair_table
 from attnprobe.statistics.tabulation import head_table
 from attnprobe.sums.base import Measurement
-from attnprobe.survey.request import CorpusRequest, TableRequest
-from attnprobe.survey.survey import Survey, survey_corpora
+from attnprobe.survey.survey import CorpusRequest, Survey, TableRequest, survey_corpora
 from attnprobe.table.head_table import HeadTable
 
 ARCHITECTURES = (

@@ -7,8 +7,7 @@ from attnprobe.model.load import load_checkpoint
 from attnprobe.run.input.options import CorpusOptions
 from attnprobe.run.progress import SilentProgress
 from attnprobe.statistics.registry import all_statistics
-from attnprobe.survey.request import CorpusRequest, TableRequest
-from attnprobe.survey.survey import survey_corpora
+from attnprobe.survey.survey import CorpusRequest, TableRequest, survey_corpora
 
 
 @pytest.mark.parametrize("other", [{"max_length": 7}, {"limit": 1}, {"content_only": True}])

@@ -9,7 +9,7 @@ from attnprobe.commands.call.texts import Gold, Texts, open_gold
 from attnprobe.commands.registry import split_names
 from attnprobe.corpus.sources.links import filter_links
 from attnprobe.errors import AttnprobeError
-from attnprobe.survey.layers import parse_layers
+from attnprobe.survey.tables import parse_layers
 from attnprobe.table.head_table import HeadTable
 
 if TYPE_CHECKING:
@@ -51,8 +51,7 @@ def find_links(
         )
         statistic, tabulation = _ask(gold, by)
         from attnprobe.run.input.examples import check_targets
-        from attnprobe.survey.request import CorpusRequest, TableRequest
-        from attnprobe.survey.survey import survey_corpora
+        from attnprobe.survey.survey import CorpusRequest, TableRequest, survey_corpora
 
         call.progress.stage("loading", None)
         checkpoint = load_model(model, call.tokenizer, call.load, source.kind)

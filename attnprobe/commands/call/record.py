@@ -216,7 +216,7 @@ def record(path: Path | str) -> Record:
     """
     path = Path(path)
     if path.suffix.lower() in _PAGES:
-        from attnprobe.reports.page.embedded import read_page
+        from attnprobe.reports.page.document import read_page
 
         said, packed = read_page(path)
         found = Record(path, said, tables=_read_tables(path, packed))

@@ -13,7 +13,7 @@ from attnprobe.errors import AttnprobeError
 
 if TYPE_CHECKING:
     from attnprobe.model.checkpoint import Checkpoint
-    from attnprobe.survey.request import CorpusRequest, TableRequest
+    from attnprobe.survey.survey import CorpusRequest, TableRequest
 
 #: Of the random tokens that heads are given twice: as many as the model takes, up to these, in so many
 #: sequences.
@@ -44,7 +44,7 @@ def request_roles(
 ) -> "TableRequest":
     """Make the request of the table of roles, of all layers or some, over what ``open_sources`` opened."""
     from attnprobe.statistics.role_table import ROLES
-    from attnprobe.survey.request import TableRequest
+    from attnprobe.survey.survey import TableRequest
 
     first = next(iter(sources.values()))
     described = {name: source.described for name, source in sources.items() if source is not first}
@@ -85,7 +85,7 @@ def _make_parts(
     from attnprobe.statistics.links import COREFERENCE, SYNTAX
     from attnprobe.statistics.registry import all_statistics
     from attnprobe.statistics.roles import FAMILY
-    from attnprobe.survey.request import CorpusRequest
+    from attnprobe.survey.survey import CorpusRequest
 
     of_text = [statistic for statistic in all_statistics().values() if statistic.family is FAMILY]
     parts = []

@@ -33,7 +33,7 @@ from attnprobe.table.head_table import HeadTable
 from attnprobe.table.naming import listed
 
 if TYPE_CHECKING:
-    from attnprobe.survey.request import TableRequest
+    from attnprobe.survey.survey import TableRequest
 
 #: The tables of each section by the numbers that a state knows them by; several sections share number 0.
 _TABLES: dict[Section, dict[str, int]] = {
@@ -225,8 +225,7 @@ class Sections:
 
     def _measure_together(self, sections: Sequence[Section], resume: Path | None) -> dict[str, HeadTable]:
         """Measure sections in one pass; one that would have other batches alone is not in the result."""
-        from attnprobe.survey.request import CorpusRequest, TableRequest
-        from attnprobe.survey.survey import survey_corpora
+        from attnprobe.survey.survey import CorpusRequest, TableRequest, survey_corpora
 
         call, source = self.call, read_first(self._open())
         self._progress.stage("loading", None)

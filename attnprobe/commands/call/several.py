@@ -21,7 +21,6 @@ from attnprobe.commands.call.call import (
     read_task,
 )
 from attnprobe.commands.call.texts import check_standard_input, open_to_replay, replay
-from attnprobe.corpus.sources.document import Gold
 from attnprobe.corpus.sources.sampling import select
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError
@@ -33,6 +32,7 @@ from attnprobe.run.state import TableStore, decode_table, encode_table
 from attnprobe.run.training import SavedCheckpoint
 from attnprobe.run.versions import record_versions
 from attnprobe.table.head_table import HeadTable
+from attnprobe.tasks import Gold
 
 if TYPE_CHECKING:
     from attnprobe.model.hub import CheckpointFiles

@@ -10,7 +10,7 @@ from attnprobe.commands.call.record import describe_call
 from attnprobe.commands.call.texts import Texts, check_standard_input, open_texts
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError
-from attnprobe.survey.layers import parse_layers
+from attnprobe.survey.tables import parse_layers
 from attnprobe.table.head_table import HeadTable
 
 if TYPE_CHECKING:
@@ -114,8 +114,7 @@ def survey_texts(
             raise AttnprobeError("--control shuffles the tokens of texts; of images and sound, leave it out.")
         statistics, tabulation = question()
         from attnprobe.statistics.norm import apply_weights
-        from attnprobe.survey.request import CorpusRequest, TableRequest
-        from attnprobe.survey.survey import survey_corpora
+        from attnprobe.survey.survey import CorpusRequest, TableRequest, survey_corpora
 
         call.progress.stage("loading", None)
         corpus = CorpusRequest(

@@ -3,8 +3,9 @@
 import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Literal, TypeVar
+
+from attnprobe.tasks import Gold
 
 #: Which text of a document a span lies in: its first, the second of a pair, or what a decoder beside an
 #: encoder reads.
@@ -128,27 +129,18 @@ class Asked:
 Label = str | int | float | tuple[str | int | float, ...] | Tagged | Asked
 
 
-class Gold(StrEnum):
-    """What kind of label a document has; none is falsy, and the others say what they are."""
-
-    NONE = ""
-    CLASS = "one label a text"
-    SEVERAL = "a list of labels a text"
-    WORDS = "a label for each word"
-    ANSWERS = "questions with answers"
-
-    @classmethod
-    def of(cls, label: Label | None) -> "Gold":
-        match label:
-            case None:
-                return cls.NONE
-            case Tagged():
-                return cls.WORDS
-            case Asked():
-                return cls.ANSWERS
-            case tuple():
-                return cls.SEVERAL
-        return cls.CLASS
+def find_gold(label: Label | None) -> Gold:
+    """Find which kind of label a document has."""
+    match label:
+        case None:
+            return Gold.NONE
+        case Tagged():
+            return Gold.WORDS
+        case Asked():
+            return Gold.ANSWERS
+        case tuple():
+            return Gold.SEVERAL
+    return Gold.CLASS
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import Any, BinaryIO
 
-from attnprobe.corpus.sources.gold import find_class_names
-from attnprobe.corpus.sources.squad import is_squad, list_questions
+from attnprobe.corpus.sources.gold import find_class_names, is_squad, list_questions
 from attnprobe.corpus.sources.streams import (
     LONGEST_LINE,
     WHOLE,

@@ -8,7 +8,7 @@ from typing import Any
 
 from attnprobe.corpus.sources.columns import read_table
 from attnprobe.corpus.sources.conll import CONLL_READERS
-from attnprobe.corpus.sources.coreference.reading import check_extension, read_coreference
+from attnprobe.corpus.sources.coreference import check_extension, read_coreference
 from attnprobe.corpus.sources.document import Document
 from attnprobe.corpus.sources.embedded import EMBEDDED, Embedded, open_embedded
 from attnprobe.corpus.sources.gold import find_class_names

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from functools import cache
 from importlib import import_module
 
-from attnprobe.corpus.sources.document import Gold
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.objectives.classification import Classification, MultiLabel, Regression
 from attnprobe.intervention.objectives.language_modelling import CausalLanguageModel, MaskedLanguageModel
@@ -12,10 +11,10 @@ from attnprobe.intervention.objectives.objective import Objective, Prediction, f
 from attnprobe.intervention.objectives.question_answering import QuestionAnswering
 from attnprobe.intervention.objectives.representation import Representation
 from attnprobe.intervention.objectives.token_classification import TokenClassification
-from attnprobe.intervention.registry import OBJECTIVES
 from attnprobe.intervention.request import WHERE, TaskOptions, check_labelled
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.task_heads import TaskHead, find_stated_head
+from attnprobe.tasks import OBJECTIVES, Gold
 
 #: What a sequence classification head is scored on.
 _PREDICTING = {

@@ -17,12 +17,12 @@ from attnprobe.corpus.sources.document import Label
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.metrics.mean import Mean
 from attnprobe.intervention.metrics.metric import Metric, Values
-from attnprobe.intervention.registry import METRICS, OBJECTIVES
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.task_heads import TaskHead
 from attnprobe.run.input.corpus import Corpus
 from attnprobe.run.preparation import Documents
 from attnprobe.sums.resampling import Exchanges
+from attnprobe.tasks import METRICS, OBJECTIVES
 
 
 @dataclass(frozen=True)

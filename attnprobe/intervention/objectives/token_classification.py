@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from attnprobe.attention.annotation import TokenAnnotation
+from attnprobe.attention.features import TokenAnnotation
 from attnprobe.corpus.batches.batch import Batch
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.metrics.counts import (
@@ -28,13 +28,13 @@ from attnprobe.intervention.objectives.objective import (
     mean_by_example,
     upcast,
 )
-from attnprobe.intervention.registry import OBJECTIVES
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.task_heads import TOKEN_CLASSIFICATION
 from attnprobe.run.input.corpus import Corpus
 from attnprobe.run.input.examples import join_words
 from attnprobe.run.preparation import Documents
 from attnprobe.sums.resampling import Exchanges
+from attnprobe.tasks import OBJECTIVES
 
 
 class TokenClassification(Objective):

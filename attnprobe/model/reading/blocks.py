@@ -1,14 +1,199 @@
-"""Attention computed in blocks of queries that fit the processor's cache."""
+"""Attention in blocks of queries that fit the cache; models that compute it another way keep theirs."""
 
 import math
-from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
+from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn.functional import linear
 
 from attnprobe.attention.block import NOTHING, Observed
+from attnprobe.model.refusals import UnsupportedModelError
+from attnprobe.model.transformers_private import keep_children
+
+_FULL = "original_full"
+
+
+@contextmanager
+def force_full_attention(model: nn.Module) -> Iterator[tuple[str, ...]]:
+    """Let a model attend to all keys, from all tokens, for the forward passes made inside.
+
+    Yields:
+        A warning for each thing that was switched over.
+    """
+    with _show_all_keys(model) as keys, _show_all_patches(model) as patches:
+        yield (*keys, *patches)
+
+
+@contextmanager
+def _show_all_patches(model: nn.Module) -> Iterator[tuple[str, ...]]:
+    """Keep ViTMAE from hiding patches, which it does in evaluation mode too."""
+    config: Any = getattr(model, "config", None)
+    share = getattr(config, "mask_ratio", None)
+    if not share or not hasattr(model, "embeddings"):
+        yield ()
+        return
+    config.mask_ratio = 0.0
+    try:
+        yield (f"it is given all patches while it is read, not {1 - share:.0%} of them",)
+    finally:
+        config.mask_ratio = share
+
+
+@contextmanager
+def _show_all_keys(model: nn.Module) -> Iterator[tuple[str, ...]]:
+    """Switch BigBird's block-sparse attention to its full one for the forward passes made inside.
+
+    The modules it swaps are put back afterwards. On short inputs BigBird does this by itself, and for
+    good; so without this, what a census reads would depend on the length of the texts before.
+    """
+    switched: list[Any] = [m for m in model.modules() if isinstance(getattr(m, "attention_type", None), str)]
+    sparse = any(module.attention_type != _FULL for module in switched)
+    switch: Any = next((m for m in model.modules() if hasattr(m, "set_attention_type")), None)
+    if not sparse or switch is None:
+        yield ()
+        return
+    before = [(module, module.attention_type, keep_children(module)) for module in switched]
+    try:
+        with torch.random.fork_rng(devices=[]):  # it draws weights, and then takes those it has
+            switch.set_attention_type(_FULL)
+        yield (f"its block-sparse attention is switched to full attention ({_FULL}) while it is read",)
+    finally:
+        for module, kind, put_back_children in before:
+            module.attention_type = kind
+            put_back_children()
+
+
+def find_window(module: nn.Module) -> int | None:
+    """Read how far a module sees to either side; None where it does not say."""
+    width = getattr(module, "one_sided_attn_window_size", None)
+    return width if isinstance(width, int) else None
+
+
+def spread_band(band: Tensor, first: int, keys: int) -> Tensor:
+    """Spread rows of a band over all keys.
+
+    Args:
+        band: (batch, head, query, window); its middle is the query itself.
+        first: Position of the first query.
+        keys: Length of the sequence. What the window holds beyond its ends is padding, and left out.
+
+    Returns:
+        (batch, head, query, key), 0 outside the window.
+
+    >>> import torch
+    >>> spread_band(torch.tensor([[[[0.0, 0.7, 0.3], [0.2, 0.5, 0.3]]]]), 0, 4)[0, 0]
+    tensor([[0.7000, 0.3000, 0.0000, 0.0000],
+            [0.2000, 0.5000, 0.3000, 0.0000]])
+    """
+    batch, heads, queries, width = band.shape
+    side = width // 2
+    whole = band.new_zeros(batch, heads, queries, max(keys + 2 * side, first + queries - 1 + width))
+    strides = whole.stride()
+    # Each row begins one key later than the row before.
+    rows = whole.as_strided(band.shape, (*strides[:2], strides[2] + 1, 1), first)
+    rows.copy_(band)
+    return whole[..., side : side + keys]
+
+
+def spread_maps(model: nn.Module, maps: Tensor) -> Tensor:
+    """Spread the maps (batch, head, query, window) that a model gives, if they are bands."""
+    windows = {window for module in model.modules() if (window := find_window(module)) is not None}
+    if maps.ndim == 4 and maps.shape[3] != maps.shape[2] and maps.shape[3] in {2 * w + 1 for w in windows}:
+        return spread_band(maps, 0, maps.shape[2])
+    return maps
+
+
+def list_window_warnings(model: nn.Module) -> tuple[str, ...]:
+    """Say that a windowed encoder by itself gives no token global attention."""
+    if all(find_window(module) is None for module in model.modules()):
+        return ()
+    return ("its sliding window is all that is read: without a task head, no token has global attention",)
+
+
+@contextmanager
+def equalise_positions(body: nn.Module, tables: Iterable[str], at: int) -> Iterator[None]:
+    """Give every token the position embedding of the token at ``at``, for the passes made inside.
+
+    Sequences that are shorter take their last one. The outputs of the tables (submodules of ``body``) are
+    replaced, not the positions they look up: some number them from 0, some from 2, some leave pad tokens out.
+    The model is left as it was found. Any number of threads may run it.
+    """
+
+    def alike(_module: nn.Module, _inputs: Any, rows: Tensor) -> Tensor:
+        place = min(at, rows.shape[-2] - 1)
+        return rows.narrow(-2, place, 1).expand_as(rows).contiguous()  # a model may add to it in place
+
+    with ExitStack() as hooks:
+        for name in tables:
+            hooks.callback(body.get_submodule(name).register_forward_hook(alike).remove)
+        yield
+
+
+#: From queries, keys, values (batch, head, token, width) and a mask to (batch, head, query, width).
+Attend = Callable[[Tensor, Tensor, Tensor, Tensor | None], Tensor]
+
+
+def multi_head_attention(
+    attend: Attend,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    embed_dim_to_check: int,
+    num_heads: int,
+    in_proj_weight: Tensor | None,
+    in_proj_bias: Tensor | None,
+    bias_k: Tensor | None,
+    bias_v: Tensor | None,
+    add_zero_attn: bool,
+    dropout_p: float,
+    out_proj_weight: Tensor,
+    out_proj_bias: Tensor | None,
+    training: bool = True,
+    key_padding_mask: Tensor | None = None,
+    need_weights: bool = True,
+    attn_mask: Tensor | None = None,
+    use_separate_proj_weight: bool = False,
+    q_proj_weight: Tensor | None = None,
+    k_proj_weight: Tensor | None = None,
+    v_proj_weight: Tensor | None = None,
+    **_: Any,
+) -> tuple[Tensor, None]:
+    """Do what ``torch.nn.functional.multi_head_attention_forward`` does, with attention of ours inside.
+
+    The arguments are those of that function; ``query``, ``key``, ``value`` are (token, batch, width).
+
+    Returns:
+        The output (query, batch, width), and None in place of the weights.
+
+    Raises:
+        UnsupportedModelError: For what no encoder asks of it: keys of its own, padding.
+    """
+    padded = key_padding_mask is not None and bool(key_padding_mask.any())
+    if bias_k is not None or bias_v is not None or add_zero_attn or padded:
+        raise UnsupportedModelError("multi_head_attention_forward", "it adds keys of its own, or padding")
+    if use_separate_proj_weight:
+        weights = q_proj_weight, k_proj_weight, v_proj_weight
+    else:
+        assert in_proj_weight is not None
+        weights = in_proj_weight.chunk(3)
+    biases = (None,) * 3 if in_proj_bias is None else in_proj_bias.chunk(3)
+    sides = zip((query, key, value), weights, biases, strict=True)
+
+    def by_head(tokens: Tensor) -> Tensor:
+        return tokens.unflatten(-1, (num_heads, -1)).permute(1, 2, 0, 3)
+
+    queries, keys, values = (by_head(linear(*side)) for side in sides)  # type: ignore[arg-type]
+    if attn_mask is not None and attn_mask.ndim == 3:
+        attn_mask = attn_mask.unflatten(0, (-1, num_heads))
+    if attn_mask is not None and attn_mask.dtype == torch.bool:
+        attn_mask = ~attn_mask  # here True is what is not seen
+    mixed = attend(queries, keys, values, attn_mask)
+    return linear(mixed.permute(2, 0, 1, 3).flatten(2), out_proj_weight, out_proj_bias), None
+
 
 #: Probabilities in a block: 1.5 MiB of float32, so that scores and probabilities stay in cache.
 BLOCK_CPU = 393_216

@@ -20,7 +20,13 @@ from torch.overrides import TorchFunctionMode
 from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
 
 from attnprobe.attention.block import NOTHING, Observed
-from attnprobe.model.reading.blocks import attend_in_blocks, iterate_blocks
+from attnprobe.model.reading.blocks import (
+    attend_in_blocks,
+    force_full_attention,
+    iterate_blocks,
+    multi_head_attention,
+    spread_band,
+)
 from attnprobe.model.reading.routing import (
     Capture,
     Claims,
@@ -37,7 +43,6 @@ from attnprobe.model.reading.routing import (
     route_attention,
     switch_attention,
 )
-from attnprobe.model.reading.variants import force_full_attention, multi_head_attention, spread_band
 from attnprobe.model.refusals import AttentionSinkError, UnsupportedModelError
 from attnprobe.model.transformers_private import get_attn_implementation
 

@@ -14,7 +14,7 @@ from transformers import PreTrainedModel, logging
 
 from attnprobe.attention.block import NOTHING, Observed
 from attnprobe.errors import first_line
-from attnprobe.model.reading.variants import find_window
+from attnprobe.model.reading.blocks import find_window
 from attnprobe.model.refusals import UnsupportedModelError
 from attnprobe.model.transformers_private import get_attn_implementation, sdpa_mask
 

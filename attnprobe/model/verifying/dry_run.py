@@ -8,14 +8,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnprobe.attention.kinds import Kind, infer_kind
+from attnprobe.attention.layout import Kind, infer_kind
 from attnprobe.errors import first_line
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.gates import gate_attention
 from attnprobe.model.pruned import PruningRecord
+from attnprobe.model.reading.blocks import force_full_attention, list_window_warnings
 from attnprobe.model.reading.capture import capture_attention
 from attnprobe.model.reading.routing import Piece, Way, evaluation_mode
-from attnprobe.model.reading.variants import force_full_attention, list_window_warnings
 from attnprobe.model.refusals import AttentionSinkError, UnsupportedModelError, refuse_by_name
 from attnprobe.model.verifying.architecture import (
     Architecture,

@@ -11,9 +11,9 @@ from torch import Tensor, nn
 
 from attnprobe.attention.block import OBSERVABLE, factor_projection
 from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.reading.blocks import force_full_attention
 from attnprobe.model.reading.capture import capture_attention
 from attnprobe.model.reading.routing import Piece, evaluation_mode
-from attnprobe.model.reading.variants import force_full_attention
 from attnprobe.model.refusals import UnsupportedModelError
 from attnprobe.model.transformers_private import Conv1D
 from attnprobe.model.verifying.architecture import Architecture

@@ -13,13 +13,13 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from attnprobe.attention.block import HeadParameters
-from attnprobe.attention.kinds import Kind
+from attnprobe.attention.layout import Kind
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.gates import Gates, gate_attention
+from attnprobe.model.reading.blocks import force_full_attention
 from attnprobe.model.reading.capture import capture_attention
 from attnprobe.model.reading.routing import Piece, evaluation_mode
-from attnprobe.model.reading.variants import force_full_attention
 from attnprobe.model.refusals import PACKED, UnsupportedModelError, find_packing
 from attnprobe.model.transformers_private import Conv1D
 from attnprobe.model.verifying.architecture import Architecture

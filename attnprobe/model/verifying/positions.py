@@ -9,14 +9,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attnprobe.attention.kinds import Kind
-from attnprobe.attention.layout import Grid
+from attnprobe.attention.layout import Grid, Kind
 from attnprobe.corpus.tokens.tokenization import Frame
 from attnprobe.errors import first_line
 from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.reading.blocks import equalise_positions, force_full_attention
 from attnprobe.model.reading.capture import capture_attention
 from attnprobe.model.reading.routing import evaluation_mode
-from attnprobe.model.reading.variants import equalise_positions, force_full_attention
 from attnprobe.model.refusals import UnsupportedModelError
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.probing import TOLERANCE, Probe, draw_probe_inputs, relative_difference

@@ -9,13 +9,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attnprobe.attention.kinds import Kind
+from attnprobe.attention.layout import Kind
 from attnprobe.corpus.batches.media import stack_inputs
 from attnprobe.corpus.tokens.tokenization import Frame, Tokenizer
 from attnprobe.errors import first_line
 from attnprobe.model.checkpoint import Checkpoint, list_forward_parameters
+from attnprobe.model.reading.blocks import force_full_attention, spread_maps
 from attnprobe.model.reading.routing import Piece, evaluation_mode, switch_attention
-from attnprobe.model.reading.variants import force_full_attention, spread_maps
 from attnprobe.model.refusals import UnsupportedModelError
 from attnprobe.model.transformers_private import count_writes, get_attn_implementation
 from attnprobe.model.verifying.architecture import find_attending_layers, list_layer_kinds

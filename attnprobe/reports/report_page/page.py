@@ -6,8 +6,14 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Any, NamedTuple
 
-from attnprobe.reports.page.document import bundle_scripts, embed_bytes, embed_json, read_asset, render_page
-from attnprobe.reports.page.embedded import RECORD
+from attnprobe.reports.page.document import (
+    RECORD,
+    bundle_scripts,
+    embed_bytes,
+    embed_json,
+    read_asset,
+    render_page,
+)
 from attnprobe.reports.pictures.channels import interpolate_colours
 from attnprobe.reports.pictures.maps import COLOURS
 from attnprobe.reports.report_page import charts, text

@@ -19,7 +19,7 @@ from attnprobe.reports.shapes import (
     lay_out_runs,
     lay_out_settling,
 )
-from attnprobe.reports.terminal import caption, curve, grid, lists, training
+from attnprobe.reports.terminal import curve, grid, lists, training
 from attnprobe.reports.terminal.console import choose_signs, has_palette
 from attnprobe.table.cells import format_cell
 from attnprobe.table.cleaning import clean
@@ -108,19 +108,19 @@ def _draw_measure(
 ) -> None:
     values = read_floats(table, column.name)
     if values is None or not np.isfinite(values[panel.rows()]).any():
-        console.print(caption.write_undefined(column, panel))
+        console.print(grid.write_undefined(column, panel))
         return
     cells = panel.grid(values)
     layout = grid.arrange(panel, cells, console.width, precision, averaged=column.unit != "probability")
-    console.print(caption.write_heading(column, panel, layout.figures))
+    console.print(grid.write_heading(column, panel, layout.figures))
     marks = mark_column(table, column) if scale.is_of_effects else Marks([""] * len(table), "")
     grid.draw_grid(panel, cells, layout, console, scale, panel.grid(np.array(marks.pale)) == 1)
-    console.print(caption.write_extremes(column, cells, layout, precision))
+    console.print(grid.write_extremes(column, cells, layout, precision))
     if has_palette(console):
-        console.print(caption.write_colours(scale, marks.rule, console))
-    if trust := caption.write_trust(table, column.name, panel, console):
+        console.print(grid.write_colours(scale, marks.rule, console))
+    if trust := grid.write_trust(table, column.name, panel, console):
         console.print(trust)
-    if said := caption.name_outliers(table, column, panel, precision):
+    if said := grid.name_outliers(table, column, panel, precision):
         console.print(said)
 
 

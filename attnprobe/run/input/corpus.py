@@ -1,4 +1,4 @@
-"""From documents to batches, with the frequency of every token type counted on the way."""
+"""How text becomes sequences, as far as it can be refused before a model is loaded."""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager

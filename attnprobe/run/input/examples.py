@@ -5,13 +5,14 @@ from dataclasses import replace
 from itertools import chain, islice
 from typing import Any
 
-from attnprobe.attention.annotation import TokenAnnotation
-from attnprobe.corpus.sources.document import Annotation, Asked, Document, Gold, Span, Tag, Tagged
+from attnprobe.attention.features import TokenAnnotation
+from attnprobe.corpus.sources.document import Annotation, Asked, Document, Span, Tag, Tagged, find_gold
 from attnprobe.corpus.sources.media import MediaFolder
 from attnprobe.corpus.tokens.annotation import Alignment, DecoderAnnotation, annotate_shifted, annotate_target
 from attnprobe.corpus.tokens.tokenization import Reading, TokenSequence, refuse_without_offsets, tokenize
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.tasks import Gold
 
 Documents = Iterable[Document] | MediaFolder
 
@@ -75,7 +76,7 @@ class LabelledExamples:
     def _select(self, documents: Iterable[Document]) -> Iterator[Document]:
         found = False
         for document in documents:
-            kind = Gold.of(document.label)
+            kind = find_gold(document.label)
             if not (kind if self._kinds is None else kind in self._kinds):
                 self._skipped += 1
                 continue

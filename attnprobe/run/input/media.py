@@ -25,8 +25,8 @@ from attnprobe.corpus.tokens.vocabulary import TokenKinds, rank_types
 from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.processing import Processor
+from attnprobe.model.reading.blocks import force_full_attention
 from attnprobe.model.reading.routing import evaluation_mode
-from attnprobe.model.reading.variants import force_full_attention
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.positions import catch_tokens, find_grid
 from attnprobe.run.input.examples import tokenise_targets

@@ -13,7 +13,7 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.kernels.divergence import bound_rounding
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.verifying.architecture import Architecture
-from attnprobe.run.input.corpus import CorpusOptions
+from attnprobe.run.input.options import CorpusOptions
 from attnprobe.run.memory import Price, count_copies, find_itemsize, limit_cells_of_maps, price_statistics
 from attnprobe.run.passes import open_run
 from attnprobe.run.preparation import Documents, examine_part, prepare_corpus
@@ -39,8 +39,13 @@ from attnprobe.survey.comparison.together import (
 )
 from attnprobe.survey.measure import Meter, join_parts, open_meter, sum_sequences
 from attnprobe.survey.recorder import Values
-from attnprobe.survey.request import CorpusRequest, check_modality, drop_patch_statistics, verify_needs
-from attnprobe.survey.survey import keep_targeted
+from attnprobe.survey.survey import (
+    CorpusRequest,
+    check_modality,
+    drop_patch_statistics,
+    keep_targeted,
+    verify_needs,
+)
 from attnprobe.survey.tables import write_notes
 from attnprobe.table.builder import Labels
 

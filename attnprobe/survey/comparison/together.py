@@ -11,8 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attnprobe.attention.annotation import TokenAnnotation, TokenSpan
-from attnprobe.attention.kinds import Kind
+from attnprobe.attention.features import TokenAnnotation, TokenSpan
+from attnprobe.attention.layout import Kind
 from attnprobe.corpus.batches.batch import Batch
 from attnprobe.corpus.batches.text import Batches, BatchReader
 from attnprobe.corpus.sources.document import Annotation, Document, Where
@@ -21,7 +21,7 @@ from attnprobe.corpus.tokens.tokenization import Tokenizer
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint, resolve_window
 from attnprobe.model.verifying.architecture import Architecture
-from attnprobe.run.input.corpus import CorpusOptions
+from attnprobe.run.input.options import CorpusOptions
 
 #: A stretch of words, by the tokens of either model.
 Unit = tuple[TokenSpan, TokenSpan]

@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.attention.features import TokenFeatures
-from attnprobe.attention.kinds import Kind
-from attnprobe.attention.layout import Grid
+from attnprobe.attention.layout import Grid, Kind
 from attnprobe.corpus.batches.batch import Batch
 from attnprobe.corpus.sources.document import Document
 from attnprobe.corpus.sources.media import MediaFolder, read_image
@@ -22,7 +21,8 @@ from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.reading.capture import capture_attention
 from attnprobe.model.reading.routing import Piece
 from attnprobe.model.verifying.architecture import Architecture
-from attnprobe.run.input.corpus import Corpus, CorpusOptions
+from attnprobe.run.input.corpus import Corpus
+from attnprobe.run.input.options import CorpusOptions
 from attnprobe.run.memory import Price
 from attnprobe.run.preparation import examine_part, prepare_corpus
 from attnprobe.run.progress import Progress

@@ -15,9 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from attnprobe.corpus.sources.document import Document, Gold
+from attnprobe.corpus.sources.document import Document, find_gold
 from attnprobe.corpus.sources.text import EXTENSIONS, Source, read_documents
 from attnprobe.errors import AttnprobeError
+from attnprobe.tasks import Gold
 
 SENTENCES = ["It's here.", 'She said "no", and left.', "café; naïve\u2028東京", "x"]
 
@@ -206,7 +207,7 @@ def test_sound_labels(folder: Path) -> None:
         path.write_text(text)
         documents, said = outcome(str(path), find_labels=True)
         assert said == ""
-        kinds = {Gold.of(document.label) for document in documents}
+        kinds = {find_gold(document.label) for document in documents}
         expected = Gold.ANSWERS if extension in {".json", ".jsonl"} else Gold.WORDS
         assert kinds - {Gold.NONE} == {expected}
         assert len(documents) > 1

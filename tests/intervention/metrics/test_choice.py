@@ -16,9 +16,9 @@ from attnprobe.intervention.objectives.question_answering import QuestionAnsweri
 from attnprobe.intervention.objectives.representation import Representation
 from attnprobe.intervention.objectives.seq2seq import SequenceToSequence
 from attnprobe.intervention.objectives.token_classification import TokenClassification
-from attnprobe.intervention.registry import METRICS, OBJECTIVES
 from attnprobe.intervention.request import check_metric
 from attnprobe.intervention.task import build_metric
+from attnprobe.tasks import METRICS, OBJECTIVES
 
 USUAL = {
     Classification: "accuracy", MultiLabel: "f1_micro", Regression: "pearson", TokenClassification: "f1",

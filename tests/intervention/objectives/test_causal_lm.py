@@ -6,14 +6,15 @@ from typing import Any
 import pytest
 import torch
 
-from attnprobe.corpus.sources.document import Document, Gold
+from attnprobe.corpus.sources.document import Document
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.request import TaskOptions
 from attnprobe.intervention.task import bind_task, choose_subject
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.run.input.corpus import CorpusOptions
+from attnprobe.run.input.options import CorpusOptions
 from attnprobe.run.passes import open_single_run
 from attnprobe.run.progress import SilentProgress
+from attnprobe.tasks import Gold
 
 Headed = Callable[..., Checkpoint]
 

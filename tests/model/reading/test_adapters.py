@@ -8,8 +8,8 @@ import torch
 from transformers import AutoConfig, AutoModel, PreTrainedModel
 
 from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.reading.blocks import force_full_attention
 from attnprobe.model.reading.capture import capture_attention
-from attnprobe.model.reading.variants import force_full_attention
 from attnprobe.model.verifying.dry_run import inspect
 
 LONG = 40

@@ -4,7 +4,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnprobe.model.reading.variants import spread_band
+from attnprobe.model.reading.blocks import spread_band
 
 
 @given(st.integers(1, 12), st.integers(1, 4), st.integers(0, 11), st.integers(1, 12))

@@ -8,8 +8,8 @@ from attnprobe.corpus.tokens.tokenization import NoTokenizer
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.gates import gate_attention
 from attnprobe.model.processing import Processor
+from attnprobe.model.reading.blocks import force_full_attention
 from attnprobe.model.reading.capture import capture_attention
-from attnprobe.model.reading.variants import force_full_attention
 from attnprobe.model.verifying.dry_run import inspect
 
 LAYERS, HEADS = 3, 4

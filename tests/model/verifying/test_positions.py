@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.reading.variants import equalise_positions
+from attnprobe.model.reading.blocks import equalise_positions
 from attnprobe.model.refusals import UnsupportedModelError
 from attnprobe.model.verifying.dry_run import examine
 from attnprobe.model.verifying.positions import find_positions

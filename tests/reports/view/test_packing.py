@@ -6,8 +6,7 @@ import zlib
 import numpy as np
 import pytest
 
-from attnprobe.attention.kinds import Kind
-from attnprobe.attention.layout import Grid
+from attnprobe.attention.layout import Grid, Kind
 from attnprobe.reports.view.packing import (
     SCALE,
     add_rollout,

@@ -16,8 +16,7 @@ from attnprobe.run.input.options import CorpusOptions
 from attnprobe.run.progress import SilentProgress
 from attnprobe.statistics.links import BY_LABEL, BY_RELATION, BY_RELATION_AND_HEAD, LINKED, SYNTAX
 from attnprobe.sums.resampling import adjust
-from attnprobe.survey.request import CorpusRequest, TableRequest
-from attnprobe.survey.survey import survey_corpora
+from attnprobe.survey.survey import CorpusRequest, TableRequest, survey_corpora
 
 WORDS, PLANTED = 24, (1, 1)
 

@@ -16,8 +16,7 @@ from attnprobe.run.progress import SilentProgress
 from attnprobe.statistics.links import BY_RELATION, SYNTAX
 from attnprobe.statistics.rules import ALL, FURTHEST
 from attnprobe.sums.tally import Tally
-from attnprobe.survey.request import CorpusRequest, TableRequest
-from attnprobe.survey.survey import survey_corpora
+from attnprobe.survey.survey import CorpusRequest, TableRequest, survey_corpora
 
 #: WordPiece, byte-level and sentencepiece vocabularies; the registry and both taps; encoders and decoders.
 ARCHITECTURES = (

@@ -13,11 +13,9 @@ from scipy.stats import ttest_rel
 from transformers import AutoModel, AutoTokenizer
 from trees_by_definition import decoder_maps, tree_sentences, trees
 
-from attnprobe.attention.annotation import TokenAnnotation, TokenLink, TokenSpan
 from attnprobe.attention.block import AttentionBlock
-from attnprobe.attention.features import TokenFeatures
-from attnprobe.attention.kinds import number_layers
-from attnprobe.attention.layout import Layout
+from attnprobe.attention.features import TokenAnnotation, TokenFeatures, TokenLink, TokenSpan
+from attnprobe.attention.layout import Layout, number_layers
 from attnprobe.corpus.sources.text import read_embedded
 from attnprobe.findings.merge import merge_tables
 from attnprobe.model.checkpoint import Checkpoint
@@ -29,8 +27,7 @@ from attnprobe.statistics.trees import BARE, CUT, GOLD, HELD, NEIGHBOURS, TREE, 
 from attnprobe.sums.base import Measurement
 from attnprobe.sums.groups import Ratio
 from attnprobe.sums.resampling import adjust
-from attnprobe.survey.request import CorpusRequest, TableRequest
-from attnprobe.survey.survey import Survey, survey_corpora
+from attnprobe.survey.survey import CorpusRequest, Survey, TableRequest, survey_corpora
 from attnprobe.table.builder import Labels
 from attnprobe.table.head_table import HeadTable
 

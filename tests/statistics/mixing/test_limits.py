@@ -7,8 +7,7 @@ import pytest
 import torch
 
 from attnprobe.attention.block import AttentionBlock, Observed
-from attnprobe.attention.kinds import number_layers
-from attnprobe.attention.layout import Layout
+from attnprobe.attention.layout import Layout, number_layers
 from attnprobe.statistics import all_statistics, statistics_of
 from attnprobe.statistics.mixing import (
     BY_HEAD,

@@ -2,7 +2,8 @@
 
 import random
 
-from attnprobe.corpus.sources.coreference.mentions import (
+from attnprobe.corpus.sources.document import Span
+from attnprobe.corpus.sources.mentions import (
     NEAREST,
     REACH,
     SAME_WORD,
@@ -10,7 +11,6 @@ from attnprobe.corpus.sources.coreference.mentions import (
     link_antecedent,
     link_mentions,
 )
-from attnprobe.corpus.sources.document import Span
 
 
 def mention(start, entity, last="w", *, length=2, kind="nominal"):

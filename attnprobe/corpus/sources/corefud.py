@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from attnprobe.corpus.sources.coreference.mentions import (
+from attnprobe.corpus.sources.document import Annotation, Document, Span
+from attnprobe.corpus.sources.mentions import (
     NOMINAL,
     OTHER,
     PRONOUN,
@@ -15,7 +16,6 @@ from attnprobe.corpus.sources.coreference.mentions import (
     link_mentions,
     warn_left_out,
 )
-from attnprobe.corpus.sources.document import Annotation, Document, Span
 from attnprobe.corpus.sources.streams import shorten
 from attnprobe.corpus.sources.treebank import Sentence, is_glued, parse_conllu, place_words
 from attnprobe.errors import AttnprobeError

@@ -1,9 +1,18 @@
-"""Objectives and metrics by name, without torch: options, help and errors are read off these tables."""
+"""Tasks: kinds of labels, objectives and metrics by name; options, help and errors are read off them."""
 
 import re
 from dataclasses import dataclass
+from enum import StrEnum
 
-from attnprobe.corpus.sources.document import Gold
+
+class Gold(StrEnum):
+    """What kind of label a document has; none is falsy, and the others say what they are."""
+
+    NONE = ""
+    CLASS = "one label a text"
+    SEVERAL = "a list of labels a text"
+    WORDS = "a label for each word"
+    ANSWERS = "questions with answers"
 
 
 @dataclass(frozen=True)

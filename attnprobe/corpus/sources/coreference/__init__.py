@@ -1,1 +1,0 @@
-"""Files that say who is who: CorefUD, GAP and WinoBias, read as questions for the antecedent of a mention."""
