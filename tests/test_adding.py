@@ -1,0 +1,104 @@
+"""What docs/house.md says a change costs: one of each is added to a copy of the package, and runs."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import attnprobe
+
+pytestmark = pytest.mark.slow
+
+#: A line of a table in tasks.py, and a file: an objective with a metric of its own.
+TASKS = {
+    "OBJECTIVES = {\n": 'OBJECTIVES = {\n    "norm": ObjectiveSpec("norm:Norm", "length (of the state), loss"),\n',
+    "METRICS = {\n": 'METRICS = {\n    "length": MetricSpec("", higher_is_better=True),\n',
+}
+OBJECTIVE = '''
+from attnprobe.intervention.objectives.objective import Answer
+from attnprobe.intervention.objectives.representation import Representation
+
+
+class Norm(Representation):
+    """The length of the pooled state."""
+
+    name = "norm"
+    about = "Norm: how long the pooled state is."
+
+    def answer(self, batch, untouched=None):
+        norm = self.state(batch).norm(dim=-1)
+        return Answer(norm, {"length": norm})
+'''
+FORMAT = '''
+from attnprobe.table.formats import Format
+
+
+def render(table, precision=None):
+    """Write tabs between cells."""
+    columns = [[column.name, *map(str, table.data[column.name])] for column in table.columns]
+    return "".join("\\t".join(row) + "\\n" for row in zip(*columns, strict=True))
+
+
+FORMAT = Format(render)
+'''
+COMMAND = '''
+from typing import Annotated, Any
+
+from attnprobe.commands.output import Output
+from attnprobe.commands.registry import command
+from attnprobe.option import Option
+from attnprobe.options import TEXTS, OneModel
+
+
+@command(OneModel, *TEXTS, Output)
+def sharpest(model: Any, texts: Any = None, *,
+             count: Annotated[int, Option("So many heads.", low=1)] = 3, **options: Any) -> Any:
+    """Name the sharpest heads.
+
+    Examples:
+      attnprobe sharpest demo
+    """
+    from attnprobe.commands.census import entropy
+    from attnprobe.survey.tables import keep_layers
+
+    table = entropy(model, texts, **options)
+    assert count == 2
+    return keep_layers(table, [0])
+'''
+
+
+def run(place: Path, *words: str) -> str:
+    program = f"import sys; from attnprobe.cli.app import run; sys.exit(run({list(words)!r}))"
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=place, capture_output=True, text=True, timeout=300,
+        env={"PYTHONPATH": str(place), "PATH": "/usr/bin:/bin", "COLUMNS": "80"}, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_in_a_copy_of_the_package(tmp_path: Path):
+    """An objective and a metric, a format, a command and an option: a file each, and a line for a task."""
+    copy, home = tmp_path / "attnprobe", Path(attnprobe.__file__).parent
+    shutil.copytree(home, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    tasks = (copy / "tasks.py").read_text("utf-8")
+    for old, new in TASKS.items():
+        assert tasks.count(old) == 1
+        tasks = tasks.replace(old, new)
+    (copy / "tasks.py").write_text(tasks, "utf-8")
+    (copy / "intervention" / "objectives" / "norm.py").write_text(OBJECTIVE, "utf-8")
+    (copy / "table" / "formats" / "tsv.py").write_text(FORMAT, "utf-8")
+    (copy / "commands" / "sharpest.py").write_text(COMMAND, "utf-8")
+
+    ablate = ["ablate", "demo", "--limit", "4", "--objective", "norm", "-q"]
+    lines = run(tmp_path, *ablate, "--format", "tsv").splitlines()
+    cells = dict(zip(lines[0].split("\t"), lines[1].split("\t"), strict=True))
+    assert (cells["objective"], cells["metric"]) == ("norm", "length")
+    assert float(cells["score"]) > 0
+    help_text = run(tmp_path, "ablate", "--help").replace("│", " ")
+    assert "norm: length (of the state), loss" in " ".join(help_text.split())
+    rows = run(tmp_path, "sharpest", "demo", "--limit", "4", "--count", "2", "-q").splitlines()
+    assert rows[0].startswith("model,dataset,layer,head,entropy")
+    assert {row.split(",")[2] for row in rows[1:]} == {"0"}
