@@ -13,7 +13,7 @@ pytestmark = pytest.mark.slow
 
 #: A line of a table in tasks.py, and a file: an objective with a metric of its own.
 TASKS = {
-    "OBJECTIVES = {\n": 'OBJECTIVES = {\n    "norm": ObjectiveSpec("norm:Norm", "length (of the state), loss"),\n',
+    "OBJECTIVES = {\n": 'OBJECTIVES = {\n    "norm": ObjectiveSpec("norm:Norm", "length (in all), loss"),\n',
     "METRICS = {\n": 'METRICS = {\n    "length": MetricSpec("", higher_is_better=True),\n',
 }
 OBJECTIVE = '''
@@ -98,7 +98,7 @@ def test_in_a_copy_of_the_package(tmp_path: Path):
     assert (cells["objective"], cells["metric"]) == ("norm", "length")
     assert float(cells["score"]) > 0
     help_text = run(tmp_path, "ablate", "--help").replace("│", " ")
-    assert "norm: length (of the state), loss" in " ".join(help_text.split())
+    assert "norm: length (in all), loss" in " ".join(help_text.split())
     rows = run(tmp_path, "sharpest", "demo", "--limit", "4", "--count", "2", "-q").splitlines()
     assert rows[0].startswith("model,dataset,layer,head,entropy")
     assert {row.split(",")[2] for row in rows[1:]} == {"0"}
