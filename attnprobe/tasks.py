@@ -40,7 +40,7 @@ class MetricSpec:
     """What is known of a metric before it is imported; an objective builds it.
 
     Attributes:
-        unit: What its values are in; a share lies between 0 and 1.
+        unit: What its values are in where it is a mean over examples; a share lies between 0 and 1.
         higher_is_better: Whether a good model has a high score.
     """
 
@@ -75,8 +75,8 @@ METRICS = {
     "accuracy": MetricSpec(),
     "mcc": MetricSpec(""),
     "f1": MetricSpec(),
-    "f1_micro": MetricSpec(),
-    "f1_macro": MetricSpec(),
+    "f1_micro": MetricSpec(""),
+    "f1_macro": MetricSpec(""),
     "exact_match": MetricSpec(),
     "pearson": MetricSpec(""),
     "spearman": MetricSpec(""),

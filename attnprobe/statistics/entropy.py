@@ -18,7 +18,7 @@ def confidence(block: AttentionBlock) -> Tensor:
     Source: Voita et al. (2019), section 4. They leave out the end-of-sentence key, as content only does here.
 
     >>> from attnprobe.attention.block import build_uniform_block
-    >>> confidence(uniform_block(length=8)).mean()
+    >>> confidence(build_uniform_block(length=8)).mean()
     tensor(0.1250)
     """
     return block.summary.maximum
@@ -37,7 +37,7 @@ def entropy(block: AttentionBlock) -> Tensor:
     Source: Clark et al. (2019), section 3.2, without their smoothing.
 
     >>> from attnprobe.attention.block import build_uniform_block
-    >>> entropy(uniform_block(length=8)).mean()  # ln 8
+    >>> entropy(build_uniform_block(length=8)).mean()  # ln 8
     tensor(2.0794)
     """
     return block.summary.entropy

@@ -89,7 +89,7 @@ def earlier(block: AttentionBlock) -> Tensor:
     Special tokens are never the same. From decoder to encoder no token comes before another.
 
     >>> from attnprobe.attention.block import build_uniform_block
-    >>> block = uniform_block(length=3)  # of one token, three times
+    >>> block = build_uniform_block(length=3)  # of one token, three times
     >>> earlier(block)
     tensor([[-1,  0,  1]])
     """

@@ -41,7 +41,7 @@ def previous(block: AttentionBlock) -> Tensor:
     instead of the n - 1 that have a previous token.
 
     >>> from attnprobe.attention.block import build_uniform_block
-    >>> previous(uniform_block(length=4))[0, 0]
+    >>> previous(build_uniform_block(length=4))[0, 0]
     tensor([   nan, 0.2500, 0.2500, 0.2500])
     """
     return block.at_offset(-1)

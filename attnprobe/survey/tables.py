@@ -29,7 +29,7 @@ def parse_layers(said: str | int | Iterable[int] | None) -> tuple[int, ...] | No
     Raises:
         AttnprobeError: When it names no layers.
 
-    >>> parse_layers("0, 3-5"), layers_of([2, 1]), layers_of(7), layers_of(None)
+    >>> parse_layers("0, 3-5"), parse_layers([2, 1]), parse_layers(7), parse_layers(None)
     ((0, 3, 4, 5), (1, 2), (7,), None)
     """
     if said is None:

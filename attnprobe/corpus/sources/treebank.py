@@ -46,7 +46,7 @@ def annotate_sentence(tokens: Sequence[Token], text: str | None) -> tuple[str, A
 def fold_subtype(relation: str) -> str:
     """Give the relation that a subtype belongs to.
 
-    >>> fold_subtype("nsubj:pass"), folded("nsubj")
+    >>> fold_subtype("nsubj:pass"), fold_subtype("nsubj")
     ('nsubj', 'nsubj')
     """
     return relation.partition(":")[0]
