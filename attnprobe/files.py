@@ -54,7 +54,7 @@ def write_together(contents: Mapping[Path, bytes]) -> None:
             with _explained(path):
                 target = path.resolve()
                 tidy(target.parent)
-                staged[target] = temporary = unfinished(target)
+                staged[target] = temporary = name_unfinished(target)
                 cleanup.callback(_remove, temporary)
                 _write_through(temporary, content)
                 cleanup.enter_context(held(temporary))
@@ -69,7 +69,7 @@ def write_together(contents: Mapping[Path, bytes]) -> None:
         undo.pop_all()
 
 
-def unfinished(target: Path) -> Path:
+def name_unfinished(target: Path) -> Path:
     """Name what is to take the place of a file or a folder once it is whole."""
     return target.with_name(f".attnprobe-{secrets.token_hex(8)}.tmp")
 

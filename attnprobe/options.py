@@ -424,6 +424,6 @@ DEFAULTS = {one.keyword: one.default for group in Group.__subclasses__() for one
 FREE = {one.keyword for group in Group.__subclasses__() for one in group.options if one.free}
 
 
-def names_of(*groups: type[Group]) -> set[str]:
+def list_names(*groups: type[Group]) -> set[str]:
     """Name the options of groups, as Python does."""
     return {one.keyword for group in groups for one in group.options}

@@ -14,7 +14,7 @@ from attnprobe.cli.app import run
 from attnprobe.corpus.tokens.store import SequenceStore
 from attnprobe.corpus.tokens.tokenization import TokenSequence
 from attnprobe.errors import AttnprobeError, StateError
-from attnprobe.files import held, tidy, unfinished, write_together
+from attnprobe.files import held, name_unfinished, tidy, write_together
 from attnprobe.run.state import State, check_state
 from attnprobe.table.destination import check_file, check_free_file
 
@@ -24,7 +24,7 @@ def rest(tmp_path):
     """Make what a process that was killed long ago left, and forget that its folder was tidied."""
 
     def make(*, folder=False, age=1e6):
-        path = unfinished(tmp_path / "heads.csv")
+        path = name_unfinished(tmp_path / "heads.csv")
         if folder:
             path.mkdir()
             (path / "weights").write_bytes(b"half")
@@ -88,7 +88,7 @@ def test_what_is_held_new_or_nobody_knows_whose_is_spared(tmp_path, rest):
         os.utime(path, (0, 0))
     aside = rest(folder=True)  # killed between two renames: the checkpoint that was there is in .old
     aside.with_suffix(".old").mkdir()
-    to_a_link = unfinished(tmp_path / "x")
+    to_a_link = name_unfinished(tmp_path / "x")
     to_a_link.symlink_to(spared[1])
     os.utime(to_a_link, (0, 0), follow_symlinks=False)
     with held(rest()):

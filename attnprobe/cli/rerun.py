@@ -372,7 +372,7 @@ def _compare_pages(
 ) -> None:
     """Say whether the tables of two reports hold the same numbers, and leave with 1 where they do not."""
     from attnprobe.findings.sameness import compare_tables
-    from attnprobe.table.naming import listed
+    from attnprobe.table.naming import join_names
 
     same, close = [], True
     for name, table in before.items():
@@ -387,7 +387,7 @@ def _compare_pages(
         for sentence in () if result.exact else result.sentences():
             teller.say(f"{name}: {sentence[:1].lower()}{sentence[1:]}")
     if same:
-        teller.say(f"the numbers of {listed(same)} are those on record, digit for digit.")
+        teller.say(f"the numbers of {join_names(same)} are those on record, digit for digit.")
     if not close:
         raise typer.Exit(1)
 

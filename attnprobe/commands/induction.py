@@ -72,12 +72,12 @@ def induction(
         from attnprobe.model.task_heads import CAUSAL_LM, MASKED_LM, SEQ2SEQ
         from attnprobe.model.verifying.observations import find_unembedding
         from attnprobe.statistics.induction import COPYING, REPEATED
-        from attnprobe.statistics.registry import statistics_of
+        from attnprobe.statistics.registry import select_statistics
         from attnprobe.survey.survey import CorpusRequest, TableRequest, survey_corpora
 
         call.progress.stage("loading", None)
         checkpoint = make_loader(model, call.tokenizer, call.load)((CAUSAL_LM, MASKED_LM, SEQ2SEQ), False)
-        statistics = statistics_of("induction")
+        statistics = select_statistics("induction")
         facts: dict[str, Any] = {"command": describe_call("induction"), "dataset": drawn.described}
         if isinstance(reason := find_unembedding(checkpoint), str):
             statistics.remove(COPYING)

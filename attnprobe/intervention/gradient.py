@@ -18,7 +18,7 @@ from attnprobe.intervention.task import Bench
 from attnprobe.model.gates import gate_attention
 from attnprobe.run.memory import Halving
 from attnprobe.run.passes import Restore
-from attnprobe.sums.base import Sum, digest_of
+from attnprobe.sums.base import Sum, compute_digest
 from attnprobe.sums.groups import Blocks, Clustered
 from attnprobe.sums.moments import Moments
 
@@ -145,7 +145,7 @@ def sum_derivatives(
             sum_of,
             restore,
             thread_context=thread_context,
-            question={"heads that are on": digest_of(at.numpy())},
+            question={"heads that are on": compute_digest(at.numpy())},
         )
 
 

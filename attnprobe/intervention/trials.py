@@ -20,7 +20,7 @@ from attnprobe.intervention.objectives.objective import Answer, Objective, Value
 from attnprobe.intervention.task import Bench
 from attnprobe.model.gates import BatchReplay, gate_attention
 from attnprobe.run.memory import Halving
-from attnprobe.sums.base import Arrays, add_prefix, digest_of, select_prefix
+from attnprobe.sums.base import Arrays, add_prefix, compute_digest, select_prefix
 
 
 @dataclass(frozen=True)
@@ -159,7 +159,7 @@ def run_trials(
             with torch.inference_mode():
                 return reduce(add, halving.run(batch, lambda part: score_part(part, some)))
 
-        question = {"cuts": digest_of(*cuts), "numbers that are kept": " ".join(asked)}
+        question = {"cuts": compute_digest(*cuts), "numbers that are kept": " ".join(asked)}
         found: Outcomes | None = None
         with replay.watch(architecture.sites):
             for turn, some in enumerate(rounds):

@@ -11,7 +11,7 @@ from attnprobe.corpus.tokens.tokenization import Tokenizer
 from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.model.refusals import BadCheckpointError
 from attnprobe.table.cleaning import clean
-from attnprobe.table.naming import listed
+from attnprobe.table.naming import join_names
 
 #: What describes an adapter in its folder.
 ADAPTER = "adapter_config.json"
@@ -74,7 +74,7 @@ def check_adapter(folder: Path, name: str, *, base: bool) -> None:
 def choose_adapter(folder: Path, name: str, adapter: str | None) -> Path:
     """Choose the folder of the adapter that is named, or else the folder itself."""
     inside = sorted(path.parent.name for path in folder.glob(f"*/{ADAPTER}"))
-    named = listed(list(map(clean, inside))) if inside else ""
+    named = join_names(list(map(clean, inside))) if inside else ""
     if adapter is not None:
         if adapter not in inside:
             there = f"it holds {named or 'no named adapters'}"
@@ -140,8 +140,8 @@ def compare_with_encode(folder: Path, tokenizer: Tokenizer, longest: int | None)
     if not done:
         return ()
     return (
-        f"with encode(), sentence-transformers {listed(done)}, and attnprobe does not; to read what it "
-        f"reads, {listed(advice)}",
+        f"with encode(), sentence-transformers {join_names(done)}, and attnprobe does not; to read what it "
+        f"reads, {join_names(advice)}",
     )
 
 
@@ -159,13 +159,13 @@ def describe_pooling(folder: Path | None) -> str | None:
             if not config:
                 done.append(f"pools as {clean(module['path'])} says")
             elif modes != ["mean"]:
-                done.append(f"pools by {listed(modes)}")
+                done.append(f"pools by {join_names(modes)}")
         elif kind not in _HARMLESS:
             done.append(f"applies {clean(kind)}")
     if not done:
         return None
     return (
-        f"sentence-transformers {listed(done)}; the representation measured here is the mean of the last "
+        f"sentence-transformers {join_names(done)}; the representation measured here is the mean of the last "
         "states over all tokens."
     )
 

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from attnprobe.errors import AttnprobeError, first_line
-from attnprobe.files import held, tidy, unfinished
+from attnprobe.files import held, name_unfinished, tidy
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.folders import RECORD, check_free, write_error
 from attnprobe.model.gates import gate_attention
@@ -256,7 +256,7 @@ def _stage_folder(target: Path) -> Iterator[Path]:
     """Make a folder beside the target that takes its place in the end, or is deleted."""
     target.parent.mkdir(parents=True, exist_ok=True)
     tidy(target.parent)
-    staged = unfinished(target)
+    staged = name_unfinished(target)
     staged.mkdir()
     try:
         with held(staged):

@@ -11,7 +11,7 @@ from torch import Tensor
 from attnprobe.attention.block import AttentionBlock
 from attnprobe.attention.layout import Layout
 from attnprobe.statistics.statistic import Family, Statistic, mean_over_queries
-from attnprobe.statistics.tabulation import Tabulation, describe_trends, heads_of
+from attnprobe.statistics.tabulation import Tabulation, count_heads, describe_trends
 from attnprobe.sums.base import Measurement
 from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.head_table import HeadTable
@@ -34,7 +34,7 @@ def divergence(block: AttentionBlock) -> Tensor:
 @cache
 def _membership(pairs: int, device: torch.device) -> Tensor:
     """(pair, head): 1 / (heads - 1) where the head is one of the pair."""
-    heads = heads_of(pairs)
+    heads = count_heads(pairs)
     a, b = torch.triu_indices(heads, heads, 1)
     member = torch.zeros(pairs, heads)
     member[torch.arange(pairs), a] = member[torch.arange(pairs), b] = 1 / max(heads - 1, 1)

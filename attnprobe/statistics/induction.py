@@ -13,7 +13,7 @@ from attnprobe.attention.block import AttentionBlock
 from attnprobe.attention.layout import Layout
 from attnprobe.statistics.positional import previous
 from attnprobe.statistics.statistic import Family, Statistic, mean_and_error, mean_over_queries
-from attnprobe.statistics.tabulation import Tabulation, head_table, measure_of, name_best
+from attnprobe.statistics.tabulation import Tabulation, head_table, name_best, read_measure
 from attnprobe.sums.base import Measurement
 from attnprobe.sums.groups import Clustered
 from attnprobe.sums.resampling import half_width
@@ -195,7 +195,7 @@ def induction_table(
     for statistic, what in ((INDUCTION, "induction"), (DUPLICATE, "duplicate-token")):
         if statistic.name not in table.data:
             continue
-        score, error = measure_of(table, statistic.name)
+        score, error = read_measure(table, statistic.name)
         said = name_best(table, score, score - half_width(error) >= NAMED_FROM)
         notes.append(f"Heads whose whole interval lies at {NAMED_FROM} or above ({what} heads): {said}.")
     if table.data.get("attention") and np.isnan(np.array(table.data[INDUCTION.name], float)).any():

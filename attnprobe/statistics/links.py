@@ -57,7 +57,7 @@ class Cell:
     position: str = ""
 
 
-def cells_of(tally: Tally, labels: Labels, asking: Asking) -> tuple[list[Cell], list[str]]:
+def choose_cells(tally: Tally, labels: Labels, asking: Asking) -> tuple[list[Cell], list[str]]:
     """List what is shown, all links first, then labels by the number of their links; and say what is not.
 
     Where labels were chosen, there is no row of all: it would be one of those alone.
@@ -195,7 +195,7 @@ class Best:
     documents: int = 0  # documents of several sequences over which p is; 0 where each sequence is one
 
 
-def best_of(
+def choose_and_score(
     tally: Tally, cells: Sequence[Cell], gone: np.ndarray, asking: Asking, compared: Compared
 ) -> Best:
     """Choose a head and a rule on one half of the documents, and score both on the other.
@@ -250,12 +250,12 @@ def by_label_table(
     about the very same links once.
     """
     tally: Tally = measurement.sums[statistic.name]
-    cells, notes = cells_of(tally, labels, asking)
+    cells, notes = choose_cells(tally, labels, asking)
     compared, gone = Compared.of(tally), np.zeros(tally.hits.shape[1:3], bool)
     for place in labels.removed:
         gone[place] = True
     rows = [list(some) for _, some in groupby(cells, lambda cell: (cell.kind, cell.label, cell.direction))]
-    found = [best_of(tally, some, gone, asking, compared) for some in rows]
+    found = [choose_and_score(tally, some, gone, asking, compared) for some in rows]
     cells = [some[0] for some in rows]
     build = TableBuilder(labels, len(cells))
     build.key(asking.label, [cell.label for cell in cells])
@@ -375,7 +375,7 @@ def by_head_table(
     where it reads it, one place later (``input``). It is empty for an encoder.
     """
     tally: Tally = measurement.sums[statistic.name]
-    cells, notes = cells_of(tally, labels, asking)
+    cells, notes = choose_cells(tally, labels, asking)
     heads = range(tally.hits.shape[2])
     rows = [(cell, layer, head) for cell in cells for layer in cell.layers for head in heads]
     at = tuple(np.array([(cell.place, layer, head) for cell, layer, head in rows], np.int64).reshape(-1, 3).T)

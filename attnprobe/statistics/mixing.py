@@ -15,7 +15,7 @@ from attnprobe.attention.block import AttentionBlock
 from attnprobe.attention.layout import Layout
 from attnprobe.kernels.products import logit_products
 from attnprobe.statistics.statistic import Family, Statistic, mean_and_error, sinks
-from attnprobe.statistics.tabulation import Tabulation, describe_trends, heads_of, name_best, with_notes
+from attnprobe.statistics.tabulation import Tabulation, count_heads, describe_trends, name_best, with_notes
 from attnprobe.sums.base import Measurement
 from attnprobe.sums.resampling import Jackknife, NamedJackknife
 from attnprobe.table.builder import Labels, TableBuilder
@@ -188,7 +188,7 @@ def matrix(pairs: Floats) -> Floats:
     >>> matrix(np.array([0.5])).tolist()
     [[1.0, 0.5], [0.5, 1.0]]
     """
-    heads = heads_of(pairs.shape[-1])
+    heads = count_heads(pairs.shape[-1])
     found = np.zeros((*pairs.shape[:-1], heads, heads))
     a, b = np.triu_indices(heads, 1)
     found[..., a, b] = found[..., b, a] = pairs
@@ -338,7 +338,7 @@ def by_pair_table(title: str, measurement: Measurement, _: Sequence[Statistic], 
     """Tabulate how alike two heads of a layer are in their logits, and in what they add."""
     sums = measurement.sums
     found = sums[CORRELATION.name]
-    layers, heads = found.count.shape[0], heads_of(found.count.shape[1])
+    layers, heads = found.count.shape[0], count_heads(found.count.shape[1])
     pairs = [(layer, *pair) for layer in range(layers) for pair in combinations(range(heads), 2)]
     build = TableBuilder(labels, len(pairs))
     build.layers([layer for layer, _, _ in pairs])

@@ -20,13 +20,13 @@ from attnprobe.statistics.statistic import (
     mean_over_queries,
     peak,
 )
-from attnprobe.statistics.tabulation import Tabulation, measure_of, with_notes
+from attnprobe.statistics.tabulation import Tabulation, read_measure, with_notes
 from attnprobe.sums.base import Measurement
 from attnprobe.sums.groups import Clustered
 from attnprobe.sums.resampling import half_width
 from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.head_table import HeadTable
-from attnprobe.table.naming import listed, name_heads
+from attnprobe.table.naming import join_names, name_heads
 from attnprobe.table.table import Column
 
 FAMILY = Family("positional", "positions heads look at", 1)
@@ -360,7 +360,7 @@ def controlled_table(
 
 
 def _notes(table: HeadTable) -> list[str]:
-    share, error = measure_of(table, OFFSET.name)
+    share, error = read_measure(table, OFFSET.name)
     mostly = np.flatnonzero(share - half_width(error) > MOSTLY)
     if not len(mostly):
         return ["No head looks most at one offset for more than half of its queries, by its interval."]
@@ -374,7 +374,7 @@ def _notes(table: HeadTable) -> list[str]:
 def _sentence(table: HeadTable, control: Control, mostly: NDArray[np.intp]) -> str:
     begin, stays, is_lost = _SAID[control]
     (share, error), (then, error_then) = (
-        measure_of(table, name) for name in (OFFSET.name, f"{OFFSET.name}_{control}")
+        read_measure(table, name) for name in (OFFSET.name, f"{OFFSET.name}_{control}")
     )
     gone, sure = share - then, half_width(np.hypot(error, error_then))
     names, offsets = name_heads(table), table.data["offset"]
@@ -387,7 +387,7 @@ def _sentence(table: HeadTable, control: Control, mostly: NDArray[np.intp]) -> s
     ):
         if rows := [int(row) for row in mostly if which[row]]:
             some = [f"{names[row]} ({offsets[row]:+d}: {share[row]:.2f} to {then[row]:.2f})" for row in rows]
-            said.append(f"{what}: {listed(some)}")
+            said.append(f"{what}: {join_names(some)}")
     return f"{begin}, {'; '.join(said)}."
 
 

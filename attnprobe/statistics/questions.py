@@ -16,8 +16,8 @@ from attnprobe.statistics.rules import (
     Asking,
     Ends,
     Words,
-    choices_of,
-    labels_of,
+    choose_by_rules,
+    list_labels,
 )
 
 #: A label, the name of a direction and, where a decoder beside an encoder is asked, at which position.
@@ -177,7 +177,7 @@ class _Collected:
                         )
                     )
         home = answering if said.same else asking
-        self._choices.append(choices_of(self._asking, home, answering, answerers, ahead=self._ahead))
+        self._choices.append(choose_by_rules(self._asking, home, answering, answerers, ahead=self._ahead))
 
     def _count(
         self, sequence: int, link: TokenLink, name: tuple[str, ...], row: int, answers: list[Ends]
@@ -186,7 +186,7 @@ class _Collected:
         self._asked.append(row)
         self._answers.append((len(self._right), len(self._right) + len(answers)))
         self._right += answers
-        for label in labels_of(link):
+        for label in list_labels(link):
             key = self._keys.setdefault((label, *name), len(self._keys))
             self._entries.append((question, key, sequence))
 

@@ -53,12 +53,12 @@ def families() -> list[Family]:
     return list(dict.fromkeys(statistic.family for statistic in all_statistics().values()))
 
 
-def statistics_of(*names: str) -> list[Statistic]:
+def select_statistics(*names: str) -> list[Statistic]:
     """List the statistics of some families, in column order, without their controls."""
     return [one for one in all_statistics().values() if one.family.name in names and not one.control]
 
 
-def controls_of(*names: str) -> list[Statistic]:
+def select_controls(*names: str) -> list[Statistic]:
     """List the controls of some families: the same measured again over sequences that were changed."""
     return [one for one in all_statistics().values() if one.family.name in names and one.control]
 
@@ -67,19 +67,19 @@ def census_statistics(*names: str) -> list[Statistic]:
     """List everything that has a column in the plain census, or in the tables of some families."""
     if not names:
         return [statistic for statistic in _choosable() if statistic.weights == "attention"]
-    return [statistic for statistic in statistics_of(*names) if statistic.rows == "head"]
+    return [statistic for statistic in select_statistics(*names) if statistic.rows == "head"]
 
 
 def _choosable() -> list[Statistic]:
     """List what the census can measure: its own columns, and what carries a weight of its own."""
     in_census = (family.name for family in families() if family.in_census)
-    return [statistic for statistic in statistics_of(*in_census) if statistic.rows == "head"]
+    return [statistic for statistic in select_statistics(*in_census) if statistic.rows == "head"]
 
 
 def every_statistic_of_heads() -> list[Statistic]:
     """List the census under both weightings, what heads carry, ranks but of whole maps, and mixing."""
     census = census_statistics()
-    ranks = [statistic for statistic in statistics_of("rank") if statistic is not MAP_RANK]
+    ranks = [statistic for statistic in select_statistics("rank") if statistic is not MAP_RANK]
     return [
         *census,
         *ranks,
@@ -87,11 +87,11 @@ def every_statistic_of_heads() -> list[Statistic]:
         SHUFFLED,
         NORM,
         *apply_weights(census, "norm"),
-        *statistics_of("norm"),
+        *select_statistics("norm"),
     ]
 
 
-def title_of(statistics: Sequence[Statistic], fixed: str = "") -> str:
+def write_title(statistics: Sequence[Statistic], fixed: str = "") -> str:
     """Say what a table shows: what its tabulation says, or else a family, or several.
 
     What heads carry adds nothing to the title of what it stands beside.
@@ -175,7 +175,7 @@ def _meant(one: str | Statistic, every: Sequence[Statistic]) -> list[Statistic]:
     if found := [s for s in every if s.name == one] or [s for s in every if s.family.name == one]:
         return found
     for family in families():
-        names = {found.name for found in statistics_of(family.name)}
+        names = {found.name for found in select_statistics(family.name)}
         if family.commands and one in {family.name, *family.commands, *names}:
             raise _elsewhere(one, family)
     if one in all_statistics():  # a column of another kind of table

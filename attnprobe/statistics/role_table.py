@@ -85,7 +85,7 @@ class Heads:
         return value - half_width(error) >= threshold
 
 
-def roles_of(
+def decide_roles(
     heads: Heads, thresholds: Mapping[str, float], found: Sequence[list[Role]], *, rare: bool = True
 ) -> list[list[Role]]:
     """Give the roles of each head, the one that names it first.
@@ -235,8 +235,8 @@ def role_table(
         if what.name in measurement.sums:
             more = found_by(measurement.sums[what.name], asking, name, thresholds[name])
             found = [[*one, *another] for one, another in zip(found, more, strict=True)]
-    roles = roles_of(every, thresholds, found, rare=decided)
-    in_folds = [_first_names(roles_of(fold, thresholds, found, rare=decided)) for fold in folds]
+    roles = decide_roles(every, thresholds, found, rare=decided)
+    in_folds = [_first_names(decide_roles(fold, thresholds, found, rare=decided)) for fold in folds]
 
     build = TableBuilder(labels, layers * heads)
     build.heads(heads)
@@ -259,7 +259,7 @@ def role_table(
         *_lost(every, thresholds["positional"], names),
     ]
     if not decided:
-        without = roles_of(every, thresholds, found)
+        without = decide_roles(every, thresholds, found)
         some = [
             names[at]
             for at in np.flatnonzero(there).tolist()

@@ -19,7 +19,7 @@ from attnprobe.sums.groups import ByFold
 
 FAMILY = Family("roles", "roles of heads", 8, commands=("roles",))
 
-#: From where on a head has a role; see ``role_table.roles_of``.
+#: From where on a head has a role; see ``role_table.decide_roles``.
 THRESHOLDS: dict[str, float] = {
     "positional": 0.9,
     "delimiter": 0.3,

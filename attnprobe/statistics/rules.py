@@ -90,7 +90,7 @@ class Asking:
             yield self.backward, False
 
 
-def labels_of(link: TokenLink) -> Sequence[str]:
+def list_labels(link: TokenLink) -> Sequence[str]:
     """Name what a link counts for: each of its labels, and all."""
     return [ALL, *(part for part in dict.fromkeys(link.label.split(SEVERAL)) if part not in {"", ALL})]
 
@@ -177,7 +177,7 @@ class Answerer(NamedTuple):
     guesses: Sequence[tuple[str, int]]
 
 
-def choices_of(
+def choose_by_rules(
     asking: Asking, home: Words, answering: Words, asked: Sequence[Answerer], *, ahead: bool
 ) -> Ints:
     """Let every rule choose for the questions about a sequence, asked by words of home, answered by others.

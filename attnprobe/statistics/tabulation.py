@@ -14,7 +14,7 @@ from attnprobe.statistics.statistic import Statistic
 from attnprobe.sums.base import Measurement
 from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.head_table import HeadTable, join_side_by_side
-from attnprobe.table.naming import listed, name_heads
+from attnprobe.table.naming import join_names, name_heads
 
 Floats = NDArray[np.float64]
 #: From title, measurement, statistics and labels to a table.
@@ -58,10 +58,10 @@ class Tabulation:
         return first
 
 
-def heads_of(pairs: int) -> int:
+def count_heads(pairs: int) -> int:
     """Give the number of heads that make so many pairs.
 
-    >>> heads_of(66), heads_of(0)
+    >>> count_heads(66), count_heads(0)
     (12, 1)
     """
     return (1 + isqrt(1 + 8 * pairs)) // 2
@@ -74,7 +74,7 @@ def head_table(
     shown = [statistic for statistic in statistics if statistic.name in measurement.sums]
     layers, heads = measurement.sums[shown[0].name].count.shape[:2]
     if shown[0].rows == "pair":
-        heads = heads_of(heads)
+        heads = count_heads(heads)
     build = TableBuilder(labels, layers * heads)
     build.heads(heads)
     build.count("n", np.full(layers * heads, measurement.sequences))
@@ -98,7 +98,7 @@ def with_notes(notes: Callable[[HeadTable], Iterable[str]]) -> Build:
 HEADS = Tabulation("head", head_table)
 
 
-def measure_of(table: HeadTable, name: str) -> tuple[Floats, Floats]:
+def read_measure(table: HeadTable, name: str) -> tuple[Floats, Floats]:
     """Give a measure of heads and its error; NaN where there is none."""
     return np.array(table.data[name], float), np.array(table.data[f"{name}_se"], float)
 
@@ -107,7 +107,7 @@ def name_best(table: HeadTable, score: Floats, chosen: NDArray[np.bool_]) -> str
     """Name some heads with their score, the highest first, or "none"."""
     names, rows = name_heads(table), np.flatnonzero(chosen)
     rows = rows[np.argsort(-score[rows], kind="stable")]
-    return listed([f"{names[row]} ({score[row]:.2f})" for row in rows]) if len(rows) else "none"
+    return join_names([f"{names[row]} ({score[row]:.2f})" for row in rows]) if len(rows) else "none"
 
 
 #: A trend is spoken of below this p.

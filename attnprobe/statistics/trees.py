@@ -59,7 +59,7 @@ def gold_trees(layout: Layout) -> GoldTrees:
         if said is None:
             continue
         counts[place] = 0
-        ours, gold = tree_of(said)
+        ours, gold = build_tree(said)
         if said.cut or not gold:
             counts[place, CUT if said.cut else BARE] = 1
             continue
@@ -73,7 +73,7 @@ def gold_trees(layout: Layout) -> GoldTrees:
     return GoldTrees(Sentences(np.array(sequence, np.int64), *found), counts)
 
 
-def tree_of(said: TokenAnnotation) -> tuple[list[TokenSpan], _Edges]:
+def build_tree(said: TokenAnnotation) -> tuple[list[TokenSpan], _Edges]:
     """Give the words of a sentence that are left in, in their order, and the gold edges between them.
 
     Words that share all their tokens are one. A word is punctuation, and is left out, if a link from it says

@@ -58,7 +58,7 @@ class Sum:
         return cls(**known)
 
 
-def digest_of(*arrays: NDArray[Any]) -> str:
+def compute_digest(*arrays: NDArray[Any]) -> str:
     """Give the SHA-256 of arrays, in their order."""
     digest = hashlib.sha256()
     for array in arrays:

@@ -30,13 +30,13 @@ def name_documents(digests: NDArray[np.uint64]) -> NDArray[np.int64]:
     return (mixed >> np.uint64(2) | np.uint64(LEAST_NAME)).astype(np.int64)
 
 
-def block_of(documents: NDArray[np.int64]) -> NDArray[np.int64]:
+def find_block(documents: NDArray[np.int64]) -> NDArray[np.int64]:
     """Sort documents into blocks by their numbers or names, alike in every run whatever else is there.
 
     Not by turns, which is how labels often come: by the fractional part of multiples of the golden ratio,
     which fills all blocks evenly and keeps step with nothing (Knuth, volume 3, section 6.4).
 
-    >>> block_of(np.arange(5)).tolist()
+    >>> find_block(np.arange(5)).tolist()
     [0, 39, 15, 54, 30]
     """
     mixed = documents.astype(np.uint64) * np.uint64(0x9E3779B1) & np.uint64(0xFFFFFFFF)
@@ -49,7 +49,7 @@ def in_second_half(documents: NDArray[np.int64]) -> NDArray[np.bool_]:
     >>> in_second_half(np.arange(8)).astype(int).tolist()
     [0, 1, 0, 1, 0, 0, 1, 0]
     """
-    return block_of(documents) >= BLOCKS // 2
+    return find_block(documents) >= BLOCKS // 2
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from attnprobe.sums.base import Arrays, Sum, select_prefix
-from attnprobe.sums.documents import BLOCKS, block_of
+from attnprobe.sums.documents import BLOCKS, find_block
 from attnprobe.sums.moments import Moments
 
 Floats = NDArray[np.float64]
@@ -316,7 +316,7 @@ class Blocks(Sum):
     @classmethod
     def of(cls, values: Floats, documents: Ints) -> "Blocks":
         """Sum up (example, ...) by the documents they are of."""
-        block = block_of(documents)
+        block = find_block(documents)
         total = np.zeros((BLOCKS, *values.shape[1:]))
         np.add.at(total, block, values)
         return cls(np.bincount(block, minlength=BLOCKS).astype(np.float64), total)
@@ -358,7 +358,7 @@ class ByFold(Sum):
     def of(cls, values: ArrayLike, clusters: Ints | None = None, documents: Ints | None = None) -> "ByFold":
         """Sum up a sample over its first axis; NaN is no observation."""
         sample = np.asarray(values, dtype=np.float64)
-        fold = block_of(np.arange(len(sample)) if documents is None else documents) // (BLOCKS // FOLDS)
+        fold = find_block(np.arange(len(sample)) if documents is None else documents) // (BLOCKS // FOLDS)
         counts, totals = (np.zeros((FOLDS, *sample.shape[1:])) for _ in range(2))
         for one in np.unique(fold):
             here = sample[fold == one]

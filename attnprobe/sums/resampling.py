@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from attnprobe.sums.base import Sum
-from attnprobe.sums.documents import BLOCKS, block_of
+from attnprobe.sums.documents import BLOCKS, find_block
 from attnprobe.sums.groups import sum_by_key
 
 Floats = NDArray[np.float64]
@@ -58,7 +58,7 @@ class Jackknife(Sum):
     ) -> "Jackknife":
         """Sum up a sample over its first axis; NaN is no observation."""
         sample = np.asarray(values, dtype=np.float64)
-        block = block_of(np.arange(len(sample)) if documents is None else documents)
+        block = find_block(np.arange(len(sample)) if documents is None else documents)
         counts, totals = (np.zeros((BLOCKS, *sample.shape[1:])) for _ in range(2))
         filled, counts_there, totals_there = sum_by_key(sample, block)
         counts[filled], totals[filled] = counts_there, totals_there

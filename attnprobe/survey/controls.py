@@ -16,7 +16,7 @@ from attnprobe.run.preparation import PreparedCorpus
 from attnprobe.statistics.statistic import CONTROLS, Control, Statistic
 from attnprobe.sums.base import Measurement
 from attnprobe.survey.measure import open_meter
-from attnprobe.table.naming import listed
+from attnprobe.table.naming import join_names
 
 #: What the passes are called: the stage that a person is told and a state knows.
 STAGES: Mapping[Control, str] = {
@@ -57,7 +57,7 @@ class Controls:
             return cls(statistics, drawn, find_positions(checkpoint, architecture))
         except UnsupportedModelError as error:
             left = [statistic for statistic in statistics if statistic.control != "alike"]
-            names = listed([statistic.name for statistic in statistics if statistic not in left])
+            names = join_names([statistic.name for statistic in statistics if statistic not in left])
             note = (
                 f"There are no columns {names}, since positions of {checkpoint.model_type!r} can't be made "
                 f"equal: {error.reason}."

@@ -28,7 +28,7 @@ from attnprobe.sums.moments import Constant
 from attnprobe.sums.tally import Tally
 from attnprobe.survey.recorder import Recorders, Values
 from attnprobe.survey.tables import place_heads
-from attnprobe.table.naming import listed
+from attnprobe.table.naming import join_names
 
 
 def measure_parameters(
@@ -70,9 +70,9 @@ def explain_empty(
     sentences = []
     for reason, some in layers.items():
         every = len(some) == architecture.layers
-        named = "all layers" if every else listed([str(architecture.places[layer]) for layer in some])
+        named = "all layers" if every else join_names([str(architecture.places[layer]) for layer in some])
         verb = "is" if len(empty) == 1 else "are"
-        sentences.append(f"{listed(empty)} {verb} empty for {named}: {reason}.")
+        sentences.append(f"{join_names(empty)} {verb} empty for {named}: {reason}.")
     return sentences
 
 

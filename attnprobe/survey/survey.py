@@ -20,7 +20,7 @@ from attnprobe.run.passes import open_run
 from attnprobe.run.preparation import Documents, PreparedCorpus, examine_part, prepare_corpus
 from attnprobe.run.progress import Progress
 from attnprobe.run.record import record_provenance
-from attnprobe.statistics.registry import title_of
+from attnprobe.statistics.registry import write_title
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.statistics.tabulation import HEADS, Tabulation
 from attnprobe.sums.base import Measurement, pack
@@ -29,7 +29,7 @@ from attnprobe.survey.measure import explain_empty
 from attnprobe.survey.tables import check_layers, keep_layers, write_notes
 from attnprobe.table.builder import Labels
 from attnprobe.table.head_table import HeadTable
-from attnprobe.table.naming import listed
+from attnprobe.table.naming import join_names
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ def verify_needs(
                 raise AttnprobeError(
                     f"The statistic {asking[0].name!r} can't be measured: {error}{instead}"
                 ) from error
-            left_out.append(f"{listed([one.name for one in asking])} could not be measured: {error}")
+            left_out.append(f"{join_names([one.name for one in asking])} could not be measured: {error}")
             for some in wanted:
                 some[:] = [statistic for statistic in some if statistic not in asking]
 
@@ -149,7 +149,7 @@ class Survey:
     @property
     def table(self) -> HeadTable:
         tabulation, layers = self.request.tabulation, self.request.layers
-        title = title_of(self.statistics, tabulation.title)
+        title = write_title(self.statistics, tabulation.title)
         table = tabulation.table(title, self.measurement, self.statistics, self.labels)
         return table if layers is None else keep_layers(table, layers)
 

@@ -16,7 +16,7 @@ from attnprobe.statistics.registry import all_statistics
 from attnprobe.statistics.statistic import Rows, Statistic, peak
 from attnprobe.sums.base import Measurement
 from attnprobe.table.head_table import HeadTable
-from attnprobe.table.naming import listed
+from attnprobe.table.naming import join_names
 
 _RANGE = re.compile(r"\s*(\d+)\s*(?:-\s*(\d+)\s*)?")
 #: Columns that say which layers a row is about.
@@ -64,8 +64,8 @@ def keep_layers(table: HeadTable, layers: Sequence[int]) -> HeadTable:
     columns = [table.data[name] for name in _COLUMNS if name in table.data]
     kept = [row for row, places in enumerate(zip(*columns, strict=True)) if set(places) <= set(layers)]
     data = {name: [cells[row] for row in kept] for name, cells in table.data.items()}
-    listed = f"layer{'s' if len(layers) > 1 else ''} {', '.join(map(str, layers))}"
-    note = f"Only rows of {listed} are shown; all layers were measured."
+    named = f"layer{'s' if len(layers) > 1 else ''} {', '.join(map(str, layers))}"
+    note = f"Only rows of {named} are shown; all layers were measured."
     return replace(table, data=data, notes=[*table.notes, note])
 
 
@@ -128,7 +128,7 @@ def write_notes(
         )
         found.append(
             f"In {precision}, the keys of a query tie more often, and the first of a tie counts as the most "
-            f"attended. That moves {listed(by_peak)} towards the first tokens{offset}; float32 avoids it."
+            f"attended. That moves {join_names(by_peak)} towards the first tokens{offset}; float32 avoids it."
         )
     return [*found, *_name_empty(statistics, measurement)]
 

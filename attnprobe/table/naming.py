@@ -21,10 +21,10 @@ def name_heads(table: HeadTable) -> list[str]:
     return [f"{f'{kind} ' if kind != '' else ''}layer {layer} head {head}" for kind, layer, head in places]
 
 
-def listed(names: Sequence[str], most: int = NAMED) -> str:
+def join_names(names: Sequence[str], most: int = NAMED) -> str:
     """List names; of more than ``most``, the first and how many more there are.
 
-    >>> listed(["a"]), listed(["a", "b", "c"])
+    >>> join_names(["a"]), join_names(["a", "b", "c"])
     ('a', 'a, b and c')
     """
     some = list(names[:most])

@@ -118,7 +118,7 @@ FOUND = {
         "gain, p, p_adjusted": "attnprobe.statistics.trees:tree_columns",
     },
     "roles": {
-        "role, also": "attnprobe.statistics.role_table:roles_of",
+        "role, also": "attnprobe.statistics.role_table:decide_roles",
         "syntactic, coreference": "attnprobe.statistics.role_table:found_by",
         "measure, value, threshold": "attnprobe.statistics.role_table:Role",
         "stability": "attnprobe.statistics.role_table:stability",

@@ -11,7 +11,7 @@ from transformers import BertForMaskedLM
 import attnprobe
 from attnprobe import AttnprobeError, AttnprobeWarning
 from attnprobe.findings.comparison.spread import PARTS, SEED, estimate_components
-from attnprobe.sums.documents import block_of
+from attnprobe.sums.documents import find_block
 
 pytestmark = [
     pytest.mark.slow,  # checkpoints are loaded and measured one after the other
@@ -147,7 +147,7 @@ def test_spread_is_that_of_every_checkpoint_and_text(seeds):
     found = [attnprobe.census(model, [text], statistics=["entropy"]) for model in seeds for text in TEXTS]
     values = np.array([one["entropy"] for one in found])
     by_head = values.reshape(3, len(TEXTS), LAYERS, HEADS).transpose(0, 2, 3, 1)
-    assert len(set(block_of(np.arange(len(TEXTS))).tolist())) == len(TEXTS)
+    assert len(set(find_block(np.arange(len(TEXTS))).tolist())) == len(TEXTS)
     expected = estimate_components(by_head, np.ones(len(TEXTS)))
     assert shares(table) == pytest.approx(expected.shares, abs=1e-6)
     assert table["sd"][0] == pytest.approx(expected.variance**0.5, rel=1e-6)

@@ -13,7 +13,7 @@ from attnprobe.corpus.batches.batch import Batch
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.statistics.links import SYNTAX
-from attnprobe.statistics.registry import census_statistics, controls_of
+from attnprobe.statistics.registry import census_statistics, select_controls
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.statistics.trees import TREES
 from attnprobe.survey.measure import open_meter
@@ -50,7 +50,7 @@ def link_costs(*, quick: bool) -> Iterator[Figure]:
     are read off too are few, and left out here.
     """
     census = [SYNTAX, *census_statistics()]
-    shuffled = [one for one in controls_of("positional") if one.control == "shuffled"]
+    shuffled = [one for one in select_controls("positional") if one.control == "shuffled"]
     for name, shape, batches, bar, aim in (
         (
             "MiniLM-L6, sentences of a treebank",

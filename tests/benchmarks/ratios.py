@@ -17,7 +17,7 @@ from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.reading.routing import Way
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.observations import find_output_factors, find_output_weights
-from attnprobe.statistics import Statistic, census_statistics, statistics_of
+from attnprobe.statistics import Statistic, census_statistics, select_statistics
 from attnprobe.statistics.distance import ALL_PAIRS
 from attnprobe.statistics.norm import apply_weights
 from attnprobe.statistics.rank import MAP_RANK
@@ -91,7 +91,7 @@ def all_pairs_costs(*, quick: bool) -> Iterator[Figure]:
 
 def rank_costs(*, quick: bool) -> Iterator[Figure]:
     """Compare the ranks of logits, and those of whole maps beside them, with the bare forward pass."""
-    every = statistics_of("rank")
+    every = select_statistics("rank")
     of_logits = [one for one in every if one is not MAP_RANK and one.scope != "parameters"]
     for case in CASES:
         batch, checkpoint = random_batch(case.sequences, case.length), case.shape.checkpoint()
@@ -107,7 +107,7 @@ def rank_costs(*, quick: bool) -> Iterator[Figure]:
 
 def mixing_costs(*, quick: bool) -> Iterator[Figure]:
     """Compare the logits of heads, and what they add, with the bare forward pass."""
-    every = statistics_of("mixing")
+    every = select_statistics("mixing")
     logits = [one for one in every if one.needs == {"scores"}]
     for case, bars in zip(CASES, LOGITS, strict=True):
         batch, checkpoint = random_batch(case.sequences, case.length), case.shape.checkpoint()
@@ -125,7 +125,7 @@ def mixing_costs(*, quick: bool) -> Iterator[Figure]:
 
 def norm_costs(*, quick: bool) -> Iterator[Figure]:
     """Measure everything again about attention that is weighted by norm: ``census --weights both``."""
-    every = apply_weights([*census_statistics(), *statistics_of("norm")], "both")
+    every = apply_weights([*census_statistics(), *select_statistics("norm")], "both")
     for case, bars in zip(CASES, NORMS, strict=True):
         batch, checkpoint = random_batch(case.sequences, case.length), case.shape.checkpoint()
         factors = find_output_factors(_readable(checkpoint))

@@ -41,7 +41,7 @@ from attnprobe.run.memory import (
 from attnprobe.run.passes import open_single_run
 from attnprobe.run.progress import SilentProgress
 from attnprobe.run.workers import Workers
-from attnprobe.statistics import all_statistics, statistics_of
+from attnprobe.statistics import all_statistics, select_statistics
 from attnprobe.statistics.distance import ALL_PAIRS
 from attnprobe.statistics.norm import apply_weights
 from attnprobe.sums.base import Measurement
@@ -158,7 +158,7 @@ class TestPrice:
     def test_of_weights(self, checkpoint: Loaded):
         """Both take values, lengths, a copy of each block, and maps of their own."""
         architecture = inspect(checkpoint("bert"))
-        for statistics in (statistics_of("entropy"), [ALL_PAIRS]):
+        for statistics in (select_statistics("entropy"), [ALL_PAIRS]):
             plain, norm, both = (
                 price_statistics(architecture, apply_weights(statistics, weights), 4)
                 for weights in ("attention", "norm", "both")
@@ -174,14 +174,14 @@ class TestPrice:
         )
         assert alone is not None
         assert twice == alone // 2
-        assert limit_cells(architecture, apply_weights(statistics_of("entropy"), "both")) is None
+        assert limit_cells(architecture, apply_weights(select_statistics("entropy"), "both")) is None
 
     @pytest.mark.parametrize("all_pairs", [False, True])
     def test_of_statistics(self, checkpoint: Loaded, all_pairs: bool):
         """More heads, statistics and sequences cost more, and a batch is paid for."""
         architecture = inspect(checkpoint("bert"))
         whole = price_statistics(architecture, EVERY if all_pairs else STATISTICS, 4)
-        part = price_statistics(architecture, statistics_of("entropy"), 4)
+        part = price_statistics(architecture, select_statistics("entropy"), 4)
         assert 0 < part.sequence < whole.sequence
         assert 0 < part.token < whole.token
         assert (whole.pair > 0) == all_pairs == (whole.alone > 0)

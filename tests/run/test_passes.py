@@ -31,7 +31,7 @@ from attnprobe.run.process_group import ProcessGroup, Ranks
 from attnprobe.run.progress import SilentProgress
 from attnprobe.run.state import State
 from attnprobe.run.workers import Workers
-from attnprobe.statistics import all_statistics, statistics_of
+from attnprobe.statistics import all_statistics, select_statistics
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.sums.base import Measurement
 from attnprobe.sums.groups import Clustered
@@ -48,7 +48,7 @@ EVERY = [
     and statistic.family.name not in {"links", "norm"}
     and statistic.needs <= {"scores"}  # which every way of reading attention shows
 ]
-FEW = statistics_of("entropy")
+FEW = select_statistics("entropy")
 OPTIONS = CorpusOptions(max_length=14, batch_tokens=56)
 KEY = {"model": "m"}
 

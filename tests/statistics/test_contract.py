@@ -20,10 +20,10 @@ from attnprobe import statistics
 from attnprobe.attention.block import AttentionBlock
 from attnprobe.attention.features import TokenFeatures
 from attnprobe.attention.layout import Layout
-from attnprobe.statistics import Statistic, all_statistics, census_statistics, statistics_of
+from attnprobe.statistics import Statistic, all_statistics, census_statistics, select_statistics
 from attnprobe.statistics.norm import weight_by_norm
 from attnprobe.statistics.positional import FURTHEST
-from attnprobe.statistics.registry import controls_of, families
+from attnprobe.statistics.registry import families, select_controls
 from attnprobe.statistics.roles import SUFFIX
 from attnprobe.statistics.statistic import MEANING, Family
 from attnprobe.sums.base import Measurement
@@ -284,10 +284,10 @@ def test_columns_are_the_ones_that_programs_rely_on():
 
 def test_controls_are_the_same_functions_over_other_sequences():
     """Their names, titles and definitions say so; none is a column of the census."""
-    assert [one.name for one in controls_of("positional")] == CONTROLS
+    assert [one.name for one in select_controls("positional")] == CONTROLS
     every = [one for one in all_statistics().values() if one.family.name == "positional"]
     assert [one.name for one in every if one.control] == CONTROLS
-    for one in controls_of("positional"):
+    for one in select_controls("positional"):
         plain = all_statistics()[one.name.removesuffix(f"_{one.control}")]
         assert (one.reduce, one.sums) == (plain.reduce, plain.sums)
         assert one.title.startswith(f"{plain.title}, ")
@@ -302,15 +302,15 @@ def test_images_have_two_more():
     of_images = {name for name, statistic in all_statistics().items() if statistic.about == "patches"}
     assert of_images == OF_IMAGES
     for family in families():
-        found = [statistic.name for statistic in statistics_of(family.name)]
+        found = [statistic.name for statistic in select_statistics(family.name)]
         assert [name for name in found if name not in OF_IMAGES] == COLUMNS[family.name]
         more = set(found) - set(COLUMNS[family.name])
         assert more == (OF_IMAGES if family.name == "positional" else set())
 
 
 def test_what_is_rare_is_counted_in_text_and_over_a_corpus():
-    rare = statistics_of("rare")
-    of_roles = [one for one in statistics_of("roles") if one.name.startswith("rare")]
+    rare = select_statistics("rare")
+    of_roles = [one for one in select_statistics("roles") if one.name.startswith("rare")]
     assert [one for one in all_statistics().values() if one.about == "text"] == [*rare, *of_roles]
     assert [one for one in all_statistics().values() if one.by_corpus] == [*rare, *of_roles]
 

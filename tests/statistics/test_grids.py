@@ -14,7 +14,7 @@ from torch import Tensor
 from attnprobe.attention.block import AttentionBlock
 from attnprobe.attention.features import TokenFeatures
 from attnprobe.attention.layout import Grid, Layout
-from attnprobe.statistics import Statistic, all_statistics, statistics_of
+from attnprobe.statistics import Statistic, all_statistics, select_statistics
 from attnprobe.statistics.positional import FURTHEST_STEP
 
 Number = Callable[[Statistic, AttentionBlock], Tensor]
@@ -22,7 +22,7 @@ Shown = Callable[[Statistic, AttentionBlock], AttentionBlock]
 Pieced = Callable[[Statistic, AttentionBlock, tuple[int, ...]], Tensor]
 
 STEPS = range(-FURTHEST_STEP, FURTHEST_STEP + 1)
-POSITIONAL = statistics_of("positional")
+POSITIONAL = select_statistics("positional")
 #: Where a neighbour lies, in rows below and columns to the right.
 NEIGHBOURS = {"previous": (0, -1), "self": (0, 0), "next": (0, 1), "above": (-1, 0), "below": (1, 0)}
 

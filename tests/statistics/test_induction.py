@@ -6,7 +6,7 @@ import torch
 
 from attnprobe.attention.block import AttentionBlock
 from attnprobe.attention.layout import Layout, number_layers
-from attnprobe.statistics import all_statistics, statistics_of
+from attnprobe.statistics import all_statistics, select_statistics
 from attnprobe.statistics.induction import REPEATED
 from attnprobe.sums.base import Measurement
 from attnprobe.sums.groups import Clustered
@@ -106,7 +106,7 @@ def table(induction, duplicate, kinds=("encoder",)):
     }
     labels = Labels("tiny", "random", {}, number_layers(kinds))
     return REPEATED.build(
-        REPEATED.title, Measurement(sums, len(induction)), statistics_of("induction"), labels
+        REPEATED.title, Measurement(sums, len(induction)), select_statistics("induction"), labels
     )
 
 

@@ -10,7 +10,7 @@ import torch
 
 from attnprobe.attention.block import AttentionBlock, HeadParameters, Observed
 from attnprobe.errors import AttnprobeError
-from attnprobe.statistics import Statistic, all_statistics, statistics_of
+from attnprobe.statistics import Statistic, all_statistics, select_statistics
 from attnprobe.statistics.rank import LOGIT_RANK, LONGER, MAP_RANK, QK_RANK, QK_TOP_HALF, participation_rank
 from attnprobe.statistics.registry import choose
 from attnprobe.statistics.statistic import evaluate, evaluate_parameters
@@ -224,7 +224,7 @@ def test_participation_of_nothing():
 
 
 def test_it_is_a_command_of_its_own():
-    assert [one.name for one in statistics_of("rank")] == [
+    assert [one.name for one in select_statistics("rank")] == [
         "longer", "logit_rank", "qk_rank", "qk_top_half", "map_rank",
     ]  # fmt: skip
     with pytest.raises(AttnprobeError, match="no 'logit_rank'; it is measured by attnprobe rank"):

@@ -12,7 +12,7 @@ from attnprobe.statistics import (
     census_statistics,
     links,
     mixing,
-    statistics_of,
+    select_statistics,
     trees,
 )
 from attnprobe.statistics.distance import BY_HEAD, BY_LAYER, BY_PAIR
@@ -92,7 +92,7 @@ def measured(pairs: list[list[float]], heads: int) -> Measurement:
 
 
 def tabulated(tabulation: Tabulation, found: Measurement) -> HeadTable:
-    return tabulation.build(tabulation.title, found, statistics_of("distance"), labels())
+    return tabulation.build(tabulation.title, found, select_statistics("distance"), labels())
 
 
 class TestDistance:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from attnprobe.sums.documents import BLOCKS, block_of
+from attnprobe.sums.documents import BLOCKS, find_block
 from attnprobe.sums.groups import FOLDS, ByFold, Clustered
 
 
@@ -17,7 +17,7 @@ def sample(number=60):
 def test_means_of_folds_by_definition():
     values, documents = sample()
     found = ByFold.of(values, documents + 1000, documents)
-    fold = block_of(documents) * FOLDS // BLOCKS
+    fold = find_block(documents) * FOLDS // BLOCKS
     for number, one in enumerate(found.folds):
         here = values[fold == number]
         assert found.filled[number] == bool(len(here))

@@ -5,7 +5,7 @@ import pytest
 from numpy.typing import NDArray
 
 from attnprobe.statistics.mixing import explained_by_others
-from attnprobe.sums.documents import BLOCKS, block_of
+from attnprobe.sums.documents import BLOCKS, find_block
 from attnprobe.sums.groups import Clustered
 from attnprobe.sums.resampling import Jackknife
 
@@ -23,7 +23,7 @@ def test_by_leaving_out(number):
     documents = np.sort(generator.integers(0, number, 3 * number))
     values = generator.normal(5, 1, (len(documents), 2))
     whole, error = Jackknife.of(values, documents=documents).made(ratio)
-    block = block_of(documents)
+    block = find_block(documents)
     t = values.mean(0)[0] / values.mean(0)[1]
     assert whole == pytest.approx(t, rel=1e-12)
     names = np.unique(block)
@@ -40,7 +40,7 @@ def test_by_leaving_out(number):
 
 def test_of_a_mean_over_windows_it_is_the_error_clustered_by_document():
     """A document a block, of one window to many."""
-    _, documents = np.unique(block_of(np.arange(1000)), return_index=True)
+    _, documents = np.unique(find_block(np.arange(1000)), return_index=True)
     generator = np.random.default_rng(5)
     documents = np.repeat(documents, generator.integers(1, 30, len(documents)))
     values = generator.normal(size=(len(documents), 2)) + generator.normal(size=(1000, 2))[documents]
@@ -50,7 +50,7 @@ def test_of_a_mean_over_windows_it_is_the_error_clustered_by_document():
 
 def test_of_a_mean_it_is_the_error_of_a_mean():
     """With blocks of a document each, and of equal size."""
-    _, documents = np.unique(block_of(np.arange(1000)), return_index=True)
+    _, documents = np.unique(find_block(np.arange(1000)), return_index=True)
     assert len(documents) == BLOCKS
     values = np.random.default_rng(0).normal(size=(BLOCKS, 3))
     found, expected = Jackknife.of(values, documents=documents), Clustered.of(values)

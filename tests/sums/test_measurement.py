@@ -9,7 +9,16 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from attnprobe.sums.base import Arrays, Measurement, Sum, add_prefix, digest_of, pack, select_prefix, unpack
+from attnprobe.sums.base import (
+    Arrays,
+    Measurement,
+    Sum,
+    add_prefix,
+    compute_digest,
+    pack,
+    select_prefix,
+    unpack,
+)
 from attnprobe.sums.groups import Clustered
 
 
@@ -109,6 +118,6 @@ def test_names_of_arrays():
 
 def test_digest_is_of_the_content():
     array = np.arange(12.0).reshape(3, 4)
-    assert digest_of(array, array[:1]) == digest_of(array.copy(), array[:1].copy())
-    assert digest_of(array.T) == digest_of(np.ascontiguousarray(array.T)) != digest_of(array)
-    assert digest_of(array) != digest_of(array + 1)
+    assert compute_digest(array, array[:1]) == compute_digest(array.copy(), array[:1].copy())
+    assert compute_digest(array.T) == compute_digest(np.ascontiguousarray(array.T)) != compute_digest(array)
+    assert compute_digest(array) != compute_digest(array + 1)

@@ -15,7 +15,7 @@ from attnprobe.run.input.corpus import tokenise
 from attnprobe.run.input.options import CorpusOptions
 from attnprobe.run.input.options import CorpusOptions as Options
 from attnprobe.run.progress import SilentProgress
-from attnprobe.statistics.registry import census_statistics, controls_of
+from attnprobe.statistics.registry import census_statistics, select_controls
 from attnprobe.survey.survey import CorpusRequest, TableRequest, survey_corpora
 
 TEXTS = [
@@ -208,7 +208,7 @@ def test_parts_add_up_to_the_whole(saved):
 
 def test_the_census_with_controls_is_one_run(saved, tmp_path):
     """What names roles asks for both at once: three passes over one tokenised corpus, one state."""
-    statistics = [*census_statistics(), *controls_of("positional")]
+    statistics = [*census_statistics(), *select_controls("positional")]
     stages = []
 
     class Told(SilentProgress):

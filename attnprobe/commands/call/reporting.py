@@ -27,7 +27,7 @@ from attnprobe.reports.report_page.report import (
 from attnprobe.reports.report_page.sentences import FILE, Sentences, read_sentences
 from attnprobe.run.versions import record_versions
 from attnprobe.table.head_table import HeadTable
-from attnprobe.table.naming import listed
+from attnprobe.table.naming import join_names
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -161,7 +161,7 @@ def _check_nothing_else(given: Sequence[Any], options: Mapping[str, Any]) -> Non
         raise AttnprobeError("--from DIR measures nothing; leave out the MODEL and what goes with it.")
     asked = [name for name, one in options.items() if name not in _HARMLESS and one != DEFAULTS.get(name)]
     if asked:
-        names = listed([f"--{name.replace('_', '-')}" for name in asked])
+        names = join_names([f"--{name.replace('_', '-')}" for name in asked])
         raise AttnprobeError(f"--from DIR measures nothing; leave out {names}.")
 
 

@@ -23,14 +23,14 @@ from attnprobe.corpus.tokens.tokenization import Tokenizer
 from attnprobe.errors import AttnprobeError, StateError, UnfinishedError, first_line
 from attnprobe.files import write_together
 from attnprobe.option import Group
-from attnprobe.options import Batches, Frequencies, Hub, Metric, Model, Reading, Task, names_of
+from attnprobe.options import Batches, Frequencies, Hub, Metric, Model, Reading, Task, list_names
 from attnprobe.reports.report_page.report import Section
 from attnprobe.reports.report_page.sentences import FILE, Sentences, encode_sentences
 from attnprobe.run.process_group import Ranks
 from attnprobe.run.progress import PartProgress
 from attnprobe.run.state import TableStore, decode_table, encode_table
 from attnprobe.table.head_table import HeadTable
-from attnprobe.table.naming import listed
+from attnprobe.table.naming import join_names
 
 if TYPE_CHECKING:
     from attnprobe.survey.survey import TableRequest
@@ -94,7 +94,7 @@ class TableFolder:
             self._try(path, save, progress)
         if not self._waiting:
             return ""
-        names = listed([path.name for path in self._waiting])
+        names = join_names([path.name for path in self._waiting])
         return f"{names} could not be saved in {self.path}; the page holds all tables."
 
     def _try(self, path: Path, save: Callable[[], object], progress: PartProgress) -> None:
@@ -159,7 +159,7 @@ class Sections:
             self._restore()
             steps = self._plan()
             for number, step in enumerate(steps, start=1):
-                with self._progress.part(f"{listed(step)} ({number} of {len(steps)})"):
+                with self._progress.part(f"{join_names(step)} ({number} of {len(steps)})"):
                     self._measure_step(step)
             if len(self._of_texts) > 1:  # one section alone leaves what several have reached
                 self._store.tidy(_SHARED)  # of a run that was killed between keeping its tables
@@ -171,7 +171,7 @@ class Sections:
         self.tables = {name: done[_NUMBERS[name]] for name in names if _NUMBERS[name] in done}
         if self.tables:
             verb = "was" if len(self.tables) == 1 else "were"
-            those = f"{listed(list(self.tables))} {verb} done before"
+            those = f"{join_names(list(self.tables))} {verb} done before"
             self.call.progress.say(f"going on from {self._store.path}: {those}.")
         left = [name for name in names if name not in self.tables]
         self.folder.check(left, sentences="sentences" in self.wanted and not self.tables)
@@ -313,7 +313,7 @@ class Sections:
         text = f"The section {section} failed: {why.rstrip('.')}."
         if self.call.resume is not None:
             verb = "is" if len(self.tables) == 1 else "are"
-            text += f" {listed(list(self.tables))} {verb} kept; the same command goes on from there."
+            text += f" {join_names(list(self.tables))} {verb} kept; the same command goes on from there."
         raised = UnfinishedError(text, dict(self.tables))
         if known:
             raised.exit_code = error.exit_code
@@ -334,7 +334,7 @@ class Sections:
         return found
 
     def _pick(self, *groups: type[Group]) -> dict[str, Any]:
-        names = names_of(*groups)
+        names = list_names(*groups)
         return {name: value for name, value in self._options.items() if name in names}
 
 

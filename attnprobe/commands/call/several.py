@@ -25,7 +25,7 @@ from attnprobe.corpus.sources.sampling import select
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.request import TaskOptions, peek
-from attnprobe.options import DEFAULTS, FREE, Batches, Hub, Reading, names_of
+from attnprobe.options import DEFAULTS, FREE, Batches, Hub, Reading, list_names
 from attnprobe.run.process_group import Ranks
 from attnprobe.run.progress import PartProgress
 from attnprobe.run.state import TableStore, decode_table, encode_table
@@ -184,7 +184,7 @@ def make_state_key(
     """
     if call.resume is None:
         return {}
-    texts = {*names_of(Hub, Reading, Batches), "rank_texts"}
+    texts = {*list_names(Hub, Reading, Batches), "rank_texts"}
     asked = {name: one for name, one in question.items() if name not in {*FREE, *texts}}
     seed = call.corpus.seed  # of masks, directions and orders too; the usual one has no place in older states
     if seed != DEFAULTS["seed"] and call.corpus.sample is None:

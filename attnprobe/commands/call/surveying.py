@@ -49,40 +49,40 @@ def ask_family(name: str, weights: str = "attention") -> Answer:
 def ask_control() -> Answer:
     """Ask for positions, in the text and with its tokens shuffled."""
     from attnprobe.statistics.positional import CONTROLLED
-    from attnprobe.statistics.registry import census_statistics, controls_of
+    from attnprobe.statistics.registry import census_statistics, select_controls
 
-    return [*census_statistics("positional"), *controls_of("positional")], CONTROLLED
+    return [*census_statistics("positional"), *select_controls("positional")], CONTROLLED
 
 
 def ask_distance(by: str = "pair", *, all_pairs: bool = False) -> Answer:
     """Ask for the divergence of heads of a layer, or of all heads."""
     from attnprobe.statistics.distance import ALL_PAIRS, BY_HEAD, BY_LAYER, BY_PAIR
-    from attnprobe.statistics.registry import statistics_of
+    from attnprobe.statistics.registry import select_statistics
 
-    chosen = [one for one in statistics_of("distance") if all_pairs or one is not ALL_PAIRS]
+    chosen = [one for one in select_statistics("distance") if all_pairs or one is not ALL_PAIRS]
     return chosen, {"pair": BY_PAIR, "head": BY_HEAD, "layer": BY_LAYER}[by]
 
 
 def ask_mixing(by: str) -> Answer:
     from attnprobe.statistics.mixing import BY_HEAD, BY_LAYER, BY_PAIR
-    from attnprobe.statistics.registry import statistics_of
+    from attnprobe.statistics.registry import select_statistics
 
-    return statistics_of("mixing"), {"head": BY_HEAD, "layer": BY_LAYER, "pair": BY_PAIR}[by]
+    return select_statistics("mixing"), {"head": BY_HEAD, "layer": BY_LAYER, "pair": BY_PAIR}[by]
 
 
 def ask_rank(*, maps: bool) -> Answer:
     """Ask for the rank of logits, and of maps too."""
     from attnprobe.statistics.rank import MAP_RANK, RANK
-    from attnprobe.statistics.registry import statistics_of
+    from attnprobe.statistics.registry import select_statistics
 
-    return [one for one in statistics_of("rank") if maps or one is not MAP_RANK], RANK
+    return [one for one in select_statistics("rank") if maps or one is not MAP_RANK], RANK
 
 
 def _choose_lengths(weights: str) -> "list[Statistic]":
     """Choose the statistics of what heads carry, where rows are weighted by it."""
-    from attnprobe.statistics.registry import statistics_of
+    from attnprobe.statistics.registry import select_statistics
 
-    return [] if weights == "attention" else statistics_of("norm")
+    return [] if weights == "attention" else select_statistics("norm")
 
 
 def survey_texts(

@@ -18,7 +18,7 @@ from attnprobe.sums.documents import BLOCKS
 from attnprobe.sums.resampling import SIGNIFICANT, Jackknife, adjust
 from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.head_table import HeadTable
-from attnprobe.table.naming import listed
+from attnprobe.table.naming import join_names
 from attnprobe.table.table import Column
 
 Floats = NDArray[np.float64]
@@ -354,7 +354,7 @@ def _summarise(
         said = [f"In {other}, {name} is higher in {up} and lower in {down} of {len(heads)} heads ({how})."]
         order = [place for place in np.argsort(-np.abs(found.delta), kind="stable") if certain[place]][:3]
         named = [f"{_name_head(*heads[place])} ({found.delta[place]:+.2g})" for place in order]
-        said.append(f"Of these, the most changed: {listed(named)}.")
+        said.append(f"Of these, the most changed: {join_names(named)}.")
     if blocks < FEW:
         said.append(f"Differences are over {blocks} documents only: errors and p values are rough.")
     return said

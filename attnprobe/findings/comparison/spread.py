@@ -12,7 +12,7 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.sums.resampling import CONFIDENCE
 from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.head_table import HeadTable
-from attnprobe.table.naming import listed
+from attnprobe.table.naming import join_names
 from attnprobe.table.table import Column
 
 if TYPE_CHECKING:
@@ -315,7 +315,7 @@ def _describe(rows: Sequence[Spread], checkpoints: int) -> list[str]:
     """Say what is most a matter of what, whether numbers of heads mean anything, and how rough it is."""
     known = [one for one in rows if one.found.variance > 0]
     same = [_name(one) for one in rows if one.found.variance == 0]
-    said = [f"{listed(same)} {'does' if len(same) == 1 else 'do'} not vary at all."] if same else []
+    said = [f"{join_names(same)} {'does' if len(same) == 1 else 'do'} not vary at all."] if same else []
     if not known:
         return said
     said += _name_most(known) if len(known) > 1 else []

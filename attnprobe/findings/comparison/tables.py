@@ -21,7 +21,7 @@ from attnprobe.survey.comparison.divergence import NUMBERED, OF_LAYERS
 from attnprobe.survey.comparison.running import Comparison
 from attnprobe.table.builder import TableBuilder
 from attnprobe.table.head_table import HeadTable
-from attnprobe.table.naming import listed
+from attnprobe.table.naming import join_names
 from attnprobe.table.table import Column
 
 #: So many heads are named as those that changed most.
@@ -136,7 +136,7 @@ def _describe_changes(found: Comparison, jsd: np.ndarray, error: np.ndarray, min
         f"{_name_head(found, one)} ({_format_error(jsd[one].item(), error[one].item())})"
         for one in order[:MOST]
     ]
-    said = [f"What changed most, in nats of divergence from {found.other}: {listed(named)}."]
+    said = [f"What changed most, in nats of divergence from {found.other}: {join_names(named)}."]
     same = len(known) - len(order)
     if same:
         said.append(

@@ -20,7 +20,7 @@ from attnprobe.table.cells import format_cell
 from attnprobe.table.cleaning import clean
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.kinds import PAIR, PAIR_IN_LAYER
-from attnprobe.table.naming import listed
+from attnprobe.table.naming import join_names
 from attnprobe.table.table import Cell, Column
 
 Floats = NDArray[np.float64]
@@ -158,7 +158,7 @@ class Clusters:
         """Say where the tree is cut, and what that leaves."""
         sizes, alone = list(map(str, self.sizes.values())), len(self.alone)
         clusters = "1 cluster" if len(sizes) == 1 else f"{len(sizes)} clusters"
-        many = f"{clusters} of {listed(sizes, len(sizes))} heads" if sizes else ""
+        many = f"{clusters} of {join_names(sizes, len(sizes))} heads" if sizes else ""
         own = "1 head on its own" if alone == 1 else f"{alone} heads on their own" if alone else ""
         return f"cut at {self.height:.3g} ({self.rule}): {', and '.join(filter(None, [many, own]))}"
 

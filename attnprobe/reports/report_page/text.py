@@ -12,7 +12,7 @@ from attnprobe.reports.report_page.measures import DIGITS, Heads, Measure, forma
 from attnprobe.reports.report_page.report import Contents
 from attnprobe.table.cleaning import clean
 from attnprobe.table.head_table import HeadTable
-from attnprobe.table.naming import MIXED, listed
+from attnprobe.table.naming import MIXED, join_names
 
 #: So many heads are named in a sentence.
 _NAMED = 3
@@ -56,7 +56,7 @@ def describe_heads(contents: Contents, heads: Heads) -> str:
         number = _count_noun(most, "head") if least == most else f"{least} to {most} heads"
         named = "cross-attention" if kind == Kind.CROSS.value else kind
         sizes.append(f"{_count_noun(len(each), f'{named} layer'.strip())} of {number}")
-    about = f"This report is about {listed(sizes) if sizes else 'all heads together'}."
+    about = f"This report is about {join_names(sizes) if sizes else 'all heads together'}."
     records = (_read_record(table, "corpus") for table in contents.every.values())
     corpus = next(filter(None, records), {})
     tokens, documents = (corpus.get(name) for name in ("tokens", "documents"))
@@ -164,7 +164,10 @@ def describe_inputs(contents: Contents) -> Iterator[tuple[str, list[str]]]:
         digest = f", sha256 {dataset['sha256']}" if dataset.get("sha256") else ""
         data.setdefault(f"{dataset.get('name')}{digest}", []).append(name)
     several = len(data) > 1
-    yield "Data", [clean(f"{one}{f' ({listed(names)})' if several else ''}") for one, names in data.items()]
+    yield (
+        "Data",
+        [clean(f"{one}{f' ({join_names(names)})' if several else ''}") for one, names in data.items()],
+    )
     evidence = _ensure_mapping(record.get("architecture")).get("evidence")
     if isinstance(evidence, Sequence) and not isinstance(evidence, str) and evidence:
         yield "How the reading of attention was checked", [clean(str(line)) for line in evidence]

@@ -19,7 +19,7 @@ from attnprobe.reports.terminal.figures import USUAL_DIGITS, Figures, choose_fig
 from attnprobe.table.cells import format_cell
 from attnprobe.table.cleaning import clean
 from attnprobe.table.head_table import HeadTable
-from attnprobe.table.naming import LETTERS, MIXED, find_role_kind, listed
+from attnprobe.table.naming import LETTERS, MIXED, find_role_kind, join_names
 from attnprobe.table.table import Cell, Column
 
 MEAN = "mean"
@@ -268,7 +268,7 @@ def name_outliers(table: HeadTable, column: Column, panel: Panel, precision: int
 def _describe_outliers(
     found: Outliers, grid: np.ndarray, panel: Panel, column: Column, precision: int | None
 ) -> str:
-    heads = listed([_name_head(grid, place, panel, precision) for place in found.heads], _NAMED)
+    heads = join_names([_name_head(grid, place, panel, precision) for place in found.heads], _NAMED)
     what = "is an outlier" if len(found.heads) == 1 else "are outliers"
     side = "above" if found.above else "below"
     title = clean(column.title or column.name)

@@ -6,7 +6,7 @@ from scipy import stats
 
 from attnprobe.findings.comparison.differences import Rows, compare_statistic
 from attnprobe.statistics.registry import find_statistic
-from attnprobe.sums.documents import BLOCKS, block_of
+from attnprobe.sums.documents import BLOCKS, find_block
 from attnprobe.sums.moments import Constant
 from attnprobe.sums.resampling import Jackknife
 
@@ -31,7 +31,7 @@ def summed(values, documents=None):
 
 
 def test_with_a_text_a_block_it_is_the_paired_t_test():
-    _, first_of_block = np.unique(block_of(np.arange(200)), return_index=True)
+    _, first_of_block = np.unique(find_block(np.arange(200)), return_index=True)
     documents = np.sort(first_of_block)[:40]
     first, second = drawn(0, len(documents), 2, 3, shift=0.3)
     found = compare_statistic(ENTROPY, summed(first, documents), summed(second, documents), same_number(2, 3))

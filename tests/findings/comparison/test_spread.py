@@ -8,13 +8,13 @@ from attnprobe.findings.comparison.differences import ALONE
 from attnprobe.findings.comparison.spread import tabulate_spread
 from attnprobe.statistics.registry import find_statistic
 from attnprobe.sums.base import Measurement
-from attnprobe.sums.documents import block_of
+from attnprobe.sums.documents import find_block
 from attnprobe.sums.resampling import Jackknife
 from attnprobe.table.builder import Labels
 
 SEEDS, LAYERS, HEADS, TEXTS = 3, 2, 4, 40
 #: Documents of which each is a block of its own.
-DOCUMENTS = np.sort(np.unique(block_of(np.arange(400)), return_index=True)[1])[:TEXTS]
+DOCUMENTS = np.sort(np.unique(find_block(np.arange(400)), return_index=True)[1])[:TEXTS]
 #: Only the encoder's layers have a previous token; the others are a third and more of all heads.
 PLACES = [*(Place(n, Kind.ENCODER) for n in range(LAYERS)), Place(0, Kind.DECODER), Place(0, Kind.CROSS)]
 

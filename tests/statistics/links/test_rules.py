@@ -10,7 +10,7 @@ from attnprobe.attention.block import build_uniform_block
 from attnprobe.attention.features import TokenAnnotation, TokenLink, TokenSpan
 from attnprobe.attention.layout import Layout
 from attnprobe.corpus.batches.batch import Batch
-from attnprobe.statistics.links import ASKING_LINKS, Cell, Compared, best_of
+from attnprobe.statistics.links import ASKING_LINKS, Cell, Compared, choose_and_score
 from attnprobe.statistics.links import ASKING_SYNTAX as SYNTAX
 from attnprobe.statistics.questions import questions_of
 from attnprobe.statistics.rules import ALL, SAME_CONTEXT, SAME_LEFT_CONTEXT, SAME_PLACE, SAME_TEXT
@@ -190,7 +190,7 @@ def p_of_chance(random, asking, sentences=60, heads=6, models=8):
     compared = Compared.of(tally)
     for model in range(models):
         gone = np.arange(shape[1])[None] // heads != model
-        yield best_of(tally, [cell], gone, asking, compared).p
+        yield choose_and_score(tally, [cell], gone, asking, compared).p
 
 
 def test_false_alarms():

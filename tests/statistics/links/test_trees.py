@@ -23,7 +23,7 @@ from attnprobe.model.load import load_checkpoint
 from attnprobe.model.reading.blocks import limit_block_memory
 from attnprobe.run.input.options import CorpusOptions
 from attnprobe.run.progress import SilentProgress
-from attnprobe.statistics.trees import BARE, CUT, GOLD, HELD, NEIGHBOURS, TREE, TREES, tree_of
+from attnprobe.statistics.trees import BARE, CUT, GOLD, HELD, NEIGHBOURS, TREE, TREES, build_tree
 from attnprobe.sums.base import Measurement
 from attnprobe.sums.groups import Ratio
 from attnprobe.sums.resampling import adjust
@@ -181,7 +181,7 @@ def map_of(edges: list[tuple[int, int]], words: int = 9) -> torch.Tensor:
     return p / p.sum(-1, keepdim=True)
 
 
-def block_of(maps: list[torch.Tensor], said: TokenAnnotation | None, **layout) -> AttentionBlock:
+def find_block(maps: list[torch.Tensor], said: TokenAnnotation | None, **layout) -> AttentionBlock:
     no = torch.zeros(1, maps[0].shape[1], dtype=torch.bool)
     ranks = torch.zeros_like(no, dtype=torch.long)
     tokens = TokenFeatures(no, no, no, ~no, no.float(), ~no, ranks, ranks)
@@ -196,7 +196,7 @@ def test_planted_trees():
     chain = list(pairwise(LEFT_IN))
     star = [(0, other) for other in LEFT_IN[1:]]
     maps = [map_of(edges) for edges in (GOLD_EDGES, turned, chain, star)]
-    found = TREES(block_of([*maps, torch.full((10, 10), 0.1)], SENTENCE))
+    found = TREES(find_block([*maps, torch.full((10, 10), 0.1)], SENTENCE))
     neighbours = 3  # 0-1, 1-3 and 6-7
     held = [5, 5, neighbours, 1, 1]  # where all weigh the same, the first word is joined to all
     assert found[0].tolist() == [[5, hits, neighbours, 0, 0] for hits in held]
@@ -206,14 +206,14 @@ def test_punctuation_is_looked_through():
     """What words give to a comma or a special token does not matter, however much it is."""
     p = map_of(GOLD_EDGES)
     p[:, [0, 3, 5, 9]] += 5
-    found = TREES(block_of([p / p.sum(-1, keepdim=True)], SENTENCE))
+    found = TREES(find_block([p / p.sum(-1, keepdim=True)], SENTENCE))
     assert found[0, 0, HELD] == 5
 
 
 def test_a_decoder_sees_half_of_each_edge():
     later_to_earlier = [(max(edge), min(edge)) for edge in GOLD_EDGES]
     p = map_of(later_to_earlier).tril()
-    found = TREES(block_of([p / p.sum(-1, keepdim=True)], SENTENCE, causal=True))
+    found = TREES(find_block([p / p.sum(-1, keepdim=True)], SENTENCE, causal=True))
     assert found[0, 0].tolist() == [5, 5, 3, 0, 0]
 
 
@@ -228,12 +228,12 @@ def test_a_decoder_sees_half_of_each_edge():
     ],
 )
 def test_sentences_that_ask_nothing(said: TokenAnnotation, reason: int):
-    (row,) = TREES(block_of([map_of(GOLD_EDGES)], said))[0].tolist()
+    (row,) = TREES(find_block([map_of(GOLD_EDGES)], said))[0].tolist()
     assert row == [float(place == reason) for place in range(5)]
 
 
 def test_nobody_says_anything():
-    assert TREES(block_of([map_of(GOLD_EDGES)], None)).isnan().all()
+    assert TREES(find_block([map_of(GOLD_EDGES)], None)).isnan().all()
 
 
 class TestTreeOf:
@@ -243,7 +243,7 @@ class TestTreeOf:
     def edges(*links: tuple[tuple[int, int], tuple[int, int], str], words: str = "01 12 23 34"):
         spans = tuple(TokenSpan(int(a), int(b)) for a, b in words.split())
         made = tuple(TokenLink(TokenSpan(*a), TokenSpan(*b), label) for a, b, label in links)
-        left, edges = tree_of(TokenAnnotation(spans, made))
+        left, edges = build_tree(TokenAnnotation(spans, made))
         return [(word.start, word.stop) for word in left], edges
 
     def test_each_edge_once_whichever_way(self):

@@ -8,7 +8,7 @@ import torch
 
 from attnprobe.attention.block import AttentionBlock, Observed
 from attnprobe.attention.layout import Layout, number_layers
-from attnprobe.statistics import all_statistics, statistics_of
+from attnprobe.statistics import all_statistics, select_statistics
 from attnprobe.statistics.mixing import (
     BY_HEAD,
     BY_LAYER,
@@ -204,7 +204,7 @@ def measured(heads: int) -> tuple[Measurement, Labels]:
     generator = np.random.default_rng(0)
     sums = {
         one.name: one.sums.of(generator.uniform(0.1, 0.5, (9, 2, shapes[one.rows])))
-        for one in statistics_of("mixing")
+        for one in select_statistics("mixing")
     }
     return Measurement(sums, 9), Labels("tiny", "texts", {}, number_layers(["encoder"] * 2))
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from attnprobe.statistics.links import ASKING_SYNTAX
-from attnprobe.statistics.role_table import Heads, found_by, lost_when_shuffled, roles_of
+from attnprobe.statistics.role_table import Heads, decide_roles, found_by, lost_when_shuffled
 from attnprobe.statistics.roles import THRESHOLDS
 from attnprobe.sums.resampling import half_width
 from attnprobe.sums.tally import CHOOSING, SCORING, Tally
@@ -30,7 +30,7 @@ def heads(**given):
 
 
 def names(found, thresholds=THRESHOLDS, more=None):
-    every = roles_of(found, thresholds, more or [[]] * NUMBER)
+    every = decide_roles(found, thresholds, more or [[]] * NUMBER)
     return [[role.name for role in held] for held in every]
 
 
@@ -86,7 +86,7 @@ def test_most_attended_by_a_hair_is_no_role():
 def test_rare_words_need_more_than_their_share():
     found = heads(rarest_excess=(0.7, 0.01), rare_lift=([0.9, 1.01, 1.5, 3.0], 0.02))
     assert names(found) == [[], [], ["rare words"], ["rare words"]]
-    undecided = roles_of(found, THRESHOLDS, [[]] * NUMBER, rare=False)
+    undecided = decide_roles(found, THRESHOLDS, [[]] * NUMBER, rare=False)
     assert undecided == [[]] * NUMBER
 
 

@@ -9,12 +9,12 @@ from attnprobe.statistics.positional import FURTHEST
 from attnprobe.statistics.registry import all_statistics
 from attnprobe.statistics.role_table import ROLES, stability
 from attnprobe.sums.base import Measurement
-from attnprobe.sums.documents import block_of
+from attnprobe.sums.documents import find_block
 from attnprobe.sums.groups import FOLDS, ByFold
 from attnprobe.table.builder import Labels
 
 DOCUMENTS, HEADS = 256, 3
-FOLD = block_of(np.arange(DOCUMENTS)) * FOLDS // 64
+FOLD = find_block(np.arange(DOCUMENTS)) * FOLDS // 64
 
 
 def tabulated(corpus=None, documents=slice(None), **given):
