@@ -1,94 +1,18 @@
-"""What attends to what in a layer of attention: which queries to which keys, and where they are."""
+"""Which queries attend to which keys, and where they are."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 from torch import Tensor
 
-from attnprobe.attention.features import TokenAnnotation, TokenFeatures
+from attnprobe.attention.annotation import TokenAnnotation
+from attnprobe.attention.features import TokenFeatures
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-
-class Kind(StrEnum):
-    """The kinds of attention, in the order of tables."""
-
-    #: Every token of a sequence to every one of it.
-    ENCODER = "encoder"
-    #: Every token to itself and those before it.
-    DECODER = "decoder"
-    #: Every token that the decoder reads to every token that the encoder has read.
-    CROSS = "cross"
-
-
-def infer_kind(rows: "Tensor", *, targets: int | None = None) -> Kind:
-    """Infer the kind of attention from a map (batch, head, query, key).
-
-    Args:
-        rows: Probabilities over sequences of at least two tokens.
-        targets: Tokens that the decoder beside an encoder has read, other than the encoder has.
-    """
-    queries, keys = rows.shape[2:]
-    if queries != keys:
-        return Kind.CROSS
-    if targets is not None:
-        return Kind.DECODER if queries == targets else Kind.ENCODER
-    return Kind.DECODER if not rows.triu(1).any() else Kind.ENCODER
-
-
-@dataclass(frozen=True)
-class Place:
-    """What names a layer.
-
-    Attributes:
-        layer: Its number, from 0, among the layers of its kind.
-        kind: Its kind, or None where the model has only one.
-    """
-
-    layer: int
-    kind: Kind | None = None
-
-    def __str__(self) -> str:
-        return f"layer {self.layer}" if self.kind is None else f"{self.kind} layer {self.layer}"
-
-    def head(self, number: int) -> str:
-        """Name one of its heads in a list: its layer and its number.
-
-        >>> Place(3).head(1), Place(0, Kind.CROSS).head(2)
-        ('3-1', 'cross 0-2')
-        """
-        return f"{self.kind + ' ' if self.kind else ''}{self.layer}-{number}"
-
-    @property
-    def key(self) -> tuple[str | int, ...]:
-        """What a table says of it."""
-        return (self.layer,) if self.kind is None else (str(self.kind), self.layer)
-
-
-def number_layers(kinds: Sequence[str], numbers: Sequence[int] = ()) -> tuple[Place, ...]:
-    """Number the layers, each kind for itself where a model has an encoder and a decoder.
-
-    Args:
-        kinds: The kind of each layer of attention.
-        numbers: The model's own numbers of them, where other layers lie between.
-
-    >>> [str(place) for place in number_layers(["encoder", "decoder", "cross", "decoder"])]
-    ['encoder layer 0', 'decoder layer 0', 'cross layer 0', 'decoder layer 1']
-    >>> [str(place) for place in number_layers(["decoder", "decoder"])]
-    ['layer 0', 'layer 1']
-    >>> [str(place) for place in number_layers(["decoder", "decoder"], [3, 7])]
-    ['layer 3', 'layer 7']
-    """
-    if numbers:
-        return tuple(Place(layer) for layer in numbers)
-    if Kind.CROSS not in kinds:
-        return tuple(Place(layer) for layer in range(len(kinds)))
-    return tuple(Place(kinds[:layer].count(kind), Kind(kind)) for layer, kind in enumerate(kinds))
 
 
 Found = TypeVar("Found")

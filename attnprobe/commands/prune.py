@@ -13,7 +13,7 @@ from attnprobe.options import SWITCHING, Metric, OneModel, Resume
 if TYPE_CHECKING:
     from attnprobe.commands.call.texts import Texts
     from attnprobe.corpus.sources.document import Label
-    from attnprobe.intervention.pruning.ranking import Criterion
+    from attnprobe.intervention.pruning.options import Criterion
     from attnprobe.table.head_table import HeadTable
 
 PRUNING, SAVING = "Pruning", "Saving"
@@ -144,7 +144,7 @@ def prune(
     """
     from attnprobe.commands.call.call import check_model, make_loader, open_call, open_labelled, read_task
     from attnprobe.commands.call.record import describe_call
-    from attnprobe.intervention.pruning.ranking import Criterion, PruneOptions
+    from attnprobe.intervention.pruning.options import Criterion, PruneOptions
     from attnprobe.model.folders import check_free
 
     folder = None if save is None else Path(save)

@@ -88,7 +88,7 @@ def roles(
     from attnprobe.commands.call.call import check_model, load_model, open_call
     from attnprobe.commands.call.roles import open_sources, read_question, request_roles
     from attnprobe.commands.call.texts import check_standard_input
-    from attnprobe.survey.tables import parse_layers
+    from attnprobe.survey.layers import parse_layers
 
     question = read_question(thresholds, options.get("seed", 42))
     layers = parse_layers(options.get("layers"))

@@ -10,7 +10,7 @@ from operator import add
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attnprobe.attention.layout import number_layers
+from attnprobe.attention.kinds import number_layers
 from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.sums.base import Arrays, Measurement, pack, unpack
 from attnprobe.sums.documents import Overlap, Sketch

@@ -8,7 +8,7 @@ import numpy as np
 import pandas
 from numpy.typing import NDArray
 
-from attnprobe.attention.layout import Kind
+from attnprobe.attention.kinds import Kind
 from attnprobe.errors import AttnprobeError
 from attnprobe.findings.noise import Sample, read_sample
 from attnprobe.table.head_table import HeadTable

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attnprobe.attention.layout import Place
+from attnprobe.attention.kinds import Place
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.findings.noise import block_record
 from attnprobe.intervention.metrics.metric import Metric, select_examples

@@ -10,7 +10,7 @@ from itertools import groupby
 
 import numpy as np
 
-from attnprobe.attention.layout import Kind
+from attnprobe.attention.kinds import Kind
 from attnprobe.statistics.questions import questions_of
 from attnprobe.statistics.rules import (
     ALL,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from attnprobe.attention.features import TokenAnnotation, TokenLink, TokenSpan
+from attnprobe.attention.annotation import TokenAnnotation, TokenLink, TokenSpan
 from attnprobe.attention.layout import Layout
 from attnprobe.kernels.words import Ints, Rows
 from attnprobe.statistics.rules import (

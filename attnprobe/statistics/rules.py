@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from attnprobe.attention.features import TokenLink, TokenSpan
+from attnprobe.attention.annotation import TokenLink, TokenSpan
 from attnprobe.corpus.sources.document import SEVERAL
 from attnprobe.kernels.words import Ints
 from attnprobe.sums.resampling import SIGNIFICANT

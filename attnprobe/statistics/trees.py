@@ -8,9 +8,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from attnprobe.attention.annotation import TokenAnnotation, TokenLink, TokenSpan
 from attnprobe.attention.block import AttentionBlock
-from attnprobe.attention.features import TokenAnnotation, TokenLink, TokenSpan
-from attnprobe.attention.layout import Kind, Layout
+from attnprobe.attention.kinds import Kind
+from attnprobe.attention.layout import Layout
 from attnprobe.corpus.sources.document import SEVERAL
 from attnprobe.kernels.words import Sentences, count_gold_edges_in_trees
 from attnprobe.statistics.links import FAMILY

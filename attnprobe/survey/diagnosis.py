@@ -10,7 +10,7 @@ from typing import Literal
 import torch
 
 from attnprobe.attention.block import OBSERVABLE
-from attnprobe.attention.layout import Kind
+from attnprobe.attention.kinds import Kind
 from attnprobe.corpus.batches.batch import Batch
 from attnprobe.corpus.tokens.tokenization import Frame
 from attnprobe.errors import AttnprobeError

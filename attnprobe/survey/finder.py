@@ -7,7 +7,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attnprobe.attention.layout import Kind, Layout
+from attnprobe.attention.kinds import Kind
+from attnprobe.attention.layout import Layout
 from attnprobe.corpus.batches.batch import Batch
 from attnprobe.kernels.words import Ints, Rows, add_up_queries, choose_candidates, find_most_attended
 from attnprobe.model.reading.routing import Piece

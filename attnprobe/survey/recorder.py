@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attnprobe.attention.block import UNEMBEDDING, AttentionBlock, Observed, measure_lengths
-from attnprobe.attention.layout import Kind, Layout
+from attnprobe.attention.kinds import Kind
+from attnprobe.attention.layout import Layout
 from attnprobe.corpus.batches.batch import Batch
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.reading.routing import Piece

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attnprobe.attention.layout import Kind, Place
+from attnprobe.attention.kinds import Kind, Place
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.kinds import TableKind
 from attnprobe.table.table import Column

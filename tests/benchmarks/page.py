@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from figures import Figure
 
-from attnprobe.attention.layout import Kind
+from attnprobe.attention.kinds import Kind
 from attnprobe.reports.view.page import Start, write_page
 from attnprobe.survey.viewing.tokens import Maps, SequenceAttention, Side
 

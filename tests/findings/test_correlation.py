@@ -7,7 +7,7 @@ import pandas
 import pytest
 from scipy import stats
 
-from attnprobe.attention.layout import Place
+from attnprobe.attention.kinds import Place
 from attnprobe.errors import AttnprobeError
 from attnprobe.findings.correlation import FEW, NAMED, correlate_sides, tabulate_disagreement
 from attnprobe.findings.noise import block_record, disattenuate

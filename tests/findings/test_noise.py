@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from attnprobe.attention.layout import Kind, Place
+from attnprobe.attention.kinds import Kind, Place
 from attnprobe.errors import AttnprobeError
 from attnprobe.findings.noise import LEAST, Sample, block_record, disattenuate, read_sample
 from attnprobe.sums.groups import Blocks

@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from attnprobe.attention.layout import Place
+from attnprobe.attention.kinds import Place
 from attnprobe.intervention.ablation import Effects, describe_ablation, describe_survivors
 from attnprobe.intervention.metrics.mean import Mean
 

@@ -18,7 +18,8 @@ from attnprobe.findings.correlation import correlate_sides
 from attnprobe.findings.noise import read_sample
 from attnprobe.findings.pair import Side
 from attnprobe.intervention.gradient import Importance
-from attnprobe.intervention.pruning.ranking import Criterion, measure_worth
+from attnprobe.intervention.pruning.options import Criterion
+from attnprobe.intervention.pruning.ranking import measure_worth
 from attnprobe.intervention.relevance import Relevance, head_relevance, tabulate_relevance
 from attnprobe.intervention.task import Bench, build_metric
 from attnprobe.model import relevance as rules

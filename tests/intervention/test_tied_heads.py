@@ -11,7 +11,8 @@ from attnprobe.findings.pair import Side
 from attnprobe.intervention import ablation
 from attnprobe.intervention.ablation import tabulate_ablation
 from attnprobe.intervention.importance import TABLES
-from attnprobe.intervention.pruning.ranking import Criterion, measure_worth
+from attnprobe.intervention.pruning.options import Criterion
+from attnprobe.intervention.pruning.ranking import measure_worth
 from attnprobe.intervention.relevance import head_relevance
 from attnprobe.intervention.task import build_metric
 

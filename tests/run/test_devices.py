@@ -8,7 +8,8 @@ import torch
 
 from attnprobe.attention.block import NOTHING, AttentionBlock, Observed
 from attnprobe.attention.features import TokenFeatures
-from attnprobe.attention.layout import Kind, Layout
+from attnprobe.attention.kinds import Kind
+from attnprobe.attention.layout import Layout
 from attnprobe.corpus.batches.batch import Batch
 from attnprobe.model.reading.routing import Piece
 from attnprobe.statistics import all_statistics

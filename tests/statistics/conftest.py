@@ -9,8 +9,9 @@ import torch
 from block_parts import of_queries
 from torch import Tensor
 
+from attnprobe.attention.annotation import TokenAnnotation, TokenLink, TokenSpan
 from attnprobe.attention.block import AttentionBlock, Observed
-from attnprobe.attention.features import TokenAnnotation, TokenFeatures, TokenLink, TokenSpan
+from attnprobe.attention.features import TokenFeatures
 from attnprobe.attention.layout import Layout
 from attnprobe.statistics import Statistic
 from attnprobe.statistics.statistic import evaluate

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from attnprobe.attention.layout import number_layers
+from attnprobe.attention.kinds import number_layers
 from attnprobe.statistics.positional import CONTROLLED, FURTHEST, OFFSET, OFFSET_ALIKE, OFFSET_SHUFFLED
 from attnprobe.sums.base import Measurement
 from attnprobe.sums.groups import Clustered

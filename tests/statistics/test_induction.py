@@ -5,7 +5,8 @@ import pytest
 import torch
 
 from attnprobe.attention.block import AttentionBlock
-from attnprobe.attention.layout import Layout, number_layers
+from attnprobe.attention.kinds import number_layers
+from attnprobe.attention.layout import Layout
 from attnprobe.statistics import all_statistics, select_statistics
 from attnprobe.statistics.induction import REPEATED
 from attnprobe.sums.base import Measurement

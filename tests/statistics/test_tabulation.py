@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from attnprobe.attention.layout import number_layers
+from attnprobe.attention.kinds import number_layers
 from attnprobe.statistics import (
     Statistic,
     all_statistics,

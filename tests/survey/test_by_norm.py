@@ -337,8 +337,8 @@ def test_blocks_of_queries_change_nothing(saved, texts, name, monkeypatch):
     pieces = attnprobe.census(str(saved(name)), longest, **asked)
     pandas.testing.assert_frame_equal(frame(whole), frame(pieces), rtol=1e-5, atol=1e-6)
     layers = whole.provenance["architecture"]["layers"]
-    assert calls["lengths_of"] == layers * whole["n"][0]  # once for all blocks of a sequence
-    assert calls["by_norm"] > 2 * calls["lengths_of"]
+    assert calls["measure_lengths"] == layers * whole["n"][0]  # once for all blocks of a sequence
+    assert calls["by_norm"] > 2 * calls["measure_lengths"]
 
 
 @pytest.mark.parametrize("options", [{"batch_tokens": 1}, {"workers": 2, "threads": 2}, {"memory": "40MiB"}])

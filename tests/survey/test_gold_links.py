@@ -10,8 +10,8 @@ import pytest
 import torch
 from tokenizers import processors
 
-from attnprobe.attention.features import TokenAnnotation, TokenLink, TokenSpan
-from attnprobe.attention.layout import Kind
+from attnprobe.attention.annotation import TokenAnnotation, TokenLink, TokenSpan
+from attnprobe.attention.kinds import Kind
 from attnprobe.corpus.sources.document import Annotation, Document, Link, Span
 from attnprobe.corpus.sources.links import read_linked_rows
 from attnprobe.errors import AttnprobeError

@@ -22,7 +22,7 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.request import Method, check_method
 from attnprobe.model.folders import find_local_folder
 from attnprobe.run.training import expand_patterns, pair_revisions, parse_revisions
-from attnprobe.survey.tables import check_layers, keep_layers, parse_layers
+from attnprobe.survey.layers import check_layers, keep_layers, parse_layers
 from attnprobe.table.head_table import HeadTable
 
 if TYPE_CHECKING:

@@ -13,11 +13,11 @@ from attnprobe.commands.call.texts import Texts, check_standard_input, open_to_r
 from attnprobe.corpus.sources.document import Label
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.pruning.ranking import Criterion, PruneOptions
+from attnprobe.intervention.pruning.options import Criterion, PruneOptions
 from attnprobe.intervention.request import TaskOptions, check_method
 from attnprobe.run.training import list_run, parse_revisions, parse_steps
 from attnprobe.run.versions import record_versions
-from attnprobe.survey.tables import parse_layers
+from attnprobe.survey.layers import parse_layers
 from attnprobe.table.head_table import HeadTable
 
 

@@ -9,7 +9,7 @@ from attnprobe.commands.call.texts import Gold, Texts, open_gold
 from attnprobe.commands.registry import split_names
 from attnprobe.corpus.sources.links import filter_links
 from attnprobe.errors import AttnprobeError
-from attnprobe.survey.tables import parse_layers
+from attnprobe.survey.layers import parse_layers
 from attnprobe.table.head_table import HeadTable
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from attnprobe.commands.call.record import describe_call
 from attnprobe.commands.call.texts import Texts, check_standard_input, open_texts
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError
-from attnprobe.survey.tables import parse_layers
+from attnprobe.survey.layers import parse_layers
 from attnprobe.table.head_table import HeadTable
 
 if TYPE_CHECKING:

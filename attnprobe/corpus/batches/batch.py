@@ -9,7 +9,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attnprobe.attention.features import TokenAnnotation, TokenFeatures
+from attnprobe.attention.annotation import TokenAnnotation
+from attnprobe.attention.features import TokenFeatures
 from attnprobe.attention.layout import Grid, Layout
 from attnprobe.corpus.tokens.store import SequenceStore, shuffle_tokens
 from attnprobe.corpus.tokens.vocabulary import Rarity, TokenKinds

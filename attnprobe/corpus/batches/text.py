@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from attnprobe.attention.features import TokenAnnotation
+from attnprobe.attention.annotation import TokenAnnotation
 from attnprobe.corpus.batches.batch import Batch, Side
 from attnprobe.corpus.sources.document import Label
 from attnprobe.corpus.tokens.store import replace_repeated

@@ -10,7 +10,7 @@ from threading import Lock
 import numpy as np
 from numpy.typing import NDArray
 
-from attnprobe.attention.features import TokenAnnotation
+from attnprobe.attention.annotation import TokenAnnotation
 from attnprobe.corpus.sources.document import Label
 from attnprobe.corpus.tokens.tokenization import TokenSequence
 from attnprobe.errors import AttnprobeError

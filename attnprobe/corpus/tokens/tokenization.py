@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from attnprobe.attention.features import TokenAnnotation
+from attnprobe.attention.annotation import TokenAnnotation
 from attnprobe.corpus.sources.document import Annotation, Document, Label, Span, Tag, Where
 from attnprobe.corpus.tokens.annotation import (
     Alignment,

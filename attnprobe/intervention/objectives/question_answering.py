@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from attnprobe.attention.features import TokenAnswers
+from attnprobe.attention.annotation import TokenAnswers
 from attnprobe.corpus.batches.batch import Batch
 from attnprobe.corpus.sources.document import Asked, Label
 from attnprobe.intervention.metrics.counts import answer_f1, exact_match

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from attnprobe.attention.features import TokenAnnotation
+from attnprobe.attention.annotation import TokenAnnotation
 from attnprobe.corpus.batches.batch import Batch
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.metrics.counts import (

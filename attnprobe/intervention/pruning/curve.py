@@ -23,8 +23,8 @@ from attnprobe.intervention.pruning.differences import (
     rank_among,
 )
 from attnprobe.intervention.pruning.headline import Curve, describe_curve
+from attnprobe.intervention.pruning.options import PruneOptions
 from attnprobe.intervention.pruning.ranking import (
-    PruneOptions,
     mask_heads,
     measure_worth,
     order_at_random,

@@ -13,7 +13,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
-from attnprobe.attention.layout import Grid, Kind, Place, number_layers
+from attnprobe.attention.kinds import Kind, Place, number_layers
+from attnprobe.attention.layout import Grid
 from attnprobe.model.pruned import list_computed_heads
 from attnprobe.model.reading.routing import Way, list_attention_modules
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnprobe.attention.layout import Kind, infer_kind
+from attnprobe.attention.kinds import Kind, infer_kind
 from attnprobe.errors import first_line
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.gates import gate_attention

@@ -9,7 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attnprobe.attention.layout import Grid, Kind
+from attnprobe.attention.kinds import Kind
+from attnprobe.attention.layout import Grid
 from attnprobe.corpus.tokens.tokenization import Frame
 from attnprobe.errors import first_line
 from attnprobe.model.checkpoint import Checkpoint

@@ -7,7 +7,7 @@ from functools import cached_property
 from math import isfinite
 from typing import NamedTuple, TypeGuard
 
-from attnprobe.attention.layout import Kind
+from attnprobe.attention.kinds import Kind
 from attnprobe.table.cleaning import clean
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column

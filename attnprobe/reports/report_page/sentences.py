@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from attnprobe.attention.layout import Kind
+from attnprobe.attention.kinds import Kind
 from attnprobe.errors import AttnprobeError
 from attnprobe.reports.view.packing import pack_layer, unpack_layer
 from attnprobe.survey.viewing.tokens import Maps, SequenceAttention, Side

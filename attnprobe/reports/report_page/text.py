@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from attnprobe.attention.layout import Kind
+from attnprobe.attention.kinds import Kind
 from attnprobe.findings.outliers import FEWEST, Outliers, find_outliers
 from attnprobe.reports.report_page.measures import DIGITS, Heads, Measure, format_in_sentence
 from attnprobe.reports.report_page.report import Contents

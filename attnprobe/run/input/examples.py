@@ -5,7 +5,7 @@ from dataclasses import replace
 from itertools import chain, islice
 from typing import Any
 
-from attnprobe.attention.features import TokenAnnotation
+from attnprobe.attention.annotation import TokenAnnotation
 from attnprobe.corpus.sources.document import Annotation, Asked, Document, Span, Tag, Tagged, find_gold
 from attnprobe.corpus.sources.media import MediaFolder
 from attnprobe.corpus.tokens.annotation import Alignment, DecoderAnnotation, annotate_shifted, annotate_target

@@ -8,7 +8,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attnprobe.attention.layout import Kind, Layout
+from attnprobe.attention.kinds import Kind
+from attnprobe.attention.layout import Layout
 from attnprobe.kernels.divergence import divergence_between
 from attnprobe.statistics.statistic import mean_over_queries
 from attnprobe.sums.groups import Clustered

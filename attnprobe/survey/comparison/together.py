@@ -11,8 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attnprobe.attention.features import TokenAnnotation, TokenSpan
-from attnprobe.attention.layout import Kind
+from attnprobe.attention.annotation import TokenAnnotation, TokenSpan
+from attnprobe.attention.kinds import Kind
 from attnprobe.corpus.batches.batch import Batch
 from attnprobe.corpus.batches.text import Batches, BatchReader
 from attnprobe.corpus.sources.document import Annotation, Document, Where

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.attention.features import TokenFeatures
-from attnprobe.attention.layout import Grid, Kind
+from attnprobe.attention.kinds import Kind
+from attnprobe.attention.layout import Grid
 from attnprobe.corpus.batches.batch import Batch
 from attnprobe.corpus.sources.document import Document
 from attnprobe.corpus.sources.media import MediaFolder, read_image

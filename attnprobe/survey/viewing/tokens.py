@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attnprobe.attention.layout import Grid, Kind
+from attnprobe.attention.kinds import Kind
+from attnprobe.attention.layout import Grid
 from attnprobe.corpus.sources.links import find_words
 from attnprobe.corpus.tokens.tokenization import Tokenizer
 from attnprobe.corpus.tokens.vocabulary import find_special_ids

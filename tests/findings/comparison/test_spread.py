@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from attnprobe.attention.layout import Kind, Place
+from attnprobe.attention.kinds import Kind, Place
 from attnprobe.findings.comparison.differences import ALONE
 from attnprobe.findings.comparison.spread import tabulate_spread
 from attnprobe.statistics.registry import find_statistic

@@ -13,7 +13,8 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.ablation import run_ablation
 from attnprobe.intervention.importance import run_importance
 from attnprobe.intervention.pruning.curve import plan_steps, prune_in_steps
-from attnprobe.intervention.pruning.ranking import Criterion, PruneOptions, mask_heads, order_at_random
+from attnprobe.intervention.pruning.options import Criterion, PruneOptions
+from attnprobe.intervention.pruning.ranking import mask_heads, order_at_random
 from attnprobe.intervention.request import TaskOptions
 from attnprobe.run.input.options import CorpusOptions
 from attnprobe.run.progress import SilentProgress

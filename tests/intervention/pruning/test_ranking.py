@@ -12,9 +12,8 @@ from scipy.stats import entropy
 from torch.nn.functional import cross_entropy
 
 from attnprobe.errors import AttnprobeError
+from attnprobe.intervention.pruning.options import CRITERIA, Criterion
 from attnprobe.intervention.pruning.ranking import (
-    CRITERIA,
-    Criterion,
     mask_heads,
     measure_worth,
     order_at_random,

@@ -10,13 +10,8 @@ from transformers import AutoModelForSequenceClassification, LlamaConfig, LlamaF
 
 import attnprobe
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.pruning.ranking import (
-    Criterion,
-    mask_heads,
-    measure_worth,
-    order_at_random,
-    rank_stepwise,
-)
+from attnprobe.intervention.pruning.options import Criterion
+from attnprobe.intervention.pruning.ranking import mask_heads, measure_worth, order_at_random, rank_stepwise
 from attnprobe.intervention.task import build_metric
 
 SHAPE = (3, 4)

@@ -7,7 +7,7 @@ import zlib
 import numpy as np
 import pytest
 
-from attnprobe.attention.layout import Kind
+from attnprobe.attention.kinds import Kind
 from attnprobe.errors import AttnprobeError
 from attnprobe.reports.report_page.sentences import Sentences, encode_sentences, read_sentences
 from attnprobe.survey.viewing.tokens import Maps, SequenceAttention, Side

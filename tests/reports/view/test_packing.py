@@ -6,7 +6,8 @@ import zlib
 import numpy as np
 import pytest
 
-from attnprobe.attention.layout import Grid, Kind
+from attnprobe.attention.kinds import Kind
+from attnprobe.attention.layout import Grid
 from attnprobe.reports.view.packing import (
     SCALE,
     add_rollout,

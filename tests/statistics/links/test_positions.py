@@ -8,9 +8,10 @@ import pytest
 import torch
 
 import attnprobe
+from attnprobe.attention.annotation import TokenAnnotation, TokenLink, TokenSpan
 from attnprobe.attention.block import build_uniform_block
-from attnprobe.attention.features import TokenAnnotation, TokenLink, TokenSpan
-from attnprobe.attention.layout import Kind, Layout, Place
+from attnprobe.attention.kinds import Kind, Place
+from attnprobe.attention.layout import Layout
 from attnprobe.statistics.links import ASKING_LINKS, BY_LABEL, LINKED
 from attnprobe.statistics.questions import questions_of
 from attnprobe.statistics.rules import INPUT, OUTPUT

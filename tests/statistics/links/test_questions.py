@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
+from attnprobe.attention.annotation import TokenAnnotation, TokenLink, TokenSpan
 from attnprobe.attention.block import build_uniform_block
-from attnprobe.attention.features import TokenAnnotation, TokenLink, TokenSpan
 from attnprobe.attention.layout import Layout
 from attnprobe.statistics.questions import questions_of
 from attnprobe.statistics.rules import ALL, FURTHEST, OFFSETS, Asking

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import attnprobe
+from attnprobe.attention.annotation import TokenAnnotation, TokenLink, TokenSpan
 from attnprobe.attention.block import build_uniform_block
-from attnprobe.attention.features import TokenAnnotation, TokenLink, TokenSpan
 from attnprobe.attention.layout import Layout
 from attnprobe.corpus.batches.batch import Batch
 from attnprobe.statistics.links import ASKING_LINKS, Cell, Compared, choose_and_score

@@ -13,9 +13,11 @@ from scipy.stats import ttest_rel
 from transformers import AutoModel, AutoTokenizer
 from trees_by_definition import decoder_maps, tree_sentences, trees
 
+from attnprobe.attention.annotation import TokenAnnotation, TokenLink, TokenSpan
 from attnprobe.attention.block import AttentionBlock
-from attnprobe.attention.features import TokenAnnotation, TokenFeatures, TokenLink, TokenSpan
-from attnprobe.attention.layout import Layout, number_layers
+from attnprobe.attention.features import TokenFeatures
+from attnprobe.attention.kinds import number_layers
+from attnprobe.attention.layout import Layout
 from attnprobe.corpus.sources.text import read_embedded
 from attnprobe.findings.merge import merge_tables
 from attnprobe.model.checkpoint import Checkpoint

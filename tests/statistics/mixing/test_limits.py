@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from attnprobe.attention.block import AttentionBlock, Observed
-from attnprobe.attention.layout import Layout, number_layers
+from attnprobe.attention.kinds import number_layers
+from attnprobe.attention.layout import Layout
 from attnprobe.statistics import all_statistics, select_statistics
 from attnprobe.statistics.mixing import (
     BY_HEAD,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import attnprobe
-from attnprobe.attention.layout import number_layers
+from attnprobe.attention.kinds import number_layers
 from attnprobe.statistics.positional import FURTHEST
 from attnprobe.statistics.registry import all_statistics
 from attnprobe.statistics.role_table import ROLES, stability

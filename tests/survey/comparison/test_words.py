@@ -2,7 +2,7 @@
 
 import torch
 
-from attnprobe.attention.features import TokenAnnotation, TokenSpan
+from attnprobe.attention.annotation import TokenAnnotation, TokenSpan
 from attnprobe.corpus.sources.document import Document
 from attnprobe.survey.comparison.together import number_words, pair_words, pool_words
 
