@@ -117,7 +117,7 @@ def mixing_costs(*, quick: bool) -> Iterator[Figure]:
             ("mixing, contributions", [one for one in every if one not in logits], CONTRIBUTIONS),
             ("mixing", every, ()),
         ):
-            with patch.object(measure, "projections_of", lambda _, found=found: found):
+            with patch.object(measure, "find_output_weights", lambda _, found=found: found):
                 asked = _census(checkpoint, case.shape, batch, statistics)
                 ratios = paired_ratios(_bare(checkpoint, batch), asked, 5 if quick else 15)
             yield as_figure(f"{name}, {case.name}", ratios, *goals)
@@ -129,7 +129,7 @@ def norm_costs(*, quick: bool) -> Iterator[Figure]:
     for case, bars in zip(CASES, NORMS, strict=True):
         batch, checkpoint = random_batch(case.sequences, case.length), case.shape.checkpoint()
         factors = find_output_factors(_readable(checkpoint))
-        with patch.object(measure, "factors_of", lambda _, found=factors: found):
+        with patch.object(measure, "find_output_factors", lambda _, found=factors: found):
             census = _census(checkpoint, case.shape, batch, every)
             ratios = paired_ratios(_bare(checkpoint, batch), census, 5 if quick else 15)
         yield as_figure(f"census, weights both, {case.name}", ratios, *bars)
