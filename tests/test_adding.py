@@ -1,13 +1,9 @@
 """What docs/house.md says a change costs: one of each is added to a copy of the package, and runs."""
 
-import shutil
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
-import attnprobe
 
 pytestmark = pytest.mark.slow
 
@@ -69,20 +65,9 @@ def sharpest(model: Any, texts: Any = None, *,
 '''
 
 
-def run(place: Path, *words: str) -> str:
-    program = f"import sys; from attnprobe.cli.app import run; sys.exit(run({list(words)!r}))"
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=place, capture_output=True, text=True, timeout=300,
-        env={"PYTHONPATH": str(place), "PATH": "/usr/bin:/bin", "COLUMNS": "900"}, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-def test_in_a_copy_of_the_package(tmp_path: Path):
+def test_in_a_copy_of_the_package(package_copy: tuple[Path, Callable[..., str]]):
     """An objective and a metric, a format, a command and an option: a file each, and a line for a task."""
-    copy, home = tmp_path / "attnprobe", Path(attnprobe.__file__).parent
-    shutil.copytree(home, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    copy, run = package_copy
     tasks = (copy / "tasks.py").read_text("utf-8")
     for old, new in TASKS.items():
         assert tasks.count(old) == 1
@@ -93,12 +78,12 @@ def test_in_a_copy_of_the_package(tmp_path: Path):
     (copy / "commands" / "sharpest.py").write_text(COMMAND, "utf-8")
 
     ablate = ["ablate", "demo", "--limit", "4", "--objective", "norm", "-q"]
-    lines = run(tmp_path, *ablate, "--format", "tsv").splitlines()
+    lines = run(*ablate, "--format", "tsv").splitlines()
     cells = dict(zip(lines[0].split("\t"), lines[1].split("\t"), strict=True))
     assert (cells["objective"], cells["metric"]) == ("norm", "length")
     assert float(cells["score"]) > 0
-    help_text = run(tmp_path, "ablate", "--help")
+    help_text = run("ablate", "--help")
     assert "norm: length (in all), loss" in " ".join(help_text.split())
-    rows = run(tmp_path, "sharpest", "demo", "--limit", "4", "--count", "2", "-q").splitlines()
+    rows = run("sharpest", "demo", "--limit", "4", "--count", "2", "-q").splitlines()
     assert rows[0].startswith("model,dataset,layer,head,n,entropy")
     assert {row.split(",")[2] for row in rows[1:]} == {"0"}

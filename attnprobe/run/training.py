@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.model.folders import DEMO
+from attnprobe.model.folders import ADAPTER, DEMO
 
 #: Words that stand before a number which counts steps, the surest first.
 _STEPS, _SAVED, _EPOCHS = "steps?|iter(?:ation)?s?|updates?", "checkpoints?|ckpts?", "epochs?"
@@ -168,7 +168,7 @@ def is_pattern(name: str) -> bool:
 def _suggest_inside(name: str) -> str:
     """Name the checkpoints inside a folder, as a trainer leaves them."""
     folder = Path(name)
-    kept = "config.json", "adapter_config.json"
+    kept = "config.json", ADAPTER
     inside = sorted(
         one.name for one in folder.glob("*[0-9]*/") if any((one / file).is_file() for file in kept)
     )

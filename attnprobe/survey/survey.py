@@ -1,4 +1,7 @@
-"""What is requested of a checkpoint: corpora, statistics that it can be asked, and tables of them."""
+"""A survey: tables are requested of a checkpoint, corpora and statistics; verified, measured, put on record.
+
+Tables that are about the same corpus share its passes.
+"""
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager

@@ -1,9 +1,7 @@
 """A statistic more is one function and one ``Statistic``: the rest of the house finds them by themselves."""
 
-import shutil
-import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -68,20 +66,12 @@ def test_a_file_of_ones_own_is_found(added: None, tmp_path: Path):
 
 
 @pytest.mark.slow
-def test_in_a_copy_of_the_package(tmp_path: Path):
+def test_in_a_copy_of_the_package(package_copy: tuple[Path, Callable[..., str]]):
     """A family has one more, and the command line has it too."""
-    copy = tmp_path / "attnprobe"
-    home = Path(attnprobe.__file__).parent
-    shutil.copytree(home, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    copy, run = package_copy
     family = copy / "statistics" / "entropy.py"
     family.write_text(family.read_text("utf-8") + ADDED, "utf-8")
-    words = ["census", "demo", "--limit", "2", "--statistics", "entropy,runner_up", "-q"]
-    program = f"import sys; from attnprobe.cli.app import run; sys.exit(run({words!r}))"
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=300,
-        env={"PYTHONPATH": str(tmp_path), "PATH": "/usr/bin:/bin"}, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    header, first, *_ = done.stdout.splitlines()
+    printed = run("census", "demo", "--limit", "2", "--statistics", "entropy,runner_up", "-q")
+    header, first, *_ = printed.splitlines()
     cells = dict(zip(header.split(","), first.split(","), strict=True))
     assert 0 < float(cells["runner_up"]) < 0.5
