@@ -13,7 +13,7 @@ import subprocess
 import sys
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -37,8 +37,10 @@ from tokenizers import (
 from transformers import AutoConfig, AutoModel, PreTrainedModel, PreTrainedTokenizerFast
 
 import attnprobe
+from attnprobe.model import load
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.load import load_checkpoint
+from attnprobe.model.task_heads import Weights
 
 pytest_plugins = ["chromium", "tables_to_write"]
 
@@ -49,6 +51,25 @@ settings.register_profile("steady", deadline=None, derandomize=True, database=No
 settings.load_profile("steady")
 # What the command line is made of is the same in every call, and to make it takes longer than many a command.
 typer.main.get_command = cache(typer.main.get_command)
+
+
+_read_weights = load.read_weights
+_of_the_demo: dict[str, Weights] = {}
+
+
+def _read_the_demo_once(folder: Path, *arguments: Any, **options: Any) -> Weights:
+    """Read weights; those of the embedded encoder, which no test writes to, from disk once a process."""
+    if folder != _DEMO:
+        return _read_weights(folder, *arguments, **options)
+    key = repr((arguments, options))
+    if key not in _of_the_demo:
+        _of_the_demo[key] = _read_weights(folder, *arguments, **options)
+    found = _of_the_demo[key]
+    return replace(found, model=copy.deepcopy(found.model))
+
+
+load.read_weights = _read_the_demo_once
+_DEMO = Path(attnprobe.__file__).parent / "demo"
 
 
 def pytest_collection_finish() -> None:

@@ -18,12 +18,14 @@ import io
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +42,8 @@ COMPLAINTS = 5
 _REMARK = "•"
 #: What stands in the folder in which the examples of a page run.
 FURNITURE = ("LICENSE", "README.md", "examples")
+#: What several pages begin with, and is run once for all of them: it trains.
+TRAINING = ["python", "examples/train_classifier.py"]
 
 _BLOCK = re.compile(r"^```(console|python)\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", re.M | re.S)
 _NUMBER = re.compile(r"(?<![\w.])[-+]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?")
@@ -136,16 +140,31 @@ def _commands(line: str) -> str:
             passed, spoken = _attnprobe(words[1:], passed, terminal=last)
             said += spoken
         else:
-            done = subprocess.run(
-                ["bash", "-c", stage], input=passed, capture_output=True, text=True, check=False
-            )
-            if done.returncode:
-                raise RuntimeError(f"{stage} failed:\n{done.stderr}")
-            passed = done.stdout
+            passed = _copy_trained() if words == TRAINING else _run(stage, passed)
     if target:
         Path(target).write_text(passed, encoding="utf-8")
         passed = ""
     return said + passed
+
+
+def _run(stage: str, given: str = "") -> str:
+    done = subprocess.run(["bash", "-c", stage], input=given, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"{stage} failed:\n{done.stderr}")
+    return done.stdout
+
+
+@cache
+def _train() -> tuple[tempfile.TemporaryDirectory[str], str]:
+    """Train the classifier in a folder that stays; give the folder, and what is printed."""
+    kept = tempfile.TemporaryDirectory()
+    return kept, _run(f"cd {shlex.quote(kept.name)} && python {shlex.quote(str(ROOT / TRAINING[1]))}")
+
+
+def _copy_trained() -> str:
+    kept, printed = _train()
+    shutil.copytree(kept.name, Path.cwd(), dirs_exist_ok=True)
+    return printed
 
 
 def _attnprobe(words: list[str], given: str, *, terminal: bool) -> tuple[str, str]:

@@ -164,6 +164,7 @@ def test_what_is_documented_is_not_private(own: set[str], line: str):
     assert not list(private_names(ast.parse(line), own))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("library", "module"),
     [("transformers", "transformers.masking_utils"), ("huggingface_hub", "huggingface_hub.file_download")],
