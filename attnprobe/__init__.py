@@ -11,6 +11,7 @@ _HOMES = {
     "AttentionBlock": "attnprobe.attention.block",
     "AttnprobeError": "attnprobe.errors",
     "AttnprobeWarning": "attnprobe.errors",
+    "HeadCallback": "attnprobe.commands.call.training",
     "HeadTable": "attnprobe.table.head_table",
     "Source": "attnprobe.corpus.sources.text",
     "Statistic": "attnprobe.statistics.statistic",

@@ -20,6 +20,8 @@ SETTLED = 0.9
 LEAST_HEADS = 3
 #: The notes name the order by so many columns at most.
 NAMED = 4
+#: So many heads that changed most are named at a step.
+CHANGED = 3
 #: What names a head.
 _PLACE = ("attention", "layer", "head")
 #: Keys that stand before the step.
@@ -80,6 +82,47 @@ def stack_steps(steps: Sequence[Step], provenance: Mapping[str, Any]) -> HeadTab
     curves = [f"Step {step}: {one.notes[0]}" for step, one in steps if "criterion" in one.data and one.notes]
     notes = [*_describe_settling(steps), *curves, *shared]
     return HeadTable(f"{first.title} at {len(steps)} steps of training", columns, data, notes, provenance)
+
+
+def split_steps(table: HeadTable) -> list[Step]:
+    """Split what ``stack_steps`` stacked; a table's own record and notes are those on record for its step."""
+    if STEP not in table.data or not isinstance(table.provenance.get("steps"), list):
+        raise AttnprobeError("the table has no steps of training on record, so no further step can be added")
+    at = [column.name for column in table.columns].index(STEP)
+    columns = [_rename_back(column) for place, column in enumerate(table.columns) if place != at]
+    title, found = table.title.rpartition(" at ")[0], []
+    for record in table.provenance["steps"]:
+        rows = [row for row, step in enumerate(table.data[STEP]) if step == record["step"]]
+        data = {
+            _rename_back(column).name: [table.data[column.name][row] for row in rows]
+            for place, column in enumerate(table.columns)
+            if place != at
+        }
+        found.append((record["step"], HeadTable(title, columns, data, record["notes"], record)))
+    return found
+
+
+def summarise_step(table: HeadTable, before: HeadTable | None) -> dict[str, float]:
+    """Sum up a step in a few numbers: of each headline measure its mean over heads, and what has changed.
+
+    ``NAME`` is the mean over heads, ``NAME_change`` the largest absolute change of a head since the step
+    before, and ``NAME/L1H3`` the value of each of the ``CHANGED`` heads that changed most.
+    """
+    found: dict[str, float] = {}
+    for measure in list_measures(table):
+        if not table.column(measure).headline:
+            continue
+        values = _read_cells(table, measure)
+        if np.isfinite(values).any():
+            found[measure] = float(np.nanmean(values))
+        if before is None:
+            continue
+        change = np.nan_to_num(np.abs(values - _read_cells(before, measure)), nan=-1.0)
+        order = [row for row in np.argsort(-change, kind="stable")[:CHANGED] if change[row] >= 0]
+        if order:
+            found[f"{measure}_change"] = float(change[order[0]])
+        found |= {f"{measure}/{_name_head(table, row)}": float(values[row]) for row in order}
+    return found
 
 
 def tabulate_orders(steps: Sequence[Step], provenance: Mapping[str, Any]) -> HeadTable:
@@ -152,6 +195,8 @@ def find_settled_step(steps: Sequence[int], spearman: Sequence[float]) -> int | 
 
 def _describe_settling(steps: Sequence[Step]) -> Iterator[str]:
     """Say from which step on the order of heads is that of the last one, measure by measure."""
+    if len(steps) < 2:
+        return
     first = steps[0][1]
     measures = list_measures(first)
     if len(measures) > NAMED:
@@ -187,9 +232,20 @@ def _round_down(value: float) -> str:
 
 
 def _read_values(table: HeadTable, measure: str, kind: Cell) -> NDArray[np.float64]:
-    cells = [np.nan if cell is None else float(cell) for cell in table.data[measure]]
+    cells = _read_cells(table, measure)
     rows = [row for row, one in enumerate(table.data.get("attention", [None] * len(cells))) if one == kind]
-    return np.array(cells)[rows]
+    return cells[rows]
+
+
+def _read_cells(table: HeadTable, measure: str) -> NDArray[np.float64]:
+    return np.array([np.nan if cell is None else float(cell) for cell in table.data[measure]])
+
+
+def _name_head(table: HeadTable, row: int) -> str:
+    """Name a head in a word, L1H3; with its kind of attention where there are several."""
+    kinds = _list_kinds(table)
+    kind = f"{table.data['attention'][row]}." if len(kinds) > 1 else ""
+    return f"{kind}L{table.data['layer'][row]}H{table.data['head'][row]}"
 
 
 def _list_kinds(table: HeadTable) -> list[Cell]:
@@ -209,6 +265,10 @@ def _list_values(table: HeadTable, name: str) -> str:
 
 def _rename_step(column: Column) -> Column:
     return replace(column, name=PRUNING_STEP) if column.name == STEP else column
+
+
+def _rename_back(column: Column) -> Column:
+    return replace(column, name=STEP) if column.name == PRUNING_STEP else column
 
 
 def _make_column(name: str) -> Column:

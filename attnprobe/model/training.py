@@ -1,0 +1,90 @@
+"""Measuring between the steps of a training run by transformers' ``Trainer``."""
+
+import time
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any
+
+from torch import nn
+from transformers import TrainerCallback
+
+from attnprobe.corpus.tokens.tokenization import Tokenizer
+from attnprobe.errors import AttnprobeError, AttnprobeWarning
+
+
+class StepCallback(TrainerCallback, ABC):
+    """Measures the model before training, after every so many steps, and after the last one.
+
+    Training goes on bit for bit as without it. What can't be measured before training is refused, and the
+    training does not begin; what fails later is a warning, and the training goes on.
+
+    Args:
+        every: Steps between two measurements.
+        tokenizer: Needed where the trainer has none.
+        trainer: The trainer, for what it reports to; without it, numbers only go into its ``log_history``.
+    """
+
+    def __init__(self, every: int, tokenizer: Tokenizer | None, trainer: Any) -> None:
+        self._every, self._tokenizer, self._trainer = every, tokenizer, trainer
+        self._measured: int | None = None
+
+    @abstractmethod
+    def begin(self, step: int) -> bool:
+        """Begin at a step, which is not 0 where a run is resumed; tell whether that step is measured."""
+
+    @abstractmethod
+    def measure(self, model: nn.Module, tokenizer: Tokenizer | None, step: int) -> Mapping[str, float]:
+        """Measure a model after a step, and give the numbers to log."""
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **given: Any) -> None:
+        model = given["model"]
+        _check_whole(model)
+        if self.begin(state.global_step):
+            self._measured = state.global_step
+        else:
+            self._measure_step(state, control, given)
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **given: Any) -> None:
+        # When training has ended, the trainer may hold the best model in place of the last.
+        if state.global_step % self._every and not control.should_training_stop:
+            return
+        try:
+            self._measure_step(state, control, given)
+        except AttnprobeError as error:
+            warnings.warn(
+                f"Step {state.global_step} is not measured: {error}", AttnprobeWarning, stacklevel=2
+            )
+
+    def _measure_step(self, state: Any, control: Any, given: Mapping[str, Any]) -> None:
+        step = state.global_step
+        if step == self._measured:
+            return
+        started = time.perf_counter()
+        numbers = self.measure(given["model"], self._tokenizer or _find_tokenizer(given), step)
+        self._measured = step
+        logged = {f"heads/{name}": value for name, value in numbers.items()}
+        self._log({**logged, "heads/seconds": time.perf_counter() - started}, state, control)
+
+    def _log(self, numbers: dict[str, float], state: Any, control: Any) -> None:
+        if self._trainer is None:
+            state.log_history.append({**numbers, "epoch": state.epoch, "step": state.global_step})
+            return
+        due = control.should_log  # which logging takes back, and then the loss of this step would be missing
+        self._trainer.log(numbers)
+        self._trainer.control.should_log = control.should_log = due
+
+
+def _find_tokenizer(given: Mapping[str, Any]) -> Any:
+    """Find the tokenizer of a trainer, which may lie in a processor."""
+    found = given.get("processing_class")
+    return getattr(found, "tokenizer", found)
+
+
+def _check_whole(model: nn.Module) -> None:
+    """Refuse a model of whose weights each process holds a part."""
+    if any(weight.numel() == 0 or hasattr(weight, "full_tensor") for weight in model.parameters()):
+        raise AttnprobeError(
+            "The weights are in parts on several processes (FSDP or ZeRO-3), and can't be measured between "
+            "steps; measure the saved checkpoints with attnprobe dynamics."
+        )
