@@ -147,12 +147,12 @@ class Data(Group, panel=TEXT):
     texts: Annotated[
         "Texts",
         Option(
-            "A file (txt, csv, tsv, jsonl, json, parquet, conll, conllu; also .gz), a hub dataset, - for "
-            "standard input, or a folder of images or of sound. Default: the sentences that ship with "
-            "attnprobe.",
+            "A file (txt, csv, tsv, jsonl, json, parquet, xlsx, conll, conllu; also .gz, .bz2, .xz, .zst), a "
+            "hub dataset, - for standard input, or a folder of .txt files, of images or of sound. Default: "
+            "the sentences that ship with attnprobe.",
             doc="Strings, pairs of strings, a column of a DataFrame or a dataset, the path of a file or of "
-            "a folder of images or sound, the id of a hub dataset, or a Source; of a DataFrame, a dict or a "
-            "dataset, name text_column too. By default the sentences that ship with attnprobe.",
+            "a folder of .txt files, images or sound, the id of a hub dataset, or a Source; of a DataFrame, "
+            "a dict or a dataset, name text_column too. By default the sentences that ship with attnprobe.",
             name="dataset", flags=("--dataset", "-d"), metavar="DATA", line=str | None, reads="data",
             guesses=("data", "data-path", "data-file", "file", "input", "input-file", "text", "corpus"),
         ),
@@ -193,7 +193,10 @@ class Hub(Group, panel=TEXT):
     split: Annotated[str | None, Option("Split of a hub dataset.")] = None
     dataset_config: Annotated[
         str | None,
-        Option("Configuration of a hub dataset.", guesses=("subset", "dataset-name", "config-name")),
+        Option(
+            "Configuration of a hub dataset; sheet of an .xlsx file.",
+            guesses=("subset", "dataset-name", "config-name", "sheet"),
+        ),
     ] = None
     name: Annotated[str | None, Option(doc="What the column dataset says.")] = None
 
@@ -225,7 +228,7 @@ class Reading(Group, panel=TEXT):
     text_column: Annotated[
         str | None,
         Option(
-            "Column that holds the text.",
+            "Column that holds the text: its name, or its number, from 1.",
             guesses=("text-col", "column", "text-field", "text-key", "sentence-column"),
         ),
     ] = None

@@ -163,7 +163,7 @@ def _hash_data(spec: str, recorded: Mapping[str, Any]) -> list[str]:
     path = Path(spec)
     if not path.exists():
         raise AttnprobeError(f"There is no file {clean(spec)}")
-    if "kind" in recorded:  # images or sound, whose names and labels count too
+    if "kind" in recorded:  # a folder; of images or sound, names and labels count too
         column = recorded.get("label_column")
         source = Source(spec, label_column=column if isinstance(column, str) else None)
         return [str(open_anything(source).described.get("sha256"))]

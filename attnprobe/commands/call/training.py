@@ -74,9 +74,7 @@ class HeadCallback(StepCallback):
             raise AttnprobeError(f"every must be a number of steps, 1 or more, not {every!r}.")
         for name in _ELSEWHERE:
             if name in options:
-                raise AttnprobeError(
-                    f"{name} has no meaning in a training run; leave it out."
-                )
+                raise AttnprobeError(f"{name} has no meaning in a training run; leave it out.")
         self._options = {"statistics": statistics, **options}
         census.command.check(self._options)  # type: ignore[attr-defined]
         if isinstance(texts, str):

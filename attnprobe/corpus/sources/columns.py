@@ -21,7 +21,7 @@ from attnprobe.corpus.sources.gold import (
 )
 from attnprobe.corpus.sources.links import LINKS, TEXT_COLUMNS, WORD_COLUMNS, list_texts, read_annotation
 from attnprobe.corpus.sources.streams import shorten
-from attnprobe.corpus.sources.tables import PEEK_ROWS, Row, Table
+from attnprobe.corpus.sources.tables import PEEK_ROWS, Row, Table, is_number
 from attnprobe.errors import AttnprobeError, AttnprobeWarning
 from attnprobe.wording import spell
 
@@ -90,9 +90,10 @@ def read_table(
     first = list(islice(table.rows, PEEK_ROWS))
     if not first:
         return
-    for column in (text, pair, label, document):
-        if column is not None:
-            require(column, table.columns, name)
+    text, pair, label, document = (
+        None if column is None else find_column(column, table.columns, name)
+        for column in (text, pair, label, document)
+    )
     if annotated:
         if not {LINKS, *WORD_COLUMNS.values()} & set(table.columns):
             raise AttnprobeError(
@@ -257,6 +258,14 @@ def _read_listed(row: Row, columns: _Columns, table: Table, name: str) -> Docume
     return Document(text, None, read_tags(words, cell, names, f"{row.where} of {name}"))
 
 
+def find_column(column: str, columns: Sequence[str], name: str) -> str:
+    """Find a column by its name, or else by its number, counted from 1."""
+    if column not in columns and column.isdecimal() and 0 < int(column) <= len(columns):
+        column = columns[int(column) - 1]
+    require(column, columns, name)
+    return column
+
+
 def require(column: str, columns: Sequence[str], name: str) -> None:
     """Refuse a column that is not there, or there twice."""
     if column not in columns:
@@ -284,10 +293,10 @@ def _choose_text(
         return found
     strings = [column for column in free if _holds_text(column, first)]
     # A number among the names means that the first line is data: words and frequencies, say.
-    if len(strings) != 1 or any(map(_is_number, columns)):
+    if len(strings) != 1 or any(map(is_number, columns)):
         raise AttnprobeError(
             f"which column of {name} holds the text is not clear; pass --text-column with one of "
-            f"{_list_columns(columns)}, or add a line of column names if it has none"
+            f"{_list_columns(columns)}, or with its number, from 1"
         )
     return strings[0]
 
@@ -304,15 +313,7 @@ def _find_usual(names: Sequence[str], columns: Sequence[str]) -> str | None:
 def _holds_text(column: str, rows: Sequence[Row]) -> bool:
     cells = [cell for row in rows if (cell := row.cells.get(column)) not in (None, "")]
     strings = all(isinstance(cell, str) for cell in cells)
-    return bool(cells) and strings and not all(map(_is_number, cells))
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
+    return bool(cells) and strings and not all(map(is_number, cells))
 
 
 def _read_text(

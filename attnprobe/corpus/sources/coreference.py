@@ -16,6 +16,7 @@ from attnprobe.corpus.sources.mentions import (
     link_antecedent,
     warn_left_out,
 )
+from attnprobe.corpus.sources.packing import EACH_ALSO, strip_packing
 from attnprobe.corpus.sources.streams import peek_lines, shorten, strip_ends
 from attnprobe.corpus.sources.treebank import looks_like_conllu
 from attnprobe.errors import AttnprobeError
@@ -276,18 +277,17 @@ def read_coreference(lines: Iterable[str], name: str | PurePath) -> Iterator[Doc
 
 
 def check_extension(name: str | PurePath) -> str | None:
-    """Give the extension that names the reader, .gz set aside; None where there is no extension.
+    """Give the extension that names the reader, that of packing set aside; None where there is no extension.
 
     Raises:
         AttnprobeError: When no reader has it.
     """
-    path = PurePath(name)
-    for aside in (".gz",), _PARTS:
-        path = path.with_suffix("") if path.suffix.lower() in aside else path
+    path = strip_packing(PurePath(name))
+    path = path.with_suffix("") if path.suffix.lower() in _PARTS else path
     extension = path.suffix.lower()
     if extension and extension not in READERS:
         raise AttnprobeError(
             f"{name} has the extension {extension}; coreference reads CorefUD (.conllu), GAP (.tsv) and "
-            "WinoBias (.txt), each also with .gz. attnprobe links reads links of your own from JSON lines."
+            f"WinoBias (.txt), {EACH_ALSO}. attnprobe links reads links of your own from JSON lines."
         )
     return extension or None

@@ -71,12 +71,12 @@ class MediaFolder:
         """
         if path.is_file():
             return cls(path, EXTENSIONS[path.suffix.lower()], (Item(path),))
-        found = sorted(_find_files(path))
+        found = sorted(find_media(path))
         kinds = {EXTENSIONS[file.suffix.lower()] for file in found}
         if not kinds:
             raise AttnprobeError(
-                f"{path} is a folder without images or sound; give a file of text, or a folder that holds "
-                f"files like {', '.join(EXTENSIONS)}."
+                f"{path} is a folder without text, images or sound; give a file, or a folder that holds files "
+                f"like .txt, {', '.join(EXTENSIONS)}."
             )
         if len(kinds) > 1:
             raise AttnprobeError(f"{path} holds images and sound; put them in folders of their own.")
@@ -122,7 +122,7 @@ def is_media(path: Path) -> bool:
     return path.is_dir() or path.suffix.lower() in EXTENSIONS
 
 
-def _find_files(folder: Path) -> Iterator[Path]:
+def find_media(folder: Path) -> Iterator[Path]:
     try:
         for path in folder.rglob("*"):
             hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)

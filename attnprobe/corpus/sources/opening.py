@@ -5,8 +5,8 @@ from itertools import chain
 from pathlib import Path
 
 from attnprobe.corpus.sources.embedded import EMBEDDED
-from attnprobe.corpus.sources.media import MediaFolder, is_media
-from attnprobe.corpus.sources.text import STDIN, OpenSource, Source, open_source
+from attnprobe.corpus.sources.media import MediaFolder, find_media, is_media
+from attnprobe.corpus.sources.text import STDIN, OpenSource, Source, list_texts, open_source
 from attnprobe.errors import AttnprobeError
 
 
@@ -20,7 +20,7 @@ def open_anything(source: Source) -> OpenSource:
         return open_source(source)
     path = Path(source.spec)
     try:
-        media = path.exists() and is_media(path)
+        media = path.exists() and is_media(path) and not _holds_only_text(path)
     except (OSError, ValueError):  # a name too long, or with a NUL in it, which is told elsewhere
         media = False
     if not media:
@@ -43,6 +43,10 @@ def open_anything(source: Source) -> OpenSource:
     folder = MediaFolder.open(path, source.label_column)
     described = folder.described | {"label_column": source.label_column}
     return OpenSource(folder, str(described["name"]), described, folder.kind)
+
+
+def _holds_only_text(path: Path) -> bool:
+    return path.is_dir() and bool(list_texts(path)) and next(find_media(path), None) is None
 
 
 def join_sources(sources: Sequence[OpenSource]) -> OpenSource:

@@ -1,56 +1,14 @@
 """Bytes of files and of standard input, and what can go wrong with them in one plain sentence."""
 
-import gzip
-import io
 import re
 import sys
 import warnings
-import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import chain
-from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import BinaryIO
 
 from attnprobe.errors import AttnprobeError, AttnprobeWarning
-
-#: How many bytes a packed byte may unpack to, beyond the first ``_FREELY``: text unpacks to 3 to 50, and a
-#: bomb to 1,000.
-_MOST = 200
-_FREELY = 1 << 26
-
-
-class _Unpacked(io.RawIOBase):
-    """What a gzip file holds, as long as that is in proportion to it."""
-
-    def __init__(self, packed: BinaryIO, name: str) -> None:
-        self._packed, self._name = packed, name
-        self._inner, self._size = gzip.GzipFile(fileobj=packed), 0
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        size = self._inner.readinto(buffer)
-        self._size += size
-        if self._size > _FREELY and self._size > _MOST * self._packed.tell():
-            raise AttnprobeError(
-                f"{self._name} unpacks to more than {_MOST} times its size, as no text does; if it is text, "
-                "unpack it and give the file"
-            )
-        return size
-
-
-@contextmanager
-def open_file(path: Path, name: str) -> Iterator[BinaryIO]:
-    """Open a file that errors call ``name``; one that ends in .gz is unpacked.
-
-    Raises:
-        AttnprobeError: When it can't be read; also while it is read.
-    """
-    with explain_errors(name), path.open("rb") as raw:
-        packed = path.suffix.lower() == ".gz"
-        yield cast(BinaryIO, io.BufferedReader(_Unpacked(raw, name), 1 << 17)) if packed else raw
 
 
 def get_standard_input() -> BinaryIO:
@@ -63,13 +21,9 @@ def get_standard_input() -> BinaryIO:
 
 @contextmanager
 def explain_errors(name: str) -> Iterator[None]:
-    """Turn what files and gzip raise while they are read into one sentence."""
+    """Turn what files raise while they are read into one sentence."""
     try:
         yield
-    except (gzip.BadGzipFile, EOFError, zlib.error):
-        raise AttnprobeError(
-            f"{name} is not a whole gzip file; download it again, or rename it if it is not gzip"
-        ) from None
     except PermissionError:
         raise AttnprobeError(f"{name} can't be read: permission denied; check who may read it") from None
     except OSError as error:

@@ -63,10 +63,11 @@ def make_table(rows: Iterator[Row], names: Mapping[str, Sequence[str]] | None = 
 # ---- separated values
 
 
-def read_csv(stream: BinaryIO, name: str) -> Table:
-    """Read comma-separated values, quoted as in RFC 4180."""
+def read_csv(stream: BinaryIO, name: str, *, by_number: bool = False) -> Table:
+    """Read comma-separated values, quoted as in RFC 4180; ``by_number`` is as for ``name_columns``."""
     csv.field_size_limit(CSV_CELL_LIMIT)
-    return _split_header(_csv_rows(decode_lines(stream, name), name), name, "commas", strays=";\t")
+    rows = _csv_rows(decode_lines(stream, name), name)
+    return _split_header(rows, name, "commas", strays=";\t", by_number=by_number)
 
 
 def _csv_rows(lines: Iterator[str], name: str) -> Iterator[tuple[int, list[str]]]:
@@ -84,7 +85,7 @@ def _csv_rows(lines: Iterator[str], name: str) -> Iterator[tuple[int, list[str]]
         ) from None
 
 
-def read_tsv(stream: BinaryIO, name: str) -> Table:
+def read_tsv(stream: BinaryIO, name: str, *, by_number: bool = False) -> Table:
     """Read tab-separated values, in which a quote is a character like any other.
 
     The files in use (SST-2, GAP, the UCI sentences) are written without quoting and hold cells
@@ -94,13 +95,39 @@ def read_tsv(stream: BinaryIO, name: str) -> Table:
     """
     lines = strip_ends(decode_lines(stream, name))
     rows = ((number, line.split("\t")) for number, line in enumerate(lines, start=1))
-    return _split_header(rows, name, "tabs", strays=";,")
+    return _split_header(rows, name, "tabs", strays=";,", by_number=by_number)
 
 
-def _split_header(rows: Iterator[tuple[int, list[str]]], name: str, separator: str, *, strays: str) -> Table:
-    """Take the first row that is not blank as the column names of the rest."""
-    header = next((cells for _, cells in rows if any(map(str.strip, cells))), [])
+def name_columns(header: Sequence[str], *, by_number: bool) -> tuple[list[str], bool]:
+    """Name the columns after the first row, or by their numbers, from 1, where that row is data.
+
+    It is where columns are asked for ``by_number`` and a cell of it is empty or a number, as no name is.
+
+    Returns:
+        The names, and whether the first row is data.
+    """
     columns = [cell.strip() for cell in header]
+    if by_number and any(not column or is_number(column) for column in columns):
+        return [str(number) for number in range(1, len(columns) + 1)], True
+    return columns, False
+
+
+def is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
+def _split_header(
+    rows: Iterator[tuple[int, list[str]]], name: str, separator: str, *, strays: str, by_number: bool
+) -> Table:
+    """Take the first row that is not blank as the column names of the rest."""
+    number, header = next((row for row in rows if any(map(str.strip, row[1]))), (1, []))
+    columns, first = name_columns(header, by_number=by_number)
+    if first:
+        rows = chain([(number, header)], rows)
     if len(columns) == 1 and any(stray in columns[0] for stray in strays):
         raise AttnprobeError(
             f"{name} starts with the single column {shorten(columns[0])!r}; separate its cells by "

@@ -4,21 +4,22 @@ import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from attnprobe.corpus.sources.columns import read_table
 from attnprobe.corpus.sources.conll import CONLL_READERS
 from attnprobe.corpus.sources.coreference import check_extension, read_coreference
-from attnprobe.corpus.sources.document import Document
+from attnprobe.corpus.sources.document import Document, group_parts
 from attnprobe.corpus.sources.embedded import EMBEDDED, Embedded, open_embedded
 from attnprobe.corpus.sources.gold import find_class_names
 from attnprobe.corpus.sources.hub import looks_like_hub_id, open_split, read_hub_rows
 from attnprobe.corpus.sources.links import LINKS, WORD_COLUMNS
+from attnprobe.corpus.sources.packing import EACH_ALSO, PACKED, open_file, strip_packing
+from attnprobe.corpus.sources.sheets import read_sheet
 from attnprobe.corpus.sources.streams import (
     decode_lines,
     explain_errors,
     get_standard_input,
-    open_file,
     peek_lines,
     read_txt,
     strip_ends,
@@ -28,7 +29,9 @@ from attnprobe.corpus.sources.tables import (
     Table,
     make_table,
     parse_jsonl,
+    read_csv,
     read_parquet,
+    read_tsv,
     starts_with_object,
 )
 from attnprobe.corpus.sources.treebank import (
@@ -43,7 +46,9 @@ STDIN = "-"
 #: Formats without columns.
 _PLAIN = (".txt", ".conllu")
 _TABLE_READERS = TABLE_READERS | CONLL_READERS
-EXTENSIONS = (*_PLAIN, *_TABLE_READERS)
+#: Formats whose first line may be data, so that columns can be asked for by their numbers.
+_NUMBERED = (".csv", ".tsv", SHEETS := ".xlsx")
+EXTENSIONS = (*_PLAIN, *_TABLE_READERS, SHEETS)
 #: Formats that can hold words and gold links.
 LINKED_EXTENSIONS = (".jsonl", ".ndjson", ".json", ".parquet", ".conllu")
 #: What CoNLL-U says of a word that can be its label; the first is the usual one.
@@ -83,7 +88,7 @@ def read_documents(source: Source) -> Iterator[Document]:
     if source.annotated and path is not None and _find_extension(path) not in LINKED_EXTENSIONS:
         raise AttnprobeError(
             f"{source.spec} holds no gold links; give JSON or parquet with columns text and links, or "
-            f"CoNLL-U ({', '.join(LINKED_EXTENSIONS)}, each also with .gz)"
+            f"CoNLL-U ({', '.join(LINKED_EXTENSIONS)}, {EACH_ALSO})"
         )
     if source.spec == EMBEDDED:
         _refuse_columns(source, "the embedded text")
@@ -144,10 +149,9 @@ def describe_source(source: Source) -> dict[str, Any]:
     digest, size, split = None, None, source.split
     if source.spec == EMBEDDED:
         digest, size = _hash(stream for stream, _ in open_embedded(_choose_embedded(source)))
-    elif path is not None:
-        if path.is_file():
-            with explain_errors(source.spec):
-                digest, size = _hash([path.open("rb")])
+    elif path is not None and (files := list_texts(path) if path.is_dir() else [path][: path.is_file()]):
+        with explain_errors(source.spec):
+            digest, size = _hash(file.open("rb") for file in files)
     elif source.spec != STDIN:
         split = open_split(source.spec, source.config, source.split)[1]
     return {
@@ -161,7 +165,7 @@ def describe_source(source: Source) -> dict[str, Any]:
         "pair_column": source.pair_column,
         "label_column": source.label_column,
         "document_column": source.document_column,
-    }
+    } | ({"kind": "text"} if path is not None and path.is_dir() else {})
 
 
 def _choose_embedded(source: Source) -> Embedded:
@@ -182,19 +186,23 @@ def _find_path(source: Source) -> Path | None:
     except (OSError, ValueError):  # a name too long, a NUL in it, a folder that may not be searched
         raise AttnprobeError(f"{source.spec!r} can't be opened; check the path") from None
     if folder:
-        raise AttnprobeError(f"{source.spec} is a folder; give one file of it")
+        _refuse_split(source)
+        if source.coreference or source.annotated or not list_texts(path):
+            raise AttnprobeError(f"{source.spec} is a folder; give one file of it")
+        return path
     if exists:
         _refuse_split(source)
         (check_extension if source.coreference else _find_extension)(path)
         return path
-    if looks_like_hub_id(source.spec) and path.suffix.lower() not in (*EXTENSIONS, ".gz"):
+    if looks_like_hub_id(source.spec) and path.suffix.lower() not in (*EXTENSIONS, *PACKED):
         return None
     raise AttnprobeError(f"there is no file {source.spec}; check the path")
 
 
 def _refuse_split(source: Source) -> None:
+    sheets = strip_packing(Path(source.spec)).suffix.lower() == SHEETS
     for option, value in (("--split", source.split), ("--dataset-config", source.config)):
-        if value is not None:
+        if value is not None and not (sheets and option == "--dataset-config"):
             raise AttnprobeError(f"{source.spec} is not a hub dataset; leave out {option}")
 
 
@@ -208,13 +216,12 @@ def _refuse_columns(source: Source, name: str) -> None:
 
 
 def _find_extension(path: Path) -> str:
-    """Give the extension that names the reader, .gz set aside; none at all means plain text."""
-    inner = path.with_suffix("") if path.suffix.lower() == ".gz" else path
-    extension = inner.suffix.lower() or ".txt"
+    """Give the extension that names the reader, that of packing set aside; none at all means plain text."""
+    extension = strip_packing(path).suffix.lower() or ".txt"
     if extension not in EXTENSIONS:
         raise AttnprobeError(
             f"{path} has the unknown extension {extension}; convert it to one of "
-            f"{', '.join(EXTENSIONS)}, each also with .gz"
+            f"{', '.join(EXTENSIONS)}, {EACH_ALSO}"
         )
     return extension
 
@@ -223,6 +230,10 @@ def _read_file(path: Path, source: Source) -> Iterator[Document]:
     if source.coreference:
         with open_file(path, source.spec) as stream:
             yield from read_coreference(decode_lines(stream, source.spec), path)
+        return
+    if path.is_dir():
+        _refuse_columns(source, source.spec)
+        yield from _read_folder(path)
         return
     extension = _find_extension(path)
     tags = _choose_tags(source) if extension == ".conllu" else None
@@ -239,7 +250,39 @@ def _read_file(path: Path, source: Source) -> Iterator[Document]:
             table = read_parquet(stream, source.spec, nested=(LINKS, *WORD_COLUMNS.values()))
             yield from _read_table(table, source, source.spec)
         else:
-            yield from _read_table(_TABLE_READERS[extension](stream, source.spec), source, source.spec)
+            yield from _read_table(_open_table(stream, extension, source), source, source.spec)
+
+
+def _open_table(stream: BinaryIO, extension: str, source: Source) -> Table:
+    if extension not in _NUMBERED:
+        return _TABLE_READERS[extension](stream, source.spec)
+    named = (source.text_column, source.pair_column, source.label_column, source.document_column)
+    by_number = any(column is not None and column.isdecimal() for column in named)
+    if extension == SHEETS:
+        return read_sheet(stream, source.spec, source.config, by_number=by_number)
+    return {".csv": read_csv, ".tsv": read_tsv}[extension](stream, source.spec, by_number=by_number)
+
+
+def list_texts(folder: Path) -> list[Path]:
+    """List the .txt files of a folder and of those inside it, in the order of their names; no hidden ones."""
+    with explain_errors(str(folder)):
+        return sorted(
+            path
+            for path in folder.rglob("*")
+            if not any(part.startswith(".") for part in path.relative_to(folder).parts)
+            and strip_packing(path).suffix.lower() == ".txt"
+            and path.is_file()
+        )
+
+
+def _read_folder(folder: Path) -> Iterator[Document]:
+    """Read a text a line; the lines of a file are parts of one document."""
+    for path in list_texts(folder):
+        with open_file(path, str(path)) as stream:
+            lines = read_txt(stream, str(path))
+            parts = ((path.name if place == 0 else None, line, line) for place, line in enumerate(lines))
+            named = group_parts(parts)
+            yield from (Document(line, group=group) for group, line in named if line.strip())
 
 
 def _choose_tags(source: Source) -> str | None:

@@ -1,7 +1,7 @@
 """What kind of token each id is: special, separator, punctuation, or an ordinary token."""
 
-import gzip
 import hashlib
+import io
 import math
 import re
 import string
@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from attnprobe.corpus.sources.packing import open_file
 from attnprobe.corpus.tokens.tokenization import Frame, Tokenizer
 from attnprobe.errors import AttnprobeError
 
@@ -213,7 +214,7 @@ def rank_types(
 
 
 def read_frequencies(path: Path, tokenizer: Tokenizer, vocabulary: int) -> NDArray[np.float64]:
-    """Read token frequencies: token, tab, number on each line, optionally gzipped.
+    """Read token frequencies: token, tab, number on each line, packed as .gz, .bz2, .xz or .zst if it is.
 
     A token is looked up as the tokenizer names it (``##ing``), else as it is spelled (``the``).
     Tokens that the file does not list have frequency 0.
@@ -232,10 +233,10 @@ def read_frequencies(path: Path, tokenizer: Tokenizer, vocabulary: int) -> NDArr
 
 
 def _read_table(path: Path) -> dict[str, float]:
-    opener = gzip.open if path.suffix == ".gz" else open
     listed: dict[str, float] = {}
     try:
-        with opener(path, "rt", encoding="utf-8-sig") as lines:
+        with open_file(path, str(path)) as stream:
+            lines = io.TextIOWrapper(stream, encoding="utf-8-sig")
             for number, line in enumerate(lines, 1):
                 token, _, value = line.rstrip("\r\n").rpartition("\t")
                 try:

@@ -1,16 +1,27 @@
 """Files that never end, or unpack to far more than they are."""
 
+import bz2
 import gzip
 import io
+import lzma
 import random
+import zipfile
 from pathlib import Path
 
+import pyarrow
 import pytest
 
-from attnprobe.corpus.sources import streams
+from attnprobe.corpus.sources import packing
 from attnprobe.corpus.sources.streams import decode_lines
 from attnprobe.corpus.sources.text import Source, read_documents
 from attnprobe.errors import AttnprobeError
+
+PACK = {
+    ".gz": gzip.compress,
+    ".bz2": bz2.compress,
+    ".xz": lzma.compress,
+    ".zst": lambda raw: pyarrow.Codec("zstd").compress(raw).to_pybytes(),
+}
 
 
 class Endless(io.RawIOBase):
@@ -48,18 +59,30 @@ def test_a_device_that_never_ends():
         next(read_documents(Source("/dev/zero")))
 
 
-@pytest.mark.parametrize("name", ["bomb.txt.gz", "bomb.json.gz", "bomb.parquet.gz", "bomb.conllu.gz"])
+@pytest.mark.parametrize(
+    "name",
+    ["bomb.txt.gz", "bomb.parquet.gz", "bomb.conllu.gz", "bomb.txt.bz2", "bomb.csv.xz", "bomb.txt.zst"],
+)
 def test_what_unpacks_beyond_all_proportion_is_given_up(tmp_path, monkeypatch, name):
-    monkeypatch.setattr(streams, "_FREELY", 1 << 20)
+    monkeypatch.setattr(packing, "FREELY", 1 << 20)
     path = tmp_path / name
-    path.write_bytes(gzip.compress(b"\n" * (1 << 23)))
+    path.write_bytes(PACK[path.suffix](b"\n" * (1 << 23)))
     with pytest.raises(AttnprobeError, match=r"unpacks to more than 200 times its size.*unpack it"):
+        list(read_documents(Source(str(path))))
+
+
+def test_a_sheet_that_unpacks_beyond_all_proportion(tmp_path, monkeypatch):
+    monkeypatch.setattr(packing, "FREELY", 1 << 20)
+    path = tmp_path / "bomb.xlsx"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as parts:
+        parts.writestr("xl/sharedStrings.xml", b" " * (1 << 23))
+    with pytest.raises(AttnprobeError, match="unpacks to more than 200 times its size"):
         list(read_documents(Source(str(path))))
 
 
 def test_text_is_unpacked_whatever_its_size(tmp_path, monkeypatch):
     """Even such as a program writes, with few words."""
-    monkeypatch.setattr(streams, "_FREELY", 1 << 10)
+    monkeypatch.setattr(packing, "FREELY", 1 << 10)
     words = random.Random(0)
     lines = [" ".join(words.choices(["the", "a", "dog"], k=9)) for _ in range(20_000)]
     path = tmp_path / "text.txt.gz"

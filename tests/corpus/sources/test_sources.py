@@ -1,17 +1,20 @@
 """Reading documents: every format, every way in which a file can be bad, no network."""
 
+import bz2
 import gzip
 import hashlib
 import io
 import json
+import lzma
 import re
 import sys
 from collections.abc import Callable, Iterator
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
+import openpyxl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -45,12 +48,12 @@ CONLLU = """# sent_id = 1
 
 @pytest.fixture
 def write(tmp_path: Path) -> Write:
-    """Write a file and give its path; a name that ends in .gz is compressed."""
+    """Write a file and give its path; one whose name says so is packed."""
 
     def write_file(name: str, content: bytes | str) -> str:
         raw = content.encode() if isinstance(content, str) else content
         path = tmp_path / name
-        path.write_bytes(gzip.compress(raw) if name.endswith(".gz") else raw)
+        path.write_bytes(PACK.get(path.suffix, bytes)(raw))
         return str(path)
 
     return write_file
@@ -76,8 +79,26 @@ def parquet_bytes(columns: dict[str, Any]) -> bytes:
     return sink.getvalue()
 
 
+def sheet_bytes(**sheets: list[tuple[Any, ...]]) -> bytes:
+    book = openpyxl.Workbook()
+    book.remove(book.active)
+    for title, rows in sheets.items():
+        sheet = book.create_sheet(title)
+        for row in rows:
+            sheet.append(row)
+    sink = io.BytesIO()
+    book.save(sink)
+    return sink.getvalue()
+
+
 # ---- formats
 
+PACK: dict[str, Callable[[bytes], bytes]] = {
+    ".gz": gzip.compress,
+    ".bz2": bz2.compress,
+    ".xz": lzma.compress,
+    ".zst": lambda raw: pa.Codec("zstd").compress(raw).to_pybytes(),
+}
 TWO_ROWS: dict[str, bytes | str] = {
     ".txt": "one\ntwo, 2\n",
     ".csv": 'label,sentence\n0,one\n1,"two, 2"\n',
@@ -86,16 +107,21 @@ TWO_ROWS: dict[str, bytes | str] = {
     ".ndjson": '"one"\n"two, 2"\n',
     ".json": '[{"sentence": "one"},\n {"sentence": "two, 2"}]',
     ".parquet": parquet_bytes({"label": [0, 1], "sentence": ["one", "two, 2"]}),
+    ".xlsx": sheet_bytes(first=[("label", "sentence"), (0, "one"), (1, "two, 2")], second=[("x",)]),
     ".conllu": f"# text = one\n1\tone{BLANKS}\n\n# text = two, 2\n1\ttwo{BLANKS}\n\n",
     **dict.fromkeys((".conll", ".bio", ".iob"), "one O\n\ntwo, X\n2 X\n"),
 }
+
+
+#: Formats in which no bytes of text alone make a file.
+BINARY = (".parquet", ".xlsx")
 
 
 def test_the_formats_are_the_ones_tested_here() -> None:
     assert set(EXTENSIONS) == set(TWO_ROWS)
 
 
-@pytest.mark.parametrize("packed", ["", ".gz"])
+@pytest.mark.parametrize("packed", ["", *PACK])
 @pytest.mark.parametrize("extension", TWO_ROWS)
 def test_every_format_is_read_in_file_order(write: Write, extension: str, packed: str) -> None:
     assert texts(write(f"data{extension}{packed}", TWO_ROWS[extension])) == ["one", "two, 2"]
@@ -225,7 +251,7 @@ def test_conllu_without_a_last_blank_line(write: Write) -> None:
 # ---- line ends
 
 
-@pytest.mark.parametrize("extension", sorted(TWO_ROWS.keys() - {".parquet"}))
+@pytest.mark.parametrize("extension", sorted(TWO_ROWS.keys() - {*BINARY}))
 def test_lines_that_end_as_on_an_old_macintosh(write: Write, say: Say, extension: str) -> None:
     content = str(TWO_ROWS[extension]).replace("\n", "\r")
     assert texts(write(f"data{extension}", content)) == ["one", "two, 2"]
@@ -375,7 +401,7 @@ def refusal(spec: str, **options: Any) -> str:
 
 
 @pytest.mark.parametrize("packed", ["", ".gz"])
-@pytest.mark.parametrize("extension", [extension for extension in TWO_ROWS if extension != ".parquet"])
+@pytest.mark.parametrize("extension", [extension for extension in TWO_ROWS if extension not in BINARY])
 @pytest.mark.parametrize("content", ["", "\n", " \r\n\n\t\n", "\ufeff"])
 def test_nothing_but_blanks_is_refused(write: Write, extension: str, packed: str, content: str) -> None:
     path = write(f"data{extension}{packed}", content)
@@ -450,7 +476,7 @@ def test_utf16_is_refused(write: Write) -> None:
         ("data.parquet", b"PAR1 and so on PAR1", "not a sound parquet file"),
         ("data.parquet", parquet_bytes({"text": ["a"] * 99})[:-20], "not a sound parquet file"),
         ("data.parquet.gz", b"not parquet", "not a sound parquet file"),
-        ("data.docx", "one", r"unknown extension \.docx; .*\.txt, .*\.iob, each also with \.gz"),
+        ("data.docx", "one", r"unknown extension \.docx; .*\.txt, .*\.xlsx, each also with \.gz, "),
         ("data.pkl.gz", "one", r"unknown extension \.pkl"),
     ],
 )
@@ -474,18 +500,97 @@ def test_cells_of_the_wrong_kind(write: Write, options: dict[str, str], expected
     assert re.search(expected, refusal(path, **options))
 
 
-@pytest.mark.parametrize("extension", [".txt.gz", ".csv.gz", ".parquet.gz"])
-@pytest.mark.parametrize("damage", ["cut short", "not gzip", "flipped"])
-def test_bad_gzip(tmp_path: Path, extension: str, damage: str) -> None:
-    packed = gzip.compress(b"text\n" + hashlib.sha256(b"").hexdigest().encode() * 99)
+@pytest.mark.parametrize(
+    ("extension", "kind"),
+    [(".txt.gz", "gzip"), (".csv.gz", "gzip"), (".parquet.gz", "gzip"), (".txt.bz2", "bzip2"),
+     (".jsonl.xz", "xz"), (".txt.zst", "zstd"), (".csv.zst", "zstd")],
+)  # fmt: skip
+@pytest.mark.parametrize("damage", ["cut short", "not packed", "flipped"])
+def test_a_packed_file_that_is_not_whole(tmp_path: Path, extension: str, kind: str, damage: str) -> None:
+    path = tmp_path / f"data{extension}"
+    packed = PACK[path.suffix](b"text\n" + hashlib.sha256(b"").hexdigest().encode() * 99)
     raw = {
         "cut short": packed[:-12],
-        "not gzip": b"plain text\n",
-        "flipped": packed[:12] + b"\xff" + packed[13:],
+        "not packed": b"plain text\n",
+        "flipped": packed[:12] + bytes([packed[12] ^ 0xFF]) + packed[13:],
     }
-    path = tmp_path / f"data{extension}"
     path.write_bytes(raw[damage])
-    assert refusal(str(path)).startswith(f"{path} is not a whole gzip file")
+    assert refusal(str(path)).startswith(f"{path} is not a whole {kind} file")
+
+
+def test_zstd_in_several_frames(tmp_path: Path) -> None:
+    path = tmp_path / "data.txt.zst"
+    path.write_bytes(b"".join(PACK[".zst"](line) for line in (b"one\n", b"two\n", b"three\n")))
+    assert texts(str(path)) == ["one", "two", "three"]
+
+
+# ---- columns by their numbers
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("data.csv", '"one, 1",x,0\none,x,1\n'),
+        ("data.tsv", "one, 1\tx\t0\none\tx\t1\n"),
+        ("data.xlsx", sheet_bytes(a=[("one, 1", "x", 0), ("one", "x", 1)])),
+    ],
+)
+def test_a_first_line_that_is_data(write: Write, name: str, content: bytes | str) -> None:
+    """A number in it tells, where columns are asked for by number; no name is one."""
+    found = read(write(name, content), text_column="1", pair_column="2", label_column="3")
+    assert [(document.text, document.pair) for document in found] == [("one, 1", "x"), ("one", "x")]
+    assert [float(cast(str, document.label)) for document in found] == [0, 1]
+
+
+def test_a_first_line_that_names_columns_is_no_data(write: Write) -> None:
+    path = write("data.csv", "sentence,n\none,0\n")
+    assert texts(path, text_column="1", label_column="2") == ["one"]
+    assert "no column '3'" in refusal(path, text_column="3")
+    assert "no column '0'" in refusal(path, text_column="0")
+
+
+def test_a_name_that_is_a_number_comes_first(write: Write) -> None:
+    assert texts(write("data.jsonl", '{"2": "named", "1": "first"}'), text_column="1") == ["first"]
+    assert texts(write("more.jsonl", '{"b": "named", "a": "second"}'), text_column="2") == ["second"]
+
+
+# ---- sheets
+
+
+def test_a_sheet_by_its_name(write: Write) -> None:
+    path = write("data.xlsx", sheet_bytes(one=[("text",), ("a",)], two=[(), ("text",), (None,), ("b",)]))
+    assert texts(path) == ["a"]
+    assert texts(path, config="two") == ["b"]
+    assert refusal(path, config="three") == f"{path} has no sheet 'three'; its sheets are 'one', 'two'"
+    assert "leave out --split" in refusal(path, split="test")
+
+
+@pytest.mark.parametrize("raw", [b"", b"PK", b"no zip at all", gzip.compress(b"")])
+def test_no_workbook(write: Write, raw: bytes) -> None:
+    path = write("data.xlsx", raw)
+    assert refusal(path).startswith(f"{path} is not a sound .xlsx file")
+
+
+# ---- folders
+
+
+def test_a_folder_of_text(tmp_path: Path) -> None:
+    """In the order of names; the lines of a file are parts of one document."""
+    files = {"b.txt": "three\n", "a/x.TXT": "one\n\ntwo\n", ".hidden/y.txt": "no", "c.md": "no"}
+    for name, content in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(content)
+    (tmp_path / "d.txt.gz").write_bytes(gzip.compress(b"four\n"))
+    found = read(str(tmp_path))
+    assert [document.text for document in found] == ["one", "two", "three", "four"]
+    digests = [document.digest for document in found]
+    assert digests[0] == digests[1]
+    assert len(set(digests)) == 3
+    described = describe_source(Source(str(tmp_path)))
+    assert described["bytes"] > 0
+    (tmp_path / "b.txt").write_text("other\n")
+    assert describe_source(Source(str(tmp_path)))["sha256"] != described["sha256"]
+    assert "leave out --text-column" in refusal(str(tmp_path), text_column="text")
 
 
 def test_a_folder_is_refused(tmp_path: Path) -> None:
