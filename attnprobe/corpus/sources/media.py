@@ -75,8 +75,8 @@ class MediaFolder:
         kinds = {EXTENSIONS[file.suffix.lower()] for file in found}
         if not kinds:
             raise AttnprobeError(
-                f"{path} is a folder without text, images or sound; give a file, or a folder that holds files "
-                f"like .txt, {', '.join(EXTENSIONS)}."
+                f"{path} is a folder without text, images or sound; give a file, or a folder that holds "
+                f"files like .txt, {', '.join(EXTENSIONS)}."
             )
         if len(kinds) > 1:
             raise AttnprobeError(f"{path} holds images and sound; put them in folders of their own.")
