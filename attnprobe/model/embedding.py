@@ -28,6 +28,8 @@ from attnprobe.table.naming import join_names
 
 #: How the transformer is run, where nothing is said.
 _TASK, _OUTPUT = "feature-extraction", {"method": "forward", "method_output_name": "last_hidden_state"}
+#: What tokenizers without a limit state is more.
+_NO_LIMIT = 1_000_000
 #: Settings of the transformer that change what it reads, beside those that are followed.
 _UNREAD_SETTINGS = ("processing_kwargs", "query_expansion", "query_length", "document_length")
 #: Of whose types sentence-transformers runs the encoder alone.
@@ -100,7 +102,7 @@ class Embedding:
     ) -> "Embedding":
         limit = settings.get("max_seq_length")
         found = cls(
-            limit=limit if type(limit) is int and limit > 0 else None,
+            limit=limit if type(limit) is int and 0 < limit < _NO_LIMIT else None,
             lower=settings.get("do_lower_case") is True,
             prompts=Prompts.parse(described),
         )

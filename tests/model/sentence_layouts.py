@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import transformers
 from safetensors.torch import save_file
 
 #: Classes of modules, before version 6 and since.
@@ -20,7 +21,7 @@ def write(path: Path, content: object) -> None:
 
 
 def list_modules(folder: Path, *kinds: str, first: str = "", home: str = OLD) -> None:
-    """List modules as sentence-transformers does, each in a folder of its own, the transformer in ``first``."""
+    """List modules as sentence-transformers does, each in a folder of its own."""
     paths = [first, *(f"{place}_{kind}" for place, kind in enumerate(kinds, 1))]
     names = ["Transformer", *kinds]
     listed = [
@@ -61,6 +62,9 @@ class Layout:
     def write(self, folder: Path, saved: Callable[[str], Path]) -> Path:
         """Write the folder."""
         shutil.copytree(saved(self.model), folder / self.first)
+        if self.model == "t5":
+            body = transformers.T5EncoderModel.from_pretrained(folder)
+            body.save_pretrained(folder)
         kinds = ["Pooling", *(["Dense"] if self.dense else []), *(["Normalize"] if self.normalize else [])]
         list_modules(folder, *kinds, first=self.first, home=self.home)
         write(folder / "1_Pooling" / "config.json", self.pooling)
@@ -101,7 +105,10 @@ LAYOUTS = {
         normalize=False,
     ),
     "names of version 6": Layout(
-        "bert", {"embedding_dimension": 32, "pooling_mode": "cls", "include_prompt": True}, ["cls"], dense="Tanh"
+        "bert",
+        {"embedding_dimension": 32, "pooling_mode": "cls", "include_prompt": True},
+        ["cls"],
+        dense="Tanh",
     ),
     "a prompt that is not pooled": Layout(
         "bert",
@@ -128,6 +135,10 @@ LAYOUTS = {
         settings={"max_seq_length": 20, "do_lower_case": True},
         described=_PROMPTS,
         prompt="the red house by ",
+    ),
+    "an encoder without its decoder": Layout(
+        "t5", {"embedding_dimension": 32, "pooling_mode": "max"}, ["max"], described={"truncate_dim": 8},
+        normalize=False,
     ),
 }  # fmt: skip
 #: Some longer than the windows, one of a single word, some in capitals.

@@ -1,5 +1,7 @@
 """Embeddings of tiny models, against plain torch and against ``SentenceTransformer.encode``."""
 
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 import torch
@@ -8,18 +10,23 @@ from sentence_layouts import LAYOUTS, TEXTS, draw_dense
 
 from attnprobe.corpus.sources.document import Document
 from attnprobe.intervention.objectives.embedding import embed
+from attnprobe.model.gates import gate_attention
 from attnprobe.model.load import LoadOptions, load_checkpoint
 from attnprobe.run.input.corpus import tokenise
 from attnprobe.run.input.options import CorpusOptions
 
 
-def embed_texts(folder, texts, prompt=None, **options):
+def embed_texts(folder, texts, prompt=None, keep=None):
+    """Embed texts, with some heads alone if there is a mask of them (layer, head)."""
     checkpoint = load_checkpoint(str(folder), LoadOptions(device="cpu", prompt=prompt))
     found = {}
     with (
-        tokenise(checkpoint, map(Document, texts), CorpusOptions(**options)) as corpus,
-        torch.inference_mode(),
+        tokenise(checkpoint, map(Document, texts), CorpusOptions()) as corpus,
+        nullcontext() if keep is None else gate_attention(checkpoint.body) as gates,
+        torch.no_grad(),
     ):
+        if gates is not None:
+            gates.set(torch.from_numpy(keep).float()[None])
         for batch in corpus.batches:
             found |= dict(zip(batch.members.tolist(), embed(checkpoint, batch).numpy(), strict=True))
     return np.stack([found[number] for number in range(len(found))])
@@ -34,7 +41,8 @@ def layout(request, saved, tmp_path_factory):
 def reckon(layout, folder, text):
     """Reckon an embedding step by step."""
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder / layout.first)
-    model = transformers.AutoModel.from_pretrained(folder / layout.first).eval()
+    model = transformers.AutoModelForTextEncoding if layout.model == "t5" else transformers.AutoModel
+    model = model.from_pretrained(folder / layout.first).eval()
     text = layout.prompt + text
     text = text.lower() if layout.settings.get("do_lower_case") else text
     longest = layout.settings.get("max_seq_length", 64)
@@ -57,6 +65,7 @@ def reckon(layout, folder, text):
     if layout.dense:
         weights = draw_dense()
         found = torch.tanh(weights["linear.weight"] @ found + weights["linear.bias"])
+    found = found[: layout.described.get("truncate_dim")]
     return (found / found.norm() if layout.normalize else found).numpy()
 
 
