@@ -131,6 +131,10 @@ class Embedding:
         found = replace(self, prompt_tokens=count_prompt_tokens(tokenizer, self.prompt))
         if config.is_encoder_decoder and not self.reads_encoder(config) and not self.unread:
             found = replace(found, unread="it pools what a decoder beside an encoder gives")
+        if self.lower and getattr(tokenizer, "backend_tokenizer", None) is None and not found.unread:
+            found = replace(
+                found, unread="its tokenizer does not write texts in lower case, as encode() does"
+            )
         return found, tokenizer
 
     @staticmethod

@@ -16,6 +16,7 @@ from attnprobe.model import load
 from attnprobe.model.hub import CheckpointFiles
 from attnprobe.model.load import LoadOptions, load_checkpoint
 from attnprobe.model.pruned import read_record
+from attnprobe.model.sentence_folders import copy_modules, is_inside, read_folder
 from attnprobe.run.differences import compare_checkpoint
 
 PROMPTED = "a prompt that is not pooled"
@@ -181,6 +182,23 @@ class TestPlace:
         (old / "1_Pooling").symlink_to(tmp_path / "elsewhere")
         with pytest.raises(AttnprobeError, match="1_Pooling, which is not inside the folder"):
             attnprobe.census(str(old), TEXTS)
+
+    def test_the_cache_of_the_hub_is_links(self, old, tmp_path):
+        snapshot = tmp_path / "models--org--model" / "snapshots" / ("a" * 40)
+        blobs = snapshot.parents[1] / "blobs"
+        shutil.copytree(old, snapshot)
+        blobs.mkdir()
+        for number, path in enumerate(sorted(snapshot.rglob("*.*"))):
+            path.rename(blobs / str(number))
+            path.symlink_to(blobs / str(number))
+        found = read_folder(snapshot, "org/model")
+        assert is_inside(snapshot, "1_Pooling/config.json")
+        (tmp_path / "copy").mkdir()
+        copy_modules(found, tmp_path / "copy")
+        assert (tmp_path / "copy" / "1_Pooling" / "config.json").read_bytes() == (
+            old / "1_Pooling" / "config.json"
+        ).read_bytes()
+        assert read_folder(tmp_path / "copy", "copy").modules[0].path == ""
 
     def test_only_named_folders_are_fetched(self, old, tmp_path, monkeypatch):
         (old / "onnx").mkdir()
