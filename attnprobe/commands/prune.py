@@ -135,7 +135,7 @@ def prune(
 
       attnprobe prune my-bert -d dev.tsv --save pruned --share 0.4
 
-      attnprobe prune my-embedding-model -d passages.txt --objective representation --save pruned --share 0.4
+      attnprobe prune my-embedding-model -d passages.txt --save pruned --share 0.4
 
     Returns:
         One row for each step of each order.

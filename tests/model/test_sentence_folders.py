@@ -276,17 +276,25 @@ def _pickle_dense(folder):
     ],
 )
 def test_what_is_not_read(make, spoil, reason):
-    """Attention is measured all the same, with a note; embeddings are refused by name."""
+    """Embeddings are refused by name, and a note says so beforehand."""
     folder = make("names of version 6")
     spoil(folder)
-    notes = " ".join(measure(str(folder))[0].notes)
-    assert "The attention of its transformer is read, but its embeddings are not: " in notes
-    assert reason in notes
+    (remark,) = load_checkpoint(str(folder), LoadOptions(device="cpu")).remarks
+    assert remark.startswith("the attention of its transformer is read, but its embeddings are not: ")
+    assert reason in remark
     with pytest.raises(AttnprobeError, match="embeddings of this model can't be made") as error:
+        embed_texts(folder, TEXTS)
+    assert reason in str(error.value)
+
+
+def test_attention_is_measured_all_the_same(make, saved):
+    folder = make("names of version 6")
+    list_modules(folder, "LSTM")
+    table, _ = measure(str(folder))
+    assert (table["entropy"] == measure(str(saved("bert")))[0]["entropy"]).all()
+    assert any("attnprobe does not read its module LSTM" in note for note in table.notes)
+    with pytest.raises(AttnprobeError, match="What needs none, such as census, works"):
         attnprobe.importance(str(folder), TEXTS, objective="representation")
-    assert reason.replace("--allow-bin", "allow_bin=True") in str(error.value).replace(
-        "--allow-bin", "allow_bin=True"
-    )
 
 
 def test_a_dense_of_another_width(make):
@@ -322,8 +330,9 @@ def test_doctor(make):
 class TestRemoving:
     """What is written embeds as the model does under a mask of heads."""
 
-    @pytest.mark.parametrize("name", ["switches of version 1", "names of version 6", "lower case"])
-    @pytest.mark.parametrize("physical", [False, True])
+    @pytest.mark.parametrize(
+        ("name", "physical"), [("switches of version 1", False), ("names of version 6", True)]
+    )
     def test_it_is_written_with_its_modules(self, make, tmp_path, name, physical):
         folder, target = make(name), tmp_path / "pruned"
         (folder / "1_Pooling" / "outside").symlink_to("/etc/hostname")
