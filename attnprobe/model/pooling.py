@@ -50,6 +50,8 @@ _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "LogSigmoid": functional.logsigmoid,
 }
 _ACTIVATION = re.compile(r"torch\.nn\.modules\.(?:activation|linear)\.(\w+)")
+#: Modules that are followed, beside Dropout, which does nothing.
+_KINDS = {"Pooling", "Normalize", "Dense"}
 #: What modules after the first read and write.
 _STATE = "sentence_embedding"
 
@@ -168,6 +170,8 @@ def read_modules(
     for number, (kind, config) in enumerate(modules):
         if kind == "Dropout":
             continue
+        if kind not in _KINDS:
+            raise UnreadError(f"attnprobe does not read its module {clean(kind)}")
         if (kind == "Pooling") == (pooling is not None):
             raise UnreadError(f"its module {clean(kind)} stands where attnprobe does not read it")
         if kind == "Pooling":
@@ -175,11 +179,9 @@ def read_modules(
         elif kind == "Normalize":
             _check_place(kind, config)
             steps.append(Normalize())
-        elif kind == "Dense":
+        else:
             _check_place(kind, config)
             steps.append(_build_dense(config, read_weights(number)))
-        else:
-            raise UnreadError(f"attnprobe does not read its module {clean(kind)}")
     if pooling is None:
         raise UnreadError("it has no Pooling")
     return pooling, steps
