@@ -33,6 +33,7 @@ def wrap_model(model: nn.Module, tokenizer: Tokenizer | None, prompt: str | None
     Of a PeftModel, the base with its adapter in place is read; its name ends in those of the active
     adapters, as in "bert-base-uncased + lora default".
     """
+    model = _strip_wrappers(model)
     parts = unwrap_sentence_transformer(model)
     if parts is None:
         Prompts().choose(prompt, "the loaded model")
@@ -62,11 +63,17 @@ def wrap_model(model: nn.Module, tokenizer: Tokenizer | None, prompt: str | None
     )
 
 
-def _unwrap(model: nn.Module) -> tuple[Any, list[str]]:
-    """Take a model out of its wrappers, and list the adapters that are active in it."""
+def _strip_wrappers(model: nn.Module) -> Any:
+    """Take a model out of what torch puts around it to train or to compile it."""
     found = cast(Any, model)
     while (inner := found.module if isinstance(found, _TRAINING) else unwrap_compiled(found)) is not None:
         found = cast(Any, inner)
+    return found
+
+
+def _unwrap(model: nn.Module) -> tuple[Any, list[str]]:
+    """Take a model out of its wrappers, and list the adapters that are active in it."""
+    found = _strip_wrappers(model)
     if not getattr(found, "peft_config", None):
         return found, []
     # Without a base model, transformers put the adapter on.

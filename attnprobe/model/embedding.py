@@ -77,7 +77,7 @@ class Embedding:
             return read_module_weights(folder.root / place, place, allow_bin=allow_bin)
 
         found = cls._build(folder.settings, folder.described, described, read_weights)
-        return replace(found._choose(prompt, name), folder=folder)
+        return replace(found.choose(prompt, name), folder=folder)
 
     @classmethod
     def of(cls, modules: list[nn.Module], described: Config, prompt: str | None, name: str) -> "Embedding":
@@ -90,7 +90,7 @@ class Embedding:
             return {key: weight.detach() for key, weight in modules[number + 1].state_dict().items()}
 
         found = cls._build(settings | {"max_seq_length": limit}, described, listed[1:], read_weights)
-        return found._choose(prompt, name)
+        return found.choose(prompt, name)
 
     @classmethod
     def _build(
@@ -115,7 +115,8 @@ class Embedding:
         except UnreadError as error:
             return replace(found, unread=str(error))
 
-    def _choose(self, prompt: str | None, name: str) -> "Embedding":
+    def choose(self, prompt: str | None, name: str) -> "Embedding":
+        """Put another prompt before texts, by its name; None for the usual one. ``fit`` counts its tokens."""
         chosen, text = self.prompts.choose(prompt, name)
         return replace(self, prompt_name=chosen, prompt=text)
 

@@ -315,6 +315,22 @@ def test_pickled_weights_that_are_trusted(make):
         np.testing.assert_allclose(checkpoint.embedding(states)[0], expected[2], atol=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("place", "stated"),
+    [
+        ("config_sentence_transformers.json", {"model_type": "CrossEncoder"}),
+        ("sentence_bert_config.json", {"transformer_task": "sequence-classification", "max_seq_length": 6}),
+    ],
+)
+def test_a_cross_encoder_is_a_bare_transformer(folder, saved, place, stated):
+    """It scores two texts, and embeds none."""
+    change(folder, place, **stated)
+    expected = measure(str(saved("bert")))[0]["entropy"]
+    assert (measure(str(folder))[0]["entropy"] == expected).all()
+    with pytest.raises(AttnprobeError, match="has no such prompt; it has no prompts"):
+        load_checkpoint(str(folder), LoadOptions(prompt="query"))
+
+
 def test_doctor(make):
     folder = make("lower case")
     table = attnprobe.doctor(str(folder), TEXTS)
@@ -380,9 +396,11 @@ def test_a_loaded_model(make, name):
         found = attnprobe.importance(model, TEXTS, objective="representation", prompt=prompt)
         expected = attnprobe.importance(str(folder), TEXTS, objective="representation", prompt=prompt)
         np.testing.assert_allclose(found["importance"], expected["importance"], rtol=1e-4)
-    assert (
-        attnprobe.entropy(model, TEXTS)["entropy"] == attnprobe.entropy(str(folder), TEXTS)["entropy"]
-    ).all()
+    expected = attnprobe.entropy(str(folder), TEXTS)["entropy"]
+    assert (attnprobe.entropy(model, TEXTS)["entropy"] == expected).all()
+    wrapped = torch.nn.DataParallel(model)
+    assert (attnprobe.entropy(wrapped, TEXTS, tokenizer=model.tokenizer)["entropy"] == expected).all()
+    assert attnprobe.compare([model, str(folder)], TEXTS)["jsd"].max() < 1e-6
 
 
 def test_relevance_is_conserved_through_modules(make):
