@@ -22,7 +22,7 @@ from attnprobe.model.pooling import (
     read_module_weights,
     read_modules,
 )
-from attnprobe.model.sentence_folders import DESCRIPTION, Prompts, SentenceFolder, quote
+from attnprobe.model.sentence_folders import DESCRIPTION, Prompts, SentenceFolder, find_kind, quote
 from attnprobe.table.cleaning import clean
 from attnprobe.table.naming import join_names
 
@@ -82,7 +82,8 @@ class Embedding:
     @classmethod
     def of(cls, modules: list[nn.Module], described: Config, prompt: str | None, name: str) -> "Embedding":
         """Take over how a loaded SentenceTransformer embeds texts; its modules, the transformer first."""
-        listed = [(type(one).__name__, _describe(one)) for one in modules]
+        named = (f"{type(one).__module__}.{type(one).__qualname__}" for one in modules)
+        listed = [(find_kind(kind), _describe(one)) for kind, one in zip(named, modules, strict=True)]
         settings = {key: value for key, value in listed[0][1].items() if key != "max_seq_length"}
         limit = getattr(modules[0], "max_seq_length", None)
 

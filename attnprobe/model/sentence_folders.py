@@ -122,7 +122,7 @@ def read_folder(root: Path, name: str) -> SentenceFolder | None:
     Raises:
         BadCheckpointError: When a module lies outside of the folder.
     """
-    modules = [Module(_find_kind(one["type"]), one["path"]) for one in _list_modules(root)]
+    modules = [Module(find_kind(one["type"]), one["path"]) for one in _list_modules(root)]
     if not modules:
         return None
     for module in modules:
@@ -240,6 +240,6 @@ def quote(prompt: str) -> str:
     return f"'{shown}'" if len(shown) <= _SHOWN else f"'{shown[:_SHOWN]}...'"
 
 
-def _find_kind(name: str) -> str:
+def find_kind(name: str) -> str:
     """Find what sentence-transformers calls a class; of any other, its whole name."""
     return name.rpartition(".")[2] if name.startswith(_OWN) else clean(name)
