@@ -60,6 +60,14 @@ class Model(Group, panel=MODEL):
         str | None,
         Option("Which adapter of a folder that holds several.", guesses=("adapter-name",)),
     ] = None
+    prompt: Annotated[
+        str | None,
+        Option(
+            "Which prompt of an embedding model stands before each text, by its name; none for no prompt. "
+            "Default: the model's usual one, if it has one.",
+            guesses=("prompt-name",),
+        ),
+    ] = None
     allow_bin: Annotated[
         bool,
         Option(

@@ -88,6 +88,8 @@ def census(
 
       attnprobe census my-checkpoint -d corpus.jsonl > heads.csv
 
+      attnprobe census my-embedding-model -d questions.txt --prompt query
+
       attnprobe census google/vit-base-patch16-224 -d photos/ -o heads.csv
 
       attnprobe census t5-small -d pairs.tsv --text-column en --label-column de

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Annotated, Any
 
 from attnprobe.commands.output import Output
-from attnprobe.commands.registry import command
+from attnprobe.commands.registry import Rule, command
 from attnprobe.option import Option
 from attnprobe.options import TEXT, Batches, Layers, OneModel, Resume
 
@@ -11,7 +11,14 @@ if TYPE_CHECKING:
     from attnprobe.table.head_table import HeadTable
 
 
-@command(OneModel, Batches, Layers, Resume, Output)
+@command(
+    OneModel,
+    Batches,
+    Layers,
+    Resume,
+    Output,
+    rules=[Rule("Random tokens have no prompt before them; leave out --prompt.", given=("prompt",))],
+)
 def induction(
     model: Any,
     *,

@@ -135,6 +135,8 @@ def prune(
 
       attnprobe prune my-bert -d dev.tsv --save pruned --share 0.4
 
+      attnprobe prune my-embedding-model -d passages.txt --save pruned --share 0.4
+
     Returns:
         One row for each step of each order.
 

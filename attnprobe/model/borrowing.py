@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from threading import get_ident
 from typing import Any, cast
 
@@ -14,20 +15,30 @@ from transformers import PreTrainedModel
 from attnprobe.corpus.tokens.tokenization import Tokenizer
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.embedding import Embedding, unwrap_sentence_transformer
 from attnprobe.model.folders import acts_outside_layers
 from attnprobe.model.reading.routing import evaluation_mode
+from attnprobe.model.sentence_folders import Prompts
 from attnprobe.model.transformers_private import unwrap_compiled, unwrap_forward
 
 #: Where torch's wrappers of training hold the model.
 _TRAINING = (DataParallel, DistributedDataParallel)
 
 
-def wrap_model(model: nn.Module, tokenizer: Tokenizer) -> Checkpoint:
+def wrap_model(model: nn.Module, tokenizer: Tokenizer | None, prompt: str | None = None) -> Checkpoint:
     """Make a checkpoint of a loaded model, without its wrappers.
+
+    Of a SentenceTransformer, the transformer is read as ``encode`` runs it, with the ``prompt`` of that name.
 
     Of a PeftModel, the base with its adapter in place is read; its name ends in those of the active
     adapters, as in "bert-base-uncased + lora default".
     """
+    model = _strip_wrappers(model)
+    parts = unwrap_sentence_transformer(model)
+    if parts is None:
+        Prompts().choose(prompt, "the loaded model")
+    else:
+        model, tokenizer = parts.model, tokenizer or parts.tokenizer
     model, adapters = _unwrap(model)
     config: Any = getattr(model, "config", None)
     if config is None or not hasattr(config, "model_type"):
@@ -36,14 +47,33 @@ def wrap_model(model: nn.Module, tokenizer: Tokenizer) -> Checkpoint:
         raise AttnprobeError(f"The loaded {type(model).__name__} is no model of transformers{there}.")
     base = getattr(config, "name_or_path", "") or type(model).__name__
     loaded = {"loaded": type(model).__name__} | ({"adapters": adapters} if adapters else {})
-    return Checkpoint(" + ".join([base, *adapters]), model, tokenizer, loaded)  # type: ignore[arg-type]
+    assert tokenizer is not None  # or it would have been refused
+    found = Checkpoint(" + ".join([base, *adapters]), model, tokenizer, loaded)  # type: ignore[arg-type]
+    if parts is None:
+        return found
+    embedding = Embedding.of(parts.modules, parts.described, prompt, found.name)
+    embedding, tokenizer = embedding.fit(tokenizer, config)
+    return replace(
+        found,
+        tokenizer=tokenizer,
+        origin=loaded | {"embedding": embedding.record},
+        encoder_only=embedding.reads_encoder(config),
+        embedding=embedding,
+        remarks=embedding.remarks,
+    )
+
+
+def _strip_wrappers(model: nn.Module) -> Any:
+    """Take a model out of what torch puts around it to train or to compile it."""
+    found = cast(Any, model)
+    while (inner := found.module if isinstance(found, _TRAINING) else unwrap_compiled(found)) is not None:
+        found = cast(Any, inner)
+    return found
 
 
 def _unwrap(model: nn.Module) -> tuple[Any, list[str]]:
     """Take a model out of its wrappers, and list the adapters that are active in it."""
-    found = cast(Any, model)
-    while (inner := found.module if isinstance(found, _TRAINING) else unwrap_compiled(found)) is not None:
-        found = cast(Any, inner)
+    found = _strip_wrappers(model)
     if not getattr(found, "peft_config", None):
         return found, []
     # Without a base model, transformers put the adapter on.

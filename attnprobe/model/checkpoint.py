@@ -13,6 +13,7 @@ from transformers import MODEL_MAPPING, PreTrainedConfig, PreTrainedModel
 
 from attnprobe.corpus.tokens.tokenization import Tokenizer
 from attnprobe.errors import AttnprobeError
+from attnprobe.model.embedding import Embedding
 from attnprobe.model.processing import Processor
 from attnprobe.model.pruned import PruningRecord
 from attnprobe.model.refusals import UnsupportedModelError
@@ -79,6 +80,7 @@ class Checkpoint:
         tower: The submodule that is read, of a model with one for text and one for something else.
         masked: Whether it is given a mask of ones, since it would guess another from pad ids.
         pruning: Which heads its weights lack, if it is physically pruned.
+        embedding: How an embedding model reads texts and makes vectors of them; None of any other.
         remarks: What is odd about its files without being wrong, a sentence each, without its full stop.
     """
 
@@ -97,6 +99,7 @@ class Checkpoint:
     tower: str = ""
     masked: bool = False
     pruning: PruningRecord | None = None
+    embedding: Embedding | None = None
     remarks: tuple[str, ...] = ()
 
     @property
@@ -130,6 +133,18 @@ class Checkpoint:
     def longest(self) -> int | None:
         """Most tokens the model takes, or None without a limit."""
         return find_longest_input(self.model, self.tokenizer)
+
+    @property
+    def prompt(self) -> str:
+        """What stands before each text, "" for nothing."""
+        return "" if self.embedding is None else self.embedding.prompt
+
+    @property
+    def embedded_length(self) -> int | None:
+        """Most tokens of which an embedding is made, which cuts what is longer; None of any other model."""
+        if self.embedding is None:
+            return None
+        return min((one for one in (self.embedding.limit, self.longest) if one is not None), default=None)
 
     @property
     def longest_target(self) -> int | None:
@@ -240,15 +255,20 @@ def _count_reserved_positions(model: PreTrainedModel) -> int:
 
 
 def resolve_window(requested: int | None, checkpoint: Checkpoint) -> int:
-    """Find the length of windows: the one requested, or the longest that the model takes."""
+    """Find the length of windows: the one requested, or the longest that the model takes, or embeds."""
     longest = checkpoint.longest
     if requested is None:
-        return longest or WITHOUT_LIMIT
+        return checkpoint.embedded_length or longest or WITHOUT_LIMIT
     if longest is not None and requested > longest:
         raise AttnprobeError(
             f"--max-length {requested} is more than the {longest} tokens that {checkpoint.name} takes."
         )
     return requested
+
+
+def is_cut_short(requested: int | None, checkpoint: Checkpoint) -> bool:
+    """Tell whether only the first window of a text is read, as an embedding model does by itself."""
+    return requested is None and checkpoint.embedded_length is not None
 
 
 TEXT = "text"

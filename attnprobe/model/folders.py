@@ -1,13 +1,11 @@
-"""Folders of checkpoints: which hold one, what lies beside it (adapters, modules), which are free for one."""
+"""Folders of checkpoints: which hold one, what lies beside it (adapters), which are free for one."""
 
 import json
 import tempfile
-from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-from attnprobe.corpus.tokens.tokenization import Tokenizer
 from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.model.refusals import BadCheckpointError
 from attnprobe.table.cleaning import clean
@@ -22,7 +20,8 @@ _PROMPTS = {"PROMPT_TUNING", "MULTITASK_PROMPT_TUNING", "P_TUNING", "PREFIX_TUNI
 _OTHERS = {"ADAPTION_PROMPT", "XLORA"}
 
 
-def _read_json(path: Path) -> Any:
+def read_json(path: Path) -> Any:
+    """Read a json file; None where it is missing or broken."""
     try:
         return json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError):
@@ -31,7 +30,7 @@ def _read_json(path: Path) -> Any:
 
 def read_object(path: Path) -> dict[str, Any]:
     """Read a json file that holds an object; an empty one where it is missing, broken or something else."""
-    found = _read_json(path)
+    found = read_json(path)
     return found if isinstance(found, dict) else {}
 
 
@@ -85,131 +84,6 @@ def choose_adapter(folder: Path, name: str, adapter: str | None) -> Path:
     return folder
 
 
-#: What lists the modules of a model, one after the other.
-_MODULES = "modules.json"
-#: Modules that keep what the mean over tokens is, but for its length.
-_HARMLESS = {"Transformer", "Pooling", "Normalize", "Dropout"}
-#: Letters by which a tokenizer that ignores case is known.
-_CASED = "The Parcel Came Late"
-
-
-def check_transformer_folder(folder: Path, name: str, *, weights: bool) -> None:
-    """Refuse a folder whose transformer lies in a folder of its own, and say where."""
-    place = next((one["path"] for one in _list_modules(folder)), "")
-    if weights or not place:
-        return
-    if (folder / place / "config.json").is_file():
-        raise BadCheckpointError(
-            f"{name} is a folder of sentence-transformers, and its transformer lies in a folder of its own; "
-            f"give {name.rstrip('/')}/{clean(place)}."
-        )
-    raise BadCheckpointError(
-        f"{name} is of sentence-transformers, and its transformer lies in a folder of its own, "
-        f"{clean(place)}; download all of {name}, and give that folder."
-    )
-
-
-def compare_with_encode(folder: Path, tokenizer: Tokenizer, longest: int | None) -> tuple[str, ...]:
-    """Say what ``encode`` of sentence-transformers does to texts, and attnprobe does not.
-
-    Returns:
-        One sentence without its full stop, or none where texts are read alike.
-    """
-    root = _find_root(folder)
-    if root is None:
-        return ()
-    model, own = read_object(root / "config_sentence_transformers.json"), _read_settings(folder)
-    done, advice = [], []
-    prompts = model.get("prompts")
-    prompts = prompts if isinstance(prompts, dict) else {}
-    usual = prompts.get(str(model.get("default_prompt_name")))
-    if isinstance(usual, str) and usual:
-        done.append(f"puts the prompt {_quote(usual)} before each text")
-        advice.append("write it into the texts")
-    elif named := [key for key, prompt in prompts.items() if isinstance(prompt, str) and prompt]:
-        done.append(f"knows prompts ({', '.join(clean(str(key)) for key in named)}) to put before texts")
-        advice.append("write the one you use into the texts")
-    limit = own.get("max_seq_length")
-    if type(limit) is int and limit > 0 and (longest is None or limit < longest):
-        done.append(f"cuts texts after {limit} tokens")
-        advice.append(f"pass --max-length {limit} --truncate")
-    tokenize = cast(Any, tokenizer).tokenize
-    if own.get("do_lower_case") is True and tokenize(_CASED) != tokenize(_CASED.lower()):
-        done.append("writes texts in lower case")
-        advice.append("write them so")
-    if not done:
-        return ()
-    return (
-        f"with encode(), sentence-transformers {join_names(done)}, and attnprobe does not; to read what it "
-        f"reads, {join_names(advice)}",
-    )
-
-
-def describe_pooling(folder: Path | None) -> str | None:
-    """Say how sentence-transformers makes one vector of a text, where it is not the mean over all tokens."""
-    root = None if folder is None else _find_root(folder)
-    if root is None:
-        return None
-    done = []
-    for module in _list_modules(root):
-        kind = module["type"].rpartition(".")[2]
-        if kind == "Pooling":
-            config = read_object(root / module["path"] / "config.json")
-            modes = [*_iterate_modes(config)]
-            if not config:
-                done.append(f"pools as {clean(module['path'])} says")
-            elif modes != ["mean"]:
-                done.append(f"pools by {join_names(modes)}")
-        elif kind not in _HARMLESS:
-            done.append(f"applies {clean(kind)}")
-    if not done:
-        return None
-    return (
-        f"sentence-transformers {join_names(done)}; the representation measured here is the mean of the last "
-        "states over all tokens."
-    )
-
-
-def _find_root(folder: Path) -> Path | None:
-    """Find the folder that lists the modules: that of the transformer, or the one around it."""
-    if _list_modules(folder):
-        return folder
-    around = folder.resolve().parent
-    return around if any(one["path"] == folder.resolve().name for one in _list_modules(around)) else None
-
-
-def _list_modules(folder: Path) -> list[dict[str, str]]:
-    """List the modules: the folder and the class of each, as "path" and "type"."""
-    found = _read_json(folder / _MODULES)
-    return [
-        one
-        for one in (found if isinstance(found, list) else ())
-        if isinstance(one, dict) and isinstance(one.get("path"), str) and isinstance(one.get("type"), str)
-    ]
-
-
-def _read_settings(folder: Path) -> dict[str, Any]:
-    """Read the settings of the transformer, whose file is named after its kind in old folders."""
-    paths = [folder / "sentence_bert_config.json", *sorted(folder.glob("sentence_*_config.json"))]
-    return next((found for path in paths if (found := read_object(path))), {})
-
-
-def _iterate_modes(config: dict[str, Any]) -> Iterator[str]:
-    """Name the kinds of pooling: a list of names, or a switch for each in old folders."""
-    stated = config.get("pooling_mode")
-    if stated is not None:
-        yield from (clean(str(one)) for one in (stated if isinstance(stated, list) else [stated]))
-        return
-    for name, on in config.items():
-        if name.startswith("pooling_mode_") and on is True:
-            yield clean(name.removeprefix("pooling_mode_").removesuffix("_tokens").removesuffix("_token"))
-
-
-def _quote(prompt: str, most: int = 60) -> str:
-    shown = clean(prompt)
-    return f"'{shown}'" if len(shown) <= most else f"'{shown[:most]}...'"
-
-
 #: The name of the encoder that ships inside the package.
 DEMO = "demo"
 #: What marks a folder as a pruned checkpoint, and says which heads are gone.
@@ -239,7 +113,6 @@ def find_weights(folder: Path, name: str, *, allow_bin: bool) -> list[Path]:
     pickled = sorted(folder.glob("pytorch_model*.bin"))
     has_base = any(not path.name.startswith(WEIGHTS) for path in (*safe, *pickled))
     check_adapter(folder, name, base=has_base)
-    check_transformer_folder(folder, name, weights=bool(safe or pickled))
     if has_base or not (folder / ADAPTER).is_file():
         check_config(folder, name)
     else:

@@ -22,6 +22,7 @@ from attnprobe.model.load import (
     load_tokenizers,
     locate,
 )
+from attnprobe.model.sentence_folders import SentenceFolder
 from attnprobe.model.transformers_private import HF_HUB_CACHE, repo_folder_name
 
 #: What must be alike in the configurations of one training run, and what a person calls it.
@@ -36,7 +37,8 @@ _SHAPE = {
 class CheckpointFiles:
     """What is known of a checkpoint from its files, before its weights are loaded.
 
-    ``commit`` is that on the hub, empty for a folder; ``base`` is what an adapter was trained on.
+    ``commit`` is that on the hub, empty for a folder; ``base`` is what an adapter was trained on;
+    ``sentences`` is the folder of sentence-transformers that ``folder`` is the transformer of.
     """
 
     name: str
@@ -44,11 +46,13 @@ class CheckpointFiles:
     folder: Path
     commit: str = ""
     base: "CheckpointFiles | None" = None
+    sentences: SentenceFolder | None = None
 
     @classmethod
     def read(cls, name: str, options: LoadOptions) -> "CheckpointFiles":
         """Find a checkpoint and, if it is on the hub, download its descriptions."""
-        folder, origin = locate(name, options, weights=False)
+        place = locate(name, options, weights=False)
+        folder, origin = place.folder, place.origin
         if name == DEMO:
             return cls(name, options, folder)
         adapter = find_adapter(folder, name, options.base, hub="hub" in origin)
@@ -60,12 +64,17 @@ class CheckpointFiles:
         if adapter is not None:
             base_options = replace(options, revision=adapter.revision, base=None, adapter=None)
             base = cls.read(adapter.base, base_options)
-        return cls(name, options, folder, origin.get("commit", ""), base)
+        return cls(name, options, folder, origin.get("commit", ""), base, place.sentences)
 
     @property
     def full_name(self) -> str:
         """Its name in sentences, with its revision."""
         return f"{self.name} at {self.options.revision}" if self.options.revision else self.name
+
+    @property
+    def root(self) -> Path:
+        """The folder that was named or fetched."""
+        return self.folder if self.sentences is None else self.sentences.root
 
     @cached_property
     def identity(self) -> str:
@@ -73,9 +82,14 @@ class CheckpointFiles:
         if self.commit:
             return f"{self.name} {self.commit}{f' on {self.base.identity}' if self.base else ''}"
         weights = find_weights(self.folder, self.name, allow_bin=self.options.allow_bin)
-        paths = (*weights, *list_descriptions(self.folder))
-        listed = "".join(f"{path.name} {hash_file(path)}\n" for path in paths)
+        paths = {path.name: path for path in (*weights, *list_descriptions(self.folder))} | self.modules
+        listed = "".join(f"{name} {hash_file(path)}\n" for name, path in paths.items())
         return hashlib.sha256(f"{listed}{self.base.identity if self.base else ''}".encode()).hexdigest()
+
+    @property
+    def modules(self) -> dict[str, Path]:
+        """What beside its transformer decides what an embedding is, by its path in the folder."""
+        return {} if self.sentences is None else self.sentences.list_files()
 
     @cached_property
     def config(self) -> Any:
@@ -88,7 +102,7 @@ class CheckpointFiles:
     @property
     def label(self) -> str:
         """Its name in tables."""
-        return self.name if self.commit or self.name == DEMO else self.folder.resolve().name
+        return self.name if self.commit or self.name == DEMO else self.root.resolve().name
 
     @property
     def shapes(self) -> dict[str, tuple[int, int]]:

@@ -29,19 +29,20 @@ from transformers import AutoTokenizer, PreTrainedModel
 from attnprobe.corpus.tokens.tokenization import NoTokenizer, Tokenizer
 from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.model.adapters import Adapter, find_adapter, read_with_adapter
-from attnprobe.model.checkpoint import TEXT, Checkpoint, check_modality, find_longest_input, find_tower
+from attnprobe.model.checkpoint import TEXT, Checkpoint, check_modality, find_tower
 from attnprobe.model.configuration import describe_unread_layers, read_config, warn_of_many_tokens
-from attnprobe.model.folders import (
-    DEMO,
-    check_config,
-    choose_adapter,
-    compare_with_encode,
-    find_local_folder,
-    find_weights,
-)
+from attnprobe.model.embedding import Embedding
+from attnprobe.model.folders import DEMO, check_config, find_local_folder, find_weights
 from attnprobe.model.processing import Processor
 from attnprobe.model.pruned import load_stored, read_physical_record, silence_transformers
 from attnprobe.model.refusals import BadCheckpointError, UnsupportedModelError, find_packing, refuse_by_name
+from attnprobe.model.sentence_folders import (
+    Prompts,
+    SentenceFolder,
+    find_transformer,
+    list_module_paths,
+    read_folder,
+)
 from attnprobe.model.task_heads import TaskHead, Weights, infer_head, read_weights
 
 #: A device for each part of a model, or how to choose them.
@@ -69,6 +70,28 @@ class LoadOptions:
     dtype: str = "float32"
     base: str | None = None
     adapter: str | None = None
+    prompt: str | None = None
+
+
+@dataclass(frozen=True)
+class Location:
+    """Where a checkpoint lies.
+
+    Attributes:
+        folder: That of its transformer, or of its adapter.
+        origin: Where it came from, for the record.
+        sentences: The folder of sentence-transformers that this is the transformer of.
+    """
+
+    folder: Path
+    origin: dict[str, Any]
+    sentences: SentenceFolder | None = None
+
+    @property
+    def name(self) -> str:
+        """Its id on the hub, or the name of the folder that was named."""
+        root = self.folder if self.sentences is None else self.sentences.root
+        return self.origin.get("hub", root.resolve().name)
 
 
 def load_checkpoint(
@@ -96,15 +119,17 @@ def load_checkpoint(
     device, dtype = find_device(options.device), find_dtype(options.dtype)
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
-    folder, origin = locate(name, options)
-    name, tokenizer_folder = origin.get("hub", folder.resolve().name), folder
+    place = locate(name, options)
+    folder, origin, name, tokenizer_folder = place.folder, place.origin, place.name, place.folder
+    embedding = _read_embedding(place.sentences, name, options, modality)
     weights = find_weights(folder, name, allow_bin=options.allow_bin)
-    hashes: dict[str, Any] = _hash_files(folder, weights)
+    hashes: dict[str, Any] = _hash_files(folder, weights, place.sentences)
     adapter = find_adapter(folder, name, options.base, hub="hub" in origin)
     if adapter is not None:
         if spread:
             raise AttnprobeError(f"{name} is an adapter, and merged on one device; leave out --device-map.")
-        folder, found = locate_base(adapter, options)
+        base = locate_base(adapter, options)
+        folder, found = base.folder, base.origin
         if not list_tokenizer_files(tokenizer_folder):
             tokenizer_folder = folder
         weights = find_weights(folder, adapter.base, allow_bin=options.allow_bin)
@@ -117,17 +142,13 @@ def load_checkpoint(
     check_modality(name, config, modality)
     load_own_tokenizers = partial(load_tokenizers, tokenizer_folder, name, config.model_type, **shared)
     tokenizer, target_tokenizer = load_own_tokenizers() if modality == TEXT else (None, None)
+    if embedding is not None and tokenizer is not None:
+        embedding, tokenizer = embedding.fit(tokenizer, config)
+        hashes |= {"embedding": embedding.record}
     processor = None if modality == TEXT else Processor.load(modality, folder, **shared)
     how = {"dtype": dtype, "use_safetensors": weights[0].suffix == ".safetensors", **shared, **spread}
     if pruning is not None:
-        if adapter is not None:
-            raise AttnprobeError(
-                f"The base of {name} is physically pruned, and fits no adapter; name the whole with --base."
-            )
-        if spread:
-            raise AttnprobeError(
-                f"{name} is physically pruned, and can't be spread over devices; leave out --device-map."
-            )
+        _check_pruned_use(name, adapted=adapter is not None, spread=bool(spread))
         read = _read_pruned(folder, name, dtype, heads, force=force_head)
     elif adapter is None:
         read = read_weights(folder, name, config, heads, force=force_head, **how)
@@ -138,9 +159,8 @@ def load_checkpoint(
     model = model.eval().requires_grad_(False)
     tower = find_tower(name, model, modality)
     remarks = describe_unread_layers(model, read.unused)
-    if tokenizer is not None:
-        remarks += compare_with_encode(folder, tokenizer, find_longest_input(model, tokenizer))
-    elif config.is_encoder_decoder and not tower:
+    remarks += embedding.remarks if embedding is not None else ()
+    if tokenizer is None and config.is_encoder_decoder and not tower:
         tokenizer = load_own_tokenizers()[0]
     return Checkpoint(
         name,
@@ -162,8 +182,20 @@ def load_checkpoint(
         processor=processor,
         tower=tower,
         pruning=pruning,
+        encoder_only=embedding is not None and embedding.reads_encoder(config),
+        embedding=embedding,
         remarks=remarks,
     )
+
+
+def _read_embedding(
+    folder: SentenceFolder | None, name: str, options: LoadOptions, modality: str
+) -> Embedding | None:
+    """Read how texts become embeddings, for a model that makes some; refuse a prompt of any other."""
+    if folder is None or folder.scores_pairs or modality != TEXT:
+        Prompts().choose(options.prompt, name)
+        return None
+    return Embedding.read(folder, name, options.prompt, allow_bin=options.allow_bin)
 
 
 def build_device_map_options(device_map: DeviceMap | None, device: str) -> dict[str, Any]:
@@ -216,27 +248,23 @@ def find_dtype(name: str) -> torch.dtype:
     return dtype
 
 
-def locate(name: str, options: LoadOptions, *, weights: bool = True) -> tuple[Path, dict[str, Any]]:
+def locate(name: str, options: LoadOptions, *, weights: bool = True) -> Location:
     """Find the folder of a checkpoint, fetching it from the hub if need be.
 
     ``name`` is ``demo``, a local folder, or a hub id. Without ``weights``, only what describes it is fetched.
-
-    Returns:
-        The folder, and where it came from for the record.
     """
     if name == DEMO:
-        return Path(str(files("attnprobe") / DEMO)), {"folder": "attnprobe/demo"}
-    folder = find_local_folder(name)
-    if folder is None:
-        folder, origin = _download(name, options, weights=weights)
+        folder = Path(str(files("attnprobe") / DEMO))
+        return Location(folder, {"folder": "attnprobe/demo"})
+    root = find_local_folder(name)
+    if root is None:
+        root, origin = _download(name, options, weights=weights)
     else:
-        origin = {"folder": folder.resolve().name}
-    return choose_adapter(folder, name, options.adapter), origin
+        origin = {"folder": root.resolve().name}
+    return Location(find_transformer(root, name, options.adapter), origin, read_folder(root, name))
 
 
-def locate_base(
-    adapter: Adapter, options: LoadOptions, *, weights: bool = True
-) -> tuple[Path, dict[str, Any]]:
+def locate_base(adapter: Adapter, options: LoadOptions, *, weights: bool = True) -> Location:
     """Find the folder of what an adapter was trained on, as ``locate`` does."""
     return locate(
         adapter.base, replace(options, revision=adapter.revision, base=None, adapter=None), weights=weights
@@ -244,6 +272,7 @@ def locate_base(
 
 
 def _download(name: str, options: LoadOptions, *, weights: bool) -> tuple[Path, dict[str, Any]]:
+    """Fetch what lies at the top of a repository, then the folders of modules that it names."""
     wanted = [
         *_WANTED,
         *(["*.safetensors"] if weights else []),
@@ -251,7 +280,20 @@ def _download(name: str, options: LoadOptions, *, weights: bool) -> tuple[Path, 
         *(["*.py"] if options.trust_remote_code else []),
     ]
     if options.adapter is not None:
-        wanted = [f"{escape(options.adapter)}/{pattern}" for pattern in wanted]
+        inside = [f"{escape(options.adapter)}/{pattern}" for pattern in wanted]
+        folder = _fetch(name, options, inside, [])
+    else:
+        folder = _fetch(name, options, wanted, _IGNORED)
+        if paths := list_module_paths(folder, name):
+            found = replace(options, revision=folder.name)
+            inside = [f"{escape(path)}/{pattern}" for path in paths for pattern in wanted]
+            deeper = [f"{escape(path)}/*/*" for path in paths]
+            _fetch(name, found, inside, [*deeper, "*.*.safetensors"])
+    return folder, {"hub": name, "commit": folder.name}
+
+
+def _fetch(name: str, options: LoadOptions, wanted: list[str], ignored: list[str]) -> Path:
+    """Fetch the files of a repository that match some patterns, and none of some others."""
     try:
         folder = snapshot_download(
             name,
@@ -260,7 +302,7 @@ def _download(name: str, options: LoadOptions, *, weights: bool) -> tuple[Path, 
             token=options.token,
             local_files_only=options.offline,
             allow_patterns=wanted,
-            ignore_patterns=_IGNORED if options.adapter is None else [],
+            ignore_patterns=ignored,
         )
     except HFValidationError as error:
         raise AttnprobeError(f"{name!r} is neither a folder here nor a possible name on the hub.") from error
@@ -281,7 +323,19 @@ def _download(name: str, options: LoadOptions, *, weights: bool) -> tuple[Path, 
         ) from error
     except (HfHubHTTPError, OSError, ValueError) as error:
         raise AttnprobeError(f"{name} can't be fetched from the hub: {first_line(error)}.") from error
-    return Path(folder), {"hub": name, "commit": Path(folder).name}
+    return Path(folder)
+
+
+def _check_pruned_use(name: str, *, adapted: bool, spread: bool) -> None:
+    """Refuse what a physically smaller checkpoint can't be used for."""
+    if adapted:
+        raise AttnprobeError(
+            f"The base of {name} is physically pruned, and fits no adapter; name the whole with --base."
+        )
+    if spread:
+        raise AttnprobeError(
+            f"{name} is physically pruned, and can't be spread over devices; leave out --device-map."
+        )
 
 
 def _read_pruned(
@@ -338,9 +392,13 @@ def _check_numbers(name: str, model: PreTrainedModel) -> None:
             raise BadCheckpointError(f"{name}: the weight {key} holds NaN or infinite numbers.")
 
 
-def _hash_files(folder: Path, weights: Iterable[Path]) -> dict[str, dict[str, str]]:
+def _hash_files(
+    folder: Path, weights: Iterable[Path], sentences: SentenceFolder | None = None
+) -> dict[str, dict[str, str]]:
     """Compute the SHA-256 of all files that decide what a checkpoint does."""
+    modules = {} if sentences is None else sentences.list_files()
     return {
+        **({"modules": {name: hash_file(path) for name, path in modules.items()}} if modules else {}),
         "weights": {path.name: hash_file(path) for path in weights},
         "files": {path.relative_to(folder).as_posix(): hash_file(path) for path in list_descriptions(folder)},
     }

@@ -30,6 +30,7 @@ from attnprobe.model.pruned import (
     silence_transformers,
 )
 from attnprobe.model.reading.routing import evaluation_mode
+from attnprobe.model.sentence_folders import copy_modules
 from attnprobe.model.transformers_private import Conv1D
 from attnprobe.model.verifying.parameters import Projections, UnprunableModelError, find_projections
 from attnprobe.model.verifying.probing import TOLERANCE, draw_probe_inputs, relative_difference
@@ -213,6 +214,8 @@ def save_pruned(
 ) -> None:
     """Write a pruned checkpoint with its tokenizer and a record of what was removed.
 
+    Of an embedding model, its other modules are copied beside, as sentence-transformers expects them.
+
     Weights are stored in the type in which the original's are, unless that would round them. What was
     written is read back and compared before it gets its name.
 
@@ -243,6 +246,8 @@ def save_pruned(
             preparing.save_pretrained(staged)
             if targets is not None:
                 targets.save_pretrained(staged / "target_tokenizer")
+            if original.embedding is not None and original.embedding.folder is not None:
+                copy_modules(original.embedding.folder, staged)
             (staged / RECORD).write_text(text, encoding="utf-8")
             _check_read_back(staged, model, folder)
     except OSError as error:

@@ -16,6 +16,8 @@ from attnprobe.model.refusals import BadCheckpointError
 _SEED = 0
 #: Weights of the base model that no attention depends on and many checkpoints lack.
 _OPTIONAL_WEIGHTS = ("pooler",)
+#: Encoders that are saved without the decoder that they were trained with.
+_ENCODERS_ALONE = {"T5EncoderModel", "MT5EncoderModel", "UMT5EncoderModel"}
 #: What transformers says, and no more, where weights and model differ in shape.
 _MISMATCHED = "ignore_mismatched_sizes"
 
@@ -158,7 +160,7 @@ def read_model(
     **options: Any,
 ) -> Weights | None:
     """Read a model in the class of one head, whatever weights it lacks; None where there is no such class."""
-    auto = getattr(transformers, head.auto if head else "AutoModel")
+    auto = getattr(transformers, head.auto if head else _name_body(config))
     try:
         with torch.random.fork_rng():
             torch.manual_seed(seed)
@@ -172,6 +174,12 @@ def read_model(
         raise weights_error(folder, name, error) from error
     missing = {*info["missing_keys"], *(str(key) for key in info["mismatched_keys"])}
     return Weights(model, head, tuple(sorted(missing)), tuple(sorted(info["unexpected_keys"])))
+
+
+def _name_body(config: Any) -> str:
+    """Name the class that loads a model without a head: of an encoder that was saved without its decoder."""
+    stated = getattr(config, "architectures", None) or ("",)
+    return "AutoModelForTextEncoding" if str(stated[0]) in _ENCODERS_ALONE else "AutoModel"
 
 
 def _find_mismatches(folder: Path, config: PreTrainedConfig, **options: Any) -> tuple[Mismatch, ...]:

@@ -110,7 +110,12 @@ def _compare_files(
     now |= {
         path.relative_to(checkpoint.folder).as_posix(): path for path in list_descriptions(checkpoint.folder)
     }
-    known = {file: digest for part in ("weights", "files") for file, digest in _list_pairs(recorded, part)}
+    now |= checkpoint.modules
+    known = {
+        file: digest
+        for part in ("weights", "files", "modules")
+        for file, digest in _list_pairs(recorded, part)
+    }
     if not known:
         yield _missing_hash(name)
         return

@@ -9,6 +9,7 @@ from attnprobe.corpus.batches.media import MediaBatches
 from attnprobe.corpus.sources.document import Document
 from attnprobe.corpus.sources.media import MediaFolder
 from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.sentence_folders import quote
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.dry_run import examine
 from attnprobe.run.input.corpus import Corpus, tokenise
@@ -19,6 +20,7 @@ from attnprobe.run.memory import Budget, Price, fit_to_memory
 from attnprobe.run.progress import Progress
 from attnprobe.run.workers import Workers
 from attnprobe.table.cleaning import clean
+from attnprobe.table.naming import join_names
 
 Documents = Iterable[Document] | MediaFolder
 #: Documents, or random tokens in their place.
@@ -86,9 +88,30 @@ def prepare_corpus(
             checkpoint, architecture, corpus, budget, priced, shared, copies=copies, say=progress.say
         ) as workers_that_fit,
     ):
-        for sentence in describe_reading(corpus):
+        embedded = () if isinstance(documents, RepeatedTokens) else describe_embedding(checkpoint, corpus)
+        for sentence in (*describe_reading(corpus), *embedded):
             progress.say(sentence)
         yield PreparedCorpus(corpus, workers_that_fit)
+
+
+def describe_embedding(checkpoint: Checkpoint, corpus: Corpus) -> Iterator[str]:
+    """Say which prompt stands before the texts of an embedding model, and at which length they are cut."""
+    found = checkpoint.embedding
+    if found is None:
+        return
+    if found.prompt:
+        yield (
+            f"The prompt {clean(str(found.prompt_name))} ({quote(found.prompt)}) stands before each text, "
+            f"and texts are cut after {corpus.window} tokens."
+        )
+    elif known := [clean(name) for name, text in found.prompts.texts.items() if text]:
+        knows = f"{checkpoint.name} knows {join_names(known)}"
+        yield f"No prompt stands before the texts; {knows} (--prompt NAME)."
+    if corpus.reading.truncated and corpus.window == checkpoint.embedded_length:
+        yield (
+            f"encode() of sentence-transformers reads no more than {corpus.window} tokens of a text; give "
+            f"--max-length {corpus.window} to read the rest in windows of its own."
+        )
 
 
 def describe_reading(corpus: Corpus) -> Iterator[str]:

@@ -50,6 +50,8 @@ def diagnose(checkpoint: Checkpoint) -> tuple[list[Finding], Examined | None]:
     """
     findings = [_report_origin(checkpoint), _report_weights(checkpoint)]
     findings += [Finding("checkpoint", "warning", remark) for remark in checkpoint.remarks]
+    if checkpoint.embedding is not None:
+        findings += [Finding(thing, "ok", detail) for thing, detail in checkpoint.embedding.describe()]
     try:
         checkpoint, architecture = examine(checkpoint)
         frame = Frame.of(checkpoint.tokenizer) if checkpoint.modality == "text" else None
@@ -140,6 +142,10 @@ def _report_weights(checkpoint: Checkpoint) -> Finding:
 
 
 def _report_length(checkpoint: Checkpoint) -> Finding:
+    embedded = checkpoint.embedded_length
+    if embedded is not None and embedded != checkpoint.longest:
+        takes = "no limit is stated" if checkpoint.longest is None else f"{checkpoint.longest:,} are taken"
+        return Finding("maximum length", "ok", f"{embedded:,} tokens are embedded; {takes} with --max-length")
     if checkpoint.longest is not None:
         return Finding("maximum length", "ok", f"{checkpoint.longest:,} tokens")
     window = resolve_window(None, checkpoint)

@@ -21,7 +21,12 @@ LIBRARIES = ("transformers", "huggingface_hub", "accelerate", "peft", "tokenizer
 #: whose own test says when a library has outgrown it.
 ROOMS = ("model/transformers_private.py", "model/lean.py")
 #: Parts of a library with a page of their own in its documentation.
-DOCUMENTED = {"huggingface_hub.errors", "transformers.logging"}
+DOCUMENTED = {
+    "huggingface_hub.errors",
+    "safetensors.torch",
+    "tokenizers.normalizers",
+    "transformers.logging",
+}
 BY_NAME = ("getattr", "setattr", "hasattr", "delattr", "get", "pop")
 
 

@@ -20,7 +20,8 @@ from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.corpus.tokens.tokenization import Tokenizer
 from attnprobe.errors import AttnprobeError, AttnprobeWarning
 from attnprobe.intervention.request import TaskOptions, check_labelled, peek
-from attnprobe.model.folders import DEMO, choose_adapter, find_local_folder, find_weights
+from attnprobe.model.folders import DEMO, find_local_folder, find_weights
+from attnprobe.model.sentence_folders import check_prompt, find_transformer
 from attnprobe.options import DEFAULTS
 from attnprobe.reports.terminal.progress import TerminalProgress
 from attnprobe.run.input.options import CorpusOptions
@@ -113,7 +114,7 @@ def check_model(
 ) -> None:
     """Refuse a model that does not exist, and a device or a type that it can't be loaded with."""
     if not isinstance(model, str | Path):
-        if tokenizer is None:
+        if tokenizer is None and not _is_sentence_transformer(model):
             raise AttnprobeError(
                 "A loaded model needs its tokenizer: census(model, texts, tokenizer=tokenizer)."
             )
@@ -130,8 +131,15 @@ def check_model(
         raise AttnprobeError("--device-map needs accelerate: pip install accelerate.")
     folder = None if str(model) == DEMO else find_local_folder(str(model))
     if folder is not None:
-        folder = choose_adapter(folder, str(model), options.get("adapter"))
-        find_weights(folder, str(model), allow_bin=options.get("allow_bin", False))
+        transformer = find_transformer(folder, str(model), options.get("adapter"))
+        find_weights(transformer, str(model), allow_bin=options.get("allow_bin", False))
+        check_prompt(folder, str(model), options.get("prompt"))
+
+
+def _is_sentence_transformer(model: Any) -> bool:
+    """Tell whether a loaded model brings its tokenizer along."""
+    own = sys.modules.get("sentence_transformers")
+    return own is not None and isinstance(model, own.SentenceTransformer)
 
 
 def read_first(source: OpenSource) -> OpenSource:
@@ -165,8 +173,7 @@ def load_model(
 
     if isinstance(model, str | Path):
         return load_checkpoint(str(model), load, modality=modality)
-    assert tokenizer is not None  # or it would have been refused
-    return wrap_model(model, tokenizer)
+    return wrap_model(model, tokenizer, load.prompt)
 
 
 def make_loader(

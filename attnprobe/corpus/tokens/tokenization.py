@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import Any, Protocol
 
 from attnprobe.attention.annotation import TokenAnnotation
@@ -82,6 +83,14 @@ def tokenize(tokenizer: Tokenizer, *texts: Any, **options: Any) -> Mapping[str, 
                 "one for all such ([UNK]); put it back into the tokenizer's files, or leave those texts out."
             ) from error
         raise AttnprobeError(f"The tokenizer fails on the texts: {first_line(error)}.") from error
+
+
+def count_prompt_tokens(tokenizer: Any, prompt: str) -> int:
+    """Count the tokens of a prompt with what frames it in front, as sentence-transformers does."""
+    if not prompt:
+        return 0
+    ids = list(tokenize(tokenizer, prompt)["input_ids"])
+    return len(ids) - (bool(ids) and ids[-1] in tokenizer.all_special_ids)
 
 
 def refuse_without_offsets(tokenizer: Any) -> AttnprobeError:
@@ -197,13 +206,21 @@ class SequenceReader:
     A longer document is cut into windows that do not overlap, each framed like a text of its own;
     with ``truncate`` only the first is kept. A pair that is too long is truncated, longest first.
 
+    A ``prompt`` stands before each text, in each of its windows, and before the first text of a pair. The
+    characters of words and links are those of the text without it.
+
     Attributes:
         reading: Counts of what was read, cut, truncated and skipped so far.
     """
 
-    def __init__(self, tokenizer: Tokenizer, max_length: int, *, truncate: bool = False) -> None:
+    def __init__(
+        self, tokenizer: Tokenizer, max_length: int, *, truncate: bool = False, prompt: str = ""
+    ) -> None:
         """Read the tokenizer's frame; refuse a limit with no room for text."""
         self.tokenizer = tokenizer
+        self.prompt = prompt
+        bare = tokenize(tokenizer, prompt, add_special_tokens=False)["input_ids"] if prompt else []
+        self._prompt_ids = list(bare)
         self.frame = Frame.of(tokenizer)
         # The unknown token stands for ordinary text.
         unknown = getattr(tokenizer, "unk_token_id", None)
@@ -213,15 +230,17 @@ class SequenceReader:
         self.reading = Reading()
         self._found = 0  # documents that gave a sequence
         self._numbers: dict[int, int] = {}  # of those that are read in parts
-        if max_length <= len(self.frame):
+        taken = len(self.frame) + len(self._prompt_ids)
+        if max_length <= taken:
+            beside = f" and the {len(self._prompt_ids)} of the prompt" if prompt else ""
             raise AttnprobeError(
                 f"--max-length {max_length} leaves no room for text beside the "
-                f"{len(self.frame)} special tokens; give at least {len(self.frame) + 1}."
+                f"{len(self.frame)} special tokens{beside}; give at least {taken + 1}."
             )
 
     def read(self, documents: Iterable[Document]) -> Iterator[TokenSequence]:
         for chunk in _split_chunks(documents):
-            single = [d.text for d in chunk if d.pair is None]
+            single = [self.prompt + d.text for d in chunk if d.pair is None]
             options = {"add_special_tokens": False, "verbose": False, **self._ask_offsets(chunk)}
             tokenised = tokenize(self.tokenizer, single, **options) if single else {"input_ids": ()}
             ids = iter(tokenised["input_ids"])
@@ -257,23 +276,37 @@ class SequenceReader:
     def _read_windows(self, document: Document, ids: list[int], offsets: Offsets) -> list[TokenSequence]:
         if document.annotation is not None and document.annotation.tags:
             return self._read_tagged(document.annotation.tags, ids, offsets)
-        if not ids:
+        if ids == self._prompt_ids:
             return self._skip(document)
-        self._count_special(ids)
-        room = self.max_length - len(self.frame)
-        starts = list(range(0, len(ids), room))
+        begun = self._count_begun(ids)
+        self._count_special(ids[begun:])
+        room = self.max_length - len(self.frame) - begun
+        starts = list(range(begun, len(ids), room))
         if len(starts) > 1 and self.truncate:
             self.reading.truncated += 1
             starts = starts[:1]
         elif len(starts) > 1:
             self.reading.cut += 1
             self.reading.windows += len(starts)
-        pieces = [self.frame.around(ids[start : start + room]) for start in starts]
+        pieces = [self.frame.around([*ids[:begun], *ids[start : start + room]]) for start in starts]
         if document.annotation is None:
             return [TokenSequence(piece) for piece in pieces]
-        at, alignment = len(self.frame.before), Alignment({"text": offsets})
+        at, alignment = len(self.frame.before) + begun, Alignment({"text": self._shift(offsets)})
         windows = [Window(alignment, start, min(start + room, len(ids)), at) for start in starts]
         return self._annotate(document, pieces, windows)
+
+    def _count_begun(self, ids: Sequence[int]) -> int:
+        """Count the tokens that a text with the prompt before it has in common with the prompt alone.
+
+        The last of a prompt may have become one with the first of the text.
+        """
+        pairs = zip(ids[:-1], self._prompt_ids, strict=False)
+        return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+    def _shift(self, offsets: Offsets) -> Offsets:
+        """Count characters from where the text begins behind the prompt."""
+        before = len(self.prompt)
+        return [(start - before, stop - before) for start, stop in offsets] if before else offsets
 
     def _annotate(
         self, document: Document, pieces: Iterable[list[int]], windows: Sequence[Window], second: int = 0
@@ -311,32 +344,36 @@ class SequenceReader:
 
     def _read_tagged(self, tags: tuple[Tag, ...], ids: list[int], offsets: Offsets) -> list[TokenSequence]:
         """Keep the first window, with the words that begin in it; none where no word does."""
-        room = self.max_length - len(self.frame)
-        found = tag_tokens(tags, offsets, room, len(self.frame.before))
+        begun = self._count_begun(ids) if ids else 0
+        room = self.max_length - len(self.frame) - begun
+        at = len(self.frame.before) + begun
+        found = tag_tokens(tags, self._shift(offsets)[begun:], room, at)
         self.reading.words += len(tags)
         self.reading.words_lost += len(tags) - len(found)
-        self.reading.truncated += len(ids) > room
+        self.reading.truncated += len(ids) - begun > room
         self.reading.empty += not ids
         if not found:
             return []
-        return [TokenSequence(self.frame.around(ids[:room]), annotation=TokenAnnotation(tags=found))]
+        ids = self.frame.around(ids[: begun + room])
+        return [TokenSequence(ids, annotation=TokenAnnotation(tags=found))]
 
     def _read_question(self, document: Document, answers: tuple[Span, ...]) -> list[TokenSequence]:
         """Read a question and the text that answers it, of which the end goes if both are too long."""
+        text = self.prompt + document.text
         options: dict[str, Any] = {"return_token_type_ids": True, "verbose": False}
         options |= self._ask_offsets([document])
-        encoded: Any = self.tokenizer(document.text, document.pair, **options)
+        encoded: Any = self.tokenizer(text, document.pair, **options)
         whole = None
         if len(encoded["input_ids"]) > self.max_length:
             self.reading.truncated += 1
             whole = Alignment(_read_pair_offsets(encoded))
-            question: Any = self.tokenizer(document.text, add_special_tokens=False, verbose=False)
+            question: Any = self.tokenizer(text, add_special_tokens=False, verbose=False)
             special = encoded.sequence_ids(0).count(None)
             if len(question["input_ids"]) + special >= self.max_length:  # no room for the text
                 self.reading.unanswered += 1
                 return []
             options |= {"truncation": "only_second", "max_length": self.max_length}
-            encoded = self.tokenizer(document.text, document.pair, **options)
+            encoded = self.tokenizer(text, document.pair, **options)
         offsets = _read_pair_offsets(encoded)
         sides = encoded.sequence_ids(0)
         characters = [pair if side == 1 else None for pair, side in zip(offsets["pair"], sides, strict=True)]
@@ -350,15 +387,16 @@ class SequenceReader:
     def _read_pair(self, document: Document) -> list[TokenSequence]:
         if document.annotation is not None and document.annotation.answers is not None:
             return self._read_question(document, document.annotation.answers)
+        text, before = self.prompt + document.text, len(self.prompt)
         options: dict[str, Any] = {"return_token_type_ids": True, "return_special_tokens_mask": True}
         options |= {"verbose": False, **self._ask_offsets([document])}
-        encoded: Any = tokenize(self.tokenizer, document.text, document.pair, **options)
+        encoded: Any = tokenize(self.tokenizer, text, document.pair, **options)
         annotation, whole = document.annotation, None
         if len(encoded["input_ids"]) > self.max_length:
             self.reading.truncated += 1
-            whole = None if annotation is None else Alignment(_read_pair_offsets(encoded))
+            whole = None if annotation is None else Alignment(_read_pair_offsets(encoded, before))
             options |= {"truncation": "longest_first", "max_length": self.max_length}
-            encoded = tokenize(self.tokenizer, document.text, document.pair, **options)
+            encoded = tokenize(self.tokenizer, text, document.pair, **options)
         ids = list(encoded["input_ids"])
         own = [id_ for id_, added in zip(ids, encoded["special_tokens_mask"], strict=True) if not added]
         if not own:
@@ -367,7 +405,7 @@ class SequenceReader:
         second = _find_second(encoded)
         if annotation is None:
             return [TokenSequence(ids, second)]
-        window = Window(Alignment(_read_pair_offsets(encoded), whole), 0, len(ids), 0)
+        window = Window(Alignment(_read_pair_offsets(encoded, before), whole), 0, len(ids), 0)
         return self._annotate(document, [ids], [window], second)
 
 
@@ -377,12 +415,16 @@ def _find_second(encoded: Any) -> int:
     return kinds.index(1) if 1 in kinds else 0
 
 
-def _read_pair_offsets(encoded: Any) -> dict[Where, Offsets]:
-    """Tell the characters of the tokens of either text; (0, 0) for the tokens of the other."""
+def _read_pair_offsets(encoded: Any, before: int = 0) -> dict[Where, Offsets]:
+    """Tell the characters of the tokens of either text; (0, 0) for the tokens of the other.
+
+    ``before`` the first text stand so many characters of a prompt.
+    """
     sides = encoded.sequence_ids(0)
-    ends = [tuple(pair) for pair in encoded["offset_mapping"]]
+    ends: list[tuple[int, int]] = [tuple(pair) for pair in encoded["offset_mapping"]]
+    moved = {"text": [(start - before, stop - before) for start, stop in ends], "pair": ends}
     return {
-        where: [pair if side == number else (0, 0) for side, pair in zip(sides, ends, strict=True)]
+        where: [pair if side == number else (0, 0) for side, pair in zip(sides, moved[where], strict=True)]
         for number, where in enumerate(("text", "pair"))
     }
 

@@ -2,18 +2,17 @@
 
 import numpy as np
 import torch
-from torch import Tensor
 from torch.nn.functional import cosine_similarity
 
 from attnprobe.corpus.batches.batch import Batch
-from attnprobe.intervention.objectives.objective import Answer, Objective, upcast
+from attnprobe.intervention.objectives.embedding import embed
+from attnprobe.intervention.objectives.objective import Answer, Objective
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.folders import describe_pooling
 from attnprobe.run.input.corpus import Corpus
 
 
 class Representation(Objective):
-    """The pooled final state h, the mean of the last hidden states over a sequence.
+    """The pooled final state h: what an embedding model makes of a text, else the mean of its states.
 
     The loss is v . h for a random unit vector v of each example, so that the absolute derivative by a
     gate measures how far the head moves the state in an arbitrary direction. The score of an ablation
@@ -29,8 +28,6 @@ class Representation(Objective):
     def __init__(self, checkpoint: Checkpoint, seed: int) -> None:
         super().__init__(checkpoint)
         self._seed = seed
-        otherwise = describe_pooling(checkpoint.folder)
-        self.remarks = [otherwise] if otherwise else []
 
     @classmethod
     def bind(cls, checkpoint: Checkpoint, corpus: Corpus, *, seed: int, generate: bool) -> Objective:
@@ -38,17 +35,12 @@ class Representation(Objective):
 
     def answer(self, batch: Batch, untouched: Answer | None = None) -> Answer:
         """Compute v . h of each example, and the cosine of h with the untouched h."""
-        state = self.state(batch)
+        state = embed(self.checkpoint, batch)
         direction = torch.from_numpy(self.directions(batch, state.shape[-1])).to(state)
         like = state if untouched is None or untouched.state is None else untouched.state
         similarity = cosine_similarity(state, like, dim=-1).clamp(-1, 1)  # rounding goes beyond
         along = (state * direction).sum(-1)
         return Answer(along, {"similarity": similarity}, state=state, margin=lambda: along)
-
-    def state(self, batch: Batch) -> Tensor:
-        """Pool the last hidden states: (batch, width)."""
-        hidden = self.checkpoint.body(**self.checkpoint.inputs(batch.inputs))[0]
-        return upcast(hidden).mean(1)
 
     def directions(self, batch: Batch, width: int) -> np.ndarray:
         """Draw a unit vector for each example, the same in every run: (batch, width)."""

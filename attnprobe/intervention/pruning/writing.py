@@ -1,7 +1,7 @@
 """Writing a checkpoint without the heads that can go, and measuring what that gains."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -52,10 +52,29 @@ def remove_heads(
     notes = [
         f"{int((standing & ~keep).sum())} of {int(standing.sum())} heads removed, written to {folder}.",
         *_compare_speeds(original, pruned, keep, bench, physical=physical),
+        *_explain_loading(original, folder, physical=physical),
     ]
     written = dict(record) | {"criterion": str(found.table["criterion"][0]), "notes": notes}
     save_pruned(pruned, original, keep, folder, physical=physical, record=written, overwrite=overwrite)
     return replace(found.table, notes=[*found.table.notes, *notes])
+
+
+def _explain_loading(original: Checkpoint, folder: Path, *, physical: bool) -> Iterator[str]:
+    """Say how sentence-transformers loads what was written of an embedding model."""
+    if original.embedding is None:
+        return
+    if original.embedding.folder is None:
+        yield (
+            "Only the transformer was written, since the model came loaded; name its folder to have its "
+            "other modules copied."
+        )
+    elif physical:
+        yield (
+            "SentenceTransformer has no layers of different sizes: load the whole model with it, and set "
+            f"model[0].model = attnprobe.load_pruned({str(folder)!r})."
+        )
+    else:
+        yield f"SentenceTransformer({str(folder)!r}) loads it."
 
 
 def _compare_speeds(

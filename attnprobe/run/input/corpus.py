@@ -21,7 +21,7 @@ from attnprobe.corpus.tokens.tokenization import (
 )
 from attnprobe.corpus.tokens.vocabulary import Rarity, TokenKinds, rank_types, read_frequencies
 from attnprobe.errors import AttnprobeError
-from attnprobe.model.checkpoint import Checkpoint, resolve_window
+from attnprobe.model.checkpoint import Checkpoint, is_cut_short, resolve_window
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.run.input.examples import build_decoder_sequences
 from attnprobe.run.input.media import plan_media_batches
@@ -110,9 +110,10 @@ def tokenise(
             )
             yield Corpus(found, reading, architecture.positions)
         return
-    reader = SequenceReader(
-        checkpoint.tokenizer, resolve_window(options.max_length, checkpoint), truncate=options.truncate
-    )
+    window = resolve_window(options.max_length, checkpoint)
+    truncate = options.truncate or is_cut_short(options.max_length, checkpoint)
+    prompt = "" if isinstance(documents, RepeatedTokens) else checkpoint.prompt
+    reader = SequenceReader(checkpoint.tokenizer, window, truncate=truncate, prompt=prompt)
     vocabulary = max(len(checkpoint.tokenizer), checkpoint.model.config.get_text_config().vocab_size)
     kinds = TokenKinds(checkpoint.tokenizer, reader.frame)
     frequencies = None

@@ -19,7 +19,7 @@ from attnprobe.corpus.sources.document import Annotation, Document, Where
 from attnprobe.corpus.sources.links import complete_words
 from attnprobe.corpus.tokens.tokenization import Tokenizer
 from attnprobe.errors import AttnprobeError
-from attnprobe.model.checkpoint import Checkpoint, resolve_window
+from attnprobe.model.checkpoint import Checkpoint, is_cut_short, resolve_window
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.run.input.options import CorpusOptions
 
@@ -108,6 +108,8 @@ def share_tokens(first: Checkpoint, second: Checkpoint) -> bool:
     """Tell whether two models make the same tokens of every text; of images and sound, that is seen later."""
     if first.modality != "text":
         return True
+    if first.prompt != second.prompt:
+        return False
     ours, theirs = first.tokenizer, second.tokenizer
     return ours is theirs or _describe_tokenizer(ours) == _describe_tokenizer(theirs)
 
@@ -146,8 +148,11 @@ def fit_options(
     """Settle windows that both models take; of texts in different tokens, each reads the first window."""
     if first.modality != "text":
         return options
+    if by_word:
+        return replace(options, truncate=True)
     windows = [resolve_window(options.max_length, checkpoint) for checkpoint in (first, second)]
-    return replace(options, truncate=True) if by_word else replace(options, max_length=min(windows))
+    short = any(is_cut_short(options.max_length, checkpoint) for checkpoint in (first, second))
+    return replace(options, max_length=min(windows), truncate=options.truncate or short)
 
 
 def check_media(

@@ -106,7 +106,7 @@ def _read(
             checkpoint.forward(batch.inputs)
     if any(one is None for one in keeper.maps):
         raise AttnprobeError(_CHANGING)
-    texts = (media.path.name,) if media else _list_texts(documents[0])  # type: ignore[index]
+    texts = (media.path.name,) if media else _list_texts(documents[0], checkpoint)  # type: ignore[index]
     labeller = _Labeller(checkpoint, batch, texts, target)
     maps = _collect_maps(architecture, keeper.maps, labeller, rolled=rolled)  # type: ignore[arg-type]
     pooled = tuple(_pool(one, progress.say) for one in maps)
@@ -377,5 +377,7 @@ def _count_tokens(document: Document, tokenizer: Any) -> int | None:
     return length if _FEWEST <= length <= SENTENCE_TOKENS else None
 
 
-def _list_texts(document: Document) -> tuple[str, ...]:
-    return (document.text,) if document.pair is None else (document.text, document.pair)
+def _list_texts(document: Document, checkpoint: Checkpoint | None = None) -> tuple[str, ...]:
+    """List the one text of a document, or both, as a model with a prompt reads them."""
+    text = document.text if checkpoint is None else checkpoint.prompt + document.text
+    return (text,) if document.pair is None else (text, document.pair)
