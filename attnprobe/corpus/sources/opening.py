@@ -6,6 +6,7 @@ from pathlib import Path
 
 from attnprobe.corpus.sources.embedded import EMBEDDED
 from attnprobe.corpus.sources.media import MediaFolder, is_media
+from attnprobe.corpus.sources.relations import is_benchmark, open_benchmark
 from attnprobe.corpus.sources.text import STDIN, OpenSource, Source, open_source
 from attnprobe.errors import AttnprobeError
 
@@ -20,9 +21,11 @@ def open_anything(source: Source) -> OpenSource:
         return open_source(source)
     path = Path(source.spec)
     try:
-        media = path.exists() and is_media(path)
+        media, benchmark = path.exists() and is_media(path), is_benchmark(path)
     except (OSError, ValueError):  # a name too long, or with a NUL in it, which is told elsewhere
-        media = False
+        media = benchmark = False
+    if benchmark:
+        return _open_benchmark(path, source)
     if not media:
         return open_source(source)
     if source.annotated:
@@ -43,6 +46,26 @@ def open_anything(source: Source) -> OpenSource:
     folder = MediaFolder.open(path, source.label_column)
     described = folder.described | {"label_column": source.label_column}
     return OpenSource(folder, str(described["name"]), described, folder.kind)
+
+
+def _open_benchmark(path: Path, source: Source) -> OpenSource:
+    """Open a folder of queries and passages, for a task."""
+    if not source.find_labels:
+        raise AttnprobeError(
+            f"{source.spec} is a folder of queries and passages, which are for --objective retrieval; give "
+            "one file of it, such as corpus.jsonl."
+        )
+    given = {
+        "--dataset-config": source.config,
+        "--text-column": source.text_column,
+        "--text-pair-column": source.pair_column,
+        "--label-column": source.label_column,
+        "--document-column": source.document_column,
+    }
+    for option, value in given.items():
+        if value is not None:
+            raise AttnprobeError(f"{source.spec} holds queries and passages; leave out {option}.")
+    return open_benchmark(path, source.split)
 
 
 def join_sources(sources: Sequence[OpenSource]) -> OpenSource:
