@@ -135,7 +135,7 @@ def prune(
 
       attnprobe prune my-bert -d dev.tsv --save pruned --share 0.4
 
-      attnprobe prune my-embedder -d scifact/ --objective retrieval --margin 0.01 --save pruned
+      attnprobe prune my-embedder -d scifact/ --objective retrieval
 
     Returns:
         One row for each step of each order.

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import NoneType
 from typing import Literal, NamedTuple, TypeVar
 
@@ -246,7 +246,7 @@ class Document:
     label: Label | None = None
     annotation: Annotation | None = None
     group: str | None = None
-    role: Role = ""
+    role: Role = field(default="", repr=False)  # states go by what is written of a document
 
     @property
     def digest(self) -> int:
