@@ -182,7 +182,8 @@ class Labels(Group):
         Option(
             doc="Where texts come one by one, what is right for each: its class, number or target text; a "
             "list of labels; for a text that is a list of words, a label for each word; for a pair of "
-            "question and context, answers as SQuAD has them. Of a file or a table, name label_column."
+            "question and context, answers as SQuAD has them; for a pair that is compared, its score; for "
+            "an anchor and a positive, the negative. Of a file or a table, name label_column."
         ),
     ] = None
 

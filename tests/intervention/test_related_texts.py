@@ -360,6 +360,26 @@ def test_scores_that_need_no_scaling(headed: Any, benched: Any):
         assert "Scores go from 0 to 5; for the loss they are scaled to 0 to 1." in told.said
 
 
+def test_a_query_that_every_passage_answers(headed: Any, benched: Any):
+    """There is nothing to tell them from, so nothing is lost."""
+    data = [Document(TEXTS[0], label=Query("q", (("d", 1),))), Document(TEXTS[1], label=Passage("d"))]
+    with benched(headed("bert", "representation"), data) as bench:
+        outcome = run_trials(bench, [], NEEDS["retrieval"]).untouched
+        importance = gradient_importance(bench).heads.average
+    assert [outcome[name].tolist() for name in NEEDS["retrieval"]] == [[1], [1], [1], [0]]
+    assert not importance.any()
+
+
+@pytest.mark.parametrize("name", ["t5", "gpt2", "albert"])
+def test_other_architectures(headed: Any, benched: Any, name: str):
+    """What a decoder beside an encoder reads, and layers that share their weights, are no hindrance."""
+    with benched(headed(name, "representation"), SEARCH) as bench:
+        importance = gradient_importance(bench, ties=bench.subject.ties).heads.average
+        assert np.isfinite(importance).all()
+        (cut,) = run_trials(bench, [np.zeros(bench.subject.shape, bool)], ("loss",)).cuts
+        assert np.isfinite(cut["loss"]).all()
+
+
 def test_no_relevance(headed: Any, benched: Any):
     with (
         benched(headed("bert", "representation"), SEARCH) as bench,

@@ -1,6 +1,7 @@
 """Texts that belong together: pairs with a score, triplets, queries with passages; of a table or a folder."""
 
 import hashlib
+import math
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ from attnprobe.tasks import Gold
 CORPUS, QUERIES, QRELS = "corpus.jsonl", "queries.jsonl", "qrels"
 #: Judgements that are read where none are named.
 USUAL_SPLIT = "test"
+#: No passage is more relevant.
+MOST_RELEVANT = 1000
 #: Columns of judgements.
 _JUDGED = ("query-id", "corpus-id", "score")
 
@@ -162,13 +165,20 @@ def _read_judgements(path: Path) -> dict[str, dict[str, int]]:
             query, passage, score = (row.cells.get(name) for name in _JUDGED)
             if query is None or passage is None or score is None:
                 continue  # a blank line
-            try:
-                found.setdefault(query, {})[passage] = int(score)
-            except ValueError:
-                raise AttnprobeError(
-                    f"{row.where} of {path} has the score {shorten(repr(score))}; scores are whole numbers."
-                ) from None
+            found.setdefault(query, {})[passage] = _read_grade(score, f"{row.where} of {path}")
     return found
+
+
+def _read_grade(cell: str, where: str) -> int:
+    try:
+        grade = float(cell)
+    except ValueError:
+        grade = math.nan
+    if not (abs(grade) <= MOST_RELEVANT and grade.is_integer()):
+        raise AttnprobeError(
+            f"{where} has the score {shorten(repr(cell))}; scores are whole numbers up to {MOST_RELEVANT:,}."
+        )
+    return int(grade)
 
 
 def _read_items(path: Path) -> Iterator[tuple[str, Row, str]]:

@@ -23,6 +23,8 @@ from attnprobe.model.checkpoint import Checkpoint
 
 #: What cosines are multiplied by in the loss.
 SCALE = 20.0
+#: The logit of what can't be answered with; infinity has no gradient where all are so.
+_NEVER = -1e9
 #: Cosines of queries and passages that are held at once.
 _CELLS = 1 << 22
 
@@ -137,7 +139,7 @@ class Retrieval(RelatedTexts):
             out[own >= 0, own[own >= 0]] = True
             logits = SCALE * cosines
             right = logits[row, column]
-            others = logits.masked_fill(out, -torch.inf).logsumexp(-1)[row]
+            others = logits.masked_fill(out, _NEVER).logsumexp(-1)[row]
             losses = torch.logaddexp(right, others) - right
             yield mean_by_example(row, len(own))(losses)
 

@@ -111,7 +111,7 @@ def folder(tmp_path: Path) -> Path:
         file.writelines(json.dumps(one) + "\n" for one in corpus)
     queries = [{"_id": "q1", "text": "what is white?"}, {"_id": "q2", "text": "nobody judged this"}]
     write(path / "queries.jsonl", *map(json.dumps, queries))
-    write(path / "qrels" / "test.tsv", "query-id\tcorpus-id\tscore", "q1\td1\t2", "q1\t3\t0", "")
+    write(path / "qrels" / "test.tsv", "query-id\tcorpus-id\tscore", "q1\td1\t2.0", "q1\t3\t0", "")
     write(path / "qrels" / "dev.tsv", "query-id\tcorpus-id\tscore", "q2\td2\t1")
     return path
 
@@ -147,6 +147,7 @@ def test_a_folder(folder: Path):
         ("queries.jsonl", "[", "is not JSON"),
         ("qrels/test.tsv", "query\tdoc\tscore", "no column 'query-id'; BEIR's has query-id, corpus-id"),
         ("qrels/test.tsv", "query-id\tcorpus-id\tscore\nq\td\tgood", "line 2 of .* has the score 'good'"),
+        ("qrels/test.tsv", "query-id\tcorpus-id\tscore\nq\td\t1e9", "whole numbers up to 1,000"),
     ],
 )  # fmt: skip
 def test_a_broken_folder(folder: Path, file: str, line: str, said: str):
