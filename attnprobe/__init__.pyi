@@ -226,8 +226,9 @@ def importance(
     max_length: int | None = None, truncate: bool = False, limit: int | None = None,
     sample: int | None = None, seed: int = 42, batch_tokens: int | None = None, memory: str | None = None,
     objective: Literal["classification", "multi-label", "regression", "token-classification",
-    "question-answering", "seq2seq", "masked-lm", "causal-lm", "representation"] | None = None,
-    label_column: str | None = None, force_head: bool = False, resume: Path | str | None = None,
+    "question-answering", "seq2seq", "masked-lm", "causal-lm", "representation", "similarity", "triplet",
+    "retrieval"] | None = None, label_column: str | None = None, force_head: bool = False,
+    resume: Path | str | None = None,
 ) -> HeadTable: ...
 def ablate(
     model: str | Path | PreTrainedModel, texts: Texts = None, labels: Iterable[Label] | None = None, *,
@@ -242,10 +243,10 @@ def ablate(
     max_length: int | None = None, truncate: bool = False, limit: int | None = None,
     sample: int | None = None, seed: int = 42, batch_tokens: int | None = None, memory: str | None = None,
     objective: Literal["classification", "multi-label", "regression", "token-classification",
-    "question-answering", "seq2seq", "masked-lm", "causal-lm", "representation"] | None = None,
-    label_column: str | None = None, force_head: bool = False, metric: Literal["accuracy", "mcc", "f1",
-    "f1_micro", "f1_macro", "exact_match", "pearson", "spearman", "mse", "loss", "similarity", "bleu"] | None
-    = None, resume: Path | str | None = None,
+    "question-answering", "seq2seq", "masked-lm", "causal-lm", "representation", "similarity", "triplet",
+    "retrieval"] | None = None, label_column: str | None = None, force_head: bool = False, metric:
+    Literal["accuracy", "mcc", "f1", "f1_micro", "f1_macro", "exact_match", "pearson", "spearman", "mse",
+    "loss", "similarity", "bleu", "ndcg", "mrr", "recall"] | None = None, resume: Path | str | None = None,
 ) -> HeadTable: ...
 def compare(
     model: Sequence[str | Path | PreTrainedModel] | str | Path, texts: Texts = None,
@@ -264,9 +265,9 @@ def compare(
     truncate: bool = False, limit: int | None = None, sample: int | None = None, seed: int = 42,
     batch_tokens: int | None = None, memory: str | None = None, frequencies: Path | str | None = None,
     content_only: bool = False, objective: Literal["classification", "multi-label", "regression",
-    "token-classification", "question-answering", "seq2seq", "masked-lm", "causal-lm", "representation"] |
-    None = None, label_column: str | None = None, force_head: bool = False,
-    weights: Literal["attention", "norm", "both"] = "attention",
+    "token-classification", "question-answering", "seq2seq", "masked-lm", "causal-lm", "representation",
+    "similarity", "triplet", "retrieval"] | None = None, label_column: str | None = None,
+    force_head: bool = False, weights: Literal["attention", "norm", "both"] = "attention",
     layers: str | int | Sequence[int] | None = None, resume: Path | str | None = None,
 ) -> HeadTable: ...
 def correlate(
@@ -284,10 +285,11 @@ def correlate(
     max_length: int | None = None, truncate: bool = False, limit: int | None = None,
     sample: int | None = None, seed: int = 42, batch_tokens: int | None = None, memory: str | None = None,
     labels: Iterable[Label] | None = None, objective: Literal["classification", "multi-label", "regression",
-    "token-classification", "question-answering", "seq2seq", "masked-lm", "causal-lm", "representation"] |
-    None = None, label_column: str | None = None, force_head: bool = False, metric: Literal["accuracy", "mcc",
-    "f1", "f1_micro", "f1_macro", "exact_match", "pearson", "spearman", "mse", "loss", "similarity", "bleu"] |
-    None = None, resume: Path | str | None = None,
+    "token-classification", "question-answering", "seq2seq", "masked-lm", "causal-lm", "representation",
+    "similarity", "triplet", "retrieval"] | None = None, label_column: str | None = None,
+    force_head: bool = False, metric: Literal["accuracy", "mcc", "f1", "f1_micro", "f1_macro", "exact_match",
+    "pearson", "spearman", "mse", "loss", "similarity", "bleu", "ndcg", "mrr", "recall"] | None = None,
+    resume: Path | str | None = None,
 ) -> HeadTable: ...
 def prune(
     model: str | Path | PreTrainedModel, texts: Texts = None, labels: Iterable[Label] | None = None, *,
@@ -304,10 +306,10 @@ def prune(
     max_length: int | None = None, truncate: bool = False, limit: int | None = None,
     sample: int | None = None, seed: int = 42, batch_tokens: int | None = None, memory: str | None = None,
     objective: Literal["classification", "multi-label", "regression", "token-classification",
-    "question-answering", "seq2seq", "masked-lm", "causal-lm", "representation"] | None = None,
-    label_column: str | None = None, force_head: bool = False, metric: Literal["accuracy", "mcc", "f1",
-    "f1_micro", "f1_macro", "exact_match", "pearson", "spearman", "mse", "loss", "similarity", "bleu"] | None
-    = None, resume: Path | str | None = None,
+    "question-answering", "seq2seq", "masked-lm", "causal-lm", "representation", "similarity", "triplet",
+    "retrieval"] | None = None, label_column: str | None = None, force_head: bool = False, metric:
+    Literal["accuracy", "mcc", "f1", "f1_micro", "f1_macro", "exact_match", "pearson", "spearman", "mse",
+    "loss", "similarity", "bleu", "ndcg", "mrr", "recall"] | None = None, resume: Path | str | None = None,
 ) -> HeadTable: ...
 def dynamics(
     model: str | Path | Sequence[str | Path], texts: Texts = None, labels: Iterable[Label] | None = None, *,
@@ -325,10 +327,11 @@ def dynamics(
     truncate: bool = False, limit: int | None = None, sample: int | None = None, seed: int = 42,
     batch_tokens: int | None = None, memory: str | None = None, frequencies: Path | str | None = None,
     content_only: bool = False, objective: Literal["classification", "multi-label", "regression",
-    "token-classification", "question-answering", "seq2seq", "masked-lm", "causal-lm", "representation"] |
-    None = None, label_column: str | None = None, force_head: bool = False, metric: Literal["accuracy", "mcc",
-    "f1", "f1_micro", "f1_macro", "exact_match", "pearson", "spearman", "mse", "loss", "similarity", "bleu"] |
-    None = None, weights: Literal["attention", "norm", "both"] = "attention",
+    "token-classification", "question-answering", "seq2seq", "masked-lm", "causal-lm", "representation",
+    "similarity", "triplet", "retrieval"] | None = None, label_column: str | None = None,
+    force_head: bool = False, metric: Literal["accuracy", "mcc", "f1", "f1_micro", "f1_macro", "exact_match",
+    "pearson", "spearman", "mse", "loss", "similarity", "bleu", "ndcg", "mrr", "recall"] | None = None,
+    weights: Literal["attention", "norm", "both"] = "attention",
     layers: str | int | Sequence[int] | None = None, resume: Path | str | None = None,
 ) -> HeadTable: ...
 def view(
@@ -359,10 +362,10 @@ def report(
     truncate: bool = False, limit: int | None = None, sample: int | None = None, seed: int = 42,
     batch_tokens: int | None = None, memory: str | None = None, frequencies: Path | str | None = None,
     objective: Literal["classification", "multi-label", "regression", "token-classification",
-    "question-answering", "seq2seq", "masked-lm", "causal-lm", "representation"] | None = None,
-    label_column: str | None = None, force_head: bool = False, metric: Literal["accuracy", "mcc", "f1",
-    "f1_micro", "f1_macro", "exact_match", "pearson", "spearman", "mse", "loss", "similarity", "bleu"] | None
-    = None, resume: Path | str | None = None,
+    "question-answering", "seq2seq", "masked-lm", "causal-lm", "representation", "similarity", "triplet",
+    "retrieval"] | None = None, label_column: str | None = None, force_head: bool = False, metric:
+    Literal["accuracy", "mcc", "f1", "f1_micro", "f1_macro", "exact_match", "pearson", "spearman", "mse",
+    "loss", "similarity", "bleu", "ndcg", "mrr", "recall"] | None = None, resume: Path | str | None = None,
 ) -> Report: ...
 def merge(
     tables: Sequence[HeadTable | Path | str], *, statistics: Sequence[Statistic] = (),

@@ -190,7 +190,8 @@ class Labels(Group):
         Option(
             doc="Where texts come one by one, what is right for each: its class, number or target text; a "
             "list of labels; for a text that is a list of words, a label for each word; for a pair of "
-            "question and context, answers as SQuAD has them. Of a file or a table, name label_column."
+            "question and context, answers as SQuAD has them; for a pair that is compared, its score; for "
+            "an anchor and a positive, the negative. Of a file or a table, name label_column."
         ),
     ] = None
 
@@ -198,7 +199,9 @@ class Labels(Group):
 class Hub(Group, panel=TEXT):
     """Which part of a dataset of the hub, and what the column ``dataset`` says of any."""
 
-    split: Annotated[str | None, Option("Split of a hub dataset.")] = None
+    split: Annotated[
+        str | None, Option("Split of a hub dataset, or of the judgements (qrels) of a folder of queries.")
+    ] = None
     dataset_config: Annotated[
         str | None,
         Option(
@@ -243,7 +246,7 @@ class Reading(Group, panel=TEXT):
     text_pair_column: Annotated[
         str | None,
         Option(
-            "Column that holds the second text of a pair.",
+            "Column that holds the second text of a pair, a positive or a passage.",
             guesses=("pair-column", "text2", "text-column-2", "second-column"),
         ),
     ] = None
@@ -270,7 +273,8 @@ class Reading(Group, panel=TEXT):
     limit: Annotated[
         int | None,
         Option(
-            "Read only this many documents, the first ones.",
+            "Read only this many documents, the first ones; of a task about several texts, this many pairs, "
+            "triplets or queries.",
             flags=("--limit", "-L"), low=1,
             guesses=(
                 "max-samples", "num-samples", "max-examples", "num-examples", "samples", "n", "max-docs",
@@ -369,9 +373,9 @@ class Task(Group, panel=TASK):
         Option(
             "Column that holds the class, the number or the target text; a list of labels (names, numbers, "
             "0 and 1 for each, or one string parted by | or ,); a label for each word of a column of words; "
-            "or SQuAD's answers. Of CoNLL-U: upos, xpos or deprel. Default: label, labels, class or target; "
-            "of tokens or words ner_tags, tags, pos_tags, upos, labels or label; of question and context, "
-            "answers.",
+            "SQuAD's answers; the score of a pair, or the negative of a triplet. Of CoNLL-U: upos, xpos or "
+            "deprel. Default: label, labels, class or target; of tokens or words ner_tags, tags, pos_tags, "
+            "upos, labels or label; of question and context, answers.",
             flags=_LABEL_COLUMN,
             guesses=("label", "labels", "label-col", "target", "target-col", "label-field"),
         ),

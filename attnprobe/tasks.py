@@ -13,6 +13,13 @@ class Gold(StrEnum):
     SEVERAL = "a list of labels a text"
     WORDS = "a label for each word"
     ANSWERS = "questions with answers"
+    PAIRS = "pairs of texts with a number"
+    TRIPLETS = "texts with one that is alike and one that is not"
+    RELEVANCE = "queries with the passages that answer them"
+
+
+#: The kinds that are about several texts, each of which is read alone.
+RELATIONS = (Gold.PAIRS, Gold.TRIPLETS, Gold.RELEVANCE)
 
 
 @dataclass(frozen=True)
@@ -23,11 +30,19 @@ class ObjectiveSpec:
         implementation: Its class, ``module:Class`` in ``attnprobe.intervention.objectives``.
         scores: Its metrics, the usual one first; in brackets what a metric is here.
         gold: The kinds of labels that it takes what is right from, the usual one first.
+        columns: Of a table of ``RELATIONS``: the usual names of the columns of the text, of the text beside
+            it and of what is said of both; in any letter case.
     """
 
     implementation: str
     scores: str
     gold: tuple[Gold, ...] = ()
+    columns: tuple[tuple[str, ...], ...] = ()
+
+    @property
+    def relation(self) -> Gold:
+        """The kind of relation among texts that it is about; none is falsy."""
+        return next((kind for kind in self.gold if kind in RELATIONS), Gold.NONE)
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -70,6 +85,32 @@ OBJECTIVES = {
     "masked-lm": ObjectiveSpec("language_modelling:MaskedLanguageModel", "accuracy, loss"),
     "causal-lm": ObjectiveSpec("language_modelling:CausalLanguageModel", "loss, accuracy"),
     "representation": ObjectiveSpec("representation:Representation", "similarity"),
+    "similarity": ObjectiveSpec(
+        "similarity:Similarity",
+        "spearman (of the cosine of two texts), pearson, mse",
+        (Gold.PAIRS,),
+        (
+            ("sentence1", "sentence_1", "text1", "text_1", "sentence_a"),
+            ("sentence2", "sentence_2", "text2", "text_2", "sentence_b"),
+            ("score", "similarity_score", "similarity", "relatedness_score", "label", "labels"),
+        ),
+    ),
+    "triplet": ObjectiveSpec(
+        "triplet:Triplets",
+        "accuracy (the positive is nearer than the negative), loss",
+        (Gold.TRIPLETS,),
+        (("anchor", "query", "question"), ("positive", "pos"), ("negative", "neg")),
+    ),
+    "retrieval": ObjectiveSpec(
+        "retrieval:Retrieval",
+        "ndcg (of the first 10), mrr (of the first 10), recall (of the first 10), loss",
+        (Gold.RELEVANCE,),
+        (
+            ("query", "question", "anchor"),
+            ("positive", "pos", "passage", "answer", "document", "context"),
+            ("negative", "neg"),
+        ),
+    ),
 }
 METRICS = {
     "accuracy": MetricSpec(),
@@ -84,4 +125,7 @@ METRICS = {
     "loss": MetricSpec("nats", higher_is_better=False),
     "similarity": MetricSpec("cosine"),
     "bleu": MetricSpec("BLEU"),
+    "ndcg": MetricSpec(),
+    "mrr": MetricSpec(),
+    "recall": MetricSpec(),
 }

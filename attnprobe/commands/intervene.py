@@ -64,6 +64,8 @@ def importance(
 
       attnprobe importance my-qa-model -d dev-v2.0.json -o importance.csv
 
+      attnprobe importance my-embedder -d stsb.csv --objective similarity
+
     Returns:
         One row a head, or for all heads that share their weights over layers.
 
@@ -129,6 +131,8 @@ def ablate(
       attnprobe ablate my-ner-tagger -d test.conll -o ablation.csv
 
       attnprobe ablate my-sts-model -d sts.tsv --text-pair-column sentence2
+
+      attnprobe ablate my-embedder -d scifact/ --objective retrieval
 
     Returns:
         One row a head, or for all heads that share their weights over layers.

@@ -137,6 +137,8 @@ def prune(
 
       attnprobe prune my-embedding-model -d passages.txt --save pruned --share 0.4
 
+      attnprobe prune my-embedder -d scifact/ --objective retrieval
+
     Returns:
         One row for each step of each order.
 

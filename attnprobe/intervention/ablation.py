@@ -185,15 +185,15 @@ def tabulate_ablation(
     rows = layers * heads
     labels = bench.labels(dataset, facts)
     grid = fill(scores).reshape(layers, heads)
-    batches = bench.corpus.batches
-    values = np.full((len(batches.members), layers, heads), np.nan)
+    documents = bench.documents
+    values = np.full((len(documents), layers, heads), np.nan)
     values[:, bench.subject.units] = np.stack([metric.pseudovalues(cut) for cut in trials.cuts], 1)
-    blocks = Blocks.of(values, batches.documents[batches.members])
+    blocks = Blocks.of(values, documents)
     build = TableBuilder(labels.with_record(block_record("score", labels.places, blocks, grid)), rows)
     build.key("objective", [bench.objective.name] * rows)
     build.key("metric", [metric.name] * rows)
     build.heads(heads)
-    build.count("n", np.full(rows, len(batches.members)))
+    build.count("n", np.full(rows, len(documents)))
     named = metric.name.replace("_", " ")
     left = f"{named} of the head alone in its layer" if keep_one else f"{named} without the head"
     untouched = metric.score(trials.untouched), metric.standard_error(trials.untouched)
@@ -221,8 +221,7 @@ def tabulate_ablation(
 
 def _score_half(bench: Bench, metric: Metric, trials: Trials, *, second: bool) -> list[float]:
     """Score every cut over one half of the examples; a single example has no other half."""
-    batches = bench.corpus.batches
-    members = in_second_half(batches.documents[batches.members]) == second
-    if not members.any():
+    examples = in_second_half(bench.documents) == second
+    if not examples.any():
         return [float("nan")] * len(trials.cuts)
-    return [metric.score(select_examples(cut, members)) for cut in trials.cuts]
+    return [metric.score(select_examples(cut, examples)) for cut in trials.cuts]

@@ -13,8 +13,10 @@ from torch import Tensor
 
 from attnprobe.corpus.batches.batch import Batch
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.objectives.objective import Answer
+from attnprobe.intervention.objectives.objective import Answer, Objective
+from attnprobe.intervention.objectives.related import RelatedTexts
 from attnprobe.intervention.task import Bench
+from attnprobe.intervention.trials import collect_answers
 from attnprobe.model.gates import gate_attention
 from attnprobe.run.memory import Halving
 from attnprobe.run.passes import Restore
@@ -102,7 +104,8 @@ def sum_derivatives(
     """Differentiate a number of each example by its gates, and sum over all examples.
 
     Every example has gates of its own, so that one backward pass of the sum over a batch gives each
-    example's derivatives.
+    example's derivatives. Where an example is about several texts, each text counts as one: see
+    ``RelatedTexts``.
 
     Args:
         bench: Checkpoint, whose weights are frozen, task and examples.
@@ -116,6 +119,8 @@ def sum_derivatives(
     checkpoint, architecture = bench.subject.checkpoint, bench.subject.architecture
     at = torch.ones(bench.subject.shape) if open_heads is None else torch.from_numpy(open_heads).float()
     halving, left = Halving(), int(at.sum())
+    named = f"{{}} with {left} heads on" if left < at.numel() else "{}"
+    objective = _bind_texts(bench, open_heads, named.format("embedding"))
     way, sites, present = architecture.way, architecture.sites, architecture.present
     kind = torch.promote_types(checkpoint.body.dtype, torch.float32)
     with rules(), gate_attention(checkpoint.body, way, sites, present) as gates:
@@ -124,7 +129,7 @@ def sum_derivatives(
             xi = at.to(checkpoint.device, kind).repeat(len(part), 1, 1).requires_grad_()
             with torch.enable_grad():
                 gates.set(xi)
-                return torch.autograd.grad(target(bench.objective.answer(part)).sum(), xi)[0]
+                return torch.autograd.grad(target(objective.answer(part)).sum(), xi)[0]
 
         def sum_of(batch: Batch) -> Any:
             derivative = torch.cat(halving.run(batch, derivative_of))
@@ -141,12 +146,22 @@ def sum_derivatives(
                 yield
 
         return bench.total(
-            name if left == at.numel() else f"{name} with {left} heads on",
+            named.format(name),
             sum_of,
             restore,
             thread_context=thread_context,
             question={"heads that are on": compute_digest(at.numpy())},
         )
+
+
+def _bind_texts(bench: Bench, open_heads: NDArray[np.bool_] | None, name: str) -> Objective:
+    """Give the objective, with a loss for each text where examples are about several."""
+    objective = bench.objective
+    if not isinstance(objective, RelatedTexts):
+        return objective
+    cuts = [] if open_heads is None else [open_heads]
+    *_, answers = collect_answers(bench, cuts, ["state"], name)
+    return objective.find_slopes(answers["state"], bench.corpus.batches)
 
 
 def sum_over_ties(derivative: Floats, ties: NDArray[np.int64] | None) -> Floats:
@@ -174,7 +189,9 @@ def gradient_importance(
         I_h = mean over examples x of | d L(x) / d xi_h |
 
     The absolute value is taken example by example: one backward pass of the summed losses gives each
-    example's own derivative, since every example has gates of its own.
+    example's own derivative, since every example has gates of its own. Where an example is about several
+    texts (``similarity``, ``triplet``, ``retrieval``), the mean is over texts x, not over pairs or queries:
+    L(x) is what the text has to do with the mean loss, T dL/dh_x . h_x of its embedding h_x, one of T.
 
     Unit: that of the loss. Limits: 0 for a head whose gate changes nothing.
 

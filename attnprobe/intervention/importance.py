@@ -1,6 +1,6 @@
 """The importance of every head as a table."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from attnprobe.findings.pair import Side
 from attnprobe.intervention.ablation import tabulate_ablation
 from attnprobe.intervention.gradient import Importance, gradient_importance
 from attnprobe.intervention.objectives.choosing import Loader
+from attnprobe.intervention.objectives.related import RelatedTexts
 from attnprobe.intervention.relevance import tabulate_relevance
 from attnprobe.intervention.request import Measure, Method, TaskOptions, check_metric, find_shared_gold, peek
 from attnprobe.intervention.task import Bench, bind_task, build_metric, choose_subject
@@ -75,7 +76,20 @@ def run_importance(
 
 def tabulate_gradient(bench: Bench, dataset: str, *, facts: Mapping[str, Any]) -> HeadTable:
     found = gradient_importance(bench, ties=bench.subject.ties)
-    return _tabulate(found, bench.objective.name, "gradient", bench.labels(dataset, facts))
+    return _tabulate(
+        found, bench.objective.name, "gradient", bench.labels(dataset, facts), _describe_texts(bench)
+    )
+
+
+def _describe_texts(bench: Bench) -> list[str]:
+    """Say what is averaged where an example is about several texts."""
+    if not isinstance(bench.objective, RelatedTexts):
+        return []
+    number, (one, several) = len(bench.documents), bench.objective.nouns
+    return [
+        f"Importance is the mean over texts of what the head does in each to the mean loss of {number:,} "
+        f"{one if number == 1 else several}; n counts the texts."
+    ]
 
 
 #: Tables of the methods that need a task.
@@ -140,7 +154,9 @@ def _tabulate_confidence(
     return _tabulate(found, NO_OBJECTIVE, "confidence", labels)
 
 
-def _tabulate(found: Importance, objective: str, method: Method, labels: Labels) -> HeadTable:
+def _tabulate(
+    found: Importance, objective: str, method: Method, labels: Labels, notes: Sequence[str] = ()
+) -> HeadTable:
     layers, heads = found.heads.count.shape
     labels = labels.with_record(block_record("importance", labels.places, found.blocks, found.heads.average))
     build = TableBuilder(labels, layers * heads)
@@ -154,7 +170,7 @@ def _tabulate(found: Importance, objective: str, method: Method, labels: Labels)
     build.measure("importance_normalized", "share of norm", *found.normalized, headline=True, title=title)
     for half, name in zip(found.blocks.halves, HALVES, strict=True):
         build.add(Column(f"importance_{name}", UNITS[method], role="half"), half.ravel())
-    return build.table("importance of heads", _name_extremes(found, labels), "heads")
+    return build.table("importance of heads", [*notes, *_name_extremes(found, labels)], "heads")
 
 
 def _name_extremes(found: Importance, labels: Labels) -> list[str]:

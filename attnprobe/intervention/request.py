@@ -21,6 +21,15 @@ WHERE = {
     Gold.SEVERAL: "name their column with --label-column",
     Gold.WORDS: "a CoNLL file (.conll), CoNLL-U, or columns of lists such as tokens and ner_tags",
     Gold.ANSWERS: "SQuAD's files, or columns question, context and answers",
+    Gold.PAIRS: "name their columns with --text-column, --text-pair-column and --label-column",
+    Gold.TRIPLETS: (
+        "columns anchor, positive and negative, or name them with --text-column, --text-pair-column and "
+        "--label-column"
+    ),
+    Gold.RELEVANCE: (
+        "a folder with corpus.jsonl, queries.jsonl and qrels, or columns query and positive, named with "
+        "--text-column and --text-pair-column"
+    ),
 }
 #: Documents in which a label is looked for.
 PEEKED = 1000

@@ -3,12 +3,14 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from attnprobe.corpus.sources.media import MediaFolder
+from attnprobe.corpus.sources.sampling import select
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.metrics.metric import Metric
 from attnprobe.intervention.objectives.choosing import (
@@ -26,6 +28,7 @@ from attnprobe.model.verifying.switching import Gating, check_gates, check_relev
 from attnprobe.run.input.corpus import Corpus
 from attnprobe.run.input.examples import LabelledExamples
 from attnprobe.run.input.options import CorpusOptions
+from attnprobe.run.input.related import split_examples
 from attnprobe.run.memory import price_gradients
 from attnprobe.run.passes import Restore, Run, Work
 from attnprobe.run.preparation import Documents, examine_part, prepare_corpus
@@ -57,7 +60,16 @@ class Subject:
     conservation: str = ""
 
     def check_relevance(self) -> "Subject":
-        """Verify that no layer loses relevance, and note what the check found."""
+        """Verify that no layer loses relevance, and note what the check found.
+
+        Raises:
+            AttnprobeError: When one does, or what is predicted is about several texts.
+        """
+        if import_objective(self.objective).related:
+            raise AttnprobeError(
+                f"Relevance explains what is predicted of one text, and --objective {self.objective} is "
+                "about several; take gradient or ablation."
+            )
         headed = import_objective(self.objective).head is not None
         found = check_relevance(self.checkpoint, self.architecture, headed=headed)
         return replace(self, conservation=found)
@@ -148,9 +160,15 @@ class Bench:
             notes=[f"{subject.sharing}: {own}."] if subject.sharing else [],
         )
 
+    @property
+    def documents(self) -> NDArray[np.int64]:
+        """The document of each example, by its number."""
+        return self.objective.list_documents(self.corpus.batches)
+
     def half(self, second: bool) -> "Bench":
         """Keep one half of the documents."""
-        return replace(self, corpus=replace(self.corpus, batches=self.corpus.batches.half(second)))
+        objective, batches = self.objective.half(self.corpus.batches, second=second)
+        return replace(self, objective=objective, corpus=replace(self.corpus, batches=batches))
 
 
 def build_metric(name: str, bench: Bench, seed: int) -> Metric:
@@ -165,11 +183,12 @@ def choose_subject(
 ) -> Subject:
     """Load the checkpoint with the head of the task, verify it, and say what was chosen."""
     checkpoint, objective = load_with_head(load, options, modality, labelled=labelled)
-    how = (
-        f"by the checkpoint's {checkpoint.head.name} head"
-        if import_objective(objective).head and checkpoint.head
-        else "by the pooled final state; no trained head is used"
-    )
+    kind = import_objective(objective)
+    how = "by the pooled final state; no trained head is used"
+    if kind.head and checkpoint.head:
+        how = f"by the checkpoint's {checkpoint.head.name} head"
+    elif kind.related:
+        how = "by the cosine of embeddings"
     progress.say(f"the objective is {objective}, {how}.")
     if options.objective is None and (unused := remark_unused_head(checkpoint, objective, labelled)):
         progress.say(unused)
@@ -205,12 +224,17 @@ def bind_task(
     options = replace(options, truncate=options.truncate or bool(gold))
     if options.batch_tokens is None and checkpoint.device.type == "cpu":
         options = replace(options, batch_tokens=BATCH_TOKENS_CPU)
-    filtered = LabelledExamples(documents, kinds=gold or None)
+    filtered, reading = LabelledExamples(documents, kinds=gold or None), options
+    examples = kind.read_examples(filtered.examples) if gold else documents
+    if kind.related:  # what is chosen are examples, not texts
+        assert not isinstance(examples, MediaFolder)  # whose labels are no relations
+        choose = partial(select, limit=options.limit, sample=options.sample, seed=options.seed)
+        examples, reading = split_examples(examples, choose), replace(options, limit=None, sample=None)
     with prepare_corpus(
         checkpoint,
         subject.architecture,
-        kind.read_examples(filtered.examples) if gold else documents,
-        options,
+        examples,
+        reading,
         price=lambda: price_gradients(checkpoint, subject.architecture),
         labelled=kind.has_targets,
         workers=workers,
@@ -227,6 +251,8 @@ def bind_task(
             "head": checkpoint.head.name if checkpoint.head else None,
             "gates": subject.gating.evidence,
         }
+        if kind.related:
+            record["task"]["examples"] = len(objective.list_documents(corpus.batches))
         if subject.conservation:
             record["task"] |= {"explained": objective.explains, "relevance": subject.conservation}
         with freeze_weights(checkpoint):

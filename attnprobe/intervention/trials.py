@@ -1,6 +1,6 @@
 """Trials: what every example gives with some heads off, over the same examples every time."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import reduce
@@ -15,7 +15,7 @@ from torch import Tensor
 
 from attnprobe.corpus.batches.batch import Batch
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.metrics.metric import CLUSTER, Outcome
+from attnprobe.intervention.metrics.metric import Outcome
 from attnprobe.intervention.objectives.objective import Answer, Objective, Values
 from attnprobe.intervention.task import Bench
 from attnprobe.model.gates import BatchReplay, gate_attention
@@ -128,15 +128,33 @@ def run_trials(
     A cut changes nothing before its first layer, so its pass resumes there, with what the layers
     before gave to the whole model. Processes share the batches; of few batches, the cuts too.
 
-    A cut is (layer, head), True where a head is on; ``needs`` are the numbers to keep of every answer.
+    A cut is (layer, head), True where a head is on; ``needs`` are the numbers that a metric needs of every
+    example.
+    """
+    batches = bench.corpus.batches
+    outcomes = [
+        bench.objective.complete(answers, batches, needs)
+        for answers in collect_answers(bench, cuts, bench.objective.list_kept(needs), name)
+    ]
+    return Trials(outcomes[0], outcomes[1:])
+
+
+def collect_answers(
+    bench: Bench, cuts: Sequence[NDArray[np.bool_]], asked: Sequence[str], name: str
+) -> Iterator[dict[str, Values]]:
+    """Collect numbers of all answers, with all heads on and then under every cut, in the order of sequences.
+
+    Embeddings take much memory: of them, no more cuts are collected at a time than fit into ``_HELD`` bytes.
+
+    Raises:
+        AttnprobeError: When an answer is no number, or those under one cut alone do not fit the memory.
     """
     subject, objective = bench.subject, bench.objective
-    known = {kept: objective.known[kept] for kept in needs if kept in objective.known}
-    asked = [kept for kept in needs if kept not in known]
-    rounds = _plan_rounds(len(cuts), len(bench.corpus.batches), bench.run.processes.ranks.size)
+    batches, members = bench.corpus.batches, bench.corpus.batches.members
     architecture, halving = subject.architecture, Halving()
     resumable = subject.gating.replays and objective.resumable
     way, sites, present = architecture.way, architecture.sites, architecture.present
+    question = {"cuts": compute_digest(*cuts), "numbers that are kept": " ".join(asked)}
     with gate_attention(subject.checkpoint.body, way, sites, present) as gates:
         replay = BatchReplay(
             subject.checkpoint.body, gates, skip_projections=subject.gating.skips_projections
@@ -159,35 +177,59 @@ def run_trials(
             with torch.inference_mode():
                 return reduce(add, halving.run(batch, lambda part: score_part(part, some)))
 
-        question = {"cuts": compute_digest(*cuts), "numbers that are kept": " ".join(asked)}
-        found: Outcomes | None = None
-        with replay.watch(architecture.sites):
-            for turn, some in enumerate(rounds):
-                mine = bench.share(
-                    name,
-                    lambda batch, some=some: score(batch, some),
-                    Outcomes.from_arrays,
-                    thread_context=gates.thread_context,
-                    question=question,
-                    turn=turn,
-                )
-                found = mine if found is None else found if mine is None else found + mine
-        whole = bench.run.add_up(found, Outcomes.from_arrays)
-    members = bench.corpus.batches.members
-    beside = {kept: values[members] for kept, values in known.items()}
-    beside[CLUSTER] = bench.corpus.batches.clusters[members]
-    outcomes: list[Outcome] = [
-        {**beside, **whole.select_cut(number, members)} for number in range(1 + len(cuts))
-    ]
-    return Trials(outcomes[0], outcomes[1:])
+        turn = 0
+        for group in _group_cuts(bench, len(cuts)):
+            rounds = _plan_rounds(group, len(batches), bench.run.processes.ranks.size)
+            found: Outcomes | None = None
+            with replay.watch(architecture.sites):
+                for some in rounds:
+                    mine = bench.share(
+                        name,
+                        lambda batch, some=some: score(batch, some),
+                        Outcomes.from_arrays,
+                        thread_context=gates.thread_context,
+                        question=question,
+                        turn=turn,
+                    )
+                    found = mine if found is None else found if mine is None else found + mine
+                    turn += 1
+            whole = bench.run.add_up(found, Outcomes.from_arrays)
+            if not group.start:
+                yield whole.select_cut(0, members)
+            for number in range(group.start, group.stop):
+                yield whole.select_cut(1 + number, members)
 
 
-def _plan_rounds(cuts: int, batches: int, processes: int) -> list[slice]:
-    """Divide the cuts into as many rounds as it takes to keep every process busy."""
+#: Bytes of embeddings that are held at once, unless those under one cut are more.
+_HELD = 1 << 30
+#: Bytes of them that are too much for one cut; and for all together, where a state keeps them.
+_TOO_MANY = 1 << 33
+
+
+def _group_cuts(bench: Bench, cuts: int) -> list[slice]:
+    """Divide the cuts into groups whose embeddings fit the memory; other answers are small."""
+    objective, texts = bench.objective, len(bench.corpus.batches.members)
+    width = getattr(bench.subject.checkpoint.model.config.get_text_config(), "hidden_size", None) or 1024
+    size = 4 * width * texts if objective.related else 0
+    kept = size * (cuts + 1) if bench.run.state.path is not None else 2 * size
+    if kept > _TOO_MANY:
+        without = ", or leave out --resume" if 2 * size <= _TOO_MANY else ""
+        raise AttnprobeError(
+            f"The embeddings of {texts:,} texts take {kept / (1 << 30):,.0f} GiB of memory; choose fewer "
+            f"with --limit or --sample, or a smaller corpus{without}."
+        )
+    most = max(1, _HELD // size - 1) if size else max(1, cuts)
+    return [slice(start, min(start + most, cuts)) for start in range(0, max(1, cuts), most)]
+
+
+def _plan_rounds(group: slice, batches: int, processes: int) -> list[slice]:
+    """Divide a group of cuts into as many rounds as it takes to keep every process busy."""
+    cuts = group.stop - group.start
     if processes == 1 or batches >= ENOUGH * processes:
-        return [slice(0, cuts)]
-    rounds = min(cuts, processes * -(-ENOUGH // max(1, batches)))
-    return [slice(*ends) for ends in pairwise(cuts * place // rounds for place in range(rounds + 1))]
+        return [group]
+    rounds = max(1, min(cuts, processes * -(-ENOUGH // max(1, batches))))
+    ends = (group.start + cuts * place // rounds for place in range(rounds + 1))
+    return [slice(*two) for two in pairwise(ends)]
 
 
 def _close_gates(cut: NDArray[np.bool_], device: torch.device) -> dict[int, Tensor]:

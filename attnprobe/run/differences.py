@@ -168,9 +168,11 @@ def _hash_data(spec: str, recorded: Mapping[str, Any]) -> list[str]:
     path = Path(spec)
     if not path.exists():
         raise AttnprobeError(f"There is no file {clean(spec)}")
-    if "kind" in recorded:  # a folder; of images or sound, names and labels count too
-        column = recorded.get("label_column")
-        source = Source(spec, label_column=column if isinstance(column, str) else None)
+    if "kind" in recorded:  # a folder: of images or sound, whose names and labels count too; of passages
+        column, split = (
+            one if isinstance(one := recorded.get(name), str) else None for name in ("label_column", "split")
+        )
+        source = Source(spec, split=split, label_column=column, find_labels=True)
         return [str(open_anything(source).described.get("sha256"))]
     if not path.is_file():  # a folder, or a device that never ends
         raise AttnprobeError(f"{clean(spec)} was a file on record, and is none here")

@@ -216,10 +216,13 @@ def metrics() -> str:
         own = [one for one in named if getattr(one, "__module__", "") == module.__name__]
         kinds = [one for one in own if inspect.isclass(one) and issubclass(one, Metric) and one is not Metric]
         formulas = [
-            one for one in own if inspect.isfunction(one) and "matrix" in inspect.signature(one).parameters
+            one
+            for one in own
+            if inspect.isfunction(one) and {"matrix", "ranks"} & {*inspect.signature(one).parameters}
         ]
-        if kinds:
-            lines.append(f"#### {kinds[0].title}\n")
+        if kinds or formulas:
+            title = kinds[0].title if kinds else (module.__doc__ or "").splitlines()[0].rstrip(".")
+            lines.append(f"#### {title}\n")
             public = [one for one in (*kinds, *formulas) if not one.__name__.startswith("_")]
             lines += [f"{prose(inspect.getdoc(one) or '')}\n" for one in public]
     return "\n".join(lines)

@@ -134,7 +134,8 @@ def test_unknown_objective(headed: Headed):
         choose(Shelf(headed, "bert"), labelled=Gold.CLASS, objective="mlm")
     assert str(caught.value) == (
         "There is no objective 'mlm'; choose one of classification, multi-label, regression, "
-        "token-classification, question-answering, seq2seq, masked-lm, causal-lm, representation."
+        "token-classification, question-answering, seq2seq, masked-lm, causal-lm, representation, "
+        "similarity, triplet, retrieval."
     )
 
 

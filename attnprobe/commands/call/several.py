@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from attnprobe.commands.call.call import (
     Call,
@@ -21,6 +21,7 @@ from attnprobe.commands.call.call import (
     read_task,
 )
 from attnprobe.commands.call.texts import check_standard_input, open_to_replay, replay
+from attnprobe.corpus.sources.document import Document
 from attnprobe.corpus.sources.sampling import select
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError
@@ -32,7 +33,7 @@ from attnprobe.run.state import TableStore, decode_table, encode_table
 from attnprobe.run.training import SavedCheckpoint
 from attnprobe.run.versions import record_versions
 from attnprobe.table.head_table import HeadTable
-from attnprobe.tasks import Gold
+from attnprobe.tasks import RELATIONS, Gold
 
 if TYPE_CHECKING:
     from attnprobe.model.hub import CheckpointFiles
@@ -204,7 +205,11 @@ def _identify_source(source: OpenSource, call: Call) -> list[Any]:
     if source.kind != "text" or source.described.get("sha256") is not None:
         return [source.name, source.described]
     digest, reading = hashlib.sha256(), call.corpus
-    for document in select(source.documents, reading.limit, reading.sample, reading.seed):
+    kind, found = peek(source.documents)
+    documents = cast("Iterable[Document]", found)  # it is text
+    if kind not in RELATIONS:  # of which texts stay that no limit counts
+        documents = select(documents, reading.limit, reading.sample, reading.seed)
+    for document in documents:
         digest.update(repr(document).encode("utf-8", "surrogatepass"))
     return [source.name, source.described, digest.hexdigest()]
 

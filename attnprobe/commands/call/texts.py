@@ -22,10 +22,12 @@ from attnprobe.corpus.sources.gold import (
 )
 from attnprobe.corpus.sources.links import read_linked_rows
 from attnprobe.corpus.sources.opening import join_sources, open_anything
+from attnprobe.corpus.sources.relations import relate_rows
 from attnprobe.corpus.sources.tables import Row, Table
 from attnprobe.corpus.sources.text import STDIN, OpenSource, Source
 from attnprobe.errors import AttnprobeError
 from attnprobe.run.process_group import Ranks
+from attnprobe.tasks import OBJECTIVES
 
 #: One text: a string, a pair that is read together, or a document.
 Text = str | tuple[str, str] | Document
@@ -53,6 +55,8 @@ def open_texts(
     """
     if isinstance(texts, OpenSource):
         return texts
+    objective = OBJECTIVES.get(named.get("objective") or "") if find_labels else None
+    usual = objective.columns if objective is not None else ()
     columns = {
         "text_column": named.get("text_column"),
         "pair_column": named.get("text_pair_column"),
@@ -60,13 +64,13 @@ def open_texts(
         "document_column": named.get("document_column"),
     }
     if texts is None or isinstance(texts, str | Path | Source):
-        source = _open_source(texts, columns, named, find_labels=find_labels)
+        source = _open_source(texts, columns, named, usual, find_labels=find_labels)
         if labels is not None:
             raise AttnprobeError("labels go with a list of texts; of a file, name label_column.")
     elif hub := next((one for one in ("split", "dataset_config") if named.get(one) is not None), None):
         raise AttnprobeError(f"Only a dataset of the hub has a split and a configuration; leave out {hub}.")
     elif _is_table(texts):
-        source = _open_table(texts, columns, find_labels=find_labels)
+        source = _open_table(texts, columns, usual, find_labels=find_labels)
         if labels is not None:
             raise AttnprobeError("labels go with a list of texts; of a table, name label_column.")
     else:
@@ -74,6 +78,8 @@ def open_texts(
         if given := next((name for name, value in keywords.items() if value is not None), None):
             raise AttnprobeError(f"Texts that are given one by one have no columns; leave out {given}.")
         source = OpenSource(_read_documents(texts, labels), "texts", {"name": "texts"})
+    if objective is not None and objective.relation and source.kind == "text":
+        source = replace(source, documents=relate_rows(source.documents, objective.relation))
     name = named.get("name")
     return source if name is None else replace(source, name=name)
 
@@ -132,6 +138,7 @@ def _open_source(
     texts: str | Path | Source | None,
     columns: Mapping[str, Any],
     named: Mapping[str, Any],
+    usual: tuple[tuple[str, ...], ...],
     *,
     find_labels: bool,
 ) -> OpenSource:
@@ -140,7 +147,8 @@ def _open_source(
     for field, keyword in (("split", "split"), ("config", "dataset_config")):
         if named.get(keyword):
             given[field] = named[keyword]
-    return open_anything(replace(source, **given, find_labels=find_labels or source.find_labels))
+    found = replace(source, **given, find_labels=find_labels or source.find_labels)
+    return open_anything(replace(found, usual=usual))
 
 
 def _is_table(texts: Any) -> bool:
@@ -148,12 +156,14 @@ def _is_table(texts: Any) -> bool:
     return isinstance(texts, Mapping) or hasattr(texts, "column_names") or hasattr(texts, "columns")
 
 
-def _open_table(texts: Any, columns: Mapping[str, Any], *, find_labels: bool) -> OpenSource:
+def _open_table(
+    texts: Any, columns: Mapping[str, Any], usual: tuple[tuple[str, ...], ...], *, find_labels: bool
+) -> OpenSource:
     kind = type(texts).__name__
     keys = list(_list_columns(texts))
     known = [str(key) for key in keys]
     listed = ", ".join(map(repr, known[:10])) or "none"
-    if columns["text_column"] is None:
+    if columns["text_column"] is None and not usual:
         example = known[0] if known else "text"
         raise AttnprobeError(
             f"A {kind} is a table, not texts: name the column, text_column={example!r} (its columns are "
@@ -162,8 +172,9 @@ def _open_table(texts: Any, columns: Mapping[str, Any], *, find_labels: bool) ->
     for column in columns.values():
         if column is not None:
             require(column, known, f"the {kind}")
-    usual = {*USUAL_LABEL_COLUMNS, *USUAL_TAG_COLUMNS, ANSWERS} if find_labels else set()
-    wanted = {name for name in known if name in columns.values() or name.lower() in usual}
+    sought = {*USUAL_LABEL_COLUMNS, *USUAL_TAG_COLUMNS, ANSWERS} if find_labels else set()
+    sought = {name for names in usual for name in names} or sought
+    wanted = {name for name in known if name in columns.values() or name.lower() in sought}
     read = {name: key for name, key in zip(known, keys, strict=True) if name in wanted}
     names = find_class_names(getattr(texts, "features", None))
     table = Table(known, _read_rows(texts, read, f"the {kind}"), names)
@@ -175,6 +186,7 @@ def _open_table(texts: Any, columns: Mapping[str, Any], *, find_labels: bool) ->
         label=columns["label_column"],
         document=columns["document_column"],
         find_labels=find_labels,
+        usual=usual,
     )
     return OpenSource(documents, "texts", {"name": "texts", **columns})
 

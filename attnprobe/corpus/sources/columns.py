@@ -68,6 +68,7 @@ def read_table(
     document: str | None = None,
     find_labels: bool = False,
     annotated: bool = False,
+    usual: Sequence[Sequence[str]] = (),
 ) -> Iterator[Document]:
     """Yield a document, or a part of one, for each row whose text is not blank.
 
@@ -83,6 +84,8 @@ def read_table(
             a label may be a list, one for each word, or answers to a question.
         annotated: Whether words and links are read too; then columns called ``text_pair`` and ``target`` are
             the second text of a pair and what a decoder reads, where none are named.
+        usual: Where two texts and what is said of them are wanted, the usual names of each of the three
+            columns, which are taken where none is named.
 
     Raises:
         AttnprobeError: When a column is missing, or a cell is not what it has to be.
@@ -103,16 +106,14 @@ def read_table(
         pair = pair if pair is not None else _find_usual((TEXT_COLUMNS["pair"],), table.columns)
         label = label if label is not None else _find_usual((TEXT_COLUMNS["target"],), table.columns)
         find_labels = False
+    if usual:
+        text, pair, label = _choose_related((text, pair, label), usual, table.columns, name)
+        find_labels = False
     free = [column for column in table.columns if column in (text, pair, label) or column != document]
     columns = _choose_columns(free, first, name, text, pair, label, find_labels=find_labels)
     known: dict[str, str] = {}
     for row in chain(first, table.rows):
-        if annotated:
-            found = _read_linked(row, columns, name)
-        elif columns.words and read_words(row.cells.get(columns.text)) is not None:
-            found = _read_listed(row, columns, table, name)
-        else:
-            found = _read_plain(row, columns, table, name)
+        found = _read_linked(row, columns, name) if annotated else _read_plain(row, columns, table, name)
         if found is None:
             continue
         value = None if document is None else _read_group(row, document, name)
@@ -141,6 +142,8 @@ def _is_missing(cell: Any) -> bool:
 
 
 def _read_plain(row: Row, columns: _Columns, table: Table, name: str) -> Document | None:
+    if columns.words and read_words(row.cells.get(columns.text)) is not None:
+        return _read_listed(row, columns, table, name)
     text = _read_text(row, columns.text, name)
     if text is None:
         return None
@@ -190,6 +193,28 @@ def _choose_columns(
     if text is None:
         text = _choose_text(columns, first, name, taken=(pair, label))
     return _Columns(text, pair, label, words=_most_are(read_words, text, first), lists=find_labels)
+
+
+def _choose_related(
+    named: Sequence[str | None], usual: Sequence[Sequence[str]], columns: Sequence[str], name: str
+) -> tuple[str, str, str | None]:
+    """Choose the columns of two texts and of what is said of them, which there may be none of."""
+    found: list[str | None] = []
+    for column, names in zip(named, usual, strict=True):
+        free = [one for one in columns if one not in {*named, *found}]
+        found.append(column if column is not None else _find_usual(names, free))
+    text, pair, label = found
+    options = {"--text-column": text, "--text-pair-column": pair}
+    for (option, column), names in zip(options.items(), usual, strict=False):
+        if column is None:
+            raise AttnprobeError(
+                f"{name} has no column called {' or '.join(names[:3])}; name one with {option}: its columns "
+                f"are {_list_columns(columns)}"
+            )
+        require(column, columns, name)
+    assert text is not None
+    assert pair is not None
+    return text, pair, label
 
 
 def _find_question(

@@ -2,14 +2,17 @@
 
 import hashlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import Literal, TypeVar
+from dataclasses import dataclass, field
+from types import NoneType
+from typing import Literal, NamedTuple, TypeVar
 
 from attnprobe.tasks import Gold
 
 #: Which text of a document a span lies in: its first, the second of a pair, or what a decoder beside an
 #: encoder reads.
 Where = Literal["text", "pair", "target"]
+#: What a text is in a search; nothing where none is looked for.
+Role = Literal["", "query", "document"]
 #: What parts several labels of one link.
 SEVERAL = "|"
 
@@ -124,23 +127,104 @@ class Asked:
     starts: tuple[int, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """How alike another text is.
+
+    Attributes:
+        other: The other text.
+        score: How alike they are, as the file spells it.
+    """
+
+    other: str
+    score: str | int | float
+
+
+@dataclass(frozen=True, slots=True)
+class Triplet:
+    """A text that is alike, and one that is not."""
+
+    positive: str
+    negative: str
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """Which passages a query is to find.
+
+    Attributes:
+        name: What the data call the query; the passage of that name is the query itself, and not looked for.
+        judged: Names of passages, each with how relevant it is; 0 is not.
+    """
+
+    name: str
+    judged: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """One of the passages among which queries look, by its name."""
+
+    name: str
+
+
+class Use(NamedTuple):
+    """What a text is in one example of a task about several texts.
+
+    Attributes:
+        example: The number of the example.
+        document: The number of the document that the example is of.
+        place: The place of the text in the example.
+        number: What is said of it there.
+    """
+
+    example: int
+    document: int
+    place: int
+    number: float
+
+
+@dataclass(frozen=True, slots=True)
+class Uses:
+    """The examples of a task about several texts that one text is a part of; and its name, if any."""
+
+    uses: tuple[Use, ...] = ()
+    name: str = ""
+
+
 #: What a model is to say of a text, as a file spells it: a class, a number, a target text; several labels;
-#: a label for each word; the answer to a question.
-Label = str | int | float | tuple[str | int | float, ...] | Tagged | Asked
+#: a label for each word; the answer to a question; what other texts are to it.
+Label = (
+    str
+    | int
+    | float
+    | tuple[str | int | float, ...]
+    | Tagged
+    | Asked
+    | Pair
+    | Triplet
+    | Query
+    | Passage
+    | Uses
+)
+
+
+#: The kinds of labels that have a type of their own.
+_GOLD: dict[type, Gold] = {
+    NoneType: Gold.NONE,
+    Tagged: Gold.WORDS,
+    Asked: Gold.ANSWERS,
+    tuple: Gold.SEVERAL,
+    Pair: Gold.PAIRS,
+    Triplet: Gold.TRIPLETS,
+    Query: Gold.RELEVANCE,
+    Passage: Gold.RELEVANCE,
+}
 
 
 def find_gold(label: Label | None) -> Gold:
     """Find which kind of label a document has."""
-    match label:
-        case None:
-            return Gold.NONE
-        case Tagged():
-            return Gold.WORDS
-        case Asked():
-            return Gold.ANSWERS
-        case tuple():
-            return Gold.SEVERAL
-    return Gold.CLASS
+    return next((gold for kind, gold in _GOLD.items() if isinstance(label, kind)), Gold.CLASS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +238,7 @@ class Document:
         annotation: Its words and gold links, or None where nobody asked for them.
         group: What names the wider document that it is a part of, such as the text of a sentence; None where
             it is whole.
+        role: What the text is where one is looked for by another.
     """
 
     text: str
@@ -161,6 +246,7 @@ class Document:
     label: Label | None = None
     annotation: Annotation | None = None
     group: str | None = None
+    role: Role = field(default="", repr=False)  # states go by what is written of a document
 
     @property
     def digest(self) -> int:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from attnprobe.corpus.sources.embedded import EMBEDDED
 from attnprobe.corpus.sources.media import MediaFolder, find_media, is_media
+from attnprobe.corpus.sources.relations import is_benchmark, open_benchmark
 from attnprobe.corpus.sources.text import STDIN, OpenSource, Source, list_texts, open_source
 from attnprobe.errors import AttnprobeError
 
@@ -21,8 +22,11 @@ def open_anything(source: Source) -> OpenSource:
     path = Path(source.spec)
     try:
         media = path.exists() and is_media(path) and not _holds_only_text(path)
+        benchmark = is_benchmark(path)
     except (OSError, ValueError):  # a name too long, or with a NUL in it, which is told elsewhere
-        media = False
+        media = benchmark = False
+    if benchmark:
+        return _open_benchmark(path, source)
     if not media:
         return open_source(source)
     if source.annotated:
@@ -47,6 +51,26 @@ def open_anything(source: Source) -> OpenSource:
 
 def _holds_only_text(path: Path) -> bool:
     return path.is_dir() and bool(list_texts(path)) and next(find_media(path), None) is None
+
+
+def _open_benchmark(path: Path, source: Source) -> OpenSource:
+    """Open a folder of queries and passages, for a task."""
+    if not source.find_labels:
+        raise AttnprobeError(
+            f"{source.spec} is a folder of queries and passages, which are for --objective retrieval; give "
+            "one file of it, such as corpus.jsonl."
+        )
+    given = {
+        "--dataset-config": source.config,
+        "--text-column": source.text_column,
+        "--text-pair-column": source.pair_column,
+        "--label-column": source.label_column,
+        "--document-column": source.document_column,
+    }
+    for option, value in given.items():
+        if value is not None:
+            raise AttnprobeError(f"{source.spec} holds queries and passages; leave out {option}.")
+    return open_benchmark(path, source.split)
 
 
 def join_sources(sources: Sequence[OpenSource]) -> OpenSource:

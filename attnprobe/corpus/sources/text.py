@@ -69,6 +69,7 @@ class Source:
     find_labels: bool = False  # whether a column of a usual name is taken where none is named
     annotated: bool = False  # whether words and gold links are read: of CoNLL-U, or JSON with such columns
     coreference: bool = False  # whether mentions are read, and asked for their antecedents
+    usual: tuple[tuple[str, ...], ...] = ()  # where two texts are wanted: see ``read_table``
 
 
 def read_documents(source: Source) -> Iterator[Document]:
@@ -350,6 +351,7 @@ def _read_table(table: Table, source: Source, name: str) -> Iterator[Document]:
         document=source.document_column,
         find_labels=source.find_labels,
         annotated=source.annotated,
+        usual=source.usual,
     )
 
 

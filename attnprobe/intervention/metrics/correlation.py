@@ -3,6 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.metrics.metric import Additive, Comparison, Metric, Outcome
 from attnprobe.sums.resampling import Exchanges
 
@@ -12,6 +13,20 @@ _CELLS = 1_000_000
 _ROUNDING = 1e-12
 
 Matrix = NDArray[np.float64]
+
+
+def build_correlation(name: str, values: Matrix, exchanges: Exchanges) -> Metric:
+    """Build Pearson's or Spearman's correlation with some right numbers.
+
+    Raises:
+        AttnprobeError: When they are all alike.
+    """
+    if len(np.unique(values)) < 2:
+        raise AttnprobeError(
+            f"All examples that are scored have the same number, which leaves {name} undefined; take "
+            "data with others, or --metric mse."
+        )
+    return pearson(exchanges) if name == "pearson" else Spearman(exchanges)
 
 
 def pearson(exchanges: Exchanges) -> Additive:

@@ -85,7 +85,10 @@ def _load_requested(
 def _load_chosen(
     load: Loader, options: TaskOptions, modality: str, *, labelled: Gold
 ) -> tuple[Checkpoint, str]:
-    ranked = [*map(import_objective, _rank_for(labelled)), MaskedLanguageModel, CausalLanguageModel]
+    ranked = [*map(import_objective, _rank_for(labelled))]
+    if ranked and ranked[0].related:  # which needs no head
+        return load((), False, modality), ranked[0].name
+    ranked += [MaskedLanguageModel, CausalLanguageModel]
     heads = {kind: head for kind in ranked if (head := _find_head(kind, modality)) is not None}
     checkpoint = load(tuple(dict.fromkeys(heads.values())), False, modality)
     objective = next((k.name for k, head in heads.items() if head is checkpoint.head), Representation.name)

@@ -13,7 +13,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 from attnprobe.corpus.batches.batch import Batch
 from attnprobe.corpus.sources.document import Label
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.metrics.correlation import Spearman, pearson
+from attnprobe.intervention.metrics.correlation import build_correlation
 from attnprobe.intervention.metrics.counts import Confusion, f1, label_f1, matthews
 from attnprobe.intervention.metrics.metric import Metric
 from attnprobe.intervention.objectives.objective import (
@@ -199,12 +199,7 @@ class Regression(LabelledObjective):
     def build_metric(self, name: str, examples: NDArray[np.int64], exchanges: Exchanges) -> Metric:
         if name == "mse":
             return super().build_metric(name, examples, exchanges)
-        if len(np.unique(self.values[examples])) < 2:
-            raise AttnprobeError(
-                f"All examples that are scored have the same number, which leaves {name} undefined; take "
-                "data with others, or --metric mse."
-            )
-        return pearson(exchanges) if name == "pearson" else Spearman(exchanges)
+        return build_correlation(name, self.values[examples], exchanges)
 
     def answer(self, batch: Batch, untouched: Answer | None = None) -> Answer:
         """Compute the squared error of each example, and the number that was predicted."""

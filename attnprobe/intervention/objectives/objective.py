@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attnprobe.corpus.batches.batch import Batch
+from attnprobe.corpus.batches.text import BatchReader
 from attnprobe.corpus.sources.document import Label
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.metrics.mean import Mean
-from attnprobe.intervention.metrics.metric import Metric, Values
+from attnprobe.intervention.metrics.metric import CLUSTER, Metric, Outcome, Values
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.task_heads import TaskHead
 from attnprobe.run.input.corpus import Corpus
@@ -66,6 +67,7 @@ class Objective(ABC):
         remarks: Sentences worth telling the user.
         known: What a metric needs of the examples beside the answers: the right class, the reference.
         has_targets: Whether labels are texts that a decoder reads.
+        related: Whether an example is about several texts, each a sequence of its own: see ``RelatedTexts``.
         resumable: Whether an answer is one forward pass, which can resume at a layer.
         least: Tokens that an example needs at least.
         explains: What ``Answer.margin`` is, in words.
@@ -77,6 +79,7 @@ class Objective(ABC):
     head: ClassVar[TaskHead | None]
     other_heads: ClassVar[Mapping[str, TaskHead]] = {}
     has_targets: ClassVar[bool] = False
+    related: ClassVar[bool] = False
     least: ClassVar[int] = 1
     explains: ClassVar[str]
     positive: ClassVar[str] = "A head of positive relevance speaks for what is predicted."
@@ -110,6 +113,24 @@ class Objective(ABC):
         """
         spec = METRICS[name]
         return Mean(name, spec.unit, higher_is_better=spec.higher_is_better, tested=name != "similarity")
+
+    def list_kept(self, needs: Sequence[str]) -> list[str]:
+        """List which numbers of an answer are kept, where a metric needs some of an example."""
+        return [name for name in needs if name not in self.known]
+
+    def complete(self, answers: Mapping[str, Values], batches: BatchReader, needs: Sequence[str]) -> Outcome:
+        """Make the outcome of all examples of what was kept of the answers, in the order of sequences."""
+        members = batches.members
+        known = {name: self.known[name][members] for name in needs if name in self.known}
+        return {**known, CLUSTER: batches.clusters[members], **answers}
+
+    def list_documents(self, batches: BatchReader) -> NDArray[np.int64]:
+        """List the document of each example, by its number."""
+        return batches.documents[batches.members]
+
+    def half(self, batches: BatchReader, *, second: bool) -> "tuple[Objective, BatchReader]":
+        """Keep one half of the documents, and what is to be read of it."""
+        return self, batches.half(second)
 
     def ask(self, batch: Batch) -> Any:
         """Run the model with its head on a batch; one with a decoder shifts its text itself."""

@@ -126,7 +126,7 @@ def prune_in_steps(
                 )  # fmt: skip
             elif measured:
                 ranked, scored = _split_halves(bench)
-                numbers = [len(half.corpus.batches.members) for half in (ranked, scored)]
+                numbers = [len(half.documents) for half in (ranked, scored)]
                 progress.say(
                     f"heads are ranked on one half of the examples ({numbers[0]:,}) and scored on the other "
                     f"({numbers[1]:,}); --rank-data ranks on other data."
@@ -175,7 +175,7 @@ def tabulate_curve(
     scores = np.array([metric.score(outcome) for outcome in trials.cuts])
     errors = np.array([metric.standard_error(outcome) for outcome in trials.cuts])
     names = [pruning.criterion.name, *([RANDOM] * len(seeds))]
-    rows, length, examples = len(cuts), len(gone), len(bench.corpus.batches.members)
+    rows, length, examples = len(cuts), len(gone), len(bench.documents)
     title = metric.name.replace("_", " ")
     outcomes = [trials.cuts[start : start + length] for start in range(0, rows, length)]
     whole = [compare_with_whole(metric, outcome, trials.untouched) for outcome in outcomes]
@@ -275,7 +275,7 @@ def _check_removable(subject: Subject, removed: int, *, physical: bool) -> None:
 
 def _split_halves(bench: Bench) -> tuple[Bench, Bench]:
     halves = bench.half(False), bench.half(True)
-    if not all(len(half.corpus.batches) for half in halves):
+    if not all(len(half.documents) for half in halves):
         raise AttnprobeError("One document can't be both ranked and scored on; give more, or --rank-data.")
     return halves
 

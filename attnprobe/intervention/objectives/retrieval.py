@@ -1,0 +1,158 @@
+"""Retrieval: whether a query finds the passages that answer it, among all passages."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
+from typing import Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from attnprobe.corpus.sources.document import Uses
+from attnprobe.intervention.metrics import ranking
+from attnprobe.intervention.metrics.metric import Values
+from attnprobe.intervention.objectives.objective import mean_by_example
+from attnprobe.intervention.objectives.related import (
+    RelatedTexts,
+    normalise,
+    remark_left_out,
+    require_examples,
+)
+from attnprobe.model.checkpoint import Checkpoint
+
+#: What cosines are multiplied by in the loss.
+SCALE = 20.0
+#: The logit of what can't be answered with; infinity has no gradient where all are so.
+_NEVER = -1e9
+#: Cosines of queries and passages that are held at once.
+_CELLS = 1 << 22
+
+Ints = NDArray[np.int64]
+
+
+class Retrieval(RelatedTexts):
+    """Which passages answer a query, by the cosine of their embeddings with the query's.
+
+    With s = 20 times the cosine, the loss of a query is the mean over the passages p that answer it of
+
+        - ln( e^s(p) / (e^s(p) + sum over passages n that do not answer it of e^s(n)) ),
+
+    in nats (InfoNCE): with one answer a query, sentence-transformers' MultipleNegativesRankingLoss with all
+    passages in the batch. The passage that has the name of the query is the query itself, and left out.
+
+    Attributes:
+        queries: The sequence of each query, (query,).
+        passages: The sequence of each passage, last names first, (passage,).
+        own: For each query the place of the passage that is the query itself, -1 for none, (query,).
+        row: The query of each passage that answers one, ascending (pair,).
+        column: The place of that passage, (pair,).
+        grades: How relevant it is, more than 0 (pair,).
+
+    References:
+        Thakur et al. (2021), BEIR; van den Oord, Li and Vinyals (2018), Representation learning with
+        contrastive predictive coding; Henderson et al. (2017), Efficient natural language response
+        suggestion.
+    """
+
+    name = "retrieval"
+    about = "Retrieval: cross-entropy of the passages that answer a query, among those that don't."
+    nouns = "query", "queries"
+
+    def __init__(self, checkpoint: Checkpoint, texts: Mapping[int, Uses]) -> None:
+        super().__init__(checkpoint, texts)
+        queries = {
+            use.example: (member, text.name, use)
+            for member, text in texts.items()
+            for use in text.uses
+            if not use.place
+        }
+        asked = {member for member, _, _ in queries.values()}
+        passages = sorted((text.name, member) for member, text in texts.items() if member not in asked)[::-1]
+        self.passages: Ints = np.array([member for _, member in passages], np.int64)
+        places = {name: place for place, (name, _) in enumerate(passages)}
+        pairs = sorted(
+            (use.example, place, use.number)
+            for place, (_, member) in enumerate(passages)
+            for use in texts[member].uses
+            if use.example in queries
+        )
+        answered = dict.fromkeys(example for example, _, _ in pairs)
+        rows = {example: row for row, example in enumerate(answered)}
+        kept = [queries[example] for example in answered]
+        self.examples = np.array(list(answered), np.int64)
+        self.numbers = np.array([use.document for _, _, use in kept], np.int64)
+        self.queries: Ints = np.array([member for member, _, _ in kept], np.int64)
+        self.own: Ints = np.array([places.get(name, -1) for _, name, _ in kept], np.int64)
+        self.row: Ints = np.array([rows[example] for example, _, _ in pairs], np.int64)
+        self.column: Ints = np.array([place for _, place, _ in pairs], np.int64)
+        self.grades = np.array([grade for _, _, grade in pairs], np.float64)
+        lost = sum(int(use.number) for _, _, use in kept) - len(pairs)
+        self.remarks = [
+            *remark_left_out(self.nouns, len(queries) - len(kept), "none of the passages answers it"),
+            *remark_left_out(("answer", "answers"), lost, "it is not among the passages"),
+        ]
+        require_examples(self.nouns, len(kept))
+
+    def select(self, some: NDArray[np.bool_]) -> Self:
+        found, rows = copy(self), np.cumsum(some) - 1
+        for name in ("examples", "numbers", "queries", "own"):
+            setattr(found, name, getattr(self, name)[some])
+        kept = some[self.row]
+        found.row = rows[self.row[kept]]
+        found.column, found.grades = self.column[kept], self.grades[kept]
+        return found
+
+    def list_texts(self) -> Ints:
+        return np.concatenate([self.queries, self.passages])
+
+    def score(self, states: Tensor, rows: Ints, needs: Sequence[str]) -> dict[str, Values]:
+        found: dict[str, Values] = {}
+        if "loss" in needs:
+            found["loss"] = torch.cat([*self._iterate_losses(states, rows)]).numpy()
+        measures = [name for name in needs if name != "loss"]
+        if measures:
+            ranks = np.concatenate([*self._iterate_ranks(states, rows)])
+            for name in measures:
+                measure = getattr(ranking, name)
+                found[name] = measure(ranks, self.row, self.grades, len(self.queries))
+        return found
+
+    def compute_loss(self, states: Tensor, rows: Ints) -> Tensor:
+        return torch.cat([*self._iterate_losses(states, rows)]).mean()
+
+    def _iterate_ranks(self, states: Tensor, rows: Ints) -> Iterator[Ints]:
+        """Rank the passages that are looked for, some queries at a time: (pair,)."""
+        for cosines, some, pairs in self._iterate_cosines(states, rows):
+            scores = cosines.numpy().astype(np.float32)
+            row = self.row[pairs] - some.start
+            yield ranking.find_ranks(scores, self.own[some], row, self.column[pairs])
+
+    def _iterate_losses(self, states: Tensor, rows: Ints) -> Iterator[Tensor]:
+        """Compute the losses of some queries at a time, (query,)."""
+        for cosines, some, pairs in self._iterate_cosines(states, rows):
+            row, column = (torch.from_numpy(one[pairs]) for one in (self.row, self.column))
+            row = row - some.start
+            own = torch.from_numpy(self.own[some])
+            out = torch.zeros(cosines.shape, dtype=torch.bool)
+            out[row, column] = True
+            out[own >= 0, own[own >= 0]] = True
+            logits = SCALE * cosines
+            right = logits[row, column]
+            others = logits.masked_fill(out, _NEVER).logsumexp(-1)[row]
+            losses = torch.logaddexp(right, others) - right
+            yield mean_by_example(row, len(own))(losses)
+
+    def _iterate_cosines(self, states: Tensor, rows: Ints) -> Iterator[tuple[Tensor, slice, slice]]:
+        """Compute the cosines of some queries at a time with all passages, (query, passage).
+
+        Yields:
+            The cosines, which queries they are of, and which pairs.
+        """
+        unit = normalise(states)
+        queries, passages = (unit[torch.from_numpy(rows[side])] for side in (self.queries, self.passages))
+        step = max(1, _CELLS // len(self.passages))
+        for start in range(0, len(self.queries), step):
+            some = slice(start, min(start + step, len(self.queries)))
+            pairs = slice(*np.searchsorted(self.row, [some.start, some.stop]).tolist())
+            yield queries[some] @ passages.T, some, pairs

@@ -1,0 +1,51 @@
+"""Scores of rankings against trec_eval, by way of pytrec_eval."""
+
+import numpy as np
+import pytest
+import pytrec_eval
+
+from attnprobe.intervention.metrics import ranking
+
+CUT = {"ndcg": "ndcg_cut_10", "mrr": "recip_rank", "recall": "recall_10"}
+
+
+@pytest.mark.parametrize("levels", [2, 7, 1000])
+def test_as_trec_eval_has_it(levels: int):
+    """Graded judgements; scores of few levels tie, and ids of unequal lengths decide."""
+    draw = np.random.default_rng(levels)
+    queries, passages = 20, 60
+    names = sorted((f"{number:x}" for number in draw.choice(5000, passages, replace=False)), reverse=True)
+    scores = (draw.integers(levels, size=(queries, passages)) / levels).astype(np.float32)
+    grades = draw.integers(0, 4, size=(queries, passages)) * (draw.random((queries, passages)) < 0.2)
+    grades[:, 0] = 1  # at least one
+    own = np.where(np.arange(queries) % 3, -1, 5)
+    grades[own == 5, 5] = 0
+    row, column = np.nonzero(grades)
+    ranks = ranking.find_ranks(scores, own, row, column)
+
+    judged = {f"q{q}": dict(zip(names, map(int, grades[q]), strict=True)) for q in range(queries)}
+    run = {f"q{q}": dict(zip(names, map(float, scores[q]), strict=True)) for q in range(queries)}
+    for query in np.flatnonzero(own == 5):
+        del run[f"q{query}"][names[5]]
+    found = pytrec_eval.RelevanceEvaluator(judged, {"ndcg_cut.10", "recall.10"}).evaluate(run)
+    # trec_eval looks for the first relevant passage as far as the run goes.
+    tops = {
+        query: dict(sorted(run[query].items(), key=lambda item: (item[1], item[0]), reverse=True)[:10])
+        for query in run
+    }
+    first = pytrec_eval.RelevanceEvaluator(judged, {"recip_rank"}).evaluate(tops)
+    for name, theirs in CUT.items():
+        ours = getattr(ranking, name)(ranks, row, grades[row, column].astype(float), queries)
+        expected = [(first if name == "mrr" else found)[f"q{q}"][theirs] for q in range(queries)]
+        np.testing.assert_allclose(ours, expected, rtol=0, atol=1e-12)
+        assert 0 < ours.mean() < 1
+
+
+def test_some_at_a_time(monkeypatch: pytest.MonkeyPatch):
+    draw = np.random.default_rng(0)
+    scores = draw.random((5, 8)).astype(np.float32)
+    row, column = np.nonzero(draw.random((5, 8)) < 0.5)
+    own = np.array([3, -1, -1, 0, -1])
+    whole = ranking.find_ranks(scores, own, row, column)
+    monkeypatch.setattr(ranking, "_CELLS", 20)
+    np.testing.assert_array_equal(ranking.find_ranks(scores, own, row, column), whole)

@@ -1,0 +1,390 @@
+"""Tasks about several texts against embeddings of single texts, plain formulas and finite differences."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+import pytrec_eval
+import torch
+from numpy.typing import NDArray
+from scipy.stats import pearsonr, spearmanr
+from torch.nn.functional import cross_entropy
+
+from attnprobe.corpus.sources.document import Document, Pair, Passage, Query, Triplet, find_gold
+from attnprobe.errors import AttnprobeError
+from attnprobe.intervention import trials
+from attnprobe.intervention.ablation import tabulate_ablation
+from attnprobe.intervention.gradient import gradient_importance, sum_derivatives
+from attnprobe.intervention.objectives.retrieval import Retrieval
+from attnprobe.intervention.request import TaskOptions
+from attnprobe.intervention.task import bind_task, build_metric, choose_subject
+from attnprobe.intervention.trials import cut_single_heads, run_trials
+from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.run.input.options import CorpusOptions
+from attnprobe.run.passes import open_single_run
+from attnprobe.run.progress import SilentProgress
+from attnprobe.sums.documents import in_second_half
+
+SHAPE = LAYERS, HEADS = 3, 4
+WORDS = [
+    "river", "bank", "slow", "bird", "red", "house", "dog", "cat", "stone", "late", "early", "train", "night",
+    "day", "parcel", "green", "water",
+]  # fmt: skip
+DRAW = np.random.default_rng(3)
+TEXTS = [" ".join(DRAW.choice(WORDS, 2 + number % 4, replace=False)) for number in range(24)]
+PAIRS: list[Any] = [
+    Document(TEXTS[number], label=Pair(TEXTS[number * 5 % 11 + 12], number % 6)) for number in range(12)
+]
+TRIPLETS: list[Any] = [
+    Document(TEXTS[number], label=Triplet(TEXTS[number + 8], TEXTS[number % 3 + 16])) for number in range(8)
+]
+#: Two passages answer the second query, one of them better; the third query is a passage too.
+QUERIES: list[tuple[str, str, dict[str, int]]] = [
+    ("q0", TEXTS[0], {"d1": 1}),
+    ("q1", TEXTS[1], {"d2": 1, "d5": 2, "d3": 0}),
+    ("d7", TEXTS[2], {"d6": 1}),
+    ("q3", TEXTS[3], {"d9": 3, "nowhere": 1}),
+    ("q4", TEXTS[4], {"nowhere": 1}),
+]
+PASSAGES = {f"d{number}": text for number, text in enumerate(TEXTS[8:])}
+SEARCH = [
+    *(
+        Document(text, label=Query(name, tuple(judged.items())), role="query")
+        for name, text, judged in QUERIES
+    ),
+    *(Document(text, label=Passage(name), role="document") for name, text in PASSAGES.items()),
+]
+DATA = {"similarity": PAIRS, "triplet": TRIPLETS, "retrieval": SEARCH}
+#: The metrics that are compared, the loss behind them.
+NEEDS = {
+    "similarity": ("label", "prediction", "mse"),
+    "triplet": ("accuracy", "loss"),
+    "retrieval": ("ndcg", "mrr", "recall", "loss"),
+}
+Embed = Callable[[str], torch.Tensor]
+#: Heads whose derivatives are compared.
+SOME = [(0, 1), (1, 3), (2, 2)]
+
+
+def cosine(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    return (one * other).sum(-1) / (one.norm(dim=-1) * other.norm(dim=-1))
+
+
+def search(embed: Embed) -> tuple[dict[str, dict[str, float]], list[torch.Tensor]]:
+    """Give the cosines of the queries that have an answer with all passages but themselves; the losses."""
+    run, losses = {}, []
+    for name, text, judged in QUERIES[:4]:
+        found = {one: cosine(embed(text), embed(PASSAGES[one])) for one in PASSAGES if one != name}
+        run[name] = {one: score.item() for one, score in found.items()}
+        right = [one for one, grade in judged.items() if grade and one in found]
+        others = [score for one, score in found.items() if one not in right]
+        logits = [20 * torch.stack([found[one], *others]) for one in right]
+        losses.append(torch.stack([cross_entropy(one, torch.tensor(0)) for one in logits]).mean())
+    return run, losses
+
+
+def expected(kind: str, embed: Embed) -> tuple[dict[str, Any], torch.Tensor]:
+    """Compute what is kept of every example, and the mean loss."""
+    if kind == "similarity":
+        cosines = torch.stack([cosine(embed(one.text), embed(one.label.other)) for one in PAIRS])
+        scores = np.array([one.label.score for one in PAIRS])
+        losses = (cosines - torch.tensor(scores / 5)) ** 2
+        return {"label": scores, "prediction": cosines, "mse": losses}, losses.mean()
+    if kind == "triplet":
+        ahead = torch.stack(
+            [
+                cosine(embed(one.text), embed(one.label.positive))
+                - cosine(embed(one.text), embed(one.label.negative))
+                for one in TRIPLETS
+            ]
+        )
+        losses = torch.relu(0.5 - ahead)
+        return {"accuracy": ahead > 0, "loss": losses}, losses.mean()
+    run, losses = search(embed)
+    judged = {name: {one: g for one, g in said.items() if one in PASSAGES} for name, _, said in QUERIES}
+    found = pytrec_eval.RelevanceEvaluator(judged, {"ndcg_cut.10", "recall.10"}).evaluate(run)
+    tops = {
+        query: dict(sorted(scores.items(), key=lambda one: -one[1])[:10]) for query, scores in run.items()
+    }
+    first = pytrec_eval.RelevanceEvaluator(judged, {"recip_rank"}).evaluate(tops)
+    return {
+        "ndcg": [found[query]["ndcg_cut_10"] for query in run],
+        "recall": [found[query]["recall_10"] for query in run],
+        "mrr": [first[query]["recip_rank"] for query in run],
+        "loss": torch.stack(losses),
+    }, torch.stack(losses).mean()
+
+
+@pytest.fixture
+def eager(headed: Any, cut_by_hand: Any) -> Callable[..., Embed]:
+    """Embed texts one by one, with masks (layer, head) in the weights."""
+
+    def build(masks: NDArray[Any], checkpoint: Checkpoint | None = None) -> Embed:
+        checkpoint = checkpoint or headed("bert", "representation", double=True)
+        model, tokenizer = cut_by_hand(checkpoint.model, np.asarray(masks, float)), checkpoint.tokenizer
+        known: dict[str, torch.Tensor] = {}
+
+        def embed(text: str) -> torch.Tensor:
+            if text not in known:
+                with torch.no_grad():
+                    known[text] = model(**tokenizer(text, return_tensors="pt"))[0][0].mean(0)
+            return known[text]
+
+        return embed
+
+    return build
+
+
+def without(*heads: tuple[int, int]) -> NDArray[np.bool_]:
+    cut = np.ones(SHAPE, bool)
+    for head in heads:
+        cut[head] = False
+    return cut
+
+
+@pytest.mark.parametrize("kind", DATA)
+def test_heads_off_by_hand(headed: Any, benched: Any, eager: Any, kind: str):
+    cuts = [without((2, 3)), without((0, 1), (1, 0), (1, 2))]
+    with benched(headed("bert", "representation", double=True), DATA[kind], kind, batch_tokens=20) as bench:
+        assert bench.objective.name == kind
+        found = run_trials(bench, cuts, NEEDS[kind])
+    for cut, outcome in zip([without(), *cuts], [found.untouched, *found.cuts], strict=True):
+        values, _ = expected(kind, eager(cut))
+        for name, value in values.items():
+            np.testing.assert_allclose(outcome[name], np.asarray(value, float), atol=1e-6, err_msg=name)
+
+
+def test_correlations(headed: Any, benched: Any, eager: Any):
+    with benched(headed("bert", "representation", double=True), PAIRS, "similarity") as bench:
+        outcome = run_trials(bench, [], NEEDS["similarity"]).untouched
+        scores = {
+            name: build_metric(name, bench, 0).score(outcome) for name in ("spearman", "pearson", "mse")
+        }
+    values, loss = expected("similarity", eager(without()))
+    label, cosines = values["label"], values["prediction"].numpy()
+    assert scores["spearman"] == pytest.approx(spearmanr(label, cosines).statistic)
+    assert scores["pearson"] == pytest.approx(pearsonr(label, cosines).statistic)
+    assert scores["mse"] == pytest.approx(loss.item())
+
+
+def differentiate(kind: str, eager: Any, at: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Differentiate the mean loss by the masks of ``SOME``, with a step to both sides.
+
+    Returns:
+        The derivatives, and the means over texts of the size of T dL/dh_t . dh_t/dmask.
+    """
+    embed = eager(at)
+    leaves: dict[str, torch.Tensor] = {}
+
+    def leaf(text: str) -> torch.Tensor:
+        return leaves.setdefault(text, embed(text).clone().requires_grad_())
+
+    _, loss = expected(kind, leaf)
+    slopes = dict(zip(leaves, torch.autograd.grad(loss, list(leaves.values())), strict=True))
+    step = 1e-4
+    whole, sizes = [], []
+    for head in SOME:
+        sides = []
+        for sign in (1, -1):
+            masks = np.asarray(at, float).copy()
+            masks[head] += sign * step
+            sides.append(eager(masks))
+        near, far = sides
+        whole.append((expected(kind, near)[1] - expected(kind, far)[1]).item() / (2 * step))
+        moved = {text: (near(text) - far(text)) / (2 * step) for text in leaves}
+        sizes.append(sum(abs(float(slopes[text] @ moved[text])) for text in leaves))
+    return np.array(whole), np.array(sizes)
+
+
+@pytest.mark.parametrize(("kind", "closed"), [("similarity", []), ("triplet", []), ("retrieval", []),
+                                              ("retrieval", [(0, 1), (2, 2)])])  # fmt: skip
+def test_derivatives(headed: Any, benched: Any, eager: Any, kind: str, closed: list[Any]):
+    """What texts have to do with a loss adds up to its derivative by a mask that all of them share."""
+    at = without(*closed)
+    whole, sizes = differentiate(kind, eager, at)
+    with benched(headed("bert", "representation", double=True), DATA[kind], kind, batch_tokens=20) as bench:
+        found = gradient_importance(bench, at if closed else None)
+        signed = sum_derivatives(
+            bench, lambda answer: answer.loss, lambda values, _: Summed(values.sum(0)), Summed, name="signed",
+            open_heads=at if closed else None,
+        ).total  # fmt: skip
+    texts = bench.corpus.sequences
+    assert np.abs(whole).max() > 1e-4
+    some = tuple(np.transpose(SOME))
+    np.testing.assert_allclose(signed[some] / texts, whole, atol=1e-7)
+    np.testing.assert_allclose(found.heads.average[some], sizes, atol=1e-7)
+    assert found.heads.count.max() == texts
+
+
+class Summed:
+    """A sum of arrays."""
+
+    def __init__(self, total: Any) -> None:
+        self.total = total
+
+    def __add__(self, other: "Summed") -> "Summed":
+        return Summed(self.total + other.total)
+
+    def arrays(self) -> dict[str, Any]:
+        return {"total": self.total}
+
+
+def test_a_head_that_carries_the_signal(headed: Any, benched: Any, cut_by_hand: Any):
+    """Passages answer as a model finds them whose head 2 of layer 1 speaks louder than the others."""
+    masks = np.full(SHAPE, 0.3)
+    masks[1, 2] = 6
+    checkpoint = headed("bert", "representation", double=True)
+    checkpoint = Checkpoint("loud", cut_by_hand(checkpoint.model, masks), checkpoint.tokenizer)
+    queries, passages = TEXTS[:12], TEXTS[12:]
+
+    def embed(text: str) -> torch.Tensor:
+        with torch.no_grad():
+            return checkpoint.model(**checkpoint.tokenizer(text, return_tensors="pt"))[0][0].mean(0)
+
+    nearest = [
+        max(range(12), key=lambda place, text=text: cosine(embed(text), embed(passages[place])).item())
+        for text in queries
+    ]
+    data = [
+        *(Document(text, label=Query(f"q{place}", ((f"d{nearest[place]}", 1),)))
+          for place, text in enumerate(queries)),
+        *(Document(text, label=Passage(f"d{place}")) for place, text in enumerate(passages)),
+    ]  # fmt: skip
+    with benched(checkpoint, data) as bench:
+        assert bench.objective.name == "retrieval"  # chosen by the data
+        table = tabulate_ablation(bench, build_metric("ndcg", bench, 0), "planted", facts={})
+        importance = gradient_importance(bench).heads.average
+    assert table["baseline"].min() == table["baseline"].max() == 1
+    scores = np.reshape(table["score"], SHAPE)
+    assert np.unravel_index(scores.argmin(), SHAPE) == np.unravel_index(importance.argmax(), SHAPE) == (1, 2)
+    assert scores[1, 2] < 0.9
+    assert set(table["n"]) == {12}
+
+
+class Told(SilentProgress):
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def say(self, sentence: str) -> None:
+        self.said.append(sentence)
+
+
+def test_what_is_left_out_is_said(headed: Any, benched: Any):
+    told = Told()
+    with benched(headed("bert", "representation"), SEARCH, progress=told) as bench:
+        assert isinstance(bench.objective, Retrieval)
+        assert bench.documents.tolist() == [0, 1, 2, 3]
+        assert bench.record["task"]["examples"] == 4
+        assert bench.record["corpus"]["sequences"] == len(QUERIES) + len(PASSAGES)
+    assert "1 query is left out: none of the passages answers it." in told.said
+    assert "1 answer is left out: it is not among the passages." in told.said
+
+
+def test_no_query_has_an_answer(headed: Any, benched: Any):
+    with (
+        pytest.raises(AttnprobeError, match="no queries that could be scored"),
+        benched(headed("bert", "representation"), [SEARCH[4], *SEARCH[5:]]),
+    ):
+        pass
+
+
+@pytest.mark.parametrize("options", [{"limit": 2}, {"sample": 2, "seed": 5}])
+def test_limits_are_of_examples(headed: Any, options: dict[str, int]):
+    """Of queries two are read, and all passages; of pairs two, and their texts."""
+    with bind_data(headed, SEARCH, "retrieval", options) as bench:
+        assert bench.corpus.sequences == 2 + len(PASSAGES)
+        assert bench.record["options"][next(iter(options))] == 2
+    with bind_data(headed, PAIRS, "similarity", options) as bench:
+        assert len(bench.documents) == 2
+        assert bench.corpus.sequences == 4
+
+
+def bind_data(headed: Any, data: Sequence[Document], kind: str, options: dict[str, int]) -> Any:
+    checkpoint = headed("bert", "representation")
+    subject = choose_subject(
+        lambda *_: checkpoint, TaskOptions(kind), labelled=find_gold(data[0].label), progress=SilentProgress()
+    )
+    return bind_task(subject, data, CorpusOptions(**options), run=open_single_run())  # type: ignore[arg-type]
+
+
+def test_halves_are_of_examples(headed: Any, benched: Any):
+    """Each half has its own queries and all passages, or its own triplets and their texts."""
+    checkpoint = headed("bert", "representation")
+    for kind, count in (("retrieval", 4), ("triplet", 8)):
+        with benched(checkpoint, DATA[kind], kind) as bench:
+            whole = run_trials(bench, [], NEEDS[kind]).untouched
+            second = in_second_half(np.arange(count))
+            for side in (False, True):
+                half = bench.half(side)
+                found = run_trials(half, [], NEEDS[kind]).untouched
+                for name in NEEDS[kind]:
+                    np.testing.assert_allclose(found[name], whole[name][second == side], atol=1e-6)
+                texts = len(half.corpus.batches.members)
+                assert texts == (len(PASSAGES) + (second == side).sum() if kind == "retrieval" else texts)
+                assert gradient_importance(half).heads.count.max() == texts
+
+
+def test_some_cuts_at_a_time(headed: Any, benched: Any, monkeypatch: pytest.MonkeyPatch):
+    """As many as fit the memory; fewer texts are asked for where one is too many."""
+    with benched(headed("bert", "representation"), SEARCH) as bench:
+        whole = run_trials(bench, cut_single_heads(*SHAPE), ("ndcg", "loss"))
+        size = 4 * 32 * bench.corpus.sequences
+        monkeypatch.setattr(trials, "_HELD", 6 * size)
+        parts = run_trials(bench, cut_single_heads(*SHAPE), ("ndcg", "loss"))
+        for one, other in zip(whole.cuts, parts.cuts, strict=True):
+            np.testing.assert_array_equal(one["loss"], other["loss"])
+        monkeypatch.setattr(trials, "_TOO_MANY", size)
+        with pytest.raises(AttnprobeError, match=r"embeddings of 21 texts take .* with --limit or --sample"):
+            run_trials(bench, [], ("ndcg",))
+
+
+def test_errors_are_over_documents(headed: Any, benched: Any):
+    """Pairs of one document are one cluster."""
+    grouped = [Document(one.text, label=one.label, group=str(place // 3)) for place, one in enumerate(PAIRS)]
+    with benched(headed("bert", "representation"), grouped, "similarity") as bench:
+        outcome = run_trials(bench, [], NEEDS["similarity"]).untouched
+        error = build_metric("mse", bench, 0).standard_error(outcome)
+        assert bench.documents.tolist() == np.repeat(np.arange(4), 3).tolist()
+    means = outcome["mse"].reshape(4, 3).mean(1)
+    assert error == pytest.approx(means.std(ddof=1) / 2)
+
+
+def test_scores_that_need_no_scaling(headed: Any, benched: Any):
+    told = Told()
+    some = [Document(one.text, label=Pair(one.label.other, str(one.label.score / 5))) for one in PAIRS]
+    with benched(headed("bert", "representation"), some, "similarity", progress=told) as bench:
+        assert bench.objective.targets.max() == 1
+    assert not [one for one in told.said if "scaled" in one]
+    with benched(headed("bert", "representation"), PAIRS, "similarity", progress=told):
+        assert "Scores go from 0 to 5; for the loss they are scaled to 0 to 1." in told.said
+
+
+def test_a_query_that_every_passage_answers(headed: Any, benched: Any):
+    """There is nothing to tell them from, so nothing is lost."""
+    data = [Document(TEXTS[0], label=Query("q", (("d", 1),))), Document(TEXTS[1], label=Passage("d"))]
+    with benched(headed("bert", "representation"), data) as bench:
+        outcome = run_trials(bench, [], NEEDS["retrieval"]).untouched
+        importance = gradient_importance(bench).heads.average
+    assert [outcome[name].tolist() for name in NEEDS["retrieval"]] == [[1], [1], [1], [0]]
+    assert not importance.any()
+
+
+@pytest.mark.parametrize("name", ["t5", "gpt2", "albert"])
+def test_other_architectures(headed: Any, benched: Any, name: str):
+    """What a decoder beside an encoder reads, and layers that share their weights, are no hindrance."""
+    with benched(headed(name, "representation"), SEARCH) as bench:
+        importance = gradient_importance(bench, ties=bench.subject.ties).heads.average
+        assert np.isfinite(importance).all()
+        (cut,) = run_trials(bench, [np.zeros(bench.subject.shape, bool)], ("loss",)).cuts
+        assert np.isfinite(cut["loss"]).all()
+
+
+def test_no_relevance(headed: Any, benched: Any):
+    with (
+        benched(headed("bert", "representation"), SEARCH) as bench,
+        pytest.raises(
+            AttnprobeError, match="explains what is predicted of one text, and --objective retrieval"
+        ),
+    ):
+        bench.subject.check_relevance()
