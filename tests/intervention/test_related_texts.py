@@ -277,8 +277,8 @@ def test_what_is_left_out_is_said(headed: Any, benched: Any):
         assert bench.documents.tolist() == [0, 1, 2, 3]
         assert bench.record["task"]["examples"] == 4
         assert bench.record["corpus"]["sequences"] == len(QUERIES) + len(PASSAGES)
-    assert "1 query is left out: none of the passages answers it." in told.said
-    assert "1 answer is left out: it is not among the passages." in told.said
+    assert "1 query is left out: no answer among the passages." in told.said
+    assert "1 answer is left out: not among the passages." in told.said
 
 
 def test_no_query_has_an_answer(headed: Any, benched: Any):

@@ -43,8 +43,7 @@ class RelatedTexts(Objective):
 
     Attributes:
         nouns: What an example is called, and several.
-        examples: The numbers of the examples, (example,), ascending.
-        numbers: The document of each, by its number, (example,).
+        numbers: The document of each example, by its number, (example,).
     """
 
     head = None
@@ -57,7 +56,7 @@ class RelatedTexts(Objective):
         super().__init__(checkpoint)
         self._slopes: Tensor | None = None
         self._rows: NDArray[np.int64] = np.zeros(0, np.int64)
-        self.examples = self.numbers = np.zeros(0, np.int64)
+        self.numbers: NDArray[np.int64] = np.zeros(0, np.int64)
 
     @classmethod
     def bind(cls, checkpoint: Checkpoint, corpus: Corpus, *, seed: int, generate: bool) -> Objective:
@@ -156,14 +155,13 @@ class Tuples(RelatedTexts):
         for (example, number, place, score), member in uses:
             members[example, place], numbers[example], said[example] = member, number, score
         whole = (members >= 0).all(-1)
-        self.examples, self.numbers = np.flatnonzero(whole), numbers[whole]
-        self.members, self.said = members[whole], said[whole]
+        self.numbers, self.members, self.said = numbers[whole], members[whole], said[whole]
         self.remarks = [*remark_left_out(self.nouns, int((~whole).sum()), "a text gives no token")]
-        require_examples(self.nouns, len(self.examples))
+        require_examples(self.nouns, len(self.numbers))
 
     def select(self, some: NDArray[np.bool_]) -> Self:
         found = copy(self)
-        for name in ("examples", "numbers", "members", "said"):
+        for name in ("numbers", "members", "said"):
             setattr(found, name, getattr(self, name)[some])
         return found
 

@@ -80,7 +80,6 @@ class Retrieval(RelatedTexts):
         answered = dict.fromkeys(example for example, _, _ in pairs)
         rows = {example: row for row, example in enumerate(answered)}
         kept = [queries[example] for example in answered]
-        self.examples = np.array(list(answered), np.int64)
         self.numbers = np.array([use.document for _, _, use in kept], np.int64)
         self.queries: Ints = np.array([member for member, _, _ in kept], np.int64)
         self.own: Ints = np.array([places.get(name, -1) for _, name, _ in kept], np.int64)
@@ -89,14 +88,14 @@ class Retrieval(RelatedTexts):
         self.grades = np.array([grade for _, _, grade in pairs], np.float64)
         lost = sum(int(use.number) for _, _, use in kept) - len(pairs)
         self.remarks = [
-            *remark_left_out(self.nouns, len(queries) - len(kept), "none of the passages answers it"),
-            *remark_left_out(("answer", "answers"), lost, "it is not among the passages"),
+            *remark_left_out(self.nouns, len(queries) - len(kept), "no answer among the passages"),
+            *remark_left_out(("answer", "answers"), lost, "not among the passages"),
         ]
         require_examples(self.nouns, len(kept))
 
     def select(self, some: NDArray[np.bool_]) -> Self:
         found, rows = copy(self), np.cumsum(some) - 1
-        for name in ("examples", "numbers", "queries", "own"):
+        for name in ("numbers", "queries", "own"):
             setattr(found, name, getattr(self, name)[some])
         kept = some[self.row]
         found.row = rows[self.row[kept]]
