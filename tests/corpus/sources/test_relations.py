@@ -1,169 +1,41 @@
-"""Pairs, triplets, and queries with passages: from rows and from folders."""
-
-import gzip
-import json
-from pathlib import Path
-from typing import Any
+"""Which links are asked about: by their names, each of several, subtypes folded or not."""
 
 import pytest
 
-from attnprobe.commands.call.texts import open_texts
-from attnprobe.corpus.sources.document import Document, Pair, Passage, Query, Triplet
-from attnprobe.corpus.sources.opening import open_anything
-from attnprobe.corpus.sources.text import OpenSource, Source
+from attnprobe.corpus.sources.document import Annotation, Document, Link, Span
+from attnprobe.corpus.sources.links import filter_links
 from attnprobe.errors import AttnprobeError
 
-
-def read(texts: Any, objective: str, labels: Any = None, **named: Any) -> list[Document]:
-    named = {"objective": objective, **named}
-    column = named.get("label_column")
-    return [*open_texts(texts, labels, named=named, label_column=column, find_labels=True).documents]
+LABELS = ("pronoun|feminine", "pronoun|masculine", "nsubj:pass|old", "")
 
 
-def write(path: Path, *lines: str) -> str:
-    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    return str(path)
+def document(*labels):
+    links = tuple(Link(Span(0, 1), Span(1, 2), label) for label in labels)
+    return Document("ab", annotation=Annotation(links=links))
 
 
-def test_pairs(tmp_path: Path):
-    path = write(
-        tmp_path / "a.csv", "id,Sentence1,sentence2,score", "7,a dog,a cat,2.5", "8,a bird,,1", "9,a,b,"
-    )
-    first, *others = read(path, "similarity")
-    assert first == Document("a dog", label=Pair("a cat", "2.5"))
-    assert [type(one.label) for one in others] == [str, type(None)]  # left out later, and counted
+def left(**how):
+    (found,) = filter_links([document(*LABELS)], "it", **how)
+    return [link.label for link in found.annotation.links]
 
 
-def test_triplets(tmp_path: Path):
-    path = write(tmp_path / "a.tsv", "negative\tanchor\tpositive", "no\ta\tyes")
-    assert read(path, "triplet") == [Document("a", label=Triplet("yes", "no"))]
-    path = write(tmp_path / "b.csv", "x,y,z,topic", "a,yes,no,t")
-    named = {"text_column": "x", "text_pair_column": "y", "label_column": "z", "document_column": "topic"}
-    (found,) = read(path, "triplet", **named)
-    assert found.label == Triplet("yes", "no")
-    assert found.group is not None
+def test_all_of_them():
+    assert left() == list(LABELS)
+    assert left(fold=True) == [*LABELS[:2], "nsubj|old", ""]
 
 
-def test_positives(tmp_path: Path):
-    """Queries come once, then passages once; a query that is a passage has its name."""
-    path = write(
-        tmp_path / "a.csv", "question,answer,negative", "q,one,", "r,two,bad", "q,three,one", "two,one,bad"
-    )
-    found = read(path, "retrieval")
-    names = {one.text: one.label.name for one in found}  # type: ignore[union-attr]
-    assert [(one.text, one.role) for one in found] == [
-        ("q", "query"), ("r", "query"), ("two", "query"),
-        ("one", "document"), ("two", "document"), ("bad", "document"), ("three", "document"),
-    ]  # fmt: skip
-    assert found[0].label == Query(names["q"], ((names["one"], 1), (names["three"], 1)))
-    assert found[4].label == Passage(names["two"]) == Passage(found[2].label.name)  # type: ignore[union-attr]
-    assert sorted(names.values()) == [names[text] for text in ("q", "one", "r", "two", "bad", "three")]
+def test_a_link_has_each_of_its_labels():
+    assert left(labels=["pronoun"]) == ["pronoun", "pronoun"]
+    assert left(labels=["masculine", "pronoun"]) == ["pronoun", "pronoun|masculine"]
+    assert left(labels=["nsubj"], fold=True) == ["nsubj"]
 
 
-def test_from_python():
-    pairs = [("a", "b"), ("c", "d")]
-    assert read(pairs, "similarity", [1, 0.5])[1] == Document("c", label=Pair("d", 0.5))
-    assert read(pairs, "triplet", ["x", "y"])[0] == Document("a", label=Triplet("b", "x"))
-    assert [type(one.label) for one in read(pairs, "retrieval")] == [Query, Query, Passage, Passage]
-    table = {"query": ["a"], "passage": ["b"], "else": [3]}
-    assert [one.text for one in read(table, "retrieval")] == ["a", "b"]
-    given = [Document("a", label=Triplet("b", "c"))]
-    assert read(given, "triplet") == given
-
-
-@pytest.mark.parametrize(
-    ("objective", "header", "said"),
-    [
-        (
-            "retrieval",
-            "query,other",
-            "has no column called positive or pos or passage; name one with --text-pair",
-        ),
-        (
-            "triplet",
-            "text,positive,negative",
-            "has no column called anchor or query or question; name one with",
-        ),
-        ("similarity", "sentence1,sentence2,sentence1,score", "has more than one column 'sentence1'"),
-    ],
-)
-def test_missing_columns(tmp_path: Path, objective: str, header: str, said: str):
-    path = write(tmp_path / "a.csv", header, "a,b,c,d"[: 2 * header.count(",") + 1])
-    with pytest.raises(AttnprobeError, match=said):
-        read(path, objective)
-
-
-def test_a_negative_that_is_no_text():
-    with pytest.raises(AttnprobeError, match="The negative 3 is no text"):
-        read([("a", "b")], "triplet", [3])
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """Write a folder as BEIR lays it out; the corpus is packed."""
-    path = tmp_path / "beir"
-    (path / "qrels").mkdir(parents=True)
-    corpus = [
-        {"_id": "d1", "title": "Milk", "text": "is white"}, {"_id": "d2", "title": "", "text": "a dog"},
-        {"_id": 3, "text": "x", "metadata": {}}, {"_id": "d4", "title": "", "text": " "},
-    ]  # fmt: skip
-    with gzip.open(path / "corpus.jsonl.gz", "wt") as file:
-        file.writelines(json.dumps(one) + "\n" for one in corpus)
-    queries = [{"_id": "q1", "text": "what is white?"}, {"_id": "q2", "text": "nobody judged this"}]
-    write(path / "queries.jsonl", *map(json.dumps, queries))
-    write(path / "qrels" / "test.tsv", "query-id\tcorpus-id\tscore", "q1\td1\t2.0", "q1\t3\t0", "")
-    write(path / "qrels" / "dev.tsv", "query-id\tcorpus-id\tscore", "q2\td2\t1")
-    return path
-
-
-def opened(folder: Path, **more: Any) -> OpenSource:
-    return open_anything(Source(str(folder), find_labels=True, **more))
-
-
-def test_a_folder(folder: Path):
-    source = opened(folder)
-    assert [*source.documents] == [
-        Document("what is white?", label=Query("q1", (("d1", 2), ("3", 0))), role="query"),
-        Document("Milk is white", label=Passage("d1"), role="document"),
-        Document("a dog", label=Passage("d2"), role="document"),
-        Document("x", label=Passage("3"), role="document"),
-    ]
-    assert source.name == "beir"
-    assert source.described["split"] == "test"
-    dev = opened(folder, split="dev")
-    assert next(iter(dev.documents)).text == "nobody judged this"
-    assert dev.described["sha256"] != source.described["sha256"]
-    (folder / "qrels" / "test.tsv").unlink()
-    assert opened(folder).described["split"] == "dev"
-
-
-@pytest.mark.parametrize(
-    ("file", "line", "said"),
-    [
-        ("queries.jsonl", '{"text": "a"}', "line 1 of .*queries.jsonl has no _id"),
-        ("queries.jsonl", '{"_id": "q1", "text": "a"}\n{"_id": "q1", "text": "b"}', "'q1' of a line above"),
-        ("queries.jsonl", '{"_id": "q1", "text": ["a"]}', "has a text that is no text"),
-        ("queries.jsonl", '{"_id": "q1", "text": "\\ud800"}', "half a surrogate pair"),
-        ("queries.jsonl", "[", "is not JSON"),
-        ("qrels/test.tsv", "query\tdoc\tscore", "no column 'query-id'; BEIR's has query-id, corpus-id"),
-        ("qrels/test.tsv", "query-id\tcorpus-id\tscore\nq\td\tgood", "line 2 of .* has the score 'good'"),
-        ("qrels/test.tsv", "query-id\tcorpus-id\tscore\nq\td\t1e9", "whole numbers up to 1,000"),
-    ],
-)  # fmt: skip
-def test_a_broken_folder(folder: Path, file: str, line: str, said: str):
-    write(folder / file, line)
-    with pytest.raises(AttnprobeError, match=said):
-        [*opened(folder).documents]
-
-
-def test_refusals(folder: Path):
-    with pytest.raises(AttnprobeError, match="are for --objective retrieval; give one"):
-        open_anything(Source(str(folder)))
-    with pytest.raises(AttnprobeError, match="pass --split with one of dev, test"):
-        opened(folder, split="train")
-    with pytest.raises(AttnprobeError, match="holds queries and passages; leave out --text-column"):
-        opened(folder, text_column="text")
-    for name in ("dev", "test"):
-        (folder / "qrels" / f"{name}.tsv").unlink()
-    with pytest.raises(AttnprobeError, match=r"has no judgements qrels/test.tsv"):
-        opened(folder)
+def test_refused():
+    with pytest.raises(AttnprobeError, match="no link called 'noun'; it has feminine, masculine, nsubj:pass"):
+        left(labels=["noun"])
+    with pytest.raises(AttnprobeError, match=r"'nsubj:pass'; it has .*, and --subtypes tells"):
+        left(labels=["nsubj:pass"], fold=True)
+    with pytest.raises(AttnprobeError, match="it has only links without a label"):
+        list(filter_links([document("")], "it", labels=["x"]))
+    with pytest.raises(AttnprobeError, match="it can't be asked about: it holds no links"):
+        list(filter_links([document()], "it"))
