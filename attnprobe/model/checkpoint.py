@@ -140,6 +140,12 @@ class Checkpoint:
         return "" if self.embedding is None else self.embedding.prompt
 
     @property
+    def prompts(self) -> dict[str, Any]:
+        """What stands before each text, and before texts of a role, as keywords of ``SequenceReader``."""
+        by_role = {} if self.embedding is None else self.embedding.role_prompts
+        return {"prompt": self.prompt, "role_prompts": by_role}
+
+    @property
     def embedded_length(self) -> int | None:
         """Most tokens of which an embedding is made, which cuts what is longer; None of any other model."""
         if self.embedding is None:

@@ -50,6 +50,8 @@ class Embedding:
         prompt_name: Which of them is put before texts, or None.
         prompt: Its text, "" for none.
         prompt_tokens: How many tokens it has, with what stands before it.
+        role_prompts: The prompts of queries and of what they look for, by role.
+        role_tokens: How many tokens these have, in the same way.
         unread: Why the vector can't be made, a clause; "" where it can.
     """
 
@@ -62,6 +64,8 @@ class Embedding:
     prompt_name: str | None = None
     prompt: str = ""
     prompt_tokens: int = 0
+    role_prompts: Mapping[str, str] = field(default_factory=dict)
+    role_tokens: Mapping[str, int] = field(default_factory=dict)
     unread: str = ""
 
     @classmethod
@@ -119,7 +123,8 @@ class Embedding:
     def choose(self, prompt: str | None, name: str) -> "Embedding":
         """Put another prompt before texts, by its name; None for the usual one. ``fit`` counts its tokens."""
         chosen, text = self.prompts.choose(prompt, name)
-        return replace(self, prompt_name=chosen, prompt=text)
+        by_role = self.prompts.choose_by_role(prompt)
+        return replace(self, prompt_name=chosen, prompt=text, role_prompts=by_role)
 
     def fit(self, tokenizer: Any, config: Any) -> tuple["Embedding", Any]:
         """Fit it to a transformer and its tokenizer.
@@ -130,7 +135,9 @@ class Embedding:
             It, with the tokens of its prompt counted; and the tokenizer as it reads texts.
         """
         tokenizer = self._lower_case(tokenizer)
-        found = replace(self, prompt_tokens=count_prompt_tokens(tokenizer, self.prompt))
+        by_role = {role: count_prompt_tokens(tokenizer, text) for role, text in self.role_prompts.items()}
+        tokens = count_prompt_tokens(tokenizer, self.prompt)
+        found = replace(self, prompt_tokens=tokens, role_tokens=by_role)
         if config.is_encoder_decoder and not self.reads_encoder(config) and not self.unread:
             found = replace(found, unread="it pools what a decoder beside an encoder gives")
         if self.lower and getattr(tokenizer, "backend_tokenizer", None) is None and not found.unread:
@@ -144,8 +151,10 @@ class Embedding:
         """Tell whether vectors are made of what an encoder gives, without the decoder beside it."""
         return bool(config.is_encoder_decoder) and config.model_type in _ENCODERS
 
-    def __call__(self, states: Tensor) -> Tensor:
+    def __call__(self, states: Tensor, role: str = "") -> Tensor:
         """Make the vectors of texts of their last states: (batch, position, width) to (batch, width).
+
+        ``role`` says whether they are queries or what queries look for, whose prompts differ.
 
         Raises:
             AttnprobeError: When a module can't be read.
@@ -155,7 +164,7 @@ class Embedding:
                 f"The embeddings of this model can't be made: {self.unread}. What needs none, such as "
                 "census, works."
             )
-        found = self.pooling(states, self.prompt_tokens if self.prompt else 0)
+        found = self.pooling(states, self.role_tokens[role] if role else self.prompt_tokens)
         for step in self.steps:
             found = step(found)
         return found

@@ -37,6 +37,10 @@ class Module:
     path: str
 
 
+#: What the prompts are called that sentence-transformers puts before queries, and before what they look for.
+_ROLES = {"query": ("query",), "document": ("document", "passage", "corpus")}
+
+
 @dataclass(frozen=True)
 class Prompts:
     """The prompts of a model by their names, and which is put before texts where none is named."""
@@ -72,6 +76,21 @@ class Prompts:
             there = f"it knows {known}, or {NO_PROMPT}" if known else f"it has no prompts ({WHOLE})"
             raise AttnprobeError(f"--prompt {clean(chosen)}: {model} has no such prompt; {there}.")
         return chosen, self.texts[chosen]
+
+    def choose_by_role(self, name: str | None) -> dict[str, str]:
+        """Choose the prompts of queries and of passages: those that are called so, not the usual one.
+
+        So do ``encode_query`` and ``encode_document`` of sentence-transformers, but that these take no prompt
+        for passages which is called "passage" or "corpus". A prompt that is named is that of queries; where
+        none is wanted, there is none for either.
+        """
+        if name == NO_PROMPT and NO_PROMPT not in self.texts:
+            return dict.fromkeys(_ROLES, "")
+        known = {
+            role: next(filter(None, (self.texts.get(one) for one in names)), "")
+            for role, names in _ROLES.items()
+        }
+        return known if name is None else known | {"query": self.texts[name]}
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from attnprobe.corpus.batches.media import MediaBatches
-from attnprobe.corpus.sources.document import Document
+from attnprobe.corpus.sources.document import Document, Uses
 from attnprobe.corpus.sources.media import MediaFolder
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.sentence_folders import quote
@@ -99,7 +99,16 @@ def describe_embedding(checkpoint: Checkpoint, corpus: Corpus) -> Iterator[str]:
     found = checkpoint.embedding
     if found is None:
         return
-    if found.prompt:
+    if any(isinstance(label, Uses) and label.name for label in corpus.batches.labels.values()):
+        if any(found.role_prompts.values()):
+            # As encode_query and encode_document of sentence-transformers put them.
+            shown = {role: f"the prompt {quote(text)}" for role, text in found.role_prompts.items() if text}
+            none = "no prompt"
+            yield (
+                f"Before queries stands {shown.get('query', none)}, and before passages "
+                f"{shown.get('document', none)}; texts are cut after {corpus.window} tokens."
+            )
+    elif found.prompt:
         yield (
             f"The prompt {clean(str(found.prompt_name))} ({quote(found.prompt)}) stands before each text, "
             f"and texts are cut after {corpus.window} tokens."

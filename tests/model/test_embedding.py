@@ -1,6 +1,8 @@
 """Embeddings of tiny models, against plain torch and against ``SentenceTransformer.encode``."""
 
 from contextlib import nullcontext
+from dataclasses import replace
+from itertools import zip_longest
 
 import numpy as np
 import pytest
@@ -16,19 +18,21 @@ from attnprobe.run.input.corpus import tokenise
 from attnprobe.run.input.options import CorpusOptions
 
 
-def embed_texts(folder, texts, prompt=None, keep=None):
+def embed_texts(folder, texts, prompt=None, keep=None, roles=()):
     """Embed texts, with some heads alone if there is a mask of them (layer, head)."""
     checkpoint = load_checkpoint(str(folder), LoadOptions(device="cpu", prompt=prompt))
+    documents = [Document(text, role=role) for text, role in zip_longest(texts, roles, fillvalue="")]
     found = {}
     with (
-        tokenise(checkpoint, map(Document, texts), CorpusOptions()) as corpus,
+        tokenise(checkpoint, documents, CorpusOptions()) as corpus,
         nullcontext() if keep is None else gate_attention(checkpoint.body) as gates,
         torch.no_grad(),
     ):
         if gates is not None:
             gates.set(torch.from_numpy(keep).float()[None])
         for batch in corpus.batches:
-            found |= dict(zip(batch.members.tolist(), embed(checkpoint, batch).numpy(), strict=True))
+            own = [roles[member] for member in batch.members] if roles else []
+            found |= dict(zip(batch.members.tolist(), embed(checkpoint, batch, own).numpy(), strict=True))
     return np.stack([found[number] for number in range(len(found))])
 
 
@@ -84,3 +88,37 @@ def test_it_is_what_encode_makes(layout):
         np.testing.assert_allclose(embed_texts(layout[1], TEXTS, "passage"), expected, atol=1e-5, rtol=1e-5)
         expected = model.encode(TEXTS, prompt="")
         np.testing.assert_allclose(embed_texts(layout[1], TEXTS, "none"), expected, atol=1e-5, rtol=1e-5)
+
+
+#: Of one length in pairs, so that a batch holds a query and a passage.
+ROLES = [(text, role) for text in TEXTS for role in ("query", "document")]
+
+
+def test_queries_and_passages_have_their_own_prompts(saved, tmp_path):
+    """One alone is embedded as with the prompt of that name, whoever shares its batch."""
+    folder = LAYOUTS["a prompt that is not pooled"].write(tmp_path / "model", saved)
+    texts, roles = zip(*ROLES, strict=True)
+    alone = {
+        role: embed_texts(folder, TEXTS, name) for role, name in (("query", "query"), ("document", "passage"))
+    }
+    expected = np.stack([alone[role][TEXTS.index(text)] for text, role in ROLES])
+    np.testing.assert_allclose(embed_texts(folder, texts, roles=roles), expected, atol=1e-6)
+    assert np.abs(alone["query"] - alone["document"]).max() > 0.01
+    # A prompt that is named is that of queries; without any, there is none for either.
+    both = embed_texts(folder, texts, "passage", roles=roles)
+    np.testing.assert_allclose(both, alone["document"][[TEXTS.index(text) for text in texts]], atol=1e-6)
+    bare = embed_texts(folder, TEXTS, "none")
+    np.testing.assert_allclose(embed_texts(folder, texts, "none", roles=roles)[::2], bare, atol=1e-6)
+
+
+@pytest.mark.slow
+def test_queries_and_passages_are_what_encode_makes_of_them(saved, tmp_path):
+    sentence_transformers = pytest.importorskip("sentence_transformers")
+    layout = LAYOUTS["a prompt that is not pooled"]
+    prompts = {"query": "the red house by ", "document": "on "}
+    folder = replace(layout, described={"prompts": prompts}).write(tmp_path / "model", saved)
+    model = sentence_transformers.SentenceTransformer(str(folder), device="cpu")
+    texts, roles = zip(*ROLES, strict=True)
+    found = embed_texts(folder, texts, roles=roles)
+    np.testing.assert_allclose(found[::2], model.encode_query(TEXTS), atol=1e-5, rtol=1e-5)
+    np.testing.assert_allclose(found[1::2], model.encode_document(TEXTS), atol=1e-5, rtol=1e-5)

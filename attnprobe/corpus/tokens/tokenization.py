@@ -206,7 +206,8 @@ class SequenceReader:
     A longer document is cut into windows that do not overlap, each framed like a text of its own;
     with ``truncate`` only the first is kept. A pair that is too long is truncated, longest first.
 
-    A ``prompt`` stands before each text, in each of its windows, and before the first text of a pair. The
+    A ``prompt`` stands before each text, in each of its windows, and before the first text of a pair; before
+    a query and what queries look for, that of its role in ``role_prompts``, if there is one. The
     characters of words and links are those of the text without it.
 
     Attributes:
@@ -214,13 +215,22 @@ class SequenceReader:
     """
 
     def __init__(
-        self, tokenizer: Tokenizer, max_length: int, *, truncate: bool = False, prompt: str = ""
+        self,
+        tokenizer: Tokenizer,
+        max_length: int,
+        *,
+        truncate: bool = False,
+        prompt: str = "",
+        role_prompts: Mapping[str, str] | None = None,
     ) -> None:
         """Read the tokenizer's frame; refuse a limit with no room for text."""
         self.tokenizer = tokenizer
         self.prompt = prompt
-        bare = tokenize(tokenizer, prompt, add_special_tokens=False)["input_ids"] if prompt else []
-        self._prompt_ids = list(bare)
+        self._prompts = {"": prompt, **(role_prompts or {})}
+        self._prompt_ids = {
+            role: list(tokenize(tokenizer, text, add_special_tokens=False)["input_ids"]) if text else []
+            for role, text in self._prompts.items()
+        }
         self.frame = Frame.of(tokenizer)
         # The unknown token stands for ordinary text.
         unknown = getattr(tokenizer, "unk_token_id", None)
@@ -230,9 +240,10 @@ class SequenceReader:
         self.reading = Reading()
         self._found = 0  # documents that gave a sequence
         self._numbers: dict[int, int] = {}  # of those that are read in parts
-        taken = len(self.frame) + len(self._prompt_ids)
+        longest = max(map(len, self._prompt_ids.values()))
+        taken = len(self.frame) + longest
         if max_length <= taken:
-            beside = f" and the {len(self._prompt_ids)} of the prompt" if prompt else ""
+            beside = f" and the {longest} of the prompt" if longest else ""
             raise AttnprobeError(
                 f"--max-length {max_length} leaves no room for text beside the "
                 f"{len(self.frame)} special tokens{beside}; give at least {taken + 1}."
@@ -240,7 +251,7 @@ class SequenceReader:
 
     def read(self, documents: Iterable[Document]) -> Iterator[TokenSequence]:
         for chunk in _split_chunks(documents):
-            single = [self.prompt + d.text for d in chunk if d.pair is None]
+            single = [self._choose(self._prompts, d) + d.text for d in chunk if d.pair is None]
             options = {"add_special_tokens": False, "verbose": False, **self._ask_offsets(chunk)}
             tokenised = tokenize(self.tokenizer, single, **options) if single else {"input_ids": ()}
             ids = iter(tokenised["input_ids"])
@@ -276,9 +287,10 @@ class SequenceReader:
     def _read_windows(self, document: Document, ids: list[int], offsets: Offsets) -> list[TokenSequence]:
         if document.annotation is not None and document.annotation.tags:
             return self._read_tagged(document.annotation.tags, ids, offsets)
-        if ids == self._prompt_ids:
+        prompt = self._choose(self._prompt_ids, document)
+        if ids == prompt:
             return self._skip(document)
-        begun = self._count_begun(ids)
+        begun = self._count_begun(ids, prompt)
         self._count_special(ids[begun:])
         room = self.max_length - len(self.frame) - begun
         starts = list(range(begun, len(ids), room))
@@ -295,12 +307,17 @@ class SequenceReader:
         windows = [Window(alignment, start, min(start + room, len(ids)), at) for start in starts]
         return self._annotate(document, pieces, windows)
 
-    def _count_begun(self, ids: Sequence[int]) -> int:
+    @staticmethod
+    def _choose(by_role: Mapping[str, Any], document: Document) -> Any:
+        return by_role.get(document.role, by_role[""])
+
+    @staticmethod
+    def _count_begun(ids: Sequence[int], prompt: Sequence[int]) -> int:
         """Count the tokens that a text with the prompt before it has in common with the prompt alone.
 
         The last of a prompt may have become one with the first of the text.
         """
-        pairs = zip(ids[:-1], self._prompt_ids, strict=False)
+        pairs = zip(ids[:-1], prompt, strict=False)
         return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
     def _shift(self, offsets: Offsets) -> Offsets:
@@ -344,7 +361,7 @@ class SequenceReader:
 
     def _read_tagged(self, tags: tuple[Tag, ...], ids: list[int], offsets: Offsets) -> list[TokenSequence]:
         """Keep the first window, with the words that begin in it; none where no word does."""
-        begun = self._count_begun(ids) if ids else 0
+        begun = self._count_begun(ids, self._prompt_ids[""]) if ids else 0
         room = self.max_length - len(self.frame) - begun
         at = len(self.frame.before) + begun
         found = tag_tokens(tags, self._shift(offsets)[begun:], room, at)

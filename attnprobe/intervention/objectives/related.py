@@ -84,9 +84,13 @@ class RelatedTexts(Objective):
     def list_texts(self) -> NDArray[np.int64]:
         """Name the sequences that are a part of an example."""
 
+    def list_roles(self, members: NDArray[np.int64]) -> list[str]:
+        """Say of some sequences whether each is a query or what queries look for; nothing where none is."""
+        return []
+
     def answer(self, batch: Batch, untouched: Answer | None = None) -> Answer:
         """Embed each text, and compute its loss where slopes are known."""
-        state = embed(self.checkpoint, batch)
+        state = embed(self.checkpoint, batch, self.list_roles(batch.members))
         if self._slopes is None:  # no loss yet; as a number it says whether the embedding is one
             return Answer(state.norm(dim=-1), {"state": state}, state=state)
         slopes = self._slopes[self._rows[batch.members]].to(state)

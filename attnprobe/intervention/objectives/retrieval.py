@@ -68,6 +68,7 @@ class Retrieval(RelatedTexts):
             if not use.place
         }
         asked = {member for member, _, _ in queries.values()}
+        self._asked = frozenset(asked)
         passages = sorted((text.name, member) for member, text in texts.items() if member not in asked)[::-1]
         self.passages: Ints = np.array([member for _, member in passages], np.int64)
         places = {name: place for place, (name, _) in enumerate(passages)}
@@ -101,6 +102,9 @@ class Retrieval(RelatedTexts):
         found.row = rows[self.row[kept]]
         found.column, found.grades = self.column[kept], self.grades[kept]
         return found
+
+    def list_roles(self, members: Ints) -> list[str]:
+        return ["query" if member in self._asked else "document" for member in members.tolist()]
 
     def list_texts(self) -> Ints:
         return np.concatenate([self.queries, self.passages])

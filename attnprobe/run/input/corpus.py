@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import islice
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from attnprobe.corpus.batches.batch import Side
 from attnprobe.corpus.batches.text import Batches, BatchReader
@@ -112,8 +112,8 @@ def tokenise(
         return
     window = resolve_window(options.max_length, checkpoint)
     truncate = options.truncate or is_cut_short(options.max_length, checkpoint)
-    prompt = "" if isinstance(documents, RepeatedTokens) else checkpoint.prompt
-    reader = SequenceReader(checkpoint.tokenizer, window, truncate=truncate, prompt=prompt)
+    prompts: dict[str, Any] = {} if isinstance(documents, RepeatedTokens) else checkpoint.prompts
+    reader = SequenceReader(checkpoint.tokenizer, window, truncate=truncate, **prompts)
     vocabulary = max(len(checkpoint.tokenizer), checkpoint.model.config.get_text_config().vocab_size)
     kinds = TokenKinds(checkpoint.tokenizer, reader.frame)
     frequencies = None
