@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from attnprobe.corpus.sources.document import Document, Pair, Passage, Query, Triplet, find_gold
-from attnprobe.corpus.sources.packing import open_file
+from attnprobe.corpus.sources.packing import PACKED, open_file
 from attnprobe.corpus.sources.streams import explain_errors, shorten
 from attnprobe.corpus.sources.tables import Row, Table, read_jsonl, read_tsv
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError
 from attnprobe.tasks import Gold
 
-#: What a folder of queries and passages holds; each may be packed (.gz).
+#: What a folder of queries and passages holds; each may be packed.
 CORPUS, QUERIES, QRELS = "corpus.jsonl", "queries.jsonl", "qrels"
 #: Judgements that are read where none are named.
 USUAL_SPLIT = "test"
@@ -124,7 +124,8 @@ def open_benchmark(path: Path, split: str | None) -> OpenSource:
 
 
 def _find(folder: Path, name: str) -> Path | None:
-    return next((path for path in (folder / name, folder / f"{name}.gz") if path.is_file()), None)
+    possible = (folder / f"{name}{packing}" for packing in ("", *PACKED))
+    return next((path for path in possible if path.is_file()), None)
 
 
 def _choose_qrels(path: Path, split: str | None) -> Path:
