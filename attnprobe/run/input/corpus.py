@@ -11,14 +11,9 @@ from attnprobe.corpus.batches.text import Batches, BatchReader
 from attnprobe.corpus.sources.document import Document
 from attnprobe.corpus.sources.media import MediaFolder
 from attnprobe.corpus.sources.sampling import select
+from attnprobe.corpus.tokens.reading import Reading
 from attnprobe.corpus.tokens.store import SequenceStore
-from attnprobe.corpus.tokens.tokenization import (
-    CHUNK_DOCUMENTS,
-    Frame,
-    Reading,
-    SequenceReader,
-    TokenSequence,
-)
+from attnprobe.corpus.tokens.tokenization import CHUNK_DOCUMENTS, Frame, SequenceReader, TokenSequence
 from attnprobe.corpus.tokens.vocabulary import Rarity, TokenKinds, rank_types, read_frequencies
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint, is_cut_short, resolve_window

@@ -9,7 +9,8 @@ from attnprobe.attention.annotation import TokenAnnotation
 from attnprobe.corpus.sources.document import Annotation, Asked, Document, Span, Tag, Tagged, find_gold
 from attnprobe.corpus.sources.media import MediaFolder
 from attnprobe.corpus.tokens.annotation import Alignment, DecoderAnnotation, annotate_shifted, annotate_target
-from attnprobe.corpus.tokens.tokenization import Reading, TokenSequence, refuse_without_offsets, tokenize
+from attnprobe.corpus.tokens.reading import Reading
+from attnprobe.corpus.tokens.tokenization import TokenSequence, refuse_without_offsets, tokenize
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.tasks import Gold

@@ -19,8 +19,9 @@ from attnprobe.corpus.sources.media import (
     read_image,
     read_image_size,
 )
+from attnprobe.corpus.tokens.reading import Reading
 from attnprobe.corpus.tokens.store import SequenceStore
-from attnprobe.corpus.tokens.tokenization import Frame, Reading, TokenSequence
+from attnprobe.corpus.tokens.tokenization import Frame, TokenSequence
 from attnprobe.corpus.tokens.vocabulary import TokenKinds, rank_types
 from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.model.checkpoint import Checkpoint
