@@ -38,7 +38,7 @@ def test_a_curve_says_in_what_order_and_how_far(criterion, steps, said):
 def test_ticks_are_round_numbers_inside_the_drawing(scores):
     low, high = scores
     table = pruned(("gradient", 0, 0.0), ("gradient", 1, 1.0))
-    chart = draw_curve(HeadTable("pruning", table.columns, table.data | {"score": [high, low]}))
+    chart = draw_curve(HeadTable("pruning", table.columns, {**table.data, "score": [high, low]}))
     top, bottom = (float(place.split()[1]) for place in re.split("[ML]", chart.lines[0].path)[1:])
     assert len(chart.y) > 2
     for tick in chart.y:
