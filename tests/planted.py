@@ -81,9 +81,12 @@ def wrong_places(faults: list[Fault], root: Path = ROOT) -> Iterator[str]:
         if not changed:
             yield f"{fault.name}: it changes nothing"
         words = shlex.split(fault.tests)
-        if missing := [word for word in words if word.startswith("tests/") and not (root / word).exists()]:
+        named = [
+            word for word in words if word.startswith(("tests/", "attnprobe/"))
+        ]  # of the latter, doctests
+        if missing := [word for word in named if not (root / word).exists()]:
             yield f"{fault.name}: there is no {', '.join(missing)}"
-        if not any(word.startswith("tests/") for word in words):
+        if not named:
             yield f"{fault.name}: no tests are named"
 
 

@@ -153,6 +153,7 @@ def test_what_is_for_roles_is_refused_without_them(name):
         ({"treebank": "no-such.conllu"}, "no-such.conllu"),
         ({"treebank": "-"}, "not standard input"),
         ({"thresholds": "nonsense=1"}, "There is no threshold 'nonsense'"),
+        ({"thresholds": "broad=0"}, "The threshold broad must be above 0 and at most 1, not 0"),
         ({"label_column": "nothing"}, "nothing"),
     ],
 )

@@ -115,7 +115,7 @@ REFUSED = {
     "merge heads1.csv gone.csv": "no record of a table that can be merged",
     "entropy demo -o gone/heads.csv": "the folder",
     "entropy demo --layers 3-1": "--layers must be numbers from 0",
-    "entropy demo --threads 100000": "--threads must be at most 1024",
+    "entropy demo --threads 1025": "--threads must be at most 1024",
 }
 
 

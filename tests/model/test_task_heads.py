@@ -11,6 +11,7 @@ import torch
 import transformers
 from safetensors.torch import load_file, save_file
 from transformers import AutoConfig, PreTrainedModel, PreTrainedTokenizerFast
+from transformers.models.marian import modeling_marian as marian
 
 from attnprobe.model.load import load_checkpoint
 from attnprobe.model.refusals import BadCheckpointError
@@ -201,6 +202,25 @@ def test_an_incomplete_encoder(kept: Saved, tmp_path: Path):
     for wanted in ((), (CLASSIFICATION,), (MASKED_LM, CLASSIFICATION)):
         with pytest.raises(BadCheckpointError, match=r"lacks 1 weight of its encoder \(such as encoder"):
             read(folder, *wanted)
+
+
+@pytest.mark.parametrize("computed", [True, False])
+def test_what_is_computed_may_be_left_out(kept: Saved, tmp_path: Path, monkeypatch: Any, computed: bool):
+    """Sinusoids need not be in a file; frozen zeros are what a weight is before it is read."""
+    if not computed:
+        table = marian.MarianSinusoidalPositionalEmbedding
+        monkeypatch.setattr(table, "create_weight", lambda self: torch.zeros_like(self.weight))
+
+    def drop(weights: dict[str, Any]):
+        for key in [key for key in weights if "embed_positions" in key]:
+            del weights[key]
+
+    folder = change(kept("marian", None), drop, tmp_path)
+    if computed:
+        assert all("embed_positions" in key for key in read(folder).missing)
+        return
+    with pytest.raises(BadCheckpointError, match=r"lacks 2 weights of its encoder .*embed_positions"):
+        read(folder)
 
 
 def test_an_incomplete_encoder_is_not_forced(kept: Saved, tmp_path: Path):

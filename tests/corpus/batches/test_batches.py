@@ -138,6 +138,16 @@ class TestFeatures:
         )
         assert len(batches()) == len(list(batches())) == 4  # lengths 8, 7, 6 twice, and 4
 
+    def test_clusters_name_documents_of_several_sequences(self, tokenizer: PreTrainedTokenizerFast):
+        documents = [0, 1, 1, 2, 1]
+        with SequenceStore(len(tokenizer)) as store:
+            store.extend(TokenSequence([2, 7, 3], document=number, name=number + 5) for number in documents)
+            kinds = TokenKinds(tokenizer, Frame.of(tokenizer))
+            cut = Batches(Side(store, kinds, rank_types(store.counts, kinds.framing)), budget=100)
+            assert len(set(cut.names.tolist())) == 3
+            assert (cut.names > 0).all()
+            assert (cut.clusters == np.where(np.array(documents) == 1, cut.names, -1)).all()
+
     def test_types_tell_the_texts_of_a_pair_apart(self, batches: Callable[..., Batches]):
         types = {batch.ids.shape[1]: batch.inputs["token_type_ids"] for batch in batches()}
         assert types[7].tolist() == [[0, 0, 0, 0, 1, 1, 1]]

@@ -843,6 +843,13 @@ def test_a_list_of_labels_that_is_not_one_for_each_word(write: Write) -> None:
     assert found == [Document("a b c", label=("x", "y")), Document("d", label=())]
 
 
+def test_labels_of_texts_of_which_one_has_as_many_words(write: Write) -> None:
+    rows = [(["a", "b", "c"], ["x", "y"]), (["d", "e"], ["x", "y"]), (["f"], [])]
+    lines = [json.dumps({"tokens": words, "labels": labels}) for words, labels in rows]
+    found = read(write("data.jsonl", "\n".join(lines)), find_labels=True)
+    assert found == [Document(" ".join(words), label=tuple(labels)) for words, labels in rows]
+
+
 def test_words_that_do_not_count(write: Write) -> None:
     rows = '{"words": ["a", "b"], "tags": ["X", -100]}\n{"words": ["c"], "tags": [-100]}\n{"words": ["d"]}\n'
     found = read(write("data.jsonl", rows), find_labels=True)

@@ -166,6 +166,11 @@ def test_shares_are_rounded_to_heads(pruned, texts, share, removed):
     assert pruned(texts, share=share)[0].removed == removed
 
 
+def test_a_margin_leaves_one_head(pruned, texts):
+    """Within a wide margin, all heads may go, and the model keeps one of them."""
+    assert pruned(texts, margin=1e3)[0].removed == 11
+
+
 # Curves
 
 

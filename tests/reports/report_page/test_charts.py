@@ -34,6 +34,19 @@ def test_a_curve_says_in_what_order_and_how_far(criterion, steps, said):
     assert chart.label.endswith(said)
 
 
+@pytest.mark.parametrize("scores", [(0.0, 1.0), (0.503, 0.871), (-7.3, 41.9)])
+def test_ticks_are_round_numbers_inside_the_drawing(scores):
+    low, high = scores
+    table = pruned(("gradient", 0, 0.0), ("gradient", 1, 1.0))
+    chart = draw_curve(HeadTable("pruning", table.columns, {**table.data, "score": [high, low]}))
+    top, bottom = (float(place.split()[1]) for place in re.split("[ML]", chart.lines[0].path)[1:])
+    assert len(chart.y) > 2
+    for tick in chart.y:
+        share = (float(tick.label) - low) / (high - low)
+        assert -0.05 < share < 1.05
+        assert tick.place == pytest.approx(bottom + share * (top - bottom), abs=0.1)
+
+
 def test_text_of_the_page_can_be_read():
     """By WCAG 2, text has a contrast of 4.5 with the page and with a section, in every scheme."""
     from attnprobe.reports.page.document import read_asset

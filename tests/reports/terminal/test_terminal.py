@@ -25,7 +25,7 @@ def _grid_numbers(lines, layer):
 
 
 @pytest.mark.parametrize("width", [40, 80, 200])
-@pytest.mark.parametrize(("layers", "per_layer"), [(4, 4), (12, 12), (24, 16)])
+@pytest.mark.parametrize(("layers", "per_layer"), [(4, 4), (12, 12), (24, 16), (2, 17)])
 def test_every_number_is_there_in_place_at_every_width(heads, width, layers, per_layer):
     values = np.random.default_rng(0).permutation(layers * per_layer) / 1000 + 0.1
     grid = values.reshape(layers, per_layer)

@@ -60,6 +60,13 @@ def test_names_behind_the_pronoun():
     assert link.guesses == (("nearest", Span(20, 23)),)
 
 
+def test_a_mark_alone_is_no_word_of_a_name():
+    text = "Ann Low ) met ... before she sang."
+    (document,) = read(cells(text, a=("Ann Low )", "TRUE"), b=("...", "FALSE")))
+    (link,) = document.annotation.links
+    assert words(document, link.candidates) == ["Low", "..."]
+
+
 def test_a_header_in_other_letters_and_another_order():
     turned = [7, 8, 9, 0, 1, 2, 3, 4, 5, 6]
     header = [HEADER[place].upper() for place in turned]

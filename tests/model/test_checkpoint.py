@@ -1,0 +1,35 @@
+"""What a loaded checkpoint says of its inputs: what a decoder reads, and how long a text may be."""
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from transformers.models.bart.modeling_bart import shift_tokens_right
+from transformers.models.mbart.modeling_mbart import shift_tokens_right as put_last_first
+
+from attnprobe.model.checkpoint import Checkpoint, find_longest_input
+
+TARGET = [5, 9, 7, 2]
+
+
+@pytest.mark.parametrize("start", [0, 3, None])
+def test_a_decoder_reads_what_it_reads_in_training(copied: Callable[[str], Any], start: int | None):
+    """Without a token to start with, the last of the target goes first, as in mBART."""
+    model, tokenizer = copied("t5")
+    model.config.decoder_start_token_id = start
+    target = torch.tensor([TARGET])
+    expected = put_last_first(target, 0) if start is None else shift_tokens_right(target, 0, start)
+    assert Checkpoint("t5", model, tokenizer).shift_right(TARGET) == expected[0].tolist()
+
+
+# RoBERTa numbers tokens from 2.
+@pytest.mark.parametrize("kind", ["bert", "roberta"])
+def test_a_text_may_be_as_long_as_there_are_positions(tiny: Callable[[str], Any], kind: str):
+    model, _ = tiny(kind)
+    longest = find_longest_input(model, SimpleNamespace(model_max_length=10**30))  # type: ignore[arg-type]
+    assert longest is not None
+    model(input_ids=torch.full((1, longest), 5))
+    with pytest.raises((IndexError, RuntimeError)):
+        model(input_ids=torch.full((1, longest + 1), 5))
