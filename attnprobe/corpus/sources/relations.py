@@ -16,6 +16,8 @@ from attnprobe.tasks import Gold
 
 #: What a folder of queries and passages holds; each may be packed.
 CORPUS, QUERIES, QRELS = "corpus.jsonl", "queries.jsonl", "qrels"
+#: What names a query or a passage there.
+_NAME = "_id"
 #: Judgements that are read where none are named.
 USUAL_SPLIT = "test"
 #: No passage is more relevant.
@@ -188,7 +190,7 @@ def _read_items(path: Path) -> Iterator[tuple[str, Row, str]]:
     known: set[str] = set()
     with open_file(path, str(path)) as stream:
         for row in read_jsonl(stream, str(path)).rows:
-            where, name = f"{row.where} of {path}", row.cells.get("_id")
+            where, name = f"{row.where} of {path}", row.cells.get(_NAME)
             if not isinstance(name, str | int) or isinstance(name, bool):
                 raise AttnprobeError(f"{where} has no _id, which is a string or a number.")
             if str(name) in known:
