@@ -19,7 +19,15 @@ from attnprobe.table.formats.json import render
 LINE_ONLY = {"rerun"}
 NAMES = [command.__name__ for command in COMMANDS if command.__name__ not in LINE_ONLY]
 NO_COMMANDS = {
-    *("AttentionBlock", "AttnprobeError", "AttnprobeWarning", "HeadCallback", "HeadTable", "Source", "Statistic"),
+    *(
+        "AttentionBlock",
+        "AttnprobeError",
+        "AttnprobeWarning",
+        "HeadCallback",
+        "HeadTable",
+        "Source",
+        "Statistic",
+    ),
     *("load_pruned", "record", "statistic"),
 }
 #: What a keyword is called where it holds more than a path.
