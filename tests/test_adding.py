@@ -13,6 +13,7 @@ TASKS = {
     "METRICS = {\n": 'METRICS = {\n    "length": MetricSpec("", higher_is_better=True),\n',
 }
 OBJECTIVE = '''
+from attnprobe.intervention.objectives.embedding import embed
 from attnprobe.intervention.objectives.objective import Answer
 from attnprobe.intervention.objectives.representation import Representation
 
@@ -24,7 +25,7 @@ class Norm(Representation):
     about = "Norm: how long the pooled state is."
 
     def answer(self, batch, untouched=None):
-        norm = self.state(batch).norm(dim=-1)
+        norm = embed(self.checkpoint, batch).norm(dim=-1)
         return Answer(norm, {"length": norm})
 '''
 FORMAT = '''
