@@ -7,7 +7,7 @@ from pathlib import Path
 from attnprobe.corpus.sources.embedded import EMBEDDED
 from attnprobe.corpus.sources.media import MediaFolder, find_media, is_media
 from attnprobe.corpus.sources.relations import is_benchmark, open_benchmark
-from attnprobe.corpus.sources.text import STDIN, OpenSource, Source, list_texts, open_source
+from attnprobe.corpus.sources.text import STDIN, OpenSource, Source, holds_text, open_source
 from attnprobe.errors import AttnprobeError
 
 
@@ -34,23 +34,14 @@ def open_anything(source: Source) -> OpenSource:
             f"{source.spec} is {'a folder' if path.is_dir() else 'an image or sound'}, and gold links are "
             "between words of text; name a file that has them."
         )
-    given = {
-        "--split": source.split,
-        "--dataset-config": source.config,
-        "--text-column": source.text_column,
-        "--text-pair-column": source.pair_column,
-        "--document-column": source.document_column,
-    }
-    for option, value in given.items():
-        if value is not None:
-            raise AttnprobeError(f"{source.spec} holds images or sound; leave out {option}.")
+    _refuse_options(source, "images or sound", split=source.split, label=None)
     folder = MediaFolder.open(path, source.label_column)
     described = folder.described | {"label_column": source.label_column}
     return OpenSource(folder, str(described["name"]), described, folder.kind)
 
 
 def _holds_only_text(path: Path) -> bool:
-    return path.is_dir() and bool(list_texts(path)) and next(find_media(path), None) is None
+    return path.is_dir() and holds_text(path) and next(find_media(path), None) is None
 
 
 def _open_benchmark(path: Path, source: Source) -> OpenSource:
@@ -60,17 +51,23 @@ def _open_benchmark(path: Path, source: Source) -> OpenSource:
             f"{source.spec} is a folder of queries and passages, which are for --objective retrieval; give "
             "one file of it, such as corpus.jsonl."
         )
+    _refuse_options(source, "queries and passages", split=None, label=source.label_column)
+    return open_benchmark(path, source.split)
+
+
+def _refuse_options(source: Source, holds: str, *, split: str | None, label: str | None) -> None:
+    """Refuse options of tables and of the hub; ``split`` and ``label`` are None where they mean something."""
     given = {
+        "--split": split,
         "--dataset-config": source.config,
         "--text-column": source.text_column,
         "--text-pair-column": source.pair_column,
-        "--label-column": source.label_column,
+        "--label-column": label,
         "--document-column": source.document_column,
     }
     for option, value in given.items():
         if value is not None:
-            raise AttnprobeError(f"{source.spec} holds queries and passages; leave out {option}.")
-    return open_benchmark(path, source.split)
+            raise AttnprobeError(f"{source.spec} holds {holds}; leave out {option}.")
 
 
 def join_sources(sources: Sequence[OpenSource]) -> OpenSource:

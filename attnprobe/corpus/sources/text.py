@@ -29,9 +29,7 @@ from attnprobe.corpus.sources.tables import (
     Table,
     make_table,
     parse_jsonl,
-    read_csv,
     read_parquet,
-    read_tsv,
     starts_with_object,
 )
 from attnprobe.corpus.sources.treebank import (
@@ -150,7 +148,9 @@ def describe_source(source: Source) -> dict[str, Any]:
     digest, size, split = None, None, source.split
     if source.spec == EMBEDDED:
         digest, size = _hash(stream for stream, _ in open_embedded(_choose_embedded(source)))
-    elif path is not None and (files := list_texts(path) if path.is_dir() else [path][: path.is_file()]):
+    elif path is not None and (
+        files := sorted(_find_texts(path)) if path.is_dir() else [path][: path.is_file()]
+    ):
         with explain_errors(source.spec):
             digest, size = _hash(file.open("rb") for file in files)
     elif source.spec != STDIN:
@@ -188,7 +188,7 @@ def _find_path(source: Source) -> Path | None:
         raise AttnprobeError(f"{source.spec!r} can't be opened; check the path") from None
     if folder:
         _refuse_split(source)
-        if source.coreference or source.annotated or not list_texts(path):
+        if source.coreference or source.annotated or not holds_text(path):
             raise AttnprobeError(f"{source.spec} is a folder; give one file of it")
         return path
     if exists:
@@ -261,24 +261,26 @@ def _open_table(stream: BinaryIO, extension: str, source: Source) -> Table:
     by_number = any(column is not None and column.isdecimal() for column in named)
     if extension == SHEETS:
         return read_sheet(stream, source.spec, source.config, by_number=by_number)
-    return {".csv": read_csv, ".tsv": read_tsv}[extension](stream, source.spec, by_number=by_number)
+    return TABLE_READERS[extension](stream, source.spec, by_number=by_number)
 
 
-def list_texts(folder: Path) -> list[Path]:
-    """List the .txt files of a folder and of those inside it, in the order of their names; no hidden ones."""
+def holds_text(folder: Path) -> bool:
+    """Tell whether there is a .txt file in a folder or in those inside it."""
+    return next(_find_texts(folder), None) is not None
+
+
+def _find_texts(folder: Path) -> Iterator[Path]:
+    """Find the .txt files of a folder and of those inside it; no hidden ones."""
     with explain_errors(str(folder)):
-        return sorted(
-            path
-            for path in folder.rglob("*")
-            if not any(part.startswith(".") for part in path.relative_to(folder).parts)
-            and strip_packing(path).suffix.lower() == ".txt"
-            and path.is_file()
-        )
+        for path in folder.rglob("*"):
+            hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
+            if not hidden and strip_packing(path).suffix.lower() == ".txt" and path.is_file():
+                yield path
 
 
 def _read_folder(folder: Path) -> Iterator[Document]:
-    """Read a text a line; the lines of a file are parts of one document."""
-    for path in list_texts(folder):
+    """Read files by their names, a text a line; the lines of a file are parts of one document."""
+    for path in sorted(_find_texts(folder)):
         with open_file(path, str(path)) as stream:
             lines = read_txt(stream, str(path))
             parts = ((path.name if place == 0 else None, line, line) for place, line in enumerate(lines))
