@@ -4,9 +4,11 @@ import contextlib
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.files import lies_in, reason, same_file, write_together
@@ -14,6 +16,7 @@ from attnprobe.table.cells import check_precision
 from attnprobe.table.formats import FORMATS, either, extension
 from attnprobe.table.formats.json import write_description
 from attnprobe.table.table import Table
+from attnprobe.wording import speaks_python
 
 
 @dataclass(frozen=True)
@@ -229,14 +232,30 @@ def save_table(
     return list(files)
 
 
-def write_rendered(
-    path: Path, endings: Sequence[str], content: Callable[[str], bytes], *, overwrite: bool
-) -> Path:
-    """Write a picture or a page in the format that the name of its file ends in, one of ``endings``.
+class Saveable(ABC):
+    """A picture or a page: what renders itself in one of several formats, and goes into a file."""
 
-    ``content`` renders it in a format. Returns the file, behind links. Raises AttnprobeError when it can't be
-    written.
-    """
-    settled = check_free_file(path, endings, overwrite)
-    write_together({settled: content(find_format(settled, endings))})
-    return settled
+    #: What the name of its file may end in.
+    endings: ClassVar[Sequence[str]]
+
+    @abstractmethod
+    def rendered(self, format: str) -> bytes:
+        """Give it as bytes of a format, one of ``endings``."""
+
+    @speaks_python
+    def save(self, path: Path | str, *, overwrite: bool = False) -> Path:
+        """Write it in the format that the name of the file ends in. The file appears whole or not at all.
+
+        Args:
+            path: The file.
+            overwrite: Whether a file that exists is replaced.
+
+        Returns:
+            The file, behind links.
+
+        Raises:
+            AttnprobeError: When the file can't be written.
+        """
+        file = check_free_file(Path(path), self.endings, overwrite)
+        write_together({file: self.rendered(find_format(file, self.endings))})
+        return file

@@ -1,18 +1,16 @@
 """A picture: a chart that shows itself in a notebook, and goes into files."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.reports.rendering import FORMATS
 from attnprobe.reports.theme import Theme
-from attnprobe.table.destination import write_rendered
+from attnprobe.table.destination import Saveable
 from attnprobe.table.head_table import HeadTable
-from attnprobe.wording import speaks_python
 
 #: A number without a format of its own: whole ones in full, others as tables print them.
 _NUMBER = "({0} % 1 === 0 ? '' + {0} : format({0}, '.4~g'))"
@@ -53,7 +51,7 @@ def _write_expression(tooltip: list[dict[str, Any]]) -> str:
 
 
 @dataclass(frozen=True)
-class Picture:
+class Picture(Saveable):
     """A picture of a table.
 
     Attributes:
@@ -63,6 +61,8 @@ class Picture:
         theme: Colours and sizes.
         clustered: What tabulates the clusters of a tree of heads.
     """
+
+    endings: ClassVar[Sequence[str]] = tuple(FORMATS)
 
     kind: str
     title: str
@@ -88,22 +88,6 @@ class Picture:
                 "between all pairs of heads has"
             )
         return self.clustered()
-
-    @speaks_python
-    def save(self, path: Path | str, *, overwrite: bool = False) -> Path:
-        """Write the picture; the name ends in .svg, .png, .pdf or .html. A file appears whole or not at all.
-
-        Args:
-            path: The file.
-            overwrite: Whether a file that exists is replaced.
-
-        Returns:
-            The file.
-
-        Raises:
-            AttnprobeError: When the file can't be written.
-        """
-        return write_rendered(Path(path), list(FORMATS), self.rendered, overwrite=overwrite)
 
     def rendered(self, format: str) -> bytes:
         """Give the picture as bytes of a format: svg, png, pdf or html."""

@@ -4,14 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, ClassVar, Literal, get_args
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.table.cleaning import clean
-from attnprobe.table.destination import write_rendered
+from attnprobe.table.destination import Saveable
 from attnprobe.table.formats import READABLE, extension
 from attnprobe.table.head_table import HeadTable
-from attnprobe.wording import speaks_python
 
 if TYPE_CHECKING:
     from attnprobe.survey.viewing.tokens import SequenceAttention
@@ -67,13 +66,15 @@ class Contents:
 
 
 @dataclass(frozen=True, repr=False)
-class Report:
+class Report(Saveable):
     """One page about a checkpoint, in one file that needs no network.
 
     Attributes:
         contents: What the page shows.
         unsaved: Why tables could not be saved, in a sentence; empty where they were, or were not to be.
     """
+
+    endings: ClassVar[Sequence[str]] = FORMATS
 
     contents: Contents = field(repr=False)
     unsaved: str = ""
@@ -90,21 +91,9 @@ class Report:
 
         return write_page(self.contents)
 
-    @speaks_python
-    def save(self, path: Path | str, *, overwrite: bool = False) -> Path:
-        """Write the page; the name ends in .html. The file appears whole or not at all.
-
-        Args:
-            path: The file.
-            overwrite: Whether a file that exists is replaced.
-
-        Returns:
-            The file.
-
-        Raises:
-            AttnprobeError: When the file can't be written.
-        """
-        return write_rendered(Path(path), FORMATS, lambda _: self.html.encode(), overwrite=overwrite)
+    def rendered(self, format: str) -> bytes:
+        """Give the page as bytes."""
+        return self.html.encode()
 
     def _repr_html_(self) -> str:
         from attnprobe.reports.page.document import frame_page

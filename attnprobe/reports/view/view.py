@@ -1,9 +1,9 @@
 """The picture of a sequence: shows itself in a notebook, and goes into files."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, get_args
 
 from numpy.typing import NDArray
 
@@ -11,8 +11,7 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.reports import rendering
 from attnprobe.reports.theme import ThemeName
 from attnprobe.table.cleaning import clean
-from attnprobe.table.destination import write_rendered
-from attnprobe.wording import speaks_python
+from attnprobe.table.destination import Saveable
 
 if TYPE_CHECKING:
     from attnprobe.reports.view.page import Start
@@ -43,7 +42,7 @@ def check_page_look(format: str, theme: str | None, width: int | None) -> None:
 
 
 @dataclass(frozen=True, repr=False)
-class View:
+class View(Saveable):
     """The attention of one sequence, as a page to look around in, or as a graphic.
 
     Attributes:
@@ -53,6 +52,8 @@ class View:
         theme: Of a graphic; light where nobody says. A page has that of its reader.
         width: Of a graphic, about how many pixels.
     """
+
+    endings: ClassVar[Sequence[str]] = FORMATS
 
     seen: "SequenceAttention" = field(repr=False)
     start: "Start"
@@ -95,27 +96,11 @@ class View:
         """The vector graphic as PDF, with its fonts inside."""
         return rendering.render_pdf(self.svg)
 
-    @speaks_python
-    def save(self, path: Path | str, *, overwrite: bool = False) -> Path:
-        """Write the picture; the name ends in .html, .svg, .png or .pdf. A file appears whole or not at all.
-
-        Args:
-            path: The file.
-            overwrite: Whether a file that exists is replaced.
-
-        Returns:
-            The file.
-
-        Raises:
-            AttnprobeError: When the file can't be written.
-        """
-
-        def content(format: str) -> bytes:
-            check_page_look(format, self.theme, self.width)
-            found = getattr(self, format)
-            return found.encode() if isinstance(found, str) else found
-
-        return write_rendered(Path(path), FORMATS, content, overwrite=overwrite)
+    def rendered(self, format: str) -> bytes:
+        """Give the page or the graphic as bytes; raises AttnprobeError for the look of a page."""
+        check_page_look(format, self.theme, self.width)
+        found = getattr(self, format)
+        return found.encode() if isinstance(found, str) else found
 
     def _repr_html_(self) -> str:
         from attnprobe.reports.page.document import frame_page
