@@ -354,31 +354,35 @@ def _keywords(options: Iterable[Any]) -> str:
 
 def models() -> str:
     """Group the types of models by the way to their attention, or the reason why there is none."""
-    ways: dict[str, list[str]] = {}
+    ways: dict[tuple[str, str], list[str]] = {}
     reasons: dict[str, list[str]] = {}
-    for name, way, evidence in recorded():
+    for name, way, lacking, evidence in recorded():
         if way in {"refused", "not tried"}:
             said = evidence if way == "refused" else f"not tried: {evidence}"
             reasons.setdefault(_shortened(said, name), []).append(name)
         else:
-            ways.setdefault(way, []).append(name)
+            ways.setdefault((way, lacking), []).append(name)
     read = sum(len(names) for names in ways.values())
     lines = [
         f"The last run read {read} and refused {sum(map(len, reasons.values()))}, where a model with towers "
         "counts once a tower.\n",
-        "## Read\n\n| way to the attention | model types |\n|---|---|",
-        *(f"| {way} ({len(names)}) | {_listed(names)} |" for way, names in ways.items()),
+        "## Read\n\nEvery command works on them but those that the second column names.\n",
+        "| way to the attention | refused by | model types |\n|---|---|---|",
+        *(
+            f"| {way} ({len(names)}) | {_listed(lacking.split(', ')) if lacking else ''} | {_listed(names)} |"
+            for (way, lacking), names in sorted(ways.items())
+        ),
         "\n## Refused\n\n| reason | model types |\n|---|---|",
         *(f"| {reason} | {_listed(names)} |" for reason, names in reasons.items()),
     ]
     return "\n".join(lines)
 
 
-def recorded() -> Iterator[tuple[str, str, str]]:
-    """Read what the run over all types wrote: type, way, and evidence or reason."""
+def recorded() -> Iterator[tuple[str, str, str, str]]:
+    """Read what the run over all types wrote: type, way, what refuses it, and evidence or reason."""
     for line in RECORD.read_text(encoding="utf-8").splitlines()[2:]:
-        name, way, evidence = (cell.strip() for cell in line.strip().strip("|").split("|", 2))
-        yield name.strip("`"), way, evidence
+        name, way, lacking, evidence = (cell.strip() for cell in line.strip().strip("|").split("|", 3))
+        yield name.strip("`"), way, lacking, evidence
 
 
 def _shortened(reason: str, name: str) -> str:

@@ -125,7 +125,7 @@ def test_every_option_has_its_place():
 def test_every_type_of_model_is_recorded():
     """The record was written by the run that the tests repeat, type by type; it may not be an older one."""
     ways = {}
-    for name, way, evidence in pages.recorded():
+    for name, way, _, evidence in pages.recorded():
         assert evidence
         ways.setdefault(name.partition(",")[0], set()).add(way)
     names = {name for name in every_type.TYPES if name in test_every_type.CONFIG_MAPPING}

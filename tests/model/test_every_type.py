@@ -36,6 +36,7 @@ from attnprobe.model.refusals import UnsupportedModelError
 from attnprobe.model.task_heads import read_weights
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.dry_run import examine
+from attnprobe.model.verifying.observations import check_observations
 from attnprobe.model.verifying.switching import check_gates
 
 VOCABULARY = every_type.VOCABULARY
@@ -354,32 +355,77 @@ def test_gates(name: str):
         assert "one of 0.5 does" in check_gates(found, architecture).evidence
 
 
-def support_rows(name: str) -> Iterator[tuple[str, str, str]]:
-    """Name a type, how it is reached, and how that is known or why it is not."""
+#: What commands and options read of a model beside its attention.
+FURTHER = {
+    "--weights norm": {"values", "projection"},
+    "mixing": {"scores"},
+    "contributions in mixing": {"outputs", "projection"},
+    "rank": {"queries", "keys"},
+}
+#: Those that mask heads.
+MASKING = "importance, ablate, prune"
+
+
+def list_lacking(found: Checkpoint, architecture: Architecture) -> list[str]:
+    """List the commands and options that refuse a model whose attention is read."""
+    lacking = []
+    for name, needs in FURTHER.items():
+        try:
+            check_observations(found, architecture, needs)
+        except UnsupportedModelError:
+            lacking.append(name)
+    try:
+        check_gates(found, architecture)
+    except UnsupportedModelError:
+        lacking.append(MASKING)
+    return lacking
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("name", "lacking"),
+    [
+        ("bert", []),
+        ("deberta-v2", ["--weights norm", "contributions in mixing", "rank"]),
+        ("bloom", ["--weights norm", "contributions in mixing", "rank"]),
+    ],
+)
+def test_commands_that_refuse_a_type(name: str, lacking: list[str]):
+    """The record says the same, type by type."""
+    ((found, architecture),) = examined(name)
+    assert list_lacking(found, architecture) == lacking
+
+
+def support_rows(name: str) -> Iterator[tuple[str, str, str, str]]:
+    """Name a type, how it is reached, what refuses it, and how that is known or why it is not reached."""
     if reason := every_type.TYPES[name].reason:
-        yield name, "not tried", reason
+        yield name, "not tried", "", reason
         return
     try:
         for found in checkpoints(name):
             label = f"{name}, {found.tower}" if found.tower else name
             try:
-                _, read = examine(found)
+                part, read = examine(found)
             except AttnprobeError as error:
-                yield label, "refused", getattr(error, "reason", str(error))
+                yield label, "refused", "", getattr(error, "reason", str(error))
                 continue
+            lacking = ", ".join(list_lacking(part, read))
             compared = next((s for s in read.evidence if s.startswith("maps equal")), read.evidence[0])
-            yield label, read.way, "; ".join([re.sub(r" \([^)]*\)", "", compared), *read.warnings])
+            yield label, read.way, lacking, "; ".join([re.sub(r" \([^)]*\)", "", compared), *read.warnings])
     except AttnprobeError as error:
-        yield name, "refused", getattr(error, "reason", str(error))
+        yield name, "refused", "", getattr(error, "reason", str(error))
 
 
 def support_table() -> str:
     """Run every type once and tabulate what came out, as Markdown."""
     names = [name for name in sorted(every_type.TYPES) if name in CONFIG_MAPPING]
     lines = [
-        f"| `{name}` | {way} | {evidence} |" for each in names for name, way, evidence in support_rows(each)
+        f"| `{name}` | {way} | {lacking} | {evidence} |"
+        for each in names
+        for name, way, lacking, evidence in support_rows(each)
     ]
-    return "\n".join(["| model type | way | evidence, or reason |", "|---|---|---|", *lines]) + "\n"
+    head = ["| model type | way | refused by | evidence, or reason |", "|---|---|---|---|"]
+    return "\n".join([*head, *lines]) + "\n"
 
 
 if __name__ == "__main__":

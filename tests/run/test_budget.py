@@ -234,8 +234,10 @@ def measured(checkpoint: Checkpoint, documents: list[Document], memory: str | No
 class TestNumbers:
     """They do not depend on the budget."""
 
-    @pytest.mark.parametrize("content_only", [False, True])
-    @pytest.mark.parametrize("name", ["bert", "t5", "modernbert", "deberta-v2"])
+    @pytest.mark.parametrize(
+        ("name", "content_only"),
+        [("bert", False), ("t5", True), ("modernbert", False), ("deberta-v2", True)],
+    )
     def test_same(self, checkpoint: Loaded, texts: list, name: str, content_only: bool):
         found = checkpoint(name)
         documents = [Document(text) if isinstance(text, str) else Document(*text) for text in texts] * 3
@@ -244,7 +246,7 @@ class TestNumbers:
         with pytest.raises(AttnprobeError) as refused:
             measured(found, documents, "1MiB", **options)
         least = str(refused.value).partition("at least ")[2].partition(" ")[0]
-        for memory in (least, "40MiB", "4GiB"):
+        for memory in (least, "40MiB"):
             other = measured(found, documents, memory, **options).measurement
             assert (other.sequences, other.tokens) == (expected.sequences, expected.tokens)
             for key, one in expected.sums.items():
