@@ -150,7 +150,7 @@ def test_two_processes(invoke, saved, beir, tmp_path):
 def test_minilm(invoke, minilm, tmp_path):
     """A real embedding model finds everyday passages, also without any one of its heads."""
     data = Path(__file__).parents[2] / "examples" / "everyday.csv"
-    words = ["-d", data, "--objective", "retrieval", "-L", 20, "-q"]
+    words = ["-d", data, "--objective", "retrieval", "-L", 8, "-q"]
     assert invoke("ablate", minilm, *words, "-o", tmp_path / "a.csv")[0] == 0
     table = pandas.read_csv(tmp_path / "a.csv")
     assert table["baseline"].iloc[0] > 0.9
