@@ -117,6 +117,8 @@ def sum_derivatives(
         rules: Other rules of gradients, which each thread enters before heads are gated.
     """
     checkpoint, architecture = bench.subject.checkpoint, bench.subject.architecture
+    if checkpoint.quantisation is not None:
+        checkpoint.quantisation.check_gradients(checkpoint.model_type)
     at = torch.ones(bench.subject.shape) if open_heads is None else torch.from_numpy(open_heads).float()
     halving, left = Halving(), int(at.sum())
     named = f"{{}} with {left} heads on" if left < at.numel() else "{}"

@@ -11,7 +11,8 @@ from transformers import PreTrainedConfig, PreTrainedModel
 
 from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.model.folders import ADAPTER, DEMO, read_object
-from attnprobe.model.refusals import BadCheckpointError, find_packing
+from attnprobe.model.quantisation import Quantisation
+from attnprobe.model.refusals import BadCheckpointError
 from attnprobe.model.task_heads import (
     CAUSAL_LM,
     CLASSIFICATION,
@@ -126,7 +127,7 @@ def read_with_adapter(
             f"The base {clean(adapter.base)} of the adapter {name} lacks weights of its encoder; numbers "
             "from freshly initialised weights would mean nothing."
         )
-    if any(find_packing(weight) for weight in found.model.parameters()):
+    if Quantisation.of(found.model) is not None:
         raise BadCheckpointError(
             f"The base {clean(adapter.base)} of {name} is quantised, and an adapter can't be merged into it; "
             "name its base in full precision with --base."

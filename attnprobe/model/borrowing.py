@@ -18,6 +18,7 @@ from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.embedding import Embedding, unwrap_sentence_transformer
 from attnprobe.model.folders import acts_outside_layers
 from attnprobe.model.reading.routing import evaluation_mode
+from attnprobe.model.quantisation import Quantisation, silence_packages, unpack_model
 from attnprobe.model.sentence_folders import Prompts
 from attnprobe.model.transformers_private import unwrap_compiled, unwrap_forward
 
@@ -48,7 +49,19 @@ def wrap_model(model: nn.Module, tokenizer: Tokenizer | None, prompt: str | None
     base = getattr(config, "name_or_path", "") or type(model).__name__
     loaded = {"loaded": type(model).__name__} | ({"adapters": adapters} if adapters else {})
     assert tokenizer is not None  # or it would have been refused
-    found = Checkpoint(" + ".join([base, *adapters]), model, tokenizer, loaded)  # type: ignore[arg-type]
+    with silence_packages(config):
+        unpack_model(model)  # as its own first pass would
+    if (quantisation := Quantisation.of(model)) is not None:
+        loaded |= {"quantisation": quantisation.name}
+    remarks = () if quantisation is None else quantisation.remarks
+    found = Checkpoint(
+        " + ".join([base, *adapters]),
+        model,
+        tokenizer,  # type: ignore[arg-type]
+        loaded,
+        quantisation=quantisation,
+        remarks=remarks,
+    )
     if parts is None:
         return found
     embedding = Embedding.of(parts.modules, parts.described, prompt, found.name)
@@ -59,7 +72,7 @@ def wrap_model(model: nn.Module, tokenizer: Tokenizer | None, prompt: str | None
         origin=loaded | {"embedding": embedding.record},
         encoder_only=embedding.reads_encoder(config),
         embedding=embedding,
-        remarks=embedding.remarks,
+        remarks=(*embedding.remarks, *remarks),
     )
 
 

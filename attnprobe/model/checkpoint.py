@@ -16,6 +16,7 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.model.embedding import Embedding
 from attnprobe.model.processing import Processor
 from attnprobe.model.pruned import PruningRecord
+from attnprobe.model.quantisation import Quantisation
 from attnprobe.model.refusals import UnsupportedModelError
 from attnprobe.model.task_heads import TaskHead
 from attnprobe.model.transformers_private import list_execution_devices
@@ -81,6 +82,7 @@ class Checkpoint:
         masked: Whether it is given a mask of ones, since it would guess another from pad ids.
         pruning: Which heads its weights lack, if it is physically pruned.
         embedding: How an embedding model reads texts and makes vectors of them; None of any other.
+        quantisation: How its weights are quantised; None where they are plain numbers.
         remarks: What is odd about its files without being wrong, a sentence each, without its full stop.
     """
 
@@ -100,6 +102,7 @@ class Checkpoint:
     masked: bool = False
     pruning: PruningRecord | None = None
     embedding: Embedding | None = None
+    quantisation: Quantisation | None = None
     remarks: tuple[str, ...] = ()
 
     @property

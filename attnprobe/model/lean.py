@@ -16,6 +16,7 @@ Only the command line does this: its process is its own. A program that imports 
 """
 
 import importlib
+import logging
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -33,12 +34,21 @@ INDEXING = "torch._dynamo._trace_wrapped_higher_order_op"
 SCIPY = "is_scipy_available"
 #: The compiler's decorators.
 DECORATORS = ("allow_in_graph", "assume_constant_result", "disable", "mark_static_address")
+#: What packages of quantised weights say on being imported, which transformers does wherever they are there:
+#: which of their kernels don't fit this machine.
+LOGGERS = ("torchao", "bitsandbytes", "torch.utils._pytree")
 
 
 def install() -> None:
     """Make the import of transformers lean, whenever it comes; in vain where it is imported already."""
+    silence_loggers()
     if SLOW not in sys.modules and not any(isinstance(finder, _LeanFinder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _LeanFinder())
+
+
+def silence_loggers() -> None:
+    for name in LOGGERS:
+        logging.getLogger(name).setLevel(logging.ERROR)
 
 
 class _LeanFinder(MetaPathFinder):

@@ -35,6 +35,7 @@ from attnprobe.model.embedding import Embedding
 from attnprobe.model.folders import DEMO, check_config, find_local_folder, find_weights
 from attnprobe.model.processing import Processor
 from attnprobe.model.pruned import load_stored, read_physical_record, silence_transformers
+from attnprobe.model.quantisation import Quantisation, check_packages, place_weights
 from attnprobe.model.refusals import BadCheckpointError, UnsupportedModelError, find_packing, refuse_by_name
 from attnprobe.model.sentence_folders import (
     Prompts,
@@ -139,6 +140,7 @@ def load_checkpoint(
     shared = {"trust_remote_code": options.trust_remote_code, "local_files_only": True}
     config = read_config(folder, name, trust_remote_code=options.trust_remote_code)
     refuse_by_name(config.model_type)
+    check_packages(config, name)
     check_modality(name, config, modality)
     load_own_tokenizers = partial(load_tokenizers, tokenizer_folder, name, config.model_type, **shared)
     tokenizer, target_tokenizer = load_own_tokenizers() if modality == TEXT else (None, None)
@@ -146,7 +148,8 @@ def load_checkpoint(
         embedding, tokenizer = embedding.fit(tokenizer, config)
         hashes |= {"embedding": embedding.record}
     processor = None if modality == TEXT else Processor.load(modality, folder, **shared)
-    how = {"dtype": dtype, "use_safetensors": weights[0].suffix == ".safetensors", **shared, **spread}
+    placed = spread or place_weights(config, device)
+    how = {"dtype": dtype, "use_safetensors": weights[0].suffix == ".safetensors", **shared, **placed}
     if pruning is not None:
         _check_pruned_use(name, adapted=adapter is not None, spread=bool(spread))
         read = _read_pruned(folder, name, dtype, heads, force=force_head)
@@ -158,8 +161,11 @@ def load_checkpoint(
     model: Any = read.model if spread else read.model.to(device)  # type: ignore[arg-type]
     model = model.eval().requires_grad_(False)
     tower = find_tower(name, model, modality)
+    quantisation = Quantisation.of(model)
+    if quantisation is not None:
+        hashes |= {"quantisation": quantisation.name}
     remarks = describe_unread_layers(model, read.unused)
-    remarks += embedding.remarks if embedding is not None else ()
+    remarks += sum((part.remarks for part in (embedding, quantisation) if part is not None), ())
     if tokenizer is None and config.is_encoder_decoder and not tower:
         tokenizer = load_own_tokenizers()[0]
     return Checkpoint(
@@ -184,6 +190,7 @@ def load_checkpoint(
         pruning=pruning,
         encoder_only=embedding is not None and embedding.reads_encoder(config),
         embedding=embedding,
+        quantisation=quantisation,
         remarks=remarks,
     )
 

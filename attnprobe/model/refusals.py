@@ -23,7 +23,7 @@ REFUSED = {
 
 
 #: What is said of weights that models compute with and nobody else can read.
-PACKED = "its weights are quantised ({kind}), and only its attention is read"
+PACKED = "its weights are quantised ({kind}) in a way that can't be undone, and only its attention is read"
 
 
 class BadCheckpointError(AttnprobeError):
@@ -51,7 +51,14 @@ def refuse_by_name(model_type: str) -> None:
         raise UnsupportedModelError(model_type, REFUSED[model_type])
 
 
+#: What models of plain weights are stored and computed in.
+_PLAIN = {"float64", "float32", "bfloat16", "float16"}
+
+
 def find_packing(weight: Any) -> str:
-    """Find how a quantised weight is packed, such as Int8Tensor; "" where it is a plain tensor of numbers."""
+    """Find how a quantised weight is packed, such as Int8Tensor or int8; "" where it is plain numbers."""
     kind = type(weight).__name__
-    return "" if kind in {"Tensor", "Parameter"} and weight.is_floating_point() else kind
+    if kind not in {"Tensor", "Parameter"}:
+        return kind
+    stored = str(weight.dtype).removeprefix("torch.")
+    return "" if stored in _PLAIN else stored

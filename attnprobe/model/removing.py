@@ -92,6 +92,12 @@ def shrink(checkpoint: Checkpoint, keep: NDArray[np.bool_]) -> Checkpoint:
 
 def _locate_projections(checkpoint: Checkpoint, keep: NDArray[np.bool_]) -> tuple[Projections, ...]:
     """Find the projections, and check that ``keep`` is about them."""
+    if (found := checkpoint.quantisation) is not None:
+        raise UnprunableModelError(
+            checkpoint.model_type,
+            f"its weights are quantised ({found.name}); save the checkpoint that it was made from, and quantise "
+            "what is written",
+        )
     projections = find_projections(checkpoint)
     pruning = checkpoint.pruning
     shape = (len(projections), pruning.heads if pruning else projections[0].heads)

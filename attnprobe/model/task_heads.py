@@ -10,6 +10,7 @@ import transformers
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from attnprobe.model.configuration import Mismatch, describe_mismatch, weights_error
+from attnprobe.model.quantisation import find_method, place_weights, silence_packages, unpack_model
 from attnprobe.model.refusals import BadCheckpointError
 
 #: Seed of heads that are made up on demand.
@@ -161,10 +162,13 @@ def read_model(
 ) -> Weights | None:
     """Read a model in the class of one head, whatever weights it lacks; None where there is no such class."""
     auto = getattr(transformers, head.auto if head else _name_body(config))
+    if head is None and find_method(config):  # what is said of modules goes by their names in that class
+        auto = _find_class(config) or auto
     try:
-        with torch.random.fork_rng():
+        with torch.random.fork_rng(), silence_packages(config):
             torch.manual_seed(seed)
             model, info = auto.from_pretrained(folder, config=config, output_loading_info=True, **options)
+            unpack_model(model)
     except Exception as error:
         if head is not None:  # no such head for this architecture, or shapes that do not fit
             return None
@@ -180,6 +184,14 @@ def _name_body(config: Any) -> str:
     """Name the class that loads a model without a head: of an encoder that was saved without its decoder."""
     stated = getattr(config, "architectures", None) or ("",)
     return "AutoModelForTextEncoding" if str(stated[0]) in _ENCODERS_ALONE else "AutoModel"
+
+
+def _find_class(config: Any) -> Any:
+    """Find the class of transformers that a checkpoint says it was saved from; None for any other."""
+    stated = getattr(config, "architectures", None) or ("",)
+    found = getattr(transformers, str(stated[0]), None)
+    fits = isinstance(found, type) and issubclass(found, PreTrainedModel)
+    return found if fits and isinstance(config, getattr(found, "config_class", None) or ()) else None
 
 
 def _find_mismatches(folder: Path, config: PreTrainedConfig, **options: Any) -> tuple[Mismatch, ...]:
@@ -198,11 +210,12 @@ def find_trained_heads(folder: Path | None) -> list[str]:
     """List the heads for which a checkpoint holds every weight; none for a model that was handed over."""
     if folder is None:
         return []
-    options = {"local_files_only": True, "trust_remote_code": False}
+    options: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
     try:
         config = transformers.AutoConfig.from_pretrained(folder, **options)
     except Exception:
         return []
+    options |= place_weights(config, torch.device("cpu"))
     possible = [head for head in TASK_HEADS if not _has_another_head(config, head)]
     found = ((head, read_model(folder, folder.name, config, head, **options)) for head in possible)
     return [head.name for head, weights in found if weights is not None and not weights.missing]

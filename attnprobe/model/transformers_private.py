@@ -50,6 +50,7 @@ __all__ = [
     "Conv1D",
     "MovedNameError",
     "count_writes",
+    "find_compressor",
     "get_attn_implementation",
     "keep_children",
     "list_execution_devices",
@@ -68,6 +69,12 @@ def get_attn_implementation(model: PreTrainedModel) -> str | None:
         return model.config._attn_implementation
     except AttributeError as error:
         raise MovedNameError("transformers", error) from error
+
+
+def find_compressor(model: nn.Module) -> Any:
+    """Find what unpacks the weights of a compressed-tensors model on its first pass; None of any other."""
+    waiting = getattr(model, "ct_decompress_hook", None) is not None
+    return getattr(getattr(model, "hf_quantizer", None), "compressor", None) if waiting else None
 
 
 def list_tied_weights(model: PreTrainedModel) -> set[str]:

@@ -15,6 +15,7 @@ from attnprobe.corpus.batches.batch import Batch
 from attnprobe.corpus.tokens.tokenization import Frame
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint, resolve_window
+from attnprobe.model.quantisation import count_parameters
 from attnprobe.model.task_heads import find_trained_heads, infer_head
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.dry_run import examine
@@ -49,6 +50,8 @@ def diagnose(checkpoint: Checkpoint) -> tuple[list[Finding], Examined | None]:
         The findings, and the part that can be read with its architecture, if there is one.
     """
     findings = [_report_origin(checkpoint), _report_weights(checkpoint)]
+    if checkpoint.quantisation is not None:
+        findings.append(Finding("quantisation", "ok", checkpoint.quantisation.describe()))
     findings += [Finding("checkpoint", "warning", remark) for remark in checkpoint.remarks]
     if checkpoint.embedding is not None:
         findings += [Finding(thing, "ok", detail) for thing, detail in checkpoint.embedding.describe()]
@@ -135,7 +138,7 @@ def _report_origin(checkpoint: Checkpoint) -> Finding:
 def _report_weights(checkpoint: Checkpoint) -> Finding:
     files = list(checkpoint.origin.get("weights", {}))
     safe = all(name.endswith(".safetensors") for name in files)
-    parameters = sum(weight.numel() for weight in checkpoint.body.parameters())
+    parameters = count_parameters(checkpoint.body)
     kind = "safetensors" if safe else "pickled"
     detail = f"{kind} ({', '.join(files)}), {parameters:,} parameters without a task head"
     return Finding("weights", "ok" if safe else "warning", detail)

@@ -27,13 +27,13 @@ from attnprobe.model.verifying.architecture import (
 from attnprobe.model.verifying.positions import find_grid
 from attnprobe.model.verifying.probing import (
     MASKED_NOTE,
-    TOLERANCE,
     Probe,
     Reference,
     are_heads_equal,
     draw_probe_inputs,
     find_guessed_mask,
     find_largest,
+    find_tolerance,
     is_stateless,
     measure_row_sum_error,
     relative_difference,
@@ -269,7 +269,7 @@ def _inspect_way(
     checkpoint: Checkpoint, known: Reference, way: Way, warnings: tuple[str, ...]
 ) -> Architecture:
     body, name = checkpoint.body, checkpoint.model_type
-    tolerance = TOLERANCE[body.dtype.itemsize]
+    tolerance = find_tolerance(checkpoint)
     probe = Probe(name, known.inputs)
     try:
         with capture_attention(body, probe, way) as capture:

@@ -14,11 +14,11 @@ from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.reading.blocks import force_full_attention
 from attnprobe.model.reading.capture import capture_attention
 from attnprobe.model.reading.routing import Piece, evaluation_mode
+from attnprobe.model.quantisation import is_projection, read_weight
 from attnprobe.model.refusals import UnsupportedModelError
-from attnprobe.model.transformers_private import Conv1D
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.parameters import Projections, find_projections
-from attnprobe.model.verifying.probing import TOLERANCE, draw_probe_inputs, relative_difference
+from attnprobe.model.verifying.probing import draw_probe_inputs, find_tolerance, relative_difference
 
 #: What may hold of a layer, the strictest first.
 PLAIN = "queries times keys, scaled, are the scores"
@@ -139,7 +139,7 @@ def check_observations(
     if not needs:
         return []
     name, body = checkpoint.model_type, checkpoint.body
-    tolerance = TOLERANCE[body.dtype.itemsize]
+    tolerance = find_tolerance(checkpoint)
     inputs, watch = draw_probe_inputs(checkpoint), _Watch(Logits(tolerance))
     try:
         projections = find_projections(checkpoint) if "projection" in needs else ()
@@ -222,10 +222,10 @@ def find_output_factors(checkpoint: Checkpoint) -> tuple[Tensor, ...]:
 
 def _split_by_head(body: nn.Module, found: Projections) -> Tensor:
     """Get W_O,h of a layer, (head, width, model width), in at least float32."""
-    module: Any = body.get_submodule(found.output)
-    weight = module.weight.detach()
-    rows = weight.T if isinstance(module, nn.Linear) else weight  # Conv1D stores (in, out)
-    return rows.reshape(found.heads, found.width, -1).to(torch.promote_types(weight.dtype, torch.float32))
+    weight = read_weight(body.get_submodule(found.output))
+    assert weight is not None  # or the projections would have been refused
+    rows = weight.T.reshape(found.heads, found.width, -1)
+    return rows.to(torch.promote_types(weight.dtype, torch.float32))
 
 
 @dataclass
@@ -305,23 +305,23 @@ def find_unembedding(checkpoint: Checkpoint) -> Unembedding | str:
     model, body = checkpoint.model, {*checkpoint.body.modules()}
     with evaluation_mode(model), ExitStack() as hooks, torch.inference_mode():
         for module in model.modules():
-            if isinstance(module, nn.Linear | Conv1D) or _is_norm(module):
+            if is_projection(module) or _is_norm(module):
                 hooks.callback(module.register_forward_hook(note).remove)
         model(**checkpoint.inputs(draw_probe_inputs(checkpoint)))
     at = max((place for place, call in enumerate(calls) if call.module is last), default=None)
-    weight: Any = last.weight
-    if at is None or not weight.is_floating_point():
+    weight = read_weight(last)
+    if at is None or weight is None:
         return f"the language model head of {checkpoint.name} is no plain matrix"
     before, reached = torch.eye(weight.shape[1], device=weight.device), calls[at].given
     for call in reversed(calls[:at]):
         if call.module not in body or (_is_norm(call.module) and _are_parallel(call.gave, reached)):
-            factor = _find_factor(call).to(before.device)
-            if factor.shape[0] != before.shape[1]:
+            factor = _find_factor(call)
+            if factor is None or factor.shape[0] != before.shape[1]:
                 return f"the way from the residual stream of {checkpoint.name} to its logits is not known"
-            before, reached = before @ factor, call.given
+            before, reached = before @ factor.to(before.device), call.given
         if call.module in body:
             break
-    return Unembedding(weight.detach(), before)
+    return Unembedding(weight, before)
 
 
 def _find_output_layer(model: Any) -> Any:
@@ -330,7 +330,7 @@ def _find_output_layer(model: Any) -> Any:
         found = model.get_output_embeddings()
     except (NotImplementedError, AttributeError):  # of code that comes with a checkpoint
         return None
-    return found if isinstance(found, nn.Linear) else None
+    return found if isinstance(found, nn.Module) and is_projection(found) else None
 
 
 def _is_norm(module: nn.Module) -> bool:
@@ -345,11 +345,12 @@ def _are_parallel(one: Tensor, other: Tensor) -> bool:
     return float(torch.cosine_similarity(one.flatten().float(), other.flatten().float(), 0)) > _SAME
 
 
-def _find_factor(call: _Call) -> Tensor:
-    """Find the matrix that a projection, or a norm at a fixed scale, multiplies by."""
+def _find_factor(call: _Call) -> Tensor | None:
+    """Find the matrix that a projection, or a norm at a fixed scale, multiplies by; None if nobody knows."""
     module = call.module
     if not _is_norm(module):
-        return (module.weight if isinstance(module, nn.Linear) else module.weight.T).detach().float()
+        weight = read_weight(module)
+        return None if weight is None else weight.float()
     if isinstance(module, nn.LayerNorm):
         gain = torch.diag(module.weight.detach().float())
         return gain - gain.mean(1, keepdim=True)

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -20,10 +20,15 @@ from attnprobe.model.gates import Gates, gate_attention
 from attnprobe.model.reading.blocks import force_full_attention
 from attnprobe.model.reading.capture import capture_attention
 from attnprobe.model.reading.routing import Piece, evaluation_mode
-from attnprobe.model.refusals import PACKED, UnsupportedModelError, find_packing
-from attnprobe.model.transformers_private import Conv1D
+from attnprobe.model.quantisation import describe_packing, is_packed, is_projection, read_weight
+from attnprobe.model.refusals import PACKED, UnsupportedModelError
 from attnprobe.model.verifying.architecture import Architecture
-from attnprobe.model.verifying.probing import TOLERANCE, draw_probe_inputs, relative_difference
+from attnprobe.model.verifying.probing import (
+    TOLERANCE,
+    draw_probe_inputs,
+    find_tolerance,
+    relative_difference,
+)
 
 #: Largest difference that rounding explains, by bytes per number: of one product and one rotation.
 _TOLERANCE = {8: 1e-6, 4: 1e-3, 2: 0.02}
@@ -37,22 +42,22 @@ _UNKNOWN = (
 class _Projected:
     """What a projection was given, and what it gave, (..., width)."""
 
-    module: nn.Linear | Conv1D
+    module: nn.Module
     input: Tensor
     output: Tensor
 
-    def rows(self, places: NDArray[np.intp], width: int) -> Tensor | None:
+    def rows(self, places: NDArray[np.intp], width: int, coarse: float | None) -> Tensor | None:
         """Get the weights that make some parts of the output, (head, width, model width).
 
-        None where they are not what it multiplies by, as in a projection that is quantised or adapted.
+        None where they are not what it multiplies by, as in a projection that is adapted. ``coarse`` is what
+        explains a difference where it rounds what it is given.
         """
-        weight: Any = self.module.weight.detach()
-        weight = weight if isinstance(self.module, nn.Linear) else weight.T  # Conv1D stores (in, out)
-        if find_packing(weight) or weight.shape != (self.output.shape[-1], self.input.shape[-1]):
+        weight, bias = read_weight(self.module), cast(Any, self.module).bias
+        if weight is None or weight.shape != (self.output.shape[-1], self.input.shape[-1]):
             return None
-        bias: Any = self.module.bias
-        apart = relative_difference(functional.linear(self.input, weight, bias), self.output)
-        if not apart <= _TOLERANCE[weight.dtype.itemsize]:
+        product = functional.linear(self.input.to(weight.dtype), weight, bias)
+        apart = relative_difference(product, self.output)
+        if not apart <= (coarse or _TOLERANCE[weight.dtype.itemsize]):
             return None
         return weight.unflatten(0, (-1, width))[torch.from_numpy(places)].cpu()
 
@@ -61,6 +66,7 @@ class _Projected:
 class _InputWatch:
     """Records which projections ran before the attention of each layer, and its queries and keys."""
 
+    coarse: float | None = None
     recent: list[_Projected] = field(default_factory=list)
     feeding: dict[int, list[_Projected]] = field(default_factory=dict)
     queries: dict[tuple[int, int], list[Tensor]] = field(default_factory=dict)
@@ -86,7 +92,7 @@ class _InputWatch:
     def watch(self, body: nn.Module) -> Iterator[None]:
         with ExitStack() as hooks:
             for module in body.modules():
-                if isinstance(module, nn.Linear | Conv1D):
+                if is_projection(module):
                     hooks.callback(module.register_forward_hook(self._project, with_kwargs=True).remove)
             yield
 
@@ -104,7 +110,8 @@ def find_head_parameters(
     Returns:
         For each layer the weights of the heads that it computes, or why they can't be told.
     """
-    body, watch = checkpoint.body, _InputWatch()
+    coarse = checkpoint.quantisation is not None and checkpoint.quantisation.coarse
+    body, watch = checkpoint.body, _InputWatch(find_tolerance(checkpoint) if coarse else None)
     with (
         force_full_attention(body),
         evaluation_mode(body),
@@ -121,12 +128,15 @@ def find_head_parameters(
 def _find_in_layer(watch: _InputWatch, layer: int, kind: Kind) -> HeadParameters | str:
     found: list[tuple[_Projected, Tensor]] = []
     for side, tokens in zip(("queries", "keys"), watch.stack(layer), strict=True):
-        one = next(_find_matching(watch.feeding[layer], tokens, shared=side == "keys"), None)
+        one = next(
+            _find_matching(watch.feeding[layer], tokens, shared=side == "keys", coarse=watch.coarse), None
+        )
         if one is None:
-            packed = next(
-                filter(None, (find_packing(each.module.weight) for each in watch.feeding[layer])), ""
+            unread = (each.module for each in watch.feeding[layer] if read_weight(each.module) is None)
+            packed = next(unread, None)
+            return (
+                _UNKNOWN.format(side=side) if packed is None else PACKED.format(kind=describe_packing(packed))
             )
-            return PACKED.format(kind=packed) if packed else _UNKNOWN.format(side=side)
         found.append(one)
     (query, queries), (key, keys) = found
     if kind is not Kind.CROSS and not torch.equal(query.input, key.input):
@@ -135,7 +145,7 @@ def _find_in_layer(watch: _InputWatch, layer: int, kind: Kind) -> HeadParameters
 
 
 def _find_matching(
-    projected: Sequence[_Projected], tokens: Tensor, *, shared: bool
+    projected: Sequence[_Projected], tokens: Tensor, *, shared: bool, coarse: float | None
 ) -> Iterator[tuple[_Projected, Tensor]]:
     """Find the projections that give tokens (sequence, head, position, width), each with its weights."""
     sequences, _, positions, width = tokens.shape
@@ -148,7 +158,7 @@ def _find_matching(
         for places in _iterate_layouts(_find_parallel(parts, tokens, tolerance), shared=shared):
             if not _are_equal(parts[:, torch.from_numpy(places)].double(), tokens.double(), tolerance):
                 continue
-            weights = one.rows(places, width)
+            weights = one.rows(places, width, coarse)
             if weights is not None:
                 yield one, weights
 
@@ -239,7 +249,7 @@ class _SiteWatch:
             for site in dict.fromkeys(self.sites):
                 hooks.callback(modules[site].register_forward_pre_hook(self._enter).remove)
             for name, module in modules.items():
-                if isinstance(module, nn.Linear | Conv1D):
+                if is_projection(module):
                     project = partial(self._project, name)
                     hooks.callback(module.register_forward_pre_hook(project, with_kwargs=True).remove)
             yield
@@ -291,9 +301,8 @@ def _choose_projections(checkpoint: Checkpoint, watch: _SiteWatch, layer: int) -
         raise UnprunableModelError(
             checkpoint.model_type, f"in layer {layer}, {found} what the heads give, side by side"
         )
-    weight: Any = checkpoint.body.get_submodule(readers[0]).weight
-    if kind := find_packing(weight):
-        raise UnprunableModelError(checkpoint.model_type, PACKED.format(kind=kind))
+    if read_weight(output := checkpoint.body.get_submodule(readers[0])) is None:
+        raise UnprunableModelError(checkpoint.model_type, PACKED.format(kind=describe_packing(output)))
     if _is_adapted(checkpoint.body, readers[0], watch.gates.outputs[layer].flatten(2)):
         raise UnprunableModelError(
             checkpoint.model_type,
@@ -301,9 +310,9 @@ def _choose_projections(checkpoint: Checkpoint, watch: _SiteWatch, layer: int) -
             "(merge_and_unload)",
         )
     rows = {
-        name: module.out_features
+        name: cast(Any, module).out_features
         for name in watch.feeding.get(layer, [])
-        if isinstance(module := checkpoint.body.get_submodule(name), nn.Linear)
+        if isinstance(module := checkpoint.body.get_submodule(name), nn.Linear) or is_packed(module)
     }
     whole = tuple(name for name, count in rows.items() if count == heads * width)
     fused = [name for name, count in rows.items() if count == 3 * heads * width]

@@ -19,7 +19,7 @@ from attnprobe.model.reading.capture import capture_attention
 from attnprobe.model.reading.routing import evaluation_mode
 from attnprobe.model.refusals import UnsupportedModelError
 from attnprobe.model.verifying.architecture import Architecture
-from attnprobe.model.verifying.probing import TOLERANCE, Probe, draw_probe_inputs, relative_difference
+from attnprobe.model.verifying.probing import Probe, draw_probe_inputs, find_tolerance, relative_difference
 
 #: How tables of positions are called: position_embeddings, wpe, embed_positions, pos_embed.
 _TABLE = re.compile(r"posi|(^|_)pos(_|$)|^wpe$", re.IGNORECASE)
@@ -57,7 +57,7 @@ def find_positions(checkpoint: Checkpoint, architecture: Architecture) -> Positi
         UnsupportedModelError: With the reason why there is no such table, or not that alone.
     """
     name, body = checkpoint.model_type, checkpoint.body
-    tolerance = TOLERANCE[body.dtype.itemsize]
+    tolerance = find_tolerance(checkpoint)
     inputs = draw_probe_inputs(checkpoint)
     at = len(Frame.of(checkpoint.tokenizer).before)
     with force_full_attention(body), evaluation_mode(body):

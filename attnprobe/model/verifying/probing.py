@@ -26,6 +26,12 @@ PROBE_LENGTH, PROBE_TARGETS = 16, 11
 TOLERANCE = {8: 1e-6, 4: 1e-3, 2: 0.1}
 
 
+def find_tolerance(checkpoint: Checkpoint) -> float:
+    """Find the largest difference that rounding explains in what a model computes."""
+    coarse = checkpoint.quantisation is not None and checkpoint.quantisation.coarse
+    return TOLERANCE[2 if coarse else checkpoint.body.dtype.itemsize]
+
+
 class Probe:
     """Gathers the attention maps of every layer from pieces.
 
@@ -136,7 +142,7 @@ def run_untouched(checkpoint: Checkpoint, inputs: Mapping[str, Tensor]) -> Refer
         with torch.inference_mode():
             given = body(**checkpoint.inputs(inputs), output_attentions=True)
         found = _take_maps(given, checkpoint)
-        alike = relative_difference(given[0], untouched) <= TOLERANCE[body.dtype.itemsize]
+        alike = relative_difference(given[0], untouched) <= find_tolerance(checkpoint)
     except Exception as error:
         return Reference(inputs, untouched, absence=f"its own maps can't be had ({first_line(error)})")
     finally:
@@ -152,7 +158,7 @@ def run_untouched(checkpoint: Checkpoint, inputs: Mapping[str, Tensor]) -> Refer
     found = convert(partial(spread_maps, body))
     if all(map(_has_sinks, chain(*found.values()))):
         found = convert(lambda rows: rows / rows.sum(-1, keepdim=True))
-    if measure_row_sum_error(chain(*found.values())) <= TOLERANCE[body.dtype.itemsize]:
+    if measure_row_sum_error(chain(*found.values())) <= find_tolerance(checkpoint):
         averaged = all(rows.shape[1] > 1 and are_heads_equal(rows) for rows in chain(*found.values()))
         return Reference(inputs, untouched, found, averaged=averaged)
     # SqueezeBERT and ProphetNet give what goes into their softmax.
@@ -243,7 +249,7 @@ def _guesses_mask(checkpoint: Checkpoint, pad: int) -> bool:
             alone, masked = (replace(checkpoint, masked=masked).forward(inputs) for masked in (False, True))
     except Exception:  # that it does not run at all is found and said elsewhere
         return False
-    return not relative_difference(masked, alone) <= TOLERANCE[body.dtype.itemsize]
+    return not relative_difference(masked, alone) <= find_tolerance(checkpoint)
 
 
 #: What torch keeps on every module, and where we stand between a module and its callers.

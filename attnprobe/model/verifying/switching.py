@@ -18,7 +18,12 @@ from attnprobe.model.refusals import UnsupportedModelError
 from attnprobe.model.relevance import Relevance
 from attnprobe.model.task_heads import SEQ2SEQ, SPEECH
 from attnprobe.model.verifying.architecture import Architecture
-from attnprobe.model.verifying.probing import TOLERANCE, draw_probe_inputs, relative_difference
+from attnprobe.model.verifying.probing import (
+    TOLERANCE,
+    draw_probe_inputs,
+    find_tolerance,
+    relative_difference,
+)
 
 #: What gates are set to where they are tried. At 0 it would not show what becomes of a head's output on its
 #: way to the projection, such as the gate of its own that Qwen3-Next draws from the queries' projection.
@@ -53,7 +58,7 @@ def check_gates(checkpoint: Checkpoint, architecture: Architecture) -> Gating:
         untouched = checkpoint.forward(inputs)
     with gate_attention(encoder, architecture.way, present=architecture.present) as gates:
         apart = relative_difference(checkpoint.forward(inputs), untouched)
-        if not apart <= TOLERANCE[encoder.dtype.itemsize]:
+        if not apart <= find_tolerance(checkpoint):
             reason = f"hidden states under a head mask of ones differ from its own by {apart:.1e}"
             raise UnsupportedModelError(checkpoint.model_type, reason)
         closed = []
@@ -152,7 +157,9 @@ def check_relevance(checkpoint: Checkpoint, architecture: Architecture, *, heade
     Raises:
         LostRelevanceError: With the first layer that it does not hold for, and how much enters there.
     """
-    name, tolerance = checkpoint.model_type, TOLERANCE[checkpoint.body.dtype.itemsize]
+    name, tolerance = checkpoint.model_type, find_tolerance(checkpoint)
+    if checkpoint.quantisation is not None:
+        checkpoint.quantisation.check_gradients(name)
     try:
         apart, entries = explain_without_biases(checkpoint, architecture, headed=headed)
     except (RuntimeError, TypeError, ValueError, KeyError, AttributeError) as error:

@@ -1,0 +1,178 @@
+"""Quantised checkpoints give the numbers of the plain weights behind their packing, or say no by name."""
+
+import copy
+import importlib
+import json
+import shutil
+
+import numpy as np
+import pytest
+import torch
+import transformers
+
+import attnprobe
+from attnprobe import AttnprobeError
+from attnprobe.model import quantisation
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+TEXTS = ["the river bank was slow", "a bird ran over the red house", "the dog and the cat came late ."]
+
+
+class Packed(torch.Tensor):
+    """A weight that models multiply by, and that nobody looks into."""
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        if func == torch.Tensor.T.__get__ or func.__name__ in {"reshape", "unflatten", "abs", "isfinite"}:
+            raise NotImplementedError(f"Packed does not know {func}")
+        given = super().__torch_function__(func, types, args, kwargs or {})
+        return given.as_subclass(torch.Tensor) if func is torch.nn.functional.linear else given
+
+
+class Named(Packed):
+    """A packed weight that its package unpacks."""
+
+    def dequantize(self):
+        return self.as_subclass(torch.Tensor)
+
+
+class Locked(Packed):
+    """A packed weight that is made for batches alone, and is not unpacked."""
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        if func is torch.nn.functional.linear and args[0].ndim < 3:
+            raise RuntimeError("three axes, please")
+        return super().__torch_function__(func, types, args, kwargs)
+
+
+class Rounding(Packed):
+    """A packed weight whose products are of int8 numbers on both sides."""
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        if func is torch.nn.functional.linear:
+            step = args[0].detach().abs().amax(-1, keepdim=True) / 127
+            args = ((args[0].detach() / step).round() * step, *args[1:])
+        return super().__torch_function__(func, types, args, kwargs)
+
+
+@pytest.fixture
+def pack(copied):
+    """Pack the weights of queries, keys and output projections of a tiny model."""
+
+    def change(kind):
+        model, tokenizer = copied("bert")
+        for name, part in model.named_modules():
+            if name.endswith(("attention.output.dense", "query", "key")):
+                part.weight = torch.nn.Parameter(part.weight.detach().as_subclass(kind), requires_grad=False)
+        return model, tokenizer
+
+    return change
+
+
+def assert_close(found, expected, atol=1e-5):
+    assert [column.name for column in found.columns] == [column.name for column in expected.columns]
+    for column in found.columns:
+        if column.role in {"measure", "error"}:
+            ours, theirs = (np.asarray(table.data[column.name], float) for table in (found, expected))
+            np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=atol, err_msg=column.name)
+
+
+class TestStandIn:
+    @pytest.mark.parametrize("kind", [Packed, Named])
+    def test_weights_are_read_dequantised(self, pack, tiny, kind):
+        (model, tokenizer), plain = pack(kind), tiny("bert")[0]
+        for command, options in (("census", {"weights": "both"}), ("rank", {}), ("importance", {})):
+            run = getattr(attnprobe, command)
+            assert_close(*(run(one, TEXTS, tokenizer=tokenizer, **options) for one in (model, plain)))
+        assert not np.isnan(attnprobe.rank(model, TEXTS, tokenizer=tokenizer)["qk_rank"]).any()
+
+    def test_those_that_nobody_unpacks(self, pack, tiny):
+        model, tokenizer = pack(Locked)
+        found = attnprobe.census(model, TEXTS, tokenizer=tokenizer)
+        assert "norm_total" not in found.data
+        own = attnprobe.entropy(tiny("bert")[0], TEXTS, tokenizer=tokenizer)
+        np.testing.assert_allclose(found["entropy"], own["entropy"], atol=1e-5)
+        with pytest.raises(AttnprobeError, match=r"weights are quantised \(Locked\) in a way that can't be"):
+            attnprobe.census(model, TEXTS, tokenizer=tokenizer, weights="norm")
+        notes = attnprobe.rank(model, TEXTS, tokenizer=tokenizer).notes
+        assert any(
+            "qk_rank and qk_top_half are empty for all layers: its weights are" in one for one in notes
+        )
+
+    def test_what_rounds_is_compared_by_a_wider_bar(self, pack):
+        model, tokenizer = pack(Rounding)
+        found = attnprobe.census(model, TEXTS, tokenizer=tokenizer, weights="norm")
+        assert any("Its projections round what they are given" in note for note in found.notes)
+        said = attnprobe.doctor(model, TEXTS, tokenizer=tokenizer)
+        detail = str(said["detail"][list(said["check"]).index("quantisation")])
+        assert detail.startswith("Rounding: its attention is read as it runs")
+        assert detail.endswith("it gives no gradients (of importance and lrp)")
+        for method in ("gradient", "lrp"):
+            with pytest.raises(
+                AttnprobeError, match=r"quantised \(Rounding\).*passes no gradient on; use abl"
+            ):
+                attnprobe.importance(model, TEXTS, tokenizer=tokenizer, method=method)
+        assert np.isfinite(attnprobe.ablate(model, TEXTS, tokenizer=tokenizer)["score"]).all()
+
+    def test_heads_are_not_removed(self, pack, tmp_path):
+        model, tokenizer = pack(Named)
+        with pytest.raises(
+            AttnprobeError, match=r"can't remove heads .*quantised \(Named\); save the checkp"
+        ):
+            attnprobe.prune(model, TEXTS, tokenizer=tokenizer, save=tmp_path / "pruned", share=0.3)
+        assert not (tmp_path / "pruned").exists()
+
+
+@pytest.mark.parametrize("method", ["torchao", "bitsandbytes", "gptq", "awq", "compressed-tensors"])
+def test_a_package_that_is_missing_is_named(saved, tmp_path, monkeypatch, method):
+    monkeypatch.setattr(quantisation, "_is_installed", lambda package: package == "accelerate")
+    folder = shutil.copytree(saved("bert"), tmp_path / "model")
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(
+        json.dumps(config | {"quantization_config": {"quant_method": method}})
+    )
+    with pytest.raises(AttnprobeError, match=rf"model is quantised \({method}\), and needs .*: pip install "):
+        attnprobe.entropy(str(folder), TEXTS)
+
+
+class TestTorchao:
+    """Real weights of torchao, where it is installed."""
+
+    @pytest.fixture(params=["bert", "llama"])
+    def both(self, request, saved, tiny, tmp_path):
+        """Quantise a checkpoint of a class with a head; give its folder, and the model of plain weights."""
+        pytest.importorskip("torchao")
+        name = request.param
+        kind = {"bert": "BertForSequenceClassification", "llama": "LlamaForCausalLM"}[name]
+        torch.manual_seed(5)
+        plain = getattr(transformers, kind)(tiny(name)[0].config).eval()
+        with torch.no_grad():
+            for weight in plain.parameters():
+                weight.add_(0.1 * torch.randn_like(weight))
+        plain.save_pretrained(tmp_path / "plain")
+        recipe = importlib.import_module("torchao.quantization").Int8WeightOnlyConfig()
+        how = transformers.TorchAoConfig(recipe)
+        found = type(plain).from_pretrained(tmp_path / "plain", quantization_config=how, dtype=torch.float32)
+        tiny(name)[1].save_pretrained(tmp_path / "packed")
+        found.save_pretrained(tmp_path / "packed")
+        with torch.no_grad():  # by hand: what is stored, times its scales
+            for path, part in found.named_modules():
+                if type(getattr(part, "weight", None)).__name__ == "Int8Tensor":
+                    numbers = part.weight.qdata.float() * part.weight.scale.float().reshape(-1, 1)
+                    plain.get_submodule(path).weight.copy_(numbers)
+        return str(tmp_path / "packed"), copy.deepcopy(plain), tiny(name)[1]
+
+    @pytest.mark.slow
+    def test_every_number_is_that_of_the_plain_weights(self, both):
+        folder, plain, tokenizer = both
+        labels = {"labels": [0, 1, 1]} if "Bert" in type(plain).__name__ else {}
+        for command, options in (
+            ("census", {"weights": "both"}), ("rank", {}), ("mixing", {}), ("importance", labels)
+        ):  # fmt: skip
+            run = getattr(attnprobe, command)
+            assert_close(run(folder, TEXTS, **options), run(plain, TEXTS, tokenizer=tokenizer, **options))
+        found = attnprobe.entropy(folder, TEXTS)
+        assert found.provenance["model"]["quantisation"] == "torchao, Int8Tensor"
