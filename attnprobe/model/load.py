@@ -5,7 +5,7 @@ import logging
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 from glob import escape
 from importlib.resources import files
 from importlib.util import find_spec
@@ -127,15 +127,10 @@ def load_checkpoint(
     hashes: dict[str, Any] = _hash_files(folder, weights, place.sentences)
     adapter = find_adapter(folder, name, options.base, hub="hub" in origin)
     if adapter is not None:
-        if spread:
-            raise AttnprobeError(f"{name} is an adapter, and merged on one device; leave out --device-map.")
-        base = locate_base(adapter, options)
-        folder, found = base.folder, base.origin
+        folder, weights, recorded = _find_base(adapter, name, options)
+        hashes |= recorded
         if not list_tokenizer_files(tokenizer_folder):
             tokenizer_folder = folder
-        weights = find_weights(folder, adapter.base, allow_bin=options.allow_bin)
-        check_config(folder, adapter.base)
-        hashes |= {"adapter": adapter.kind, "base": {**found, **_hash_files(folder, weights)}}
     pruning = read_physical_record(folder, name)
     shared = {"trust_remote_code": options.trust_remote_code, "local_files_only": True}
     config = read_config(folder, name, trust_remote_code=options.trust_remote_code)
@@ -162,8 +157,7 @@ def load_checkpoint(
     model = model.eval().requires_grad_(False)
     tower = find_tower(name, model, modality)
     quantisation = Quantisation.of(model)
-    if quantisation is not None:
-        hashes |= {"quantisation": quantisation.name}
+    hashes |= {} if quantisation is None else {"quantisation": quantisation.name}
     remarks = describe_unread_layers(model, read.unused)
     remarks += sum((part.remarks for part in (embedding, quantisation) if part is not None), ())
     if tokenizer is None and config.is_encoder_decoder and not tower:
@@ -193,6 +187,17 @@ def load_checkpoint(
         quantisation=quantisation,
         remarks=remarks,
     )
+
+
+def _find_base(adapter: Adapter, name: str, options: LoadOptions) -> tuple[Path, list[Path], dict[str, Any]]:
+    """Find the folder of an adapter's base, its weights, and what is on record of both."""
+    if options.device_map is not None:
+        raise AttnprobeError(f"{name} is an adapter, and merged on one device; leave out --device-map.")
+    base = locate_base(adapter, options)
+    weights = find_weights(base.folder, adapter.base, allow_bin=options.allow_bin)
+    check_config(base.folder, adapter.base)
+    hashes = _hash_files(base.folder, weights)
+    return base.folder, weights, {"adapter": adapter.kind, "base": {**base.origin, **hashes}}
 
 
 def _read_embedding(
@@ -422,5 +427,12 @@ def list_descriptions(folder: Path) -> list[Path]:
 
 
 def hash_file(path: Path) -> str:
+    """Compute the SHA-256 of a file; once for one that several checkpoints share, such as a base of adapters."""
+    stat = path.stat()
+    return _hash(path, stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
+
+
+@lru_cache(64)
+def _hash(path: Path, *_: int) -> str:
     with path.open("rb") as data:
         return hashlib.file_digest(data, "sha256").hexdigest()

@@ -95,8 +95,8 @@ def _locate_projections(checkpoint: Checkpoint, keep: NDArray[np.bool_]) -> tupl
     if (found := checkpoint.quantisation) is not None:
         raise UnprunableModelError(
             checkpoint.model_type,
-            f"its weights are quantised ({found.name}); save the checkpoint that it was made from, and quantise "
-            "what is written",
+            f"its weights are quantised ({found.name}); save the checkpoint that it was made from, and "
+            "quantise what is written",
         )
     projections = find_projections(checkpoint)
     pruning = checkpoint.pruning

@@ -18,3 +18,12 @@ def test_a_device_that_is_not_there(monkeypatch: pytest.MonkeyPatch, asked: str,
     with pytest.raises(AttnprobeError) as caught:
         find_device(asked)
     assert str(caught.value).endswith(expected)
+
+
+def test_a_file_that_changes_is_hashed_anew(tmp_path):
+    path = tmp_path / "model.safetensors"
+    found = []
+    for content in (b"one", b"one", b"two"):
+        path.write_bytes(content)
+        found.append(load.hash_file(path) == hashlib.sha256(content).hexdigest())
+    assert all(found)

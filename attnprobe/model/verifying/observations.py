@@ -11,10 +11,10 @@ from torch import Tensor, nn
 
 from attnprobe.attention.block import OBSERVABLE, factor_projection
 from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.quantisation import is_projection, read_weight
 from attnprobe.model.reading.blocks import force_full_attention
 from attnprobe.model.reading.capture import capture_attention
 from attnprobe.model.reading.routing import Piece, evaluation_mode
-from attnprobe.model.quantisation import is_projection, read_weight
 from attnprobe.model.refusals import UnsupportedModelError
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.parameters import Projections, find_projections
