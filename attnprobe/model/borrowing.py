@@ -56,8 +56,8 @@ def wrap_model(model: nn.Module, tokenizer: Tokenizer | None, prompt: str | None
     remarks = () if quantisation is None else quantisation.remarks
     found = Checkpoint(
         " + ".join([base, *adapters]),
-        model,
-        tokenizer,  # type: ignore[arg-type]
+        cast(Any, model),
+        tokenizer,
         loaded,
         quantisation=quantisation,
         remarks=remarks,

@@ -427,7 +427,7 @@ def list_descriptions(folder: Path) -> list[Path]:
 
 
 def hash_file(path: Path) -> str:
-    """Compute the SHA-256 of a file; once for one that several checkpoints share, such as a base of adapters."""
+    """Compute the SHA-256 of a file; once where several checkpoints share it, as adapters share a base."""
     stat = path.stat()
     return _hash(path, stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
 

@@ -28,8 +28,9 @@ _PACKAGES = {
 }
 #: Those of them that take a GPU where there is one, whatever was asked for.
 _PLACED = {"bitsandbytes", "gptq", "awq"}
-#: From this difference on, relative to the largest number, a projection rounds what it is given.
-_ROUNDED = 1e-3
+#: From this difference on, relative to the largest number, a projection rounds what it is given; by bytes
+#: per number.
+_ROUNDED = {8: 1e-3, 4: 1e-3, 2: 0.02}
 #: Furthest that a derivative of it may be from its weight. Rounding explains less, and a lost one is 1 off.
 _SLOPE = 0.1
 
@@ -186,8 +187,8 @@ class Quantisation:
         if not method and not kinds:
             return None
         tried = {name: _try_projection(module) for name, module in found.values()}
-        coarse = any(apart > _ROUNDED for apart, _ in tried.values())
-        lossy = next((name for name, (_, slope) in tried.items() if not slope <= _SLOPE), "")
+        coarse = any(rounds for rounds, _ in tried.values())
+        lossy = next((name for name, (_, apart) in tried.items() if not apart <= _SLOPE), "")
         readable = all(read_weight(module) is not None for _, module in found.values())
         return cls(method, ", ".join(sorted(kinds)), coarse, lossy, readable)
 
@@ -224,11 +225,11 @@ class Quantisation:
             )
 
 
-def _try_projection(module: Any) -> tuple[float, float]:
-    """Try a projection on two rows of noise; tell how far it and its derivative are from its weight."""
+def _try_projection(module: Any) -> tuple[bool, float]:
+    """Try a projection on two rows of noise: does it round them, and how far is its derivative off?"""
     weight, gave = read_weight(module), None
-    if weight is None:
-        return 0.0, 1.0
+    if weight is None or weight.is_meta:  # that is on disk
+        return False, float(weight is None)
     draw, bias = torch.Generator().manual_seed(0), getattr(module, "bias", None)
     kind = bias.dtype if isinstance(bias, Tensor) else weight.dtype
     given, along = (
@@ -241,8 +242,9 @@ def _try_projection(module: Any) -> tuple[float, float]:
             gave = module(given.requires_grad_())
             slope = torch.autograd.grad(gave, given, along)[0]
     except Exception:  # there is no derivative; or it does not run, which the dry run finds and says
-        return 0.0 if gave is None else _measure(gave.detach(), expected), 1.0
-    return _measure(gave.detach(), expected), _measure(slope, along @ weight)
+        slope = torch.full_like(given, torch.nan)
+    rounds = gave is not None and _measure(gave.detach(), expected) > _ROUNDED[kind.itemsize]
+    return rounds, _measure(slope, along @ weight)
 
 
 def _measure(found: Tensor, expected: Tensor) -> float:

@@ -1,9 +1,12 @@
 """Devices are named where there are some."""
 
+import hashlib
+
 import pytest
 import torch
 
 from attnprobe import AttnprobeError
+from attnprobe.model import load
 from attnprobe.model.load import find_device
 
 
