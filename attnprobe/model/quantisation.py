@@ -28,6 +28,8 @@ _PACKAGES = {
 }
 #: Those of them that take a GPU where there is one, whatever was asked for.
 _PLACED = {"bitsandbytes", "gptq", "awq"}
+#: What compressed-tensors leaves beside the weights that it unpacks.
+_BESIDE = {f"weight_{part}" for part in ("scale", "shape", "zero_point", "packed", "g_idx", "global_scale")}
 #: From this difference on, relative to the largest number, a projection rounds what it is given; by bytes
 #: per number.
 _ROUNDED = {8: 1e-3, 4: 1e-3, 2: 0.02}
@@ -99,7 +101,7 @@ def count_parameters(model: nn.Module) -> int:
         if sizes is not None:
             counts[id(module)] = sizes[0] * sizes[1]
             own = {name: weight for name, weight in own.items() if name == "bias"}
-        counts |= {id(weight): weight.numel() for name, weight in own.items() if name[:7] != "weight_"}
+        counts |= {id(weight): weight.numel() for name, weight in own.items() if name not in _BESIDE}
     return sum(counts.values())
 
 
