@@ -227,7 +227,7 @@ def importance(
     sample: int | None = None, seed: int = 42, batch_tokens: int | None = None, memory: str | None = None,
     objective: Literal["classification", "multi-label", "regression", "token-classification",
     "question-answering", "seq2seq", "masked-lm", "causal-lm", "representation", "similarity", "triplet",
-    "retrieval"] | None = None, label_column: str | None = None, force_head: bool = False,
+    "retrieval", "reranking"] | None = None, label_column: str | None = None, force_head: bool = False,
     resume: Path | str | None = None,
 ) -> HeadTable: ...
 def ablate(
@@ -244,9 +244,10 @@ def ablate(
     sample: int | None = None, seed: int = 42, batch_tokens: int | None = None, memory: str | None = None,
     objective: Literal["classification", "multi-label", "regression", "token-classification",
     "question-answering", "seq2seq", "masked-lm", "causal-lm", "representation", "similarity", "triplet",
-    "retrieval"] | None = None, label_column: str | None = None, force_head: bool = False, metric:
-    Literal["accuracy", "mcc", "f1", "f1_micro", "f1_macro", "exact_match", "pearson", "spearman", "mse",
-    "loss", "similarity", "bleu", "ndcg", "mrr", "recall"] | None = None, resume: Path | str | None = None,
+    "retrieval", "reranking"] | None = None, label_column: str | None = None, force_head: bool = False,
+    metric: Literal["accuracy", "mcc", "f1", "f1_micro", "f1_macro", "exact_match", "pearson", "spearman",
+    "mse", "loss", "similarity", "bleu", "ndcg", "mrr", "recall"] | None = None,
+    resume: Path | str | None = None,
 ) -> HeadTable: ...
 def compare(
     model: Sequence[str | Path | PreTrainedModel] | str | Path, texts: Texts = None,
@@ -266,7 +267,7 @@ def compare(
     batch_tokens: int | None = None, memory: str | None = None, frequencies: Path | str | None = None,
     content_only: bool = False, objective: Literal["classification", "multi-label", "regression",
     "token-classification", "question-answering", "seq2seq", "masked-lm", "causal-lm", "representation",
-    "similarity", "triplet", "retrieval"] | None = None, label_column: str | None = None,
+    "similarity", "triplet", "retrieval", "reranking"] | None = None, label_column: str | None = None,
     force_head: bool = False, weights: Literal["attention", "norm", "both"] = "attention",
     layers: str | int | Sequence[int] | None = None, resume: Path | str | None = None,
 ) -> HeadTable: ...
@@ -286,7 +287,7 @@ def correlate(
     sample: int | None = None, seed: int = 42, batch_tokens: int | None = None, memory: str | None = None,
     labels: Iterable[Label] | None = None, objective: Literal["classification", "multi-label", "regression",
     "token-classification", "question-answering", "seq2seq", "masked-lm", "causal-lm", "representation",
-    "similarity", "triplet", "retrieval"] | None = None, label_column: str | None = None,
+    "similarity", "triplet", "retrieval", "reranking"] | None = None, label_column: str | None = None,
     force_head: bool = False, metric: Literal["accuracy", "mcc", "f1", "f1_micro", "f1_macro", "exact_match",
     "pearson", "spearman", "mse", "loss", "similarity", "bleu", "ndcg", "mrr", "recall"] | None = None,
     resume: Path | str | None = None,
@@ -307,9 +308,10 @@ def prune(
     sample: int | None = None, seed: int = 42, batch_tokens: int | None = None, memory: str | None = None,
     objective: Literal["classification", "multi-label", "regression", "token-classification",
     "question-answering", "seq2seq", "masked-lm", "causal-lm", "representation", "similarity", "triplet",
-    "retrieval"] | None = None, label_column: str | None = None, force_head: bool = False, metric:
-    Literal["accuracy", "mcc", "f1", "f1_micro", "f1_macro", "exact_match", "pearson", "spearman", "mse",
-    "loss", "similarity", "bleu", "ndcg", "mrr", "recall"] | None = None, resume: Path | str | None = None,
+    "retrieval", "reranking"] | None = None, label_column: str | None = None, force_head: bool = False,
+    metric: Literal["accuracy", "mcc", "f1", "f1_micro", "f1_macro", "exact_match", "pearson", "spearman",
+    "mse", "loss", "similarity", "bleu", "ndcg", "mrr", "recall"] | None = None,
+    resume: Path | str | None = None,
 ) -> HeadTable: ...
 def dynamics(
     model: str | Path | Sequence[str | Path], texts: Texts = None, labels: Iterable[Label] | None = None, *,
@@ -328,7 +330,7 @@ def dynamics(
     batch_tokens: int | None = None, memory: str | None = None, frequencies: Path | str | None = None,
     content_only: bool = False, objective: Literal["classification", "multi-label", "regression",
     "token-classification", "question-answering", "seq2seq", "masked-lm", "causal-lm", "representation",
-    "similarity", "triplet", "retrieval"] | None = None, label_column: str | None = None,
+    "similarity", "triplet", "retrieval", "reranking"] | None = None, label_column: str | None = None,
     force_head: bool = False, metric: Literal["accuracy", "mcc", "f1", "f1_micro", "f1_macro", "exact_match",
     "pearson", "spearman", "mse", "loss", "similarity", "bleu", "ndcg", "mrr", "recall"] | None = None,
     weights: Literal["attention", "norm", "both"] = "attention",
@@ -363,9 +365,10 @@ def report(
     batch_tokens: int | None = None, memory: str | None = None, frequencies: Path | str | None = None,
     objective: Literal["classification", "multi-label", "regression", "token-classification",
     "question-answering", "seq2seq", "masked-lm", "causal-lm", "representation", "similarity", "triplet",
-    "retrieval"] | None = None, label_column: str | None = None, force_head: bool = False, metric:
-    Literal["accuracy", "mcc", "f1", "f1_micro", "f1_macro", "exact_match", "pearson", "spearman", "mse",
-    "loss", "similarity", "bleu", "ndcg", "mrr", "recall"] | None = None, resume: Path | str | None = None,
+    "retrieval", "reranking"] | None = None, label_column: str | None = None, force_head: bool = False,
+    metric: Literal["accuracy", "mcc", "f1", "f1_micro", "f1_macro", "exact_match", "pearson", "spearman",
+    "mse", "loss", "similarity", "bleu", "ndcg", "mrr", "recall"] | None = None,
+    resume: Path | str | None = None,
 ) -> Report: ...
 def merge(
     tables: Sequence[HeadTable | Path | str], *, statistics: Sequence[Statistic] = (),

@@ -13,7 +13,7 @@ from attnprobe.findings.pair import Side
 from attnprobe.intervention.ablation import tabulate_ablation
 from attnprobe.intervention.gradient import Importance, gradient_importance
 from attnprobe.intervention.objectives.choosing import Loader
-from attnprobe.intervention.objectives.related import RelatedTexts
+from attnprobe.intervention.objectives.related import Relations
 from attnprobe.intervention.relevance import tabulate_relevance
 from attnprobe.intervention.request import Measure, Method, TaskOptions, check_metric, find_shared_gold, peek
 from attnprobe.intervention.task import Bench, bind_task, build_metric, choose_subject
@@ -83,12 +83,12 @@ def tabulate_gradient(bench: Bench, dataset: str, *, facts: Mapping[str, Any]) -
 
 def _describe_texts(bench: Bench) -> list[str]:
     """Say what is averaged where an example is about several texts."""
-    if not isinstance(bench.objective, RelatedTexts):
+    if not isinstance(bench.objective, Relations):
         return []
-    number, (one, several) = len(bench.documents), bench.objective.nouns
+    number, parts, (one, several) = len(bench.documents), bench.objective.parts, bench.objective.nouns
     return [
-        f"Importance is the mean over texts of what the head does in each to the mean loss of {number:,} "
-        f"{one if number == 1 else several}; n counts the texts."
+        f"Importance is the mean over {parts} of what the head does in each to the mean loss of {number:,} "
+        f"{one if number == 1 else several}; n counts the {parts}."
     ]
 
 

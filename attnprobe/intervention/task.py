@@ -28,7 +28,7 @@ from attnprobe.model.verifying.switching import Gating, check_gates, check_relev
 from attnprobe.run.input.corpus import Corpus
 from attnprobe.run.input.examples import LabelledExamples
 from attnprobe.run.input.options import CorpusOptions
-from attnprobe.run.input.related import split_examples
+from attnprobe.run.input.related import CandidatePairs, split_examples
 from attnprobe.run.memory import price_gradients
 from attnprobe.run.passes import Restore, Run, Work
 from attnprobe.run.preparation import Documents, examine_part, prepare_corpus
@@ -65,7 +65,7 @@ class Subject:
         Raises:
             AttnprobeError: When one does, or what is predicted is about several texts.
         """
-        if import_objective(self.objective).related:
+        if not import_objective(self.objective).explains:
             raise AttnprobeError(
                 f"Relevance explains what is predicted of one text, and --objective {self.objective} is "
                 "about several; take gradient or ablation."
@@ -226,10 +226,18 @@ def bind_task(
         options = replace(options, batch_tokens=BATCH_TOKENS_CPU)
     filtered, reading = LabelledExamples(documents, kinds=gold or None), options
     examples = kind.read_examples(filtered.examples) if gold else documents
+    pairs: CandidatePairs | None = None
     if kind.related:  # what is chosen are examples, not texts
         assert not isinstance(examples, MediaFolder)  # whose labels are no relations
         choose = partial(select, limit=options.limit, sample=options.sample, seed=options.seed)
-        examples, reading = split_examples(examples, choose), replace(options, limit=None, sample=None)
+        reading = replace(options, limit=None, sample=None)
+        if kind.head is None:
+            examples = split_examples(examples, choose)
+        else:
+            examples = pairs = CandidatePairs(examples, choose, options.seed)
+            scoring = checkpoint.find_scoring()
+            limit = options.max_length or (scoring.limit if scoring else None)
+            reading = replace(reading, max_length=limit)
     with prepare_corpus(
         checkpoint,
         subject.architecture,
@@ -242,7 +250,7 @@ def bind_task(
     ) as found:
         objective = kind.bind(checkpoint, found.corpus, seed=subject.options.seed, generate=generate)
         corpus = _drop_short(found.corpus, objective, progress)
-        for sentence in (*filtered.remarks(), *objective.remarks):
+        for sentence in (*filtered.remarks(), *(pairs.remarks() if pairs else ()), *objective.remarks):
             progress.say(sentence)
         record = record_provenance(checkpoint, subject.architecture, corpus, options, found.workers)
         record["task"] = {
@@ -253,6 +261,7 @@ def bind_task(
         }
         if kind.related:
             record["task"]["examples"] = len(objective.list_documents(corpus.batches))
+        record["task"] |= objective.facts
         if subject.conservation:
             record["task"] |= {"explained": objective.explains, "relevance": subject.conservation}
         with freeze_weights(checkpoint):

@@ -17,6 +17,7 @@ from attnprobe.corpus.batches.batch import Batch
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.metrics.metric import Outcome
 from attnprobe.intervention.objectives.objective import Answer, Objective, Values
+from attnprobe.intervention.objectives.related import RelatedTexts
 from attnprobe.intervention.task import Bench
 from attnprobe.model.gates import BatchReplay, gate_attention
 from attnprobe.run.memory import Halving
@@ -210,7 +211,7 @@ def _group_cuts(bench: Bench, cuts: int) -> list[slice]:
     """Divide the cuts into groups whose embeddings fit the memory; other answers are small."""
     objective, texts = bench.objective, len(bench.corpus.batches.members)
     width = getattr(bench.subject.checkpoint.model.config.get_text_config(), "hidden_size", None) or 1024
-    size = 4 * width * texts if objective.related else 0
+    size = 4 * width * texts if isinstance(objective, RelatedTexts) else 0
     kept = size * (cuts + 1) if bench.run.state.path is not None else 2 * size
     if kept > _TOO_MANY:
         without = ", or leave out --resume" if 2 * size <= _TOO_MANY else ""

@@ -19,6 +19,7 @@ from attnprobe.model.embedding import Embedding, unwrap_sentence_transformer
 from attnprobe.model.folders import acts_outside_layers
 from attnprobe.model.quantisation import Quantisation, silence_packages, unpack_model
 from attnprobe.model.reading.routing import evaluation_mode
+from attnprobe.model.scoring import PairScoring
 from attnprobe.model.sentence_folders import Prompts
 from attnprobe.model.transformers_private import unwrap_compiled, unwrap_forward
 
@@ -29,7 +30,8 @@ _TRAINING = (DataParallel, DistributedDataParallel)
 def wrap_model(model: nn.Module, tokenizer: Tokenizer | None, prompt: str | None = None) -> Checkpoint:
     """Make a checkpoint of a loaded model, without its wrappers.
 
-    Of a SentenceTransformer, the transformer is read as ``encode`` runs it, with the ``prompt`` of that name.
+    Of a SentenceTransformer, the transformer is read as ``encode`` runs it, with the ``prompt`` of that name;
+    of a CrossEncoder, as ``predict`` does.
 
     Of a PeftModel, the base with its adapter in place is read; its name ends in those of the active
     adapters, as in "bert-base-uncased + lora default".
@@ -64,6 +66,11 @@ def wrap_model(model: nn.Module, tokenizer: Tokenizer | None, prompt: str | None
     )
     if parts is None:
         return found
+    if parts.pairs:
+        Prompts().choose(prompt, found.name)
+        settings = {"max_seq_length": getattr(parts.modules[0], "max_seq_length", None)}
+        further = [type(module).__name__ for module in parts.modules[1:]]
+        return replace(found, scoring=PairScoring.build(config, parts.described, settings, further))
     embedding = Embedding.of(parts.modules, parts.described, prompt, found.name)
     embedding, tokenizer = embedding.fit(tokenizer, config)
     return replace(

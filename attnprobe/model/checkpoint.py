@@ -18,6 +18,8 @@ from attnprobe.model.processing import Processor
 from attnprobe.model.pruned import PruningRecord
 from attnprobe.model.quantisation import Quantisation
 from attnprobe.model.refusals import UnsupportedModelError
+from attnprobe.model.scoring import PairScoring, find_scoring
+from attnprobe.model.sentence_folders import SentenceFolder
 from attnprobe.model.task_heads import TaskHead
 from attnprobe.model.transformers_private import list_execution_devices
 
@@ -83,6 +85,7 @@ class Checkpoint:
         pruning: Which heads its weights lack, if it is physically pruned.
         embedding: How an embedding model reads texts and makes vectors of them; None of any other.
         quantisation: How its weights are quantised; None where they are plain numbers.
+        scoring: How a cross-encoder of sentence-transformers makes a score of two texts; None of any other.
         remarks: What is odd about its files without being wrong, a sentence each, without its full stop.
     """
 
@@ -103,6 +106,7 @@ class Checkpoint:
     pruning: PruningRecord | None = None
     embedding: Embedding | None = None
     quantisation: Quantisation | None = None
+    scoring: PairScoring | None = None
     remarks: tuple[str, ...] = ()
 
     @property
@@ -112,6 +116,16 @@ class Checkpoint:
         if self.tower:
             return body.get_submodule(self.tower)
         return body.get_encoder() if self.model.config.is_encoder_decoder and self.encoder_only else body
+
+    @property
+    def sentences(self) -> SentenceFolder | None:
+        """The folder of sentence-transformers that it is the transformer of."""
+        found = self.embedding or self.scoring
+        return None if found is None else found.folder
+
+    def find_scoring(self) -> PairScoring | None:
+        """Find how it makes a score of two texts, if it is a cross-encoder, whoever saved it."""
+        return self.scoring or find_scoring(self.model)
 
     @property
     def decodes(self) -> bool:

@@ -221,12 +221,16 @@ class Embedding:
 
 @dataclass(frozen=True)
 class SentenceParts:
-    """A loaded SentenceTransformer: its modules, the transformer first, and what describes the whole."""
+    """A loaded SentenceTransformer, or a CrossEncoder, which scores ``pairs`` of texts.
+
+    It has its modules, the transformer first, and what describes the whole.
+    """
 
     model: Any
     tokenizer: Any
     modules: list[nn.Module]
     described: Config
+    pairs: bool = False
 
 
 def unwrap_sentence_transformer(model: nn.Module) -> SentenceParts | None:
@@ -236,18 +240,22 @@ def unwrap_sentence_transformer(model: nn.Module) -> SentenceParts | None:
         AttnprobeError: When its first module is no transformer.
     """
     own = sys.modules.get("sentence_transformers")
-    if own is None or not isinstance(model, own.SentenceTransformer):
+    if own is None or not isinstance(model, own.SentenceTransformer | own.CrossEncoder):
         return None
     modules = list(model.children())
     inner = getattr(modules[0], "auto_model", None) if modules else None
     if inner is None:
         raise AttnprobeError(
-            "The first module of the loaded SentenceTransformer is no transformer, and has no attention; "
+            f"The first module of the loaded {type(model).__name__} is no transformer, and has no attention; "
             "give another model."
         )
     names = ("prompts", "default_prompt_name", "truncate_dim")
     described = {name: getattr(model, name, None) for name in names}
-    return SentenceParts(inner, getattr(modules[0], "tokenizer", None), modules, described)
+    pairs = isinstance(model, own.CrossEncoder)
+    if pairs:
+        kind = type(model.activation_fn)
+        described["activation_fn"] = f"{kind.__module__}.{kind.__qualname__}"
+    return SentenceParts(inner, getattr(modules[0], "tokenizer", None), modules, described, pairs)
 
 
 def _describe(module: Any) -> Config:

@@ -37,6 +37,7 @@ from attnprobe.model.processing import Processor
 from attnprobe.model.pruned import load_stored, read_physical_record, silence_transformers
 from attnprobe.model.quantisation import Quantisation, check_packages, place_weights
 from attnprobe.model.refusals import BadCheckpointError, UnsupportedModelError, find_packing, refuse_by_name
+from attnprobe.model.scoring import PairScoring
 from attnprobe.model.sentence_folders import (
     Prompts,
     SentenceFolder,
@@ -185,6 +186,7 @@ def load_checkpoint(
         encoder_only=embedding is not None and embedding.reads_encoder(config),
         embedding=embedding,
         quantisation=quantisation,
+        scoring=None if place.sentences is None else PairScoring.read(place.sentences, config),
         remarks=remarks,
     )
 

@@ -220,7 +220,8 @@ def save_pruned(
 ) -> None:
     """Write a pruned checkpoint with its tokenizer and a record of what was removed.
 
-    Of an embedding model, its other modules are copied beside, as sentence-transformers expects them.
+    Of an embedding model or a cross-encoder, what is beside the transformer is copied, as
+    sentence-transformers expects it.
 
     Weights are stored in the type in which the original's are, unless that would round them. What was
     written is read back and compared before it gets its name.
@@ -252,8 +253,8 @@ def save_pruned(
             preparing.save_pretrained(staged)
             if targets is not None:
                 targets.save_pretrained(staged / "target_tokenizer")
-            if original.embedding is not None and original.embedding.folder is not None:
-                copy_modules(original.embedding.folder, staged)
+            if (beside := original.sentences) is not None:
+                copy_modules(beside, staged)
             (staged / RECORD).write_text(text, encoding="utf-8")
             _check_read_back(staged, model, folder)
     except OSError as error:

@@ -139,7 +139,7 @@ def check_model(
 def _is_sentence_transformer(model: Any) -> bool:
     """Tell whether a loaded model brings its tokenizer along."""
     own = sys.modules.get("sentence_transformers")
-    return own is not None and isinstance(model, own.SentenceTransformer)
+    return own is not None and isinstance(model, own.SentenceTransformer | own.CrossEncoder)
 
 
 def read_first(source: OpenSource) -> OpenSource:

@@ -2,28 +2,38 @@
 
 import hashlib
 import math
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from attnprobe.corpus.sources.document import Document, Pair, Passage, Query, Triplet, find_gold
-from attnprobe.corpus.sources.packing import PACKED, open_file
+from attnprobe.corpus.sources.packing import PACKED, open_file, strip_packing
 from attnprobe.corpus.sources.streams import explain_errors, shorten
-from attnprobe.corpus.sources.tables import Row, Table, read_jsonl, read_tsv
+from attnprobe.corpus.sources.tables import Row, Table, read_jsonl, read_parquet, read_tsv
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError
 from attnprobe.tasks import Gold
 
-#: What a folder of queries and passages holds; each may be packed.
-CORPUS, QUERIES, QRELS = "corpus.jsonl", "queries.jsonl", "qrels"
+#: What a folder of queries and passages holds, as files that may be packed or folders of them.
+CORPUS, QUERIES, QRELS, RANKED = "corpus", "queries", "qrels", "top_ranked"
+#: Folders in which judgements lie, the usual one first.
+_QRELS = (QRELS, "default", "data")
+_READERS = {".jsonl": read_jsonl, ".tsv": read_tsv, ".parquet": read_parquet}
 #: What names a query or a passage there.
-_NAME = "_id"
+_NAMES = ("_id", "id")
+#: What the hub writes behind the split of a file.
+_SHARD = re.compile(r"-\d+-of-\d+$")
+#: Files of one part that are read.
+_MOST_FILES = 1000
 #: Judgements that are read where none are named.
 USUAL_SPLIT = "test"
 #: No passage is more relevant.
 MOST_RELEVANT = 1000
 #: Columns of judgements.
 _JUDGED = ("query-id", "corpus-id", "score")
+#: Columns of passages that somebody found; of a list of them, or one a line.
+_FOUND = ("query-id", ("corpus-ids", "corpus-id"))
 
 
 def relate_rows(documents: Iterable[Document], gold: Gold) -> Iterator[Document]:
@@ -69,7 +79,7 @@ def _group_queries(documents: Iterable[Document]) -> Iterator[Document]:
     """Give the queries of rows, then their passages; texts go by the place of the first row they are in."""
     names: dict[str, str] = {}
     passages: dict[str, None] = {}
-    queries: dict[str, tuple[Document, dict[str, int]]] = {}
+    queries: dict[str, tuple[Document, dict[str, int], dict[str, None]]] = {}
     for document in documents:
         if document.pair is None or isinstance(document.label, Query | Passage):
             yield document
@@ -78,18 +88,19 @@ def _group_queries(documents: Iterable[Document]) -> Iterator[Document]:
         for text in (document.text, *found):
             names.setdefault(text, f"{len(names):09d}")
         passages |= dict.fromkeys(found)
-        queries.setdefault(document.text, (document, {}))[1][names[document.pair]] = 1
-    for text, (document, judged) in queries.items():
-        yield Document(
-            text, label=Query(names[text], tuple(judged.items())), group=document.group, role="query"
-        )
+        _, judged, listed = queries.setdefault(document.text, (document, {}, {}))
+        judged[names[document.pair]] = 1
+        listed |= dict.fromkeys(names[text] for text in found[1:])
+    for text, (document, judged, listed) in queries.items():
+        query = Query(names[text], tuple(judged.items()), tuple(one for one in listed if one not in judged))
+        yield Document(text, label=query, group=document.group, role="query")
     for text in passages:
         yield Document(text, label=Passage(names[text]), role="document")
 
 
 def is_benchmark(path: Path) -> bool:
-    """Tell a folder of queries and passages, as BEIR lays it out."""
-    return _find(path, CORPUS) is not None and _find(path, QUERIES) is not None
+    """Tell a folder of queries and passages, as BEIR lays it out, or MTEB on the hub."""
+    return bool(path.is_dir() and _find(path, CORPUS) and _find(path, QUERIES))
 
 
 def open_benchmark(path: Path, split: str | None) -> OpenSource:
@@ -97,7 +108,9 @@ def open_benchmark(path: Path, split: str | None) -> OpenSource:
 
     It holds ``corpus.jsonl`` (``_id``, ``title``, ``text``), ``queries.jsonl`` (``_id``, ``text``) and
     ``qrels/SPLIT.tsv`` (``query-id``, ``corpus-id``, ``score``, under a line of these names). A passage is
-    its title and its text, with a blank between them.
+    its title and its text, with a blank between them. There may be ``top_ranked.jsonl``: ``query-id``, and
+    ``corpus-ids`` of passages to rank again. Each may be a folder of files, and of JSON lines or parquet, as
+    on the hub, where judgements lie in ``qrels``, ``default`` or ``data``.
 
     Args:
         path: The folder.
@@ -109,10 +122,12 @@ def open_benchmark(path: Path, split: str | None) -> OpenSource:
     References:
         Thakur et al. (2021), BEIR: a heterogeneous benchmark for zero-shot evaluation of retrieval models.
     """
-    qrels = _choose_qrels(path, split)
-    files = [file for file in (_find(path, CORPUS), _find(path, QUERIES), qrels) if file is not None]
+    chosen, qrels = _choose_qrels(path, split)
+    corpus, queries, ranked = _find(path, CORPUS), _find(path, QUERIES), _find(path, RANKED)
+    splits = _sort_by_split(ranked)
+    ranked = splits.get(chosen, splits.get(RANKED, []))  # one file is for all
     digest, size = hashlib.sha256(), 0
-    for file in files:
+    for file in (*corpus, *queries, *qrels, *ranked):
         with explain_errors(str(file)), file.open("rb") as stream:
             own = hashlib.file_digest(stream, "sha256")
         digest.update(own.digest())
@@ -120,20 +135,40 @@ def open_benchmark(path: Path, split: str | None) -> OpenSource:
     name = path.resolve().name
     described = {
         "name": name, "kind": "queries and passages", "sha256": digest.hexdigest(), "bytes": size,
-        "split": qrels.name.split(".")[0],
+        "split": chosen,
     }  # fmt: skip
-    return OpenSource(_read_benchmark(*files), name, described)
+    return OpenSource(_read_benchmark(corpus, queries, qrels, ranked), name, described)
 
 
-def _find(folder: Path, name: str) -> Path | None:
-    possible = (folder / f"{name}{packing}" for packing in ("", *PACKED))
-    return next((path for path in possible if path.is_file()), None)
+def _find(folder: Path, name: str) -> list[Path]:
+    """Find a file of a name, or all files of a folder of that name, in their order."""
+    kinds = [kind for kind in _READERS if kind != ".tsv" or name not in (CORPUS, QUERIES)]
+    alone = (folder / f"{name}{kind}{packing}" for kind in kinds for packing in ("", *PACKED))
+    if (found := next((path for path in alone if path.is_file()), None)) is not None:
+        return [found]
+    inside = sorted(path for path in (folder / name).glob("*") if _find_kind(path) in kinds)
+    if len(inside) > _MOST_FILES:
+        raise AttnprobeError(f"{folder / name} holds more than {_MOST_FILES:,} files; join them.")
+    tables = [path for path in inside if _find_kind(path) == ".tsv"]  # the same is often there twice
+    return [path for path in tables or inside if path.is_file()]
 
 
-def _choose_qrels(path: Path, split: str | None) -> Path:
-    found = {
-        file.name.split(".")[0]: file for file in sorted((path / QRELS).glob("*.tsv*")) if file.is_file()
-    }
+def _find_kind(path: Path) -> str:
+    """Give the extension of a file that can be read, that of packing set aside; "" for others."""
+    kind = strip_packing(path).suffix.lower()
+    return kind if kind in _READERS else ""
+
+
+def _sort_by_split(files: Iterable[Path]) -> dict[str, list[Path]]:
+    """Sort files by the split that they are named after."""
+    found: dict[str, list[Path]] = {}
+    for file in files:
+        found.setdefault(_SHARD.sub("", file.name.split(".")[0]), []).append(file)
+    return found
+
+
+def _choose_qrels(path: Path, split: str | None) -> tuple[str, list[Path]]:
+    found = next((files for name in _QRELS if (files := _sort_by_split(_find(path, name)))), {})
     if not found:
         raise AttnprobeError(
             f"{path} has no judgements {QRELS}/{USUAL_SPLIT}.tsv, so nothing says what is relevant."
@@ -144,39 +179,62 @@ def _choose_qrels(path: Path, split: str | None) -> Path:
         raise AttnprobeError(
             f"{path} has no judgements {shorten(wanted)!r}; pass --split with one of {listed}."
         )
-    return found[wanted]
+    return wanted, found[wanted]
 
 
-def _read_benchmark(corpus: Path, queries: Path, qrels: Path) -> Iterator[Document]:
-    judged = _read_judgements(qrels)
+def _read_benchmark(
+    corpus: Sequence[Path], queries: Sequence[Path], qrels: Sequence[Path], ranked: Sequence[Path]
+) -> Iterator[Document]:
+    judged, found = _read_judgements(qrels), _read_found(ranked)
     for name, row, where in _read_items(queries):
         if name in judged and (text := _read_cell(row, "text", where)).strip():
-            yield Document(text, label=Query(name, tuple(judged[name].items())), role="query")
+            listed = tuple(one for one in found.get(name, ()) if one not in judged[name])
+            yield Document(text, label=Query(name, tuple(judged[name].items()), listed), role="query")
     for name, row, where in _read_items(corpus):
         text = f"{_read_cell(row, 'title', where)} {_read_cell(row, 'text', where)}".strip()
         if text:
             yield Document(text, label=Passage(name), role="document")
 
 
-def _read_judgements(path: Path) -> dict[str, dict[str, int]]:
+def _read_rows(files: Iterable[Path], needed: Sequence[str] = ()) -> Iterator[tuple[Row, str]]:
+    """Read the rows of files, one file after the other, and where each stands."""
+    for path in files:
+        with open_file(path, str(path)) as stream:
+            table: Table = _READERS[_find_kind(path)](stream, str(path))
+            if missing := [name for name in needed if name not in table.columns]:
+                raise AttnprobeError(f"{path} has no column {missing[0]!r}; BEIR's has {', '.join(needed)}.")
+            for row in table.rows:
+                yield row, f"{row.where} of {path}"
+
+
+def _read_judgements(files: Sequence[Path]) -> dict[str, dict[str, int]]:
     """Read how relevant passages are to queries."""
     found: dict[str, dict[str, int]] = {}
-    with open_file(path, str(path)) as stream:
-        table: Table = read_tsv(stream, str(path))
-        if missing := [name for name in _JUDGED if name not in table.columns]:
-            raise AttnprobeError(f"{path} has no column {missing[0]!r}; BEIR's has {', '.join(_JUDGED)}.")
-        for row in table.rows:
-            query, passage, score = (row.cells.get(name) for name in _JUDGED)
-            if query is None or passage is None or score is None:
-                continue  # a blank line
-            found.setdefault(query, {})[passage] = _read_grade(score, f"{row.where} of {path}")
+    for row, where in _read_rows(files, _JUDGED):
+        query, passage, score = (row.cells.get(name) for name in _JUDGED)
+        if query is None or passage is None or score is None:
+            continue  # a blank line
+        found.setdefault(str(query), {})[str(passage)] = _read_grade(score, where)
     return found
 
 
-def _read_grade(cell: str, where: str) -> int:
+def _read_found(files: Sequence[Path]) -> dict[str, dict[str, None]]:
+    """Read which passages somebody found for each query, in their order."""
+    found: dict[str, dict[str, None]] = {}
+    for row, where in _read_rows(files):
+        query = row.cells.get(_FOUND[0])
+        passages = next((row.cells[name] for name in _FOUND[1] if row.cells.get(name) is not None), None)
+        if query is None or passages is None:
+            raise AttnprobeError(f"{where} has no {_FOUND[0]} with {' or '.join(_FOUND[1])}.")
+        several = passages if isinstance(passages, list) else [passages]
+        found.setdefault(str(query), {}).update(dict.fromkeys(map(str, several)))
+    return found
+
+
+def _read_grade(cell: Any, where: str) -> int:
     try:
         grade = float(cell)
-    except ValueError:
+    except (ValueError, TypeError, OverflowError):
         grade = math.nan
     if not (abs(grade) <= MOST_RELEVANT and grade.is_integer()):
         raise AttnprobeError(
@@ -185,18 +243,17 @@ def _read_grade(cell: str, where: str) -> int:
     return int(grade)
 
 
-def _read_items(path: Path) -> Iterator[tuple[str, Row, str]]:
+def _read_items(files: Sequence[Path]) -> Iterator[tuple[str, Row, str]]:
     """Read objects with their names and where they stand."""
     known: set[str] = set()
-    with open_file(path, str(path)) as stream:
-        for row in read_jsonl(stream, str(path)).rows:
-            where, name = f"{row.where} of {path}", row.cells.get(_NAME)
-            if not isinstance(name, str | int) or isinstance(name, bool):
-                raise AttnprobeError(f"{where} has no _id, which is a string or a number.")
-            if str(name) in known:
-                raise AttnprobeError(f"{where} has the _id {shorten(repr(name))} of a line above.")
-            known.add(str(name))
-            yield str(name), row, where
+    for row, where in _read_rows(files):
+        name = next((row.cells[one] for one in _NAMES if row.cells.get(one) is not None), None)
+        if not isinstance(name, str | int) or isinstance(name, bool):
+            raise AttnprobeError(f"{where} has no _id, which is a string or a number.")
+        if str(name) in known:
+            raise AttnprobeError(f"{where} has the _id {shorten(repr(name))} of a line above.")
+        known.add(str(name))
+        yield str(name), row, where
 
 
 def _read_cell(row: Row, name: str, where: str) -> str:

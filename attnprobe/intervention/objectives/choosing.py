@@ -10,6 +10,8 @@ from attnprobe.intervention.objectives.language_modelling import CausalLanguageM
 from attnprobe.intervention.objectives.objective import Objective, Prediction, find_prediction
 from attnprobe.intervention.objectives.question_answering import QuestionAnswering
 from attnprobe.intervention.objectives.representation import Representation
+from attnprobe.intervention.objectives.reranking import Reranking, explain_unscored
+from attnprobe.intervention.objectives.retrieval import Retrieval
 from attnprobe.intervention.objectives.token_classification import TokenClassification
 from attnprobe.intervention.request import WHERE, TaskOptions, check_labelled
 from attnprobe.model.checkpoint import Checkpoint
@@ -69,6 +71,8 @@ def _load_requested(
     head = _find_head(kind, modality)
     if head is None and kind.head is not None:
         raise AttnprobeError(f"--objective {name} is not one for {modality}; leave it out.")
+    if name == Retrieval.name:
+        return _load_for_search(load, modality)
     checkpoint = load((head,) if head else (), options.force_head, modality)
     if head is not None and checkpoint.head is not head:
         raise AttnprobeError(
@@ -86,6 +90,8 @@ def _load_chosen(
     load: Loader, options: TaskOptions, modality: str, *, labelled: Gold
 ) -> tuple[Checkpoint, str]:
     ranked = [*map(import_objective, _rank_for(labelled))]
+    if Retrieval in ranked:
+        return _load_for_search(load, modality)
     if ranked and ranked[0].related:  # which needs no head
         return load((), False, modality), ranked[0].name
     ranked += [MaskedLanguageModel, CausalLanguageModel]
@@ -108,6 +114,17 @@ def _load_chosen(
             f"--label-column, or pass --objective {usual} --force-head."
         )
     return checkpoint, objective
+
+
+def _load_for_search(load: Loader, modality: str) -> tuple[Checkpoint, str]:
+    """Load a checkpoint that is to find passages: by what it embeds, or a cross-encoder by what it scores."""
+    checkpoint = load((), False, modality)
+    scoring = checkpoint.find_scoring()
+    if scoring is None:
+        return checkpoint, Retrieval.name
+    if scoring.unread:
+        raise AttnprobeError(explain_unscored(checkpoint))
+    return load((Reranking.head,), False, modality), Reranking.name
 
 
 def _rank_for(labelled: Gold) -> list[str]:

@@ -67,10 +67,11 @@ class Objective(ABC):
         remarks: Sentences worth telling the user.
         known: What a metric needs of the examples beside the answers: the right class, the reference.
         has_targets: Whether labels are texts that a decoder reads.
-        related: Whether an example is about several texts, each a sequence of its own: see ``RelatedTexts``.
+        related: Whether an example is about several sequences: see ``Relations``.
+        facts: What goes on record of it beside its name.
         resumable: Whether an answer is one forward pass, which can resume at a layer.
         least: Tokens that an example needs at least.
-        explains: What ``Answer.margin`` is, in words.
+        explains: What ``Answer.margin`` is, in words; "" where there is none.
         positive: What a head does whose relevance is positive, a sentence.
     """
 
@@ -88,6 +89,7 @@ class Objective(ABC):
         self.checkpoint = checkpoint
         self.remarks: Sequence[str] = ()
         self.known: dict[str, Values] = {}
+        self.facts: dict[str, Any] = {}
         self.resumable = True
 
     @classmethod

@@ -26,8 +26,55 @@ Floats = NDArray[np.float64]
 _NOTHING = 1e-12
 
 
-class RelatedTexts(Objective):
-    """An objective whose examples are relations among texts, scored by their embeddings.
+class Relations(Objective):
+    """An objective whose examples are relations among texts, each over several sequences.
+
+    Attributes:
+        nouns: What an example is called, and several.
+        parts: What its sequences are called.
+        numbers: The document of each example, by its number, (example,).
+    """
+
+    head = None
+    related = True
+    nouns: ClassVar[tuple[str, str]]
+    parts: ClassVar[str] = "texts"
+
+    def __init__(self, checkpoint: Checkpoint, texts: Mapping[int, Uses]) -> None:
+        """Bind it to the texts, by their places among the sequences."""
+        super().__init__(checkpoint)
+        self.numbers: NDArray[np.int64] = np.zeros(0, np.int64)
+
+    @classmethod
+    def bind(cls, checkpoint: Checkpoint, corpus: Corpus, *, seed: int, generate: bool) -> Objective:
+        return cls(checkpoint, select_uses(corpus.batches.labels))
+
+    @abstractmethod
+    def select(self, some: NDArray[np.bool_]) -> Self:
+        """Keep some of the examples, (example,)."""
+
+    @abstractmethod
+    def list_texts(self) -> NDArray[np.int64]:
+        """Name the sequences that are a part of an example."""
+
+    def list_documents(self, batches: BatchReader) -> NDArray[np.int64]:
+        return self.numbers
+
+    def half(self, batches: BatchReader, *, second: bool) -> tuple[Objective, BatchReader]:
+        """Keep one half of the examples, and the texts that are a part of them."""
+        ours = self.select(in_second_half(self.numbers) == second)
+        texts = ours.list_texts()
+        plan = [members[np.isin(members, texts)] for members in batches.plan]
+        return ours, batches.follow([members for members in plan if len(members)])
+
+    def find_clusters(self) -> NDArray[np.int64]:
+        """Name the document of each example, or give -1 where it is the document's only one."""
+        together = np.bincount(self.numbers)[self.numbers] if len(self.numbers) else self.numbers
+        return np.where(together > 1, name_documents(self.numbers.astype(np.uint64)), -1)
+
+
+class RelatedTexts(Relations):
+    """Relations among texts that are scored by the embedding of each.
 
     Each text is embedded once, whatever number of examples it is a part of. What is kept of a text is its
     embedding; the examples are scored when all texts have one.
@@ -40,27 +87,14 @@ class RelatedTexts(Objective):
     where dL/dh_t, at the embeddings with the same heads on, is held fixed. The derivative of L_t by a gate is
     what the head does, in this text, to L; the mean over texts of these derivatives is that of L by a gate
     that all texts share.
-
-    Attributes:
-        nouns: What an example is called, and several.
-        numbers: The document of each example, by its number, (example,).
     """
 
-    head = None
-    related = True
     explains = ""
-    nouns: ClassVar[tuple[str, str]]
 
     def __init__(self, checkpoint: Checkpoint, texts: Mapping[int, Uses]) -> None:
-        """Bind it to the texts, by their places among the sequences."""
-        super().__init__(checkpoint)
+        super().__init__(checkpoint, texts)
         self._slopes: Tensor | None = None
         self._rows: NDArray[np.int64] = np.zeros(0, np.int64)
-        self.numbers: NDArray[np.int64] = np.zeros(0, np.int64)
-
-    @classmethod
-    def bind(cls, checkpoint: Checkpoint, corpus: Corpus, *, seed: int, generate: bool) -> Objective:
-        return cls(checkpoint, select_uses(corpus.batches.labels))
 
     @abstractmethod
     def score(self, states: Tensor, rows: NDArray[np.int64], needs: Sequence[str]) -> dict[str, Values]:
@@ -75,14 +109,6 @@ class RelatedTexts(Objective):
     @abstractmethod
     def compute_loss(self, states: Tensor, rows: NDArray[np.int64]) -> Tensor:
         """Compute the mean loss of the examples, with gradients; the arguments are those of ``score``."""
-
-    @abstractmethod
-    def select(self, some: NDArray[np.bool_]) -> Self:
-        """Keep some of the examples, (example,)."""
-
-    @abstractmethod
-    def list_texts(self) -> NDArray[np.int64]:
-        """Name the sequences that are a part of an example."""
 
     def list_roles(self, members: NDArray[np.int64]) -> list[str]:
         """Say of some sequences whether each is a query or what queries look for; nothing where none is."""
@@ -103,17 +129,7 @@ class RelatedTexts(Objective):
         states = torch.from_numpy(answers["state"])
         with torch.inference_mode():
             found = self.score(states, self._find_rows(batches), needs)
-        return {**found, CLUSTER: self._find_clusters()}
-
-    def list_documents(self, batches: BatchReader) -> NDArray[np.int64]:
-        return self.numbers
-
-    def half(self, batches: BatchReader, *, second: bool) -> tuple[Objective, BatchReader]:
-        """Keep one half of the examples, and the texts that are a part of them."""
-        ours = self.select(in_second_half(self.numbers) == second)
-        texts = ours.list_texts()
-        plan = [members[np.isin(members, texts)] for members in batches.plan]
-        return ours, batches.follow([members for members in plan if len(members)])
+        return {**found, CLUSTER: self.find_clusters()}
 
     def find_slopes(self, states: Values, batches: BatchReader) -> Self:
         """Take the derivative of the mean loss by each embedding, and bind the losses of texts to it.
@@ -133,11 +149,6 @@ class RelatedTexts(Objective):
         rows = np.full(len(batches.lengths), -1)
         rows[members] = np.arange(len(members))
         return rows
-
-    def _find_clusters(self) -> NDArray[np.int64]:
-        """Name the document of each example, or give -1 where it is the document's only one."""
-        together = np.bincount(self.numbers)[self.numbers] if len(self.numbers) else self.numbers
-        return np.where(together > 1, name_documents(self.numbers.astype(np.uint64)), -1)
 
 
 class Tuples(RelatedTexts):

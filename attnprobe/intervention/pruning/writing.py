@@ -60,21 +60,23 @@ def remove_heads(
 
 
 def _explain_loading(original: Checkpoint, folder: Path, *, physical: bool) -> Iterator[str]:
-    """Say how sentence-transformers loads what was written of an embedding model."""
-    if original.embedding is None:
+    """Say how sentence-transformers loads what was written of an embedding model, or a cross-encoder."""
+    found = original.embedding or original.scoring
+    if found is None:
         return
-    if original.embedding.folder is None:
+    kind = "SentenceTransformer" if original.embedding else "CrossEncoder"
+    if found.folder is None:
         yield (
             "Only the transformer was written, since the model came loaded; name its folder to have its "
             "other modules copied."
         )
     elif physical:
         yield (
-            "SentenceTransformer has no layers of different sizes: load the whole model with it, and set "
+            f"{kind} has no layers of different sizes: load the whole model with it, and set "
             f"model[0].model = attnprobe.load_pruned({str(folder)!r})."
         )
     else:
-        yield f"SentenceTransformer({str(folder)!r}) loads it."
+        yield f"{kind}({str(folder)!r}) loads it."
 
 
 def _compare_speeds(
