@@ -183,3 +183,16 @@ def _list_contradicted_entries(
 
 def _format_shape(sizes: Sequence[int]) -> str:
     return " x ".join(map(str, sizes))
+
+
+#: How configurations call the frames of a video that a model reads.
+_FRAMES, _MOST_FRAMES = ("num_frames", "frames_per_clip"), 1024
+#: What else they say of how frames are cut: along time too, or how layers attend over time and space.
+_OF_VIDEOS = ("tubelet_size", "attention_type")
+
+
+def count_frames(config: Any) -> int:
+    """Tell how many frames of a video a model reads; 0 for one that reads no videos."""
+    known = (getattr(config, name, None) for name in _FRAMES)
+    frames = next((number for number in known if type(number) is int and 0 < number <= _MOST_FRAMES), 0)
+    return frames if any(getattr(config, name, None) for name in _OF_VIDEOS) else 0

@@ -45,7 +45,7 @@ from attnprobe.model.sentence_folders import (
     list_module_paths,
     read_folder,
 )
-from attnprobe.model.task_heads import TaskHead, Weights, infer_head, read_weights
+from attnprobe.model.task_heads import TaskHead, Weights, choose_heads, infer_head, read_weights
 
 #: A device for each part of a model, or how to choose them.
 DeviceMap = str | dict[str, Any]
@@ -111,7 +111,7 @@ def load_checkpoint(
         options: How to load.
         heads: Task heads to look for; the first whose weights are all there is loaded along.
         force_head: Make the first of them up if its weights are missing.
-        modality: What it will be given: "text", "image" or "sound".
+        modality: What it will be given: "text", "image", "sound" or "video"; images may be frames of a video.
 
     Raises:
         AttnprobeError: With one sentence on what is wrong and what to do.
@@ -137,13 +137,14 @@ def load_checkpoint(
     config = read_config(folder, name, trust_remote_code=options.trust_remote_code)
     refuse_by_name(config.model_type)
     check_packages(config, name)
-    check_modality(name, config, modality)
+    modality = check_modality(name, config, modality)
+    heads = choose_heads(heads, modality)
     load_own_tokenizers = partial(load_tokenizers, tokenizer_folder, name, config.model_type, **shared)
     tokenizer, target_tokenizer = load_own_tokenizers() if modality == TEXT else (None, None)
     if embedding is not None and tokenizer is not None:
         embedding, tokenizer = embedding.fit(tokenizer, config)
         hashes |= {"embedding": embedding.record}
-    processor = None if modality == TEXT else Processor.load(modality, folder, **shared)
+    processor = None if modality == TEXT else Processor.load(modality, folder, config, **shared)
     placed = spread or place_weights(config, device)
     how = {"dtype": dtype, "use_safetensors": weights[0].suffix == ".safetensors", **shared, **placed}
     if pruning is not None:
@@ -172,6 +173,7 @@ def load_checkpoint(
             "model_type": config.model_type,
             "dtype": options.dtype,
             "trust_remote_code": options.trust_remote_code,
+            **({"frames": processor.frames} if processor is not None and processor.frames else {}),
             **hashes,
         },
         read.unused,

@@ -128,6 +128,8 @@ def describe_reading(corpus: Corpus) -> Iterator[str]:
     reading, media = corpus.reading, isinstance(corpus.batches, MediaBatches)
     noun, limit = ("file", "what the checkpoint takes") if media else ("document", f"{corpus.window} tokens")
     links = _count(reading.links, "link")
+    if isinstance(corpus.batches, MediaBatches) and corpus.batches.frames:
+        yield f"{corpus.batches.frames} frames of each video are read, evenly over its length."
     if reading.cut:
         yield (
             f"{_count(reading.cut, noun, 'was', 'were')} longer than {limit} and cut into {reading.windows} "

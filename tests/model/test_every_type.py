@@ -82,7 +82,7 @@ def checkpoints(name: str) -> Iterator[Checkpoint]:
     modalities = [MODALITIES[known.modality]] if known.modality in MODALITIES else ["text", "image"]
     for modality in modalities:
         processor = None if modality == "text" else cast(Processor, Noise(name, model, modality))
-        tower = find_tower(name, model, "image" if modality == "video" else modality)
+        tower = find_tower(name, model, modality)
         yield Checkpoint(name, model, tokenizer(), modality=modality, processor=processor, tower=tower)
 
 

@@ -280,8 +280,8 @@ class Sections:
 
         source, reading = self._open(), self.call.corpus
         if source.kind != "text":
-            kind = "an image" if source.kind == "image" else "a sound"
-            return [], f"`attnprobe view` shows all heads on {kind}."
+            kind = {"image": "an image", "sound": "a sound"}.get(source.kind)
+            return [], f"`attnprobe view` shows all heads on {kind}." if kind else "Videos are not shown."
         self._progress.stage("loading", None)
         checkpoint = load_model(self.model, self.tokenizer, self.call.load, "text")
         documents = select(source.documents, reading.limit, reading.sample, reading.seed)

@@ -1,4 +1,4 @@
-"""Batches of images or of sound of one length: prepared by the checkpoint's processor, never padded."""
+"""Batches of images, sound or videos of one length: prepared by the checkpoint's processor, never padded."""
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,8 @@ from torch import Tensor
 from attnprobe.attention.layout import Grid
 from attnprobe.corpus.batches.batch import Batch, Side, Unseen
 from attnprobe.corpus.batches.text import BatchReader, plan_batches
-from attnprobe.corpus.sources.media import IMAGE, Item, read_image, read_sound
+from attnprobe.corpus.sources.media import IMAGE, SOUND, VIDEO, Item, read_image, read_sound
+from attnprobe.corpus.sources.video import read_frames
 
 #: Prepares one image or sound for the model, each tensor (1, ...).
 Prepare = Callable[[NDArray[Any]], dict[str, Tensor]]
@@ -20,7 +21,7 @@ Prepare = Callable[[NDArray[Any]], dict[str, Tensor]]
 
 @dataclass(frozen=True)
 class Clip:
-    """An image, or a stretch of sound.
+    """An image, a video, or a stretch of sound.
 
     Attributes:
         item: The file.
@@ -37,7 +38,11 @@ class Clip:
 
 
 class MediaBatches(BatchReader):
-    """The batches of a folder of images or sound, in a fixed order; iterating again reads them again."""
+    """The batches of a folder of images, sound or videos, in a fixed order; iterating again reads them again.
+
+    Attributes:
+        frames: How many frames of each video are read, 0 of anything else.
+    """
 
     def __init__(
         self,
@@ -48,6 +53,7 @@ class MediaBatches(BatchReader):
         *,
         digest: str,
         rate: int,
+        frames: int = 0,
         budget: int,
         cells: int | None = None,
         most: Callable[[int], int] | None = None,
@@ -61,6 +67,7 @@ class MediaBatches(BatchReader):
         ``grids`` say where the patches of an image of each shape are. For the rest see ``plan_batches``.
         """
         self._kind, self._clips, self._prepare, self._rate = kind, clips, prepare, rate
+        self.frames = frames
         self.lengths, self.digest = lengths, digest
         self._grids, self._content_only, self.targets = grids, content_only, targets
         labels = {number: clip.item.label for number, clip in enumerate(clips)}
@@ -76,12 +83,14 @@ class MediaBatches(BatchReader):
         clips = [self._clips[int(member)] for member in members]
         inputs = stack_inputs([self._prepare(self._decode(clip)) for clip in clips])
         grid, length = self._grids[clips[0].shape], int(self.lengths[members[0]])
-        unseen = Unseen(length, self._kind == IMAGE, grid, self._content_only)
+        unseen = Unseen(length, self._kind != SOUND, grid, self._content_only)
         return Batch(inputs, None, members, unseen=unseen)
 
     def _decode(self, clip: Clip) -> NDArray[Any]:
         if self._kind == IMAGE:
             return read_image(clip.item.path)
+        if self._kind == VIDEO:
+            return read_frames(clip.item, self.frames)
         return read_sound(clip.item.path, self._rate)[clip.start : clip.stop]
 
 

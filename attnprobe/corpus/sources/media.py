@@ -1,10 +1,10 @@
-"""Images and sound: folders of files, and from files to arrays."""
+"""Images, sound and videos: folders of files, and from files to arrays."""
 
 import csv
 import hashlib
 import json
 import warnings
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import gcd
@@ -17,11 +17,13 @@ from numpy.typing import NDArray
 from attnprobe.corpus.sources.document import Label
 from attnprobe.errors import AttnprobeError, first_line
 
-IMAGE, SOUND = "image", "sound"
+IMAGE, SOUND, VIDEO = "image", "sound", "video"
 EXTENSIONS = {
     **dict.fromkeys((".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff"), IMAGE),
     **dict.fromkeys((".wav", ".flac", ".ogg", ".mp3"), SOUND),
 }
+#: Those of videos, which are looked for where there is neither.
+VIDEO_EXTENSIONS = (".mp4", ".m4v", ".mov", ".webm", ".mkv", ".avi")
 #: What is said about the files of a folder, in a table beside them, as in an ImageFolder or AudioFolder.
 METADATA = ("metadata.csv", "metadata.jsonl")
 #: Columns in which a class or a transcript is looked for where none is named.
@@ -30,15 +32,17 @@ USUAL = ("label", "text", "transcription", "transcript", "sentence")
 
 @dataclass(frozen=True)
 class Item:
-    """A file.
+    """A file, or a folder with the frames of a video.
 
     Attributes:
         path: Where it is.
         label: Its class, or what is said in it; None where nobody says.
+        frames: The images of a video, in their order; none where it is a file.
     """
 
     path: Path
     label: Label | None = None
+    frames: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -47,7 +51,7 @@ class MediaFolder:
 
     Attributes:
         path: The folder, or a single file.
-        kind: "image" or "sound".
+        kind: "image", "sound" or "video".
         items: The files.
     """
 
@@ -57,7 +61,7 @@ class MediaFolder:
 
     @classmethod
     def open(cls, path: Path, column: str | None = None) -> "MediaFolder":
-        """List the images or the sound of a folder and of those inside it.
+        """List the images or the sound of a folder and of those inside it; or videos, where there are none.
 
         A file's label is what a column of ``metadata.csv`` (or ``.jsonl``) says of its ``file_name``, or
         else the name of the folder it lies in, if all files lie in folders of their own.
@@ -67,16 +71,16 @@ class MediaFolder:
             column: Of the table; by default label, text, transcription, transcript or sentence.
 
         Raises:
-            AttnprobeError: When there is neither, or both.
+            AttnprobeError: When there is none of them, or images and sound.
         """
         if path.is_file():
-            return cls(path, EXTENSIONS[path.suffix.lower()], (Item(path),))
-        found = sorted(find_media(path))
-        kinds = {EXTENSIONS[file.suffix.lower()] for file in found}
+            return cls(path, EXTENSIONS.get(path.suffix.lower(), VIDEO), (Item(path),))
+        found = sorted(find_media(path)) or sorted(find_media(path, VIDEO_EXTENSIONS))
+        kinds = {EXTENSIONS.get(file.suffix.lower(), VIDEO) for file in found}
         if not kinds:
             raise AttnprobeError(
-                f"{path} is a folder without text, images or sound; give a file, or a folder that holds "
-                f"files like .txt, {', '.join(EXTENSIONS)}."
+                f"{path} is a folder without text, images, sound or videos; give a file, or a folder that "
+                f"holds files like .txt, {', '.join((*EXTENSIONS, *VIDEO_EXTENSIONS))}."
             )
         if len(kinds) > 1:
             raise AttnprobeError(f"{path} holds images and sound; put them in folders of their own.")
@@ -86,8 +90,21 @@ class MediaFolder:
                 raise AttnprobeError(f"{path} has no metadata.csv that could hold a column {column!r}.")
             apart = all(file.parent != path for file in found)
             labels = {_name(file, path): file.relative_to(path).parts[0] for file in found if apart}
-        items = tuple(Item(file, labels.get(_name(file, path))) for file in found)
+        items = tuple(Item(file, _find_label(labels, file, path)) for file in found)
         return cls(path, kinds.pop(), items)
+
+    def group_frames(self) -> "MediaFolder":
+        """Make a video of the images of each folder, in the order of their names and of numbers in them."""
+        from attnprobe.corpus.sources.video import sort_naturally
+
+        found: dict[Path, list[Item]] = {}
+        for item in self.items:
+            found.setdefault(item.path.parent, []).append(item)
+        items = (
+            Item(folder, some[0].label, tuple(sort_naturally([item.path for item in some])))
+            for folder, some in found.items()
+        )
+        return replace(self, kind=VIDEO, items=tuple(items))
 
     @property
     def labelled(self) -> "MediaFolder":
@@ -100,12 +117,12 @@ class MediaFolder:
     def described(self) -> dict[str, Any]:
         """What goes on record: its name, a SHA-256 of names and contents, and its size."""
         digest, size = hashlib.sha256(), 0
-        for item in self.items:
+        for path, label in ((path, item.label) for item in self.items for path in item.frames or [item.path]):
             try:
-                content = item.path.read_bytes()
+                content = path.read_bytes()
             except OSError as error:
-                raise AttnprobeError(f"{item.path} can't be read: {error.strerror}.") from error
-            digest.update(f"{item.path.name}|{item.label!r}|{len(content)}|".encode())
+                raise AttnprobeError(f"{path} can't be read: {error.strerror}.") from error
+            digest.update(f"{path.name}|{label!r}|{len(content)}|".encode())
             digest.update(content)
             size += len(content)
         return {
@@ -118,18 +135,23 @@ class MediaFolder:
 
 
 def is_media(path: Path) -> bool:
-    """Tell a folder, or a file that is an image or sound by its name."""
-    return path.is_dir() or path.suffix.lower() in EXTENSIONS
+    """Tell a folder, or a file that is an image, sound or a video by its name."""
+    return path.is_dir() or path.suffix.lower() in (*EXTENSIONS, *VIDEO_EXTENSIONS)
 
 
-def find_media(folder: Path) -> Iterator[Path]:
+def find_media(folder: Path, extensions: Collection[str] = tuple(EXTENSIONS)) -> Iterator[Path]:
     try:
         for path in folder.rglob("*"):
             hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
-            if not hidden and path.suffix.lower() in EXTENSIONS and path.is_file():
+            if not hidden and path.suffix.lower() in extensions and path.is_file():
                 yield path
     except OSError as error:
         raise AttnprobeError(f"{folder} can't be read: {error.strerror}.") from error
+
+
+def _find_label(labels: dict[str, Label], file: Path, folder: Path) -> Label | None:
+    """Find what is said of a file, or of the folder that it lies in."""
+    return labels.get(_name(file, folder), labels.get(_name(file.parent, folder)))
 
 
 def _name(file: Path, folder: Path) -> str:

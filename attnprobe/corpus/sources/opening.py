@@ -1,11 +1,11 @@
-"""Opening whatever a user names: text, or a folder of images or sound."""
+"""Opening whatever a user names: text, or a folder of images, sound or videos."""
 
 from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
 
 from attnprobe.corpus.sources.embedded import EMBEDDED
-from attnprobe.corpus.sources.media import MediaFolder, find_media, is_media
+from attnprobe.corpus.sources.media import VIDEO, MediaFolder, find_media, is_media
 from attnprobe.corpus.sources.relations import is_benchmark, open_benchmark
 from attnprobe.corpus.sources.text import STDIN, OpenSource, Source, holds_text, open_source
 from attnprobe.errors import AttnprobeError
@@ -34,8 +34,9 @@ def open_anything(source: Source) -> OpenSource:
             f"{source.spec} is {'a folder' if path.is_dir() else 'an image or sound'}, and gold links are "
             "between words of text; name a file that has them."
         )
-    _refuse_options(source, "images or sound", split=source.split, label=None)
     folder = MediaFolder.open(path, source.label_column)
+    holds = "videos" if folder.kind == VIDEO else "images or sound"
+    _refuse_options(source, holds, split=source.split, label=None)
     described = folder.described | {"label_column": source.label_column}
     return OpenSource(folder, str(described["name"]), described, folder.kind)
 

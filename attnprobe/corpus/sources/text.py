@@ -107,7 +107,7 @@ class OpenSource:
         documents: The documents, which can be read once; or a folder of images or sound.
         name: What the ``dataset`` column says.
         described: What goes on record.
-        kind: "text", "image" or "sound".
+        kind: "text", "image", "sound" or "video".
     """
 
     documents: Any

@@ -27,10 +27,17 @@ from attnprobe.intervention.objectives.objective import (
     upcast,
 )
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.task_heads import CLASSIFICATION, IMAGE_CLASSIFICATION, SOUND_CLASSIFICATION
+from attnprobe.model.task_heads import (
+    CLASSIFICATION,
+    IMAGE_CLASSIFICATION,
+    SOUND_CLASSIFICATION,
+    VIDEO_CLASSIFICATION,
+)
 from attnprobe.sums.resampling import Exchanges
 
-_OTHER_HEADS = {"image": IMAGE_CLASSIFICATION, "sound": SOUND_CLASSIFICATION}
+_OTHER_HEADS = {
+    "image": IMAGE_CLASSIFICATION, "sound": SOUND_CLASSIFICATION, "video": VIDEO_CLASSIFICATION
+}  # fmt: skip
 
 
 class Classification(LabelledObjective):

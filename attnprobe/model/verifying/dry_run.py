@@ -265,6 +265,10 @@ def inspect(checkpoint: Checkpoint) -> Architecture:
     raise UnsupportedModelError(checkpoint.model_type, _join_failures(failures))
 
 
+#: Where the tokens are of what has no grid.
+_PLACELESS = {"image": "are no patches in rows", "video": "lie in time and space"}
+
+
 def _inspect_way(
     checkpoint: Checkpoint, known: Reference, way: Way, warnings: tuple[str, ...]
 ) -> Architecture:
@@ -314,8 +318,8 @@ def _inspect_way(
             f"{grid.rows} x {grid.columns} patches, the first of them token {grid.first} of "
             f"{maps[0].shape[3]}"
         )
-    elif checkpoint.modality == "image":
-        warnings += ("its tokens are no patches in rows, so that columns about places are empty",)
+    elif (where := _PLACELESS.get(checkpoint.modality)) is not None:
+        warnings += (f"its tokens {where}, so that columns about places are empty",)
     warnings += list_window_warnings(body)
     paged = "bbox" in checkpoint.inputs(known.inputs)
     warnings += ("it reads pages; without boxes, all words stand in one place",) * paged

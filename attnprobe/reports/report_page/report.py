@@ -27,7 +27,7 @@ OF_TEXT = ("roles", "sentences")
 #: What a table is that no section shows.
 OTHER = "other"
 #: Kinds of data that are no text.
-_MEDIA = ("image", "sound")
+_MEDIA = ("image", "sound", "video")
 
 
 @dataclass(frozen=True)

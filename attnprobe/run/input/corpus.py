@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from attnprobe.corpus.batches.batch import Side
 from attnprobe.corpus.batches.text import Batches, BatchReader
 from attnprobe.corpus.sources.document import Document
-from attnprobe.corpus.sources.media import MediaFolder
+from attnprobe.corpus.sources.media import IMAGE, VIDEO, MediaFolder
 from attnprobe.corpus.sources.sampling import select
 from attnprobe.corpus.tokens.reading import Reading
 from attnprobe.corpus.tokens.store import SequenceStore
@@ -91,6 +91,8 @@ def tokenise(
     if isinstance(documents, MediaFolder):
         assert architecture is not None
         _refuse_text_options(options)
+        if checkpoint.modality == VIDEO and documents.kind == IMAGE:
+            documents = documents.group_frames()
         with ExitStack() as stores:
             found, reading = plan_media_batches(
                 checkpoint,

@@ -1,4 +1,4 @@
-"""From images or sound to batches: what ``tokenised`` is for text."""
+"""From images, sound or videos to batches: what ``tokenised`` is for text."""
 
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -13,6 +13,7 @@ from attnprobe.corpus.batches.batch import Side
 from attnprobe.corpus.batches.media import Clip, MediaBatches
 from attnprobe.corpus.sources.media import (
     IMAGE,
+    VIDEO,
     Item,
     MediaFolder,
     count_samples,
@@ -60,6 +61,10 @@ def plan_media_batches(
     if processor is None:
         raise AttnprobeError(f"{checkpoint.name} was loaded without a processor of images or sound.")
     fixed, clips = processor.fixed, list[Clip]()
+    if processor.kind == VIDEO and not fixed:
+        raise AttnprobeError(
+            f"The processor of {checkpoint.name} makes videos of different sizes; give it one size."
+        )
     for item in folder.items:
         progress(1)
         reading.documents += 1
@@ -90,6 +95,7 @@ def plan_media_batches(
         processor,
         digest=folder.described["sha256"],
         rate=processor.rate,
+        frames=processor.frames,
         budget=budget,
         cells=cells,
         most=most,
@@ -126,6 +132,8 @@ def _cut_clips(item: Item, processor: Processor, *, fixed: bool) -> list[Clip]:
     """Cut long sound into windows; clips of one batch agree in their shape."""
     if processor.kind == IMAGE:
         return [Clip(item, shape=() if fixed else read_image_size(item.path))]
+    if processor.kind == VIDEO:
+        return [Clip(item)]
     samples = count_samples(item.path, processor.rate)
     if not samples:
         raise AttnprobeError(f"{item.path} holds no sound.")
