@@ -16,7 +16,7 @@ av: Any = pytest.importorskip("av")
 pytest.importorskip("PIL")
 
 FRAMES, LAYERS, HEADS = 4, 2, 4
-SIZES = {
+SIZES: dict[str, Any] = {
     "hidden_size": 32,
     "num_hidden_layers": LAYERS,
     "num_attention_heads": HEADS,
@@ -67,7 +67,7 @@ def eye() -> Any:
 
 
 def configure(**changes: Any) -> Any:
-    sizes = {"image_size": 32, "num_frames": FRAMES, "tubelet_size": 2, **SIZES, **changes}
+    sizes: dict[str, Any] = {"image_size": 32, "num_frames": FRAMES, "tubelet_size": 2, **SIZES, **changes}
     return transformers.VideoMAEConfig(**sizes)
 
 

@@ -4,7 +4,7 @@ import csv
 import hashlib
 import json
 import warnings
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import gcd
@@ -149,7 +149,7 @@ def find_media(folder: Path, extensions: Collection[str] = tuple(EXTENSIONS)) ->
         raise AttnprobeError(f"{folder} can't be read: {error.strerror}.") from error
 
 
-def _find_label(labels: dict[str, Label], file: Path, folder: Path) -> Label | None:
+def _find_label(labels: Mapping[str, Label], file: Path, folder: Path) -> Label | None:
     """Find what is said of a file, or of the folder that it lies in."""
     return labels.get(_name(file, folder), labels.get(_name(file.parent, folder)))
 

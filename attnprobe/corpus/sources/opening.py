@@ -8,6 +8,7 @@ from attnprobe.corpus.sources.embedded import EMBEDDED
 from attnprobe.corpus.sources.media import VIDEO, MediaFolder, find_media, is_media
 from attnprobe.corpus.sources.relations import is_benchmark, open_benchmark
 from attnprobe.corpus.sources.text import STDIN, OpenSource, Source, holds_text, open_source
+from attnprobe.corpus.sources.video import open_video_table
 from attnprobe.errors import AttnprobeError
 
 
@@ -27,18 +28,28 @@ def open_anything(source: Source) -> OpenSource:
         media = benchmark = False
     if benchmark:
         return _open_benchmark(path, source)
-    if not media:
+    videos = None if media or source.annotated else _find_videos(path, source)
+    if not media and videos is None:
         return open_source(source)
     if source.annotated:
         raise AttnprobeError(
             f"{source.spec} is {'a folder' if path.is_dir() else 'an image or sound'}, and gold links are "
             "between words of text; name a file that has them."
         )
-    folder = MediaFolder.open(path, source.label_column)
+    folder = videos or MediaFolder.open(path, source.label_column)
     holds = "videos" if folder.kind == VIDEO else "images or sound"
     _refuse_options(source, holds, split=source.split, label=None)
     described = folder.described | {"label_column": source.label_column}
     return OpenSource(folder, str(described["name"]), described, folder.kind)
+
+
+def _find_videos(path: Path, source: Source) -> MediaFolder | None:
+    """Find the videos that a table names, where nothing else of it is asked for."""
+    texts = source.text_column or source.pair_column
+    try:
+        return None if texts else open_video_table(path, source.label_column)
+    except (OSError, ValueError):  # a name too long, or with a NUL in it
+        return None
 
 
 def _holds_only_text(path: Path) -> bool:

@@ -1,15 +1,30 @@
-"""Videos: files and folders of frames, and from them to the frames that a model reads."""
+"""Videos: files, folders of frames and tables of both, and from them to the frames that a model reads."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from attnprobe.corpus.sources.media import Item, read_image
+from attnprobe.corpus.sources.columns import find_column
+from attnprobe.corpus.sources.media import (
+    EXTENSIONS,
+    IMAGE,
+    USUAL,
+    VIDEO,
+    VIDEO_EXTENSIONS,
+    Item,
+    MediaFolder,
+    find_media,
+    read_image,
+)
+from attnprobe.corpus.sources.packing import open_file, strip_packing
+from attnprobe.corpus.sources.streams import shorten
+from attnprobe.corpus.sources.tables import TABLE_READERS
 from attnprobe.errors import AttnprobeError, first_line
 
 #: How FFmpeg calls what files of each of ``VIDEO_EXTENSIONS`` hold. Nothing else is looked for in them, since
@@ -19,6 +34,8 @@ _FORMATS = {
     **dict.fromkeys((".mkv", ".webm"), "matroska"),
     ".avi": "avi",
 }
+#: Tables that may name videos, and what the column of their paths is called.
+_TABLES, _COLUMNS = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet"), ("video", "video_path")
 #: A video may have so many frames (an hour at 30 a second), a frame so many pixels, and what is read of one
 #: video so many bytes.
 MOST_FRAMES, MOST_PIXELS, MOST_BYTES = 108_000, 1 << 24, 1 << 31
@@ -58,6 +75,56 @@ def read_frames(item: Item, number: int) -> NDArray[np.uint8]:
     return np.stack([found[place] for place in places])
 
 
+def open_video_table(path: Path, label: str | None) -> MediaFolder | None:
+    """Open a table whose column ``video`` names files of videos, or folders of frames; None for any other.
+
+    Paths begin at the folder of the table. Labels are those of a column, by default of a usual name.
+
+    Raises:
+        AttnprobeError: When a video is not there, or no column has the name of the labels.
+    """
+    kind = strip_packing(path).suffix.lower()
+    if kind not in _TABLES or not path.is_file():
+        return None
+    with open_file(path, str(path)) as stream:
+        try:
+            table = TABLE_READERS[kind](stream, str(path))
+            column = next((name for name in table.columns if name.lower() in _COLUMNS), None)
+            first = None if column is None else next(table.rows, None)
+        except AttnprobeError:  # which whoever reads it as text explains
+            return None
+        if column is None or first is None or not _names_video(path.parent, first.cells.get(column)):
+            return None
+        if label is not None:
+            label = find_column(label, table.columns, str(path))
+        label = label or next((name for name in USUAL if name in table.columns), None)
+        rows = chain([first], table.rows)
+        items = [_read_row(path, row.cells, column, label, f"{row.where} of {path}") for row in rows]
+    return MediaFolder(path, VIDEO, tuple(items))
+
+
+def _names_video(folder: Path, cell: Any) -> bool:
+    return isinstance(cell, str) and (
+        Path(cell).suffix.lower() in VIDEO_EXTENSIONS or ("\0" not in cell and (folder / cell).is_dir())
+    )
+
+
+def _read_row(path: Path, cells: Mapping[str, Any], column: str, label: str | None, where: str) -> Item:
+    cell = cells.get(column)
+    if not _names_video(path.parent, cell):
+        raise AttnprobeError(f"{where} names no video; give files like {', '.join(VIDEO_EXTENSIONS)}.")
+    found, said = path.parent / str(cell), None if label is None else cells.get(label)
+    said = said if isinstance(said, str | int | float) and said != "" else None
+    if found.is_dir():
+        frames = sort_naturally([one for one in find_media(found) if EXTENSIONS[one.suffix.lower()] == IMAGE])
+        if not frames:
+            raise AttnprobeError(f"{where} names {shorten(str(cell))}, a folder without images.")
+        return Item(found, said, tuple(frames))
+    if not found.is_file():
+        raise AttnprobeError(f"{where} names {shorten(str(cell))}, which is not there.")
+    return Item(found, said)
+
+
 def choose_frames(count: int, number: int) -> list[int]:
     """Choose some of ``count`` frames, evenly.
 
@@ -88,7 +155,7 @@ def _decode(path: Path, number: int) -> Iterator[Any]:
     with _explain(path), path.open("rb") as content:
         import av
 
-        with av.open(content, format=_FORMATS[path.suffix.lower()]) as container:
+        with av.open(content, "r", format=_FORMATS[path.suffix.lower()]) as container:
             if not container.streams.video:
                 raise AttnprobeError(f"{path} holds no video.")
             stream = container.streams.video[0]

@@ -76,6 +76,35 @@ def test_which_files_are_videos(tmp_path: Path):
     assert open_anything(Source(str(tmp_path / "a.mp4"))).kind == "video"
 
 
+def test_tables(tmp_path: Path):
+    """A column names files or folders of frames; a table that names others is read as ever."""
+    film(tmp_path / "a.mp4", 2)
+    (tmp_path / "b").mkdir()
+    for number in (10, 9):
+        image.fromarray(np.zeros((8, 8, 3), np.uint8)).save(tmp_path / "b" / f"{number}.png")
+    path = tmp_path / "t.csv"
+    path.write_text("video,label,topic\na.mp4,wave,x\nb,walk,\n")
+    source = open_anything(Source(str(path)))
+    frames = tuple(tmp_path / "b" / f"{number}.png" for number in (9, 10))
+    expected = (Item(tmp_path / "a.mp4", "wave"), Item(tmp_path / "b", "walk", frames))
+    assert (source.kind, source.name, source.documents.items) == ("video", "t.csv", expected)
+    chosen = open_anything(Source(str(path), label_column="topic")).documents
+    assert [item.label for item in chosen.items] == ["x", None]
+    for rows, said in (
+        ("a.mp4,\ngone.mp4,", r"line 3 of .*t\.csv names gone\.mp4, which is not there"),
+        ("a.mp4,\nnote.txt,", r"line 3 of .*t\.csv names no video"),
+        (".,", r"columns? 'colour'"),
+    ):
+        path.write_text(f"video,label\n{rows}\n")
+        column = "colour" if rows == ".," else None
+        with pytest.raises(AttnprobeError, match=said):
+            open_anything(Source(str(path), label_column=column))
+    path.write_text("video,label\nwhat people say of it,x\n")
+    source = open_anything(Source(str(path), text_column="video"))
+    assert [document.text for document in source.documents] == ["what people say of it"]
+    assert open_anything(Source(str(path), label_column="label")).kind == "text"
+
+
 def write_playlist(path: Path) -> None:
     """Write a list of addresses, which FFmpeg fetches where it may look what a file is."""
     path.write_text("#EXTM3U\n#EXTINF:1,\nhttp://127.0.0.1:9/x.ts\n#EXT-X-ENDLIST\n")
