@@ -55,7 +55,7 @@ def diagnose(checkpoint: Checkpoint) -> tuple[list[Finding], Examined | None]:
     findings += [Finding("checkpoint", "warning", remark) for remark in checkpoint.remarks]
     if checkpoint.embedding is not None:
         findings += [Finding(thing, "ok", detail) for thing, detail in checkpoint.embedding.describe()]
-    if (scoring := checkpoint.find_scoring()) is not None:
+    if (scoring := checkpoint.scoring) is not None:
         findings.append(Finding("reranking", "warning" if scoring.unread else "ok", scoring.describe()))
     try:
         checkpoint, architecture = examine(checkpoint)
