@@ -60,6 +60,11 @@ def plan_media_batches(
     if processor is None:
         raise AttnprobeError(f"{checkpoint.name} was loaded without a processor of images or sound.")
     fixed, clips = processor.fixed, list[Clip]()
+    if architecture.tilings and not fixed:
+        raise AttnprobeError(
+            f"The processor of {checkpoint.name} makes {folder.kind} of several sizes, and its windows are "
+            "verified for one; give it one (size, with do_resize, in preprocessor_config.json)."
+        )
     for item in folder.items:
         progress(1)
         reading.documents += 1

@@ -1,0 +1,370 @@
+"""How layers part images into windows, or attend to fewer keys than queries: Swin, and pyramids."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from attnprobe.attention.layout import Grid, Tiling
+from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.reading.capture import capture_attention
+from attnprobe.model.reading.routing import Piece, Way
+from attnprobe.model.refusals import UnsupportedModelError
+from attnprobe.model.verifying.probing import TOLERANCE, Reference, relative_difference
+
+#: How configurations call the layers of each of their stages.
+_DEPTHS = ("depths", "depth")
+#: Below this in every head of every image, a key is masked: masks of windows take 100 off the score.
+_HIDDEN = 1e-30
+#: Of the largest change, so much is one and no rounding.
+_MOVED = 1e-3
+
+
+def count_stated_layers(config: Any) -> int:
+    """Count the layers of a model in stages, as its configuration states them; 0 for any other.
+
+    >>> class Config:
+    ...     depths = [2, 2, 6, 2]
+    >>> count_stated_layers(Config)
+    12
+    """
+    found = (getattr(config, name, None) for name in _DEPTHS)
+    depths = next((one for one in found if isinstance(one, list | tuple)), ())
+    depths = depths[: getattr(config, "num_encoder_blocks", None)]
+    return sum(depths) if all(isinstance(depth, int) for depth in depths) else 0
+
+
+class TileProbe:
+    """Gathers the maps of every layer from pieces, however many sequences it makes of an image.
+
+    Attributes:
+        width: Of the values of a head, the largest of all layers; 0 where they are not shown.
+    """
+
+    def __init__(self) -> None:
+        self._parts: dict[int, dict[int, list[Tensor]]] = {}
+        self.width = 0
+
+    def __call__(self, piece: Piece) -> None:
+        if piece.observed.values is not None:
+            self.width = max(self.width, piece.observed.values.shape[-1])
+        rows = self._parts.setdefault(piece.layer, {}).setdefault(piece.sequence, [])
+        rows.append(piece.probabilities.clone())
+
+    @property
+    def maps(self) -> list[Tensor]:
+        """For each layer, (sequence, head, query, key)."""
+        layers = (self._parts[layer] for layer in sorted(self._parts))
+        return [torch.cat([torch.cat(one[first], 2) for first in sorted(one)]) for one in layers]
+
+
+def read_tiles(checkpoint: Checkpoint, inputs: Mapping[str, Tensor], way: Way) -> tuple[list[Tensor], Tensor]:
+    """Read the maps of a pass, and what it gives."""
+    probe = TileProbe()
+    with capture_attention(checkpoint.body, probe, way):
+        hidden = checkpoint.forward(inputs)
+    return probe.maps, hidden
+
+
+def refer_to_modules(checkpoint: Checkpoint, known: Reference) -> Reference:
+    """Take the maps that each attention module gives under eager attention, as models in stages keep few."""
+    try:
+        maps, hidden = read_tiles(checkpoint, known.inputs, Way.HOOKS)
+    except Exception:  # whatever a model does with its own maps
+        return Reference(known.inputs, known.untouched, absence="it gives no maps of its own for comparison")
+    apart = relative_difference(hidden, known.untouched)
+    if not maps or not apart <= TOLERANCE[hidden.dtype.itemsize]:
+        return Reference(known.inputs, known.untouched, absence="it gives no maps of its own for comparison")
+    return Reference(known.inputs, known.untouched, {None: tuple(maps)})
+
+
+def check_order(
+    checkpoint: Checkpoint, inputs: Mapping[str, Tensor], way: Way, maps: Sequence[Tensor]
+) -> str:
+    """Refuse a layer that does not keep the sequences of each image together, one image after the other."""
+    images = len(next(iter(inputs.values())))
+    swapped, _ = read_tiles(checkpoint, {name: given.flip(0) for name, given in inputs.items()}, way)
+    apart = 0.0
+    for layer, (rows, others) in enumerate(zip(maps, swapped, strict=True)):
+        if len(rows) % images:
+            raise UnsupportedModelError(
+                checkpoint.model_type, f"layer {layer} has {len(rows)} maps of {images} images"
+            )
+        expected = rows.unflatten(0, (images, -1)).flip(0).flatten(0, 1)
+        apart = max(apart, float((others - expected).abs().max()))
+    if not apart <= TOLERANCE[maps[0].dtype.itemsize]:
+        reason = f"the windows of an image do not follow one another (maps of swapped images differ by {apart:.1e})"
+        raise UnsupportedModelError(checkpoint.model_type, reason)
+    return "the maps of an image do not depend on the image beside it"
+
+
+def find_tilings(
+    checkpoint: Checkpoint, inputs: Mapping[str, Tensor], maps: Sequence[Tensor], sites: Sequence[str]
+) -> tuple[Tiling, ...]:
+    """Find how each layer parts an image, where its tokens lie, and which of them its masks hide.
+
+    Raises:
+        UnsupportedModelError: When keys are hidden in a way that is not known, or windows hold padding.
+    """
+    images = len(next(iter(inputs.values())))
+    calls = _record_calls(checkpoint, inputs, sites)
+    upright = checkpoint.modality == "image" and _is_upright(checkpoint, inputs, calls)
+    found = []
+    for layer, (rows, call) in enumerate(zip(maps, calls, strict=True)):
+        sequences, heads, queries, keys = len(rows) // images, *rows.shape[1:]
+        grid, visible = None, None
+        if queries == keys and call is not None:
+            grid, visible = _find_places(checkpoint.body, call, sequences, queries, images, layer, checkpoint)
+        hidden = (rows < _HIDDEN).all(1).unflatten(0, (images, -1)).all(0).cpu()
+        if visible is None:
+            visible = torch.ones_like(hidden)
+        if not torch.equal(hidden, ~visible):
+            reason = f"in layer {layer}, keys are masked that its windows do not explain"
+            raise UnsupportedModelError(checkpoint.model_type, reason)
+        mask = None if bool(visible.all()) else visible
+        found.append(Tiling(sequences, queries, keys, heads, grid if upright else None, mask))
+    patches = any(one.grid is not None for one in found)
+    return tuple(
+        Tiling(one.sequences, one.queries, one.keys, one.heads, one.grid, one.mask, patches) for one in found
+    )
+
+
+def describe_tilings(tilings: Sequence[Tiling]) -> list[str]:
+    """Say how many windows there are in which layers, and where masks hide keys."""
+    shapes: dict[tuple[int, int, int, bool], list[int]] = {}
+    for layer, one in enumerate(tilings):
+        shapes.setdefault((one.sequences, one.queries, one.keys, one.mask is not None), []).append(layer)
+    found = []
+    for (sequences, queries, keys, masked), layers in shapes.items():
+        windows = f"{sequences} windows of " if sequences > 1 else ""
+        over = f"{queries} x {keys} tokens" if queries != keys else f"{queries} tokens"
+        hidden = ", some of which do not see each other" if masked else ""
+        found.append(f"{windows}{over}{hidden} in {_name_layers(layers)}")
+    return ["; ".join(found)]
+
+
+def _name_layers(layers: Sequence[int]) -> str:
+    return f"layer{'s' * (len(layers) > 1)} {', '.join(map(str, layers))}"
+
+
+def list_tiling_warnings(tilings: Sequence[Tiling], modality: str) -> Iterator[str]:
+    """Say which layers have no places."""
+    crossed = [layer for layer, one in enumerate(tilings) if one.queries != one.keys]
+    lost = [layer for layer, one in enumerate(tilings) if one.grid is None and layer not in crossed]
+    if crossed:
+        yield (
+            f"in {_name_layers(crossed)}, queries attend to other tokens than themselves (fewer, or pooled), "
+            "so that columns about places are empty there"
+        )
+    if lost and modality == "image":
+        yield f"where tokens lie is not known in {_name_layers(lost)}, so that columns about places are empty there"
+
+
+@dataclass(frozen=True)
+class _Call:
+    """How a block that is given all tokens of an image was called.
+
+    Attributes:
+        block: Its name.
+        site: The attention module within it, or itself.
+        place: Which of its arguments are the tokens (image, token, width).
+        arguments: What it was given in order.
+        options: What it was given by name.
+        rows: Rows of tokens, as it was told.
+        columns: Tokens in each row.
+    """
+
+    block: str
+    site: str
+    place: int
+    arguments: tuple[Any, ...]
+    options: dict[str, Any]
+    rows: int
+    columns: int
+
+    @property
+    def tokens(self) -> Tensor:
+        return self.arguments[self.place]
+
+
+def _record_calls(
+    checkpoint: Checkpoint, inputs: Mapping[str, Tensor], sites: Sequence[str]
+) -> list[_Call | None]:
+    """Record, for each layer, the call of the innermost block around it that is told rows and columns."""
+    names = {name: module for name, module in checkpoint.body.named_modules() if name}
+    around = {site: [name for name in names if f"{site}.".startswith(f"{name}.")] for site in sites}
+    caught: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {}
+    with ExitStack() as hooks:
+        for name in {name for some in around.values() for name in some}:
+
+            def catch(_: nn.Module, arguments: Any, options: Any, name: str = name) -> None:
+                caught[name] = arguments, options
+
+            hooks.callback(names[name].register_forward_pre_hook(catch, with_kwargs=True).remove)
+        checkpoint.forward(inputs)
+    images = len(next(iter(inputs.values())))
+
+    def find(site: str) -> _Call | None:
+        for block in sorted(around[site], key=len, reverse=True) if sites.count(site) == 1 else ():
+            arguments, options = caught.get(block, ((), {}))
+            numbers = _list_numbers([*arguments, *options.values()])
+            for place, one in enumerate(arguments):
+                if not isinstance(one, Tensor) or one.ndim != 3 or len(one) != images:
+                    continue
+                for rows, columns in zip(numbers, numbers[1:], strict=False):
+                    if rows * columns == one.shape[1]:
+                        return _Call(block, site, place, arguments, options, rows, columns)
+        return None
+
+    return [find(site) for site in sites]
+
+
+def _list_numbers(values: Any) -> list[int]:
+    """List the whole numbers in what a module is given, in their order."""
+    if isinstance(values, list | tuple):
+        return [number for value in values for number in _list_numbers(value)]
+    return [values] if isinstance(values, int) and not isinstance(values, bool) else []
+
+
+def _is_upright(checkpoint: Checkpoint, inputs: Mapping[str, Tensor], calls: Sequence[_Call | None]) -> bool:
+    """Tell whether tokens lie row by row: a change in a corner changes tokens in that quarter alone.
+
+    Asked of the first layer, before which only neighbours have to do with each other.
+    """
+    first = calls[0]
+    name = next((name for name, one in inputs.items() if one.ndim == 4 and one.is_floating_point()), None)
+    known = [call for call in calls if call is not None]
+    if first is None or name is None:
+        return False
+    # Later stages keep the proportions of the first.
+    if any(
+        abs(one.rows * first.columns - one.columns * first.rows) > first.rows * first.columns for one in known
+    ):
+        return False
+    height, width = inputs[name].shape[-2:]
+    tall, wide = max(1, height // first.rows), max(1, width // first.columns)
+    above, below, left, right = (
+        slice(tall),
+        slice(height - tall, None),
+        slice(wide),
+        slice(width - wide, None),
+    )
+    place = torch.arange(first.rows * first.columns)
+    low, far = 2 * (place // first.columns) >= first.rows, 2 * (place % first.columns) >= first.columns
+    corners = (
+        (above, left, ~low & ~far),
+        (above, right, ~low & far),
+        (below, left, low & ~far),
+        (below, right, low & far),
+    )
+    for rows, columns, quarter in corners:
+        changed = inputs[name].clone()
+        changed[..., rows, columns] += 1 + changed.abs().max()
+        again = _record_calls(checkpoint, {**inputs, name: changed}, [first.site])[0]
+        if again is None or again.tokens.shape != first.tokens.shape:
+            return False
+        apart = (again.tokens - first.tokens).norm(dim=2).amax(0).cpu()
+        reached = apart > _MOVED * apart.max()
+        if not reached.any() or (reached & ~quarter).any():
+            return False
+    return True
+
+
+class _ReachedError(Exception):
+    """The attention module was reached, and nothing behind it is asked for."""
+
+
+def _find_places(
+    body: nn.Module,
+    call: _Call,
+    sequences: int,
+    tokens: int,
+    images: int,
+    layer: int,
+    checkpoint: Checkpoint,
+) -> tuple[Grid | None, Tensor | None]:
+    """Find rows and columns of the tokens within a window, and which keys lie beside the query in the image.
+
+    Returns:
+        The grid, and (sequence, query, key): whether two tokens of a window are as far from each other in the
+        image; None where a window is no rectangle.
+    """
+    whole = call.rows * call.columns
+    if sequences * tokens > whole:
+        raise UnsupportedModelError(
+            checkpoint.model_type,
+            f"in layer {layer}, {whole} patches do not fill {sequences} windows of {tokens}, and the rest is "
+            "padding that it attends to; give images of another size (size in preprocessor_config.json), "
+            "whose patches fill the windows",
+        )
+    if sequences == 1 and tokens == whole:
+        return Grid(0, call.rows, call.columns), None
+    source = _find_sources(body, call, sequences, images) if sequences * tokens == whole else None
+    if source is None or sorted(source.ravel().tolist()) != list(range(whole)):
+        return None, None
+    row, column = source // call.columns, source % call.columns
+    columns = int(column[0].unique().numel())
+    if tokens % columns:
+        return None, None
+    place = torch.arange(tokens)
+    down, right = place // columns, place % columns
+    fits = ((row - row[:, :1] - down) % call.rows == 0) & (
+        (column - column[:, :1] - right) % call.columns == 0
+    )
+    if not fits.all():
+        return None, None
+    # Where a shift brings opposite borders together, tokens are neighbours in the window alone.
+    beside = (row[:, None] - row[:, :, None]) == (down - down[:, None])
+    beside &= (column[:, None] - column[:, :, None]) == (right - right[:, None])
+    return Grid(0, tokens // columns, columns), beside
+
+
+def _find_sources(body: nn.Module, call: _Call, sequences: int, images: int) -> Tensor | None:
+    """Find which token of the image each token of each window is, (sequence, token).
+
+    The number of a token is told bit by bit: those whose number has a bit are changed in the first image,
+    and all others in the second; so each token of a window changes in one of them, if it is one of the image.
+    """
+    block, site = body.get_submodule(call.block), body.get_submodule(call.site)
+    if images != 2:
+        return None
+    draw = torch.Generator().manual_seed(0)
+    shape = call.tokens.shape[1:]
+    usual, other = (torch.randn(shape, generator=draw).to(call.tokens) for _ in range(2))
+    caught: list[Tensor] = []
+
+    def stop(_: nn.Module, arguments: Any, options: dict[str, Any]) -> None:
+        given = (one for one in (*arguments, *options.values()) if isinstance(one, Tensor) and one.ndim == 3)
+        caught.extend(one.detach().clone() for one in list(given)[:1])
+        raise _ReachedError
+
+    def run(tokens: Tensor) -> Tensor | None:
+        arguments = [*call.arguments[: call.place], tokens, *call.arguments[call.place + 1 :]]
+        caught.clear()
+        with suppress(_ReachedError), torch.inference_mode():
+            block(*arguments, **call.options)
+        fits = bool(caught) and len(caught[0]) == 2 * sequences
+        return caught[0].unflatten(0, (2, -1)) if fits else None
+
+    number = torch.arange(shape[0], device=usual.device)
+    hook = site.register_forward_pre_hook(stop, with_kwargs=True)
+    try:
+        before = run(torch.stack([usual, usual]))
+        if before is None:
+            return None
+        found = torch.zeros(before.shape[1:3], dtype=torch.long)
+        for bit in range(shape[0].bit_length()):
+            has = (number >> bit & 1).bool()[:, None]
+            after = run(torch.stack([usual.where(~has, other), usual.where(has, other)]))
+            if after is None:
+                return None
+            first, second = ((after != before).any(3)).cpu()
+            if not torch.equal(first, ~second):
+                return None
+            found += first.long() << bit
+    finally:
+        hook.remove()
+    return found
