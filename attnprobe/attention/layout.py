@@ -48,7 +48,6 @@ class Tiling:
         heads: Heads of the layer.
         grid: Where the tokens of a window are, if queries are keys and that is known.
         mask: Which keys each query sees, (sequence, query, key), where that is not all of the window.
-        patches: Whether the places of tokens are known in some layer of the model.
     """
 
     sequences: int
@@ -57,7 +56,6 @@ class Tiling:
     heads: int
     grid: Grid | None = None
     mask: Tensor | None = None
-    patches: bool = False
 
     def lay_out(self, images: int) -> "Layout":
         """Lay out the sequences of some images, those of each one after the other."""
@@ -70,7 +68,7 @@ class Tiling:
         queries = unknown(self.queries)
         keys = queries if self.queries == self.keys else unknown(self.keys)
         mask = None if self.mask is None else self.mask.repeat(images, 1, 1)
-        grid = self.grid or (Grid(0, 0, 0) if self.patches else None)
+        grid = self.grid or Grid(0, 0, 0)  # where nobody knows the rows, nothing lies in any
         return Layout(queries, keys, grid=grid, placed=self.grid is not None, mask=mask)
 
 

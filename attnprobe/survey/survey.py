@@ -97,12 +97,11 @@ def drop_impossible(statistics: Sequence[Statistic], architecture: Architecture)
     found = [one for one in statistics if one.about != "patches" or architecture.patches]
     if not found:
         raise AttnprobeError(f"{statistics[0].name} is about images, in which patches lie in rows.")
-    if architecture.tilings:
-        if any(one.scope == "model" for one in found):
-            raise AttnprobeError(
-                f"{architecture.model_type} has maps of other tokens in other layers, so that heads of "
-                "different layers can't be compared; leave out what compares all pairs."
-            )
+    if architecture.tilings and any(one.scope == "model" for one in found):
+        raise AttnprobeError(
+            f"{architecture.model_type} has maps of other tokens in other layers, so that heads of different "
+            "layers can't be compared; leave out --all-pairs."
+        )
     return found
 
 

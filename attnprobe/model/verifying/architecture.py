@@ -61,7 +61,7 @@ class Architecture:
     @property
     def patches(self) -> bool:
         """Whether tokens are patches in rows, so that places have two axes."""
-        return self.grid is not None or any(one.patches for one in self.tilings)
+        return self.grid is not None or bool(self.tilings)
 
     @property
     def lacking(self) -> tuple[tuple[int, int], ...]:

@@ -397,7 +397,7 @@ def _inspect_tiles(
         head_width=probe.width or _find_stage_width(checkpoint, called, tilings),
         way=way,
         evidence=tuple(evidence),
-        warnings=(*warnings, *list_tiling_warnings(tilings, checkpoint.modality), *find_oddities(maps)),
+        warnings=(*warnings, *list_tiling_warnings(tilings), *find_oddities(maps)),
         sites=called,
         kinds=kinds,
         positions=max(one.sequences * max(one.queries, one.keys) for one in tilings),

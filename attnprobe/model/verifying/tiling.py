@@ -126,10 +126,7 @@ def find_tilings(
             raise UnsupportedModelError(checkpoint.model_type, reason)
         mask = None if bool(visible.all()) else visible
         found.append(Tiling(sequences, queries, keys, heads, grid if upright else None, mask))
-    patches = any(one.grid is not None for one in found)
-    return tuple(
-        Tiling(one.sequences, one.queries, one.keys, one.heads, one.grid, one.mask, patches) for one in found
-    )
+    return tuple(found)
 
 
 def describe_tilings(tilings: Sequence[Tiling]) -> list[str]:
@@ -150,17 +147,13 @@ def _name_layers(layers: Sequence[int]) -> str:
     return f"layer{'s' * (len(layers) > 1)} {', '.join(map(str, layers))}"
 
 
-def list_tiling_warnings(tilings: Sequence[Tiling], modality: str) -> Iterator[str]:
-    """Say which layers have no places."""
+def list_tiling_warnings(tilings: Sequence[Tiling]) -> Iterator[str]:
+    """Say in which layers columns about places are empty."""
     crossed = [layer for layer, one in enumerate(tilings) if one.queries != one.keys]
     lost = [layer for layer, one in enumerate(tilings) if one.grid is None and layer not in crossed]
-    if crossed:
-        yield (
-            f"in {_name_layers(crossed)}, queries attend to other tokens than themselves (fewer, or pooled), "
-            "so that columns about places are empty there"
-        )
-    if lost and modality == "image":
-        yield f"where tokens lie is not known in {_name_layers(lost)}, so that columns about places are empty there"
+    for layers, reason in ((crossed, "queries and keys are different tokens"), (lost, "no rows of tokens were found")):
+        if layers:
+            yield f"columns about places are empty in {_name_layers(layers)}, where {reason}"
 
 
 @dataclass(frozen=True)
