@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
-from attnprobe.attention.kinds import Kind, Place, number_layers
+from attnprobe.attention.kinds import Kind, Place, list_lacking, number_layers
 from attnprobe.attention.layout import Grid, Tiling
 from attnprobe.model.pruned import list_computed_heads
 from attnprobe.model.reading.routing import Way, list_attention_modules
@@ -63,12 +63,21 @@ class Architecture:
         """Whether tokens are patches in rows, so that places have two axes."""
         return self.grid is not None or bool(self.tilings)
 
+    def describe(self) -> dict[str, Any]:
+        """Give what goes on record, of masks the number of pairs of tokens that they hide."""
+        found = asdict(replace(self, tilings=()))
+        del found["tilings"]
+        if self.tilings:
+            found["tilings"] = [
+                asdict(replace(one, mask=None)) | {"mask": 0 if one.mask is None else int((~one.mask).sum())}
+                for one in self.tilings
+            ]
+        return found
+
     @property
     def lacking(self) -> tuple[tuple[int, int], ...]:
         """Heads that a layer never had, as layer and head, where others have more."""
-        return tuple(
-            (layer, head) for layer, one in enumerate(self.tilings) for head in range(one.heads, self.heads)
-        )
+        return list_lacking([one.heads for one in self.tilings])
 
     @property
     def standing(self) -> NDArray[np.bool_]:
