@@ -137,6 +137,7 @@ def check_against_own(
         "softmax of the scores that the model gives as its own" if known.scored else "model's own eager maps"
     )
     own = "mean over heads that the model gives as its own" if known.averaged else own
+    own = "softmax that the model multiplies its values by" if known.multiplied else own
     return f"maps equal the {own} (largest difference {apart:.1e})"
 
 
@@ -262,12 +263,14 @@ def inspect(checkpoint: Checkpoint) -> Architecture:
         known = run_untouched(checkpoint, inputs)
         failures: dict[Way, str] = {}
         refuted = False
-        tiled = checkpoint.modality != "text" and count_stated_layers(body.config) > 0
+        text = checkpoint.modality == "text"
+        tiled = not text and count_stated_layers(body.config) > 0
         for way in (Way.REGISTRY, Way.TILES) if tiled else Way:
-            if way is Way.TILES and not tiled:
+            # Also where nothing is found in another way, as in MobileViT, whose configuration is silent.
+            if way is Way.TILES and not tiled and (text or {*failures.values()} != {NO_LAYER}):
                 continue
             try:
-                inspect_way = _inspect_tiles if tiled else _inspect_way
+                inspect_way = _inspect_tiles if tiled or way is Way.TILES else _inspect_way
                 found = inspect_way(checkpoint, known, way, warnings)
                 # What hands maps over on request does so through state of its own.
                 return replace(found, threaded=steady and way is not Way.HOOKS)

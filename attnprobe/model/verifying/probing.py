@@ -113,6 +113,7 @@ class Reference:
             returns under eager attention, if it does.
         scored: Whether it gives scores, and the maps are their softmax.
         averaged: Whether it gives the mean of all heads in place of each, as WavLM does.
+        multiplied: Whether it gives none, and the maps are what its values are multiplied by.
         absence: Why there are none.
     """
 
@@ -121,6 +122,7 @@ class Reference:
     maps: Mapping[Kind | None, tuple[Tensor, ...]] = field(default_factory=dict)
     scored: bool = False
     averaged: bool = False
+    multiplied: bool = False
     absence: str = ""
 
 

@@ -1,12 +1,15 @@
 """How layers part images into windows, or attend to fewer keys than queries: Swin, and pyramids."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
+from torch.overrides import TorchFunctionMode
 
 from attnprobe.attention.layout import Grid, Tiling
 from attnprobe.model.checkpoint import Checkpoint
@@ -15,8 +18,10 @@ from attnprobe.model.reading.routing import Piece, Way
 from attnprobe.model.refusals import UnsupportedModelError
 from attnprobe.model.verifying.probing import TOLERANCE, Reference, relative_difference
 
-#: How configurations call the layers of each of their stages.
-_DEPTHS = ("depths", "depth")
+#: How configurations call the layers of each of their stages, and the heads.
+_DEPTHS, _HEADS = ("depths", "depth"), ("num_heads", "num_attention_heads")
+_SOFTMAX = (functional.softmax, torch.softmax, Tensor.softmax, torch.special.softmax)
+_PRODUCTS = (torch.matmul, Tensor.matmul, Tensor.__matmul__)
 #: Below this in every head of every image, a key is masked: masks of windows take 100 off the score.
 _HIDDEN = 1e-30
 #: Of the largest change, so much is one and no rounding.
@@ -24,17 +29,24 @@ _MOVED = 1e-3
 
 
 def count_stated_layers(config: Any) -> int:
-    """Count the layers of a model in stages, as its configuration states them; 0 for any other.
+    """Count the layers of a model whose stages have heads of their own, as stated; 0 for any other.
 
     >>> class Config:
-    ...     depths = [2, 2, 6, 2]
+    ...     depths, num_heads = [2, 2, 6, 2], [3, 6, 12, 24]
     >>> count_stated_layers(Config)
     12
     """
-    found = (getattr(config, name, None) for name in _DEPTHS)
-    depths = next((one for one in found if isinstance(one, list | tuple)), ())
+    depths, heads = _find_list(config, _DEPTHS), _find_list(config, _HEADS)
     depths = depths[: getattr(config, "num_encoder_blocks", None)]
-    return sum(depths) if all(isinstance(depth, int) for depth in depths) else 0
+    between = getattr(config, "down_ops", None) or ()  # LeViT attends between stages too
+    return sum(depths) + sum("Subsample" in one for one in between) if heads else 0
+
+
+def _find_list(config: Any, names: Sequence[str]) -> Sequence[int]:
+    """Find the first list of numbers under one of some names."""
+    found = (getattr(config, name, None) for name in names)
+    lists = (one for one in found if isinstance(one, list | tuple))
+    return next((one for one in lists if all(isinstance(number, int) for number in one)), ())
 
 
 class TileProbe:
@@ -70,15 +82,60 @@ def read_tiles(checkpoint: Checkpoint, inputs: Mapping[str, Tensor], way: Way) -
 
 
 def refer_to_modules(checkpoint: Checkpoint, known: Reference) -> Reference:
-    """Take the maps that each attention module gives under eager attention, as models in stages keep few."""
-    try:
+    """Take the maps that each attention module gives under eager attention, as models in stages keep few.
+
+    Of modules that give none, take what comes out of a softmax and is multiplied by values.
+    """
+    bare = replace(known, maps={}, absence="it gives no maps of its own for comparison")
+    maps: list[Tensor] = []
+    with suppress(Exception):  # whatever a model does with its own maps
         maps, hidden = read_tiles(checkpoint, known.inputs, Way.HOOKS)
-    except Exception:  # whatever a model does with its own maps
-        return Reference(known.inputs, known.untouched, absence="it gives no maps of its own for comparison")
-    apart = relative_difference(hidden, known.untouched)
-    if not maps or not apart <= TOLERANCE[hidden.dtype.itemsize]:
-        return Reference(known.inputs, known.untouched, absence="it gives no maps of its own for comparison")
-    return Reference(known.inputs, known.untouched, {None: tuple(maps)})
+        if not relative_difference(hidden, known.untouched) <= TOLERANCE[hidden.dtype.itemsize]:
+            maps = []
+    if maps:
+        return replace(bare, maps={None: tuple(maps)}, scored=False, averaged=False)
+    with _Mixing() as mixing:
+        checkpoint.forward(known.inputs)
+    return replace(bare, maps={None: tuple(mixing.found)}, multiplied=True) if mixing.found else bare
+
+
+class _Mixing(TorchFunctionMode):
+    """Finds what comes out of a softmax and is multiplied by something, key by key.
+
+    Attributes:
+        found: In the order of the products, (sequence, head, query, key).
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[Tensor] = []
+        self._rows: dict[int, Tensor] = {}  # held, so that no other tensor takes their place
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        given = func(*args, **(kwargs or {}))
+        if func in _SOFTMAX and isinstance(given, Tensor) and given.ndim == 4:
+            self._rows[id(given)] = given
+        sides = args if func in _PRODUCTS else _list_factors(args) if func is torch.einsum else ()
+        if len(sides) == 2 and id(sides[0]) in self._rows:
+            self.found.append(self._rows.pop(id(sides[0])))
+        return given
+
+
+def _list_factors(arguments: Sequence[Any]) -> Sequence[Any]:
+    """List the factors of an einsum that multiplies matrices; nothing for any other."""
+    said, *factors = arguments
+    factors = factors[0] if factors and isinstance(factors[0], list | tuple) else factors
+    parts = (
+        re.fullmatch(r"(\w+)(\w),(\w+)(\w)(\w)->(\w+)", said.replace(" ", ""))
+        if isinstance(said, str)
+        else None
+    )
+    if parts is None:
+        return ()
+    left, summed, batch, key, width, output = parts.groups()
+    return factors if summed == key and left[:-1] == batch and output == left + width else ()
 
 
 def check_order(
@@ -151,7 +208,10 @@ def list_tiling_warnings(tilings: Sequence[Tiling]) -> Iterator[str]:
     """Say in which layers columns about places are empty."""
     crossed = [layer for layer, one in enumerate(tilings) if one.queries != one.keys]
     lost = [layer for layer, one in enumerate(tilings) if one.grid is None and layer not in crossed]
-    for layers, reason in ((crossed, "queries and keys are different tokens"), (lost, "no rows of tokens were found")):
+    for layers, reason in (
+        (crossed, "queries and keys are different tokens"),
+        (lost, "no rows of tokens were found"),
+    ):
         if layers:
             yield f"columns about places are empty in {_name_layers(layers)}, where {reason}"
 
