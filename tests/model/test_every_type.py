@@ -154,11 +154,10 @@ REFUSED = {
     ),
     "no attention was found": (
         "bit", "convnext", "convnextv2", "efficientnet", "focalnet", "hgnet_v2",
-        "mobilenet_v1", "mobilenet_v2", "mobilevit", "poolformer", "regnet", "resnet", "rwkv", "textnet",
+        "mobilenet_v1", "mobilenet_v2", "poolformer", "regnet", "resnet", "rwkv", "textnet",
         "xlstm",
     ),
     "from tokens to tokens": ("timesformer",),
-    "can't be checked": ("cvt", "levit"),
     "can't be run on": ("lxmert", "udop", "vilt"),
     "reads neither text nor images": ("perceiver",),
     "reads characters": ("canine",),
