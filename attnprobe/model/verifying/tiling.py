@@ -22,8 +22,9 @@ from attnprobe.model.verifying.probing import TOLERANCE, Reference, relative_dif
 _DEPTHS, _HEADS = ("depths", "depth"), ("num_heads", "num_attention_heads")
 _SOFTMAX = (functional.softmax, torch.softmax, Tensor.softmax, torch.special.softmax)
 _PRODUCTS = (torch.matmul, Tensor.matmul, Tensor.__matmul__)
-#: Below this in every head of every image, a key is masked: masks of windows take 100 off the score.
-_HIDDEN = 1e-30
+#: Masks of windows take 100 off a score. So much is left of a key at most; and where no head of any image
+#: leaves more of it than the second, it is hidden. Few keys come so low without a mask, by this share.
+_MOST, _LEAST, _FEW = 1e-6, 1e-38, 0.01
 #: Of the largest change, so much is one and no rounding.
 _MOVED = 1e-3
 
@@ -175,11 +176,11 @@ def find_tilings(
         grid, visible = None, None
         if queries == keys and call is not None:
             grid, visible = _find_places(checkpoint.body, call, sequences, queries, images, layer, checkpoint)
-        hidden = (rows < _HIDDEN).all(1).unflatten(0, (images, -1)).all(0).cpu()
+        largest = rows.amax(1).unflatten(0, (images, -1)).amax(0).cpu()
         if visible is None:
-            visible = torch.ones_like(hidden)
-        if not torch.equal(hidden, ~visible):
-            reason = f"in layer {layer}, keys are masked that its windows do not explain"
+            visible = torch.ones_like(largest, dtype=torch.bool)
+        if (largest[~visible] > _MOST).any() or (largest[visible] < _LEAST).float().mean() > _FEW:
+            reason = f"in layer {layer}, masks hide other keys than its windows explain"
             raise UnsupportedModelError(checkpoint.model_type, reason)
         mask = None if bool(visible.all()) else visible
         found.append(Tiling(sequences, queries, keys, heads, grid if upright else None, mask))
