@@ -37,8 +37,8 @@ def make_layout(kind: Kind | Tiling, batch: Batch, queries: int, keys: int) -> L
     if isinstance(kind, Tiling):
         if (queries, keys) != (kind.queries, kind.keys):
             raise AttnprobeError(
-                f"maps of {queries} x {keys} tokens were read, and of {kind.queries} x {kind.keys} in the dry "
-                "run; give images of one size."
+                f"maps of {queries} x {keys} tokens were read, and of {kind.queries} x {kind.keys} in the "
+                "dry run; give images of one size."
             )
         return kind.lay_out(len(batch))
     if kind is Kind.ENCODER:

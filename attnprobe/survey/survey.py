@@ -93,7 +93,7 @@ def check_modality(checkpoint: Checkpoint, statistics: Sequence[Statistic]) -> N
 
 
 def drop_impossible(statistics: Sequence[Statistic], architecture: Architecture) -> list[Statistic]:
-    """Leave out what is about rows of patches where there are none, and about maps of other tokens at once."""
+    """Leave out what is about rows of patches where there are none; refuse heads of maps of other tokens."""
     found = [one for one in statistics if one.about != "patches" or architecture.patches]
     if not found:
         raise AttnprobeError(f"{statistics[0].name} is about images, in which patches lie in rows.")

@@ -26,20 +26,12 @@ from attnprobe.model.verifying.architecture import (
     list_layer_kinds,
 )
 from attnprobe.model.verifying.positions import find_grid
-from attnprobe.model.verifying.tiling import (
-    TileProbe,
-    check_order,
-    count_stated_layers,
-    describe_tilings,
-    find_tilings,
-    list_tiling_warnings,
-    refer_to_modules,
-)
 from attnprobe.model.verifying.probing import (
     MASKED_NOTE,
     Probe,
     Reference,
     are_heads_equal,
+    convert_inputs,
     draw_probe_inputs,
     find_guessed_mask,
     find_largest,
@@ -48,6 +40,15 @@ from attnprobe.model.verifying.probing import (
     measure_row_sum_error,
     relative_difference,
     run_untouched,
+)
+from attnprobe.model.verifying.tiling import (
+    TileProbe,
+    check_order,
+    count_stated_layers,
+    describe_tilings,
+    find_tilings,
+    list_tiling_warnings,
+    refer_to_modules,
 )
 
 
@@ -230,7 +231,7 @@ def examine(checkpoint: Checkpoint) -> tuple[Checkpoint, Architecture]:
     Raises:
         UnsupportedModelError: With the first check that failed on each way.
     """
-    checkpoint = find_guessed_mask(checkpoint)
+    checkpoint = find_guessed_mask(convert_inputs(checkpoint))
     try:
         return checkpoint, inspect(checkpoint)
     except UnsupportedModelError as whole:
@@ -363,7 +364,7 @@ def _inspect_tiles(
 ) -> Architecture:
     """Read a model in stages, of which each layer may see windows, or fewer keys, with heads of its own."""
     body, name = checkpoint.body, checkpoint.model_type
-    tolerance, stated = TOLERANCE[body.dtype.itemsize], count_stated_layers(body.config)
+    tolerance, stated = find_tolerance(checkpoint), count_stated_layers(body.config)
     try:
         probe = TileProbe()
         with capture_attention(body, probe, way, {"values"}) as capture:

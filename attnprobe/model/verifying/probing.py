@@ -206,6 +206,24 @@ def are_heads_equal(rows: Tensor) -> bool:
     return bool((rows == rows[:, :1]).all())
 
 
+def convert_inputs(checkpoint: Checkpoint) -> Checkpoint:
+    """Let a model of half precision that does not convert pixels by itself, as Swin, be given them converted.
+
+    Returns:
+        The checkpoint, whose ``converted`` says whether its model needs that.
+    """
+    if checkpoint.processor is None or checkpoint.body.dtype.itemsize >= torch.float32.itemsize:
+        return checkpoint
+    inputs = draw_probe_inputs(checkpoint)
+    for one in (checkpoint, replace(checkpoint, converted=True)):
+        try:
+            one.forward(inputs)
+        except Exception:  # that it does not run at all is said elsewhere
+            continue
+        return one
+    return checkpoint
+
+
 #: What is said of a model that is given a mask of ones.
 MASKED_NOTE = (
     "it would take pad tokens in a text for padding, so it is given a mask of ones, as a tokenizer gives"
