@@ -338,7 +338,7 @@ def find_form(module: nn.Module, scores: Tensor, running: ModuleTracker) -> Form
 
 
 def find_tiled_form(scores: Tensor, running: ModuleTracker) -> Form | None:
-    """Tell the form of scores of windows, or of fewer keys than queries; None if it is none of those known."""
+    """Tell the form of scores of windows, or of fewer keys than queries; None if it is no known one."""
     batch = running.batch
     if batch is None or not prod(scores.shape) or scores.shape[0] % batch:
         return None

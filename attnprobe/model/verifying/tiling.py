@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -38,9 +39,11 @@ def count_stated_layers(config: Any) -> int:
     12
     """
     depths, heads = _find_list(config, _DEPTHS), _find_list(config, _HEADS)
-    depths = depths[: getattr(config, "num_encoder_blocks", None)]
-    between = getattr(config, "down_ops", None) or ()  # LeViT attends between stages too
-    return sum(depths) + sum("Subsample" in one for one in between) if heads else 0
+    stages = getattr(config, "num_encoder_blocks", None)
+    depths = depths[:stages] if isinstance(stages, int) else depths
+    between = getattr(config, "down_ops", None)  # LeViT attends between stages too
+    more = sum("Subsample" in one for one in between) if isinstance(between, list) else 0
+    return sum(depths) + more if heads else 0
 
 
 def _find_list(config: Any, names: Sequence[str]) -> Sequence[int]:
@@ -144,17 +147,24 @@ def check_order(
 ) -> str:
     """Refuse a layer that does not keep the sequences of each image together, one image after the other."""
     images = len(next(iter(inputs.values())))
-    swapped, _ = read_tiles(checkpoint, {name: given.flip(0) for name, given in inputs.items()}, way)
-    apart = 0.0
-    for layer, (rows, others) in enumerate(zip(maps, swapped, strict=True)):
+    for layer, rows in enumerate(maps):
         if len(rows) % images:
-            raise UnsupportedModelError(
-                checkpoint.model_type, f"layer {layer} has {len(rows)} maps of {images} images"
-            )
-        expected = rows.unflatten(0, (images, -1)).flip(0).flatten(0, 1)
-        apart = max(apart, float((others - expected).abs().max()))
-    if not apart <= TOLERANCE[maps[0].dtype.itemsize]:
-        reason = f"the windows of an image do not follow one another (maps of swapped images differ by {apart:.1e})"
+            reason = f"layer {layer} has {len(rows)} maps of {images} images"
+            raise UnsupportedModelError(checkpoint.model_type, reason)
+    apart = [0.0]
+
+    def compare(piece: Piece) -> None:  # at once, as maps of many windows take memory
+        whole, found = maps[piece.layer], piece.probabilities
+        place = torch.arange(piece.sequence, piece.sequence + len(found))
+        each = len(whole) // images
+        expected = whole[(images - 1 - place // each) * each + place % each]
+        rows = slice(piece.query, piece.query + found.shape[2])
+        apart.append(float((found - expected[:, :, rows]).abs().max()))
+
+    with capture_attention(checkpoint.body, compare, way):
+        checkpoint.forward({name: given.flip(0) for name, given in inputs.items()})
+    if not max(apart) <= TOLERANCE[checkpoint.body.dtype.itemsize]:
+        reason = f"windows of an image do not follow one another (swapped images differ by {max(apart):.1e})"
         raise UnsupportedModelError(checkpoint.model_type, reason)
     return "the maps of an image do not depend on the image beside it"
 
@@ -270,7 +280,7 @@ def _record_calls(
             for place, one in enumerate(arguments):
                 if not isinstance(one, Tensor) or one.ndim != 3 or len(one) != images:
                     continue
-                for rows, columns in zip(numbers, numbers[1:], strict=False):
+                for rows, columns in pairwise(numbers):
                     if rows * columns == one.shape[1]:
                         return _Call(block, site, place, arguments, options, rows, columns)
         return None
