@@ -376,7 +376,7 @@ def list_lacking(found: Checkpoint, architecture: Architecture) -> list[str]:
         check_gates(found, architecture)
     except UnsupportedModelError:
         lacking.append(MASKING)
-    return lacking
+    return lacking + ["view, compare, --all-pairs"] * bool(architecture.tilings)
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -386,6 +386,7 @@ def list_lacking(found: Checkpoint, architecture: Architecture) -> list[str]:
         ("bert", []),
         ("deberta-v2", ["--weights norm", "contributions in mixing", "rank"]),
         ("bloom", ["--weights norm", "contributions in mixing", "rank"]),
+        ("swin", ["view, compare, --all-pairs"]),
     ],
 )
 def test_commands_that_refuse_a_type(name: str, lacking: list[str]):
