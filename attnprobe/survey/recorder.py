@@ -138,8 +138,9 @@ class Recorder(local):
         kind = self._kinds[piece.layer]
         if kind not in self._layouts:
             self._layouts[kind] = make_layout(kind, self._batch, piece.queries, keys)
-        for finder in self._asking.values():
-            finder.take(piece.layer, kind, self._layouts[kind], piece)
+        if isinstance(kind, Kind):  # windows have no words
+            for finder in self._asking.values():
+                finder.take(piece.layer, kind, self._layouts[kind], piece)
         observed = self._observe(piece)
         block = self._make_block(kind, some, piece.query, piece.probabilities, observed).restricted()
         if self._weigh is not None:
@@ -159,7 +160,7 @@ class Recorder(local):
             self._found["layer", function][some] += values
         if "map" in self._functions:
             self._evaluate_map(block, kind, some, span)
-        if self._keeps:
+        if self._keeps and isinstance(kind, Kind):
             self._keep_map(block, kind, some, span)
 
     def finish(self) -> Values:
@@ -248,7 +249,7 @@ class Recorder(local):
                 self._sequences[statistic.name][:, self._layer] = values
         self._found, self._map = {}, None  # the next layer may be of another kind, with other queries
 
-    def _keep_map(self, block: AttentionBlock, kind: Kind | Tiling, some: slice, span: slice) -> None:
+    def _keep_map(self, block: AttentionBlock, kind: Kind, some: slice, span: slice) -> None:
         layout = self._layouts[kind]
         if kind not in self._maps:
             heads = self._count_heads(kind, len(self._kinds))
