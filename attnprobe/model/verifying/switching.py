@@ -95,7 +95,7 @@ def _check_examples(
     closed: list[Tensor],
 ) -> None:
     """Refuse gates that reach the windows of another image than theirs: each image has its own here."""
-    tolerance = TOLERANCE[closed[0].dtype.itemsize]
+    tolerance = find_tolerance(checkpoint)
     for layer, expected in enumerate(closed):
         rows = _HALF.expand(2, architecture.heads).clone()
         rows[0] = 1

@@ -17,7 +17,7 @@ from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.reading.capture import capture_attention
 from attnprobe.model.reading.routing import Piece, Way
 from attnprobe.model.refusals import UnsupportedModelError
-from attnprobe.model.verifying.probing import TOLERANCE, Reference, relative_difference
+from attnprobe.model.verifying.probing import Reference, find_tolerance, relative_difference
 
 #: How configurations call the layers of each of their stages, and the heads.
 _DEPTHS, _HEADS = ("depths", "depth"), ("num_heads", "num_attention_heads")
@@ -94,7 +94,7 @@ def refer_to_modules(checkpoint: Checkpoint, known: Reference) -> Reference:
     maps: list[Tensor] = []
     with suppress(Exception):  # whatever a model does with its own maps
         maps, hidden = read_tiles(checkpoint, known.inputs, Way.HOOKS)
-        if not relative_difference(hidden, known.untouched) <= TOLERANCE[hidden.dtype.itemsize]:
+        if not relative_difference(hidden, known.untouched) <= find_tolerance(checkpoint):
             maps = []
     if maps:
         return replace(bare, maps={None: tuple(maps)}, scored=False, averaged=False)
@@ -163,7 +163,7 @@ def check_order(
 
     with capture_attention(checkpoint.body, compare, way):
         checkpoint.forward({name: given.flip(0) for name, given in inputs.items()})
-    if not max(apart) <= TOLERANCE[checkpoint.body.dtype.itemsize]:
+    if not max(apart) <= find_tolerance(checkpoint):
         reason = f"windows of an image do not follow one another (swapped images differ by {max(apart):.1e})"
         raise UnsupportedModelError(checkpoint.model_type, reason)
     return "the maps of an image do not depend on the image beside it"
