@@ -211,6 +211,8 @@ class AttentionBlock:
         """
         if self.layout.grid is None:
             return self.summary.distance
+        if not self.layout.comparable:
+            return torch.full_like(self.summary.distance, torch.nan)
         rows = slice(self.offset, self.offset + self.probabilities.shape[2])
         apart = self.layout.apart[rows].to(self.probabilities.dtype)
         mass = (self.probabilities * (~apart.isnan())).sum(-1)
@@ -223,7 +225,7 @@ class AttentionBlock:
         """
         layout, grid = self.layout, self.layout.grid
         found = self.probabilities.new_full(self.probabilities.shape[:3], torch.nan)
-        if grid is None:
+        if grid is None or not layout.comparable:
             return found
         row, column = layout.places[self.offset : self.offset + found.shape[2]].T
         inside = (row + down >= 0) & (row + down < grid.rows)
@@ -231,6 +233,8 @@ class AttentionBlock:
         query = inside.nonzero()[:, 0]
         key = query + self.offset + down * grid.columns + right
         kept = layout.keys.kept[:, None, key]
+        if layout.mask is not None:
+            kept = kept & layout.mask[:, None, query + self.offset, key]
         found[:, :, query] = self.probabilities[:, :, query, key].where(kept, torch.nan)
         return found
 
@@ -259,13 +263,16 @@ class AttentionBlock:
     def restricted(self) -> "AttentionBlock":
         """Drop the keys that do not count and renormalise each row over what is left.
 
+        Keys that a mask hides have no score, and no share of the row, however low the model takes theirs.
         Rows with nothing left become NaN, and scores of such keys -inf. What heads give stays what it was.
         Without such keys the block is returned as it is.
         """
-        keys = self.layout.keys
-        if keys.all_kept:
+        keys, mask = self.layout.keys, self.layout.mask
+        if keys.all_kept and mask is None:
             return self
         kept, observed = keys.kept[:, None, None], self.observed
+        if mask is not None:
+            kept = kept & mask[:, None, self.offset : self.offset + self.probabilities.shape[2]]
         left = self.probabilities * kept.to(self.probabilities.dtype)
         if observed.scores is not None:
             observed = replace(observed, scores=observed.scores.masked_fill(~kept, -torch.inf))

@@ -64,6 +64,16 @@ class Place:
         return (self.layer,) if self.kind is None else (str(self.kind), self.layer)
 
 
+def list_lacking(counts: Sequence[int]) -> tuple[tuple[int, int], ...]:
+    """List the heads, as layer and head, that a layer of so many heads lacks where another has more.
+
+    >>> list_lacking([1, 3])
+    ((0, 1), (0, 2))
+    """
+    heads = max(counts, default=0)
+    return tuple((layer, head) for layer, count in enumerate(counts) for head in range(count, heads))
+
+
 def number_layers(kinds: Sequence[str], numbers: Sequence[int] = ()) -> tuple[Place, ...]:
     """Number the layers, each kind for itself where a model has an encoder and a decoder.
 

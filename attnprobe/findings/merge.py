@@ -10,7 +10,7 @@ from operator import add
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attnprobe.attention.kinds import number_layers
+from attnprobe.attention.kinds import list_lacking, number_layers
 from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.sums.base import Arrays, Measurement, pack, unpack
 from attnprobe.sums.documents import Overlap, Sketch
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from attnprobe.statistics.statistic import Statistic
     from attnprobe.statistics.tabulation import Tabulation
 
+#: No layer has more heads, whatever a record says.
+_MOST_HEADS = 10_000
 #: What must be alike in the records, and what a person calls it.
 _ALIKE = {"model": "model", "architecture": "architecture", "options": "setting", "asked": "question"}
 #: Options that say how much is read or how fast, not what is measured.
@@ -189,8 +191,9 @@ def merge_tables(
         datasets,
         record,
         number_layers(architecture["kinds"], architecture.get("numbers", ())),
-        architecture["grid"] is not None,
+        architecture["grid"] is not None or bool(architecture.get("tilings")),
         {(layer, head) for layer, head in architecture.get("removed", ())},
+        tied=list_lacking([min(one["heads"], _MOST_HEADS) for one in architecture.get("tilings", ())]),
     )
     table = tabulation.table(first.title, whole, statistics, labels)
     return replace(table, notes=[*table.notes, *notes])

@@ -150,7 +150,14 @@ def _tabulate_confidence(
         record = record_provenance(checkpoint, architecture, ready.corpus, options, ready.workers) | dict(
             facts
         )
-    labels = Labels(checkpoint.name, source.name, record, architecture.places, removed=architecture.removed)
+    labels = Labels(
+        checkpoint.name,
+        source.name,
+        record,
+        architecture.places,
+        removed=architecture.removed,
+        tied=architecture.lacking,
+    )
     return _tabulate(found, NO_OBJECTIVE, "confidence", labels)
 
 

@@ -156,7 +156,7 @@ class Bench:
             self.record | dict(facts),
             architecture.places,
             removed=architecture.removed,
-            tied=[(layer, head) for layer, head in tied],
+            tied=[*architecture.lacking, *((layer, head) for layer, head in tied)],
             notes=[f"{subject.sharing}: {own}."] if subject.sharing else [],
         )
 

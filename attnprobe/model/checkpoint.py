@@ -86,6 +86,7 @@ class Checkpoint:
         processor: Prepares images, sound or videos for it.
         tower: The submodule that is read, of a model with one for text and one for something else.
         masked: Whether it is given a mask of ones, since it would guess another from pad ids.
+        converted: Whether it is given pixels and samples in its own type, which it does not convert itself.
         pruning: Which heads its weights lack, if it is physically pruned.
         embedding: How an embedding model reads texts and makes vectors of them; None of any other.
         quantisation: How its weights are quantised; None where they are plain numbers.
@@ -107,6 +108,7 @@ class Checkpoint:
     processor: Processor | None = None
     tower: str = ""
     masked: bool = False
+    converted: bool = False
     pruning: PruningRecord | None = None
     embedding: Embedding | None = None
     quantisation: Quantisation | None = None
@@ -219,6 +221,8 @@ class Checkpoint:
         """Make the keyword arguments of a forward pass from the tensors of a batch."""
         device = self.device
         inputs: dict[str, Any] = {name: tensor.to(device) for name, tensor in given.items()}
+        for name, tensor in inputs.items() if self.converted else ():
+            inputs[name] = tensor.to(self.body.dtype) if tensor.is_floating_point() else tensor
         types = inputs.pop("token_type_ids", None)
         if types is not None and "token_type_ids" in self.tokenizer.model_input_names:
             self._check_types(types)

@@ -16,7 +16,14 @@ from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedM
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.reading.blocks import attend_in_blocks, force_full_attention
 from attnprobe.model.reading.capture import tap_gates
-from attnprobe.model.reading.routing import Claims, Sites, Way, build_mask, route_attention
+from attnprobe.model.reading.routing import (
+    Claims,
+    Sites,
+    Way,
+    build_mask,
+    repeat_for_windows,
+    route_attention,
+)
 from attnprobe.model.refusals import UnsupportedModelError
 from attnprobe.model.transformers_private import sdpa_attention_forward
 
@@ -67,7 +74,9 @@ class Gates(local):
     def apply(self, layer: int, output: Tensor) -> Tensor:
         """Multiply the heads' output (batch, query, head, width) by the gates of their layer."""
         row = self.row(layer)
-        return output if row is None else output * row[:, None, :, None].to(output)
+        if row is None:
+            return output
+        return output * repeat_for_windows(row, len(output))[:, None, :, None].to(output)
 
 
 _gates: Claims[Gates] = Claims()

@@ -18,6 +18,10 @@ REFUSED = {
     "swiftformer": f"{_NO_MAP}; it weighs each token once, for all queries",
     "canine": "it reads characters, and most of its layers attend to spans of them that are no tokens",
     "longt5": f"{_NO_MAP} over all keys; it attends within neighbouring blocks",
+    "vision-encoder-decoder": (
+        "it holds two models; save the one that sees as a checkpoint of its own, with its processor "
+        "(VisionEncoderDecoderModel.from_pretrained(...).encoder.save_pretrained(FOLDER))"
+    ),
     "pegasus_x": f"{_NO_MAP} over all keys; it attends within blocks and to global tokens of its own",
 }
 

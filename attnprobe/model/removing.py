@@ -4,7 +4,7 @@ import contextlib
 import copy
 import json
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import inf
 from pathlib import Path
@@ -50,9 +50,9 @@ def bake(checkpoint: Checkpoint, keep: NDArray[np.bool_]) -> Checkpoint:
     """
     projections = _locate_projections(checkpoint, keep)
     pruned = replace(checkpoint, model=copy.deepcopy(checkpoint.model))
-    for found, stays in zip(projections, _select_computed(checkpoint, keep), strict=True):
+    for found, stays in zip(projections, _select_computed(checkpoint, keep, projections), strict=True):
         _zero_inputs(pruned.body.get_submodule(found.output), ~_expand_heads(stays, found.width))
-    apart = _compare_with_gates(pruned, checkpoint, keep)
+    apart = _compare_with_gates(pruned, checkpoint, keep, projections)
     if not apart <= _find_tolerance(checkpoint):
         raise UnprunableModelError(
             checkpoint.model_type, f"with its projections zeroed it differs from the head mask by {apart:.1e}"
@@ -71,16 +71,18 @@ def shrink(checkpoint: Checkpoint, keep: NDArray[np.bool_]) -> Checkpoint:
         UnsupportedModelError: When the copy is not exact, or does not run.
     """
     projections = _locate_projections(checkpoint, keep)
+    if checkpoint.pruning is None and len({found.heads for found in projections}) > 1:
+        raise _shrink_error(checkpoint, "its layers have different numbers of heads")
     if any(found.fused is None and len(found.inputs) != 3 for found in projections):
         raise _shrink_error(checkpoint, "its heads share projections of queries, keys or values")
     pruned = replace(checkpoint, model=copy.deepcopy(checkpoint.model))
     done: set[str] = set()  # layers may share their modules
-    for found, stays in zip(projections, _select_computed(checkpoint, keep), strict=True):
+    for found, stays in zip(projections, _select_computed(checkpoint, keep, projections), strict=True):
         if found.output not in done:
             _shrink_layer(checkpoint, pruned.body, found, stays)
             done.add(found.output)
     try:
-        apart = _compare_with_gates(pruned, checkpoint, keep)
+        apart = _compare_with_gates(pruned, checkpoint, keep, projections)
     except Exception as error:  # whatever a model does with fewer heads than it counts on
         reason = _find_head_table(checkpoint, projections) or first_line(error)
         raise _shrink_error(checkpoint, reason) from error
@@ -100,7 +102,7 @@ def _locate_projections(checkpoint: Checkpoint, keep: NDArray[np.bool_]) -> tupl
         )
     projections = find_projections(checkpoint)
     pruning = checkpoint.pruning
-    shape = (len(projections), pruning.heads if pruning else projections[0].heads)
+    shape = (len(projections), pruning.heads if pruning else max(found.heads for found in projections))
     if keep.dtype != np.bool_ or keep.shape != shape:
         raise AttnprobeError(
             f"{checkpoint.name} has {shape[0]} layers of {shape[1]} heads; say of each whether it stays."
@@ -118,12 +120,19 @@ def _locate_projections(checkpoint: Checkpoint, keep: NDArray[np.bool_]) -> tupl
     return projections
 
 
-def _select_computed(checkpoint: Checkpoint, keep: NDArray[np.bool_]) -> list[NDArray[np.bool_]]:
+def _select_computed(
+    checkpoint: Checkpoint, keep: NDArray[np.bool_], projections: Sequence[Projections]
+) -> list[NDArray[np.bool_]]:
     """Select from ``keep`` the heads that each layer computes, without those that are gone already."""
-    if checkpoint.pruning is None:
-        return list(keep)
-    present = list_computed_heads(checkpoint.pruning.standing)
+    present = _list_present(checkpoint, projections)
     return [row[list(numbers)] for row, numbers in zip(keep, present, strict=True)]
+
+
+def _list_present(checkpoint: Checkpoint, projections: Sequence[Projections]) -> list[Sequence[int]]:
+    """List the numbers of the heads that each layer computes."""
+    if checkpoint.pruning is not None:
+        return list(list_computed_heads(checkpoint.pruning.standing))
+    return [range(found.heads) for found in projections]
 
 
 def _expand_heads(stays: NDArray[np.bool_], width: int) -> Tensor:
@@ -167,12 +176,14 @@ def _cut_linear(linear: Any, cut: Callable[[Tensor], Tensor]) -> None:
         linear.bias = nn.Parameter(cut(linear.bias).clone(), requires_grad=linear.bias.requires_grad)
 
 
-def _compare_with_gates(pruned: Checkpoint, original: Checkpoint, keep: NDArray[np.bool_]) -> float:
+def _compare_with_gates(
+    pruned: Checkpoint, original: Checkpoint, keep: NDArray[np.bool_], projections: Sequence[Projections]
+) -> float:
     """Compare hidden states of two short sequences with those that gates on the original give."""
     pruned, original = _convert_to_single(pruned), _convert_to_single(original)
     inputs = draw_probe_inputs(original)
     gated = torch.from_numpy(keep).to(original.body.device, original.body.dtype)
-    present = list_computed_heads(original.pruning.standing) if original.pruning else ()
+    present = _list_present(original, projections)
     with gate_attention(original.body, present=present) as gates:
         gates.set(gated[None])
         expected = original.forward(inputs)
@@ -217,6 +228,7 @@ def save_pruned(
     physical: bool,
     record: Mapping[str, Any],
     overwrite: bool = False,
+    lacking: Collection[tuple[int, int]] = (),
 ) -> None:
     """Write a pruned checkpoint with its tokenizer and a record of what was removed.
 
@@ -234,11 +246,12 @@ def save_pruned(
         physical: Whether it is physically smaller.
         record: What else the record is to say, in JSON's terms.
         overwrite: Whether a pruned checkpoint that lies there may be replaced.
+        lacking: Heads that there never were, where layers have different numbers of them.
     """
     target = check_free(folder, overwrite=overwrite)
     own = {
         "physical": physical,
-        "removed": np.argwhere(~keep).tolist(),
+        "removed": [head for head in np.argwhere(~keep).tolist() if tuple(head) not in lacking],
         "kept_per_layer": keep.sum(1).tolist(),
     }
     text = json.dumps(own | dict(record) | own, indent=2, allow_nan=False) + "\n"

@@ -190,7 +190,7 @@ def limit_cells_of_maps(maps: int) -> int:
 def _build_probe(architecture: Architecture, heads: int) -> AttentionBlock:
     """Build a block of two tokens that holds all that can be asked for."""
     block = build_uniform_block(2, heads=heads)
-    if architecture.grid is not None:  # offsets of patches have two axes
+    if architecture.patches:  # offsets of patches have two axes
         block = replace(block, layout=replace(block.layout, grid=Grid(0, 1, 2)))
     width = architecture.head_width
     vectors = torch.ones(1, heads, 2, width)

@@ -30,7 +30,7 @@ def record_provenance(
     chosen = {"max_length": corpus.window, "batch_tokens": options.batch_tokens or "auto"}
     return {
         "model": {"name": checkpoint.name, **checkpoint.origin, **remarks},
-        "architecture": asdict(architecture),
+        "architecture": architecture.describe(),
         "options": settings | named | chosen,
         "corpus": asdict(corpus.reading)
         | {

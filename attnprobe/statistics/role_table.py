@@ -252,7 +252,7 @@ def role_table(
     build.add(Column("stability", "share", title="folds of documents with the same name"), same)
 
     names = [place.head(head) for place in labels.places for head in range(heads)]
-    there = np.array([divmod(at, heads) not in labels.removed for at in range(len(names))], bool)
+    there = np.array([divmod(at, heads) not in labels.absent for at in range(len(names))], bool)
     notes = [
         *_named(roles, names, there),
         _stable(same[there], len(folds)),

@@ -62,7 +62,8 @@ def diagnose(checkpoint: Checkpoint) -> tuple[list[Finding], Examined | None]:
         frame = Frame.of(checkpoint.tokenizer) if checkpoint.modality == "text" else None
     except AttnprobeError as error:
         return [*findings, Finding("attention", "failed", str(error))], None
-    shape = f"{_count_layers(architecture)} x {architecture.heads} heads, {architecture.head_width} wide each"
+    heads, width = _count_heads(architecture), architecture.head_width
+    shape = f"{_count_layers(architecture)} x {heads} heads, {width} wide each"
     findings.append(Finding("architecture", "ok", f"{architecture.model_type}: {shape}"))
     findings += _report_removed(architecture)
     findings.append(Finding("attention", "ok", f"reached through the {architecture.way}"))
@@ -128,6 +129,12 @@ def _count_layers(architecture: Architecture) -> str:
         return f"{architecture.layers} layers"
     counts = Counter(architecture.kinds)
     return " + ".join(f"{counts[kind]} {kind}" for kind in Kind) + " layers"
+
+
+def _count_heads(architecture: Architecture) -> str:
+    """Count the heads of a layer, or of each layer where they differ."""
+    counts = [one.heads for one in architecture.tilings] or [architecture.heads]
+    return str(counts[0]) if len({*counts}) == 1 else ", ".join(map(str, counts))
 
 
 def _report_origin(checkpoint: Checkpoint) -> Finding:

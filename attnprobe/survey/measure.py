@@ -45,7 +45,7 @@ def measure_parameters(
             continue
         for statistic in asking:
             values = evaluate_parameters(statistic, parameters)[None].double()
-            if architecture.removed:
+            if architecture.present:
                 standing = np.flatnonzero(architecture.standing[layer]).tolist()
                 present = architecture.present[layer]
                 values = place_heads(values, "head", present, standing, architecture.heads)
@@ -157,10 +157,10 @@ def open_meter(
     projections = find_output_weights(checkpoint) if "projection" in read else ()
     by_norm = any(statistic.weights == "norm" for statistic in statistics)
     factors = find_output_factors(checkpoint) if by_norm else ()
-    standing = architecture.standing if architecture.removed else None
+    standing = architecture.standing if architecture.present else None
     of_weights = measure_parameters(checkpoint, architecture, statistics)
     of_text = [statistic for statistic in statistics if statistic.name not in of_weights]
-    kinds, heads = architecture.kinds, architecture.heads
+    kinds, heads = architecture.tilings or architecture.kinds, architecture.heads
     unembedding = find_unembedding(checkpoint) if UNEMBEDDING in needs else None
     if isinstance(unembedding, str):
         raise AttnprobeError(f"What heads do to logits can't be measured: {unembedding}.")

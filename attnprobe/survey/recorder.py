@@ -14,7 +14,7 @@ from torch import Tensor
 
 from attnprobe.attention.block import UNEMBEDDING, AttentionBlock, Observed, measure_lengths
 from attnprobe.attention.kinds import Kind
-from attnprobe.attention.layout import Layout
+from attnprobe.attention.layout import Layout, Tiling
 from attnprobe.corpus.batches.batch import Batch
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.reading.routing import Piece
@@ -32,8 +32,15 @@ Weighting = Callable[[Piece, AttentionBlock], AttentionBlock]
 Key = tuple[Scope, Function]
 
 
-def make_layout(kind: Kind, batch: Batch, queries: int, keys: int) -> Layout:
+def make_layout(kind: Kind | Tiling, batch: Batch, queries: int, keys: int) -> Layout:
     """Tell which tokens of a batch attend to which in a kind of attention, of so many queries and keys."""
+    if isinstance(kind, Tiling):
+        if (queries, keys) != (kind.queries, kind.keys):
+            raise AttnprobeError(
+                f"maps of {queries} x {keys} tokens were read, and of {kind.queries} x {kind.keys} in the "
+                "dry run; give images of one size."
+            )
+        return kind.lay_out(len(batch))
     if kind is Kind.ENCODER:
         return batch.layout(keys)
     if kind is Kind.CROSS:
@@ -58,7 +65,7 @@ class Recorder(local):
     def __init__(
         self,
         statistics: Sequence[Statistic],
-        kinds: Sequence[Kind],
+        kinds: Sequence[Kind] | Sequence[Tiling],
         heads: int,
         projections: Sequence[Tensor] = (),
         standing: NDArray[np.bool_] | None = None,
@@ -71,7 +78,7 @@ class Recorder(local):
 
         Args:
             statistics: What is recorded.
-            kinds: The kind of each layer.
+            kinds: The kind of each layer, or how it parts an image into sequences.
             heads: Heads of each layer.
             projections: For each layer, (head, width, model width), where a statistic needs it.
             standing: Which heads are there (layer, head), if some are removed.
@@ -80,7 +87,7 @@ class Recorder(local):
             keep: Keep all maps of a batch until the next, for others to look at.
         """
         self._weigh = weigh
-        self._every, self._kinds, self._heads = statistics, kinds, heads
+        self._every, self._kinds, self._heads = statistics, list[Kind | Tiling](kinds), heads
         self._projections, self._unembedding = projections, unembedding
         # A layer that lost all its heads computes its first, which nobody reads.
         rows = [] if standing is None else [np.flatnonzero(row).tolist() for row in standing]
@@ -104,7 +111,7 @@ class Recorder(local):
         self._keeps = "model" in self._functions or (self._keep and not baseline)
         self._raises = any(UNEMBEDDING in statistic.needs for statistic in self._statistics)
         self._asking = {} if baseline else self._finders
-        layouts: dict[Kind, Layout] = {}
+        layouts: dict[Kind | Tiling, Layout] = {}
         self._batch, self._layouts = batch, layouts
         # Layers may lie on several devices; what is kept of them is gathered on that of the first.
         self._some = cache(lambda kind, start, stop, device: layouts[kind].rows(start, stop).to(device))
@@ -131,8 +138,9 @@ class Recorder(local):
         kind = self._kinds[piece.layer]
         if kind not in self._layouts:
             self._layouts[kind] = make_layout(kind, self._batch, piece.queries, keys)
-        for finder in self._asking.values():
-            finder.take(piece.layer, kind, self._layouts[kind], piece)
+        if isinstance(kind, Kind):  # windows have no words
+            for finder in self._asking.values():
+                finder.take(piece.layer, kind, self._layouts[kind], piece)
         observed = self._observe(piece)
         block = self._make_block(kind, some, piece.query, piece.probabilities, observed).restricted()
         if self._weigh is not None:
@@ -147,12 +155,12 @@ class Recorder(local):
         for function, statistic in self._functions.get("layer", {}).items():
             values = evaluate(statistic, block)
             if ("layer", function) not in self._found:
-                whole = values.new_zeros(len(self._batch), *values.shape[1:])
+                whole = values.new_zeros(side.batch, *values.shape[1:])
                 self._found["layer", function] = whole
             self._found["layer", function][some] += values
         if "map" in self._functions:
             self._evaluate_map(block, kind, some, span)
-        if self._keeps:
+        if self._keeps and isinstance(kind, Kind):
             self._keep_map(block, kind, some, span)
 
     def finish(self) -> Values:
@@ -198,12 +206,12 @@ class Recorder(local):
         return self._raised[some].to(piece.probabilities.device)
 
     def _make_block(
-        self, kind: Kind, some: slice, query: int, probabilities: Tensor, observed: Observed
+        self, kind: Kind | Tiling, some: slice, query: int, probabilities: Tensor, observed: Observed
     ) -> AttentionBlock:
         layout = self._some(kind, some.start, some.stop, probabilities.device)
         return AttentionBlock(probabilities, layout, query, observed)
 
-    def _evaluate_map(self, block: AttentionBlock, kind: Kind, some: slice, span: slice) -> None:
+    def _evaluate_map(self, block: AttentionBlock, kind: Kind | Tiling, some: slice, span: slice) -> None:
         """Put the map of whole sequences together, and ask about it once it is whole."""
         whole: AttentionBlock | None = block
         queries = self._layouts[kind].queries.length
@@ -217,7 +225,8 @@ class Recorder(local):
         for function, statistic in self._functions["map"].items():
             values = evaluate(statistic, whole)
             if ("map", function) not in self._found:
-                self._found["map", function] = values.new_empty(len(self._batch), *values.shape[1:])
+                sequences = self._layouts[kind].queries.batch
+                self._found["map", function] = values.new_empty(sequences, *values.shape[1:])
             self._found["map", function][some] = values
 
     def _close_layer(self) -> None:
@@ -229,6 +238,8 @@ class Recorder(local):
                 found = self._found[statistic.scope, statistic.function]
                 present = self._present[self._layer]
                 values = reduce_sequences(statistic, found, self._on(kind, found.device), len(present))
+                if isinstance(kind, Tiling) and kind.sequences > 1:  # an image has the mean of its windows
+                    values = values.unflatten(0, (-1, kind.sequences)).nanmean(1)
                 if self._standing:
                     standing = self._standing[self._layer]
                     values = place_heads(values, statistic.rows, present, standing, self._heads)

@@ -92,11 +92,16 @@ def check_modality(checkpoint: Checkpoint, statistics: Sequence[Statistic]) -> N
         raise AttnprobeError("--control shuffles the tokens of texts; of images and sound, leave it out.")
 
 
-def drop_patch_statistics(statistics: Sequence[Statistic], architecture: Architecture) -> list[Statistic]:
-    """Leave out what is about rows of patches where there are none."""
-    found = [one for one in statistics if one.about != "patches" or architecture.grid is not None]
+def drop_impossible(statistics: Sequence[Statistic], architecture: Architecture) -> list[Statistic]:
+    """Leave out what is about rows of patches where there are none; refuse heads of maps of other tokens."""
+    found = [one for one in statistics if one.about != "patches" or architecture.patches]
     if not found:
         raise AttnprobeError(f"{statistics[0].name} is about images, in which patches lie in rows.")
+    if architecture.tilings and any(one.scope == "model" for one in found):
+        raise AttnprobeError(
+            f"{architecture.model_type} has maps of other tokens in other layers, so that heads of different "
+            "layers can't be compared; leave out --all-pairs."
+        )
     return found
 
 
@@ -264,7 +269,7 @@ class _Draft:
         """Verify that what is asked for can be had."""
         if request.layers is not None:
             check_layers(request.layers, (place.layer for place in architecture.places), checkpoint.name)
-        wanted = [drop_patch_statistics(corpus.statistics, architecture) for corpus in request.corpora]
+        wanted = [drop_impossible(corpus.statistics, architecture) for corpus in request.corpora]
         evidence, notes = verify_needs(
             checkpoint, architecture, wanted, as_far_as_possible=as_far_as_possible
         )
@@ -317,8 +322,8 @@ class _Draft:
             },
         }
         labels = Labels(
-            checkpoint.name, request.dataset, record, architecture.places, architecture.grid is not None,
-            architecture.removed, self.notes,
+            checkpoint.name, request.dataset, record, architecture.places, architecture.patches,
+            architecture.removed, self.notes, architecture.lacking,
         )  # fmt: skip
         return Survey(measurement, statistics, architecture, labels, request)
 

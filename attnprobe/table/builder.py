@@ -45,7 +45,8 @@ class Labels:
     #: Heads that the checkpoint lacks, as place of the layer and head; they have no rows.
     removed: Collection[tuple[int, int]] = ()
     notes: Sequence[str] = ()  # what a reader has to know of the corpus or the model beside every table of it
-    #: Heads with the weights of one in an earlier layer, whose row is theirs too.
+    #: Heads with the weights of one in an earlier layer, whose row is theirs too; and where layers have
+    #: different numbers of heads, those that are none.
     tied: Collection[tuple[int, int]] = ()
 
     @property

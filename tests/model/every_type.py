@@ -22,6 +22,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.overrides import TorchFunctionMode
 from transformers import CONFIG_MAPPING, MODEL_MAPPING, AutoConfig, AutoModel, PreTrainedModel
 from transformers.utils import logging
 
@@ -69,8 +70,8 @@ class Expected:
         stacks: Its attention, by kind: "encoder" (bidirectional), "decoder" (causal), "cross".
         options: What its configuration needs beside ``OPTIONS``.
         own: What its ``output_attentions`` are: "maps", "scores", "bands", "blocks", "mean" (of the heads),
-            "states" (those of layers that do not attend, beside the maps) or "hooks" (none, but its
-            attention modules give them).
+            "states" (those of layers that do not attend, beside the maps), "hooks" (none, but its
+            attention modules give them) or "softmax" (none at all, but each of its softmaxes is one).
         keys: What is attended to: "tokens", "windows" (tokens within each), "reduced" (fewer than the
             tokens, or others), or "none" where there is no attention map.
         rows: Whether they sum to "one", to "less" (attention sinks), or only "together" with those of the
@@ -389,29 +390,46 @@ TYPES: dict[str, Expected] = {
     ),
     "cvt": Expected(
         "image", {}, {"embed_dim": [8, 16, 24], "num_heads": [1, 2, 3], "depth": [1, 2, 3]},
-        keys="reduced", note="keys by convolutions of stride 2; gives no maps",
+        own="softmax", keys="reduced", note="keys by convolutions of stride 2; gives no maps",
     ),
     "levit": Expected(
         "image", {},
-        {"image_size": 64, "patch_size": 16, "hidden_sizes": [16, 24, 32], "num_attention_heads": [2, 3, 4],
+        {"image_size": 128, "patch_size": 16, "hidden_sizes": [16, 24, 32], "num_attention_heads": [2, 3, 4],
          "depths": [1, 1, 1], "key_dim": [8, 8, 8]},
-        keys="reduced", note="subsampled queries between stages; gives no maps",
+        own="softmax", keys="reduced", note="subsampled queries between stages; gives no maps",
     ),
     "mobilevit": Expected(
-        "image", {}, {"image_size": 64, "patch_size": 2, "hidden_sizes": [16, 24, 32]},
-        keys="reduced", note="each place of a patch attends to that of other patches; gives no maps",
+        "image", {}, {"image_size": 128, "patch_size": 2, "hidden_sizes": [16, 24, 32]},
+        own="softmax", keys="reduced",
+        note="each place of a patch attends to that of other patches; gives no maps",
     ),
     **dict.fromkeys(
-        ("pvt", "pvt_v2", "segformer"),
-        Expected("image", {}, _PYRAMID | {"num_attention_heads": [1, 2, 2, 4]}, keys="reduced"),
+        ("glpn", "pvt", "pvt_v2", "segformer"),
+        Expected(
+            "image", {}, _PYRAMID | {"num_attention_heads": [1, 2, 2, 4], "num_encoder_blocks": 4},
+            keys="reduced",
+        ),
     ),
     **dict.fromkeys(
-        ("swin", "swinv2", "donut-swin"),
+        ("swin", "swinv2", "donut-swin", "maskformer-swin"),
         Expected(
             "image", {},
             {"embed_dim": 16, "depths": [2, 2], "num_heads": [2, 4], "window_size": 4, "patch_size": 2},
             own="hooks", keys="windows",
         ),
+    ),
+    "swin2sr": Expected(
+        "image", {},
+        {"embed_dim": 16, "depths": [2, 2], "num_heads": [2, 4], "window_size": 4, "patch_size": 1,
+         "image_size": 16},
+        own="hooks", keys="windows",
+    ),
+    "clap_audio_model": Expected(
+        "sound", {},
+        {"patch_embeds_hidden_size": 16, "spec_size": 32, "num_mel_bins": 8, "window_size": 4,
+         "depths": [2, 2], "num_attention_heads": [2, 4], "patch_size": 4, "patch_stride": [4, 4],
+         "num_hidden_layers": 2},
+        own="hooks", keys="windows",
     ),
     "hiera": Expected(
         "image", {},
@@ -611,6 +629,9 @@ def build(name: str, **changes: Any) -> PreTrainedModel:
             weight.add_(torch.randn_like(weight) * 0.1)
         else:
             weight.copy_(torch.randn_like(weight) * (2.0 / weight[0].numel()) ** 0.5)
+    for path, weight in model.named_parameters() if name in QUIET else ():
+        if path.endswith("query.weight"):
+            weight.mul_(100)
     return model
 
 
@@ -654,11 +675,14 @@ def _sizes(config: Any) -> tuple[int, int]:
     return (size, size) if isinstance(size, int) else tuple(size)
 
 
+#: Those in which little of an image reaches the queries.
+QUIET = {"mobilevit"}
 #: Those whose sparse attention is switched off for the reference.
 SPARSE = {"big_bird", "bigbird_pegasus"}
 #: What is given to those that take no raw wave.
 SOUND: dict[str, tuple[int, ...]] = {
     "audio-spectrogram-transformer": (64, 16),
+    "clap_audio_model": (1, 120, 8),
     "moonshine": (9343,),
     "parakeet_encoder": (2 * LENGTH, 8),
     "speech_to_text": (4 * LENGTH, 8),
@@ -765,6 +789,8 @@ def maps_by_tower(name: str, model: PreTrainedModel, given: Given) -> dict[str, 
     if known.own == "hooks":
         found = hooked_maps(twin, given)
         return {tower: _sorted([one for one in found if one[0].startswith(tower)]) for tower in towers}
+    if known.own == "softmax":
+        return {"": [("encoder", rows) for rows in softmaxes(twin, given)]}
     if known.own == "mean":
         return {"": [("encoder", rows) for rows in maps_of_every_head(twin, given)]}
     output = run(twin, given, output_attentions=True)
@@ -811,6 +837,8 @@ def _whole(kind: str, rows: Tensor, known: Expected) -> Tensor:
         return rows.softmax(-1)
     if kind == "encoder" and known.own == "bands":
         return spread_by_hand(rows)
+    if rows.ndim == 5:  # windows on an axis of their own
+        return rows.transpose(1, 2).flatten(0, 1)
     return unfold_by_hand(rows, LENGTH) if kind == "encoder" and known.own == "blocks" else rows
 
 
@@ -836,6 +864,22 @@ def hooked_maps(model: Any, given: Given) -> list[tuple[str, Tensor]]:
     run(model, given)
     for hook in hooks:
         hook.remove()
+    return found
+
+
+def softmaxes(model: Any, given: Given) -> list[Tensor]:
+    """Take what every softmax over the last axis gives."""
+    found: list[Tensor] = []
+
+    class Keeping(TorchFunctionMode):
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            output = func(*args, **(kwargs or {}))
+            if func in (functional.softmax, Tensor.softmax):
+                found.append(output)
+            return output
+
+    with Keeping():
+        run(model, given)
     return found
 
 

@@ -47,6 +47,7 @@ def remove_heads(
     original, shape = found.subject.checkpoint, found.subject.shape
     standing = found.subject.architecture.standing
     keep = mask_heads(shape, found.order, found.removed, found.subject.ties) & standing
+    lacking = found.subject.architecture.lacking
     progress.stage("removing heads", None)
     pruned = (shrink if physical else bake)(original, keep)
     notes = [
@@ -55,7 +56,8 @@ def remove_heads(
         *_explain_loading(original, folder, physical=physical),
     ]
     written = dict(record) | {"criterion": str(found.table["criterion"][0]), "notes": notes}
-    save_pruned(pruned, original, keep, folder, physical=physical, record=written, overwrite=overwrite)
+    how = {"physical": physical, "record": written, "overwrite": overwrite, "lacking": lacking}
+    save_pruned(pruned, original, keep, folder, **how)
     return replace(found.table, notes=[*found.table.notes, *notes])
 
 

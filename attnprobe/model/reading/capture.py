@@ -39,7 +39,9 @@ from attnprobe.model.reading.routing import (
     build_mask,
     evaluation_mode,
     find_form,
+    find_tiled_form,
     list_attention_modules,
+    repeat_for_windows,
     route_attention,
     switch_attention,
 )
@@ -59,6 +61,7 @@ class _Tap(TorchFunctionMode):
         self._running, self.sites = running, sites
         #: Which softmax of each call of an attention module is caught.
         self._number = int(way is Way.SECOND_TAP)
+        self._tiled = way is Way.TILES
 
     def __torch_function__(
         self, func: Function, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -79,7 +82,12 @@ class _Tap(TorchFunctionMode):
     ) -> Tensor:
         scores = input  # as softmax names it, which may be called with names only
         dim = arguments[0] if arguments else options.get("dim")
-        form = find_form(module, scores, self._running) if dim in {-1, scores.ndim - 1} else None
+        form = None
+        if dim in {-1, scores.ndim - 1}:
+            tiled = self._tiled
+            form = (
+                find_tiled_form(scores, self._running) if tiled else find_form(module, scores, self._running)
+            )
         if form is None or (layer := self._turn(module)) is None:
             return func(scores, *arguments, **options)
         return self.on_softmax(layer, scores, func(scores, *arguments, **options), form)
@@ -173,12 +181,15 @@ class _Gating(_Tap):
         row = self._row(layer)
         if row is None:
             return given
-        return form.as_given(form.by_head(given) * row[:, :, None, None].to(given))
+        heads = form.by_head(given)
+        return form.as_given(heads * repeat_for_windows(row, len(heads))[:, :, None, None].to(given))
 
     def on_attention(self, layer: int, *arguments: Any, **options: Any) -> Tensor:
         given = functional.scaled_dot_product_attention(*arguments, **options)
         row = self._row(layer)
-        return given if row is None else given * row[:, :, None, None].to(given)
+        if row is None:
+            return given
+        return given * repeat_for_windows(row, len(given))[:, :, None, None].to(given)
 
 
 @contextmanager
@@ -225,8 +236,10 @@ def hook_attention(model: PreTrainedModel, observer: Observer) -> Iterator[Captu
         if not isinstance(given, tuple) or len(given) < 2:
             return given
         output, found, *others = given
-        if not isinstance(found, Tensor) or found.ndim != 4:
+        if not isinstance(found, Tensor) or found.ndim not in {4, 5}:
             return given
+        if found.ndim == 5:  # Hiera's windows
+            found = Form(len(found), windows=found.shape[2]).by_head(found)
         if (layer := sites.enter(module)) is not None:
             precise = torch.promote_types(found.dtype, torch.float32)
             # The map is there whole, but what statistics make of it need not be.

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
-from attnprobe.attention.kinds import Kind, Place, number_layers
-from attnprobe.attention.layout import Grid
+from attnprobe.attention.kinds import Kind, Place, list_lacking, number_layers
+from attnprobe.attention.layout import Grid, Tiling
 from attnprobe.model.pruned import list_computed_heads
 from attnprobe.model.reading.routing import Way, list_attention_modules
 
@@ -26,7 +26,7 @@ class Architecture:
     Attributes:
         model_type: As ``config.model_type`` names it.
         layers: Attention layers in a forward pass, of all kinds.
-        heads: Query heads in each.
+        heads: Query heads in each; the most of all layers, where they differ.
         head_width: Width of a head's keys.
         way: How attention is reached.
         evidence: One sentence for each check that passed.
@@ -38,6 +38,8 @@ class Architecture:
         numbers: The model's own numbers of the layers, where others that do not attend lie between.
         removed: Heads that the weights lack, as layer and head: those of a physically pruned checkpoint.
         threaded: Whether several threads may run it at the same time: it keeps nothing from pass to pass.
+        tilings: How each layer parts an image into sequences, and how many heads it has; nothing where all
+            layers see one sequence of the same tokens.
     """
 
     model_type: str
@@ -54,19 +56,41 @@ class Architecture:
     numbers: tuple[int, ...] = ()
     removed: tuple[tuple[int, int], ...] = ()
     threaded: bool = False
+    tilings: tuple[Tiling, ...] = ()
+
+    @property
+    def patches(self) -> bool:
+        """Whether tokens are patches in rows, so that places have two axes."""
+        return self.grid is not None or bool(self.tilings)
+
+    def describe(self) -> dict[str, Any]:
+        """Give what goes on record, of masks the number of pairs of tokens that they hide."""
+        found = asdict(replace(self, tilings=()))
+        del found["tilings"]
+        if self.tilings:
+            found["tilings"] = [
+                asdict(replace(one, mask=None)) | {"mask": 0 if one.mask is None else int((~one.mask).sum())}
+                for one in self.tilings
+            ]
+        return found
+
+    @property
+    def lacking(self) -> tuple[tuple[int, int], ...]:
+        """Heads that a layer never had, as layer and head, where others have more."""
+        return list_lacking([one.heads for one in self.tilings])
 
     @property
     def standing(self) -> NDArray[np.bool_]:
         """Which heads are there, (layer, head)."""
         found = np.ones((self.layers, self.heads), bool)
-        for layer, head in self.removed:
+        for layer, head in (*self.removed, *self.lacking):
             found[layer, head] = False
         return found
 
     @property
     def present(self) -> tuple[tuple[int, ...], ...]:
         """The numbers of the heads that each layer computes; nothing at all where it is all of them."""
-        return list_computed_heads(self.standing) if self.removed else ()
+        return list_computed_heads(self.standing) if self.removed or self.lacking else ()
 
     @property
     def places(self) -> tuple[Place, ...]:

@@ -6,16 +6,17 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from attnprobe.attention.kinds import Kind, infer_kind
+from attnprobe.attention.layout import Tiling
 from attnprobe.errors import first_line
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.gates import gate_attention
 from attnprobe.model.pruned import PruningRecord
 from attnprobe.model.reading.blocks import force_full_attention, list_window_warnings
 from attnprobe.model.reading.capture import capture_attention
-from attnprobe.model.reading.routing import Piece, Way, evaluation_mode
+from attnprobe.model.reading.routing import TAPS, Piece, Way, evaluation_mode
 from attnprobe.model.refusals import AttentionSinkError, UnsupportedModelError, refuse_by_name
 from attnprobe.model.verifying.architecture import (
     Architecture,
@@ -30,6 +31,7 @@ from attnprobe.model.verifying.probing import (
     Probe,
     Reference,
     are_heads_equal,
+    convert_inputs,
     draw_probe_inputs,
     find_guessed_mask,
     find_largest,
@@ -38,6 +40,15 @@ from attnprobe.model.verifying.probing import (
     measure_row_sum_error,
     relative_difference,
     run_untouched,
+)
+from attnprobe.model.verifying.tiling import (
+    TileProbe,
+    check_order,
+    count_stated_layers,
+    describe_tilings,
+    find_tilings,
+    list_tiling_warnings,
+    refer_to_modules,
 )
 
 
@@ -49,15 +60,20 @@ def check_maps(
     name: str, maps: list[Tensor], tolerance: float, pruning: PruningRecord | None = None
 ) -> list[str]:
     """Refuse rows that are no distributions, and layers of different numbers of heads than is on record."""
-    off = measure_row_sum_error(maps)
-    if not off <= tolerance:
-        raise UnsupportedModelError(name, f"its attention rows do not sum to 1 (off by {off:.1e})")
+    evidence = check_row_sums(name, maps, tolerance)
     found = [rows.shape[1] for rows in maps]
     if pruning is not None and found != [max(1, kept) for kept in pruning.kept_per_layer]:
         raise UnsupportedModelError(name, f"its layers have {found} heads, which is not what its record says")
     if pruning is None and len(set(found)) > 1:
         reason = "its layers have different numbers of heads; of a physically pruned one, give the folder"
         raise UnsupportedModelError(name, reason)
+    return evidence
+
+
+def check_row_sums(name: str, maps: list[Tensor], tolerance: float) -> list[str]:
+    off = measure_row_sum_error(maps)
+    if not off <= tolerance:
+        raise UnsupportedModelError(name, f"its attention rows do not sum to 1 (off by {off:.1e})")
     return [f"every attention row sums to 1 (largest error {off:.1e})"]
 
 
@@ -114,7 +130,7 @@ def check_against_own(
             raise UnsupportedModelError(name, f"it gives maps of its own of {own}, and {found} were found")
         for own, rows in zip(layers, read, strict=True):
             found = rows.cpu().double().mean(1, keepdim=True) if known.averaged else rows.cpu().double()
-            differences.append((own.cpu().double() - found).abs())
+            differences.append((own.cpu().double() - found).abs().max())
     apart = find_largest(differences)
     if not apart <= tolerance:
         raise UnsupportedModelError(name, f"the maps read differ from its own eager maps by {apart:.1e}")
@@ -122,6 +138,7 @@ def check_against_own(
         "softmax of the scores that the model gives as its own" if known.scored else "model's own eager maps"
     )
     own = "mean over heads that the model gives as its own" if known.averaged else own
+    own = "softmax that the model multiplies its values by" if known.multiplied else own
     return f"maps equal the {own} (largest difference {apart:.1e})"
 
 
@@ -214,7 +231,7 @@ def examine(checkpoint: Checkpoint) -> tuple[Checkpoint, Architecture]:
     Raises:
         UnsupportedModelError: With the first check that failed on each way.
     """
-    checkpoint = find_guessed_mask(checkpoint)
+    checkpoint = find_guessed_mask(convert_inputs(checkpoint))
     try:
         return checkpoint, inspect(checkpoint)
     except UnsupportedModelError as whole:
@@ -247,9 +264,15 @@ def inspect(checkpoint: Checkpoint) -> Architecture:
         known = run_untouched(checkpoint, inputs)
         failures: dict[Way, str] = {}
         refuted = False
-        for way in Way:
+        text = checkpoint.modality == "text"
+        tiled = not text and count_stated_layers(body.config) > 0
+        for way in (Way.REGISTRY, Way.TILES) if tiled else Way:
+            # Also where nothing is found in another way, as in MobileViT, whose configuration is silent.
+            if way is Way.TILES and not tiled and (text or {*failures.values()} != {NO_LAYER}):
+                continue
             try:
-                found = _inspect_way(checkpoint, known, way, warnings)
+                inspect_way = _inspect_tiles if tiled or way is Way.TILES else _inspect_way
+                found = inspect_way(checkpoint, known, way, warnings)
                 # What hands maps over on request does so through state of its own.
                 return replace(found, threaded=steady and way is not Way.HOOKS)
             except AttentionSinkError as error:
@@ -308,7 +331,7 @@ def _inspect_way(
     evidence += [MASKED_NOTE] * checkpoint.masked
     if way is not Way.REGISTRY:
         evidence.append(check_heads(name, maps))
-    if way in {Way.TAP, Way.SECOND_TAP}:
+    if way in TAPS:
         evidence.append(check_mixing(checkpoint, known, way, maps))
     grid = None
     if checkpoint.modality != "text" and set(kinds) == {Kind.ENCODER}:
@@ -338,6 +361,68 @@ def _inspect_way(
         numbers=numbers,
         removed=checkpoint.pruning.removed if checkpoint.pruning else (),
     )
+
+
+def _inspect_tiles(
+    checkpoint: Checkpoint, known: Reference, way: Way, warnings: tuple[str, ...]
+) -> Architecture:
+    """Read a model in stages, of which each layer may see windows, or fewer keys, with heads of its own."""
+    body, name = checkpoint.body, checkpoint.model_type
+    tolerance, stated = find_tolerance(checkpoint), count_stated_layers(body.config)
+    try:
+        probe = TileProbe()
+        with capture_attention(body, probe, way, {"values"}) as capture:
+            captured = checkpoint.forward(known.inputs)
+            called = tuple(capture.sites.called)
+    except UnsupportedModelError:
+        raise
+    except Exception as error:  # as for any other way
+        raise UnsupportedModelError(name, f"it can't be run that way ({first_line(error)})") from error
+    maps = probe.maps
+    if not maps:
+        raise UnsupportedModelError(name, NO_LAYER)
+    apart = relative_difference(captured, known.untouched)
+    if not apart <= tolerance:
+        raise UnsupportedModelError(name, f"hidden states under capture differ from its own by {apart:.1e}")
+    known = refer_to_modules(checkpoint, known)
+    if way is not Way.REGISTRY and not known.maps:
+        raise UnsupportedModelError(name, f"what was tapped can't be checked, since {known.absence}")
+    kinds = (Kind.ENCODER,) * len(maps)
+    evidence = [f"hidden states agree with the untouched model (relative difference {apart:.1e})"]
+    evidence += check_row_sums(name, maps, tolerance)
+    evidence.append(_check_count(checkpoint, len(maps), stated))
+    evidence.append(check_against_own(name, known, maps, kinds, tolerance))
+    evidence.append(check_order(checkpoint, known.inputs, way, maps))
+    if way is not Way.REGISTRY:
+        evidence += [check_heads(name, maps), check_mixing(checkpoint, known, way, maps)]
+    tilings = find_tilings(checkpoint, known.inputs, maps, called)
+    evidence += describe_tilings(tilings)
+    heads = max(one.heads for one in tilings)
+    return Architecture(
+        model_type=name,
+        layers=len(maps),
+        heads=heads,
+        head_width=probe.width or _find_stage_width(checkpoint, called, tilings),
+        way=way,
+        evidence=tuple(evidence),
+        warnings=(*warnings, *list_tiling_warnings(tilings), *find_oddities(maps)),
+        sites=called,
+        kinds=kinds,
+        positions=max(one.sequences * max(one.queries, one.keys) for one in tilings),
+        tilings=tilings,
+    )
+
+
+def _find_stage_width(checkpoint: Checkpoint, sites: Sequence[str], tilings: Sequence[Tiling]) -> int:
+    """Find the width of a head by the projections of a layer, where its attention does not show it."""
+    widths = [1]
+    for site, tiling in zip(sites, tilings, strict=True):
+        module: Any = checkpoint.body.get_submodule(site)
+        linear = (one.out_features for one in module.modules() if isinstance(one, nn.Linear))
+        whole = min((width for width in linear if width % tiling.heads == 0), default=tiling.heads)
+        stated = getattr(module, "attention_head_size", None)
+        widths.append(stated if isinstance(stated, int) else whole // tiling.heads)
+    return max(widths)
 
 
 def _join_failures(failures: dict[Way, str]) -> str:

@@ -113,6 +113,7 @@ class Reference:
             returns under eager attention, if it does.
         scored: Whether it gives scores, and the maps are their softmax.
         averaged: Whether it gives the mean of all heads in place of each, as WavLM does.
+        multiplied: Whether it gives none, and the maps are what its values are multiplied by.
         absence: Why there are none.
     """
 
@@ -121,6 +122,7 @@ class Reference:
     maps: Mapping[Kind | None, tuple[Tensor, ...]] = field(default_factory=dict)
     scored: bool = False
     averaged: bool = False
+    multiplied: bool = False
     absence: str = ""
 
 
@@ -202,6 +204,24 @@ def find_largest(differences: Iterable[Tensor]) -> float:
 
 def are_heads_equal(rows: Tensor) -> bool:
     return bool((rows == rows[:, :1]).all())
+
+
+def convert_inputs(checkpoint: Checkpoint) -> Checkpoint:
+    """Let a model of half precision that does not convert pixels by itself, as Swin, be given them converted.
+
+    Returns:
+        The checkpoint, whose ``converted`` says whether its model needs that.
+    """
+    if checkpoint.processor is None or checkpoint.body.dtype.itemsize >= torch.float32.itemsize:
+        return checkpoint
+    inputs = draw_probe_inputs(checkpoint)
+    for one in (checkpoint, replace(checkpoint, converted=True)):
+        try:
+            one.forward(inputs)
+        except Exception:  # that it does not run at all is said elsewhere
+            continue
+        return one
+    return checkpoint
 
 
 #: What is said of a model that is given a mask of ones.

@@ -65,6 +65,8 @@ def check_gates(checkpoint: Checkpoint, architecture: Architecture) -> Gating:
         for layer in range(architecture.layers):
             gates.rows = {layer: _HALF.expand(1, architecture.heads)}
             closed.append(checkpoint.forward(inputs))
+        if architecture.tilings:
+            _check_examples(checkpoint, architecture, gates, inputs, closed)
         idle = [layer for layer, hidden in enumerate(closed) if torch.equal(hidden, untouched)]
         if len(idle) == len(closed):
             raise UnsupportedModelError(checkpoint.model_type, "switching its heads off changes nothing")
@@ -83,6 +85,27 @@ def check_gates(checkpoint: Checkpoint, architecture: Architecture) -> Gating:
         else "passes can't be resumed at a layer, so all are whole"
     )
     return Gating(bool(ways), True in ways, f"{found}; {exact}")
+
+
+def _check_examples(
+    checkpoint: Checkpoint,
+    architecture: Architecture,
+    gates: Gates,
+    inputs: Mapping[str, Tensor],
+    closed: list[Tensor],
+) -> None:
+    """Refuse gates that reach the windows of another image than theirs: each image has its own here."""
+    tolerance = find_tolerance(checkpoint)
+    for layer, expected in enumerate(closed):
+        rows = _HALF.expand(2, architecture.heads).clone()
+        rows[0] = 1
+        gates.rows = {layer: rows}
+        found = checkpoint.forward(inputs)
+        gates.open()
+        parts = (found[:1], checkpoint.forward(inputs)[:1]), (found[1:], expected[1:])
+        if not max(relative_difference(*part) for part in parts) <= tolerance:
+            reason = f"the head mask of an image reaches the windows of another in layer {layer}"
+            raise UnsupportedModelError(checkpoint.model_type, reason)
 
 
 def _check_replay(

@@ -65,6 +65,11 @@ def plan_media_batches(
         raise AttnprobeError(
             f"The processor of {checkpoint.name} makes videos of different sizes; give it one size."
         )
+    if architecture.tilings and not fixed:
+        raise AttnprobeError(
+            f"The processor of {checkpoint.name} makes {folder.kind} of several sizes, and its windows are "
+            "verified for one; give it one (size, with do_resize, in preprocessor_config.json)."
+        )
     for item in folder.items:
         progress(1)
         reading.documents += 1

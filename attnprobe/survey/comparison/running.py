@@ -42,7 +42,7 @@ from attnprobe.survey.recorder import Values
 from attnprobe.survey.survey import (
     CorpusRequest,
     check_modality,
-    drop_patch_statistics,
+    drop_impossible,
     keep_targeted,
     verify_needs,
 )
@@ -133,7 +133,7 @@ def compare_checkpoints(
             f"{names[0]} and {names[1]} have different numbers of layers or heads, so that heads have no "
             "partner of their number, only a nearest one; leave out --no-nearest."
         )
-    statistics = drop_patch_statistics(list(statistics), one)
+    statistics = drop_impossible(list(statistics), one)
     models = (first, one), (second, other)
     evidence = [
         f"{checkpoint.name}: {sentence}"

@@ -159,6 +159,12 @@ def check_media(
     checkpoints: tuple[Checkpoint, Checkpoint], first: Architecture, second: Architecture
 ) -> None:
     """Refuse models that are given different pixels or samples, whose tokens then are different ones."""
+    for checkpoint, architecture in zip(checkpoints, (first, second), strict=True):
+        if architecture.tilings:
+            raise AttnprobeError(
+                f"{checkpoint.name} has maps of other tokens in other layers, so that heads of two models "
+                "can't be compared map by map; measure each with census, or both with dynamics."
+            )
     prepared = [checkpoint.processor and checkpoint.processor.own.to_dict() for checkpoint in checkpoints]
     if (first.positions, first.grid) != (second.positions, second.grid) or prepared[0] != prepared[1]:
         one, other = (checkpoint.name for checkpoint in checkpoints)

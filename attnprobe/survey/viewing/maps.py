@@ -87,6 +87,11 @@ def _read(
 ) -> SequenceAttention:  # fmt: skip
     media = documents if isinstance(documents, MediaFolder) else None
     options = CorpusOptions(max_length=max_length, truncate=bool(media) or max_length is not None)
+    if architecture.tilings:
+        raise AttnprobeError(
+            f"{checkpoint.name} has maps of other tokens in other layers, which no one picture shows; census "
+            "measures them."
+        )
     keeper, held = _Keeper(architecture), _HeldProgress(progress)
     labelled = target is not None and not media
     with prepare_corpus(
