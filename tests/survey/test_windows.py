@@ -208,6 +208,22 @@ def test_each_image_has_its_own_head_mask(folder: Path, name: str):
     assert float((whole[1] - zeroed[1]).abs().max()) > 1e-2
 
 
+def test_tables_of_separate_jobs_add_up(folder: Path, tmp_path: Path):
+    """Rows are those of the heads that there are, also where only the record says so; and in bfloat16."""
+    parts = []
+    for number, names in enumerate((["0.png"], ["1.png", "2.png"])):
+        (tmp_path / str(number)).mkdir()
+        for name in names:
+            (tmp_path / str(number) / name).write_bytes((folder / "photos" / name).read_bytes())
+        parts.append(attnprobe.entropy(folder / "swin", tmp_path / str(number)))
+    whole, merged = attnprobe.entropy(folder / "swin", folder / "photos"), attnprobe.merge(parts)
+    rough = attnprobe.entropy(folder / "swin", folder / "photos", dtype="bfloat16")
+    for table in (merged, whole, rough):
+        assert list(table["head"]) == [0, 1, 0, 1, 0, 1, 2, 3, 0, 1, 2, 3]
+    np.testing.assert_allclose(merged["entropy"], whole["entropy"], atol=1e-9)
+    np.testing.assert_allclose(rough["entropy"], whole["entropy"], atol=0.05)
+
+
 def test_heads_are_removed_by_zeros(folder: Path):
     """What ``bake`` writes is compared with gates there; here, with the whole model."""
     checkpoint = load_checkpoint(str(folder / "swin"), modality="image")
