@@ -34,12 +34,11 @@ from attnprobe.model.checkpoint import TEXT, Checkpoint, check_modality, find_to
 from attnprobe.model.configuration import describe_unread_layers, read_config, warn_of_many_tokens
 from attnprobe.model.embedding import Embedding
 from attnprobe.model.folders import DEMO, check_config, find_local_folder, find_weights
-from attnprobe.model.processing import Processor
 from attnprobe.model.pruned import load_stored, read_physical_record, silence_transformers
 from attnprobe.model.quantisation import Quantisation, check_packages, place_weights
 from attnprobe.model.refusals import BadCheckpointError, UnsupportedModelError, find_packing, refuse_by_name
 from attnprobe.model.scoring import PairScoring
-from attnprobe.model.seeing import SeeingProcessor, reads_both, refuse_unseeing
+from attnprobe.model.seeing import load_processor, reads_both, refuse_unseeing
 from attnprobe.model.sentence_folders import (
     Prompts,
     SentenceFolder,
@@ -147,7 +146,7 @@ def load_checkpoint(
     if embedding is not None and tokenizer is not None:
         embedding, tokenizer = embedding.fit(tokenizer, config)
         hashes |= {"embedding": embedding.record}
-    processor = _load_processor(modality, folder, name, config, tokenizer, **shared)
+    processor = load_processor(modality, folder, name, config, tokenizer, **shared)
     placed = spread or place_weights(config, device)
     how = {"dtype": dtype, "use_safetensors": weights[0].suffix == ".safetensors", **shared, **placed}
     if pruning is not None:
@@ -205,18 +204,6 @@ def _find_base(adapter: Adapter, name: str, options: LoadOptions) -> tuple[Path,
     check_config(base.folder, adapter.base)
     hashes = _hash_files(base.folder, weights)
     return base.folder, weights, {"adapter": adapter.kind, "base": {**base.origin, **hashes}}
-
-
-def _load_processor(
-    modality: str, folder: Path, name: str, config: Any, tokenizer: Tokenizer | None, **options: Any
-) -> Processor | SeeingProcessor | None:
-    """Load what prepares images or sound, or an image with a text; nothing for text alone."""
-    if modality == TEXT:
-        return None
-    if modality == BOTH:
-        assert tokenizer is not None
-        return SeeingProcessor.load(folder, name, config, tokenizer, **options)
-    return Processor.load(modality, folder, config, **options)
 
 
 def _read_embedding(

@@ -15,6 +15,7 @@ from attnprobe.corpus.tokens.tokenization import Tokenizer
 from attnprobe.corpus.tokens.vocabulary import list_ordinary_ids
 from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.model.folders import read_object
+from attnprobe.model.processing import Processor
 from attnprobe.model.refusals import UnsupportedModelError
 from attnprobe.model.sentence_folders import quote
 from attnprobe.model.transformers_private import build_processor, find_processor_class
@@ -167,6 +168,18 @@ class SeeingProcessor:
                 )
                 inputs[name] = torch.cat([value, more.to(value.dtype)], 1)
         return inputs
+
+
+def load_processor(
+    modality: str, folder: Path, name: str, config: Any, tokenizer: Tokenizer | None, **options: Any
+) -> Processor | SeeingProcessor | None:
+    """Load what prepares images or sound, or an image with a text; nothing for text alone."""
+    if modality == "text":
+        return None
+    if modality == BOTH:
+        assert tokenizer is not None
+        return SeeingProcessor.load(folder, name, config, tokenizer, **options)
+    return Processor.load(modality, folder, config, **options)
 
 
 def _draw_noise(number: int) -> NDArray[np.uint8]:
