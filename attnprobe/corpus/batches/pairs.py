@@ -3,6 +3,7 @@
 import hashlib
 import tempfile
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Any, Self
@@ -17,6 +18,7 @@ from attnprobe.corpus.batches.batch import Batch, Side
 from attnprobe.corpus.batches.media import number_values, stack_pairs
 from attnprobe.corpus.batches.text import Batches
 from attnprobe.corpus.sources.pictures import Picture
+from attnprobe.corpus.tokens.store import explain_full_disk
 from attnprobe.errors import AttnprobeError
 
 #: Prepares an image and a text for the model, as long as what is read of them.
@@ -101,21 +103,24 @@ class Spool:
     """Keeps the bytes of images that have no file of their own, in a temporary file."""
 
     def __init__(self) -> None:
-        self._file = tempfile.TemporaryFile(prefix="attnprobe-")  # noqa: SIM115 - closed in __exit__
+        with explain_full_disk("What the images take"):
+            self._file = tempfile.TemporaryFile(prefix="attnprobe-")  # noqa: SIM115 - closed in __exit__
         self._reading = Lock()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._file.close()
+        with suppress(OSError):  # what did not fit once does not fit now
+            self._file.close()
 
     def put(self, picture: Picture) -> Picture:
         """Let go of what a picture holds."""
         if picture.path is not None:
             return picture
-        start = self._file.seek(0, 2)
-        self._file.write(picture.held)
+        with explain_full_disk("What the images take"):
+            start = self._file.seek(0, 2)
+            self._file.write(picture.held)
         return replace(picture, held=b"", spool=(self, start, len(picture.held)))
 
     def read(self, start: int, size: int) -> bytes:
