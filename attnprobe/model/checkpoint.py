@@ -139,6 +139,7 @@ class Checkpoint:
         """Find how it makes a score of two texts, if it is a cross-encoder, whoever saved it."""
         return self.scoring or find_scoring(self.model)
 
+    @property
     def runner(self) -> PreTrainedModel:
         """What is run to read the body: itself, or the model around it that sees the image first."""
         return strip_head(self.model) if self.modality == BOTH else self.body

@@ -76,12 +76,14 @@ class SeeingProcessor:
         mark: What stands for the image in front of a text that has no such mark itself; nothing where the
             processor puts it there.
         kind: What it is given.
+        frames: Of videos, which it does not read.
     """
 
     own: Any
     placeholder: int
     mark: str = ""
     kind: str = BOTH
+    frames: int = 0
 
     @classmethod
     def load(
