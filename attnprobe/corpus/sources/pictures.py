@@ -163,7 +163,13 @@ def open_captioned(folder: Path, column: str) -> Iterator[Document]:
         folder: Where they are, with what is said of them in ``metadata.csv`` (or ``.jsonl``).
         column: Of that table; "txt" is a file IMAGE.txt beside each IMAGE, where there is no table.
     """
-    if column == CAPTION_FILES and not any((folder / name).is_file() for name in METADATA):
+    listed = any((folder / name).is_file() for name in METADATA)
+    if column != CAPTION_FILES and not listed:
+        raise AttnprobeError(
+            f"{folder} has no metadata.csv with captions; leave out --text-column, or give --text-column "
+            f"{CAPTION_FILES} for text files beside the images."
+        )
+    if not listed:
         found = MediaFolder.open(folder)
         said = {item.path: _read_caption(item.path.with_suffix(".txt")) for item in found.items}
     else:

@@ -141,7 +141,7 @@ def test_a_bomb_and_a_program_end_in_one_sentence(tmp_path: Path):
 
 def test_folders_say_what_is_missing(pairs: Pairs, tmp_path: Path):
     folder = tmp_path / "seen"
-    with pytest.raises(AttnprobeError, match=r"has no metadata\.csv"):
+    with pytest.raises(AttnprobeError, match=r"has no metadata\.csv with captions"):
         read(folder, text_column="caption")
     with pytest.raises(AttnprobeError, match=r"No image of .* has a caption"):
         read(folder, text_column="txt")
