@@ -38,7 +38,8 @@ def census(
     text_column: str | None = None, text_pair_column: str | None = None, document_column: str | None = None,
     max_length: int | None = None, truncate: bool = False, limit: int | None = None,
     sample: int | None = None, seed: int = 42, batch_tokens: int | None = None, memory: str | None = None,
-    frequencies: Path | str | None = None, content_only: bool = False, label_column: str | None = None,
+    frequencies: Path | str | None = None, content_only: bool = False, image_column: str | None = None,
+    queries: Literal["text", "image"] | None = None, label_column: str | None = None,
     layers: str | int | Sequence[int] | None = None, resume: Path | str | None = None,
     weights: Literal["attention", "norm", "both"] = "attention",
 ) -> HeadTable: ...
@@ -53,7 +54,8 @@ def entropy(
     text_column: str | None = None, text_pair_column: str | None = None, document_column: str | None = None,
     max_length: int | None = None, truncate: bool = False, limit: int | None = None,
     sample: int | None = None, seed: int = 42, batch_tokens: int | None = None, memory: str | None = None,
-    frequencies: Path | str | None = None, content_only: bool = False, label_column: str | None = None,
+    frequencies: Path | str | None = None, content_only: bool = False, image_column: str | None = None,
+    queries: Literal["text", "image"] | None = None, label_column: str | None = None,
     layers: str | int | Sequence[int] | None = None, resume: Path | str | None = None,
     weights: Literal["attention", "norm", "both"] = "attention",
 ) -> HeadTable: ...
@@ -68,7 +70,8 @@ def positional(
     text_column: str | None = None, text_pair_column: str | None = None, document_column: str | None = None,
     max_length: int | None = None, truncate: bool = False, limit: int | None = None,
     sample: int | None = None, seed: int = 42, batch_tokens: int | None = None, memory: str | None = None,
-    frequencies: Path | str | None = None, content_only: bool = False, label_column: str | None = None,
+    frequencies: Path | str | None = None, content_only: bool = False, image_column: str | None = None,
+    queries: Literal["text", "image"] | None = None, label_column: str | None = None,
     layers: str | int | Sequence[int] | None = None, resume: Path | str | None = None,
     weights: Literal["attention", "norm", "both"] = "attention",
 ) -> HeadTable: ...
@@ -83,7 +86,8 @@ def special(
     text_column: str | None = None, text_pair_column: str | None = None, document_column: str | None = None,
     max_length: int | None = None, truncate: bool = False, limit: int | None = None,
     sample: int | None = None, seed: int = 42, batch_tokens: int | None = None, memory: str | None = None,
-    frequencies: Path | str | None = None, content_only: bool = False, label_column: str | None = None,
+    frequencies: Path | str | None = None, content_only: bool = False, image_column: str | None = None,
+    queries: Literal["text", "image"] | None = None, label_column: str | None = None,
     layers: str | int | Sequence[int] | None = None, resume: Path | str | None = None,
     weights: Literal["attention", "norm", "both"] = "attention",
 ) -> HeadTable: ...
@@ -98,7 +102,24 @@ def rare(
     text_column: str | None = None, text_pair_column: str | None = None, document_column: str | None = None,
     max_length: int | None = None, truncate: bool = False, limit: int | None = None,
     sample: int | None = None, seed: int = 42, batch_tokens: int | None = None, memory: str | None = None,
-    frequencies: Path | str | None = None, content_only: bool = False, label_column: str | None = None,
+    frequencies: Path | str | None = None, content_only: bool = False, image_column: str | None = None,
+    queries: Literal["text", "image"] | None = None, label_column: str | None = None,
+    layers: str | int | Sequence[int] | None = None, resume: Path | str | None = None,
+    weights: Literal["attention", "norm", "both"] = "attention",
+) -> HeadTable: ...
+def modality(
+    model: str | Path | PreTrainedModel, texts: Texts = None, *, revision: str | None = None,
+    cache_dir: Path | str | None = None, token: str | None = None, offline: bool = False,
+    trust_remote_code: bool = False, base: str | None = None, adapter: str | None = None,
+    prompt: str | None = None, allow_bin: bool = False, device: str = "auto",
+    device_map: str | dict[str, Any] | None = None, dtype: str = "float32", threads: int | None = None,
+    workers: int | None = None, progress: bool | Progress = False, tokenizer: Tokenizer | None = None,
+    split: str | None = None, dataset_config: str | None = None, name: str | None = None,
+    text_column: str | None = None, text_pair_column: str | None = None, document_column: str | None = None,
+    max_length: int | None = None, truncate: bool = False, limit: int | None = None,
+    sample: int | None = None, seed: int = 42, batch_tokens: int | None = None, memory: str | None = None,
+    frequencies: Path | str | None = None, content_only: bool = False, image_column: str | None = None,
+    queries: Literal["text", "image"] | None = None, label_column: str | None = None,
     layers: str | int | Sequence[int] | None = None, resume: Path | str | None = None,
     weights: Literal["attention", "norm", "both"] = "attention",
 ) -> HeadTable: ...
@@ -114,7 +135,8 @@ def distance(
     text_column: str | None = None, text_pair_column: str | None = None, document_column: str | None = None,
     max_length: int | None = None, truncate: bool = False, limit: int | None = None,
     sample: int | None = None, seed: int = 42, batch_tokens: int | None = None, memory: str | None = None,
-    frequencies: Path | str | None = None, content_only: bool = False, label_column: str | None = None,
+    frequencies: Path | str | None = None, content_only: bool = False, image_column: str | None = None,
+    queries: Literal["text", "image"] | None = None, label_column: str | None = None,
     layers: str | int | Sequence[int] | None = None, resume: Path | str | None = None,
     weights: Literal["attention", "norm", "both"] = "attention",
 ) -> HeadTable: ...
@@ -130,7 +152,8 @@ def mixing(
     text_column: str | None = None, text_pair_column: str | None = None, document_column: str | None = None,
     max_length: int | None = None, truncate: bool = False, limit: int | None = None,
     sample: int | None = None, seed: int = 42, batch_tokens: int | None = None, memory: str | None = None,
-    frequencies: Path | str | None = None, content_only: bool = False, label_column: str | None = None,
+    frequencies: Path | str | None = None, content_only: bool = False, image_column: str | None = None,
+    queries: Literal["text", "image"] | None = None, label_column: str | None = None,
     layers: str | int | Sequence[int] | None = None, resume: Path | str | None = None,
 ) -> HeadTable: ...
 def rank(
@@ -144,7 +167,8 @@ def rank(
     text_column: str | None = None, text_pair_column: str | None = None, document_column: str | None = None,
     max_length: int | None = None, truncate: bool = False, limit: int | None = None,
     sample: int | None = None, seed: int = 42, batch_tokens: int | None = None, memory: str | None = None,
-    frequencies: Path | str | None = None, content_only: bool = False, label_column: str | None = None,
+    frequencies: Path | str | None = None, content_only: bool = False, image_column: str | None = None,
+    queries: Literal["text", "image"] | None = None, label_column: str | None = None,
     layers: str | int | Sequence[int] | None = None, resume: Path | str | None = None,
 ) -> HeadTable: ...
 def roles(
@@ -338,7 +362,7 @@ def dynamics(
 ) -> HeadTable: ...
 def view(
     model: str | Path | PreTrainedModel, text: str | Path, text_pair: str | None = None, *,
-    target: str | None = None, max_length: int | None = None,
+    target: str | None = None, image: Path | str | None = None, max_length: int | None = None,
     attention: Literal["encoder", "decoder", "cross"] | None = None, layer: int | None = None,
     head: int | None = None, draw: Literal["lines", "map"] | None = None, words: bool = False,
     hide_special: bool = False, rollout: bool = False, theme: Literal["light", "dark", "paper"] | None = None,
@@ -391,5 +415,5 @@ def doctor(
     text_column: str | None = None, text_pair_column: str | None = None, document_column: str | None = None,
     max_length: int | None = None, truncate: bool = False, limit: int | None = None,
     sample: int | None = None, seed: int = 42, batch_tokens: int | None = None, memory: str | None = None,
-    frequencies: Path | str | None = None, content_only: bool = False,
+    frequencies: Path | str | None = None, content_only: bool = False, image_column: str | None = None,
 ) -> HeadTable: ...

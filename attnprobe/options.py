@@ -298,6 +298,28 @@ class Reading(Group, panel=TEXT):
     ] = 42  # fmt: skip
 
 
+class Images(Group, panel=TEXT):
+    """Which images are read together with the text."""
+
+    image_column: Annotated[
+        str | None,
+        Option(
+            "Column of the images that a model reads together with the text: paths, bytes or base64; none "
+            "for text alone. Default: image, image_path or file_name, of a model that reads both.",
+            guesses=("image-col", "image-field", "image-key", "images", "image"),
+        ),
+    ] = None
+
+
+class Queries(Group, panel=TEXT):
+    """Which tokens are asked where they look, of an image and a text that are read together."""
+
+    queries: Annotated[
+        Literal["text", "image"] | None,
+        Option("Count only queries of the text, or of the image, where a model reads both together."),
+    ] = None
+
+
 class Frequencies(Group, panel=TEXT):
     """What is rare."""
 
@@ -429,7 +451,7 @@ class Resume(Group, panel=OUTPUT):
 #: Text, and how its tokens are told apart; a survey of it that can be stopped; a task; and so on.
 Groups = Sequence[type[Group]]
 TEXTS: Groups = (Data, Hub, Reading, Batches, Frequencies, Tokens)
-SURVEY: Groups = (*TEXTS, Targets, Layers, Resume)
+SURVEY: Groups = (*TEXTS, Images, Queries, Targets, Layers, Resume)
 GOLD: Groups = (GoldData, Hub, Reading, Batches, Layers, Resume)
 SWITCHING: Groups = (Data, Hub, Reading, Batches, Labels, Task)
 

@@ -247,7 +247,8 @@ class AttentionBlock:
         if self.layout.grid is not None:
             return self.at_step(0, offset)
         found = self.probabilities.new_full(self.probabilities.shape[:3], torch.nan)
-        if not self.layout.comparable or (self.layout.causal and offset > 0):
+        unseen = self.layout.causal and offset > 0
+        if not self.layout.comparable or (unseen and self.layout.keys.mixed is None):
             return found
         ahead = self.offset + offset
         diagonal = self.probabilities.diagonal(ahead, 2, 3)
@@ -258,6 +259,9 @@ class AttentionBlock:
             kept = keys.kept[:, None, inside.start + ahead : inside.stop + ahead]
             diagonal = diagonal.where(kept, torch.nan)
         found[:, :, inside] = diagonal
+        if unseen and self.layout.keys.mixed is not None:  # but for tokens of an image that see each other
+            rows = slice(self.offset, self.offset + found.shape[2])
+            found = found.where(self.layout.keys.mixed.ahead[:, None, rows] >= offset, torch.nan)
         return found
 
     def restricted(self) -> "AttentionBlock":

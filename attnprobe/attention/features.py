@@ -1,10 +1,35 @@
 """What is known about the tokens of a batch."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import cached_property
 
 import torch
 from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Modalities:
+    """What is known beside that about the tokens of an image and of a text that are read together.
+
+    Attributes:
+        image: The tokens that stand for the image, boolean (batch, position).
+        asking: Tokens that count as queries, boolean (batch, position).
+        sees: The last position that each token sees in a decoder, (batch, position): its own, or the end of
+            its image where the tokens of an image see each other.
+    """
+
+    image: Tensor
+    asking: Tensor
+    sees: Tensor
+
+    @property
+    def ahead(self) -> Tensor:
+        """How many later tokens each token sees, (batch, position)."""
+        return self.sees - torch.arange(self.sees.shape[1], device=self.sees.device)
+
+    def each(self, change: Callable[[Tensor], Tensor]) -> "Modalities":
+        return Modalities(change(self.image), change(self.asking), change(self.sees))
 
 
 @dataclass(frozen=True)
@@ -23,6 +48,7 @@ class TokenFeatures:
         rank: How many types of the corpus are more frequent, so that equals share a rank; -1 for
             special tokens, which are not candidates.
         order: A place of its own for each type, in the order of ranks; -1 for special tokens.
+        mixed: What is known beside where an image and a text are read together.
     """
 
     first: Tensor
@@ -33,14 +59,19 @@ class TokenFeatures:
     kept: Tensor
     rank: Tensor
     order: Tensor
+    mixed: Modalities | None = None
 
     #: The features on which a block measures attention mass, in the order of the kernel.
     MASSES = ("first", "separator", "punctuation", "other", "rare")
 
     def __post_init__(self) -> None:
-        shapes = {field.name: tuple(getattr(self, field.name).shape) for field in fields(self)}
+        shapes = {name: tuple(getattr(self, name).shape) for name in self._names}
         if len(set(shapes.values())) != 1 or self.kept.ndim != 2:
             raise ValueError(f"token features must all be (batch, position), got {shapes}")
+
+    @property
+    def _names(self) -> tuple[str, ...]:
+        return tuple(field.name for field in fields(self) if field.name != "mixed")
 
     @property
     def batch(self) -> int:
@@ -72,13 +103,26 @@ class TokenFeatures:
         return bool(self.kept.all())
 
     @cached_property
+    def asking(self) -> Tensor:
+        """Tokens that count as queries: those that are kept, or some of them."""
+        return self.kept if self.mixed is None else self.kept & self.mixed.asking
+
+    @cached_property
+    def all_asking(self) -> bool:
+        return self.all_kept if self.mixed is None else bool(self.asking.all())
+
+    @cached_property
     def indicators(self) -> Tensor:
         """The features of ``MASSES`` as float32 (batch, feature, position)."""
         return torch.stack([getattr(self, name) for name in self.MASSES], 1).float()
 
     def rows(self, start: int, stop: int) -> "TokenFeatures":
         """Select some sequences of the batch."""
-        return TokenFeatures(*(getattr(self, field.name)[start:stop] for field in fields(self)))
+        return self._each(lambda mark: mark[start:stop])
 
     def to(self, device: torch.device | str) -> "TokenFeatures":
-        return TokenFeatures(*(getattr(self, field.name).to(device) for field in fields(self)))
+        return self._each(lambda mark: mark.to(device))
+
+    def _each(self, change: Callable[[Tensor], Tensor]) -> "TokenFeatures":
+        mixed = None if self.mixed is None else self.mixed.each(change)
+        return TokenFeatures(*(change(getattr(self, name)) for name in self._names), mixed=mixed)

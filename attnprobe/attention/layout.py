@@ -131,13 +131,17 @@ class Layout:
         if self.mask is not None:
             return (self.mask * feature[:, None]).sum(-1)
         counted = feature.cumsum(1)
-        return counted if self.causal else counted[:, -1:]
+        return self._in_sight(counted) if self.causal else counted[:, -1:]
 
     def furthest(self, values: Tensor) -> Tensor:
         """Find the largest value (batch, key) that each query sees; (batch, query) or (batch, 1)."""
         if self.mask is not None:
             return torch.where(self.mask, values[:, None], values.min()).amax(-1)
-        return values.cummax(1).values if self.causal else values.amax(1, keepdim=True)
+        return self._in_sight(values.cummax(1).values) if self.causal else values.amax(1, keepdim=True)
+
+    def _in_sight(self, running: Tensor) -> Tensor:
+        """Read what is known up to each key (batch, key) where the sight of each query ends."""
+        return running if self.keys.mixed is None else running.gather(1, self.keys.mixed.sees)
 
     @cached_property
     def uniform_distance(self) -> Tensor:
@@ -154,9 +158,12 @@ class Layout:
         place = torch.arange(kept.shape[1], dtype=kept.dtype)
         number, reach = kept.cumsum(1), (kept * place).cumsum(1)
         distance, count = place * number - reach, number
-        if not self.causal:
-            count = number[:, -1:]
-            distance = distance + (reach[:, -1:] - reach) - place * (count - number)
+        mixed = self.keys.mixed
+        if not self.causal or mixed is not None:
+            last = torch.tensor([[len(place) - 1]]) if mixed is None or not self.causal else mixed.sees.cpu()
+            last = last.expand(len(kept), -1)
+            count = number.gather(1, last)
+            distance = distance + (reach.gather(1, last) - reach) - place * (count - number)
         return (distance / count).float().to(self.keys.kept.device)
 
     def rows(self, start: int, stop: int) -> "Layout":

@@ -8,7 +8,19 @@ from attnprobe.commands.registry import Command
 
 #: The order of ``--help``; a command that is not named comes last.
 _ORDER = (
-    *("census", "entropy", "positional", "special", "rare", "distance", "mixing", "rank", "roles", "syntax"),
+    *(
+        "census",
+        "entropy",
+        "positional",
+        "special",
+        "rare",
+        "modality",
+        "distance",
+        "mixing",
+        "rank",
+        "roles",
+        "syntax",
+    ),
     *("coreference", "links", "induction", "importance", "ablate", "compare", "correlate", "prune"),
     *("dynamics", "view", "report", "merge", "plot", "rerun", "doctor"),
 )

@@ -255,6 +255,37 @@ def rare(model: Any, texts: "Texts" = None, **options: Any) -> "HeadTable":
 
 
 @command(
+    OneModel, *SURVEY, Weights, Output, guesses=("image", "images", "vision", "cross-modal", "multimodal")
+)
+def modality(model: Any, texts: "Texts" = None, **options: Any) -> "HeadTable":
+    """Measure whether heads look at the image or at the text, where a model reads both together.
+
+    [bold]text_to_image[/bold]: how much of the attention of the text's tokens goes to the image, and likewise
+    text_to_text, text_to_special and, of the image's tokens, image_to_image, image_to_text, image_to_special;
+    image_mass, text_mass and special_mass are of all queries. What ends in [bold]_lift[/bold] is divided by
+    the share of the visible keys (1 is no preference), what ends in [bold]_entropy[/bold] says how spread a
+    head looks within the image or the text, and [bold]text_to_image_peak[/bold] how many of the text's tokens
+    look most at the image.
+    Numbers are means over the queries of a sequence, then over sequences. _se is the standard error,
+    and n the number of sequences.
+
+    Examples:
+      attnprobe modality llava-hf/llava-1.5-7b-hf -d pairs.jsonl
+
+      attnprobe modality my-vlm -d photos/ --text-column text -o modality.csv
+
+      attnprobe entropy my-vlm -d pairs.jsonl --queries text
+
+    Returns:
+        One row a head, as of ``census``.
+    """
+    from attnprobe.commands.call.surveying import ask_family, survey_texts
+
+    question = partial(ask_family, "modality", options.get("weights", "attention"))
+    return survey_texts("modality", model, texts, question, options)
+
+
+@command(
     OneModel,
     *SURVEY,
     Weights,

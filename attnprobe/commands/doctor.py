@@ -4,14 +4,14 @@ from typing import TYPE_CHECKING, Any
 
 from attnprobe.commands.output import Output
 from attnprobe.commands.registry import command
-from attnprobe.options import TEXTS, OneModel
+from attnprobe.options import TEXTS, Images, OneModel
 
 if TYPE_CHECKING:
     from attnprobe.commands.call.texts import Texts
     from attnprobe.table.head_table import HeadTable
 
 
-@command(OneModel, *TEXTS, Output, guesses=("check", "verify", "test", "info", "diagnose"))
+@command(OneModel, *TEXTS, Images, Output, guesses=("check", "verify", "test", "info", "diagnose"))
 def doctor(model: Any, texts: "Texts" = None, **options: Any) -> "HeadTable":
     """Check a checkpoint: architecture, how its attention is reached, and what a corpus will cost.
 
@@ -28,14 +28,14 @@ def doctor(model: Any, texts: "Texts" = None, **options: Any) -> "HeadTable":
     """
     from contextlib import suppress
 
-    from attnprobe.commands.call.call import check_model, load_model, open_call, read_first
+    from attnprobe.commands.call.call import check_model, load_model, open_call, read_first, sees_text
     from attnprobe.commands.call.record import describe_call
     from attnprobe.commands.call.texts import open_texts
     from attnprobe.model.refusals import BadCheckpointError
     from attnprobe.table.builder import Labels
 
     with open_call(options, model) as call:
-        source = read_first(open_texts(texts, named=options))
+        source = read_first(open_texts(texts, named=options, sees=lambda: sees_text(model, call)))
         with suppress(BadCheckpointError):  # which goes into the table
             check_model(model, call.tokenizer, options)
         from attnprobe.run.memory import find_itemsize, price_statistics

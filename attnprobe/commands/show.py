@@ -61,6 +61,16 @@ def view(
             panel=TEXT,
         ),
     ] = None,
+    image: Annotated[
+        Path | str | None,
+        Option(
+            "The file of an image that the model reads together with the text.",
+            metavar="FILE",
+            line=Path | None,
+            panel=TEXT,
+            reads="data",
+        ),
+    ] = None,
     max_length: Annotated[
         int | None,
         Option(
@@ -135,6 +145,8 @@ def view(
 
       attnprobe view google/vit-base-patch16-224 cat.png -o cat.html
 
+      attnprobe view my-vlm "What is on the mat?" --image cat.png -o cat.html
+
     Returns:
         A picture that shows itself in a notebook, with ``save`` for .html, .svg, .png and .pdf, and
         ``attention`` for the numbers: (layer, head, query, key) by kind.
@@ -156,7 +168,7 @@ def view(
 
     check_look(theme, width)
     look = Look(attention, layer, head, draw, words=words, special=not hide_special, rollout=rollout)
-    found = look_at(model, text, text_pair, target, max_length, look, options)
+    found = look_at(model, text, text_pair, target, max_length, look, options, image)
     return View(found, look.start(found), layer is not None, theme, width)
 
 

@@ -5,12 +5,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 from transformers import MODEL_MAPPING, PreTrainedConfig, PreTrainedModel
 
+from attnprobe.corpus.batches.media import flatten_pairs
+from attnprobe.corpus.sources.pictures import BOTH
 from attnprobe.corpus.tokens.tokenization import Tokenizer
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.configuration import count_frames
@@ -23,6 +25,9 @@ from attnprobe.model.scoring import PairScoring, find_scoring
 from attnprobe.model.sentence_folders import SentenceFolder
 from attnprobe.model.task_heads import TaskHead
 from attnprobe.model.transformers_private import list_execution_devices
+
+if TYPE_CHECKING:
+    from attnprobe.model.seeing import SeeingProcessor
 
 
 def list_devices(model: nn.Module) -> list[str]:
@@ -82,8 +87,9 @@ class Checkpoint:
         target_tokenizer: The tokenizer of targets, where they are spelled differently: a folder of that
             name inside the checkpoint.
         encoder_only: Whether only the encoder of an encoder-decoder model is read.
-        modality: What it is given: "text", "image", "sound" or "video".
-        processor: Prepares images, sound or videos for it.
+        modality: What it is given: "text", "image", "sound" or "video", or "image+text" where both are read
+            together.
+        processor: Prepares images, sound or videos for it, or an image and a text.
         tower: The submodule that is read, of a model with one for text and one for something else.
         masked: Whether it is given a mask of ones, since it would guess another from pad ids.
         converted: Whether it is given pixels and samples in its own type, which it does not convert itself.
@@ -105,7 +111,7 @@ class Checkpoint:
     target_tokenizer: Tokenizer | None = None
     encoder_only: bool = False
     modality: str = "text"
-    processor: Processor | None = None
+    processor: "Processor | SeeingProcessor | None" = None
     tower: str = ""
     masked: bool = False
     converted: bool = False
@@ -132,6 +138,11 @@ class Checkpoint:
     def find_scoring(self) -> PairScoring | None:
         """Find how it makes a score of two texts, if it is a cross-encoder, whoever saved it."""
         return self.scoring or find_scoring(self.model)
+
+    @property
+    def runner(self) -> PreTrainedModel:
+        """What is run to read the body: itself, or the model around it that sees the image first."""
+        return strip_head(self.model) if self.modality == BOTH else self.body
 
     @property
     def decodes(self) -> bool:
@@ -215,7 +226,7 @@ class Checkpoint:
             The last hidden state (batch, position, width).
         """
         with torch.inference_mode():
-            return self.body(**self.inputs(inputs))[0]
+            return self.runner(**self.inputs(inputs))[0]
 
     def inputs(self, given: Mapping[str, Tensor]) -> dict[str, Any]:
         """Make the keyword arguments of a forward pass from the tensors of a batch."""
@@ -223,6 +234,8 @@ class Checkpoint:
         inputs: dict[str, Any] = {name: tensor.to(device) for name, tensor in given.items()}
         for name, tensor in inputs.items() if self.converted else ():
             inputs[name] = tensor.to(self.body.dtype) if tensor.is_floating_point() else tensor
+        if self.modality == BOTH:
+            return self._add_options(flatten_pairs(inputs))
         types = inputs.pop("token_type_ids", None)
         if types is not None and "token_type_ids" in self.tokenizer.model_input_names:
             self._check_types(types)
@@ -244,7 +257,10 @@ class Checkpoint:
         if "noise" in takes and patches:  # by which ViTMAE shuffles patches: in their order, they stay
             order = torch.arange(patches, device=device, dtype=self.body.dtype)
             inputs["noise"] = order.expand(len(inputs["pixel_values"]), -1)
-        if all("use_cache" in list_forward_parameters(type(part)) for part in (self.model, self.body)):
+        return self._add_options(inputs)
+
+    def _add_options(self, inputs: dict[str, Any]) -> dict[str, Any]:
+        if all("use_cache" in list_forward_parameters(type(part)) for part in (self.model, self.runner)):
             inputs["use_cache"] = False  # nobody asks for keys and values again
         return inputs
 

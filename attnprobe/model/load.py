@@ -26,6 +26,7 @@ from huggingface_hub.errors import (
 )
 from transformers import AutoTokenizer, PreTrainedModel
 
+from attnprobe.corpus.sources.pictures import BOTH
 from attnprobe.corpus.tokens.tokenization import NoTokenizer, Tokenizer
 from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.model.adapters import Adapter, find_adapter, read_with_adapter
@@ -33,11 +34,11 @@ from attnprobe.model.checkpoint import TEXT, Checkpoint, check_modality, find_to
 from attnprobe.model.configuration import describe_unread_layers, read_config, warn_of_many_tokens
 from attnprobe.model.embedding import Embedding
 from attnprobe.model.folders import DEMO, check_config, find_local_folder, find_weights
-from attnprobe.model.processing import Processor
 from attnprobe.model.pruned import load_stored, read_physical_record, silence_transformers
 from attnprobe.model.quantisation import Quantisation, check_packages, place_weights
 from attnprobe.model.refusals import BadCheckpointError, UnsupportedModelError, find_packing, refuse_by_name
 from attnprobe.model.scoring import PairScoring
+from attnprobe.model.seeing import load_processor, reads_both, refuse_unseeing
 from attnprobe.model.sentence_folders import (
     Prompts,
     SentenceFolder,
@@ -111,7 +112,8 @@ def load_checkpoint(
         options: How to load.
         heads: Task heads to look for; the first whose weights are all there is loaded along.
         force_head: Make the first of them up if its weights are missing.
-        modality: What it will be given: "text", "image", "sound" or "video"; images may be frames of a video.
+        modality: What it will be given: "text", "image", "sound" or "video", or "image+text" for both
+            together; images may be frames of a video.
 
     Raises:
         AttnprobeError: With one sentence on what is wrong and what to do.
@@ -137,14 +139,14 @@ def load_checkpoint(
     config = read_config(folder, name, trust_remote_code=options.trust_remote_code)
     refuse_by_name(config.model_type)
     check_packages(config, name)
-    modality = check_modality(name, config, modality)
+    modality = (refuse_unseeing if modality == BOTH else check_modality)(name, config, modality)
     heads = choose_heads(heads, modality)
     load_own_tokenizers = partial(load_tokenizers, tokenizer_folder, name, config.model_type, **shared)
-    tokenizer, target_tokenizer = load_own_tokenizers() if modality == TEXT else (None, None)
+    tokenizer, target_tokenizer = load_own_tokenizers() if modality in {TEXT, BOTH} else (None, None)
     if embedding is not None and tokenizer is not None:
         embedding, tokenizer = embedding.fit(tokenizer, config)
         hashes |= {"embedding": embedding.record}
-    processor = None if modality == TEXT else Processor.load(modality, folder, config, **shared)
+    processor = load_processor(modality, folder, name, config, tokenizer, **shared)
     placed = spread or place_weights(config, device)
     how = {"dtype": dtype, "use_safetensors": weights[0].suffix == ".safetensors", **shared, **placed}
     if pruning is not None:
@@ -157,7 +159,7 @@ def load_checkpoint(
     _check_numbers(name, read.model)
     model: Any = read.model if spread else read.model.to(device)  # type: ignore[arg-type]
     model = model.eval().requires_grad_(False)
-    tower = find_tower(name, model, modality)
+    tower = find_tower(name, model, TEXT if modality == BOTH else modality)
     quantisation = Quantisation.of(model)
     hashes |= {} if quantisation is None else {"quantisation": quantisation.name}
     remarks = describe_unread_layers(model, read.unused)
@@ -262,6 +264,14 @@ def find_dtype(name: str) -> torch.dtype:
             f"{name!r} is no floating-point type; use float32, bfloat16, float16 or float64."
         )
     return dtype
+
+
+def sees_text(name: str, options: LoadOptions) -> bool:
+    """Tell whether a checkpoint reads an image and a text together, by its configuration alone."""
+    folder = locate(name, options, weights=False).folder
+    if not (folder / "config.json").is_file():
+        return False
+    return reads_both(read_config(folder, name, trust_remote_code=options.trust_remote_code))
 
 
 def locate(name: str, options: LoadOptions, *, weights: bool = True) -> Location:

@@ -7,13 +7,15 @@ stand the undocumented names of torch, accelerate and huggingface_hub that belon
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import torch
+import transformers
 from torch import Tensor, nn
 
 # Before its parts: it is imported leanly, see ``attnprobe.model.lean``.
-from transformers import PreTrainedModel
+from transformers import PreTrainedConfig, PreTrainedModel
 
 from attnprobe.errors import AttnprobeError, first_line
 
@@ -49,8 +51,10 @@ __all__ = [
     "HF_HUB_CACHE",
     "Conv1D",
     "MovedNameError",
+    "build_processor",
     "count_writes",
     "find_compressor",
+    "find_processor_class",
     "get_attn_implementation",
     "keep_children",
     "list_execution_devices",
@@ -129,3 +133,40 @@ def keep_children(module: nn.Module) -> Callable[[], None]:
 def count_writes(tensor: Tensor) -> int | None:
     """Count how often a tensor was written to; None for one made in inference mode, which keeps no count."""
     return None if tensor.is_inference() else tensor._version
+
+
+def find_processor_class(name: str | None, config: PreTrainedConfig) -> Any:
+    """Find the class of a processor by its name, or else the usual one of a model."""
+    try:
+        from transformers.models.auto.processing_auto import PROCESSOR_MAPPING
+        from transformers.processing_utils import ProcessorMixin
+    except ImportError as error:
+        raise MovedNameError("transformers", error) from error
+    kind = getattr(transformers, name, None) if name else None
+    if isinstance(kind, type) and issubclass(kind, ProcessorMixin):
+        return kind
+    try:
+        return PROCESSOR_MAPPING[type(config)]
+    except KeyError as error:
+        raise ValueError("its files name no class of transformers") from error
+
+
+def build_processor(kind: Any, parts: dict[str, Any], folder: Path) -> Any:
+    """Build a processor of some of its parts, without those that read video or sound.
+
+    ``from_pretrained`` wants all of them, and torchvision for video.
+    """
+
+    class Partial(kind):
+        """A processor without some of its parts."""
+
+        def check_argument_for_proper_class(self, name: str, argument: Any) -> Any:
+            return None if argument is None else super().check_argument_for_proper_class(name, argument)
+
+        @classmethod
+        def get_attributes(cls) -> list[str]:
+            return kind.get_attributes()
+
+    stated, _ = kind.get_processor_dict(folder)
+    given = [parts.get(name) for name in kind.get_attributes()]
+    return Partial.from_args_and_dict(given, stated)

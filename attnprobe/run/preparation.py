@@ -9,6 +9,7 @@ from attnprobe.corpus.batches.media import MediaBatches
 from attnprobe.corpus.sources.document import Document, Uses
 from attnprobe.corpus.sources.media import MediaFolder
 from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.seeing import SeeingProcessor
 from attnprobe.model.sentence_folders import quote
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.dry_run import examine
@@ -95,7 +96,10 @@ def prepare_corpus(
 
 
 def describe_embedding(checkpoint: Checkpoint, corpus: Corpus) -> Iterator[str]:
-    """Say which prompt stands before the texts of an embedding model, and at which length they are cut."""
+    """Say where images are in texts; which prompt stands before those of an embedding model, and the rest."""
+    if isinstance(checkpoint.processor, SeeingProcessor):
+        described = checkpoint.processor.described
+        yield f"An image is read with each text: {described}."
     found = checkpoint.embedding
     if found is None:
         return

@@ -72,7 +72,7 @@ def whole(block: AttentionBlock) -> Tensor:
     Returns:
         (batch, pair)
     """
-    kept = block.layout.queries.kept[:, None]
+    kept = block.layout.queries.asking[:, None]
     return divergence(block).where(kept, torch.nan).nanmean(-1)
 
 

@@ -58,7 +58,7 @@ def of_first_query(values: Tensor, layout: Layout) -> Tensor:
 
     It is undefined where the first token does not count as a query, as with content only.
     """
-    asks = layout.queries.kept[:, :1]
+    asks = layout.queries.asking[:, :1]
     if layout.grid is not None:  # the first patch of an image is one like the others
         asks = asks & layout.queries.first[:, :1]
     return values[:, :, 0].where(asks, torch.nan)

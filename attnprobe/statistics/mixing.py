@@ -53,7 +53,7 @@ def inner_products(block: AttentionBlock) -> Tensor:
     """
     given = _precise(block.outputs)
     batch, heads, queries, width = given.shape
-    asks = block.layout.queries.kept[:, block.offset : block.offset + queries]
+    asks = block.layout.queries.asking[:, block.offset : block.offset + queries]
     if not bool(asks.all()):
         given = given * asks[:, None, :, None]
     shared = overlap(block.projection)
@@ -77,7 +77,7 @@ def norm(found: Tensor, layout: Layout) -> Tensor:
     Returns:
         (batch, head)
     """
-    asking = layout.queries.kept.sum(1)[:, None].to(found.dtype)
+    asking = layout.queries.asking.sum(1)[:, None].to(found.dtype)
     return (_squares(found) / asking).sqrt()
 
 
@@ -160,7 +160,7 @@ def products(block: AttentionBlock) -> Tensor:
         query are shuffled, all but the sinks; see ``logit_products`` in ``kernels/products.py``.
     """
     layout, rows = block.layout, slice(block.offset, block.offset + block.probabilities.shape[2])
-    return logit_products(block.scores, layout.queries.kept[:, rows], layout.once(sinks))
+    return logit_products(block.scores, layout.queries.asking[:, rows], layout.once(sinks))
 
 
 def correlation(found: Tensor, _: Layout, *, shuffled: bool = False) -> Tensor:

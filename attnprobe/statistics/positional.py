@@ -136,21 +136,22 @@ def share_at_offsets(peaks: Tensor, layout: Layout) -> Tensor:
         return peaks.new_full((batch, heads, places), torch.nan)
     if layout.grid is not None:
         return share_at_steps(peaks, layout)
-    kept = layout.queries.kept
+    asking = layout.queries.asking
     queries = torch.arange(length, device=peaks.device)
 
     found = peaks - queries
-    counted = kept[:, None] & (found.abs() <= FURTHEST)
+    counted = asking[:, None] & (found.abs() <= FURTHEST)
     place = torch.where(counted, found + FURTHEST, len(offsets)).long()
     hits = peaks.new_zeros(batch, heads, len(offsets) + 1)
     hits.scatter_add_(2, place, torch.ones_like(peaks))
 
     # For each query that has a peak, whether there is a key at each offset from it.
-    here = (kept[:, None] & ~peaks.isnan()).to(peaks.dtype)
-    around = torch.nn.functional.pad(kept.to(peaks.dtype), (FURTHEST, FURTHEST))
+    here = (asking[:, None] & ~peaks.isnan()).to(peaks.dtype)
+    around = torch.nn.functional.pad(layout.keys.kept.to(peaks.dtype), (FURTHEST, FURTHEST))
     seen = around.unfold(1, len(offsets), 1)
     if layout.causal:
-        seen = seen * (offsets <= 0)
+        mixed = layout.keys.mixed
+        seen = seen * (offsets <= (0 if mixed is None else mixed.ahead[..., None]))
     return _share_where_usual(hits[..., :-1], torch.einsum("bhq,bqo->bho", here, seen), here)
 
 

@@ -96,9 +96,9 @@ def products(block: AttentionBlock) -> Tensor:
         (batch, head, 2, width, width); what the blocks of a sequence give adds up.
     """
     rows, asking = _precise(block.queries), block.layout.queries
-    if not asking.all_kept:
+    if not asking.all_asking:
         place = slice(block.offset, block.offset + rows.shape[2])
-        rows = rows * asking.kept[:, None, place, None].to(rows.dtype)
+        rows = rows * asking.asking[:, None, place, None].to(rows.dtype)
     found = rows.new_zeros(*rows.shape[:2], 2, rows.shape[3], rows.shape[3])
     found[:, :, 0] = rows.transpose(2, 3) @ rows
     if block.offset == 0:
@@ -146,7 +146,7 @@ def logit_rank(found: Tensor, layout: Layout) -> Tensor:
     # Each over its own size, which changes no rank: squares of large numbers would leave single precision.
     size = found.diagonal(dim1=-2, dim2=-1).sum(-1)[..., None, None]
     rank = participation_rank(*(found / size.where(size > 0, 1.0)).unbind(2))
-    sides = layout.queries.kept.sum(1), layout.keys.kept.sum(1) - 1
+    sides = layout.queries.asking.sum(1), layout.keys.kept.sum(1) - 1
     largest = torch.minimum(*sides).clamp_max(found.shape[-1])[:, None].to(rank)
     rank = rank.where(largest > 0, torch.nan)
     return torch.stack([rank, rank / largest], -1).to(found.dtype)
@@ -207,7 +207,7 @@ def map_rank(block: AttentionBlock) -> Tensor:
     Returns:
         (batch, head)
     """
-    rows, kept = block.probabilities, block.layout.queries.kept[:, None, :, None]
+    rows, kept = block.probabilities, block.layout.queries.asking[:, None, :, None]
     # A head at a time: G is as large as the map.
     return torch.stack([_of_head(head, kept) for head in rows.split(1, 1)], 1)
 

@@ -64,9 +64,10 @@ def select_controls(*names: str) -> list[Statistic]:
 
 
 def census_statistics(*names: str) -> list[Statistic]:
-    """List everything that has a column in the plain census, or in the tables of some families."""
+    """List everything that has a column in the census of any text, or in the tables of some families."""
     if not names:
-        return [statistic for statistic in _choosable() if statistic.weights == "attention"]
+        every = (one for one in _choosable() if one.about != "modalities")
+        return [statistic for statistic in every if statistic.weights == "attention"]
     return [statistic for statistic in select_statistics(*names) if statistic.rows == "head"]
 
 

@@ -56,11 +56,11 @@ def mean_over_queries(values: Tensor, layout: Layout) -> Tensor:
         (batch, head); NaN for a sequence without any such query.
     """
     queries = layout.queries
-    if queries.all_kept:
+    if queries.all_asking:
         means = values.mean(-1)
         if not means.isnan().any():
             return means
-    return values.where(queries.kept[:, None], torch.nan).nanmean(-1)
+    return values.where(queries.asking[:, None], torch.nan).nanmean(-1)
 
 
 def mean_where(hit: Tensor, values: Tensor, layout: Layout) -> Tensor:
@@ -123,7 +123,7 @@ Columns = Callable[["Statistic", Any, TableBuilder], None]
 Pick = Callable[[Any, Any], tuple[Any, dict[str, Any]]]
 Scope = Literal["query", "layer", "map", "model", "links", "parameters"]
 Rows = Literal["head", "pair", "layer", "label"]
-About = Literal["anything", "text", "patches"]
+About = Literal["anything", "text", "patches", "modalities"]
 #: What rows hold: the softmax, or the softmax times ||W_O,h v_j||, renormalised.
 Weights = Literal["attention", "norm"]
 
@@ -189,7 +189,8 @@ class Statistic:
         headline: Whether a terminal shows it among many.
         own_count: Whether sequences for which it is undefined are the rule, so that the table gives its
             own number of sequences beside it.
-        about: ``text``, if it is about what is counted in text; ``patches``, if about rows of patches.
+        about: ``text``, if it is about what is counted in text; ``patches``, if about rows of patches;
+            ``modalities``, if about an image and a text that are read together.
         unit_in_patches: Its unit where tokens are patches of an image, if it has another one there.
         by_corpus: Whether it depends on what is counted over a whole corpus, so that tables of separate jobs
             don't add up.

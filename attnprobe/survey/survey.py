@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from attnprobe.attention.block import UNEMBEDDING
+from attnprobe.corpus.sources.pictures import BOTH
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.verifying.architecture import Architecture
@@ -81,12 +82,18 @@ class TableRequest:
 
 
 def check_modality(checkpoint: Checkpoint, statistics: Sequence[Statistic]) -> None:
-    """Refuse what only text has, of images and sound."""
+    """Refuse what only text has, of images and sound, and what only both together have, of either."""
+    named = next((one.name for one in statistics if one.about == "modalities"), None)
+    if checkpoint.modality != BOTH and named is not None:
+        raise AttnprobeError(
+            f"{named} is about images with texts; give data with a column of images "
+            "(--image-column), and a model that reads both."
+        )
     if checkpoint.modality == "text":
         return
     if any(statistic.scope == "links" for statistic in statistics):
         raise AttnprobeError("Gold links lie between words of text; images and sound have none.")
-    if all(statistic.about == "text" for statistic in statistics):
+    if checkpoint.modality != BOTH and all(statistic.about == "text" for statistic in statistics):
         raise AttnprobeError("What is rare is counted in text; images and sound have no rare tokens.")
     if any(statistic.control for statistic in statistics):
         raise AttnprobeError("--control shuffles the tokens of texts; of images and sound, leave it out.")

@@ -66,7 +66,8 @@ def test_tokens_follow(monkeypatch: pytest.MonkeyPatch):
         probabilities: torch.Tensor, layout: Layout, offset: int = 0, observed: Observed = NOTHING
     ) -> AttentionBlock:
         sides = (layout.queries, layout.keys)
-        devices = {str(getattr(side, field.name).device) for side in sides for field in fields(side)}
+        names = [field.name for field in fields(TokenFeatures) if field.name != "mixed"]
+        devices = {str(getattr(side, name).device) for side in sides for name in names}
         seen.append((str(probabilities.device), devices))
         return right(torch.full(probabilities.shape, 1 / LENGTH), mine, offset, observed)
 

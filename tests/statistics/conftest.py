@@ -11,7 +11,7 @@ from torch import Tensor
 
 from attnprobe.attention.annotation import TokenAnnotation, TokenLink, TokenSpan
 from attnprobe.attention.block import AttentionBlock, Observed
-from attnprobe.attention.features import TokenFeatures
+from attnprobe.attention.features import Modalities, TokenFeatures
 from attnprobe.attention.layout import Layout
 from attnprobe.statistics import Statistic
 from attnprobe.statistics.statistic import evaluate
@@ -123,9 +123,13 @@ def draw_features(
     rank = torch.randint(900, (batch, length), generator=generator).masked_fill(special, -1)
     rank[:, 3] = torch.where(special[:, 3], -1, 950)
     rank[:, 5:] = rank[:, :-5].where(~special[:, 5:] & ~special[:, :-5], rank[:, 5:])  # tokens come again
+    image = no.clone()  # some of the ordinary tokens, with others before and behind them
+    for sequence in range(batch):
+        image[sequence, (~special[sequence]).nonzero().ravel()[[2, 4]]] = True
+    mixed = Modalities(image, ~no, torch.arange(length).expand(batch, length).contiguous())
     return TokenFeatures(
         first, separator, punctuation, ~(special | punctuation), (rare & ~special).float(),
-        ~special if content_only else ~no, rank, rank,
+        ~special if content_only else ~no, rank, rank, mixed,
     )  # fmt: skip
 
 

@@ -58,6 +58,8 @@ every_kind = pytest.mark.parametrize("kind", ["encoder", "decoder", "cross"])
 both_ways = pytest.mark.parametrize("content_only", [False, True], ids=["plain", "content-only"])
 WAYS = {"content_only": [False, True], "kind": ["encoder", "decoder", "cross"]}
 
+#: What is known about the tokens of any text.
+MARKS = [field.name for field in fields(TokenFeatures) if field.name != "mixed"]
 #: The columns that other programs rely on (INTERFACE.md), by family.
 COLUMNS = {
     "entropy": ["entropy", "entropy_normalized", "entropy_first", "confidence"],
@@ -93,6 +95,14 @@ COLUMNS = {
         "contribution_norm",
         "contribution_cosine",
         "cancellation",
+    ],
+    "modality": [
+        *("image_mass", "text_mass", "special_mass", "image_lift", "text_lift"),
+        *("text_to_image", "text_to_text", "text_to_special"),
+        *("image_to_image", "image_to_text", "image_to_special"),
+        *("text_to_image_lift", "text_to_text_lift", "image_to_image_lift", "image_to_text_lift"),
+        *("text_to_image_entropy", "text_to_text_entropy", "image_to_image_entropy", "image_to_text_entropy"),
+        "text_to_image_peak",
     ],
 }
 #: Measured again under a control; columns of `positional --control`.
@@ -221,8 +231,9 @@ class TestEvery:
             assert torch.equal(getattr(whole.observed, name), getattr(untouched.observed, name))
         for side in ("queries", "keys"):
             now, before = getattr(whole.layout, side), getattr(untouched.layout, side)
-            for field in fields(TokenFeatures):
-                assert torch.equal(getattr(now, field.name), getattr(before, field.name))
+            for name in MARKS:
+                assert torch.equal(getattr(now, name), getattr(before, name))
+            assert torch.equal(now.mixed.image, before.mixed.image)
 
 
 @both_ways
@@ -276,7 +287,7 @@ def test_columns_are_the_ones_that_programs_rely_on():
     elsewhere = {"jsd", "jsd_layer", "jsd_all_pairs"}
     elsewhere |= {
         name
-        for family in ("norm", "induction", "links", "roles", "rank", "mixing")
+        for family in ("norm", "induction", "links", "roles", "rank", "mixing", "modality")
         for name in COLUMNS[family]
     }
     assert over_heads == [name for name in columns if name not in elsewhere]
@@ -467,13 +478,13 @@ class TestMalformed:
         with pytest.raises(ValueError, match=r"queries .* outside the sequence"):
             AttentionBlock(torch.ones(1, 1, 2, 4), Layout.of(features(4)), offset)
 
-    @pytest.mark.parametrize("name", [field.name for field in fields(TokenFeatures)])
+    @pytest.mark.parametrize("name", MARKS)
     def test_features(self, features: Callable[..., TokenFeatures], name: str):
         with pytest.raises(ValueError, match=rf"\(batch, position\), got .*'{name}': \(1, 5\)"):
             replace(features(4), **{name: torch.ones(1, 5, dtype=torch.bool)})
 
     def test_features_of_one_sequence_without_its_axis(self, features: Callable[..., TokenFeatures]):
-        flat = {field.name: getattr(features(4), field.name)[0] for field in fields(TokenFeatures)}
+        flat = {name: getattr(features(4), name)[0] for name in MARKS}
         with pytest.raises(ValueError, match=r"\(batch, position\)"):
             TokenFeatures(**flat)
 

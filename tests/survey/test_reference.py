@@ -122,7 +122,7 @@ def case(
         statistics = [
             one
             for one in all_statistics().values()
-            if one.family.name not in {"links", "norm", "rank", "mixing"}
+            if one.family.name not in {"links", "norm", "rank", "mixing", "modality"}
             and UNEMBEDDING not in one.needs  # bodies have none
         ]
         corpus = CorpusRequest(documents, statistics, CorpusOptions(**options))

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attnprobe.commands.call.texts import Texts, open_texts
+from attnprobe.corpus.sources.pictures import BOTH
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.corpus.tokens.tokenization import Tokenizer
 from attnprobe.errors import AttnprobeError, AttnprobeWarning
@@ -144,11 +145,32 @@ def _is_sentence_transformer(model: Any) -> bool:
 
 def read_first(source: OpenSource) -> OpenSource:
     """Read the first document, so that a table without the column asked for is refused at once."""
-    if source.kind != "text":
+    if source.kind not in {"text", BOTH}:
         return source
     documents = iter(source.documents)
     first = next(documents, None)
-    return replace(source, documents=documents if first is None else chain([first], documents))
+    if first is None:
+        return replace(source, documents=documents)
+    both = {} if first.image is None else {"kind": BOTH, "described": source.described | {"kind": BOTH}}
+    return replace(source, documents=chain([first], documents), **both)
+
+
+def check_queries(source: OpenSource, options: Mapping[str, Any]) -> None:
+    """Refuse queries of one modality where only one is read."""
+    if options.get("queries") is not None and source.kind != BOTH:
+        raise AttnprobeError(
+            f"--queries tells an image from a text, and {source.name} holds no images that the model reads "
+            "with its texts; leave it out, or name their column with --image-column."
+        )
+
+
+def sees_text(model: Any, call: Call) -> bool:
+    """Tell whether a model that is named reads an image and a text together, by its configuration."""
+    if not isinstance(model, str | Path) or str(model) == DEMO:
+        return False
+    from attnprobe.model import load
+
+    return load.sees_text(str(model), call.load)
 
 
 def check_labels(source: OpenSource, task: TaskOptions) -> OpenSource:
@@ -173,6 +195,8 @@ def load_model(
 
     if isinstance(model, str | Path):
         return load_checkpoint(str(model), load, modality=modality)
+    if modality == BOTH:
+        raise AttnprobeError("Images with texts need a model that is named, a folder or a hub id.")
     return wrap_model(model, tokenizer, load.prompt)
 
 

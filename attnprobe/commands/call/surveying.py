@@ -2,12 +2,21 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from attnprobe.commands.call.call import check_model, load_model, open_call, read_first
+from attnprobe.commands.call.call import (
+    check_model,
+    check_queries,
+    load_model,
+    open_call,
+    read_first,
+    sees_text,
+)
 from attnprobe.commands.call.record import describe_call
 from attnprobe.commands.call.texts import Texts, check_standard_input, open_texts
+from attnprobe.corpus.sources.pictures import BOTH
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError
 from attnprobe.survey.layers import parse_layers
@@ -85,6 +94,13 @@ def _choose_lengths(weights: str) -> "list[Statistic]":
     return [] if weights == "attention" else select_statistics("norm")
 
 
+def choose_modality() -> "list[Statistic]":
+    """Choose what is measured of images and texts that are read together."""
+    from attnprobe.statistics.registry import select_statistics
+
+    return select_statistics("modality")
+
+
 def survey_texts(
     name: str,
     model: Any,
@@ -107,12 +123,16 @@ def survey_texts(
     layers = parse_layers(options.get("layers"))
     with open_call(options, model) as call:
         check_model(model, call.tokenizer, options)
-        source = read_first(open_texts(texts, named=options, label_column=label_column))
+        sees = partial(sees_text, model, call)
+        source = read_first(open_texts(texts, named=options, label_column=label_column, sees=sees))
+        check_queries(source, options)
         if targets is not None:
             source = _add_targets(texts, source, targets)
         if shuffled and source.kind != "text":
             raise AttnprobeError("--control shuffles the tokens of texts; of images and sound, leave it out.")
         statistics, tabulation = question()
+        if name == "census" and source.kind == BOTH and options.get("statistics") is None:
+            statistics = [*statistics, *choose_modality()]
         from attnprobe.statistics.norm import apply_weights
         from attnprobe.survey.survey import CorpusRequest, TableRequest, survey_corpora
 

@@ -1,7 +1,7 @@
 """Texts and gold links, however a program holds them: strings, files, rows, tables with a named column."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from enum import Enum
 from itertools import zip_longest
@@ -22,6 +22,7 @@ from attnprobe.corpus.sources.gold import (
 )
 from attnprobe.corpus.sources.links import read_linked_rows
 from attnprobe.corpus.sources.opening import join_sources, open_anything
+from attnprobe.corpus.sources.pictures import Images
 from attnprobe.corpus.sources.relations import relate_rows
 from attnprobe.corpus.sources.tables import Row, Table
 from attnprobe.corpus.sources.text import STDIN, OpenSource, Source
@@ -47,14 +48,17 @@ def open_texts(
     named: Mapping[str, Any],
     label_column: str | None = None,
     find_labels: bool = False,
+    sees: Callable[[], bool] | None = None,
 ) -> OpenSource:
     """Open texts, with labels for each of those that come one by one.
 
     ``named`` are the keywords that name columns, a split, and what the ``dataset`` column says. With
-    ``find_labels``, a column of a usual name has the labels where none is named.
+    ``find_labels``, a column of a usual name has the labels where none is named. ``sees``, where images may
+    be read with the texts, tells whether the model does so.
     """
     if isinstance(texts, OpenSource):
         return texts
+    image = named.get("image_column")
     objective = OBJECTIVES.get(named.get("objective") or "") if find_labels else None
     usual = objective.columns if objective is not None else ()
     columns = {
@@ -64,17 +68,18 @@ def open_texts(
         "document_column": named.get("document_column"),
     }
     if texts is None or isinstance(texts, str | Path | Source):
-        source = _open_source(texts, columns, named, usual, find_labels=find_labels)
+        source = _open_source(texts, columns, named, usual, sees, find_labels=find_labels)
         if labels is not None:
             raise AttnprobeError("labels go with a list of texts; of a file, name label_column.")
     elif hub := next((one for one in ("split", "dataset_config") if named.get(one) is not None), None):
         raise AttnprobeError(f"Only a dataset of the hub has a split and a configuration; leave out {hub}.")
     elif _is_table(texts):
-        source = _open_table(texts, columns, usual, find_labels=find_labels)
+        source = _open_table(texts, columns, usual, image, find_labels=find_labels)
         if labels is not None:
             raise AttnprobeError("labels go with a list of texts; of a table, name label_column.")
     else:
         keywords = {"text_pair_column" if name == "pair_column" else name: columns[name] for name in columns}
+        keywords["image_column"] = image
         if given := next((name for name, value in keywords.items() if value is not None), None):
             raise AttnprobeError(f"Texts that are given one by one have no columns; leave out {given}.")
         source = OpenSource(_read_documents(texts, labels), "texts", {"name": "texts"})
@@ -139,16 +144,17 @@ def _open_source(
     columns: Mapping[str, Any],
     named: Mapping[str, Any],
     usual: tuple[tuple[str, ...], ...],
+    sees: Callable[[], bool] | None,
     *,
     find_labels: bool,
 ) -> OpenSource:
     source = texts if isinstance(texts, Source) else Source(EMBEDDED if texts is None else str(texts))
     given = {name: value for name, value in columns.items() if value is not None}
-    for field, keyword in (("split", "split"), ("config", "dataset_config")):
+    for field, keyword in (("split", "split"), ("config", "dataset_config"), ("image_column",) * 2):
         if named.get(keyword):
             given[field] = named[keyword]
     found = replace(source, **given, find_labels=find_labels or source.find_labels)
-    return open_anything(replace(found, usual=usual))
+    return open_anything(replace(found, usual=usual, sees=sees))
 
 
 def _is_table(texts: Any) -> bool:
@@ -157,7 +163,12 @@ def _is_table(texts: Any) -> bool:
 
 
 def _open_table(
-    texts: Any, columns: Mapping[str, Any], usual: tuple[tuple[str, ...], ...], *, find_labels: bool
+    texts: Any,
+    columns: Mapping[str, Any],
+    usual: tuple[tuple[str, ...], ...],
+    image: str | None,
+    *,
+    find_labels: bool,
 ) -> OpenSource:
     kind = type(texts).__name__
     keys = list(_list_columns(texts))
@@ -169,12 +180,12 @@ def _open_table(
             f"A {kind} is a table, not texts: name the column, text_column={example!r} (its columns are "
             f"{listed})."
         )
-    for column in columns.values():
+    for column in (*columns.values(), image):
         if column is not None:
             require(column, known, f"the {kind}")
     sought = {*USUAL_LABEL_COLUMNS, *USUAL_TAG_COLUMNS, ANSWERS} if find_labels else set()
     sought = {name for names in usual for name in names} or sought
-    wanted = {name for name in known if name in columns.values() or name.lower() in sought}
+    wanted = {name for name in known if name in {*columns.values(), image} or name.lower() in sought}
     read = {name: key for name, key in zip(known, keys, strict=True) if name in wanted}
     names = find_class_names(getattr(texts, "features", None))
     table = Table(known, _read_rows(texts, read, f"the {kind}"), names)
@@ -187,6 +198,7 @@ def _open_table(
         document=columns["document_column"],
         find_labels=find_labels,
         usual=usual,
+        images=None if image is None else Images(image),
     )
     return OpenSource(documents, "texts", {"name": "texts", **columns})
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from attnprobe.commands.call.call import check_model, load_model, open_call
 from attnprobe.corpus.sources.document import Document
 from attnprobe.corpus.sources.media import EXTENSIONS, VIDEO_EXTENSIONS, Item, MediaFolder
+from attnprobe.corpus.sources.pictures import BOTH, Picture
 from attnprobe.errors import AttnprobeError
 
 if TYPE_CHECKING:
@@ -76,10 +77,11 @@ def look_at(
     max_length: int | None,
     look: Look,
     options: Mapping[str, Any],
+    image: Path | str | None = None,
 ) -> "SequenceAttention":
     """Read the attention of every head to a text; the arguments are those of ``view``."""
-    documents = _read_input(text, text_pair, target)
-    kind = documents.kind if isinstance(documents, MediaFolder) else "text"
+    documents = _read_input(text, text_pair, target) if image is None else _read_both(text, text_pair, image)
+    kind = documents.kind if isinstance(documents, MediaFolder) else "text" if image is None else BOTH
     with open_call(options, model) as call:
         check_model(model, call.tokenizer, options)
         from attnprobe.survey.viewing.maps import read_sequence
@@ -108,6 +110,18 @@ def _read_input(text: str | Path, pair: str | None, target: str | None) -> list[
     if not text.strip() or (pair is not None and not pair.strip()):
         raise AttnprobeError("The text is blank; give one with words in it.")
     return [Document(text, pair, label=target)]
+
+
+def _read_both(text: str | Path, pair: str | None, image: Path | str) -> list[Document]:
+    """Read a text and the image that is read with it."""
+    if pair is not None:
+        raise AttnprobeError("An image is read with one text; leave out the second.")
+    if not str(text).strip():
+        raise AttnprobeError("The text is blank; give one with words in it.")
+    path = Path(image)
+    if not _is_file(path):
+        raise AttnprobeError(f"There is no image {str(image)!r}.")
+    return [Document(str(text), image=Picture("--image", path))]
 
 
 def _is_file(path: Path) -> bool:

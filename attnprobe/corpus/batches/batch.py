@@ -201,4 +201,4 @@ class Side:
             rank,
             order,
         )
-        return TokenFeatures(*(torch.from_numpy(mark) for mark in marks))
+        return TokenFeatures(*map(torch.from_numpy, marks))

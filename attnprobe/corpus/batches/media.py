@@ -73,8 +73,8 @@ class MediaBatches(BatchReader):
         labels = {number: clip.item.label for number, clip in enumerate(clips)}
         self.labels = {number: label for number, label in labels.items() if label is not None}
         # The file of each clip, by its number among those that give a clip.
-        self.documents = _number([clip.item.path for clip in clips])
-        keys = [_number([clip.shape for clip in clips])]
+        self.documents = number_values([clip.item.path for clip in clips])
+        keys = [number_values([clip.shape for clip in clips])]
         if targets is not None:
             keys.append(targets.store.lengths.astype(np.int64))
         super().__init__(plan_batches(lengths, budget, cells, keys, most=most))
@@ -94,10 +94,30 @@ class MediaBatches(BatchReader):
         return read_sound(clip.item.path, self._rate)[clip.start : clip.stop]
 
 
-def _number(values: Sequence[Hashable]) -> NDArray[np.int64]:
+def number_values(values: Sequence[Hashable]) -> NDArray[np.int64]:
     """Number values from 0 on, each by its first place among the distinct ones."""
     numbers = {value: number for number, value in enumerate(dict.fromkeys(values))}
     return np.array([numbers[value] for value in values], np.int64)
+
+
+def stack_pairs(parts: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
+    """Stack what belongs to images and texts: ids and what is as long, and the rest with an axis of its own.
+
+    So a batch can be cut between sequences, however many tiles or patches an image has.
+    """
+    length = parts[0]["input_ids"].shape
+    return {
+        name: torch.cat([part[name] for part in parts])
+        if value.shape == length
+        else torch.stack([part[name] for part in parts])
+        for name, value in parts[0].items()
+    }
+
+
+def flatten_pairs(inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Put what ``stack_pairs`` stacked side by side, as models want it."""
+    length = inputs["input_ids"].shape
+    return {name: value if value.shape == length else value.flatten(0, 1) for name, value in inputs.items()}
 
 
 def stack_inputs(parts: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:

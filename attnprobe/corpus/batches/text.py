@@ -208,6 +208,7 @@ class Batches(BatchReader):
         most: Callable[[int], int] | None = None,
         targets: Side | None = None,
         fresh: NDArray[np.int64] | None = None,
+        keys: Sequence[NDArray[np.integer]] = (),
     ) -> None:
         """Plan the batches for a budget of tokens, of cells where whole maps are kept, of memory."""
         self.source, self.targets, self.fresh = source, targets, fresh
@@ -217,7 +218,7 @@ class Batches(BatchReader):
         if targets is not None and targets.store.annotated:
             self.digest = hashlib.sha256((store.digest + targets.store.digest).encode()).hexdigest()
         # A batch is as large as the longer side makes it; both agree in their lengths.
-        keys = () if targets is None else (store.lengths, targets.store.lengths)
+        keys = keys if targets is None else (store.lengths, targets.store.lengths)
         super().__init__(plan_batches(self.longer, budget, cells, keys, most=most))
 
     @cached_property

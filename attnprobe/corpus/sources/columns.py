@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from attnprobe.corpus.sources.document import Document, Label
 from attnprobe.corpus.sources.gold import (
@@ -24,6 +24,9 @@ from attnprobe.corpus.sources.streams import shorten
 from attnprobe.corpus.sources.tables import PEEK_ROWS, Row, Table, is_number
 from attnprobe.errors import AttnprobeError, AttnprobeWarning
 from attnprobe.wording import spell
+
+if TYPE_CHECKING:
+    from attnprobe.corpus.sources.pictures import Images
 
 # Where no column is asked for, the first of these that exists, in any letter case.
 # The first sentence of sentence1/sentence2 and the like is read alone: a pair has to be asked for.
@@ -69,6 +72,7 @@ def read_table(
     find_labels: bool = False,
     annotated: bool = False,
     usual: Sequence[Sequence[str]] = (),
+    images: "Images | None" = None,
 ) -> Iterator[Document]:
     """Yield a document, or a part of one, for each row whose text is not blank.
 
@@ -86,6 +90,7 @@ def read_table(
             the second text of a pair and what a decoder reads, where none are named.
         usual: Where two texts and what is said of them are wanted, the usual names of each of the three
             columns, which are taken where none is named.
+        images: Which column holds images that are read with the texts; rows without one are left out.
 
     Raises:
         AttnprobeError: When a column is missing, or a cell is not what it has to be.
@@ -103,17 +108,23 @@ def read_table(
                 f"{name} holds no gold links: it has no column {LINKS!r}; its columns are "
                 f"{_list_columns(table.columns)}"
             )
-        pair = pair if pair is not None else _find_usual((TEXT_COLUMNS["pair"],), table.columns)
-        label = label if label is not None else _find_usual((TEXT_COLUMNS["target"],), table.columns)
+        pair = pair if pair is not None else find_usual((TEXT_COLUMNS["pair"],), table.columns)
+        label = label if label is not None else find_usual((TEXT_COLUMNS["target"],), table.columns)
         find_labels = False
     if usual:
         text, pair, label = _choose_related((text, pair, label), usual, table.columns, name)
         find_labels = False
     free = [column for column in table.columns if column in (text, pair, label) or column != document]
+    image = None if images is None else images.find(table.columns, first, name)
+    free = [column for column in free if column != image]
     columns = _choose_columns(free, first, name, text, pair, label, find_labels=find_labels)
     known: dict[str, str] = {}
+    blind = 0
     for row in chain(first, table.rows):
         found = _read_linked(row, columns, name) if annotated else _read_plain(row, columns, table, name)
+        if found is not None and images is not None and image is not None:
+            found = images.add(found, row, image, name)
+            blind += found is None
         if found is None:
             continue
         value = None if document is None else _read_group(row, document, name)
@@ -122,6 +133,9 @@ def read_table(
             yield replace(found, group=known.setdefault(value, f"{value}\0{found.digest:x}"))
         else:
             yield found if document is not None or row.group is None else replace(found, group=row.group)
+    if blind:
+        sentence = f"{blind:,} row{'s' * (blind > 1)} of {name} without an image left out."
+        warnings.warn(sentence, AttnprobeWarning, stacklevel=2)
 
 
 def _read_group(row: Row, column: str, name: str) -> str | None:
@@ -177,15 +191,15 @@ def _choose_columns(
         return question
     free = [column for column in columns if column != label]
     if find_labels and pair is None:
-        words = text if text is not None else _find_usual(USUAL_WORD_COLUMNS, free)
+        words = text if text is not None else find_usual(USUAL_WORD_COLUMNS, free)
         if words is not None and _most_are(read_words, words, first):
             rest = [c for c in columns if c != words and _most_are(_as_list, c, first)]
-            tags = label if label is not None else _find_usual(USUAL_TAG_COLUMNS, rest)
+            tags = label if label is not None else find_usual(USUAL_TAG_COLUMNS, rest)
             if tags is not None and tags in rest and _are_aligned(words, tags, first):
                 require(tags, columns, name)
                 return _Columns(words, None, tags, words=True, tags=True)
     if label is None and find_labels:
-        label = _find_usual(USUAL_LABEL_COLUMNS, [c for c in columns if c not in {text, pair}])
+        label = find_usual(USUAL_LABEL_COLUMNS, [c for c in columns if c not in {text, pair}])
         if label is not None:
             require(label, columns, name)
     if label is not None and label in (text, pair):
@@ -202,7 +216,7 @@ def _choose_related(
     found: list[str | None] = []
     for column, names in zip(named, usual, strict=True):
         free = [one for one in columns if one not in {*named, *found}]
-        found.append(column if column is not None else _find_usual(names, free))
+        found.append(column if column is not None else find_usual(names, free))
     text, pair, label = found
     options = {"--text-column": text, "--text-pair-column": pair}
     for (option, column), names in zip(options.items(), usual, strict=False):
@@ -226,13 +240,13 @@ def _find_question(
     label: str | None,
 ) -> _Columns | None:
     """Find a question, its context and its answers, if the columns are such."""
-    answers = label if label is not None else _find_usual((ANSWERS,), columns)
+    answers = label if label is not None else find_usual((ANSWERS,), columns)
     if answers is None or not _most_are(_as_answers, answers, first):
         return None
     if label is None and (text, pair) != (None, None) and None in (text, pair):
         return None  # one of the texts alone was asked for
-    question = text if text is not None else _find_usual((QUESTION,), columns)
-    context = pair if pair is not None else _find_usual((CONTEXT,), columns)
+    question = text if text is not None else find_usual((QUESTION,), columns)
+    context = pair if pair is not None else find_usual((CONTEXT,), columns)
     if question is None or context is None or question == context:
         if label is None:
             return None
@@ -304,7 +318,7 @@ def _choose_text(
 ) -> str:
     """Choose by the usual names, else a list of words, else the only column of strings."""
     free = [column for column in columns if column not in taken]
-    if (found := _find_usual(USUAL_TEXT_COLUMNS, free)) is not None:
+    if (found := find_usual(USUAL_TEXT_COLUMNS, free)) is not None:
         require(found, columns, name)
         if others := [c for c in free if c != found and c.lower() in USUAL_TEXT_COLUMNS]:
             sentence = (
@@ -313,7 +327,7 @@ def _choose_text(
             )
             warnings.warn(spell(sentence), AttnprobeWarning, stacklevel=2)
         return found
-    if (found := _find_usual(USUAL_WORD_COLUMNS, free)) is not None and _most_are(read_words, found, first):
+    if (found := find_usual(USUAL_WORD_COLUMNS, free)) is not None and _most_are(read_words, found, first):
         require(found, columns, name)
         return found
     strings = [column for column in free if _holds_text(column, first)]
@@ -326,7 +340,7 @@ def _choose_text(
     return strings[0]
 
 
-def _find_usual(names: Sequence[str], columns: Sequence[str]) -> str | None:
+def find_usual(names: Sequence[str], columns: Sequence[str]) -> str | None:
     """Find the first of the usual names among columns, in any letter case but the exact one first."""
     for usual in names:
         found = [column for column in columns if column.lower() == usual]

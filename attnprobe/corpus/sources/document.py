@@ -4,9 +4,12 @@ import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from types import NoneType
-from typing import Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 
 from attnprobe.tasks import Gold
+
+if TYPE_CHECKING:
+    from attnprobe.corpus.sources.pictures import Picture
 
 #: Which text of a document a span lies in: its first, the second of a pair, or what a decoder beside an
 #: encoder reads.
@@ -241,6 +244,7 @@ class Document:
         group: What names the wider document that it is a part of, such as the text of a sentence; None where
             it is whole.
         role: What the text is where one is looked for by another.
+        image: What the model sees beside the text, or None where it reads text alone.
     """
 
     text: str
@@ -249,6 +253,7 @@ class Document:
     annotation: Annotation | None = None
     group: str | None = None
     role: Role = field(default="", repr=False)  # states go by what is written of a document
+    image: "Picture | None" = field(default=None, repr=False)
 
     @property
     def digest(self) -> int:
@@ -257,6 +262,8 @@ class Document:
         Parts of one document have one name, and so have texts that are equal, word for word.
         """
         whole = f"text\0{self.text}\0{self.pair or ''}" if self.group is None else f"group\0{self.group}"
+        if self.image is not None and self.group is None:
+            whole = f"{whole}\0{self.image.digest}"
         found = hashlib.blake2b(whole.encode("utf-8", "surrogatepass"), digest_size=8)
         return int.from_bytes(found.digest(), "little")
 

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from io import BytesIO
 from math import gcd
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,8 @@ EXTENSIONS = {
 VIDEO_EXTENSIONS = (".mp4", ".m4v", ".mov", ".webm", ".mkv", ".avi")
 #: What is said about the files of a folder, in a table beside them, as in an ImageFolder or AudioFolder.
 METADATA = ("metadata.csv", "metadata.jsonl")
+#: Formats that Pillow hands to an interpreter, whatever the file is called.
+_PROGRAMS = {"EPS", "WMF"}
 #: Columns in which a class or a transcript is looked for where none is named.
 USUAL = ("label", "text", "transcription", "transcript", "sentence")
 
@@ -187,8 +190,8 @@ def _explain_sound(path: Path, error: Exception) -> AttnprobeError:
     return AttnprobeError(f"{path} can't be read as sound: {first_line(error)}.")
 
 
-def read_image(path: Path) -> NDArray[np.uint8]:
-    """Read an image, (height, width, red-green-blue), turned as its camera says.
+def read_image(image: Path | BytesIO, name: str = "") -> NDArray[np.uint8]:
+    """Read an image, (height, width, red-green-blue), turned as its camera says; ``name`` is for errors.
 
     Raises:
         AttnprobeError: When it is none, or larger than any honest one.
@@ -200,10 +203,12 @@ def read_image(path: Path) -> NDArray[np.uint8]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", Image.DecompressionBombWarning)
-            with Image.open(path) as image:
-                return np.asarray(ImageOps.exif_transpose(image).convert("RGB"))
+            with Image.open(image) as opened:
+                if opened.format in _PROGRAMS:
+                    raise ValueError(f"{opened.format} is a program that draws")
+                return np.asarray(ImageOps.exif_transpose(opened).convert("RGB"))
     except Exception as error:  # decoders raise whatever they like over broken files
-        raise AttnprobeError(f"{path} can't be read as an image: {first_line(error)}.") from error
+        raise AttnprobeError(f"{name or image} can't be read as an image: {first_line(error)}.") from error
 
 
 def read_image_size(path: Path) -> tuple[int, int]:

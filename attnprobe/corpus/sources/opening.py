@@ -1,11 +1,13 @@
 """Opening whatever a user names: text, or a folder of images, sound or videos."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
 from attnprobe.corpus.sources.embedded import EMBEDDED
 from attnprobe.corpus.sources.media import VIDEO, MediaFolder, find_media, is_media
+from attnprobe.corpus.sources.pictures import BOTH, open_captioned
 from attnprobe.corpus.sources.relations import is_benchmark, open_benchmark
 from attnprobe.corpus.sources.text import STDIN, OpenSource, Source, holds_text, open_source
 from attnprobe.corpus.sources.video import open_video_table
@@ -36,8 +38,15 @@ def open_anything(source: Source) -> OpenSource:
             f"{source.spec} is {'a folder' if path.is_dir() else 'an image or sound'}, and gold links are "
             "between words of text; name a file that has them."
         )
+    if source.text_column is not None and path.is_dir() and source.sees is not None:
+        return _open_captioned(path, source)
     folder = videos or MediaFolder.open(path, source.label_column)
     holds = "videos" if folder.kind == VIDEO else "images or sound"
+    if source.image_column is not None:
+        raise AttnprobeError(
+            f"{source.spec} holds {holds}; leave out --image-column, or name the column of captions with "
+            "--text-column."
+        )
     _refuse_options(source, holds, split=source.split, label=None)
     described = folder.described | {"label_column": source.label_column}
     return OpenSource(folder, str(described["name"]), described, folder.kind)
@@ -50,6 +59,15 @@ def _find_videos(path: Path, source: Source) -> MediaFolder | None:
         return None if texts else open_video_table(path, source.label_column)
     except (OSError, ValueError):  # a name too long, or with a NUL in it
         return None
+
+
+def _open_captioned(path: Path, source: Source) -> OpenSource:
+    """Open a folder of images with captions, which are read together."""
+    column, others = source.text_column, replace(source, text_column=None)
+    assert column is not None
+    _refuse_options(others, "images", split=source.split, label=source.label_column)
+    described = MediaFolder.open(path).described | {"kind": BOTH, "text_column": column}
+    return OpenSource(open_captioned(path, column), str(described["name"]), described, BOTH)
 
 
 def _holds_only_text(path: Path) -> bool:

@@ -236,10 +236,11 @@ def _parse_json(text: str) -> Any:
 # ---- Parquet
 
 
-def read_parquet(stream: BinaryIO, name: str, nested: Collection[str] = ()) -> Table:
+def read_parquet(stream: BinaryIO, name: str, nested: Collection[str] = (), rows: int = 256) -> Table:
     """Read the columns of text, numbers and categories, of lists of them, and of answers to questions.
 
-    Others, such as those of bytes, are left out, but for those called one of ``nested``.
+    Others, such as those of bytes, are left out, but for those called one of ``nested``. So many rows are
+    held at a time.
     """
     import pyarrow
     from pyarrow import parquet
@@ -254,14 +255,27 @@ def read_parquet(stream: BinaryIO, name: str, nested: Collection[str] = ()) -> T
         columns = [c.name for c in schema if c.name in nested or _is_read(c.type, pyarrow.types)]
     except broken as error:
         raise _refuse_parquet(error, name) from None
-    return Table(columns, _parquet_rows(file, columns, broken, name), _read_class_names(schema.metadata))
+    found = _parquet_rows(file, columns, rows, broken, name)
+    return Table(columns, found, _read_class_names(schema.metadata))
+
+
+def list_parquet_columns(stream: BinaryIO, name: str) -> list[str]:
+    """Name all columns, also those that are not read."""
+    import pyarrow
+    from pyarrow import parquet
+
+    try:
+        whole = stream if stream.seekable() else io.BytesIO(stream.read())
+        return list(parquet.ParquetFile(whole).schema_arrow.names)
+    except (pyarrow.ArrowException, OSError, ValueError, OverflowError) as error:
+        raise _refuse_parquet(error, name) from None
 
 
 def _parquet_rows(
-    file: Any, columns: list[str], broken: tuple[type[Exception], ...], name: str
+    file: Any, columns: list[str], size: int, broken: tuple[type[Exception], ...], name: str
 ) -> Iterator[Row]:
     try:
-        batches = file.iter_batches(batch_size=256, columns=columns)
+        batches = file.iter_batches(batch_size=size, columns=columns)
         rows = chain.from_iterable(batch.to_pylist() for batch in batches)
         for number, cells in enumerate(rows, start=1):
             yield Row(f"row {number}", cells)

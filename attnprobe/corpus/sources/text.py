@@ -1,7 +1,7 @@
 """Sources: from what a user names (a file, a hub dataset, standard input) to documents."""
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -15,6 +15,7 @@ from attnprobe.corpus.sources.gold import find_class_names
 from attnprobe.corpus.sources.hub import looks_like_hub_id, open_split, read_hub_rows
 from attnprobe.corpus.sources.links import LINKS, WORD_COLUMNS
 from attnprobe.corpus.sources.packing import EACH_ALSO, PACKED, open_file, strip_packing
+from attnprobe.corpus.sources.pictures import USUAL_IMAGE_COLUMNS, Images
 from attnprobe.corpus.sources.sheets import read_sheet
 from attnprobe.corpus.sources.streams import (
     decode_lines,
@@ -27,6 +28,7 @@ from attnprobe.corpus.sources.streams import (
 from attnprobe.corpus.sources.tables import (
     TABLE_READERS,
     Table,
+    list_parquet_columns,
     make_table,
     parse_jsonl,
     read_parquet,
@@ -68,6 +70,8 @@ class Source:
     annotated: bool = False  # whether words and gold links are read: of CoNLL-U, or JSON with such columns
     coreference: bool = False  # whether mentions are read, and asked for their antecedents
     usual: tuple[tuple[str, ...], ...] = ()  # where two texts are wanted: see ``read_table``
+    image_column: str | None = None  # "none" reads texts alone
+    sees: Callable[[], bool] | None = None  # whether the model reads images with texts; None never asks
 
 
 def read_documents(source: Source) -> Iterator[Document]:
@@ -107,7 +111,7 @@ class OpenSource:
         documents: The documents, which can be read once; or a folder of images or sound.
         name: What the ``dataset`` column says.
         described: What goes on record.
-        kind: "text", "image", "sound" or "video".
+        kind: "text", "image", "sound", "video", or "image+text" where both are read together.
     """
 
     documents: Any
@@ -208,6 +212,8 @@ def _refuse_split(source: Source) -> None:
 
 
 def _refuse_columns(source: Source, name: str) -> None:
+    if source.image_column is not None:
+        raise AttnprobeError(f"{name} is text without columns; leave out --image-column")
     if any((source.text_column, source.pair_column, source.label_column, source.document_column)):
         raise AttnprobeError(
             f"{name} is text without columns; leave out --text-column, --text-pair-column, "
@@ -247,11 +253,24 @@ def _read_file(path: Path, source: Source) -> Iterator[Document]:
             yield from _drop_blank(read_conllu(stream, source.spec, annotated=source.annotated))
         elif extension == ".txt":
             yield from _read_lines(read_txt(stream, source.spec))
-        elif source.annotated and extension == ".parquet":
-            table = read_parquet(stream, source.spec, nested=(LINKS, *WORD_COLUMNS.values()))
+        elif extension == ".parquet" and (source.annotated or _choose_images(source) is not None):
+            nested = _list_nested(path, source)
+            table = read_parquet(stream, source.spec, nested, rows=256 if source.annotated else 8)
             yield from _read_table(table, source, source.spec)
         else:
             yield from _read_table(_open_table(stream, extension, source), source, source.spec)
+
+
+def _list_nested(path: Path, source: Source) -> tuple[str, ...]:
+    """Name the columns of parquet to read whatever they hold: links, or images for a model that sees."""
+    if source.annotated:
+        return (LINKS, *WORD_COLUMNS.values())
+    if source.image_column is not None:
+        return (source.image_column,)
+    with open_file(path, source.spec) as stream:
+        there = list_parquet_columns(stream, source.spec)
+    usual = tuple(name for name in there if name.lower() in USUAL_IMAGE_COLUMNS)
+    return usual if usual and source.sees is not None and source.sees() else ()
 
 
 def _open_table(stream: BinaryIO, extension: str, source: Source) -> Table:
@@ -354,7 +373,14 @@ def _read_table(table: Table, source: Source, name: str) -> Iterator[Document]:
         find_labels=source.find_labels,
         annotated=source.annotated,
         usual=source.usual,
+        images=_choose_images(source),
     )
+
+
+def _choose_images(source: Source) -> Images | None:
+    if source.image_column is None and source.sees is None:
+        return None
+    return Images(source.image_column, source.sees or (lambda: False), Path(source.spec).parent)
 
 
 def _require_one(documents: Iterator[Document], source: Source) -> Iterator[Document]:

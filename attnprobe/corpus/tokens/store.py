@@ -33,7 +33,7 @@ class SequenceStore:
 
     def __init__(self, vocabulary: int) -> None:
         """Open an empty store for token ids below ``vocabulary``."""
-        with _explain_errors():
+        with explain_full_disk():
             self._file = tempfile.TemporaryFile(prefix="attnprobe-")  # noqa: SIM115 - closed in __exit__
         self._reading = Lock()
         self._starts = array("q")
@@ -83,7 +83,7 @@ class SequenceStore:
         return self._digest.hexdigest()
 
     def extend(self, sequences: Iterable[TokenSequence]) -> "SequenceStore":
-        with _explain_errors():
+        with explain_full_disk():
             end = self._file.seek(0, 2)
         for sequence in sequences:
             ids = np.asarray(sequence.ids, np.int32)
@@ -94,7 +94,7 @@ class SequenceStore:
                 b"" if one is None else one.to_bytes() for one in (sequence.annotation, sequence.crossed)
             )
             self.annotated = self.annotated or bool(annotation)
-            with _explain_errors():
+            with explain_full_disk():
                 self._file.write(ids.tobytes() + annotation + crossed)
             marks = f"|{sequence.second}|{sequence.label!r}|{sequence.document}|{sequence.name}|".encode()
             self._digest.update(ids.tobytes() + marks + annotation + crossed)
@@ -108,7 +108,7 @@ class SequenceStore:
             self._annotations.append(len(annotation))
             self._crossed.append(len(crossed))
             end += ids.nbytes + len(annotation) + len(crossed)
-        with _explain_errors():
+        with explain_full_disk():
             self._file.flush()
         return self
 
@@ -138,13 +138,13 @@ class SequenceStore:
 
 
 @contextlib.contextmanager
-def _explain_errors() -> Iterator[None]:
+def explain_full_disk(what: str = "The tokenised text") -> Iterator[None]:
     try:
         yield
     except OSError as error:
         where = tempfile.tempdir or "of this machine"
         raise AttnprobeError(
-            f"The tokenised text does not fit the temporary folder {where} ({reason(error)}); point TMPDIR "
+            f"{what} does not fit the temporary folder {where} ({reason(error)}); point TMPDIR "
             "at a larger disk."
         ) from error
 

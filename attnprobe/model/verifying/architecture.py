@@ -40,6 +40,7 @@ class Architecture:
         threaded: Whether several threads may run it at the same time: it keeps nothing from pass to pass.
         tilings: How each layer parts an image into sequences, and how many heads it has; nothing where all
             layers see one sequence of the same tokens.
+        joined: Whether the tokens of an image see each other in a decoder, also those that come later.
     """
 
     model_type: str
@@ -57,6 +58,7 @@ class Architecture:
     removed: tuple[tuple[int, int], ...] = ()
     threaded: bool = False
     tilings: tuple[Tiling, ...] = ()
+    joined: bool = False
 
     @property
     def patches(self) -> bool:
@@ -67,6 +69,8 @@ class Architecture:
         """Give what goes on record, of masks the number of pairs of tokens that they hide."""
         found = asdict(replace(self, tilings=()))
         del found["tilings"]
+        if not self.joined:
+            del found["joined"]
         if self.tilings:
             found["tilings"] = [
                 asdict(replace(one, mask=None)) | {"mask": 0 if one.mask is None else int((~one.mask).sum())}

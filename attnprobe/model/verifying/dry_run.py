@@ -1,8 +1,8 @@
 """A dry run that checks itself, because most ways to read attention wrongly are silent."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from attnprobe.attention.kinds import Kind, infer_kind
 from attnprobe.attention.layout import Tiling
+from attnprobe.corpus.sources.pictures import BOTH
 from attnprobe.errors import first_line
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.gates import gate_attention
@@ -18,6 +19,7 @@ from attnprobe.model.reading.blocks import force_full_attention, list_window_war
 from attnprobe.model.reading.capture import capture_attention
 from attnprobe.model.reading.routing import TAPS, Piece, Way, evaluation_mode
 from attnprobe.model.refusals import AttentionSinkError, UnsupportedModelError, refuse_by_name
+from attnprobe.model.seeing import SeeingProcessor, find_sight
 from attnprobe.model.verifying.architecture import (
     Architecture,
     SoftmaxTracker,
@@ -75,6 +77,52 @@ def check_row_sums(name: str, maps: list[Tensor], tolerance: float) -> list[str]
     if not off <= tolerance:
         raise UnsupportedModelError(name, f"its attention rows do not sum to 1 (off by {off:.1e})")
     return [f"every attention row sums to 1 (largest error {off:.1e})"]
+
+
+@dataclass(frozen=True)
+class Sight:
+    """What the tokens of each layer see, and what is to be said of it."""
+
+    kinds: tuple[Kind, ...]
+    joined: bool = False
+    evidence: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, checkpoint: Checkpoint, inputs: Mapping[str, Tensor], maps: Sequence[Tensor]) -> "Sight":
+        """Infer it from maps; refuse a decoder that sees later tokens, but for those of its own image."""
+        name, processor = checkpoint.model_type, checkpoint.processor
+        if isinstance(processor, SeeingProcessor):
+            image = processor.is_image(inputs["input_ids"])
+            kinds, joined = infer_sight(name, maps, image)
+            sees = ", which see each other" if joined else ""
+            number = f"{int(image[0].sum())} of {image.shape[1]}"
+            return cls(kinds, joined, (f"{number} tokens stand for the image{sees}; {processor.described}",))
+        targets = inputs["decoder_input_ids"].shape[1] if checkpoint.decodes else None
+        kinds = tuple(infer_kind(rows, targets=targets) for rows in maps)
+        if any(kind is Kind.DECODER and rows.triu(1).any() for rows, kind in zip(maps, kinds, strict=True)):
+            raise UnsupportedModelError(name, "its decoder sees later tokens, which is not expected of one")
+        return cls(kinds)
+
+
+def infer_sight(name: str, maps: Sequence[Tensor], image: Tensor) -> tuple[tuple[Kind, ...], bool]:
+    """Infer what tokens see where some are those of an image: all, or what came before, or their own image.
+
+    Args:
+        name: The type of the model, for errors.
+        maps: Of each layer.
+        image: The tokens of the image, (batch, position).
+
+    Returns:
+        The kind of each layer; whether the tokens of an image see each other in a decoder.
+    """
+    place = torch.arange(image.shape[1], device=image.device)
+    beyond = (place > find_sight(image)[..., None])[:, None]
+    ahead = [rows.to(beyond.device).triu(1) for rows in maps]
+    kinds = tuple(Kind.ENCODER if bool((rows * beyond).any()) else Kind.DECODER for rows in ahead)
+    decoders = [bool(rows.any()) for rows, kind in zip(ahead, kinds, strict=True) if kind is Kind.DECODER]
+    if len(set(decoders)) > 1:
+        raise UnsupportedModelError(name, "tokens of an image see each other in some of its layers only")
+    return kinds, any(decoders)
 
 
 def check_layers(checkpoint: Checkpoint, kinds: Sequence[Kind]) -> list[str]:
@@ -314,14 +362,11 @@ def _inspect_way(
     if way is not Way.REGISTRY and not known.maps and computed < len(called):
         raise UnsupportedModelError(name, f"what was tapped can't be checked, since {known.absence}")
     maps = [probe.maps[layer] for layer in sorted(probe.maps)]
-    targets = known.inputs["decoder_input_ids"].shape[1] if checkpoint.decodes else None
-    kinds = tuple(infer_kind(rows, targets=targets) for rows in maps)
-
     apart = relative_difference(captured, known.untouched)
     if not apart <= tolerance:
         raise UnsupportedModelError(name, f"hidden states under capture differ from its own by {apart:.1e}")
-    if any(kind is Kind.DECODER and rows.triu(1).any() for rows, kind in zip(maps, kinds, strict=True)):
-        raise UnsupportedModelError(name, "its decoder sees later tokens, which is not expected of one")
+    sight = Sight.of(checkpoint, known.inputs, maps)
+    kinds = sight.kinds
     evidence = [f"hidden states agree with the untouched model (relative difference {apart:.1e})"]
     evidence += check_maps(name, maps, tolerance, checkpoint.pruning)
     evidence += check_layers(checkpoint, kinds)
@@ -333,8 +378,9 @@ def _inspect_way(
         evidence.append(check_heads(name, maps))
     if way in TAPS:
         evidence.append(check_mixing(checkpoint, known, way, maps))
+    evidence += sight.evidence
     grid = None
-    if checkpoint.modality != "text" and set(kinds) == {Kind.ENCODER}:
+    if checkpoint.modality not in {"text", BOTH} and set(kinds) == {Kind.ENCODER}:
         grid = find_grid(checkpoint, known.inputs, called[0])
     if grid is not None:
         evidence.append(
@@ -360,6 +406,7 @@ def _inspect_way(
         grid=grid,
         numbers=numbers,
         removed=checkpoint.pruning.removed if checkpoint.pruning else (),
+        joined=sight.joined,
     )
 
 

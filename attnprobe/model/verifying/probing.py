@@ -10,13 +10,15 @@ import torch
 from torch import Tensor, nn
 
 from attnprobe.attention.kinds import Kind
-from attnprobe.corpus.batches.media import stack_inputs
+from attnprobe.corpus.batches.media import stack_inputs, stack_pairs
+from attnprobe.corpus.sources.pictures import BOTH
 from attnprobe.corpus.tokens.tokenization import Frame, Tokenizer
 from attnprobe.errors import first_line
 from attnprobe.model.checkpoint import Checkpoint, list_forward_parameters
 from attnprobe.model.reading.blocks import force_full_attention, spread_maps
 from attnprobe.model.reading.routing import Piece, evaluation_mode, switch_attention
 from attnprobe.model.refusals import UnsupportedModelError
+from attnprobe.model.seeing import reads_both
 from attnprobe.model.transformers_private import count_writes, get_attn_implementation
 from attnprobe.model.verifying.architecture import find_attending_layers, list_layer_kinds
 
@@ -71,6 +73,9 @@ def draw_probe_inputs(checkpoint: Checkpoint) -> dict[str, Tensor]:
 
     Where there is a decoder beside the encoder, it reads two of another length.
     """
+    if checkpoint.modality == BOTH:
+        assert checkpoint.processor is not None
+        return stack_pairs([checkpoint.processor.noise(number) for number in range(2)])
     if checkpoint.processor is not None:
         inputs = stack_inputs([checkpoint.processor.noise(number) for number in range(2)])
     else:
@@ -128,27 +133,29 @@ class Reference:
 
 def run_untouched(checkpoint: Checkpoint, inputs: Mapping[str, Tensor]) -> Reference:
     """Run the model as it is, and let it give its own maps."""
-    body = checkpoint.body
+    body, runner = checkpoint.body, checkpoint.runner
     try:
         untouched = checkpoint.forward(inputs)
     except Exception as error:
-        alone = {"text": "token ids"}.get(checkpoint.modality, f"{checkpoint.modality}")
+        named = {"text": "token ids", BOTH: "an image and a text"}
+        alone = named.get(checkpoint.modality, f"{checkpoint.modality}")
+        advice = "if it needs other inputs too, save the part that reads these as a checkpoint of its own"
+        if checkpoint.modality == "image" and reads_both(checkpoint.model.config):
+            advice = "give each image with a text: name the column of captions with --text-column"
         raise UnsupportedModelError(
-            checkpoint.model_type,
-            f"it can't be run on {alone} alone ({first_line(error)}); if it needs other inputs too, save the "
-            "part that reads these as a checkpoint of its own",
+            checkpoint.model_type, f"it can't be run on {alone} alone ({first_line(error)}); {advice}"
         ) from error
-    before = get_attn_implementation(body)
+    before = get_attn_implementation(runner)
     try:
-        switch_attention(body, "eager")
+        switch_attention(runner, "eager")
         with torch.inference_mode():
-            given = body(**checkpoint.inputs(inputs), output_attentions=True)
+            given = runner(**checkpoint.inputs(inputs), output_attentions=True)
         found = _take_maps(given, checkpoint)
         alike = relative_difference(given[0], untouched) <= find_tolerance(checkpoint)
     except Exception as error:
         return Reference(inputs, untouched, absence=f"its own maps can't be had ({first_line(error)})")
     finally:
-        switch_attention(body, before)
+        switch_attention(runner, before)
     if not found:
         return Reference(inputs, untouched, absence="it gives no maps of its own for comparison")
     if not alike:  # Falcon loses its mask when it is switched
@@ -309,14 +316,24 @@ def _identify(value: Any) -> Any:
 
 def is_stateless(checkpoint: Checkpoint, inputs: Mapping[str, Tensor]) -> bool:
     """Run a model on sequences of two lengths, and tell whether it comes out as it went in."""
-    body = checkpoint.body
+    body = checkpoint.runner
     if any(_STRETCHED & _list_rotary_kinds(module) for module in body.modules()):
         return False
+    if checkpoint.modality == BOTH:  # a part that sees may prepare itself, once and for all
+        checkpoint.forward(inputs)
     before = snapshot(body)
     try:
         checkpoint.forward(inputs)
         if "input_ids" in inputs:
-            checkpoint.forward({name: ids[:, : max(1, ids.shape[1] // 2)] for name, ids in inputs.items()})
+            ids, pixels = inputs["input_ids"], checkpoint.modality == BOTH
+            # Of an image, all tokens have to stay.
+            length = max(1, ids.shape[1] // 2) if not pixels else ids.shape[1] - 2
+            checkpoint.forward(
+                {
+                    name: value if pixels and value.shape != ids.shape else value[:, :length]
+                    for name, value in inputs.items()
+                }
+            )
     except Exception:  # what it does with short sequences is its own affair
         return False
     return snapshot(body) == before

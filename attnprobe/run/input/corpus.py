@@ -10,6 +10,7 @@ from attnprobe.corpus.batches.batch import Side
 from attnprobe.corpus.batches.text import Batches, BatchReader
 from attnprobe.corpus.sources.document import Document
 from attnprobe.corpus.sources.media import IMAGE, VIDEO, MediaFolder
+from attnprobe.corpus.sources.pictures import BOTH
 from attnprobe.corpus.sources.sampling import select
 from attnprobe.corpus.tokens.reading import Reading
 from attnprobe.corpus.tokens.store import SequenceStore
@@ -21,6 +22,7 @@ from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.run.input.examples import build_decoder_sequences
 from attnprobe.run.input.media import plan_media_batches
 from attnprobe.run.input.options import CorpusOptions
+from attnprobe.run.input.pairs import plan_pair_batches
 from attnprobe.run.input.repeated import RepeatedTokens, list_ordinary_tokens
 
 Counted = TypeVar("Counted", Document, TokenSequence)
@@ -108,6 +110,14 @@ def tokenise(
             yield Corpus(found, reading, architecture.positions)
         return
     window = resolve_window(options.max_length, checkpoint)
+    if checkpoint.modality == BOTH and not isinstance(documents, RepeatedTokens):
+        assert architecture is not None
+        with ExitStack() as stores:
+            chosen = select(documents, options.limit, options.sample, options.seed)
+            given = (checkpoint, architecture, chosen, stores, options, window, progress)
+            pairs, read = plan_pair_batches(*given, budget=budget, cells=cells, most=most)
+            yield Corpus(pairs, read, window, _count_rare(pairs.source), pairs.source.rarity)
+        return
     truncate = options.truncate or is_cut_short(options.max_length, checkpoint)
     prompts: dict[str, Any] = {} if isinstance(documents, RepeatedTokens) else checkpoint.prompts
     reader = SequenceReader(checkpoint.tokenizer, window, truncate=truncate, **prompts)
@@ -147,8 +157,12 @@ def tokenise(
             targets=targets,
             fresh=list_ordinary_tokens(checkpoint) if isinstance(documents, RepeatedTokens) else None,
         )
-        rare_types = int((source.rarity.rare[store.counts > 0] > 0).sum())
-        yield Corpus(batches, reader.reading, longest, rare_types, source.rarity)
+        yield Corpus(batches, reader.reading, longest, _count_rare(source), source.rarity)
+
+
+def _count_rare(source: Side) -> int:
+    """Count the types that occur and are rare, in whole or in part."""
+    return int((source.rarity.rare[source.store.counts > 0] > 0).sum())
 
 
 def _refuse_text_options(options: CorpusOptions) -> None:

@@ -58,7 +58,7 @@ def plan_media_batches(
         The batches, and what happened to the files on the way.
     """
     processor, reading = checkpoint.processor, Reading()
-    if processor is None:
+    if not isinstance(processor, Processor):
         raise AttnprobeError(f"{checkpoint.name} was loaded without a processor of images or sound.")
     fixed, clips = processor.fixed, list[Clip]()
     if processor.kind == VIDEO and not fixed:

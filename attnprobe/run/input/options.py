@@ -38,12 +38,15 @@ class CorpusOptions:
     frequencies: Path | None = None
     batch_tokens: int | None = None
     memory: str | None = None
+    queries: str | None = None
 
     @property
     def settings(self) -> dict[str, Any]:
         """The options that decide what is read; the seed does only where a sample is drawn."""
         named = asdict(self)
         seed = named.pop("seed")
+        if self.queries is None:
+            named.pop("queries")
         return named if self.sample is None else {**named, "sample_seed": seed}
 
     def __post_init__(self) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import islice
+from math import isqrt
 from pathlib import Path
 from statistics import median_low
 from typing import Any, NamedTuple
@@ -15,6 +16,7 @@ from attnprobe.attention.features import TokenFeatures
 from attnprobe.attention.kinds import Kind
 from attnprobe.attention.layout import Grid
 from attnprobe.corpus.batches.batch import Batch
+from attnprobe.corpus.batches.pairs import PairBatches
 from attnprobe.corpus.sources.document import Document
 from attnprobe.corpus.sources.media import MediaFolder, read_image
 from attnprobe.errors import AttnprobeError
@@ -35,7 +37,14 @@ from attnprobe.survey.viewing.groups import (
     number_groups,
     roll_out,
 )
-from attnprobe.survey.viewing.tokens import Covered, Maps, SequenceAttention, Side, find_characters
+from attnprobe.survey.viewing.tokens import (
+    Covered,
+    Maps,
+    SequenceAttention,
+    Side,
+    find_characters,
+    match_characters,
+)
 
 #: Most tokens on a side of a map.
 TOKENS = 256
@@ -184,11 +193,19 @@ class _Labeller:
     def _encoder(self) -> Side:
         assert self._batch.tokens is not None
         ids, special = self._batch.ids[0].tolist(), _find_special(self._batch.tokens)
-        return Side.of_text(self._checkpoint.tokenizer, ids, special, self._texts, self._covered)
+        found = Side.of_text(self._checkpoint.tokenizer, ids, special, self._texts, self._covered)
+        mixed = self._batch.tokens.mixed
+        if mixed is None:
+            return found
+        image = mixed.image[0].numpy()
+        return found.with_image(image, _find_tiles(self._batch, image))
 
     @cached_property
     def _covered(self) -> list[Covered] | None:
         ids, tokenizer = self._batch.ids[0].tolist(), self._checkpoint.tokenizer
+        assert self._batch.tokens is not None
+        if self._batch.tokens.mixed is not None:
+            return match_characters(tokenizer, ids, self._texts[0])
         found = find_characters(tokenizer, ids, self._texts)
         if found is None and len(self._texts) == 2:
             cut = {"truncation": "longest_first", "max_length": len(ids)}
@@ -206,6 +223,24 @@ class _Labeller:
             return Side.of_text(tokenizer, ids, special, self._texts, before)
         covered = _find_target_characters(tokenizer, ids, self._target)
         return Side.of_text(tokenizer, ids, special, (self._target,), covered)
+
+
+def _find_tiles(batch: Batch, image: NDArray[np.bool_]) -> Grid | None:
+    """Find rows and columns of the tokens of an image that is seen as one, row by row; or None."""
+    places = np.flatnonzero(image)
+    if len(places) != places[-1] - places[0] + 1:
+        return None
+    number = len(places)
+    if "image_grid_thw" in batch.inputs:
+        frames, high, wide = batch.inputs["image_grid_thw"].flatten()[:3].tolist()
+        merged = isqrt(frames * high * wide // number)
+        rows, columns = high // merged, wide // merged
+    else:
+        pixels = batch.inputs.get("pixel_values")
+        if pixels is None or pixels.shape[1:-3].numel() != 1:  # cut into tiles, each seen by itself
+            return None
+        rows = columns = isqrt(number)
+    return Grid(int(places[0]), rows, columns) if rows * columns == number else None
 
 
 def _find_target_characters(tokenizer: Any, ids: Sequence[int], target: str) -> list[Covered] | None:
@@ -260,6 +295,8 @@ class _HeldProgress:
 
 def _check_length(corpus: Corpus) -> None:
     most = min(TOKENS, corpus.window)
+    if isinstance(corpus.batches, PairBatches):  # the tokens of an image are put together
+        return
     if corpus.sequences > 1 or corpus.tokens > most:
         whose = "a picture" if most == TOKENS else "the model"
         raise AttnprobeError(
@@ -296,7 +333,7 @@ def _pool(maps: Maps, say: Callable[[str], None]) -> Maps:
     sides = {id(maps.queries): (maps.queries, queries), id(maps.keys): (maps.keys, keys)}
     for side, groups in sides.values():
         if groups is not None:
-            what = "patches" if side.grid is not None else "frames"
+            what = "patches" if side.grid is not None or side.tiles is not None else "frames"
             say(
                 f"{len(side):,} places of the {maps.kind} are more than a picture takes: neighbouring {what} "
                 f"are shown together as {len(groups[1])}, with attention to them summed and attention from "
@@ -316,6 +353,8 @@ def _group_side(side: Side) -> tuple[NDArray[np.int64], Side] | None:
     if len(side) <= TOKENS:
         return None
     grid = side.grid
+    if side.tiles is not None:
+        return _group_tiles(side, side.tiles)
     if grid is None:
         groups = find_stretches(len(side), TOKENS)
         special = np.zeros(groups[-1] + 1, bool)
@@ -329,6 +368,25 @@ def _group_side(side: Side) -> tuple[NDArray[np.int64], Side] | None:
     # Squares are numbered row by row, and occur in that order.
     special = np.array([bool(side.special[groups == group].all()) for group in range(groups.max() + 1)])
     return groups, Side.of_patches(len(special), Grid(grid.first, down, right), special)
+
+
+def _group_tiles(side: Side, tiles: Grid) -> tuple[NDArray[np.int64], Side]:
+    """Put the patches of an image into squares, and leave the tokens of its text as they are."""
+    extra = len(side) - len(tiles)
+    if extra > TOKENS - 4:
+        raise AttnprobeError(
+            f"The text has {extra:,} tokens beside the image, and a picture takes {TOKENS}; give a shorter "
+            "one."
+        )
+    place, down, right = find_squares(tiles.rows, tiles.columns, TOKENS - extra)
+    stop = tiles.first + len(tiles)
+    before, after = np.arange(tiles.first), np.arange(extra - tiles.first)
+    groups = number_groups(np.concatenate([-1 - before, place, down * right + after]).tolist())
+    first = [int(np.argmax(groups == group)) for group in range(int(groups.max()) + 1)]
+    labels = tuple(side.labels[one] for one in first)
+    found = Side(labels, tuple(side.names[one] for one in first), side.special[first])
+    image = np.array([tiles.first <= one < stop for one in first])
+    return groups, found.with_image(image, Grid(tiles.first, down, right))
 
 
 class SentenceChoice(NamedTuple):

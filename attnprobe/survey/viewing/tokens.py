@@ -34,6 +34,7 @@ class Side:
         word_labels: What a reader sees of each word.
         continues: Which of them go on with the word of the token before, (token,).
         grid: Where the patches are, of an image.
+        tiles: Where they are among the tokens of a text that is read with the image.
     """
 
     labels: tuple[str, ...]
@@ -43,6 +44,7 @@ class Side:
     word_labels: tuple[str, ...] = ()
     continues: NDArray[np.bool_] | None = None
     grid: Grid | None = None
+    tiles: Grid | None = None
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -95,6 +97,29 @@ class Side:
         continues = None if words is None else np.append(False, words[1:] == words[:-1])
         return cls(labels, names, special, words, word_labels, continues)
 
+    def with_image(self, image: NDArray[np.bool_], tiles: Grid | None) -> "Side":
+        """Label the tokens that stand for an image: by row and column, or else by their number."""
+        places = np.flatnonzero(image)
+        if tiles is None:
+            named = [f"image {number}" for number in range(len(places))]
+        else:
+            named = [f"row {row}, column {column}" for row, column in np.ndindex(tiles.rows, tiles.columns)]
+        labels, words = list(self.labels), self.words
+        for place, name in zip(places, named, strict=True):
+            labels[place] = name
+        word_labels = self.word_labels
+        if words is not None:
+            names = np.where(image, len(self) + np.arange(len(self)), words)
+            words = number_groups(names.tolist())
+            first = [int(np.argmax(words == word)) for word in range(int(words.max()) + 1)]
+            assert self.words is not None
+            word_labels = tuple(
+                labels[place] if image[place] else self.word_labels[self.words[place]] for place in first
+            )
+        continues = None if words is None else np.append(False, words[1:] == words[:-1])
+        special = self.special & ~image
+        return Side(tuple(labels), self.names, special, words, word_labels, continues, tiles=tiles)
+
     @classmethod
     def of_patches(cls, length: int, grid: Grid | None, special: NDArray[np.bool_]) -> "Side":
         """Label the patches of an image by row and column, the stretches of sound by their number."""
@@ -107,6 +132,23 @@ class Side:
             after = [f"[token {place}]" for place in range(grid.first + len(grid), length)]
             labels = (*before, *patches, *after)[:length]
         return cls(labels, labels, special, grid=grid)
+
+
+def match_characters(tokenizer: Any, ids: Sequence[int], text: str) -> list[Covered] | None:
+    """Tell which characters of a text each token covers where more than the text was given with it."""
+    if not getattr(tokenizer, "is_fast", False):
+        return None
+    encoded = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
+    own, spans = list(encoded["input_ids"]), encoded["offset_mapping"]
+    whole = list(ids)
+    for start in range(len(whole) - 1, -1, -1):  # the text stands last; it may be cut
+        if own and whole[start : start + len(own)] == own[: len(whole) - start]:
+            found: list[Covered] = [None] * len(whole)
+            for place, (first, stop) in zip(range(start, len(whole)), spans, strict=False):
+                found[place] = None if first == stop else (0, first, stop)
+            if len(own) <= len(whole) - start:
+                return found
+    return None
 
 
 def find_characters(

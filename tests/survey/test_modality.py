@@ -1,0 +1,209 @@
+"""Images and texts that are read together: every column against plain torch over a model's own eager maps."""
+
+import json
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas
+import pytest
+import seeing_models
+import torch
+import transformers
+from numpy.typing import NDArray
+
+import attnprobe
+from attnprobe.corpus.sources.media import read_image
+from attnprobe.model.load import load_checkpoint
+
+pytest.importorskip("PIL")
+
+#: Of PaliGemma's own processor.
+pytestmark = pytest.mark.filterwarnings("ignore:__array__:DeprecationWarning")
+USUAL = ("llava", "gemma3")
+EVERY = [
+    name if name in USUAL else pytest.param(name, marks=pytest.mark.slow) for name in seeing_models.KINDS
+]
+Floats = NDArray[np.float64]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Write pairs of images and texts as JSON lines."""
+    folder = tmp_path_factory.mktemp("pairs")
+    pairs = seeing_models.draw_pairs(folder / "seen")
+    lines = [json.dumps({"image": f"seen/{path.name}", "text": text}) for path, text in pairs]
+    (folder / "pairs.jsonl").write_text("\n".join(lines))
+    return folder / "pairs.jsonl"
+
+
+@pytest.fixture(scope="module")
+def seeing(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Write a tiny model that sees and reads, once."""
+    known: dict[str, Path] = {}
+
+    def save(name: str) -> Path:
+        if name not in known:
+            known[name] = seeing_models.save(name, tmp_path_factory.mktemp("models") / name)
+        return known[name]
+
+    return save
+
+
+def read_eagerly(folder: Path, data: Path) -> list[tuple[Floats, NDArray[np.str_]]]:
+    """Give the eager maps (layer, head, query, key) of each pair, and the sort of each token."""
+    found = load_checkpoint(str(folder), modality="image+text").processor
+    assert found is not None
+    model = transformers.AutoModelForImageTextToText.from_pretrained(
+        folder, attn_implementation="eager"
+    ).eval()
+    maps = []
+    for line in data.read_text().splitlines():
+        row = json.loads(line)
+        given = found.own(
+            images=read_image(data.parent / row["image"]), text=f"{found.mark}{row['text']}",
+            return_tensors="pt",
+        )  # fmt: skip
+        given.pop("labels", None)
+        with torch.inference_mode():
+            layers = model(**given, output_attentions=True, use_cache=False).attentions
+        ids = given["input_ids"][0].numpy()
+        special = np.isin(ids, found.own.tokenizer.all_special_ids)
+        sorts = np.where(ids == found.placeholder, "image", np.where(special, "special", "text"))
+        maps.append((torch.cat(layers).double().numpy(), sorts))
+    return maps
+
+
+def measure(rows: Floats, sorts: NDArray[np.str_]) -> dict[str, Floats]:
+    """Compute every column of one sequence by its definition, (layer, head)."""
+    seen = (rows.reshape(-1, *rows.shape[2:]) > 0).any(0)
+    found: dict[str, Floats] = {}
+    # Who asks, and how columns call it.
+    for who in ("any", "text", "image"):
+        asks = np.ones(len(sorts), bool) if who == "any" else sorts == who
+        for what in ("image", "text", "special"):
+            keys = sorts == what
+            mass = rows[..., keys].sum(-1)
+            name = f"{what}_mass" if who == "any" else f"{who}_to_{what}"
+            found[name] = mass[..., asks].mean(-1)
+            if what == "special":
+                continue
+            share = (seen & keys).sum(1) / seen.sum(1)
+            some = asks & (share > 0)
+            stem = what if who == "any" else name
+            with np.errstate(invalid="ignore", divide="ignore"):
+                nothing = np.full(rows.shape[:2], np.nan)
+                lift = mass[..., some].mean(-1) / share[some].mean() if some.any() else nothing
+                found[f"{stem}_lift"] = lift
+                if who != "any":
+                    q = rows[..., keys] / mass[..., None]
+                    entropy = -np.where(q > 0, q * np.log(np.where(q > 0, q, 1)), 0).sum(-1)
+                    found[f"{name}_entropy"] = entropy[..., some].mean(-1) if some.any() else nothing
+    some = (sorts == "text") & (seen & (sorts == "image")).any(1)
+    looks = (sorts == "image")[rows.argmax(-1)]
+    found["text_to_image_peak"] = looks[..., some].mean(-1)
+    return found
+
+
+def columns(table: Any) -> pandas.DataFrame:
+    return pandas.DataFrame(table.data)
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_columns_are_those_of_eager_maps(name: str, seeing: Any, data: Path):
+    folder = seeing(name)
+    parts = [measure(*one) for one in read_eagerly(folder, data)]
+    found = columns(attnprobe.modality(str(folder), data))
+    assert len(parts[0]) == 20
+    assert (found["n"] == len(parts)).all()
+    for column in parts[0]:
+        with warnings.catch_warnings(action="ignore", category=RuntimeWarning):  # what is defined nowhere
+            expected = np.nanmean(np.stack([part[column] for part in parts]), 0).ravel()
+        np.testing.assert_allclose(
+            found[column].astype(float), expected, rtol=2e-4, atol=2e-5, err_msg=column
+        )
+
+
+@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize("queries", ["text", "image"])
+def test_queries_of_one_modality(name: str, queries: Any, seeing: Any, data: Path):
+    """Entropy, distance and the rest are means over these queries alone."""
+    folder = seeing(name)
+    chosen = ["entropy", "confidence", "attention_distance", "sink_share", "jsd_mean", "image_mass"]
+    found = columns(attnprobe.census(str(folder), data, statistics=chosen, queries=queries))
+    every: dict[str, list[Floats]] = {one: [] for one in chosen}
+    for rows, sorts in read_eagerly(folder, data):
+        asks = sorts == queries
+        some = rows[..., asks, :]
+        entropy = -np.where(some > 0, some * np.log(np.where(some > 0, some, 1)), 0).sum(-1)
+        every["entropy"].append(entropy.mean(-1))
+        every["confidence"].append(some.max(-1).mean(-1))
+        apart = np.abs(np.arange(len(sorts)) - np.arange(len(sorts))[:, None])[asks]
+        every["attention_distance"].append((some * apart).sum(-1).mean(-1))
+        sinks = (sorts == "special") | (np.arange(len(sorts)) == 0)
+        every["sink_share"].append(sinks[some.argmax(-1)].mean(-1))
+        every["image_mass"].append(some[..., sorts == "image"].sum(-1).mean(-1))
+        heads = range(some.shape[1])
+        pairs = np.stack(
+            [np.stack([divergence(some[:, a], some[:, b]) for b in heads if b != a]).mean(0) for a in heads],
+            1,
+        )
+        every["jsd_mean"].append(pairs)
+    for column, parts in every.items():
+        expected = np.stack(parts).mean(0).ravel()
+        np.testing.assert_allclose(
+            found[column].astype(float), expected, rtol=2e-4, atol=2e-5, err_msg=column
+        )
+
+
+def divergence(a: Floats, b: Floats) -> Floats:
+    """Jensen-Shannon divergence of two heads, averaged over queries: (layer,)."""
+
+    def entropy(rows: Floats) -> Floats:
+        return -np.where(rows > 0, rows * np.log(np.where(rows > 0, rows, 1)), 0).sum(-1)
+
+    return (entropy((a + b) / 2) - (entropy(a) + entropy(b)) / 2).mean(-1)
+
+
+LOOKS, LOOKS_AWAY = 2, 1
+
+
+@torch.no_grad()
+def plant(model: Any) -> None:
+    """Let a head of the first layer look at the image wherever it is asked from, and another never.
+
+    One number of each state tells the image from the text, another is the same for all tokens. The planted
+    heads ask with the second and answer with the first, in the pair of numbers that turns least by position.
+    """
+    body = model.model
+    body.language_model.embed_tokens.weight[:, 0] = -4.0
+    body.multi_modal_projector.linear_2.weight[0] = 0
+    body.multi_modal_projector.linear_2.bias[0] = 4.0
+    body.language_model.embed_tokens.weight[:, 1] = 4.0
+    body.multi_modal_projector.linear_2.weight[1] = 0
+    body.multi_modal_projector.linear_2.bias[1] = 4.0
+    layer, width = body.language_model.layers[0], 8
+    layer.input_layernorm.weight.fill_(1)
+    for head, sign in ((LOOKS, 1), (LOOKS_AWAY, -1)):
+        place = head * width + width // 2 - 1
+        for part, column, size in (
+            (layer.self_attn.q_proj, 1, sign * 12.0),
+            (layer.self_attn.k_proj, 0, 12.0),
+        ):
+            part.weight[head * width : (head + 1) * width] = 0
+            part.weight[place, column] = size
+
+
+def test_a_planted_head_that_looks_at_the_image_is_found(tmp_path: Path, data: Path):
+    folder = seeing_models.save("llava", tmp_path / "planted", plant)
+    found = columns(attnprobe.modality(str(folder), data)).set_index(["layer", "head"])
+    looks, away = found.loc[(0, LOOKS)], found.loc[(0, LOOKS_AWAY)]
+    assert looks["text_to_image"] > 0.99
+    assert looks["text_to_image_peak"] == 1
+    assert looks["text_to_image_lift"] > 1
+    assert away["text_to_image"] < 0.01
+    assert away["text_to_image_peak"] == 0
+    assert found["text_to_image"].idxmax() == (0, LOOKS)
+    others = found.drop([(0, LOOKS), (0, LOOKS_AWAY)])["text_to_image"]
+    assert others.between(0.02, 0.98).all()
