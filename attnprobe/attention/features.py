@@ -1,7 +1,7 @@
 """What is known about the tokens of a batch."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 
 import torch
@@ -59,7 +59,7 @@ class TokenFeatures:
     kept: Tensor
     rank: Tensor
     order: Tensor
-    mixed: Modalities | None = None
+    mixed: Modalities | None = field(default=None, kw_only=True)
 
     #: The features on which a block measures attention mass, in the order of the kernel.
     MASSES = ("first", "separator", "punctuation", "other", "rare")

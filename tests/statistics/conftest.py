@@ -129,7 +129,7 @@ def draw_features(
     mixed = Modalities(image, ~no, torch.arange(length).expand(batch, length).contiguous())
     return TokenFeatures(
         first, separator, punctuation, ~(special | punctuation), (rare & ~special).float(),
-        ~special if content_only else ~no, rank, rank, mixed,
+        ~special if content_only else ~no, rank, rank, mixed=mixed,
     )  # fmt: skip
 
 

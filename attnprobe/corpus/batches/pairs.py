@@ -59,7 +59,7 @@ class PairSide(Side):
             ~every if self.content_only else torch.ones_like(image),
             found.rank.masked_fill(none, -1),
             found.order.masked_fill(none, -1),
-            Modalities(image, asking, sees),
+            mixed=Modalities(image, asking, sees),
         )
 
 
