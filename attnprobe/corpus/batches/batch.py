@@ -201,4 +201,4 @@ class Side:
             rank,
             order,
         )
-        return TokenFeatures(*map(torch.from_numpy, marks))
+        return TokenFeatures(*map(torch.from_numpy, marks), mixed=None)
