@@ -1,7 +1,9 @@
 """Folders of checkpoints: which hold one, what lies beside it (adapters), which are free for one."""
 
+import hashlib
 import json
 import tempfile
+from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -166,3 +168,25 @@ def _check_writable(folder: Path, parent: Path) -> None:
 def write_error(folder: Path, error: OSError | RuntimeError) -> AttnprobeError:
     reason = (getattr(error, "strerror", None) or first_line(error)).lower()
     return AttnprobeError(f"{folder} can't be written ({reason}); choose another folder.")
+
+
+def list_descriptions(folder: Path) -> list[Path]:
+    """List what beside the weights decides what a checkpoint does: configuration and tokenizers."""
+    skipped = ("README", "attnprobe.json", "model.safetensors.index.json")
+    return sorted(
+        path
+        for path in (*folder.glob("*"), *folder.glob("target_tokenizer/*"))
+        if path.suffix in {".json", ".txt", ".model"} and path.is_file() and not path.name.startswith(skipped)
+    )
+
+
+def hash_file(path: Path) -> str:
+    """Compute the SHA-256 of a file; once where several checkpoints share it, as adapters share a base."""
+    stat = path.stat()
+    return _hash(path, stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
+
+
+@lru_cache(64)
+def _hash(path: Path, *_: int) -> str:
+    with path.open("rb") as data:
+        return hashlib.file_digest(data, "sha256").hexdigest()

@@ -13,11 +13,16 @@ import transformers
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.adapters import find_adapter
 from attnprobe.model.configuration import read_config
-from attnprobe.model.folders import DEMO, check_config, find_local_folder, find_weights
-from attnprobe.model.load import (
-    LoadOptions,
+from attnprobe.model.folders import (
+    DEMO,
+    check_config,
+    find_local_folder,
+    find_weights,
     hash_file,
     list_descriptions,
+)
+from attnprobe.model.load import (
+    LoadOptions,
     list_tokenizer_files,
     load_tokenizers,
     locate,

@@ -1,11 +1,10 @@
 """Loading a checkpoint from the package, a folder or the hub, and what guards against files of strangers."""
 
-import hashlib
 import logging
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import partial
 from glob import escape
 from importlib.resources import files
 from importlib.util import find_spec
@@ -33,7 +32,14 @@ from attnprobe.model.adapters import Adapter, find_adapter, read_with_adapter
 from attnprobe.model.checkpoint import TEXT, Checkpoint, check_modality, find_tower
 from attnprobe.model.configuration import describe_unread_layers, read_config, warn_of_many_tokens
 from attnprobe.model.embedding import Embedding
-from attnprobe.model.folders import DEMO, check_config, find_local_folder, find_weights
+from attnprobe.model.folders import (
+    DEMO,
+    check_config,
+    find_local_folder,
+    find_weights,
+    hash_file,
+    list_descriptions,
+)
 from attnprobe.model.pruned import load_stored, read_physical_record, silence_transformers
 from attnprobe.model.quantisation import Quantisation, check_packages, place_weights
 from attnprobe.model.refusals import BadCheckpointError, UnsupportedModelError, find_packing, refuse_by_name
@@ -428,25 +434,3 @@ def _hash_files(
         "weights": {path.name: hash_file(path) for path in weights},
         "files": {path.relative_to(folder).as_posix(): hash_file(path) for path in list_descriptions(folder)},
     }
-
-
-def list_descriptions(folder: Path) -> list[Path]:
-    """List what beside the weights decides what a checkpoint does: configuration and tokenizers."""
-    skipped = ("README", "attnprobe.json", "model.safetensors.index.json")
-    return sorted(
-        path
-        for path in (*folder.glob("*"), *folder.glob("target_tokenizer/*"))
-        if path.suffix in {".json", ".txt", ".model"} and path.is_file() and not path.name.startswith(skipped)
-    )
-
-
-def hash_file(path: Path) -> str:
-    """Compute the SHA-256 of a file; once where several checkpoints share it, as adapters share a base."""
-    stat = path.stat()
-    return _hash(path, stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
-
-
-@lru_cache(64)
-def _hash(path: Path, *_: int) -> str:
-    with path.open("rb") as data:
-        return hashlib.file_digest(data, "sha256").hexdigest()

@@ -86,8 +86,7 @@ def compare_checkpoint(
 def _compare_files(
     recorded: Mapping[str, Any], name: str, checkpoint: "CheckpointFiles"
 ) -> Iterator[Difference]:
-    from attnprobe.model.folders import find_weights
-    from attnprobe.model.load import hash_file, list_descriptions
+    from attnprobe.model.folders import find_weights, hash_file, list_descriptions
 
     name, then, base = clean(name), recorded.get("commit"), checkpoint.base
     if base is not None:

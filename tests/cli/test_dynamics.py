@@ -17,6 +17,7 @@ from scipy.stats import kendalltau, spearmanr
 import attnprobe
 from attnprobe.commands.call.measures import COLUMNS
 from attnprobe.model import load
+from attnprobe.model.folders import hash_file
 from attnprobe.survey import recorder
 
 pytestmark = pytest.mark.slow
@@ -455,7 +456,7 @@ def test_what_was_downloaded_is_dropped(cache, data, tmp_path, monkeypatch, keep
         for path in sorted((hub / commit).iterdir()):
             if not any(path.match(pattern) for pattern in allow_patterns):
                 continue
-            blob = repository / "blobs" / load.hash_file(path)
+            blob = repository / "blobs" / hash_file(path)
             if not blob.exists():
                 fetched.append((revision, path.name))
                 shutil.copy(path, blob)

@@ -16,6 +16,7 @@ from safetensors.torch import load_file, save_file
 import attnprobe
 from attnprobe import AttnprobeError
 from attnprobe.model import folders, load
+from attnprobe.model.folders import hash_file
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -163,7 +164,7 @@ class TestBase:
         assert run(["entropy", str(folder), "-d", str(texts), "-o", str(tmp_path / "own.csv")]) == 0
         record = json.loads((tmp_path / "own.json").read_text())["provenance"]["model"]
         assert set(record["weights"]) == {"adapter_model.safetensors"}
-        digest = load.hash_file(Path(saved("bert")) / "model.safetensors")
+        digest = hash_file(Path(saved("bert")) / "model.safetensors")
         assert record["base"]["weights"] == {"model.safetensors": digest}
         assert run(["rerun", str(tmp_path / "own.csv"), "-o", str(tmp_path / "again.csv")]) == 0
         assert (tmp_path / "again.csv").read_bytes() == (tmp_path / "own.csv").read_bytes()

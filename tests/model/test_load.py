@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from attnprobe import AttnprobeError
-from attnprobe.model import load
+from attnprobe.model.folders import hash_file
 from attnprobe.model.load import find_device
 
 
@@ -28,5 +28,5 @@ def test_a_file_that_changes_is_hashed_anew(tmp_path):
     found = []
     for content in (b"one", b"one", b"two"):
         path.write_bytes(content)
-        found.append(load.hash_file(path) == hashlib.sha256(content).hexdigest())
+        found.append(hash_file(path) == hashlib.sha256(content).hexdigest())
     assert all(found)

@@ -2,7 +2,7 @@
 
 import torch
 
-from attnprobe.model.verifying.dry_run import find_oddities
+from attnprobe.model.verifying.checks import find_oddities
 
 
 def test_heads_with_the_same_maps():

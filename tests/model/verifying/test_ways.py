@@ -12,7 +12,8 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.reading.routing import Way
 from attnprobe.model.refusals import UnsupportedModelError
-from attnprobe.model.verifying.dry_run import check_maps, inspect
+from attnprobe.model.verifying.checks import check_maps
+from attnprobe.model.verifying.dry_run import inspect
 from attnprobe.model.verifying.switching import check_gates
 from attnprobe.survey.diagnosis import diagnose
 
