@@ -15,6 +15,7 @@ from attnprobe.model.load import load_checkpoint
 from attnprobe.model.refusals import UnsupportedModelError
 from attnprobe.model.seeing import refuse_unseeing
 from attnprobe.model.verifying.dry_run import examine
+from attnprobe.reports.pictures.choosing import list_kinds
 
 pytest.importorskip("PIL")
 
@@ -110,6 +111,18 @@ class TestRuns:
         code, _, error = invoke("rerun", tmp_path / "a.json")
         assert code == 0
         assert "the numbers are those on record, digit for digit" in error
+
+    def test_columns_are_named_for_a_reader_and_drawn(self, model: Path, data: Path):
+        table = attnprobe.modality(str(model), data)
+        titles = [column.title for column in table.columns if column.role == "measure"]
+        assert all(title.strip() and "_" not in title for title in titles)
+        assert len({*titles}) == len(titles)
+        assert list_kinds(table)
+
+    def test_help_has_examples(self, invoke: Any):
+        code, out, _ = invoke("modality", "--help")
+        assert code == 0
+        assert all(word in out for word in ("Examples:", "attnprobe modality my-vlm", "--queries"))
 
     def test_a_text_that_is_too_long_loses_its_end(self, invoke: Any, model: Path, data: Path):
         code, out, error = invoke("modality", model, "-d", data, "--max-length", "20")
