@@ -99,6 +99,9 @@ def test_tables(tmp_path: Path):
         column = "colour" if rows == ".," else None
         with pytest.raises(AttnprobeError, match=said):
             open_anything(Source(str(path), label_column=column))
+    path.write_text("video,text\nabsent.mp4,a wave breaks\n")
+    source = open_anything(Source(str(path)))
+    assert [document.text for document in source.documents] == ["a wave breaks"]
     path.write_text("video,label\nwhat people say of it,x\n")
     source = open_anything(Source(str(path), text_column="video"))
     assert [document.text for document in source.documents] == ["what people say of it"]
@@ -146,6 +149,18 @@ def test_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
             patched.setattr(video, name, 4)
             with pytest.raises(AttnprobeError, match=said):
                 video.read_frames(Item(path), 4)
+    shown = list[Path]()
+
+    def show(path: Path) -> Any:
+        shown.append(path)
+        return np.zeros((8, 8, 3), np.uint8)
+
+    monkeypatch.setattr(video, "read_image", show)
+    monkeypatch.setattr(video, "MOST_BYTES", 4)
+    with pytest.raises(AttnprobeError, match="has frames of 8 x 8"):
+        video.read_frames(Item(tmp_path, frames=(path,) * 9), 9)
+    assert len(shown) == 1  # the rest is not even read
+    monkeypatch.undo()
     monkeypatch.setitem(sys.modules, "av", None)
     with pytest.raises(AttnprobeError, match=r"^Videos need PyAV: pip install av\.$"):
         video.read_frames(Item(path), 4)
