@@ -109,9 +109,9 @@ def open_video_table(path: Path, label: str | None) -> MediaFolder | None:
 
 
 def _names_video(folder: Path, cell: Any) -> bool:
-    return isinstance(cell, str) and (
-        Path(cell).suffix.lower() in VIDEO_EXTENSIONS or ("\0" not in cell and (folder / cell).is_dir())
-    )
+    if not isinstance(cell, str) or not cell.strip() or "\0" in cell:  # nothing would be the table's folder
+        return False
+    return Path(cell).suffix.lower() in VIDEO_EXTENSIONS or (folder / cell).is_dir()
 
 
 def _read_row(path: Path, cells: Mapping[str, Any], column: str, label: str | None, where: str) -> Item:

@@ -93,15 +93,17 @@ def test_tables(tmp_path: Path):
     for rows, said in (
         ("a.mp4,\ngone.mp4,", r"line 3 of .*t\.csv names gone\.mp4, which is not there"),
         ("a.mp4,\nnote.txt,", r"line 3 of .*t\.csv names no video"),
+        ("a.mp4,\n,wave", r"line 3 of .*t\.csv names no video"),
         (".,", r"columns? 'colour'"),
     ):
         path.write_text(f"video,label\n{rows}\n")
         column = "colour" if rows == ".," else None
         with pytest.raises(AttnprobeError, match=said):
             open_anything(Source(str(path), label_column=column))
-    path.write_text("video,text\nabsent.mp4,a wave breaks\n")
-    source = open_anything(Source(str(path)))
-    assert [document.text for document in source.documents] == ["a wave breaks"]
+    for cell in ("absent.mp4", ""):  # of texts about videos
+        path.write_text(f"video,text\n{cell},a wave breaks\n")
+        source = open_anything(Source(str(path)))
+        assert [document.text for document in source.documents] == ["a wave breaks"]
     path.write_text("video,label\nwhat people say of it,x\n")
     source = open_anything(Source(str(path), text_column="video"))
     assert [document.text for document in source.documents] == ["what people say of it"]
