@@ -139,6 +139,17 @@ class Layout:
             return torch.where(self.mask, values[:, None], values.min()).amax(-1)
         return self._in_sight(values.cummax(1).values) if self.causal else values.amax(1, keepdim=True)
 
+    def hide(self, pairs: Tensor) -> Tensor:
+        """Keep of pairs of tokens, boolean (batch, query, key), those whose query sees the key."""
+        if self.mask is not None:
+            return pairs & self.mask
+        if not self.causal:
+            return pairs
+        if self.keys.mixed is None:
+            return pairs.tril()
+        place = torch.arange(pairs.shape[2], device=pairs.device)
+        return pairs & (place <= self.keys.mixed.sees[..., None])
+
     def _in_sight(self, running: Tensor) -> Tensor:
         """Read what is known up to each key (batch, key) where the sight of each query ends."""
         return running if self.keys.mixed is None else running.gather(1, self.keys.mixed.sees)

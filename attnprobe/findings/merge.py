@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from attnprobe.statistics.statistic import Statistic
     from attnprobe.statistics.tabulation import Tabulation
 
-#: No layer has more heads, whatever a record says.
-_MOST_HEADS = 10_000
+#: No model that parts images into windows has more layers, or heads in one, whatever a record says.
+_MOST_LAYERS = _MOST_HEADS = 1000
 #: What must be alike in the records, and what a person calls it.
 _ALIKE = {"model": "model", "architecture": "architecture", "options": "setting", "asked": "question"}
 #: Options that say how much is read or how fast, not what is measured.
@@ -186,14 +186,15 @@ def merge_tables(
         },
     }
     architecture = first.record["architecture"]
+    tilings = architecture.get("tilings", ())
     labels = Labels(
         str(first.record["model"]["name"]),
         datasets,
         record,
         number_layers(architecture["kinds"], architecture.get("numbers", ())),
-        architecture["grid"] is not None or bool(architecture.get("tilings")),
+        architecture["grid"] is not None or bool(tilings),
         {(layer, head) for layer, head in architecture.get("removed", ())},
-        tied=list_lacking([min(one["heads"], _MOST_HEADS) for one in architecture.get("tilings", ())]),
+        tied=list_lacking([min(one["heads"], _MOST_HEADS) for one in tilings[:_MOST_LAYERS]]),
     )
     table = tabulation.table(first.title, whole, statistics, labels)
     return replace(table, notes=[*table.notes, *notes])

@@ -104,9 +104,7 @@ def rarest_excess(peaks: Tensor, layout: Layout) -> Tensor:
     """
     rank, kept = layout.keys.rank, layout.keys.kept
     rarest = layout.furthest(rank)
-    tied = (rank[:, None] == rarest[:, :, None]) & kept[:, None]
-    if layout.causal:
-        tied = tied.tril()
+    tied = layout.hide((rank[:, None] == rarest[:, :, None]) & kept[:, None])
     chance = (tied.sum(-1) / layout.visible)[:, None].to(peaks.dtype)
     hit = (read_at(peaks, rank) == rarest[:, None]).to(peaks.dtype)
     beyond = ((hit - chance) / (1 - chance)).where(~peaks.isnan(), torch.nan)
@@ -139,9 +137,7 @@ def segment_excess(values: Tensor, layout: Layout) -> Tensor:
     """
     if layout.crossed:
         return mean_over_queries(values, layout)
-    own = _own(layout)
-    own = own.tril() if layout.causal else own
-    uniform = (own.sum(-1) / layout.visible)[:, None].to(values.dtype)
+    uniform = (layout.hide(_own(layout)).sum(-1) / layout.visible)[:, None].to(values.dtype)
     return _mean((values - uniform) / (1 - uniform), uniform[:, 0] < 1, layout)
 
 

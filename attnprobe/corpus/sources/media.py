@@ -29,6 +29,8 @@ VIDEO_EXTENSIONS = (".mp4", ".m4v", ".mov", ".webm", ".mkv", ".avi")
 METADATA = ("metadata.csv", "metadata.jsonl")
 #: Formats that Pillow hands to an interpreter, whatever the file is called.
 _PROGRAMS = {"EPS", "WMF"}
+#: Bytes of a file that are held at a time.
+_PART = 1 << 24
 #: Columns in which a class or a transcript is looked for where none is named.
 USUAL = ("label", "text", "transcription", "transcript", "sentence")
 
@@ -122,12 +124,14 @@ class MediaFolder:
         digest, size = hashlib.sha256(), 0
         for path, label in ((path, item.label) for item in self.items for path in item.frames or [item.path]):
             try:
-                content = path.read_bytes()
+                with path.open("rb") as content:
+                    length = path.stat().st_size
+                    digest.update(f"{path.name}|{label!r}|{length}|".encode())
+                    while part := content.read(_PART):  # a video may be larger than the memory
+                        digest.update(part)
             except OSError as error:
                 raise AttnprobeError(f"{path} can't be read: {error.strerror}.") from error
-            digest.update(f"{path.name}|{label!r}|{len(content)}|".encode())
-            digest.update(content)
-            size += len(content)
+            size += length
         return {
             "name": self.path.name,
             "kind": self.kind,

@@ -102,7 +102,7 @@ class Picture:
             cell = cell[0] if cell else None
         if isinstance(cell, Mapping):
             cell = cell.get("bytes") or cell.get("path")
-        if cell is None or cell in {"", b""}:
+        if cell is None or (isinstance(cell, str | bytes) and not cell):  # others may have no hash
             return None
         if isinstance(cell, bytes):
             return cls(where, held=cell)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attnprobe.corpus.sources.columns import find_column
+from attnprobe.corpus.sources.columns import USUAL_TEXT_COLUMNS, find_column, find_usual
 from attnprobe.corpus.sources.media import (
     EXTENSIONS,
     IMAGE,
@@ -51,9 +51,10 @@ def read_frames(item: Item, number: int) -> NDArray[np.uint8]:
         AttnprobeError: When it is no video, or one that is larger than any honest one.
     """
     if item.frames:
-        wanted = [item.frames[place] for place in choose_frames(len(item.frames), number)]
-        shown = [read_image(path) for path in wanted]
-        _check_sizes(item.path, {frame.shape[:2] for frame in shown}, number)
+        shown = list[NDArray[np.uint8]]()
+        for place in choose_frames(len(item.frames), number):
+            shown.append(read_image(item.frames[place]))
+            _check_sizes(item.path, {shown[0].shape[:2], shown[-1].shape[:2]}, number)  # before the next
         return np.stack(shown)
     count = 0
     for _ in _decode(item.path, number):
@@ -78,7 +79,8 @@ def read_frames(item: Item, number: int) -> NDArray[np.uint8]:
 def open_video_table(path: Path, label: str | None) -> MediaFolder | None:
     """Open a table whose column ``video`` names files of videos, or folders of frames; None for any other.
 
-    Paths begin at the folder of the table. Labels are those of a column, by default of a usual name.
+    A table of texts whose first video is not there is read as text. Paths begin at the folder of the table.
+    Labels are those of a column, by default of a usual name.
 
     Raises:
         AttnprobeError: When a video is not there, or no column has the name of the labels.
@@ -95,6 +97,9 @@ def open_video_table(path: Path, label: str | None) -> MediaFolder | None:
             return None
         if column is None or first is None or not _names_video(path.parent, first.cells.get(column)):
             return None
+        there = (path.parent / str(first.cells[column])).exists()
+        if not there and find_usual(USUAL_TEXT_COLUMNS, table.columns) is not None:
+            return None  # texts about videos that nobody has
         if label is not None:
             label = find_column(label, table.columns, str(path))
         label = label or next((name for name in USUAL if name in table.columns), None)
@@ -104,9 +109,9 @@ def open_video_table(path: Path, label: str | None) -> MediaFolder | None:
 
 
 def _names_video(folder: Path, cell: Any) -> bool:
-    return isinstance(cell, str) and (
-        Path(cell).suffix.lower() in VIDEO_EXTENSIONS or ("\0" not in cell and (folder / cell).is_dir())
-    )
+    if not isinstance(cell, str) or not cell.strip() or "\0" in cell:  # nothing would be the table's folder
+        return False
+    return Path(cell).suffix.lower() in VIDEO_EXTENSIONS or (folder / cell).is_dir()
 
 
 def _read_row(path: Path, cells: Mapping[str, Any], column: str, label: str | None, where: str) -> Item:

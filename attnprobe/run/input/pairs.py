@@ -51,9 +51,9 @@ def plan_pair_batches(
         inputs = processor(document.image.read(), document.text)
         length = inputs["input_ids"].shape[1]
         reading.truncated += length > window
+        _check_cut(processor.is_image(inputs["input_ids"][0]), window, document)
         inputs = cut_pair(inputs, window)
         ids = inputs["input_ids"][0]
-        _check_cut(processor, inputs, length, window, document)
         if checkpoint.embeddings is not None and int(ids.max()) >= checkpoint.embeddings:
             raise AttnprobeError(
                 f"The tokenizer gave token {int(ids.max())}, but the model knows only "
@@ -97,15 +97,11 @@ def _check(document: Document) -> None:
         raise AttnprobeError("An image is read with one text; leave out --text-pair-column.")
 
 
-def _check_cut(
-    processor: SeeingProcessor, inputs: dict[str, Tensor], length: int, window: int, document: Document
-) -> None:
-    """Refuse a sequence without a text, and one that lost a part of its image."""
-    ids = inputs["input_ids"][0]
-    image = processor.is_image(ids)
+def _check_cut(image: Tensor, window: int, document: Document) -> None:
+    """Refuse a sequence without an image, by its marks, and one that would lose a part of it, or all text."""
     if not bool(image.any()):
         raise AttnprobeError(f"{document.image} gives no token of an image in its text; leave it out.")
-    if length > window and bool(image[-1]):
+    if len(image) > window and bool(image[window - 1 :].any()):  # other tokens may lie between its rows
         raise AttnprobeError(
             f"{document.image} gives more than the {window} tokens of a sequence, with no room for its text; "
             "give a larger --max-length, or smaller images."

@@ -116,6 +116,7 @@ def test_rows_without_an_image_are_left_out(pairs: Pairs, tmp_path: Path):
         ("https://somewhere/a.png", "line 1 of .* names an image on the web; download it"),
         (["a.png", "b.png"], "line 1 of .* has 2 images; one is read with a text"),
         (7, "line 1 of .* has int for an image"),
+        ({"bytes": [1, 2]}, "line 1 of .* has list for an image"),
         ("data:image/png;base64,@@", "line 1 of .* has an image in broken base64"),
         ("nowhere.png", r"There is no image .*nowhere\.png \(line 1 of .*\)"),
         ("/dev/zero", "There is no image /dev/zero"),
@@ -126,6 +127,13 @@ def test_refused(cell: Any, says: str, tmp_path: Path):
     path = write_lines(tmp_path, [cell], ["a"], "shown")
     with pytest.raises(AttnprobeError, match=says):
         [document.image.read() for document in read(path, image_column="shown") if document.image]
+
+
+def test_an_image_that_was_decoded_already():
+    decoded = image.fromarray(np.arange(48, dtype=np.uint8).reshape(4, 4, 3))
+    found = Picture.of_cell(decoded, Path(), "row 1")
+    assert found is not None
+    assert np.array_equal(found.read(), decoded)
 
 
 def test_a_bomb_and_a_program_end_in_one_sentence(tmp_path: Path):

@@ -93,12 +93,17 @@ def test_tables(tmp_path: Path):
     for rows, said in (
         ("a.mp4,\ngone.mp4,", r"line 3 of .*t\.csv names gone\.mp4, which is not there"),
         ("a.mp4,\nnote.txt,", r"line 3 of .*t\.csv names no video"),
+        ("a.mp4,\n,wave", r"line 3 of .*t\.csv names no video"),
         (".,", r"columns? 'colour'"),
     ):
         path.write_text(f"video,label\n{rows}\n")
         column = "colour" if rows == ".," else None
         with pytest.raises(AttnprobeError, match=said):
             open_anything(Source(str(path), label_column=column))
+    for cell in ("absent.mp4", ""):  # of texts about videos
+        path.write_text(f"video,text\n{cell},a wave breaks\n")
+        source = open_anything(Source(str(path)))
+        assert [document.text for document in source.documents] == ["a wave breaks"]
     path.write_text("video,label\nwhat people say of it,x\n")
     source = open_anything(Source(str(path), text_column="video"))
     assert [document.text for document in source.documents] == ["what people say of it"]
@@ -146,6 +151,18 @@ def test_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
             patched.setattr(video, name, 4)
             with pytest.raises(AttnprobeError, match=said):
                 video.read_frames(Item(path), 4)
+    shown = list[Path]()
+
+    def show(path: Path) -> Any:
+        shown.append(path)
+        return np.zeros((8, 8, 3), np.uint8)
+
+    monkeypatch.setattr(video, "read_image", show)
+    monkeypatch.setattr(video, "MOST_BYTES", 4)
+    with pytest.raises(AttnprobeError, match="has frames of 8 x 8"):
+        video.read_frames(Item(tmp_path, frames=(path,) * 9), 9)
+    assert len(shown) == 1  # the rest is not even read
+    monkeypatch.undo()
     monkeypatch.setitem(sys.modules, "av", None)
     with pytest.raises(AttnprobeError, match=r"^Videos need PyAV: pip install av\.$"):
         video.read_frames(Item(path), 4)

@@ -1,11 +1,13 @@
 """Attention to special tokens, and within the query's own text of two."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
 from attnprobe.attention.block import AttentionBlock
-from attnprobe.attention.features import TokenFeatures
+from attnprobe.attention.features import Modalities, TokenFeatures
 from attnprobe.attention.layout import Layout
 from attnprobe.statistics.roles import (
     EFFECTIVE,
@@ -13,6 +15,8 @@ from attnprobe.statistics.roles import (
     SEGMENT,
     SPECIAL_EXCESS,
     SPECIAL_PREFERENCE,
+    segment_excess,
+    segment_mass,
     special_mass,
 )
 
@@ -139,3 +143,12 @@ def test_the_rarest_token_beyond_chance(causal):
         if seen.max() >= 0 and chance < 1:
             expected.append(((ranks[int(peaks[0, 0, query])] == seen.max()) - chance) / (1 - chance))
     assert found[0] == pytest.approx(np.mean(expected), abs=1e-6)
+
+
+def test_uniform_attention_prefers_no_text_where_tokens_of_an_image_see_each_other():
+    text, image = tokens("[w|wwww|w"), torch.tensor([[0, 0, 0, 0, 1, 1, 1, 0, 0]]).bool()
+    sees = torch.tensor([[0, 1, 2, 3, 6, 6, 6, 7, 8]])
+    read = replace(text, mixed=Modalities(image, torch.ones_like(image), sees))
+    rows = (torch.arange(9) <= sees[0, :, None]) / (1 + sees[0, :, None])
+    block = AttentionBlock(rows[None, None], Layout.of(read, causal=True))
+    assert segment_excess(segment_mass(block), block.layout).item() == pytest.approx(0, abs=1e-6)
