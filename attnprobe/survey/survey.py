@@ -83,7 +83,7 @@ class TableRequest:
 
 def check_modality(checkpoint: Checkpoint, statistics: Sequence[Statistic]) -> None:
     """Refuse what only text has, of images and sound, and what only both together have, of either."""
-    named = next((one.name for one in statistics if one.about == "modalities"), None)
+    named = next((one.family.name for one in statistics if one.about == "modalities"), None)
     if checkpoint.modality != BOTH and named is not None:
         raise AttnprobeError(
             f"{named} is about images with texts; give data with a column of images "

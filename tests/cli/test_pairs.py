@@ -147,7 +147,7 @@ class TestRuns:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("modality", "demo"), "image_mass is about images with texts; give data with a column of images"),
+        (("modality", "demo"), "modality is about images with texts; give data with a column of images"),
         (
             ("entropy", "demo", "--queries", "text"),
             "--queries tells an image from a text, and embedded holds",

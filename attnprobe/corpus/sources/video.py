@@ -79,7 +79,8 @@ def read_frames(item: Item, number: int) -> NDArray[np.uint8]:
 def open_video_table(path: Path, label: str | None) -> MediaFolder | None:
     """Open a table whose column ``video`` names files of videos, or folders of frames; None for any other.
 
-    A table of texts whose first video is not there is read as text. Paths begin at the folder of the table.
+    A table that has a column of texts is read as text, as it is by models of text. Paths begin at the folder of
+    the table.
     Labels are those of a column, by default of a usual name.
 
     Raises:
@@ -97,9 +98,8 @@ def open_video_table(path: Path, label: str | None) -> MediaFolder | None:
             return None
         if column is None or first is None or not _names_video(path.parent, first.cells.get(column)):
             return None
-        there = (path.parent / str(first.cells[column])).exists()
-        if not there and find_usual(USUAL_TEXT_COLUMNS, table.columns) is not None:
-            return None  # texts about videos that nobody has
+        if find_usual(USUAL_TEXT_COLUMNS, table.columns) is not None:
+            return None
         if label is not None:
             label = find_column(label, table.columns, str(path))
         label = label or next((name for name in USUAL if name in table.columns), None)
