@@ -11,9 +11,10 @@ from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.findings.noise import block_record
 from attnprobe.findings.pair import Side
 from attnprobe.intervention.ablation import tabulate_ablation
-from attnprobe.intervention.gradient import Importance, gradient_importance
+from attnprobe.intervention.gradient import Gradients, Importance, gradient_importance
 from attnprobe.intervention.objectives.choosing import Loader
 from attnprobe.intervention.objectives.related import Relations
+from attnprobe.intervention.objectives.representation import Representation
 from attnprobe.intervention.relevance import tabulate_relevance
 from attnprobe.intervention.request import Measure, Method, TaskOptions, check_metric, find_shared_gold, peek
 from attnprobe.intervention.task import Bench, bind_task, build_metric, choose_subject
@@ -35,6 +36,10 @@ from attnprobe.table.table import HALVES, Column
 #: The ``objective`` column of a method that needs none.
 NO_OBJECTIVE = "none"
 UNITS = {"gradient": "|dL/dxi|", "confidence": "share"}
+_RANDOM_SIGN = (
+    "The loss of representation has a random direction: its size has a meaning, the sign of gradient_signed "
+    "has none."
+)
 
 
 def run_importance(
@@ -76,9 +81,8 @@ def run_importance(
 
 def tabulate_gradient(bench: Bench, dataset: str, *, facts: Mapping[str, Any]) -> HeadTable:
     found = gradient_importance(bench, ties=bench.subject.ties)
-    return _tabulate(
-        found, bench.objective.name, "gradient", bench.labels(dataset, facts), _describe_texts(bench)
-    )
+    notes = [*_describe_texts(bench), *([_RANDOM_SIGN] if isinstance(bench.objective, Representation) else [])]
+    return _tabulate(found, bench.objective.name, "gradient", bench.labels(dataset, facts), notes)
 
 
 def _describe_texts(bench: Bench) -> list[str]:
@@ -175,6 +179,12 @@ def _tabulate(
     build.measure("importance", UNITS[method], average, error, headline=True, title="importance")
     title = "importance within the layer"
     build.measure("importance_normalized", "share of norm", *found.normalized, headline=True, title=title)
+    if isinstance(found, Gradients):
+        for name, unit, part, title in (
+            ("gradient_signed", "dL/dxi", found.signed, "derivative of the loss"),
+            ("fisher", "(dL/dxi)^2", found.squares, "Fisher information"),
+        ):
+            build.measure(name, unit, part.average, part.standard_error, title=title)
     for half, name in zip(found.blocks.halves, HALVES, strict=True):
         build.add(Column(f"importance_{name}", UNITS[method], role="half"), half.ravel())
     return build.table("importance of heads", [*notes, *_name_extremes(found, labels)], "heads")
