@@ -28,7 +28,7 @@ Keep = Annotated[
     ),
 ]
 Method = Annotated[
-    Literal["gradient", "lrp", "confidence"],
+    Literal["gradient", "ig", "lrp", "confidence"],
     Option("With --measure importance: as for `attnprobe importance`.", panel=TASK),
 ]
 _ONE_BY_ONE = (("match", "--match"), ("nearest", "--no-nearest"), ("by=layer", "--by layer"))

@@ -14,7 +14,7 @@ from torch import Tensor
 from attnprobe.corpus.batches.batch import Batch
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.objectives.objective import Answer, Objective
-from attnprobe.intervention.objectives.related import RelatedTexts
+from attnprobe.intervention.objectives.related import RelatedTexts, Relations
 from attnprobe.intervention.task import Bench
 from attnprobe.intervention.trials import collect_answers
 from attnprobe.model.gates import gate_attention
@@ -250,3 +250,14 @@ def gradient_importance(
         open_heads=open_heads,
         kept="|g|, g, g^2",
     )
+
+
+def describe_texts(bench: Bench) -> list[str]:
+    """Say what is averaged where an example is about several texts."""
+    if not isinstance(bench.objective, Relations):
+        return []
+    number, parts, (one, several) = len(bench.documents), bench.objective.parts, bench.objective.nouns
+    return [
+        f"Importance is the mean over {parts} of what the head does in each to the mean loss of {number:,} "
+        f"{one if number == 1 else several}; n counts the {parts}."
+    ]

@@ -1,6 +1,6 @@
 """The importance of every head as a table."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +11,9 @@ from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.findings.noise import block_record
 from attnprobe.findings.pair import Side
 from attnprobe.intervention.ablation import tabulate_ablation
-from attnprobe.intervention.gradient import Gradients, Importance, gradient_importance
+from attnprobe.intervention.gradient import Gradients, Importance, describe_texts, gradient_importance
+from attnprobe.intervention.integration import NODES, tabulate_integrals
 from attnprobe.intervention.objectives.choosing import Loader
-from attnprobe.intervention.objectives.related import Relations
 from attnprobe.intervention.objectives.representation import Representation
 from attnprobe.intervention.relevance import tabulate_relevance
 from attnprobe.intervention.request import Measure, Method, TaskOptions, check_metric, find_shared_gold, peek
@@ -49,6 +49,7 @@ def run_importance(
     task: TaskOptions,
     *,
     method: Method,
+    nodes: int = NODES,
     facts: Mapping[str, Any],
     resume: Path | None = None,
     workers: int | None = None,
@@ -57,8 +58,9 @@ def run_importance(
     """Measure how much every head matters, and tabulate it, one row a head.
 
     The method is ``gradient``, the mean over examples of the absolute derivative of the loss by the head's
-    gate; ``lrp``, the relevance of the head for what is predicted; or ``confidence``, the mean of a head's
-    largest attention weight. ``facts`` are added to the provenance.
+    gate; ``ig``, that of the derivative along a line of so many ``nodes``; ``lrp``, the relevance of the head
+    for what is predicted; or ``confidence``, the mean of a head's largest attention weight. ``facts`` are
+    added to the provenance.
 
     References:
         Michel, Levy and Neubig (2019), section 4.1; Voita et al. (2019), section 4.
@@ -71,33 +73,25 @@ def run_importance(
     subject = choose_subject(load, task, labelled=labelled, progress=progress, modality=source.kind)
     if method == "lrp":
         subject = subject.check_relevance()
+    more = {"nodes": nodes} if method == "ig" else {}
     question = subject.question("importance", **{"--method": method})
     with (
         open_run(subject.checkpoint, options, question, resume=resume, progress=progress) as run,
         bind_task(subject, documents, options, run=run, workers=workers) as bench,
     ):
-        return TABLES[method](bench, source.name, facts=facts)
+        return TABLES[method](bench, source.name, facts=facts, **more)
 
 
 def tabulate_gradient(bench: Bench, dataset: str, *, facts: Mapping[str, Any]) -> HeadTable:
     found = gradient_importance(bench, ties=bench.subject.ties)
-    notes = [*_describe_texts(bench), *([_RANDOM_SIGN] if isinstance(bench.objective, Representation) else [])]
+    notes = [*describe_texts(bench), *([_RANDOM_SIGN] if isinstance(bench.objective, Representation) else [])]
     return _tabulate(found, bench.objective.name, "gradient", bench.labels(dataset, facts), notes)
 
 
-def _describe_texts(bench: Bench) -> list[str]:
-    """Say what is averaged where an example is about several texts."""
-    if not isinstance(bench.objective, Relations):
-        return []
-    number, parts, (one, several) = len(bench.documents), bench.objective.parts, bench.objective.nouns
-    return [
-        f"Importance is the mean over {parts} of what the head does in each to the mean loss of {number:,} "
-        f"{one if number == 1 else several}; n counts the {parts}."
-    ]
-
-
 #: Tables of the methods that need a task.
-TABLES = {"gradient": tabulate_gradient, "lrp": tabulate_relevance}
+TABLES: dict[str, Callable[..., HeadTable]] = {
+    "gradient": tabulate_gradient, "lrp": tabulate_relevance, "ig": tabulate_integrals
+}  # fmt: skip
 
 
 def attention_importance(

@@ -1,6 +1,6 @@
 """Trials: what every example gives with some heads off, over the same examples every time."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import reduce
@@ -141,9 +141,11 @@ def run_trials(
 
 
 def collect_answers(
-    bench: Bench, cuts: Sequence[NDArray[np.bool_]], asked: Sequence[str], name: str
-) -> Iterator[dict[str, Values]]:
+    bench: Bench, cuts: Sequence[NDArray[Any]], asked: Sequence[str], name: str
+) -> Generator[dict[str, Values]]:
     """Collect numbers of all answers, with all heads on and then under every cut, in the order of sequences.
+
+    A cut (layer, head) is True where a head is on; or it has numbers, of what a head gives the share that is.
 
     Embeddings take much memory: of them, no more cuts are collected at a time than fit into ``_HELD`` bytes.
 
@@ -233,9 +235,9 @@ def _plan_rounds(group: slice, batches: int, processes: int) -> list[slice]:
     return [slice(*two) for two in pairwise(ends)]
 
 
-def _close_gates(cut: NDArray[np.bool_], device: torch.device) -> dict[int, Tensor]:
-    """Make the gates of the layers that a cut touches."""
-    closed = np.flatnonzero(~cut.all(-1))
+def _close_gates(cut: NDArray[Any], device: torch.device) -> dict[int, Tensor]:
+    """Make the gates of the layers that a cut touches; they may be anything between closed and open."""
+    closed = np.flatnonzero((cut != 1).any(-1))
     return {int(layer): torch.from_numpy(cut[layer]).float()[None].to(device) for layer in closed}
 
 
