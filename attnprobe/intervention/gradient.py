@@ -118,6 +118,7 @@ def sum_derivatives(
     restore: Restore,
     *,
     name: str,
+    aside: str = "",
     open_heads: NDArray[np.bool_] | None = None,
     rules: Callable[[], AbstractContextManager[object]] = nullcontext,
     kept: str = "",
@@ -134,6 +135,7 @@ def sum_derivatives(
         accumulate: Makes a sum of the derivatives (batch, layer, head) of a batch.
         restore: Makes a sum of its arrays.
         name: Of the pass.
+        aside: Ends the names of all passes, to tell them from those that another criterion makes.
         open_heads: Which gates are open (layer, head); the derivative is taken there.
         rules: Other rules of gradients, which each thread enters before heads are gated.
         kept: What the sum is of, where a state could hold another of the same pass.
@@ -143,7 +145,7 @@ def sum_derivatives(
         checkpoint.quantisation.check_gradients(checkpoint.model_type)
     at = torch.ones(bench.subject.shape) if open_heads is None else torch.from_numpy(open_heads).float()
     halving, left = Halving(), int(at.sum())
-    named = f"{{}} with {left} heads on" if left < at.numel() else "{}"
+    named = f"{{}}{aside} with {left} heads on" if left < at.numel() else f"{{}}{aside}"
     objective = _bind_texts(bench, open_heads, named.format("embedding"))
     way, sites, present = architecture.way, architecture.sites, architecture.present
     kind = torch.promote_types(checkpoint.body.dtype, torch.float32)
@@ -206,7 +208,10 @@ def sum_over_ties(derivative: Floats, ties: NDArray[np.int64] | None) -> Floats:
 
 
 def gradient_importance(
-    bench: Bench, open_heads: NDArray[np.bool_] | None = None, ties: NDArray[np.int64] | None = None
+    bench: Bench,
+    open_heads: NDArray[np.bool_] | None = None,
+    ties: NDArray[np.int64] | None = None,
+    aside: str = "",
 ) -> Gradients:
     """Average the derivative of each example's loss by each gate: its size, itself, and its square.
 
@@ -232,6 +237,7 @@ def gradient_importance(
         bench: Checkpoint, whose weights are frozen, task and examples.
         open_heads: Which gates are open (layer, head); the derivative is taken there.
         ties: For each layer the one whose gates it shares; see ``sum_over_ties``. None where none do.
+        aside: Ends the names of the passes.
 
     Raises:
         AttnprobeError: When a loss or a derivative is no number.
@@ -247,6 +253,7 @@ def gradient_importance(
         lambda derivative, batch: Gradients.of(sum_over_ties(derivative, ties), batch),
         Gradients.from_arrays,
         name="gradients",
+        aside=aside,
         open_heads=open_heads,
         kept="|g|, g, g^2",
     )
