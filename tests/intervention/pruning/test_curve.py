@@ -329,10 +329,9 @@ def test_several_orders_are_those_of_each_alone(pruned, texts, by_hand, monkeypa
 
 def test_reranked_orders_do_not_meet(pruned, texts):
     """Their passes with as many heads on are about other heads."""
-    both, _ = pruned(texts, "gradient,gradient-normed,norm,ig", rerank=True)
-    for order, name in zip(
-        [both.order, *both.others], ["gradient", "gradient-normed", "norm", "ig"], strict=True
-    ):
+    names = ["gradient", "gradient-normed", "norm", "ig"]
+    both, _ = pruned(texts, ",".join(names), rerank=True)
+    for order, name in zip([both.order, *both.others], names, strict=True):
         assert order.tolist() == pruned(texts, name, rerank=True)[0].order.tolist()
 
 
@@ -417,12 +416,12 @@ def test_reranking(pruned, texts, by_hand, criterion):
 
 
 def test_reranked_ablation_is_greedy(pruned, texts, by_hand):
-    """One head at a time: each is the one whose going moves the first half's losses least, given those gone."""
+    """One head at a time: each is the one whose going moves the losses of the first half least."""
     found, _ = pruned(texts, "ablation", rerank=True, step=1 / HEADS)
     first, gone = halves(texts)[0][0], []
 
     def losses(order):
-        return cross_entropy(*by_hand(first, order, len(order)), reduction="none").numpy()
+        return cross_entropy(*by_hand(first, np.array(order, int), len(order)), reduction="none").numpy()
 
     for head in found.order[:4]:
         left = [other for other in range(HEADS) if other not in gone]
