@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from attnprobe.commands.call.record import Record
-    from attnprobe.run.differences import Difference
+    from attnprobe.run.record import Difference
     from attnprobe.table.head_table import HeadTable
 
 
@@ -311,7 +311,7 @@ def _identify(model: Any) -> str:
 
 
 def _find_differences(found: "Record", line: RecordedLine) -> "list[Difference]":
-    from attnprobe.run.differences import Difference
+    from attnprobe.run.record import Difference
 
     threads = str(line.given.get("threads") or "")
     more: list[Difference] = []

@@ -69,7 +69,7 @@ def induction(
     """
     from attnprobe.commands.call.call import check_model, make_loader, open_call
     from attnprobe.commands.call.record import describe_call
-    from attnprobe.run.input.repeated import RepeatedTokens
+    from attnprobe.run.repeated import RepeatedTokens
     from attnprobe.survey.layers import parse_layers
 
     drawn = RepeatedTokens(length, sequences, seed)

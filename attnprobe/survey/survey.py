@@ -16,14 +16,14 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.observations import UnobservableError, check_observations
-from attnprobe.run.input.examples import LabelledExamples
-from attnprobe.run.input.options import CorpusOptions
-from attnprobe.run.input.repeated import RepeatedTokens
+from attnprobe.run.examples import LabelledExamples
 from attnprobe.run.memory import count_copies, find_itemsize, limit_cells, price_statistics
+from attnprobe.run.options import CorpusOptions
 from attnprobe.run.passes import open_run
 from attnprobe.run.preparation import Documents, PreparedCorpus, examine_part, prepare_corpus
 from attnprobe.run.progress import Progress
 from attnprobe.run.record import record_provenance
+from attnprobe.run.repeated import RepeatedTokens
 from attnprobe.statistics.registry import write_title
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.statistics.tabulation import HEADS, Tabulation

@@ -23,10 +23,9 @@ from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.reading import blocks
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.dry_run import inspect
-from attnprobe.run.input.options import CorpusOptions
-from attnprobe.run.passes import Run, open_single_run
+from attnprobe.run.options import CorpusOptions
+from attnprobe.run.passes import Run, Workers, open_single_run
 from attnprobe.run.progress import SilentProgress
-from attnprobe.run.workers import Workers
 from attnprobe.statistics.registry import all_statistics
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.sums.base import Measurement

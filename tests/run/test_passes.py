@@ -23,14 +23,13 @@ from attnprobe.intervention.task import Bench, bind_task, choose_subject
 from attnprobe.intervention.trials import cut_single_heads, run_trials
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.verifying.dry_run import inspect
-from attnprobe.run.input.corpus import tokenise
-from attnprobe.run.input.options import CorpusOptions
 from attnprobe.run.memory import report_halving
-from attnprobe.run.passes import Run, open_run, open_single_run
+from attnprobe.run.options import CorpusOptions
+from attnprobe.run.passes import Run, Workers, open_run, open_single_run
+from attnprobe.run.preparation import tokenise
 from attnprobe.run.process_group import ProcessGroup, Ranks
 from attnprobe.run.progress import SilentProgress
 from attnprobe.run.state import State
-from attnprobe.run.workers import Workers
 from attnprobe.statistics import all_statistics, select_statistics
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.sums.base import Measurement

@@ -10,7 +10,7 @@ from attnprobe.corpus.tokens.tokenization import Frame
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.reading import blocks
 from attnprobe.model.verifying.observations import Unembedding, find_unembedding
-from attnprobe.run.input.repeated import RepeatedTokens
+from attnprobe.run.repeated import RepeatedTokens
 from attnprobe.statistics import induction
 
 LENGTH, SEQUENCES = 8, 5

@@ -5,7 +5,7 @@ import numpy as np
 import attnprobe
 from attnprobe.corpus.sources.links import read_linked_rows
 from attnprobe.model.load import load_checkpoint
-from attnprobe.run.input.options import CorpusOptions
+from attnprobe.run.options import CorpusOptions
 from attnprobe.run.progress import SilentProgress
 from attnprobe.statistics.links import BY_LABEL, LINKED
 from attnprobe.sums.tally import CHOOSING, SCORING

@@ -4,7 +4,7 @@ import pytest
 
 from attnprobe.corpus.sources.document import Document
 from attnprobe.model.load import load_checkpoint
-from attnprobe.run.input.options import CorpusOptions
+from attnprobe.run.options import CorpusOptions
 from attnprobe.run.progress import SilentProgress
 from attnprobe.statistics.registry import all_statistics
 from attnprobe.survey.survey import CorpusRequest, TableRequest, survey_corpora

@@ -16,8 +16,8 @@ from attnprobe.corpus.tokens.tokenization import Tokenizer
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.request import Measure
 from attnprobe.options import DEFAULTS
+from attnprobe.run.record import record_versions
 from attnprobe.run.training import expand_patterns, is_pattern
-from attnprobe.run.versions import record_versions
 from attnprobe.table.head_table import HeadTable
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.pruning.options import Criterion, PruneOptions
 from attnprobe.intervention.request import TaskOptions, check_method
+from attnprobe.run.record import record_versions
 from attnprobe.run.training import list_run, parse_revisions, parse_steps
-from attnprobe.run.versions import record_versions
 from attnprobe.survey.layers import parse_layers
 from attnprobe.table.head_table import HeadTable
 

@@ -50,7 +50,7 @@ def find_links(
             nothing=gold.nothing,
         )
         statistic, tabulation = _ask(gold, by)
-        from attnprobe.run.input.examples import check_targets
+        from attnprobe.run.examples import check_targets
         from attnprobe.survey.survey import CorpusRequest, TableRequest, survey_corpora
 
         call.progress.stage("loading", None)

@@ -11,7 +11,7 @@ from typing import Any
 from attnprobe.corpus.sources.embedded import EMBEDDED
 from attnprobe.corpus.sources.text import STDIN
 from attnprobe.errors import AttnprobeError, first_line
-from attnprobe.run.differences import (
+from attnprobe.run.record import (
     Difference,
     compare_checkpoint,
     compare_data,

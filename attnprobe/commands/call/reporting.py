@@ -25,7 +25,7 @@ from attnprobe.reports.report_page.report import (
     sort_tables,
 )
 from attnprobe.reports.report_page.sentences import FILE, Sentences, read_sentences
-from attnprobe.run.versions import record_versions
+from attnprobe.run.record import record_versions
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.naming import join_names
 

@@ -80,7 +80,7 @@ def _make_parts(
     checkpoint: "Checkpoint", sources: Mapping[str, OpenSource], call: Call, seed: int
 ) -> "list[CorpusRequest]":
     """List the statistics to measure on each corpus, in one pass each, but for the control."""
-    from attnprobe.run.input.repeated import RepeatedTokens
+    from attnprobe.run.repeated import RepeatedTokens
     from attnprobe.statistics.induction import DUPLICATE, INDUCTION
     from attnprobe.statistics.links import COREFERENCE, SYNTAX
     from attnprobe.statistics.registry import all_statistics

@@ -29,9 +29,9 @@ from attnprobe.intervention.request import TaskOptions, peek
 from attnprobe.options import DEFAULTS, FREE, Batches, Hub, Reading, list_names
 from attnprobe.run.process_group import Ranks
 from attnprobe.run.progress import PartProgress
+from attnprobe.run.record import record_versions
 from attnprobe.run.state import TableStore, decode_table, encode_table
 from attnprobe.run.training import SavedCheckpoint
-from attnprobe.run.versions import record_versions
 from attnprobe.table.head_table import HeadTable
 from attnprobe.tasks import RELATIONS, Gold
 

@@ -14,7 +14,7 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.findings.dynamics import check_alike, split_steps, stack_steps, summarise_step
 from attnprobe.model.training import StepCallback
 from attnprobe.run.process_group import Ranks
-from attnprobe.run.versions import record_versions
+from attnprobe.run.record import record_versions
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.table.destination import check_file, save_table
 from attnprobe.table.head_table import HeadTable

@@ -21,7 +21,7 @@ from attnprobe.intervention.objectives.objective import (
 )
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.task_heads import CAUSAL_LM, MASKED_LM
-from attnprobe.run.input.corpus import Corpus
+from attnprobe.run.preparation import Corpus
 
 #: Share of a sequence's ordinary tokens that is hidden, at least one.
 HIDDEN = 0.15

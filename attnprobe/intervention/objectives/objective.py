@@ -20,8 +20,7 @@ from attnprobe.intervention.metrics.mean import Mean
 from attnprobe.intervention.metrics.metric import CLUSTER, Metric, Outcome, Values
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.task_heads import TaskHead
-from attnprobe.run.input.corpus import Corpus
-from attnprobe.run.preparation import Documents
+from attnprobe.run.preparation import Corpus, Documents
 from attnprobe.sums.resampling import Exchanges
 from attnprobe.tasks import METRICS, OBJECTIVES
 

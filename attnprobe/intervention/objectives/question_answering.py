@@ -15,7 +15,7 @@ from attnprobe.intervention.metrics.counts import answer_f1, exact_match
 from attnprobe.intervention.objectives.objective import Answer, LabelledObjective, compute_margin, upcast
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.task_heads import QUESTION_ANSWERING
-from attnprobe.run.input.examples import attach_contexts
+from attnprobe.run.examples import attach_contexts
 from attnprobe.run.preparation import Documents
 
 #: Most tokens of an answer, as ``run_qa`` has it.

@@ -18,7 +18,7 @@ from attnprobe.intervention.metrics.metric import CLUSTER, Outcome, Values
 from attnprobe.intervention.objectives.embedding import embed
 from attnprobe.intervention.objectives.objective import Answer, Objective
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.run.input.corpus import Corpus
+from attnprobe.run.preparation import Corpus
 from attnprobe.sums.documents import in_second_half, name_documents
 
 Floats = NDArray[np.float64]

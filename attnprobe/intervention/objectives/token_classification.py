@@ -30,9 +30,8 @@ from attnprobe.intervention.objectives.objective import (
 )
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.task_heads import TOKEN_CLASSIFICATION
-from attnprobe.run.input.corpus import Corpus
-from attnprobe.run.input.examples import join_words
-from attnprobe.run.preparation import Documents
+from attnprobe.run.examples import join_words
+from attnprobe.run.preparation import Corpus, Documents
 from attnprobe.sums.resampling import Exchanges
 from attnprobe.tasks import OBJECTIVES
 

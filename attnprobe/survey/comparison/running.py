@@ -13,14 +13,12 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.kernels.divergence import bound_rounding
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.verifying.architecture import Architecture
-from attnprobe.run.input.options import CorpusOptions
 from attnprobe.run.memory import Price, count_copies, find_itemsize, limit_cells_of_maps, price_statistics
-from attnprobe.run.passes import open_run
+from attnprobe.run.options import CorpusOptions
+from attnprobe.run.passes import Workers, open_run
 from attnprobe.run.preparation import Documents, examine_part, prepare_corpus
 from attnprobe.run.progress import Progress
-from attnprobe.run.record import record_provenance
-from attnprobe.run.versions import record_versions
-from attnprobe.run.workers import Workers
+from attnprobe.run.record import record_provenance, record_versions
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.sums.base import Measurement, Sum
 from attnprobe.sums.resampling import Jackknife

@@ -21,7 +21,7 @@ from attnprobe.corpus.tokens.tokenization import Tokenizer
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint, is_cut_short, resolve_window
 from attnprobe.model.verifying.architecture import Architecture
-from attnprobe.run.input.options import CorpusOptions
+from attnprobe.run.options import CorpusOptions
 
 #: A stretch of words, by the tokens of either model.
 Unit = tuple[TokenSpan, TokenSpan]

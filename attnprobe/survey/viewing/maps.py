@@ -24,10 +24,9 @@ from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.reading.capture import capture_attention
 from attnprobe.model.reading.routing import Piece
 from attnprobe.model.verifying.architecture import Architecture
-from attnprobe.run.input.corpus import Corpus
-from attnprobe.run.input.options import CorpusOptions
 from attnprobe.run.memory import Price
-from attnprobe.run.preparation import examine_part, prepare_corpus
+from attnprobe.run.options import CorpusOptions
+from attnprobe.run.preparation import Corpus, examine_part, prepare_corpus
 from attnprobe.run.progress import Progress
 from attnprobe.survey.recorder import make_layout
 from attnprobe.survey.viewing.groups import (

@@ -9,8 +9,8 @@ from attnprobe.corpus.sources.document import Document
 from attnprobe.corpus.tokens.store import shuffle_tokens
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.load import load_checkpoint
-from attnprobe.run.input.corpus import tokenise
-from attnprobe.run.input.options import CorpusOptions
+from attnprobe.run.options import CorpusOptions
+from attnprobe.run.preparation import tokenise
 
 SEED = 42
 TEXT = "the dog ran over the road by the river , and the train was slow"

@@ -11,7 +11,7 @@ from transformers import AutoModel
 
 from attnprobe.corpus.sources.document import Document
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.run.input.options import CorpusOptions
+from attnprobe.run.options import CorpusOptions
 from attnprobe.run.progress import SilentProgress
 from attnprobe.statistics.registry import choose
 from attnprobe.survey.comparison.divergence import NUMBERED, OF_LAYERS, name_pairs

@@ -7,7 +7,7 @@ import pytest
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.hub import CheckpointFiles
 from attnprobe.model.load import LoadOptions
-from attnprobe.run.differences import compare_checkpoint
+from attnprobe.run.record import compare_checkpoint
 
 
 @pytest.fixture

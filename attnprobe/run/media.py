@@ -1,16 +1,19 @@
-"""From images, sound or videos to batches: what ``tokenised`` is for text."""
+"""From images, sound and videos to batches, and from images that are read with texts."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from torch import Tensor
 
 from attnprobe.attention.layout import Grid
 from attnprobe.corpus.batches.batch import Side
 from attnprobe.corpus.batches.media import Clip, MediaBatches
+from attnprobe.corpus.batches.pairs import PairBatches, PairSide, Spool
+from attnprobe.corpus.sources.document import Document
 from attnprobe.corpus.sources.media import (
     IMAGE,
     VIDEO,
@@ -20,19 +23,21 @@ from attnprobe.corpus.sources.media import (
     read_image,
     read_image_size,
 )
+from attnprobe.corpus.sources.pictures import Picture
 from attnprobe.corpus.tokens.reading import Reading
 from attnprobe.corpus.tokens.store import SequenceStore
 from attnprobe.corpus.tokens.tokenization import Frame, TokenSequence
-from attnprobe.corpus.tokens.vocabulary import TokenKinds, rank_types
+from attnprobe.corpus.tokens.vocabulary import TokenKinds, find_special_ids, rank_types, read_frequencies
 from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.processing import Processor
 from attnprobe.model.reading.blocks import force_full_attention
 from attnprobe.model.reading.routing import evaluation_mode
+from attnprobe.model.seeing import SeeingProcessor, find_sight
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.positions import catch_tokens, find_grid
-from attnprobe.run.input.examples import tokenise_targets
-from attnprobe.run.input.options import CorpusOptions
+from attnprobe.run.examples import refuse_unknown_ids, tokenise_targets
+from attnprobe.run.options import CorpusOptions
 
 #: Sound of fewer seconds is too short for convolutions, where nothing is added to it.
 SHORTEST = 0.1
@@ -186,3 +191,87 @@ def _tokenise_transcripts(
     store.extend(TokenSequence(checkpoint.shift_right(ids)) for ids in tokenise_targets(checkpoint, texts))
     kinds = TokenKinds(checkpoint.tokenizer, Frame.of(checkpoint.tokenizer), checkpoint.start)
     return Side(store, kinds, rank_types(store.counts, kinds.framing), options.content_only)
+
+
+def plan_pair_batches(
+    checkpoint: Checkpoint,
+    architecture: Architecture,
+    documents: Iterable[Document],
+    stores: ExitStack,
+    options: CorpusOptions,
+    window: int,
+    progress: Callable[[int], None],
+    **limits: Any,
+) -> tuple[PairBatches, Reading]:
+    """Prepare each image with its text once, and plan batches; the arguments are those of ``tokenise``.
+
+    A text that is too long loses its end; it can't be cut into windows, which would see no image.
+    """
+    processor, reading = checkpoint.processor, Reading()
+    assert isinstance(processor, SeeingProcessor)
+    tokenizer, vocabulary = checkpoint.tokenizer, checkpoint.model.config.get_text_config().vocab_size
+    store = stores.enter_context(SequenceStore(max(len(tokenizer), vocabulary)))
+    spool = stores.enter_context(Spool())
+    pairs: list[tuple[Picture, str]] = []
+    shapes: list[tuple[Any, ...]] = []
+    digests: list[str] = []
+    numbers: dict[int, int] = {}
+    for document in documents:
+        progress(1)
+        reading.documents += 1
+        _check(document)
+        assert document.image is not None
+        inputs = processor(document.image.read(), document.text)
+        length = inputs["input_ids"].shape[1]
+        reading.truncated += length > window
+        _check_cut(processor.is_image(inputs["input_ids"][0]), window, document)
+        inputs = cut_pair(inputs, window)
+        ids = inputs["input_ids"][0]
+        refuse_unknown_ids(ids.tolist(), checkpoint)
+        name = document.digest
+        number = len(pairs) if document.group is None else numbers.setdefault(name, len(pairs))
+        store.extend([TokenSequence(ids.tolist(), document=number, name=name)])
+        pairs.append((spool.put(document.image), document.text))
+        digests.append(document.image.digest)
+        shapes.append(tuple((key, *value.shape) for key, value in inputs.items()))
+    if not pairs:
+        raise AttnprobeError("There is not a single image with a text; there is nothing to measure.")
+    kinds = TokenKinds(tokenizer, Frame.of(tokenizer))
+    unranked = kinds.framing | find_special_ids(tokenizer) | {processor.placeholder}
+    frequencies = None
+    if options.frequencies is not None:
+        frequencies = read_frequencies(options.frequencies, tokenizer, len(store.counts))
+    rarity = rank_types(store.counts, frozenset(unranked), frequencies)
+    side = PairSide(
+        store, kinds, rarity, options.content_only, is_image=processor.is_image,
+        find_sight=find_sight if architecture.joined else None, queries=options.queries,
+    )  # fmt: skip
+
+    def prepare(picture: Picture, text: str, length: int) -> dict[str, Tensor]:
+        return cut_pair(processor(picture.read(), text), length)
+
+    return PairBatches(side, pairs, shapes, digests, prepare, **limits), reading
+
+
+def cut_pair(inputs: dict[str, Tensor], length: int) -> dict[str, Tensor]:
+    """Cut ids and what is as long."""
+    whole = inputs["input_ids"].shape
+    return {name: value[:, :length] if value.shape == whole else value for name, value in inputs.items()}
+
+
+def _check(document: Document) -> None:
+    if document.image is None:
+        raise AttnprobeError("A text without an image is among those with one; leave it out.")
+    if document.pair is not None:
+        raise AttnprobeError("An image is read with one text; leave out --text-pair-column.")
+
+
+def _check_cut(image: Tensor, window: int, document: Document) -> None:
+    """Refuse a sequence without an image, by its marks, and one that would lose a part of it, or all text."""
+    if not bool(image.any()):
+        raise AttnprobeError(f"{document.image} gives no token of an image in its text; leave it out.")
+    if len(image) > window and bool(image[window - 1 :].any()):  # other tokens may lie between its rows
+        raise AttnprobeError(
+            f"{document.image} gives more than the {window} tokens of a sequence, with no room for its text; "
+            "give a larger --max-length, or smaller images."
+        )

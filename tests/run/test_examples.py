@@ -11,9 +11,9 @@ from scipy.special import entr
 import attnprobe
 from attnprobe.corpus.sources.document import Document
 from attnprobe.errors import AttnprobeError
-from attnprobe.run.input.corpus import tokenise
-from attnprobe.run.input.examples import tokenise_targets
-from attnprobe.run.input.options import CorpusOptions
+from attnprobe.run.examples import tokenise_targets
+from attnprobe.run.options import CorpusOptions
+from attnprobe.run.preparation import tokenise
 
 KNOWN = ["a", "dog", "ran", "over", "the", "red", "house"]
 TEXTS = ["the river bank was slow", "a bird", "is it late ?"]
