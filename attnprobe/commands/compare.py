@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from attnprobe.commands.call.texts import Texts
     from attnprobe.corpus.sources.document import Label
-    from attnprobe.corpus.tokens.tokenization import Tokenizer
+    from attnprobe.corpus.tokenization import Tokenizer
     from attnprobe.table.head_table import HeadTable
 
 #: Options that ``dynamics`` has too.

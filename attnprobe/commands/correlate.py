@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
     from attnprobe.commands.call.texts import Texts
-    from attnprobe.corpus.tokens.tokenization import Tokenizer
+    from attnprobe.corpus.tokenization import Tokenizer
     from attnprobe.table.head_table import HeadTable
 
 

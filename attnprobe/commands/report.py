@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from attnprobe.commands.call.texts import Texts
     from attnprobe.corpus.sources.document import Label
-    from attnprobe.corpus.tokens.tokenization import Tokenizer
+    from attnprobe.corpus.tokenization import Tokenizer
     from attnprobe.reports.report_page.report import Report
 
 _REPORT = "Report"

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from attnprobe.corpus.batches.text import BatchReader
+from attnprobe.corpus.batches import BatchReader
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.findings.noise import block_record
 from attnprobe.findings.pair import Side

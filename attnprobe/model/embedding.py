@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from attnprobe.corpus.tokens.tokenization import count_prompt_tokens
+from attnprobe.corpus.tokenization import count_prompt_tokens
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.folders import read_object
 from attnprobe.model.pooling import (

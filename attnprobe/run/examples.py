@@ -8,6 +8,7 @@ from itertools import chain, islice
 from typing import Any
 
 from attnprobe.attention.annotation import TokenAnnotation
+from attnprobe.corpus.annotation import Alignment, DecoderAnnotation, annotate_shifted, annotate_target
 from attnprobe.corpus.sources.document import (
     Annotation,
     Asked,
@@ -25,9 +26,7 @@ from attnprobe.corpus.sources.document import (
     find_gold,
 )
 from attnprobe.corpus.sources.media import MediaFolder
-from attnprobe.corpus.tokens.annotation import Alignment, DecoderAnnotation, annotate_shifted, annotate_target
-from attnprobe.corpus.tokens.reading import Reading
-from attnprobe.corpus.tokens.tokenization import TokenSequence, refuse_without_offsets, tokenize
+from attnprobe.corpus.tokenization import Reading, TokenSequence, refuse_without_offsets, tokenize
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.tasks import Gold

@@ -10,9 +10,8 @@ import numpy as np
 from torch import Tensor
 
 from attnprobe.attention.layout import Grid
-from attnprobe.corpus.batches.batch import Side
-from attnprobe.corpus.batches.media import Clip, MediaBatches
-from attnprobe.corpus.batches.pairs import PairBatches, PairSide, Spool
+from attnprobe.corpus.batch import Side
+from attnprobe.corpus.media_batches import Clip, MediaBatches, PairBatches, PairSide, Spool
 from attnprobe.corpus.sources.document import Document
 from attnprobe.corpus.sources.media import (
     IMAGE,
@@ -24,10 +23,9 @@ from attnprobe.corpus.sources.media import (
     read_image_size,
 )
 from attnprobe.corpus.sources.pictures import Picture
-from attnprobe.corpus.tokens.reading import Reading
-from attnprobe.corpus.tokens.store import SequenceStore
-from attnprobe.corpus.tokens.tokenization import Frame, TokenSequence
-from attnprobe.corpus.tokens.vocabulary import TokenKinds, find_special_ids, rank_types, read_frequencies
+from attnprobe.corpus.store import SequenceStore
+from attnprobe.corpus.tokenization import Frame, Reading, TokenSequence
+from attnprobe.corpus.vocabulary import TokenKinds, find_special_ids, rank_types, read_frequencies
 from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.processing import Processor

@@ -16,8 +16,8 @@ from torch import Tensor
 
 from attnprobe.attention.block import AttentionBlock, Observed, build_uniform_block
 from attnprobe.attention.layout import Grid
-from attnprobe.corpus.batches.batch import Batch
-from attnprobe.corpus.batches.text import BatchReader
+from attnprobe.corpus.batch import Batch
+from attnprobe.corpus.batches import BatchReader
 from attnprobe.errors import AttnprobeError, out_of_memory
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.reading.blocks import COPIES, COPIES_WITH_SCORES, count_query_bytes, limit_block_memory

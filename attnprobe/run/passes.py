@@ -20,8 +20,8 @@ from typing import Any, TypeVar
 
 import torch
 
-from attnprobe.corpus.batches.batch import Batch
-from attnprobe.corpus.batches.text import BatchReader
+from attnprobe.corpus.batch import Batch
+from attnprobe.corpus.batches import BatchReader
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.verifying.architecture import Architecture

@@ -6,17 +6,16 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, TypeVar
 
-from attnprobe.corpus.batches.batch import Side
-from attnprobe.corpus.batches.media import MediaBatches
-from attnprobe.corpus.batches.text import Batches, BatchReader
+from attnprobe.corpus.batch import Side
+from attnprobe.corpus.batches import Batches, BatchReader
+from attnprobe.corpus.media_batches import MediaBatches
 from attnprobe.corpus.sources.document import Document, Uses
 from attnprobe.corpus.sources.media import IMAGE, VIDEO, MediaFolder
 from attnprobe.corpus.sources.pictures import BOTH
 from attnprobe.corpus.sources.sampling import select
-from attnprobe.corpus.tokens.reading import Reading
-from attnprobe.corpus.tokens.store import SequenceStore
-from attnprobe.corpus.tokens.tokenization import CHUNK_DOCUMENTS, Frame, SequenceReader, TokenSequence
-from attnprobe.corpus.tokens.vocabulary import Rarity, TokenKinds, rank_types, read_frequencies
+from attnprobe.corpus.store import SequenceStore
+from attnprobe.corpus.tokenization import CHUNK_DOCUMENTS, Frame, Reading, SequenceReader, TokenSequence
+from attnprobe.corpus.vocabulary import Rarity, TokenKinds, rank_types, read_frequencies
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint, is_cut_short, resolve_window
 from attnprobe.model.seeing import SeeingProcessor

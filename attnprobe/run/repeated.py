@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.corpus.sources.document import Document
-from attnprobe.corpus.tokens.tokenization import Frame, TokenSequence
-from attnprobe.corpus.tokens.vocabulary import list_ordinary_ids
+from attnprobe.corpus.tokenization import Frame, TokenSequence
+from attnprobe.corpus.vocabulary import list_ordinary_ids
 from attnprobe.errors import AttnprobeError
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ import torch
 
 from attnprobe.attention.block import OBSERVABLE
 from attnprobe.attention.kinds import Kind
-from attnprobe.corpus.batches.batch import Batch
-from attnprobe.corpus.tokens.tokenization import Frame
+from attnprobe.corpus.batch import Batch
+from attnprobe.corpus.tokenization import Frame
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint, resolve_window
 from attnprobe.model.quantisation import count_parameters

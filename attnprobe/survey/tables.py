@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attnprobe.corpus.tokens.vocabulary import RARE_SHARE, Rarity
+from attnprobe.corpus.vocabulary import RARE_SHARE, Rarity
 from attnprobe.statistics.rare import FREQUENT_TYPES, RAREST_TWO
 from attnprobe.statistics.registry import all_statistics
 from attnprobe.statistics.statistic import Rows, Statistic, peak

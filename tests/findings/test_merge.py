@@ -12,12 +12,12 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from attnprobe.corpus.batches.batch import Side
-from attnprobe.corpus.batches.text import Batches
+from attnprobe.corpus.batch import Side
+from attnprobe.corpus.batches import Batches
 from attnprobe.corpus.sources.document import Document
-from attnprobe.corpus.tokens.store import SequenceStore
-from attnprobe.corpus.tokens.tokenization import SequenceReader
-from attnprobe.corpus.tokens.vocabulary import TokenKinds, rank_types
+from attnprobe.corpus.store import SequenceStore
+from attnprobe.corpus.tokenization import SequenceReader
+from attnprobe.corpus.vocabulary import TokenKinds, rank_types
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.reading import blocks

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from attnprobe.corpus.batches.text import plan_batches
+from attnprobe.corpus.batches import plan_batches
 from attnprobe.corpus.sources.document import Document
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint

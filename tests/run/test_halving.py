@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from attnprobe.attention.features import TokenFeatures
-from attnprobe.corpus.batches.batch import Batch
+from attnprobe.corpus.batch import Batch
 from attnprobe.corpus.sources.document import Document
 from attnprobe.errors import AttnprobeError, out_of_memory
 from attnprobe.model.checkpoint import Checkpoint

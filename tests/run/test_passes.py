@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from attnprobe.corpus.batches.batch import Batch
-from attnprobe.corpus.batches.text import BatchReader
+from attnprobe.corpus.batch import Batch
+from attnprobe.corpus.batches import BatchReader
 from attnprobe.corpus.sources.document import Document
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.gradient import gradient_importance

@@ -10,9 +10,9 @@ from transformers import BertConfig, BertModel
 
 import attnprobe
 from attnprobe.corpus.sources.document import Document
-from attnprobe.corpus.tokens.store import replace_repeated
-from attnprobe.corpus.tokens.tokenization import Frame
-from attnprobe.corpus.tokens.vocabulary import list_ordinary_ids
+from attnprobe.corpus.store import replace_repeated
+from attnprobe.corpus.tokenization import Frame
+from attnprobe.corpus.vocabulary import list_ordinary_ids
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.load import load_checkpoint

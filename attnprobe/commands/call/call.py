@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from attnprobe.commands.call.texts import Texts, open_texts
 from attnprobe.corpus.sources.pictures import BOTH
 from attnprobe.corpus.sources.text import OpenSource
-from attnprobe.corpus.tokens.tokenization import Tokenizer
+from attnprobe.corpus.tokenization import Tokenizer
 from attnprobe.errors import AttnprobeError, AttnprobeWarning
 from attnprobe.intervention.request import TaskOptions, check_labelled, peek
 from attnprobe.model.folders import DEMO, find_local_folder, find_weights

@@ -17,7 +17,7 @@ from attnprobe.commands.census import entropy
 from attnprobe.commands.intervene import importance
 from attnprobe.corpus.sources.document import Label
 from attnprobe.corpus.sources.text import OpenSource
-from attnprobe.corpus.tokens.tokenization import Tokenizer
+from attnprobe.corpus.tokenization import Tokenizer
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.request import Method, check_method
 from attnprobe.model.folders import find_local_folder

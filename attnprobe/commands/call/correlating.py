@@ -12,7 +12,7 @@ from attnprobe.commands.call.texts import Texts, open_texts
 from attnprobe.commands.intervene import ablate, importance
 from attnprobe.corpus.sources.document import Label
 from attnprobe.corpus.sources.text import Source
-from attnprobe.corpus.tokens.tokenization import Tokenizer
+from attnprobe.corpus.tokenization import Tokenizer
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.request import Measure
 from attnprobe.options import DEFAULTS

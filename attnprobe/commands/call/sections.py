@@ -19,7 +19,7 @@ from attnprobe.commands.prune import prune
 from attnprobe.commands.roles import roles
 from attnprobe.corpus.sources.sampling import select
 from attnprobe.corpus.sources.text import OpenSource
-from attnprobe.corpus.tokens.tokenization import Tokenizer
+from attnprobe.corpus.tokenization import Tokenizer
 from attnprobe.errors import AttnprobeError, StateError, UnfinishedError, first_line
 from attnprobe.files import write_together
 from attnprobe.option import Group

@@ -8,7 +8,7 @@ from pathlib import PurePath
 
 from attnprobe.corpus.sources.corefud import read_corefud
 from attnprobe.corpus.sources.document import SEVERAL, Annotation, Document, Link, Span
-from attnprobe.corpus.sources.mentions import (
+from attnprobe.corpus.sources.links import (
     NOMINAL,
     PRONOUN,
     PROPER,
@@ -16,8 +16,7 @@ from attnprobe.corpus.sources.mentions import (
     link_antecedent,
     warn_left_out,
 )
-from attnprobe.corpus.sources.packing import EACH_ALSO, strip_packing
-from attnprobe.corpus.sources.streams import peek_lines, shorten, strip_ends
+from attnprobe.corpus.sources.streams import EACH_ALSO, peek_lines, shorten, strip_ends, strip_packing
 from attnprobe.corpus.sources.treebank import looks_like_conllu
 from attnprobe.errors import AttnprobeError
 

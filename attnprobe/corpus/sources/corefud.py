@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from attnprobe.corpus.sources.document import Annotation, Document, Span
-from attnprobe.corpus.sources.mentions import (
+from attnprobe.corpus.sources.links import (
     NOMINAL,
     OTHER,
     PRONOUN,

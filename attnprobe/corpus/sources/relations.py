@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from attnprobe.corpus.sources.document import Document, Pair, Passage, Query, Triplet, find_gold
-from attnprobe.corpus.sources.packing import PACKED, open_file, strip_packing
-from attnprobe.corpus.sources.streams import explain_errors, shorten
+from attnprobe.corpus.sources.streams import PACKED, explain_errors, open_file, shorten, strip_packing
 from attnprobe.corpus.sources.tables import Row, Table, read_jsonl, read_parquet, read_tsv
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError

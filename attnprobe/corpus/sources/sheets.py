@@ -6,8 +6,7 @@ import zipfile
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
-from attnprobe.corpus.sources.packing import check_proportion
-from attnprobe.corpus.sources.streams import shorten
+from attnprobe.corpus.sources.streams import check_proportion, shorten
 from attnprobe.corpus.sources.tables import Row, Table, name_columns
 from attnprobe.errors import AttnprobeError, first_line
 

@@ -14,16 +14,19 @@ from attnprobe.corpus.sources.embedded import EMBEDDED, Embedded, open_embedded
 from attnprobe.corpus.sources.gold import find_class_names
 from attnprobe.corpus.sources.hub import looks_like_hub_id, open_split, read_hub_rows
 from attnprobe.corpus.sources.links import LINKS, WORD_COLUMNS
-from attnprobe.corpus.sources.packing import EACH_ALSO, PACKED, open_file, strip_packing
 from attnprobe.corpus.sources.pictures import USUAL_IMAGE_COLUMNS, Images
 from attnprobe.corpus.sources.sheets import read_sheet
 from attnprobe.corpus.sources.streams import (
+    EACH_ALSO,
+    PACKED,
     decode_lines,
     explain_errors,
     get_standard_input,
+    open_file,
     peek_lines,
     read_txt,
     strip_ends,
+    strip_packing,
 )
 from attnprobe.corpus.sources.tables import (
     TABLE_READERS,

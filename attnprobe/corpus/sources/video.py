@@ -22,8 +22,7 @@ from attnprobe.corpus.sources.media import (
     find_media,
     read_image,
 )
-from attnprobe.corpus.sources.packing import open_file, strip_packing
-from attnprobe.corpus.sources.streams import shorten
+from attnprobe.corpus.sources.streams import open_file, shorten, strip_packing
 from attnprobe.corpus.sources.tables import TABLE_READERS
 from attnprobe.errors import AttnprobeError, first_line
 

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from attnprobe.attention.annotation import TokenAnswers
-from attnprobe.corpus.batches.batch import Batch
+from attnprobe.corpus.batch import Batch
 from attnprobe.corpus.sources.document import Asked, Label
 from attnprobe.intervention.metrics.counts import answer_f1, exact_match
 from attnprobe.intervention.objectives.objective import Answer, LabelledObjective, compute_margin, upcast

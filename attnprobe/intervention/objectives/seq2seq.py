@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch.nn.functional import cross_entropy
 
-from attnprobe.corpus.batches.batch import Batch
+from attnprobe.corpus.batch import Batch
 from attnprobe.corpus.sources.document import Label
 from attnprobe.intervention.metrics.bleu import Bleu
 from attnprobe.intervention.metrics.metric import Metric

@@ -13,11 +13,11 @@ from torch import Tensor
 
 from attnprobe.attention.annotation import TokenAnnotation, TokenSpan
 from attnprobe.attention.kinds import Kind
-from attnprobe.corpus.batches.batch import Batch
-from attnprobe.corpus.batches.text import Batches, BatchReader
+from attnprobe.corpus.batch import Batch
+from attnprobe.corpus.batches import Batches, BatchReader
 from attnprobe.corpus.sources.document import Annotation, Document, Where
 from attnprobe.corpus.sources.links import complete_words
-from attnprobe.corpus.tokens.tokenization import Tokenizer
+from attnprobe.corpus.tokenization import Tokenizer
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint, is_cut_short, resolve_window
 from attnprobe.model.verifying.architecture import Architecture

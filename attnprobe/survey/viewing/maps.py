@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from attnprobe.attention.features import TokenFeatures
 from attnprobe.attention.kinds import Kind
 from attnprobe.attention.layout import Grid
-from attnprobe.corpus.batches.batch import Batch
-from attnprobe.corpus.batches.pairs import PairBatches
+from attnprobe.corpus.batch import Batch
+from attnprobe.corpus.media_batches import PairBatches
 from attnprobe.corpus.sources.document import Document
 from attnprobe.corpus.sources.media import MediaFolder, read_image
 from attnprobe.errors import AttnprobeError

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from attnprobe.attention.kinds import Kind
 from attnprobe.attention.layout import Grid
 from attnprobe.corpus.sources.links import find_words
-from attnprobe.corpus.tokens.tokenization import Tokenizer
-from attnprobe.corpus.tokens.vocabulary import find_special_ids
+from attnprobe.corpus.tokenization import Tokenizer
+from attnprobe.corpus.vocabulary import find_special_ids
 from attnprobe.errors import AttnprobeError
 from attnprobe.survey.viewing.groups import number_groups
 

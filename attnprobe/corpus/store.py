@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from attnprobe.attention.annotation import TokenAnnotation
 from attnprobe.corpus.sources.document import Label
-from attnprobe.corpus.tokens.tokenization import TokenSequence
+from attnprobe.corpus.tokenization import TokenSequence
 from attnprobe.errors import AttnprobeError
 from attnprobe.files import reason
 from attnprobe.sums.documents import name_documents

@@ -3,7 +3,7 @@
 import random
 
 from attnprobe.corpus.sources.document import Span
-from attnprobe.corpus.sources.mentions import (
+from attnprobe.corpus.sources.links import (
     NEAREST,
     REACH,
     SAME_WORD,

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-from attnprobe.corpus.tokens.vocabulary import Ties, rank_types, read_frequencies
+from attnprobe.corpus.vocabulary import Ties, rank_types, read_frequencies
 from attnprobe.errors import AttnprobeError
 
 NOTHING = frozenset[int]()

@@ -13,9 +13,9 @@ import torch
 from numpy.typing import NDArray
 
 from attnprobe.attention.annotation import TokenAnnotation
-from attnprobe.corpus.batches.batch import Batch, Side
+from attnprobe.corpus.batch import Batch, Side
 from attnprobe.corpus.sources.document import Label
-from attnprobe.corpus.tokens.store import replace_repeated
+from attnprobe.corpus.store import replace_repeated
 from attnprobe.errors import AttnprobeError
 from attnprobe.sums.documents import in_second_half, name_documents
 

@@ -2,8 +2,8 @@
 
 from concurrent.futures import ThreadPoolExecutor
 
-from attnprobe.corpus.tokens.store import SequenceStore
-from attnprobe.corpus.tokens.tokenization import TokenSequence
+from attnprobe.corpus.store import SequenceStore
+from attnprobe.corpus.tokenization import TokenSequence
 
 
 def test_threads_do_not_disturb_one_another():

@@ -11,11 +11,11 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processor
 from transformers import PreTrainedTokenizerFast
 
 from attnprobe.attention.annotation import TokenAnnotation, TokenLink, TokenSpan
+from attnprobe.corpus.annotation import Alignment, convert_link
 from attnprobe.corpus.sources.document import Annotation, Document, Link, Span
 from attnprobe.corpus.sources.links import find_words
-from attnprobe.corpus.tokens.annotation import Alignment, convert_link
-from attnprobe.corpus.tokens.store import SequenceStore
-from attnprobe.corpus.tokens.tokenization import Frame, SequenceReader
+from attnprobe.corpus.store import SequenceStore
+from attnprobe.corpus.tokenization import Frame, SequenceReader
 from attnprobe.errors import AttnprobeError
 
 TEXT = "the river bank was slow , unlikely kindness of 東京 dogs ran — quickly"

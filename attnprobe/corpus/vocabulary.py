@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from attnprobe.corpus.sources.packing import open_file
-from attnprobe.corpus.tokens.tokenization import Frame, Tokenizer
+from attnprobe.corpus.sources.streams import open_file
+from attnprobe.corpus.tokenization import Frame, Tokenizer
 from attnprobe.errors import AttnprobeError
 
 #: How vocabularies call what is no piece of text: [unused12], <extra_id_0>, <0x0A>, <|user|>, madeupword0002.

@@ -10,9 +10,9 @@ from tokenizers import Tokenizer as RawTokenizer
 from tokenizers import models, pre_tokenizers
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
+from attnprobe.corpus import tokenization
 from attnprobe.corpus.sources.document import Document
-from attnprobe.corpus.tokens import tokenization
-from attnprobe.corpus.tokens.tokenization import Frame, SequenceReader, TokenSequence
+from attnprobe.corpus.tokenization import Frame, SequenceReader, TokenSequence
 from attnprobe.errors import AttnprobeError
 
 Tokenizers = Callable[[str], PreTrainedTokenizerFast]

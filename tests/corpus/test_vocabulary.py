@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-from attnprobe.corpus.tokens.tokenization import Frame
-from attnprobe.corpus.tokens.vocabulary import TokenKinds, is_punctuation, spell_token
+from attnprobe.corpus.tokenization import Frame
+from attnprobe.corpus.vocabulary import TokenKinds, is_punctuation, spell_token
 
 Tokenizers = Callable[[str], PreTrainedTokenizerFast]
 
@@ -108,7 +108,7 @@ class TestKinds:
         tiny, asked = tokenizer("bert"), []
         kinds = TokenKinds(tiny, Frame.of(tiny))
         monkeypatch.setattr(
-            "attnprobe.corpus.tokens.vocabulary.spell_token", lambda _, token: asked.append(token) or "x"
+            "attnprobe.corpus.vocabulary.spell_token", lambda _, token: asked.append(token) or "x"
         )
         ids = np.array([[2, 9, 9, 3], [2, 9, 8, 3]], np.int32)
         kinds.punctuation(ids)

@@ -12,8 +12,8 @@ from torch import Tensor
 from attnprobe.attention.annotation import TokenAnnotation
 from attnprobe.attention.features import TokenFeatures
 from attnprobe.attention.layout import Grid, Layout
-from attnprobe.corpus.tokens.store import SequenceStore, shuffle_tokens
-from attnprobe.corpus.tokens.vocabulary import Rarity, TokenKinds
+from attnprobe.corpus.store import SequenceStore, shuffle_tokens
+from attnprobe.corpus.vocabulary import Rarity, TokenKinds
 
 
 @dataclass(frozen=True)

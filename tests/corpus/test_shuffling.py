@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from attnprobe.corpus.sources.document import Document
-from attnprobe.corpus.tokens.store import shuffle_tokens
+from attnprobe.corpus.store import shuffle_tokens
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.load import load_checkpoint
 from attnprobe.run.options import CorpusOptions

@@ -6,7 +6,7 @@ import warnings
 import pytest
 
 from attnprobe.corpus.sources.coreference import read_coreference
-from attnprobe.corpus.sources.mentions import SAME_WORD
+from attnprobe.corpus.sources.links import SAME_WORD
 from attnprobe.errors import AttnprobeError, AttnprobeWarning
 
 DECLARED = "# global.Entity = eid-etype-head-other"
