@@ -20,9 +20,8 @@ from attnprobe.attention.features import Modalities, TokenFeatures
 from attnprobe.attention.layout import Grid
 from attnprobe.corpus.batch import Batch, Side, Unseen
 from attnprobe.corpus.batches import Batches, BatchReader, plan_batches
-from attnprobe.corpus.sources.media import IMAGE, SOUND, VIDEO, Item, read_image, read_sound
+from attnprobe.corpus.sources.media import IMAGE, SOUND, VIDEO, Item, read_frames, read_image, read_sound
 from attnprobe.corpus.sources.pictures import Picture
-from attnprobe.corpus.sources.video import read_frames
 from attnprobe.corpus.store import explain_full_disk
 from attnprobe.errors import AttnprobeError
 

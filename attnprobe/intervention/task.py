@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.corpus.sources.media import MediaFolder
-from attnprobe.corpus.sources.sampling import select
+from attnprobe.corpus.sources.opening import select
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.metrics.metric import Metric
 from attnprobe.intervention.objectives.choosing import (

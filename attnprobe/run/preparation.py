@@ -11,8 +11,8 @@ from attnprobe.corpus.batches import Batches, BatchReader
 from attnprobe.corpus.media_batches import MediaBatches
 from attnprobe.corpus.sources.document import Document, Uses
 from attnprobe.corpus.sources.media import IMAGE, VIDEO, MediaFolder
+from attnprobe.corpus.sources.opening import select
 from attnprobe.corpus.sources.pictures import BOTH
-from attnprobe.corpus.sources.sampling import select
 from attnprobe.corpus.store import SequenceStore
 from attnprobe.corpus.tokenization import CHUNK_DOCUMENTS, Frame, Reading, SequenceReader, TokenSequence
 from attnprobe.corpus.vocabulary import Rarity, TokenKinds, rank_types, read_frequencies

@@ -14,9 +14,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attnprobe.corpus.sources.embedded import EMBEDDED
 from attnprobe.corpus.sources.opening import open_anything
-from attnprobe.corpus.sources.text import STDIN, Source, describe_source
+from attnprobe.corpus.sources.text import EMBEDDED, STDIN, Source, describe_source
 from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.run.process_group import Ranks
 from attnprobe.sums.documents import Sketch

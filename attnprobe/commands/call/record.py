@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from attnprobe.corpus.sources.embedded import EMBEDDED
-from attnprobe.corpus.sources.text import STDIN
+from attnprobe.corpus.sources.text import EMBEDDED, STDIN
 from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.run.record import (
     Difference,

@@ -17,7 +17,7 @@ from attnprobe.commands.census import census, distance
 from attnprobe.commands.intervene import importance
 from attnprobe.commands.prune import prune
 from attnprobe.commands.roles import roles
-from attnprobe.corpus.sources.sampling import select
+from attnprobe.corpus.sources.opening import select
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.corpus.tokenization import Tokenizer
 from attnprobe.errors import AttnprobeError, StateError, UnfinishedError, first_line

@@ -22,7 +22,7 @@ from attnprobe.commands.call.call import (
 )
 from attnprobe.commands.call.texts import check_standard_input, open_to_replay, replay
 from attnprobe.corpus.sources.document import Document
-from attnprobe.corpus.sources.sampling import select
+from attnprobe.corpus.sources.opening import select
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.request import TaskOptions, peek

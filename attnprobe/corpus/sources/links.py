@@ -11,7 +11,6 @@ from typing import Any, get_args
 
 from attnprobe.corpus.sources.document import SEVERAL, Annotation, Document, Link, Span, Where
 from attnprobe.corpus.sources.streams import shorten
-from attnprobe.corpus.sources.treebank import fold_subtype
 from attnprobe.errors import AttnprobeError, AttnprobeWarning
 
 #: So many labels are named where one is not found.
@@ -52,6 +51,15 @@ def filter_links(
         subtype = fold and fold_subtype(missing[0]) in seen
         hint = ", and --subtypes tells their subtypes apart" if subtype else ""
         raise AttnprobeError(f"{name} has no link called {missing[0]!r}; it has {there}{hint}.")
+
+
+def fold_subtype(relation: str) -> str:
+    """Give the relation that a subtype belongs to.
+
+    >>> fold_subtype("nsubj:pass"), fold_subtype("nsubj")
+    ('nsubj', 'nsubj')
+    """
+    return relation.partition(":")[0]
 
 
 def _fold_label(link: Link) -> Link:

@@ -1,4 +1,4 @@
-"""Bytes of files and of standard input, unpacked on the way; an error is one sentence that says what to do."""
+"""Bytes of files and of standard input, unpacked on the way; what can go wrong is said in a sentence."""
 
 import bz2
 import gzip
@@ -101,11 +101,6 @@ def peek_lines(lines: Iterable[str]) -> tuple[str, Iterator[str]]:
         if line.strip():
             break
     return first[-1], chain(first[1:], lines)
-
-
-def read_txt(stream: BinaryIO, name: str) -> Iterator[str]:
-    """Read a document a line."""
-    return strip_ends(decode_lines(stream, name))
 
 
 def split_blocks(lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:

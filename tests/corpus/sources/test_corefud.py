@@ -5,7 +5,7 @@ import warnings
 
 import pytest
 
-from attnprobe.corpus.sources.coreference import read_coreference
+from attnprobe.corpus.formats import read_coreference
 from attnprobe.corpus.sources.links import SAME_WORD
 from attnprobe.errors import AttnprobeError, AttnprobeWarning
 

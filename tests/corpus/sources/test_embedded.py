@@ -4,8 +4,14 @@ import hashlib
 
 import pytest
 
-from attnprobe.corpus.sources.embedded import EMBEDDED, Embedded, open_embedded
-from attnprobe.corpus.sources.text import Source, open_source, read_embedded
+from attnprobe.corpus.sources.text import (
+    EMBEDDED,
+    Embedded,
+    Source,
+    open_embedded,
+    open_source,
+    read_embedded,
+)
 from attnprobe.errors import AttnprobeError
 
 WANTED = {

@@ -7,8 +7,7 @@ from itertools import pairwise
 import pandas as pd
 import pytest
 
-from attnprobe.corpus.sources.embedded import Embedded, open_embedded
-from attnprobe.corpus.sources.text import read_embedded
+from attnprobe.corpus.sources.text import Embedded, open_embedded, read_embedded
 
 FEMININE, MASCULINE = {"she", "her", "hers"}, {"he", "him", "his"}
 

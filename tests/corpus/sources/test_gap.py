@@ -2,7 +2,7 @@
 
 import pytest
 
-from attnprobe.corpus.sources.coreference import read_coreference
+from attnprobe.corpus.formats import read_coreference
 from attnprobe.corpus.sources.document import Span
 from attnprobe.errors import AttnprobeError, AttnprobeWarning
 

@@ -4,7 +4,8 @@ import io
 
 import pytest
 
-from attnprobe.corpus.sources.treebank import read_conllu
+from attnprobe.corpus.formats.treebank import read_conllu
+from attnprobe.corpus.sources.streams import decode_lines
 from attnprobe.errors import AttnprobeError
 
 REST = "\t_\t_\t_\t_"
@@ -19,7 +20,7 @@ GOOD = [row(1, "The", 2, "det"), row(2, "dog")]
 
 def read(lines, *, annotated=True, end="\n"):
     content = end.join([*lines, "", ""]).encode()
-    return list(read_conllu(io.BytesIO(content), "it.conllu", annotated=annotated))
+    return list(read_conllu(decode_lines(io.BytesIO(content), "it.conllu"), "it.conllu", annotated=annotated))
 
 
 def refusal(lines, *, annotated):

@@ -4,8 +4,8 @@ import io
 
 import pytest
 
+from attnprobe.corpus.formats.treebank import read_conllu
 from attnprobe.corpus.sources.text import Source, read_documents
-from attnprobe.corpus.sources.treebank import read_conllu
 from attnprobe.errors import AttnprobeWarning
 
 PLAIN = """# text = Who rang, "Ann"?
@@ -42,7 +42,7 @@ JAPANESE = """# text = 猫が寝る
 
 
 def read(sentence):
-    (found,) = read_conllu(io.BytesIO(sentence.encode()), "it", annotated=True)
+    (found,) = read_conllu(io.StringIO(sentence), "it", annotated=True)
     text, annotation = found.text, found.annotation
     assert annotation is not None
     words = [text[word.start : word.stop] for word in annotation.words]

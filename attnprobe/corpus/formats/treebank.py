@@ -5,11 +5,15 @@ import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, BinaryIO, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
+from attnprobe.corpus.formats import DocumentFormat
 from attnprobe.corpus.sources.document import Annotation, Document, Link, Span, Tagged, group_parts
 from attnprobe.corpus.sources.streams import decode_lines, shorten, split_blocks
 from attnprobe.errors import AttnprobeError, AttnprobeWarning
+
+if TYPE_CHECKING:
+    from attnprobe.corpus.sources.text import Source
 
 Token = Mapping[str, Any]
 
@@ -41,15 +45,6 @@ def annotate_sentence(tokens: Sequence[Token], text: str | None) -> tuple[str, A
             label = "" if relation in (None, "_") else str(relation)
             links.append(Link(spans[number], spans[head], label))
     return text, Annotation(tuple(dict.fromkeys(spans.values())), tuple(links)), inside
-
-
-def fold_subtype(relation: str) -> str:
-    """Give the relation that a subtype belongs to.
-
-    >>> fold_subtype("nsubj:pass"), fold_subtype("nsubj")
-    ('nsubj', 'nsubj')
-    """
-    return relation.partition(":")[0]
 
 
 def tag_sentence(tokens: Iterable[Token], column: str) -> Tagged | None:
@@ -128,6 +123,8 @@ def _list_surface(tokens: Iterable[Token]) -> Iterator[tuple[str, bool, range]]:
         yield token["form"], (token.get("misc") or {}).get("SpaceAfter") != "No", numbers
 
 
+#: What the columns say of a word that can be its label; the first is the usual one.
+TAGS = ("upos", "xpos", "deprel")
 COLUMNS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 #: A line that names other columns, as CoNLL-U Plus has them.
 _DECLARED = "# global.columns = "
@@ -185,30 +182,77 @@ def _group_sentences(sentences: Iterable[tuple[Sentence, Document]]) -> Iterator
     return (replace(found, group=group) for group, found in group_parts(openings()))
 
 
-def read_conllu(stream: BinaryIO, name: str, *, annotated: bool = False) -> Iterator[Document]:
-    """Read the sentences of a CoNLL-U file, and with ``annotated`` their words and dependencies too.
+def read(stream: BinaryIO, source: "Source") -> Iterator[Document]:
+    """Read the sentences of a file that hold a text, with what is wanted of them."""
+    tags = _choose_tags(source)
+    if tags is None:
+        source.refuse_columns(source.spec)
+    lines = decode_lines(stream, source.spec)
+    return read_conllu(lines, source.spec, annotated=source.annotated, tags=tags)
+
+
+def _choose_tags(source: "Source") -> str | None:
+    """Tell which column labels the words, if labels are wanted."""
+    if source.annotated or not source.find_labels:
+        return None
+    if any((source.text_column, source.pair_column, source.document_column)):
+        raise AttnprobeError(
+            f"{source.spec} is CoNLL-U, whose text has no column; leave out --text-column, "
+            "--text-pair-column and --document-column"
+        )
+    column = source.label_column or TAGS[0]
+    if column not in TAGS:
+        raise AttnprobeError(
+            f"{source.spec} is CoNLL-U, whose words are labelled by {', '.join(TAGS)}; pass one of them to "
+            "--label-column"
+        )
+    return column
+
+
+def read_conllu(
+    lines: Iterable[str], name: str, *, annotated: bool = False, tags: str | None = None
+) -> Iterator[Document]:
+    """Read the sentences of CoNLL-U that hold a text.
 
     Each is part of a document that begins with ``# newdoc``, or else of a paragraph that begins with
-    ``# newpar``, if one has begun. How many relations lie inside one multi-word token, and are left out, is
-    said at the end.
+    ``# newpar``, if one has begun.
+
+    Args:
+        lines: Of the file.
+        name: Of the file, for errors.
+        annotated: Whether words and dependencies are read too. How many relations lie inside one multi-word
+            token, and are left out, is said at the end.
+        tags: The column that labels the words, such as ``upos``.
 
     Raises:
         AttnprobeError: Where a sentence is not CoNLL-U: its columns, the numbers of its words, and with
             ``annotated`` their heads too.
     """
-    lines = decode_lines(stream, name)
-    if annotated:
-        return read_annotated_conllu(lines, name)
-    return _group_sentences(parse_conllu(lines, name, lambda found: (found, Document(found.text))))
-
-
-def read_tagged_conllu(stream: BinaryIO, name: str, column: str) -> Iterator[Document]:
-    """Read the sentences of a CoNLL-U file, and what a column says of each word: ``upos``, ``xpos``."""
+    left_out = 0
 
     def read(sentence: Sentence) -> tuple[Sentence, Document]:
-        return sentence, Document(sentence.text, label=tag_sentence(sentence.tokens, column))
+        nonlocal left_out
+        if not annotated:
+            label = None if tags is None else tag_sentence(sentence.tokens, tags)
+            return sentence, Document(sentence.text, label=label)
+        _check_heads(sentence.tokens)
+        text, annotation, inside = annotate_sentence(sentence.tokens, sentence.said)
+        left_out += inside
+        return sentence, Document(text, annotation=annotation)
 
-    return _group_sentences(parse_conllu(decode_lines(stream, name), name, read))
+    for document in _group_sentences(parse_conllu(lines, name, read)):
+        if document.text.strip():
+            yield document
+    if left_out:
+        if left_out == 1:
+            lie, left = f"1 relation of {name} lies", "it is left out, since both of its words"
+        else:
+            lie = f"{left_out:,} relations of {name} lie"
+            left = "they are left out, since both of their words"
+        sentence = (
+            f"{lie} inside one multi-word token, such as du for de le; {left} have the same characters."
+        )
+        warnings.warn(sentence, AttnprobeWarning, stacklevel=2)
 
 
 def parse_conllu(lines: Iterable[str], name: str, read: Callable[[Sentence], Read]) -> Iterator[Read]:
@@ -248,30 +292,6 @@ def parse_conllu(lines: Iterable[str], name: str, read: Callable[[Sentence], Rea
 def looks_like_conllu(line: str) -> bool:
     """Tell by its first line, which is not blank, whether a text looks like CoNLL-U."""
     return line.startswith("#") or (line[:1].isdigit() and "\t" in line)
-
-
-def read_annotated_conllu(lines: Iterable[str], name: str) -> Iterator[Document]:
-    """Read sentences with their words and dependencies; see ``read_conllu``."""
-    left_out = 0
-
-    def read(sentence: Sentence) -> tuple[Sentence, Document]:
-        nonlocal left_out
-        _check_heads(sentence.tokens)
-        text, annotation, inside = annotate_sentence(sentence.tokens, sentence.said)
-        left_out += inside
-        return sentence, Document(text, annotation=annotation)
-
-    yield from _group_sentences(parse_conllu(lines, name, read))
-    if left_out:
-        if left_out == 1:
-            lie, left = f"1 relation of {name} lies", "it is left out, since both of its words"
-        else:
-            lie = f"{left_out:,} relations of {name} lie"
-            left = "they are left out, since both of their words"
-        sentence = (
-            f"{lie} inside one multi-word token, such as du for de le; {left} have the same characters."
-        )
-        warnings.warn(sentence, AttnprobeWarning, stacklevel=2)
 
 
 def _find_declared(block: Sequence[str]) -> list[str]:
@@ -345,3 +365,6 @@ def _check_heads(sentence: Iterable[Token]) -> None:
 
 def _format_id(number: Any) -> str:
     return str(number) if isinstance(number, int) else "".join(map(str, number))
+
+
+FORMATS = [DocumentFormat((".conllu",), read, links=True)]

@@ -1,15 +1,18 @@
 """CoNLL-style files: a word a line, its labels beside it, a blank line between sentences."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
+from attnprobe.corpus.formats import Row, Table, TableFormat
 from attnprobe.corpus.sources.document import group_parts
 from attnprobe.corpus.sources.streams import decode_lines, split_blocks
-from attnprobe.corpus.sources.tables import Row, Table
 from attnprobe.errors import AttnprobeError
+
+if TYPE_CHECKING:
+    from attnprobe.corpus.sources.text import Source
 
 #: What a sentence is as a row: its words, and the labels of the last column.
 WORDS, TAGS = "tokens", "tags"
@@ -20,7 +23,7 @@ _DOCUMENT = "-DOCSTART-"
 _COMMENT = re.compile(r"# (id\s|\w+\s*=)")
 
 
-def read_conll(stream: BinaryIO, name: str) -> Table:
+def read(stream: BinaryIO, source: "Source") -> Table:
     """Read a sentence a row: column ``tokens`` for the words, ``tags`` for the last column of the file.
 
     Columns are parted by tabs, in a line that has one, else by blanks. Those between the first and the last
@@ -30,7 +33,7 @@ def read_conll(stream: BinaryIO, name: str) -> Table:
     References:
         Tjong Kim Sang and De Meulder (2003), Introduction to the CoNLL-2003 shared task.
     """
-    rows = (replace(row, group=group) for group, row in group_parts(_read_rows(stream, name)))
+    rows = (replace(row, group=group) for group, row in group_parts(_read_rows(stream, source.spec)))
     first = next(rows, None)
     if first is None:
         return Table([WORDS, TAGS], iter(()))
@@ -68,6 +71,4 @@ def _split_cells(line: str, number: int, name: str) -> list[str]:
     return cells
 
 
-CONLL_READERS: dict[str, Callable[[BinaryIO, str], Table]] = dict.fromkeys(
-    (".conll", ".bio", ".iob"), read_conll
-)
+FORMATS = [TableFormat((".conll", ".bio", ".iob"), read)]

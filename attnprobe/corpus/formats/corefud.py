@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from attnprobe.corpus.formats import CoreferenceFormat
+from attnprobe.corpus.formats.treebank import Sentence, is_glued, looks_like_conllu, parse_conllu, place_words
 from attnprobe.corpus.sources.document import Annotation, Document, Span
 from attnprobe.corpus.sources.links import (
     NOMINAL,
@@ -17,7 +19,6 @@ from attnprobe.corpus.sources.links import (
     warn_left_out,
 )
 from attnprobe.corpus.sources.streams import shorten
-from attnprobe.corpus.sources.treebank import Sentence, is_glued, parse_conllu, place_words
 from attnprobe.errors import AttnprobeError
 
 #: An opening bracket with its fields, closed at once or later; or a closing bracket with its entity.
@@ -306,3 +307,6 @@ class _Text:
 def _is_range(number: Any) -> bool:
     """Tell the number of a multi-word token, such as 3-4."""
     return isinstance(number, tuple) and number[1] == "-"
+
+
+FORMATS = [CoreferenceFormat("CorefUD", ".conllu", read_corefud, looks_like_conllu)]

@@ -1,22 +1,26 @@
-"""Sheets of .xlsx files as tables of documents."""
+"""Excel's .xlsx: one sheet as a table."""
 
 import io
 import warnings
 import zipfile
 from collections.abc import Iterator
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
+from attnprobe.corpus.formats import Row, Table, TableFormat, name_columns
 from attnprobe.corpus.sources.streams import check_proportion, shorten
-from attnprobe.corpus.sources.tables import Row, Table, name_columns
 from attnprobe.errors import AttnprobeError, first_line
 
+if TYPE_CHECKING:
+    from attnprobe.corpus.sources.text import Source
 
-def read_sheet(stream: BinaryIO, name: str, sheet: str | None = None, *, by_number: bool = False) -> Table:
-    """Read one sheet, the first by default, whose first row that is not blank names the columns.
+
+def read(stream: BinaryIO, source: "Source") -> Table:
+    """Read the sheet that --dataset-config names, or the first; its first row not blank names the columns.
 
     Raises:
         AttnprobeError: When there is no such sheet, or the file is no workbook.
     """
+    name, sheet = source.spec, source.config
     try:
         import openpyxl
     except ImportError:
@@ -43,7 +47,8 @@ def read_sheet(stream: BinaryIO, name: str, sheet: str | None = None, *, by_numb
     found = book.worksheets[0 if sheet is None else names.index(sheet)]
     rows = enumerate(_iterate_rows(found, name), start=1)
     header = next((cells for _, cells in rows if any(cell is not None for cell in cells)), [])
-    columns, first = name_columns(["" if cell is None else str(cell) for cell in header], by_number=by_number)
+    titles = ["" if cell is None else str(cell) for cell in header]
+    columns, first = name_columns(titles, by_number=source.by_number)
     return Table(columns, _name_cells(columns, header if first else None, rows))
 
 
@@ -72,3 +77,6 @@ def _name_cells(
 
 def _refuse(error: Exception, name: str) -> AttnprobeError:
     return AttnprobeError(f"{name} is not a sound .xlsx file ({first_line(error)}); save it again, or as csv")
+
+
+FORMATS = [TableFormat((".xlsx",), read, sheets=True)]
