@@ -4,11 +4,8 @@ The checkpoint's processor prepares them; nothing is padded.
 """
 
 import hashlib
-import tempfile
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
-from threading import Lock
 from typing import Any, Self
 
 import numpy as np
@@ -22,7 +19,7 @@ from attnprobe.corpus.batch import Batch, Side, Unseen
 from attnprobe.corpus.batches import Batches, BatchReader, plan_batches
 from attnprobe.corpus.sources.media import IMAGE, SOUND, VIDEO, Item, read_frames, read_image, read_sound
 from attnprobe.corpus.sources.pictures import Picture
-from attnprobe.corpus.store import explain_full_disk
+from attnprobe.corpus.store import Spool
 from attnprobe.errors import AttnprobeError
 
 #: Prepares one image or sound for the model, each tensor (1, ...).
@@ -212,31 +209,8 @@ class PairBatches(Batches):
         raise AttnprobeError("Images with texts have no tokens that could be shuffled; give text.")
 
 
-class Spool:
-    """Keeps the bytes of images that have no file of their own, in a temporary file."""
-
-    def __init__(self) -> None:
-        with explain_full_disk("What the images take"):
-            self._file = tempfile.TemporaryFile(prefix="attnprobe-")  # noqa: SIM115 - closed in __exit__
-        self._reading = Lock()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        with suppress(OSError):  # what did not fit once does not fit now
-            self._file.close()
-
-    def put(self, picture: Picture) -> Picture:
-        """Let go of what a picture holds."""
-        if picture.path is not None:
-            return picture
-        with explain_full_disk("What the images take"):
-            start = self._file.seek(0, 2)
-            self._file.write(picture.held)
-        return replace(picture, held=b"", spool=(self, start, len(picture.held)))
-
-    def read(self, start: int, size: int) -> bytes:
-        with self._reading:
-            self._file.seek(start)
-            return self._file.read(size)
+def move_to_spool(picture: Picture, spool: Spool) -> Picture:
+    """Let a picture that has no file hold its bytes in a spool."""
+    if picture.path is not None:
+        return picture
+    return replace(picture, held=b"", spool=(spool, spool.append(picture.held), len(picture.held)))

@@ -6,6 +6,7 @@ import tempfile
 from array import array
 from collections.abc import Iterable, Iterator
 from threading import Lock
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,11 +19,56 @@ from attnprobe.files import reason
 from attnprobe.sums.documents import name_documents
 
 
-class SequenceStore:
+class Spool:
+    """Bytes in an unnamed temporary file, which several threads may read.
+
+    The file disappears when the spool is closed or the process ends, however it ends.
+    """
+
+    def __init__(self, what: str) -> None:
+        """Open an empty one; errors say ``what`` does not fit the disk."""
+        self._what = what
+        with self._explain_full_disk():
+            self._file = tempfile.TemporaryFile(prefix="attnprobe-")  # noqa: SIM115 - closed in __exit__
+        self._reading = Lock()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with contextlib.suppress(OSError):  # what did not fit once does not fit now
+            self._file.close()
+
+    def append(self, content: bytes) -> int:
+        """Write behind what is there; give where it begins."""
+        with self._explain_full_disk():
+            start = self._file.seek(0, 2)
+            self._file.write(content)
+        return start
+
+    def read(self, start: int, size: int) -> bytes:
+        """Read what lies somewhere; several threads may ask, and the file has one place at a time."""
+        with self._reading:
+            self._file.seek(start)
+            return self._file.read(size)
+
+    @contextlib.contextmanager
+    def _explain_full_disk(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            where = tempfile.tempdir or "of this machine"
+            raise AttnprobeError(
+                f"{self._what} does not fit the temporary folder {where} ({reason(error)}); point TMPDIR "
+                "at a larger disk."
+            ) from error
+
+
+class SequenceStore(Spool):
     """Token ids in an unnamed temporary file, and in memory only how long each sequence is.
 
     One pass writes the sequences and counts token types; then any sequence can be read back in
-    any order. The file disappears when the store is closed or the process ends, however it ends.
+    any order.
 
     Attributes:
         lengths: Tokens in each sequence, special tokens included.
@@ -33,9 +79,7 @@ class SequenceStore:
 
     def __init__(self, vocabulary: int) -> None:
         """Open an empty store for token ids below ``vocabulary``."""
-        with explain_full_disk():
-            self._file = tempfile.TemporaryFile(prefix="attnprobe-")  # noqa: SIM115 - closed in __exit__
-        self._reading = Lock()
+        super().__init__("The tokenised text")
         self._starts = array("q")
         self._seconds = array("i")
         self._lengths = array("i")
@@ -47,13 +91,6 @@ class SequenceStore:
         self.counts: NDArray[np.int64] = np.zeros(vocabulary, np.int64)
         self.labels: dict[int, Label] = {}
         self.annotated = False
-
-    def __enter__(self) -> "SequenceStore":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        with contextlib.suppress(OSError):  # what did not fit once does not fit now
-            self._file.close()
 
     def __len__(self) -> int:
         return len(self._lengths)
@@ -83,7 +120,7 @@ class SequenceStore:
         return self._digest.hexdigest()
 
     def extend(self, sequences: Iterable[TokenSequence]) -> "SequenceStore":
-        with explain_full_disk():
+        with self._explain_full_disk():
             end = self._file.seek(0, 2)
         for sequence in sequences:
             ids = np.asarray(sequence.ids, np.int32)
@@ -94,7 +131,7 @@ class SequenceStore:
                 b"" if one is None else one.to_bytes() for one in (sequence.annotation, sequence.crossed)
             )
             self.annotated = self.annotated or bool(annotation)
-            with explain_full_disk():
+            with self._explain_full_disk():
                 self._file.write(ids.tobytes() + annotation + crossed)
             marks = f"|{sequence.second}|{sequence.label!r}|{sequence.document}|{sequence.name}|".encode()
             self._digest.update(ids.tobytes() + marks + annotation + crossed)
@@ -108,12 +145,12 @@ class SequenceStore:
             self._annotations.append(len(annotation))
             self._crossed.append(len(crossed))
             end += ids.nbytes + len(annotation) + len(crossed)
-        with explain_full_disk():
+        with self._explain_full_disk():
             self._file.flush()
         return self
 
     def ids(self, index: int) -> NDArray[np.int32]:
-        return np.frombuffer(self._read(self._starts[index], 4 * self._lengths[index]), np.int32)
+        return np.frombuffer(self.read(self._starts[index], 4 * self._lengths[index]), np.int32)
 
     def annotation(self, index: int) -> TokenAnnotation | None:
         return self._unpack(self._starts[index] + 4 * self._lengths[index], self._annotations[index])
@@ -124,29 +161,11 @@ class SequenceStore:
         return self._unpack(start, self._crossed[index])
 
     def _unpack(self, start: int, size: int) -> TokenAnnotation | None:
-        return TokenAnnotation.from_bytes(self._read(start, size)) if size else None
-
-    def _read(self, start: int, size: int) -> bytes:
-        """Read what lies somewhere; several threads may ask, and the file has one place at a time."""
-        with self._reading:
-            self._file.seek(start)
-            return self._file.read(size)
+        return TokenAnnotation.from_bytes(self.read(start, size)) if size else None
 
     def second(self, index: int) -> int:
         """Where the second text of a pair begins, 0 for a single text."""
         return self._seconds[index]
-
-
-@contextlib.contextmanager
-def explain_full_disk(what: str = "The tokenised text") -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        where = tempfile.tempdir or "of this machine"
-        raise AttnprobeError(
-            f"{what} does not fit the temporary folder {where} ({reason(error)}); point TMPDIR "
-            "at a larger disk."
-        ) from error
 
 
 def replace_repeated(

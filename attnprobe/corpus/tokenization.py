@@ -17,7 +17,7 @@ from attnprobe.corpus.annotation import (
     split_annotation,
     tag_tokens,
 )
-from attnprobe.corpus.sources.document import Annotation, Document, Label, Span, Tag, Where
+from attnprobe.corpus.sources.document import Annotation, Document, DocumentNumbers, Label, Span, Tag, Where
 from attnprobe.errors import AttnprobeError, first_line
 
 #: Documents are handed to the tokenizer by this many, or by this many characters.
@@ -238,8 +238,7 @@ class SequenceReader:
         self.max_length = max_length
         self.truncate = truncate
         self.reading = Reading()
-        self._found = 0  # documents that gave a sequence
-        self._numbers: dict[int, int] = {}  # of those that are read in parts
+        self._numbers = DocumentNumbers()  # of those that give a sequence
         longest = max(map(len, self._prompt_ids.values()))
         taken = len(self.frame) + longest
         if max_length <= taken:
@@ -264,17 +263,9 @@ class SequenceReader:
                     found = self._read_windows(document, next(ids), next(offsets, ()))
                 if found:
                     name = document.digest
-                    number = self._number(document, name)
+                    number = self._numbers.number(None if document.group is None else name)
                     for sequence in found:
                         yield replace(sequence, label=document.label, document=number, name=name)
-
-    def _number(self, document: Document, name: int) -> int:
-        """Count documents that gave a sequence; parts of one need not follow each other."""
-        number = self._found
-        if document.group is not None:
-            number = self._numbers.setdefault(name, number)
-        self._found += number == self._found
-        return number
 
     def _ask_offsets(self, chunk: Sequence[Document]) -> dict[str, bool]:
         """Ask for the characters of tokens, where a document has an annotation."""
@@ -361,7 +352,7 @@ class SequenceReader:
 
     def _read_tagged(self, tags: tuple[Tag, ...], ids: list[int], offsets: Offsets) -> list[TokenSequence]:
         """Keep the first window, with the words that begin in it; none where no word does."""
-        begun = self._count_begun(ids, self._prompt_ids[""]) if ids else 0
+        begun = self._count_begun(ids, self._prompt_ids[""])
         room = self.max_length - len(self.frame) - begun
         at = len(self.frame.before) + begun
         found = tag_tokens(tags, self._shift(offsets)[begun:], room, at)

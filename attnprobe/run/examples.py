@@ -13,6 +13,7 @@ from attnprobe.corpus.sources.document import (
     Annotation,
     Asked,
     Document,
+    DocumentNumbers,
     Pair,
     Passage,
     Query,
@@ -272,22 +273,9 @@ def split_examples(documents: Iterable[Document], choose: Choose) -> Iterator[Do
         yield from _split_rows(choose(every))
 
 
-class _Numbers:
-    """Numbers documents: examples of one group are of one document."""
-
-    def __init__(self) -> None:
-        self._groups: dict[str, int] = {}
-        self._next = 0
-
-    def number(self, group: str | None) -> int:
-        found = self._next if group is None else self._groups.setdefault(group, self._next)
-        self._next += found == self._next
-        return found
-
-
 def _split_rows(documents: Iterable[Document]) -> Iterator[Document]:
     """Split pairs and triplets."""
-    numbers = _Numbers()
+    numbers = DocumentNumbers()
     texts: dict[str, tuple[str | None, list[Use]]] = {}
     for example, document in enumerate(documents):
         number = numbers.number(document.group)
@@ -342,7 +330,7 @@ class _Search:
 
 def _split_queries(documents: Iterable[Document], choose: Choose) -> Iterator[Document]:
     """Number the queries, and note at each passage which of them it answers."""
-    search, numbers = _Search(documents, choose), _Numbers()
+    search, numbers = _Search(documents, choose), DocumentNumbers()
     answers: dict[str, list[Use]] = {}
     for example, document in enumerate(search.queries()):
         label, number = document.label, numbers.number(document.group)
@@ -378,7 +366,7 @@ class CandidatePairs:
         queries = [(document, *_list_candidates(document)) for document in search.queries()]
         wanted = {name for _, grades, _ in queries for name in grades}
         texts = {name: document.text for name, document in search.passages() if name in wanted}
-        pool, numbers, example = sorted(texts), _Numbers(), 0
+        pool, numbers, example = sorted(texts), DocumentNumbers(), 0
         for document, every, name in queries:
             grades = {one: grade for one, grade in every.items() if one in texts}
             found, asked = (sum(grade > 0 for grade in some.values()) for some in (grades, every))

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from attnprobe.attention.layout import Grid
 from attnprobe.corpus.batch import Side
-from attnprobe.corpus.media_batches import Clip, MediaBatches, PairBatches, PairSide, Spool
+from attnprobe.corpus.media_batches import Clip, MediaBatches, PairBatches, PairSide, move_to_spool
 from attnprobe.corpus.sources.document import Document
 from attnprobe.corpus.sources.media import (
     IMAGE,
@@ -23,7 +23,7 @@ from attnprobe.corpus.sources.media import (
     read_image_size,
 )
 from attnprobe.corpus.sources.pictures import Picture
-from attnprobe.corpus.store import SequenceStore
+from attnprobe.corpus.store import SequenceStore, Spool
 from attnprobe.corpus.tokenization import Frame, Reading, TokenSequence
 from attnprobe.corpus.vocabulary import TokenKinds, find_special_ids, rank_types, read_frequencies
 from attnprobe.errors import AttnprobeError, first_line
@@ -209,7 +209,7 @@ def plan_pair_batches(
     assert isinstance(processor, SeeingProcessor)
     tokenizer, vocabulary = checkpoint.tokenizer, checkpoint.model.config.get_text_config().vocab_size
     store = stores.enter_context(SequenceStore(max(len(tokenizer), vocabulary)))
-    spool = stores.enter_context(Spool())
+    spool = stores.enter_context(Spool("What the images take"))
     pairs: list[tuple[Picture, str]] = []
     shapes: list[tuple[Any, ...]] = []
     digests: list[str] = []
@@ -229,7 +229,7 @@ def plan_pair_batches(
         name = document.digest
         number = len(pairs) if document.group is None else numbers.setdefault(name, len(pairs))
         store.extend([TokenSequence(ids.tolist(), document=number, name=name)])
-        pairs.append((spool.put(document.image), document.text))
+        pairs.append((move_to_spool(document.image, spool), document.text))
         digests.append(document.image.digest)
         shapes.append(tuple((key, *value.shape) for key, value in inputs.items()))
     if not pairs:

@@ -27,8 +27,8 @@ def test_each_extension_is_of_one_format():
         ),
         (
             {"coreference": True},
-            "coreference reads CorefUD (.conllu), GAP (.tsv) and WinoBias (.txt), each also with .gz, .bz2, .xz "
-            "or .zst.",
+            "coreference reads CorefUD (.conllu), GAP (.tsv) and WinoBias (.txt), each also with .gz, .bz2, "
+            ".xz or .zst.",
         ),
     ],
 )
