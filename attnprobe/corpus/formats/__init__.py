@@ -63,15 +63,17 @@ def make_table(rows: Iterator[Row], names: Mapping[str, Sequence[str]] | None = 
     return Table(columns, chain(first, rows), names or {})
 
 
-def name_columns(header: Sequence[str], *, by_number: bool) -> tuple[list[str], bool]:
+def name_columns(header: Sequence[str], source: "Source") -> tuple[list[str], bool]:
     """Name the columns after the first row, or by their numbers, from 1, where that row is data.
 
-    It is where columns are asked for ``by_number`` and a cell of it is empty or a number, as no name is.
+    It is where columns are asked for by their numbers and a cell of it is empty or a number, as no name is.
 
     Returns:
         The names, and whether the first row is data.
     """
     columns = [cell.strip() for cell in header]
+    named = (source.text_column, source.pair_column, source.label_column, source.document_column)
+    by_number = any(column is not None and column.isdecimal() for column in named)
     if by_number and any(not column or is_number(column) for column in columns):
         return [str(number) for number in range(1, len(columns) + 1)], True
     return columns, False
@@ -119,6 +121,18 @@ class CoreferenceFormat:
     extension: str
     read: "Callable[[Iterable[str], str], Iterator[Document]]"
     begins: Callable[[str], bool] | None = None
+
+
+def refuse_columns(source: "Source", name: str) -> None:
+    """Refuse columns of what has none, which errors call ``name``."""
+    if source.image_column is not None:
+        raise AttnprobeError(f"{name} is text without columns; leave out --image-column")
+    if any((source.text_column, source.pair_column, source.label_column, source.document_column)):
+        raise AttnprobeError(
+            f"{name} is text without columns; leave out --text-column, --text-pair-column, "
+            "--label-column and --document-column, or rename it to .conll if it holds a word and its label a "
+            "line"
+        )
 
 
 @cache

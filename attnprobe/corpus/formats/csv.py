@@ -56,7 +56,7 @@ def _split_header(
 ) -> Table:
     """Take the first row that is not blank as the column names of the rest."""
     number, header = next((row for row in rows if any(map(str.strip, row[1]))), (1, []))
-    columns, first = name_columns(header, by_number=source.by_number)
+    columns, first = name_columns(header, source)
     if first:
         rows = chain([(number, header)], rows)
     if len(columns) == 1 and any(stray in columns[0] for stray in strays):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
-from attnprobe.corpus.formats import DocumentFormat
+from attnprobe.corpus.formats import DocumentFormat, refuse_columns
 from attnprobe.corpus.sources.document import Annotation, Document, Link, Span, Tagged, group_parts
 from attnprobe.corpus.sources.streams import decode_lines, shorten, split_blocks
 from attnprobe.errors import AttnprobeError, AttnprobeWarning
@@ -186,7 +186,7 @@ def read(stream: BinaryIO, source: "Source") -> Iterator[Document]:
     """Read the sentences of a file that hold a text, with what is wanted of them."""
     tags = _choose_tags(source)
     if tags is None:
-        source.refuse_columns(source.spec)
+        refuse_columns(source, source.spec)
     lines = decode_lines(stream, source.spec)
     return read_conllu(lines, source.spec, annotated=source.annotated, tags=tags)
 

@@ -48,7 +48,7 @@ def read(stream: BinaryIO, source: "Source") -> Table:
     rows = enumerate(_iterate_rows(found, name), start=1)
     header = next((cells for _, cells in rows if any(cell is not None for cell in cells)), [])
     titles = ["" if cell is None else str(cell) for cell in header]
-    columns, first = name_columns(titles, by_number=source.by_number)
+    columns, first = name_columns(titles, source)
     return Table(columns, _name_cells(columns, header if first else None, rows))
 
 

@@ -18,6 +18,7 @@ from attnprobe.corpus.formats import (
     list_linked_extensions,
     make_table,
     read_coreference,
+    refuse_columns,
 )
 from attnprobe.corpus.formats.json import parse_jsonl, starts_with_object
 from attnprobe.corpus.formats.treebank import looks_like_conllu, read_conllu
@@ -70,23 +71,6 @@ class Source:
     image_column: str | None = None  # "none" reads texts alone
     sees: Callable[[], bool] | None = None  # whether the model reads images with texts; None never asks
 
-    @property
-    def by_number(self) -> bool:
-        """Whether columns are asked for by their numbers, so that the first line may be data."""
-        named = (self.text_column, self.pair_column, self.label_column, self.document_column)
-        return any(column is not None and column.isdecimal() for column in named)
-
-    def refuse_columns(self, name: str) -> None:
-        """Refuse columns of what has none, which errors call ``name``."""
-        if self.image_column is not None:
-            raise AttnprobeError(f"{name} is text without columns; leave out --image-column")
-        if any((self.text_column, self.pair_column, self.label_column, self.document_column)):
-            raise AttnprobeError(
-                f"{name} is text without columns; leave out --text-column, --text-pair-column, "
-                "--label-column and --document-column, or rename it to .conll if it holds a word and its "
-                "label a line"
-            )
-
 
 def read_documents(source: Source) -> Iterator[Document]:
     """Stream the documents of a source, in order.
@@ -101,14 +85,14 @@ def read_documents(source: Source) -> Iterator[Document]:
                 f"{source.spec} has no coreference that could be read; name a file of {list_coreference()} "
                 "with --dataset"
             )
-        source.refuse_columns(source.spec)
+        refuse_columns(source, source.spec)
     if source.annotated and path is not None and not find_formats()[find_extension(path)].links:
         raise AttnprobeError(
             f"{source.spec} holds no gold links; give JSON or parquet with columns text and links, or "
             f"CoNLL-U ({', '.join(list_linked_extensions())}, {EACH_ALSO})"
         )
     if source.spec == EMBEDDED:
-        source.refuse_columns("the embedded text")
+        refuse_columns(source, "the embedded text")
         documents = read_embedded(_choose_embedded(source))
     elif source.spec == STDIN:
         documents = _read_stdin(source)
@@ -241,7 +225,7 @@ def _refuse_split(source: Source) -> None:
 
 def _read_file(path: Path, source: Source) -> Iterator[Document]:
     if path.is_dir():
-        source.refuse_columns(source.spec)
+        refuse_columns(source, source.spec)
         yield from _read_folder(path)
         return
     with open_file(path, source.spec) as stream:
@@ -294,10 +278,10 @@ def _read_stdin(source: Source) -> Iterator[Document]:
                 raise AttnprobeError(
                     f"{name} holds no gold links; pipe JSON lines with text and links into it, or CoNLL-U"
                 )
-            source.refuse_columns(name)
+            refuse_columns(source, name)
             yield from read_conllu(lines, name, annotated=True)
         else:
-            source.refuse_columns(name)
+            refuse_columns(source, name)
             yield from (Document(line) for line in strip_ends(lines) if line.strip())
 
 
