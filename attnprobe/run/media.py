@@ -47,11 +47,8 @@ def plan_media_batches(
     folder: MediaFolder,
     stores: ExitStack,
     options: CorpusOptions,
-    *,
-    budget: int,
-    cells: int | None,
-    most: Callable[[int], int] | None,
     progress: Callable[[int], None],
+    **limits: Any,
 ) -> tuple[MediaBatches, Reading]:
     """List what is read of a folder, and plan its batches; the arguments are those of ``tokenise``.
 
@@ -104,12 +101,10 @@ def plan_media_batches(
         digest=folder.described["sha256"],
         rate=processor.rate,
         frames=processor.frames,
-        budget=budget,
-        cells=cells,
-        most=most,
         grids=grids,
         content_only=options.content_only,
         targets=_tokenise_transcripts(checkpoint, clips, stores, options) if checkpoint.decodes else None,
+        **limits,
     )
     return batches, reading
 
@@ -197,8 +192,8 @@ def plan_pair_batches(
     documents: Iterable[Document],
     stores: ExitStack,
     options: CorpusOptions,
-    window: int,
     progress: Callable[[int], None],
+    window: int,
     **limits: Any,
 ) -> tuple[PairBatches, Reading]:
     """Prepare each image with its text once, and plan batches; the arguments are those of ``tokenise``.

@@ -1,6 +1,6 @@
 """Before the first pass: a checkpoint examined, and a corpus in batches that fit the memory."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import islice
@@ -97,34 +97,40 @@ def tokenise(
     """
     on_processor = checkpoint.device.type == "cpu"
     budget = options.batch_tokens or (BATCH_TOKENS_CPU if on_processor else BATCH_TOKENS_ACCELERATOR)
+    limits: dict[str, Any] = {"budget": budget, "cells": cells, "most": most}
     if isinstance(documents, MediaFolder):
-        assert architecture is not None
         _refuse_text_options(options)
         if checkpoint.modality == VIDEO and documents.kind == IMAGE:
             documents = documents.group_frames()
-        with ExitStack() as stores:
-            found, reading = plan_media_batches(
-                checkpoint,
-                architecture,
-                select(documents, options.limit, options.sample, options.seed),
-                stores,
-                options,
-                budget=budget,
-                cells=cells,
-                most=most,
-                progress=progress,
-            )
-            yield Corpus(found, reading, architecture.positions)
-        return
+    if not isinstance(documents, RepeatedTokens):
+        documents = select(documents, options.limit, options.sample, options.seed)
+    with ExitStack() as stores:
+        if isinstance(documents, MediaFolder):
+            assert architecture is not None
+            given = (checkpoint, architecture, documents, stores, options, progress)
+            yield Corpus(*plan_media_batches(*given, **limits), architecture.positions)
+        elif checkpoint.modality == BOTH and not isinstance(documents, RepeatedTokens):
+            assert architecture is not None
+            window = resolve_window(options.max_length, checkpoint)
+            given = (checkpoint, architecture, documents, stores, options, progress)
+            pairs, reading = plan_pair_batches(*given, window, **limits)
+            yield Corpus(pairs, reading, window, _count_rare(pairs.source), pairs.source.rarity)
+        else:
+            yield _store_text(checkpoint, documents, stores, options, progress, limits, labelled=labelled)
+
+
+def _store_text(
+    checkpoint: Checkpoint,
+    documents: Iterable[Document] | RepeatedTokens,
+    stores: ExitStack,
+    options: CorpusOptions,
+    progress: Callable[[int], None],
+    limits: Mapping[str, Any],
+    *,
+    labelled: bool,
+) -> Corpus:
+    """Tokenise text, or draw random tokens; the arguments are those of ``tokenise``."""
     window = resolve_window(options.max_length, checkpoint)
-    if checkpoint.modality == BOTH and not isinstance(documents, RepeatedTokens):
-        assert architecture is not None
-        with ExitStack() as stores:
-            chosen = select(documents, options.limit, options.sample, options.seed)
-            given = (checkpoint, architecture, chosen, stores, options, window, progress)
-            pairs, read = plan_pair_batches(*given, budget=budget, cells=cells, most=most)
-            yield Corpus(pairs, read, window, _count_rare(pairs.source), pairs.source.rarity)
-        return
     truncate = options.truncate or is_cut_short(options.max_length, checkpoint)
     prompts: dict[str, Any] = {} if isinstance(documents, RepeatedTokens) else checkpoint.prompts
     reader = SequenceReader(checkpoint.tokenizer, window, truncate=truncate, **prompts)
@@ -133,38 +139,28 @@ def tokenise(
     frequencies = None
     if options.frequencies is not None:
         frequencies = read_frequencies(options.frequencies, checkpoint.tokenizer, vocabulary)
-    with ExitStack() as stores:
-        store = stores.enter_context(SequenceStore(vocabulary))
-        longest, read = reader.max_length, None
-        if isinstance(documents, RepeatedTokens):
-            longest = documents.tokens(reader.frame)
-            drawn = _count_progress(documents.draw(checkpoint, reader.frame), progress)
-        else:
-            chosen = select(documents, options.limit, options.sample, options.seed)
-            drawn = reader.read(_count_progress(chosen, progress))
-        sequences = _check_ids(drawn, checkpoint)
-        if checkpoint.decodes:
-            read = stores.enter_context(SequenceStore(vocabulary))
-            while some := list(islice(sequences, CHUNK_DOCUMENTS)):
-                store.extend(some)
-                read.extend(build_decoder_sequences(checkpoint, some, reader.reading, labelled=labelled))
-        else:
-            store.extend(sequences)
-        if not len(store):
-            raise AttnprobeError("None of the documents gives a single token; there is nothing to measure.")
-        source = Side(
-            store, kinds, rank_types(store.counts, kinds.framing, frequencies), options.content_only
-        )
-        targets = None if read is None else _describe_targets(checkpoint, source, read, own=not labelled)
-        batches = Batches(
-            source,
-            budget=budget,
-            cells=cells,
-            most=most,
-            targets=targets,
-            fresh=list_ordinary_tokens(checkpoint) if isinstance(documents, RepeatedTokens) else None,
-        )
-        yield Corpus(batches, reader.reading, longest, _count_rare(source), source.rarity)
+    store = stores.enter_context(SequenceStore(vocabulary))
+    longest, read, fresh = reader.max_length, None, None
+    if isinstance(documents, RepeatedTokens):
+        longest, fresh = documents.tokens(reader.frame), list_ordinary_tokens(checkpoint)
+        drawn = _count_progress(documents.draw(checkpoint, reader.frame), progress)
+    else:
+        drawn = reader.read(_count_progress(documents, progress))
+    sequences = _check_ids(drawn, checkpoint)
+    if checkpoint.decodes:
+        read = stores.enter_context(SequenceStore(vocabulary))
+        while some := list(islice(sequences, CHUNK_DOCUMENTS)):
+            store.extend(some)
+            read.extend(build_decoder_sequences(checkpoint, some, reader.reading, labelled=labelled))
+    else:
+        store.extend(sequences)
+    if not len(store):
+        raise AttnprobeError("None of the documents gives a single token; there is nothing to measure.")
+    rarity = rank_types(store.counts, kinds.framing, frequencies)
+    source = Side(store, kinds, rarity, options.content_only)
+    targets = None if read is None else _describe_targets(checkpoint, source, read, own=not labelled)
+    batches = Batches(source, targets=targets, fresh=fresh, **limits)
+    return Corpus(batches, reader.reading, longest, _count_rare(source), rarity)
 
 
 def _count_rare(source: Side) -> int:
