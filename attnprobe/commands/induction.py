@@ -67,10 +67,9 @@ def induction(
     >>> list(table.data)[:7]
     ['model', 'dataset', 'layer', 'head', 'n', 'induction', 'induction_se']
     """
-    from attnprobe.commands.call.call import check_model, make_loader, open_call
+    from attnprobe.commands.call.call import check_model, make_loader, open_call, parse_layers
     from attnprobe.commands.call.record import describe_call
     from attnprobe.run.input.repeated import RepeatedTokens
-    from attnprobe.survey.layers import parse_layers
 
     drawn = RepeatedTokens(length, sequences, seed)
     layers = parse_layers(options.get("layers"))

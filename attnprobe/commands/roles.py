@@ -85,10 +85,9 @@ def roles(
     >>> list(table.data)[2:]
     ['layer', 'head', 'role', 'measure', 'value', 'value_se', 'threshold', 'also', 'stability']
     """
-    from attnprobe.commands.call.call import check_model, load_model, open_call
+    from attnprobe.commands.call.call import check_model, load_model, open_call, parse_layers
     from attnprobe.commands.call.roles import open_sources, read_question, request_roles
     from attnprobe.commands.call.texts import check_standard_input
-    from attnprobe.survey.layers import parse_layers
 
     question = read_question(thresholds, options.get("seed", 42))
     layers = parse_layers(options.get("layers"))

@@ -28,10 +28,8 @@ from attnprobe.statistics.registry import write_title
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.statistics.tabulation import HEADS, Tabulation
 from attnprobe.sums.base import Measurement, pack
-from attnprobe.survey.controls import SEED, Controls, measure_passes
-from attnprobe.survey.layers import check_layers, keep_layers
-from attnprobe.survey.measure import explain_empty
-from attnprobe.survey.tables import write_notes
+from attnprobe.survey.measure import SEED, Controls, explain_empty, measure_passes
+from attnprobe.survey.tables import check_layers, keep_layers, write_notes
 from attnprobe.table.builder import Labels
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.naming import join_names

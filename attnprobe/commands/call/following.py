@@ -5,7 +5,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from attnprobe.commands.call.call import check_labels, check_model, open_call, read_first, read_task
+from attnprobe.commands.call.call import (
+    check_labels,
+    check_model,
+    open_call,
+    parse_layers,
+    read_first,
+    read_task,
+)
 from attnprobe.commands.call.measures import Measure
 from attnprobe.commands.call.record import describe_call
 from attnprobe.commands.call.several import Member, Series, list_checkpoints, make_state_key
@@ -17,7 +24,6 @@ from attnprobe.intervention.pruning.options import Criterion, PruneOptions
 from attnprobe.intervention.request import TaskOptions, check_method
 from attnprobe.run.training import list_run, parse_revisions, parse_steps
 from attnprobe.run.versions import record_versions
-from attnprobe.survey.layers import parse_layers
 from attnprobe.table.head_table import HeadTable
 
 

@@ -3,13 +3,12 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from attnprobe.commands.call.call import check_model, load_model, open_call, read_first
+from attnprobe.commands.call.call import check_model, load_model, open_call, parse_layers, read_first
 from attnprobe.commands.call.record import describe_call
 from attnprobe.commands.call.texts import Gold, Texts, open_gold
 from attnprobe.commands.registry import split_names
 from attnprobe.corpus.sources.links import filter_links
 from attnprobe.errors import AttnprobeError
-from attnprobe.survey.layers import parse_layers
 from attnprobe.table.head_table import HeadTable
 
 if TYPE_CHECKING:

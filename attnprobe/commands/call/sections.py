@@ -276,7 +276,7 @@ class Sections:
 
     def _watch(self) -> tuple[Any, str]:
         """Read all heads on a few sentences of the data; none of images and sound."""
-        from attnprobe.survey.viewing.maps import SENTENCE_TOKENS, choose_sentences, read_sequences
+        from attnprobe.survey.maps import SENTENCE_TOKENS, choose_sentences, read_sequences
 
         source, reading = self._open(), self.call.corpus
         if source.kind != "text":

@@ -11,6 +11,7 @@ from attnprobe.commands.call.call import (
     check_queries,
     load_model,
     open_call,
+    parse_layers,
     read_first,
     sees_text,
 )
@@ -19,7 +20,6 @@ from attnprobe.commands.call.texts import Texts, check_standard_input, open_text
 from attnprobe.corpus.sources.pictures import BOTH
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError
-from attnprobe.survey.layers import parse_layers
 from attnprobe.table.head_table import HeadTable
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from attnprobe.errors import AttnprobeError
 
 if TYPE_CHECKING:
     from attnprobe.reports.view.page import Start
-    from attnprobe.survey.viewing.tokens import SequenceAttention
+    from attnprobe.survey.tokens import SequenceAttention
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def look_at(
     kind = documents.kind if isinstance(documents, MediaFolder) else "text" if image is None else BOTH
     with open_call(options, model) as call:
         check_model(model, call.tokenizer, options)
-        from attnprobe.survey.viewing.maps import read_sequence
+        from attnprobe.survey.maps import read_sequence
 
         call.progress.stage("loading", None)
         checkpoint = load_model(model, call.tokenizer, call.load, kind)
