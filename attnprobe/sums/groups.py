@@ -7,9 +7,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from attnprobe.sums.base import Arrays, Sum, select_prefix
+from attnprobe.sums.base import Arrays, Moments, Sum, select_prefix
 from attnprobe.sums.documents import BLOCKS, find_block
-from attnprobe.sums.moments import Moments
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -29,8 +29,7 @@ from attnprobe.run.memory import Halving
 from attnprobe.run.passes import Run
 from attnprobe.run.preparation import PreparedCorpus
 from attnprobe.statistics.statistic import CONTROLS, Control, Statistic, evaluate_parameters
-from attnprobe.sums.base import Measurement
-from attnprobe.sums.moments import Constant
+from attnprobe.sums.base import Constant, Measurement
 from attnprobe.sums.tally import Tally
 from attnprobe.survey.recorder import Recorders, Values
 from attnprobe.survey.tables import place_heads

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.sums.moments import Constant
+from attnprobe.sums.base import Constant
 
 ONE = Constant.of([[1.0, np.nan], [3.0, 4.0]])
 

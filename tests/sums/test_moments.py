@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from attnprobe.sums.moments import Moments
+from attnprobe.sums.base import Moments
 
 EXACT = 1e-12
 
