@@ -86,10 +86,10 @@ def roles(
     ['layer', 'head', 'role', 'measure', 'value', 'value_se', 'threshold', 'also', 'stability']
     """
     from attnprobe.commands.call.call import check_model, load_model, open_call, parse_layers
-    from attnprobe.commands.call.surveying import open_sources, read_question, request_roles
+    from attnprobe.commands.call.surveying import open_sources, read_thresholds, request_roles
     from attnprobe.commands.call.texts import check_standard_input
 
-    question = read_question(thresholds, options.get("seed", 42))
+    chosen = read_thresholds(thresholds)
     layers = parse_layers(options.get("layers"))
     check_standard_input(texts, treebank, coreference)
     with open_call(options, model) as call:
@@ -101,7 +101,7 @@ def roles(
         checkpoint = load_model(model, call.tokenizer, call.load, "text")
         (found,) = survey_corpora(
             checkpoint,
-            [request_roles(checkpoint, sources, call, question, layers)],
+            [request_roles(checkpoint, sources, call, chosen, layers)],
             **call.run,
         )
         return found.table

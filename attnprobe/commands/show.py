@@ -186,13 +186,13 @@ def view(
     >>> seen.attention["encoder"].shape
     (6, 4, 9, 9)
     """
-    from attnprobe.commands.call.viewing import Look, look_at
+    from attnprobe.commands.call.viewing import choose_start, look_at
     from attnprobe.reports.view.view import View, check_look
 
     check_look(theme, width)
-    look = Look(attention, layer, head, draw, words=words, special=not hide_special, rollout=rollout)
-    found = look_at(model, text, text_pair, target, max_length, look, options, image)
-    return View(found, look.start(found), layer is not None, theme, width)
+    found = look_at(model, text, text_pair, target, max_length, image, options, rollout=rollout)
+    start = choose_start(found, attention, layer, head, draw, words=words, special=not hide_special)
+    return View(found, start, layer is not None, theme, width)
 
 
 class _Drawing(Group):

@@ -1,4 +1,4 @@
-"""What a sum is, anything that adds up over batches, processes, machines and jobs; mean and variance are one."""
+"""What a sum is: anything that adds up over batches, processes, machines and jobs; moments are the first."""
 
 import base64
 import hashlib

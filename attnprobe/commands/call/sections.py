@@ -14,7 +14,7 @@ from attnprobe.commands.call.surveying import (
     ask_census,
     ask_distance,
     open_sources,
-    read_question,
+    read_thresholds,
     request_roles,
 )
 from attnprobe.commands.call.texts import Gold, open_gold, open_texts, open_to_replay
@@ -240,8 +240,8 @@ class Sections:
             if section == "roles":
                 treebank, coreference = self.roles.get("treebank"), self.roles.get("coreference")
                 sources = open_sources(self.texts, treebank, coreference, self._options)
-                question = read_question(self.roles.get("thresholds"), self._options.get("seed", 42))
-                return request_roles(checkpoint, {**sources, "texts": source}, call, question)
+                thresholds = read_thresholds(self.roles.get("thresholds"))
+                return request_roles(checkpoint, {**sources, "texts": source}, call, thresholds)
             statistics, tabulation = ask_census() if section == "census" else ask_distance(all_pairs=True)
             facts = {"command": describe_call(section), "dataset": source.described}
             corpus = CorpusRequest(source.documents, statistics, call.corpus)

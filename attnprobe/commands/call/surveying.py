@@ -1,7 +1,7 @@
 """Surveys of texts, of gold links and for roles: what is asked, and the way from keywords to the table."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -102,13 +102,6 @@ def _choose_lengths(weights: str) -> "list[Statistic]":
     return [] if weights == "attention" else select_statistics("norm")
 
 
-def choose_modality() -> "list[Statistic]":
-    """Choose what is measured of images and texts that are read together."""
-    from attnprobe.statistics.registry import select_statistics
-
-    return select_statistics("modality")
-
-
 def survey_texts(
     name: str,
     model: Any,
@@ -140,7 +133,9 @@ def survey_texts(
             raise AttnprobeError("--control shuffles the tokens of texts; of images and sound, leave it out.")
         statistics, tabulation = question()
         if name == "census" and source.kind == BOTH and options.get("statistics") is None:
-            statistics = [*statistics, *choose_modality()]
+            from attnprobe.statistics.registry import select_statistics
+
+            statistics = [*statistics, *select_statistics("modality")]
         from attnprobe.statistics.norm import apply_weights
         from attnprobe.survey.survey import CorpusRequest, TableRequest, survey_corpora
 
@@ -237,26 +232,11 @@ def _ask(gold: Gold, by: str) -> "tuple[Statistic, Tabulation]":
     return statistic, by_head if by == "head" else by_label
 
 
-@dataclass(frozen=True)
-class RolesQuestion:
-    """From where on a head has a role, and from what random tokens are drawn."""
-
-    thresholds: Mapping[str, float]
-    seed: int
-
-
-def read_question(thresholds: "Mapping[str, float] | str | None", seed: int) -> RolesQuestion:
-    """Read thresholds and seed, or refuse them."""
-    if seed < 0:
-        raise AttnprobeError(f"--seed must be at least 0, not {seed}.")
-    return RolesQuestion(_read_thresholds(thresholds), seed)
-
-
 def request_roles(
     checkpoint: "Checkpoint",
     sources: Mapping[str, OpenSource],
     call: Call,
-    question: RolesQuestion,
+    thresholds: Mapping[str, float],
     layers: Sequence[int] | None = None,
 ) -> "TableRequest":
     """Make the request of the table of roles, of all layers or some, over what ``open_sources`` opened."""
@@ -268,11 +248,11 @@ def request_roles(
     facts = {
         "command": describe_call("roles"),
         "dataset": first.described,
-        "asked": {"thresholds": dict(question.thresholds)},
+        "asked": {"thresholds": dict(thresholds)},
         **({"other_datasets": described} if described else {}),
     }
-    parts = _make_parts(checkpoint, sources, call, question.seed)
-    return TableRequest(parts, first.name, facts, ROLES, layers, question.seed)
+    parts = _make_parts(checkpoint, sources, call)
+    return TableRequest(parts, first.name, facts, ROLES, layers, call.corpus.seed)
 
 
 def open_sources(
@@ -294,7 +274,7 @@ def open_sources(
 
 
 def _make_parts(
-    checkpoint: "Checkpoint", sources: Mapping[str, OpenSource], call: Call, seed: int
+    checkpoint: "Checkpoint", sources: Mapping[str, OpenSource], call: Call
 ) -> "list[CorpusRequest]":
     """List the statistics to measure on each corpus, in one pass each, but for the control."""
     from attnprobe.run.input.repeated import RepeatedTokens
@@ -314,13 +294,14 @@ def _make_parts(
             documents = filter_links(documents, source.name, fold=True, nothing=nothing)
         statistics = [*gold, *(() if number else of_text)]
         parts.append(CorpusRequest(documents, statistics, call.corpus, name if number else ""))
-    repeated = RepeatedTokens.fit(checkpoint, LENGTH, SEQUENCES, seed)
+    repeated = RepeatedTokens.fit(checkpoint, LENGTH, SEQUENCES, call.corpus.seed)
     if repeated is not None:
         parts.append(CorpusRequest(repeated, [INDUCTION, DUPLICATE], call.corpus, "random tokens"))
     return parts
 
 
-def _read_thresholds(said: "Mapping[str, float] | str | None") -> dict[str, float]:
+def read_thresholds(said: "Mapping[str, float] | str | None") -> dict[str, float]:
+    """Read from where on a head has a role, or refuse it."""
     from attnprobe.statistics.roles import THRESHOLDS
 
     if said is None:
