@@ -120,7 +120,7 @@ class Meter:
 
     def measurement(self, batch: Batch) -> Measurement:
         """Run a batch, and sum up what the statistics say; values are let go as soon as they are added."""
-        values = join_parts(self.halving.run(batch, self.part))
+        values = self.values(batch)
         sums = {
             one.name: self.constants.get(one.name) or sum_sequences(one.sums, values.pop(one.name), batch)
             for one in self.statistics
