@@ -109,13 +109,13 @@ class Measurement:
         sequences, tokens = arrays[_SEEN].astype(int).tolist()
         return cls(sums, sequences, tokens)
 
-    def beside(self, other: "Measurement") -> "Measurement":
+    def join_pass(self, other: "Measurement") -> "Measurement":
         """Put what another pass measured of the same sequences beside this."""
         if (self.sequences, self.tokens) != (other.sequences, other.tokens):
             raise ValueError("only measurements of the same sequences belong side by side")
-        return self.joined(other)
+        return self.join(other)
 
-    def joined(self, other: "Measurement") -> "Measurement":
+    def join(self, other: "Measurement") -> "Measurement":
         """Put what was measured of other sequences beside this, which goes on counting its own."""
         if self.sums.keys() & other.sums.keys():
             raise ValueError("what was measured twice adds up, and does not belong side by side")

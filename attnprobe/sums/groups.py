@@ -183,7 +183,7 @@ class Ratio(Sum):
         """The sum of each number over all sequences, (..., number)."""
         return self.total + self.groups.total.sum(0)
 
-    def parted(self, weights: Sequence[float]) -> tuple[Floats, Floats, Floats]:
+    def part(self, weights: Sequence[float]) -> tuple[Floats, Floats, Floats]:
         """Give a weighted sum of the numbers, document by document as far as that is known.
 
         Returns:

@@ -314,4 +314,4 @@ def measure_passes(
                     question=question,
                 )
             )
-    return reduce(Measurement.beside, found)
+    return reduce(Measurement.join_pass, found)

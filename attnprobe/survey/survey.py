@@ -314,7 +314,7 @@ class _Draft:
         record = {**self.record, **request.facts}
         if request.layers is not None:
             record["layers"] = list(request.layers)
-        measurement = reduce(Measurement.joined, self.measurements.values())
+        measurement = reduce(Measurement.join, self.measurements.values())
         record["measurement"] = {
             "table": request.tabulation.name,
             "statistics": [statistic.identity for statistic in statistics],

@@ -119,7 +119,7 @@ FOUND = {
     },
     "roles": {
         "role, also": "attnprobe.statistics.role_table:decide_roles",
-        "syntactic, coreference": "attnprobe.statistics.role_table:found_by",
+        "syntactic, coreference": "attnprobe.statistics.role_table:find_known_relations",
         "measure, value, threshold": "attnprobe.statistics.role_table:Role",
         "stability": "attnprobe.statistics.role_table:stability",
     },

@@ -12,7 +12,7 @@ from attnprobe.statistics.role_table import (
     ROLES,
     Heads,
     decide_roles,
-    found_by,
+    find_known_relations,
     lost_when_shuffled,
     stability,
 )
@@ -160,7 +160,9 @@ def tally(random, chance, rule, documents=400, links=2):
 
 def test_a_relation_that_a_head_knows():
     chance = np.array([[0.2, 0.9], [0.5, 0.58]])
-    found = found_by(tally(np.random.default_rng(0), chance, 0.5), ASKING_SYNTAX, "syntactic", 0.1)
+    found = find_known_relations(
+        tally(np.random.default_rng(0), chance, 0.5), ASKING_SYNTAX, "syntactic", 0.1
+    )
     assert [[role.name for role in held] for held in found] == [[], ["syntactic: det"], [], []]
     (role,) = found[1]
     assert role.measure == "accuracy, dependent to head"
@@ -174,13 +176,13 @@ def test_both_halves_have_a_say():
     found = tally(np.random.default_rng(1), np.full((2, 2), 0.9), 0.5)
     for name in ("hits", "hits_squared", "products"):
         getattr(found, name)[..., CHOOSING] = 0
-    assert found_by(found, ASKING_SYNTAX, "syntactic", 0.1) == [[]] * 4
+    assert find_known_relations(found, ASKING_SYNTAX, "syntactic", 0.1) == [[]] * 4
     found = tally(np.random.default_rng(1), np.full((2, 2), 0.9), 0.5)
     found.hits[..., SCORING] = found.guessed[:, :, 3, SCORING][..., None]
     found.hits_squared[..., SCORING] = found.guessed_squared[:, :, 3][..., None]
     found.products[..., SCORING] = found.guess_products[:, :, 3][..., None]
     found.agreed[..., 3] = found.guessed_squared[:, :, 3][..., None]
-    assert found_by(found, ASKING_SYNTAX, "syntactic", 0.1) == [[]] * 4
+    assert find_known_relations(found, ASKING_SYNTAX, "syntactic", 0.1) == [[]] * 4
 
 
 def test_false_alarms():
@@ -188,7 +190,7 @@ def test_false_alarms():
     random, runs = np.random.default_rng(2), 150
     chance = np.full((2, 2), 0.6)
     alarms = sum(
-        any(found_by(tally(random, chance, 0.5, documents=120), ASKING_SYNTAX, "syntactic", 0.1))
+        any(find_known_relations(tally(random, chance, 0.5, documents=120), ASKING_SYNTAX, "syntactic", 0.1))
         for _ in range(runs)
     )
     assert alarms / runs < 0.08
@@ -203,13 +205,15 @@ def test_of_a_tie_the_nearest_offset():
         whole[:] = documents
     near, far = OFFSETS.index("1"), 0
     tally.guessed[0, 0, [near, far], CHOOSING] = 50
-    assert [role.name for role in found_by(tally, ASKING_SYNTAX, "syntactic", 0.1)[0]] == ["syntactic: det"]
+    assert [role.name for role in find_known_relations(tally, ASKING_SYNTAX, "syntactic", 0.1)[0]] == [
+        "syntactic: det"
+    ]
     tally.guessed[0, 0, near, SCORING] = documents
     for whole in (tally.guessed_squared, tally.guess_products):
         whole[0, 0, near] = documents
     for whole in (tally.both, tally.agreed):
         whole[0, 0, 0, near] = documents
-    assert found_by(tally, ASKING_SYNTAX, "syntactic", 0.1) == [[]]
+    assert find_known_relations(tally, ASKING_SYNTAX, "syntactic", 0.1) == [[]]
 
 
 def tabulated(corpus=None, documents=slice(None), **given):

@@ -29,7 +29,7 @@ def test_by_leaving_out(number):
     generator = np.random.default_rng(number)
     documents = np.sort(generator.integers(0, number, 3 * number))
     values = generator.normal(5, 1, (len(documents), 2))
-    whole, error = Jackknife.of(values, documents=documents).made(ratio)
+    whole, error = Jackknife.of(values, documents=documents).apply(ratio)
     block = find_block(documents)
     t = values.mean(0)[0] / values.mean(0)[1]
     assert whole == pytest.approx(t, rel=1e-12)
@@ -92,7 +92,7 @@ def test_errors_are_honest(windows):
         each = truth + 0.25 * generator.normal(size=(size, len(truth)))
         values = np.repeat(each, windows, 0) + 0.02 * generator.normal(size=(size * windows, len(truth)))
         documents = np.repeat(np.arange(size), windows)
-        share, error = Jackknife.of(values, documents=documents).made(explained_by_others)
+        share, error = Jackknife.of(values, documents=documents).apply(explained_by_others)
         found.append(share)
         errors.append(error)
     true = np.std(found, 0, ddof=1)[:2]
