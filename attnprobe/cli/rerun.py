@@ -25,7 +25,7 @@ from attnprobe.commands.registry import Command
 from attnprobe.errors import AttnprobeError
 from attnprobe.option import Group, Option
 from attnprobe.options import MODEL
-from attnprobe.table.cleaning import clean
+from attnprobe.table.cells import clean
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from attnprobe.cli.stopping import stopping
 from attnprobe.commands.registry import Command
 from attnprobe.errors import AttnprobeError
-from attnprobe.reports.terminal.progress import TerminalProgress
-from attnprobe.table.cleaning import clean
+from attnprobe.reports.streams import TerminalProgress
+from attnprobe.table.cells import clean
 
 if TYPE_CHECKING:
     from attnprobe.table.destination import Destination

@@ -13,8 +13,8 @@ from attnprobe.table.formats import FORMATS, READABLE, either
 from attnprobe.table.kinds import PictureKind
 
 if TYPE_CHECKING:
-    from attnprobe.reports.pictures.picture import Picture
-    from attnprobe.reports.view.view import View
+    from attnprobe.reports.picture import Picture
+    from attnprobe.reports.view import View
     from attnprobe.table.head_table import HeadTable
 
 _VIEW = "Picture"
@@ -164,7 +164,7 @@ def view(
     (6, 4, 9, 9)
     """
     from attnprobe.commands.call.viewing import Look, look_at
-    from attnprobe.reports.view.view import View, check_look
+    from attnprobe.reports.view import View, check_look
 
     check_look(theme, width)
     look = Look(attention, layer, head, draw, words=words, special=not hide_special, rollout=rollout)

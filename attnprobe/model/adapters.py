@@ -25,7 +25,7 @@ from attnprobe.model.task_heads import (
     lacks_encoder,
     read_model,
 )
-from attnprobe.table.cleaning import clean
+from attnprobe.table.cells import clean
 
 #: What peft calls the tasks of an adapter.
 _TASKS = {

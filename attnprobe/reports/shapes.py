@@ -117,6 +117,16 @@ class Comparison:
     random: np.ndarray = field(repr=False)  # the scores of the random orders, steps by orders
     extent: tuple[float, float]  # the lowest and the highest score of all curves to be compared
 
+    @property
+    def summary(self) -> np.ndarray:
+        """The mean, the lowest and the highest random score (3, step); NaN where no order has one."""
+        found = np.full((3, len(self.random)), np.nan)
+        with np.errstate(invalid="ignore", over="ignore"):  # infinities of both signs have no mean
+            for step, scores in enumerate(self.random):
+                if (defined := scores[~np.isnan(scores)]).size:
+                    found[:, step] = defined.mean(), defined.min(), defined.max()
+        return found
+
 
 def lay_out_pruning(table: HeadTable) -> list[Comparison]:
     """Split a table into one comparison a criterion; none if its rows are not steps of an order."""
@@ -226,6 +236,29 @@ def lay_out_runs(table: HeadTable) -> list[Runs]:
         Runs(kind if len(found) > 1 else "", row_keys, sorted({step for _, step in places}), places)
         for kind, places in found.items()
     ]
+
+
+def average_orders(table: HeadTable, runs: Runs) -> dict[int, dict[bool, dict[float, float]]]:
+    """Lay out pruning curves by step of training: the score at each share of heads removed.
+
+    Random orders (True) are averaged, what is undefined left out; the criterion (False) has one.
+    """
+    scores, shares = (_read_floats(table, name) for name in (SCORE, "share_removed"))
+    found: dict[int, dict[bool, dict[float, list[float]]]] = {}
+    for ((criterion, *_), step), row in runs.places.items():
+        points = (
+            found.setdefault(step, {}).setdefault(criterion == RANDOM, {}).setdefault(float(shares[row]), [])
+        )
+        points += [] if np.isnan(scores[row]) else [float(scores[row])]
+    return {
+        step: {
+            random: {
+                share: float(np.mean(points[share])) if points[share] else np.nan for share in sorted(points)
+            }
+            for random, points in curves.items()
+        }
+        for step, curves in found.items()
+    }
 
 
 _LAST, _PREVIOUS, _KENDALL = "spearman_last", "spearman_previous", "kendall_last"

@@ -12,7 +12,7 @@ from attnprobe.corpus.sources.pictures import BOTH, Picture
 from attnprobe.errors import AttnprobeError
 
 if TYPE_CHECKING:
-    from attnprobe.reports.view.page import Start
+    from attnprobe.reports.view import Start
     from attnprobe.survey.viewing.tokens import SequenceAttention
 
 
@@ -31,7 +31,7 @@ class Look:
 
     def start(self, found: "SequenceAttention") -> "Start":
         """Choose what is shown first, or refuse what is not there."""
-        from attnprobe.reports.view.page import Start
+        from attnprobe.reports.view import Start
 
         maps, layer, head = found.of(self.attention), self.layer, self.head
         heads, place = maps.rows.shape[1], 0

@@ -11,13 +11,12 @@ from altair.utils.schemapi import debug_mode
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.reports.columns import DrawingRequest, is_numeric, list_keys, name_source, read_cells
-from attnprobe.reports.pictures import curves, lists, maps, scatter, similarity, training
-from attnprobe.reports.pictures.pairs import tabulate_clusters
-from attnprobe.reports.pictures.picture import Picture
+from attnprobe.reports.pairs import tabulate_clusters
+from attnprobe.reports.picture import Picture
+from attnprobe.reports.pictures import curves, lists, maps, scatter, similarity
 from attnprobe.reports.shapes import lay_out_grid
 from attnprobe.reports.theme import THEMES, ThemeName
-from attnprobe.table.cells import format_cell
-from attnprobe.table.cleaning import clean
+from attnprobe.table.cells import clean, format_cell
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.kinds import KINDS, TREE, PictureKind
 from attnprobe.table.table import Column
@@ -106,9 +105,9 @@ _DRAWINGS: Mapping[PictureKind, _Drawing] = {
     "roles": (lay_out_grid, maps.draw_roles),
     "change": (maps.can_draw_change, maps.draw_change),
     "relations": (bool, lists.draw_relations),
-    "settling": (bool, training.draw_settling),
+    "settling": (bool, curves.draw_settling),
     "curves": (curves.can_draw_curves, curves.draw_curves),
-    "lines": (training.can_draw_lines, training.draw_lines),
+    "lines": (curves.can_draw_lines, curves.draw_lines),
     "scatter": (scatter.can_draw_scatter, scatter.draw_scatter),
     "matrix": (maps.can_draw_matrix, maps.draw_matrix),
     "map": (similarity.can_draw_map, similarity.draw_map),

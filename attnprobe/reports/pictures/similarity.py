@@ -16,8 +16,7 @@ from attnprobe.reports.columns import (
     title_axis,
     title_tooltip,
 )
-from attnprobe.reports.pictures.channels import colour_by_layer, make_records, make_tooltip, thin_labels
-from attnprobe.reports.pictures.pairs import (
+from attnprobe.reports.pairs import (
     SQUARED,
     Clusters,
     Distances,
@@ -29,6 +28,7 @@ from attnprobe.reports.pictures.pairs import (
     name_head,
     scale_to_plane,
 )
+from attnprobe.reports.pictures.channels import colour_by_layer, make_records, make_tooltip, thin_labels
 from attnprobe.table.head_table import HeadTable
 
 #: More pairs than this within layers are not drawn one by one beside the means.

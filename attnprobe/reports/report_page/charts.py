@@ -10,11 +10,11 @@ from typing import NamedTuple
 import numpy as np
 
 from attnprobe.reports.columns import DrawingRequest, read_cells, read_numbers
-from attnprobe.reports.pictures.pairs import compute_distances, find_pairs, scale_to_plane
+from attnprobe.reports.pairs import compute_distances, find_pairs, scale_to_plane
 from attnprobe.reports.report_page.measures import Heads, Measure, format_number, is_number
 from attnprobe.reports.scales import Scale
 from attnprobe.reports.theme import THEMES
-from attnprobe.table.cleaning import clean
+from attnprobe.table.cells import clean
 from attnprobe.table.head_table import HeadTable
 
 #: Steps of the colours of a heat map, and of the colours of layers.

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Any, NamedTuple
 
-from attnprobe.reports.page.document import (
+from attnprobe.reports.page import (
     RECORD,
     bundle_scripts,
     embed_bytes,
@@ -29,9 +29,9 @@ from attnprobe.reports.report_page.measures import (
 from attnprobe.reports.report_page.report import OTHER, SECTIONS, Contents
 from attnprobe.reports.scales import Scale, find_p_name, fit_scales_by_unit, mark_effects
 from attnprobe.reports.theme import SEQUENTIAL, THEMES, choose_ink
-from attnprobe.reports.view.packing import SCALE, make_visible, pack_layer
+from attnprobe.reports.view import SCALE, make_visible, pack_layer
 from attnprobe.survey.viewing.tokens import SequenceAttention
-from attnprobe.table.cleaning import clean
+from attnprobe.table.cells import clean
 from attnprobe.table.destination import render_table
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.naming import LETTERS, find_role_kind

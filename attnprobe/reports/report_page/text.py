@@ -10,7 +10,7 @@ from attnprobe.attention.kinds import Kind
 from attnprobe.findings.outliers import FEWEST, Outliers, find_outliers
 from attnprobe.reports.report_page.measures import DIGITS, Heads, Measure, format_in_sentence
 from attnprobe.reports.report_page.report import Contents
-from attnprobe.table.cleaning import clean
+from attnprobe.table.cells import clean
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.naming import MIXED, join_names
 

@@ -14,10 +14,17 @@ from attnprobe.findings.outliers import FEWEST, Outliers, find_outliers
 from attnprobe.reports.columns import read_floats
 from attnprobe.reports.scales import Scale
 from attnprobe.reports.shapes import Panel
-from attnprobe.reports.terminal.console import choose_signs, choose_text_colour, find_colour, has_palette
-from attnprobe.reports.terminal.figures import USUAL_DIGITS, Figures, choose_figures, format_significant
-from attnprobe.table.cells import format_cell
-from attnprobe.table.cleaning import clean
+from attnprobe.reports.terminal.console import (
+    USUAL_DIGITS,
+    Figures,
+    choose_figures,
+    choose_signs,
+    choose_text_colour,
+    find_colour,
+    format_significant,
+    has_palette,
+)
+from attnprobe.table.cells import clean, format_cell
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.naming import LETTERS, MIXED, find_role_kind, join_names
 from attnprobe.table.table import Cell, Column

@@ -1,4 +1,4 @@
-"""Pairs of heads: the distances between them, a tree of those that attend alike, and points in the plane."""
+"""Pairs of heads laid out: the distances between them, a tree of heads that attend alike, a map of points."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -16,8 +16,7 @@ from attnprobe.reports.columns import (
     read_cells,
     read_numbers,
 )
-from attnprobe.table.cells import format_cell
-from attnprobe.table.cleaning import clean
+from attnprobe.table.cells import clean, format_cell
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.kinds import PAIR, PAIR_IN_LAYER
 from attnprobe.table.naming import join_names
