@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 def view(command: Command, given: Given) -> None:
     """Show one sentence, in a browser or in a file."""
-    from attnprobe.reports.view import FORMATS, check_look, check_page_look
+    from attnprobe.reports.theme import check_look
+    from attnprobe.reports.view import FORMATS, check_page_look
     from attnprobe.table.destination import find_format
 
     path = prepare_picture(command, given, FORMATS)

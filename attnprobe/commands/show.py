@@ -164,7 +164,8 @@ def view(
     (6, 4, 9, 9)
     """
     from attnprobe.commands.call.viewing import Look, look_at
-    from attnprobe.reports.view import View, check_look
+    from attnprobe.reports.theme import check_look
+    from attnprobe.reports.view import View
 
     check_look(theme, width)
     look = Look(attention, layer, head, draw, words=words, special=not hide_special, rollout=rollout)

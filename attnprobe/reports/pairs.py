@@ -41,6 +41,10 @@ class Pairs:
         """What sets pairs apart, in order."""
         return list(dict.fromkeys(self.of))
 
+    def rows(self, of: str) -> list[int]:
+        """The rows of one of ``maps``."""
+        return [row for row, one in enumerate(self.of) if one == of]
+
     @property
     def within(self) -> bool:
         """Whether all pairs lie within a layer."""
@@ -176,8 +180,8 @@ def cluster_parts(table: HeadTable, request: DrawingRequest) -> Iterator[tuple[s
     pairs = find_pairs(table)
     assert pairs is not None  # or the table would not fit
     for place in pairs.maps:
-        rows = [row for row, of in enumerate(pairs.of) if of == place]
-        yield place, cluster_heads(compute_distances(table, rows, pairs, request), request.clusters)
+        found = compute_distances(table, pairs.rows(place), pairs, request)
+        yield place, cluster_heads(found, request.clusters)
 
 
 def tabulate_clusters(table: HeadTable, request: DrawingRequest) -> HeadTable:

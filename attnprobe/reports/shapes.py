@@ -4,7 +4,7 @@ A shape is what a table holds, laid out: no colours, no widths. Of a table that 
 empty or None.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -13,6 +13,7 @@ from attnprobe.reports.columns import label_rows, list_keys, read_cells, read_fl
 from attnprobe.table.cells import format_cell
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.kinds import FOUND, KINDS, PRUNING_STEP, RULES, STEP
+from attnprobe.table.naming import LETTERS, find_role_kind
 from attnprobe.table.table import Cell
 
 AXES = ("layer", "head")
@@ -320,3 +321,21 @@ def lay_out_best_heads(table: HeadTable) -> BestHeads | None:
     rule = next(name for name in RULES if name in table.data)
     names = (*table.data, "attention", "direction", "position")
     return BestHeads(label, rule, {name: read_cells(table, name) for name in names})
+
+
+@dataclass(frozen=True)
+class Roles:
+    """The roles of heads."""
+
+    kinds: list[str | None]  # of each head; None for one whose role is not known
+    counts: dict[str, int]  # how many heads have each kind that there is, in the order of ``LETTERS``
+
+
+def lay_out_roles(roles: Iterable[str | None]) -> Roles:
+    """Lay out roles by their kinds.
+
+    >>> lay_out_roles(["offset +2", "mixed", None, "offset -1"])
+    Roles(kinds=['offset', 'mixed', None, 'offset'], counts={'offset': 2, 'mixed': 1})
+    """
+    kinds = [None if role is None else find_role_kind(role) for role in roles]
+    return Roles(kinds, {kind: kinds.count(kind) for kind in LETTERS if kind in kinds})

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.metadata import version
 from itertools import product
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,6 @@ from attnprobe.reports.page import (
 from attnprobe.reports.picture import render_pdf, render_png
 from attnprobe.reports.theme import ThemeName
 from attnprobe.survey.viewing.groups import group_tokens
-from attnprobe.table.cells import clean
 from attnprobe.table.destination import Saveable
 
 if TYPE_CHECKING:
@@ -35,16 +34,6 @@ if TYPE_CHECKING:
 
 #: What a picture can be saved as, by the ending of its file.
 FORMATS = ("html", "svg", "png", "pdf")
-#: Narrower, nothing can be read; wider, nobody has a screen or a page. Of all pictures.
-_WIDTHS = (200, 4000)
-
-
-def check_look(theme: str | None, width: int | None) -> None:
-    """Refuse a theme that is none, or a width that nobody can read."""
-    if theme is not None and theme not in get_args(ThemeName):
-        raise AttnprobeError(f"--theme is one of {', '.join(get_args(ThemeName))}, not {clean(str(theme))}.")
-    if width is not None and not _WIDTHS[0] <= width <= _WIDTHS[1]:
-        raise AttnprobeError(f"--width is a number of pixels from {_WIDTHS[0]} to {_WIDTHS[1]}.")
 
 
 def check_page_look(format: str, theme: str | None, width: int | None) -> None:

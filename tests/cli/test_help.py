@@ -1,4 +1,4 @@
-"""What ``--help`` says fits a terminal of 80 columns and a narrower one, and what goes on record of a call."""
+"""What ``--help`` says fits a terminal of 80 columns and a narrower one; what goes on record."""
 
 import itertools
 import re

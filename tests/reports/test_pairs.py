@@ -1,4 +1,4 @@
-"""Pairs of heads: clusters are scipy's, in picture and table alike; points in the plane those of scikit-learn."""
+"""Clusters of heads: scipy's, in picture and table alike; points in the plane: scikit-learn's."""
 
 from collections import Counter
 

@@ -15,7 +15,7 @@ from attnprobe.reports.pairs import tabulate_clusters
 from attnprobe.reports.picture import Picture
 from attnprobe.reports.pictures import curves, lists, maps, scatter, similarity
 from attnprobe.reports.shapes import lay_out_grid
-from attnprobe.reports.theme import THEMES, ThemeName
+from attnprobe.reports.theme import THEMES, ThemeName, check_look
 from attnprobe.table.cells import clean, format_cell
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.kinds import KINDS, TREE, PictureKind
@@ -87,8 +87,6 @@ def _are_distinct(tables: Sequence[HeadTable]) -> bool:
     return all(not one & other for place, one in enumerate(named) for other in named[:place])
 
 
-#: Narrower, nothing can be read; wider, nobody has a screen or a page.
-_WIDTHS = (200, 4000)
 #: Most characters of a description.
 _HEARD = 400
 #: Room beside a title, for the axis that stands before it.
@@ -148,10 +146,7 @@ def draw_picture(
     Raises:
         AttnprobeError: When they can't be drawn like this; it says as what else.
     """
-    if theme not in THEMES:
-        raise AttnprobeError(f"--theme is one of {', '.join(THEMES)}, not {clean(str(theme))}")
-    if width is not None and not _WIDTHS[0] <= width <= _WIDTHS[1]:
-        raise AttnprobeError(f"--width is a number of pixels from {_WIDTHS[0]} to {_WIDTHS[1]}")
+    check_look(theme, width)
     if kind is not None and kind not in get_args(PictureKind):
         raise AttnprobeError(f"--kind is one of {', '.join(get_args(PictureKind))}, not {clean(str(kind))}")
     if clusters is not None:

@@ -28,14 +28,13 @@ from attnprobe.reports.pictures.channels import (
     make_tooltip,
     thin_labels,
 )
-from attnprobe.reports.shapes import RANDOM, SCORE
+from attnprobe.reports.shapes import ORDER_KEYS, RANDOM, SCORE
 from attnprobe.reports.theme import Theme
 from attnprobe.table.cells import clean, format_cell
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.kinds import PRUNING_STEP, STEP
 from attnprobe.table.table import Cell, Column
 
-_CURVE = ("criterion", "seed", "share_removed")
 _LARGEST = 460
 
 
@@ -97,7 +96,7 @@ def _explain_marks(data: list[Record]) -> list[str]:
 
 
 def _read_curves(table: HeadTable, name: str) -> list[Record]:
-    hidden = {*_CURVE, STEP, PRUNING_STEP, "model" if PRUNING_STEP in table.data else ""}
+    hidden = {*ORDER_KEYS, PRUNING_STEP, "model" if PRUNING_STEP in table.data else ""}
     return make_records({
         "panel": label_rows(table, [key for key in list_keys(table) if key not in hidden]),
         "criterion": [format_cell(cell) for cell in read_cells(table, "criterion")],

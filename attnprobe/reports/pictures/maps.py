@@ -1,6 +1,5 @@
 """Heads as cells of a map: a colour a number, a letter a role, what changed, pairs within a layer."""
 
-from collections import Counter
 from dataclasses import dataclass
 from textwrap import wrap
 from typing import Any
@@ -25,12 +24,12 @@ from attnprobe.reports.columns import (
 from attnprobe.reports.pairs import Pairs, find_pairs
 from attnprobe.reports.pictures.channels import make_band, make_records, make_tooltip, thin_labels
 from attnprobe.reports.scales import Scale, find_p_column, fit_scales, mark_column
-from attnprobe.reports.shapes import AXES, Grid, lay_out_grid
+from attnprobe.reports.shapes import AXES, Grid, lay_out_grid, lay_out_roles
 from attnprobe.reports.theme import FRAME, SEQUENTIAL, Theme
 from attnprobe.sums.resampling import SIGNIFICANT
 from attnprobe.table.cells import clean, format_cell
 from attnprobe.table.head_table import HeadTable
-from attnprobe.table.naming import LETTERS, MIXED, find_role_kind
+from attnprobe.table.naming import LETTERS, MIXED
 from attnprobe.table.table import Column
 
 LAYER, HEAD = "layer", "head"
@@ -332,17 +331,16 @@ def draw_roles(table: HeadTable, request: DrawingRequest) -> Any:
     sizes = choose_sizes(grid, 1, request)
     data = place_heads(table, grid)
     roles = [format_cell(cell) for cell in read_cells(table, _ROLE)]
-    counts = Counter(find_role_kind(role) for role in roles)
-    there = [kind for kind in LETTERS if counts[kind]]
-    names = {kind: f"{LETTERS[kind]}  {kind} ({counts[kind]})" for kind in there}
+    found = lay_out_roles(roles)
+    names = {kind: f"{LETTERS[kind]}  {kind} ({number})" for kind, number in found.counts.items()}
     details = {name: read_cells(table, name) for name in ("measure", "also")}
     figures = {name: read_numbers(table, name) for name in ("value", "value_se", "threshold", "stability")}
-    for row, record in enumerate(data):
-        kind = find_role_kind(roles[row])
+    for row, (record, kind) in enumerate(zip(data, found.kinds, strict=True)):
+        assert kind is not None  # every row has a role
         record |= {"role": roles[row], "kind": names[kind], "letter": LETTERS[kind]}
         record |= {name: column[row] for name, column in (details | figures).items()}
     blank = request.theme.grid
-    scale = alt.Scale(domain=list(names.values()), range=[COLOURS[kind] or blank for kind in there])
+    scale = alt.Scale(domain=list(names.values()), range=[COLOURS[kind] or blank for kind in names])
     base = alt.Chart().encode(**make_axes(grid, sizes.cell))
     tooltip = make_tooltip({
         **({"place:N": "of"} if len(grid.maps) > 1 else {}),

@@ -58,7 +58,7 @@ def draw_map(table: HeadTable, request: DrawingRequest) -> Any:
 
 
 def _draw_part(table: HeadTable, pairs: Pairs, place: str, request: DrawingRequest) -> Any:
-    rows = [row for row, of in enumerate(pairs.of) if of == place]
+    rows = pairs.rows(place)
     found = compute_distances(table, rows, pairs, request)
     narrow = request.width < _BESIDE
     side = int(max(140, request.width - 90) if narrow else min(420, request.width * 0.48))
