@@ -28,8 +28,6 @@ from attnprobe.options import MODEL
 from attnprobe.table.cells import clean
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from attnprobe.commands.call.record import Record
     from attnprobe.run.differences import Difference
     from attnprobe.table.head_table import HeadTable

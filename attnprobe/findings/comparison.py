@@ -220,8 +220,7 @@ def describe_columns(
         return []
     said, counted = [], []
     for name, one in differences.items():
-        certain = one.adjusted < SIGNIFICANT
-        up, down = int((certain & (one.delta > 0)).sum()), int((certain & (one.delta < 0)).sum())
+        up, down = one.moved
         if up or down:
             counted.append((name, up, down, int(np.isfinite(one.p).sum())))
     counted.sort(key=lambda one: -(one[1] + one[2]))
@@ -361,11 +360,8 @@ def tabulate_layers(found: Comparison) -> HeadTable:
     if found.divergences.pairs:
         build.add(Column("nearest_layer", role="count"), [_find_layer(found, int(one)) for one in near])
         build.add(Column("jsd_nearest", UNIT, title="mean divergence from the nearest heads of a layer"), far)
-    rows = Rows(
-        _make_weights(layers, shared.first.layers, shared.first.heads),
-        _make_weights(partner, shared.second.layers, shared.second.heads),
-    )
-    differences = _add_columns(build, found, rows)
+    shapes = [(side.layers, side.heads) for side in (shared.first, shared.second)]
+    differences = _add_columns(build, found, Rows.of_layers(np.array(layers, np.intp), partner, shapes))
     which = all(len(ours) == len(theirs) for ours, theirs in map(shared.layers, shared.kinds))
     said = f"Columns _b are about {'the layer of the same number' if which else 'nearest_layer'}"
     notes = describe_layers(found, layers)
@@ -425,7 +421,7 @@ def _add_columns(
         one.name: compare_statistic(one, found.sums(0, one), found.sums(1, one), rows)
         for one in found.statistics
     }
-    certain = {name: int((one.adjusted < SIGNIFICANT).sum()) for name, one in differences.items()}
+    certain = {name: int(one.certain.sum()) for name, one in differences.items()}
     shown = sorted(certain, key=lambda name: -certain[name])[:SHOWN]
     for statistic in found.statistics:
         name, one = statistic.name, differences[statistic.name]
@@ -442,11 +438,3 @@ def _add_columns(
         adjusted = Column(f"{name}_p_adjusted", "probability", title=f"adjusted p of the {title}")
         build.add(adjusted, one.adjusted)
     return differences
-
-
-def _make_weights(layers: Sequence[int] | Places, number: int, heads: int) -> NDArray[np.float64]:
-    found = np.zeros((len(layers), number, heads))
-    for row, layer in enumerate(layers):
-        if layer >= 0:
-            found[row, layer] = 1 / heads
-    return found.reshape(len(layers), -1)

@@ -5,7 +5,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, NoReturn, get_args
 
 from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.table.cells import to_plain, to_plain_column
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from attnprobe.reports.theme import ThemeName
     from attnprobe.table.kinds import PictureKind
 
-
-Read = TypeVar("Read", bound=Table)
 
 #: Columns that name a row, in tables without a description.
 _WORDS = {
@@ -60,7 +58,7 @@ def read_table(path: Path) -> "pandas.DataFrame":
         raise AttnprobeError(f"{path} can't be read as a table: {first_line(error)}.") from error
 
 
-def read_table_as(kind: type[Read], path: Path) -> Read:
+def read_head_table(path: Path) -> "HeadTable":
     """Read a table with all that lies in the file, or beside it: units, roles, notes, provenance.
 
     A csv that lies alone is read as well; what its columns are is then told from their names. Raises
@@ -79,7 +77,7 @@ def read_table_as(kind: type[Read], path: Path) -> Read:
     }
     title, provenance = str(about.get("title") or path.stem), about.get("provenance")
     record = provenance if isinstance(provenance, dict) else {}
-    return kind(title, columns, data, list(map(str, notes)), record)
+    return HeadTable(title, columns, data, list(map(str, notes)), record)
 
 
 def _read_description(path: Path) -> dict[str, Any]:
@@ -121,15 +119,13 @@ def _guess_role(name: str, names: Sequence[str]) -> Role:
     return "count" if counted else "measure"
 
 
-Joined = TypeVar("Joined", bound=Table)
-
 #: Keys that say what was asked, not which head a row is about.
 _ASKED = ("model", "dataset", "objective", "method", "metric")
 #: How what belongs to a measure ends.
 _ENDINGS = ("_se", *(f"_{half}" for half in HALVES))
 
 
-def join_tables(left: Joined, right: Table, suffix: str = "_other") -> Joined:
+def join_tables(left: "HeadTable", right: "HeadTable", suffix: str = "_other") -> "HeadTable":
     """Put the columns of a table behind those of another, row by row.
 
     Rows are matched by the columns that name them in both, such as layer and head; those of ``left`` and
@@ -162,10 +158,10 @@ def join_tables(left: Joined, right: Table, suffix: str = "_other") -> Joined:
     record = {"joined": [dict(left.provenance), dict(right.provenance)]}
     columns = [*left.columns, *(column for column, _ in added)]
     title = left.title if left.title == right.title else f"{left.title}, and {right.title}"
-    return type(left)(title, columns, data, [*left.notes, *right.notes], record)
+    return HeadTable(title, columns, data, [*left.notes, *right.notes], record)
 
 
-def join_side_by_side(left: Joined, right: Table) -> Joined:
+def join_side_by_side(left: "HeadTable", right: "HeadTable") -> "HeadTable":
     """Put the columns of a table behind those of another of the same rows in the same order.
 
     What names the rows, and their number ``n``, stays as it is on the left; notes that both have are said
@@ -180,7 +176,7 @@ def join_side_by_side(left: Joined, right: Table) -> Joined:
         raise ValueError(f"both tables have {', '.join(sorted(doubled))}")
     data = {**left.data, **{column.name: right.data[column.name] for column in added}}
     notes = list(dict.fromkeys([*left.notes, *right.notes]))
-    return type(left)(left.title, [*left.columns, *added], data, notes, left.provenance)
+    return HeadTable(left.title, [*left.columns, *added], data, notes, left.provenance)
 
 
 def _match_rows(left: Table, right: Table, keys: list[str]) -> list[int]:
@@ -249,9 +245,7 @@ class HeadTable(Table):
         Raises:
             AttnprobeError: When there is no such file, or it is no table.
         """
-        from attnprobe.table.head_table import read_table_as  # takes pandas, and a while
-
-        return read_table_as(cls, Path(path))
+        return read_head_table(Path(path))
 
     @speaks_python
     def save(self, path: Path | str, *, overwrite: bool = False, precision: int | None = None) -> list[Path]:
