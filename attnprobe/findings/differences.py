@@ -48,7 +48,7 @@ class Rows:
     def of_layers(
         cls, first: NDArray[np.intp], second: NDArray[np.intp], shapes: Sequence[tuple[int, int]]
     ) -> "Rows":
-        """Compare the layer of each row with its partner, -1 for none, of models of these layers and heads."""
+        """Compare the layer of each row with its partner, -1 for none; of models of these shapes."""
         sides = zip((first, second), shapes, strict=True)
         return cls(*(_one_hot(one, layers).repeat(heads, 1) / heads for one, (layers, heads) in sides))
 

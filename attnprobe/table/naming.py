@@ -1,15 +1,15 @@
 """Names: of heads in a sentence, and of roles with the letters that stand for them in a picture."""
 
 from collections.abc import Sequence
+from typing import Any
 
-from attnprobe.table.cells import Cell
 from attnprobe.table.head_table import HeadTable
 
 #: So many heads a sentence names; of more it gives the number.
 NAMED = 8
 
 
-def name_head(*place: Cell) -> str:
+def name_head(*place: Any) -> str:
     """Name a head in a sentence: the kind of attention where there are several, layer, number.
 
     >>> name_head(3, 1), name_head("cross", 0, 2)
