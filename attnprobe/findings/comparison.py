@@ -12,8 +12,7 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.findings.differences import Difference, Rows, compare_statistic
 from attnprobe.sums.documents import BLOCKS
 from attnprobe.sums.resampling import SIGNIFICANT
-from attnprobe.survey.comparison.divergence import NUMBERED, OF_LAYERS, name_pairs
-from attnprobe.survey.comparison.running import Comparison
+from attnprobe.survey.comparison import NUMBERED, OF_LAYERS, Comparison, name_pairs
 from attnprobe.table.builder import TableBuilder
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.naming import join_names

@@ -17,8 +17,7 @@ from attnprobe.reports.view import (
     select_tokens,
     shrink_maps,
 )
-from attnprobe.survey.viewing.groups import group_tokens
-from attnprobe.survey.viewing.tokens import Maps, SequenceAttention, Side
+from attnprobe.survey.tokens import Maps, SequenceAttention, Side, group_tokens
 
 Rows = NDArray[np.floating[Any]]
 Colour = tuple[int, int, int]

@@ -25,11 +25,10 @@ from attnprobe.reports.page import (
 )
 from attnprobe.reports.picture import render_pdf, render_png
 from attnprobe.reports.theme import ThemeName
-from attnprobe.survey.viewing.groups import group_tokens
 from attnprobe.table.destination import Saveable
 
 if TYPE_CHECKING:
-    from attnprobe.survey.viewing.tokens import Maps, SequenceAttention, Side
+    from attnprobe.survey.tokens import Maps, SequenceAttention, Side
 
 
 #: What a picture can be saved as, by the ending of its file.
@@ -325,6 +324,8 @@ def shrink_maps(
         rows = patches.reshape(*patches.shape[:2], grid.rows, grid.columns)
     else:
         if words:
+            from attnprobe.survey.tokens import group_tokens  # takes torch
+
             rows = group_tokens(rows, maps.queries.words, maps.keys.words)
         if not special:
             (queries, _), (keys, _) = (

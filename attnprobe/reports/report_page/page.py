@@ -31,7 +31,7 @@ from attnprobe.reports.scales import Scale, find_p_name, fit_scales_by_unit, mar
 from attnprobe.reports.shapes import lay_out_roles
 from attnprobe.reports.theme import SEQUENTIAL, THEMES, choose_ink
 from attnprobe.reports.view import SCALE, make_visible, pack_layer
-from attnprobe.survey.viewing.tokens import SequenceAttention
+from attnprobe.survey.tokens import SequenceAttention
 from attnprobe.table.cells import clean
 from attnprobe.table.destination import render_table
 from attnprobe.table.head_table import HeadTable
