@@ -23,7 +23,7 @@ from attnprobe.model.pooling import (
     read_modules,
 )
 from attnprobe.model.sentence_folders import DESCRIPTION, Prompts, SentenceFolder, find_kind, quote
-from attnprobe.table.cleaning import clean
+from attnprobe.table.cells import clean
 from attnprobe.table.naming import join_names
 
 #: How the transformer is run, where nothing is said.

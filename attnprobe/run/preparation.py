@@ -29,7 +29,7 @@ from attnprobe.run.options import CorpusOptions
 from attnprobe.run.passes import Workers
 from attnprobe.run.progress import Progress
 from attnprobe.run.repeated import RepeatedTokens, list_ordinary_tokens
-from attnprobe.table.cleaning import clean
+from attnprobe.table.cells import clean
 from attnprobe.table.naming import join_names
 
 Counted = TypeVar("Counted", Document, TokenSequence)

@@ -19,8 +19,8 @@ from attnprobe.corpus.sources.text import EMBEDDED, STDIN, Source, describe_sour
 from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.run.process_group import Ranks
 from attnprobe.sums.documents import Sketch
-from attnprobe.table.cleaning import clean
-from attnprobe.table.reading import describe_table
+from attnprobe.table.cells import clean
+from attnprobe.table.head_table import describe_table
 
 if TYPE_CHECKING:
     from attnprobe.model.checkpoint import Checkpoint

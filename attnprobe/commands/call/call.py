@@ -24,7 +24,7 @@ from attnprobe.intervention.request import TaskOptions, check_labelled, peek
 from attnprobe.model.folders import DEMO, find_local_folder, find_weights
 from attnprobe.model.sentence_folders import check_prompt, find_transformer
 from attnprobe.options import DEFAULTS
-from attnprobe.reports.terminal.progress import TerminalProgress
+from attnprobe.reports.streams import TerminalProgress
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.process_group import Ranks
 from attnprobe.run.progress import Progress, SilentProgress, WarningProgress
