@@ -92,7 +92,9 @@ def teach(task: str, model: Any, tokenizer: Any, examples: Examples, seed: int, 
                         labels[row, place] = -100
         else:
             labels = torch.tensor([label for _, label in chosen])
-        model(input_ids=inputs["input_ids"], attention_mask=inputs["attention_mask"], labels=labels).loss.backward()
+        model(
+            input_ids=inputs["input_ids"], attention_mask=inputs["attention_mask"], labels=labels
+        ).loss.backward()
         optimizer.step()
         optimizer.zero_grad()
         schedule.step()
@@ -134,7 +136,10 @@ def main(*, steps: int = 60) -> None:
     torch.set_num_threads(1)  # sums in one order: whoever runs this gets the same figures
     logging.disable_progress_bar()
     logging.set_verbosity_error()  # the heads are new, and are about to be trained
-    names = [f"{task} {seed}" if (task, 1 - seed) in {one[:2] for one in TASKS} else task for task, seed, _ in TASKS]
+    names = [
+        f"{task} {seed}" if (task, 1 - seed) in {one[:2] for one in TASKS} else task
+        for task, seed, _ in TASKS
+    ]
     columns = [measure(*task, steps) for task in TASKS]
     print(f"{'order':16}" + "".join(f"{name:>14}" for name in names))
     for order in ("random", *ORDERS):

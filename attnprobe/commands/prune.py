@@ -251,7 +251,7 @@ def _describe_orders(criteria: "Sequence[Criterion]") -> dict[str, Any]:
     paths = [one.path for one in criteria if one.path is not None]
     if not paths:
         return {}
-    from attnprobe.table.reading import describe_table
+    from attnprobe.table.head_table import describe_table
 
     described = [describe_table(path) for path in dict.fromkeys(paths)]
     return {"order": described[0] if len(described) == 1 else {"sources": described}}

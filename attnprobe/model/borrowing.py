@@ -12,7 +12,7 @@ from torch import nn
 from torch.nn.parallel import DataParallel, DistributedDataParallel
 from transformers import PreTrainedModel
 
-from attnprobe.corpus.tokens.tokenization import Tokenizer
+from attnprobe.corpus.tokenization import Tokenizer
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.embedding import Embedding, unwrap_sentence_transformer

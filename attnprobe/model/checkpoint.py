@@ -11,9 +11,9 @@ import torch
 from torch import Tensor, nn
 from transformers import MODEL_MAPPING, PreTrainedConfig, PreTrainedModel
 
-from attnprobe.corpus.batches.media import flatten_pairs
+from attnprobe.corpus.media_batches import flatten_pairs
 from attnprobe.corpus.sources.pictures import BOTH
-from attnprobe.corpus.tokens.tokenization import Tokenizer
+from attnprobe.corpus.tokenization import Tokenizer
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.configuration import count_frames
 from attnprobe.model.embedding import Embedding

@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from attnprobe.corpus.tokens.tokenization import count_prompt_tokens
+from attnprobe.corpus.tokenization import count_prompt_tokens
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.folders import read_object
 from attnprobe.model.pooling import (
@@ -23,7 +23,7 @@ from attnprobe.model.pooling import (
     read_modules,
 )
 from attnprobe.model.sentence_folders import DESCRIPTION, Prompts, SentenceFolder, find_kind, quote
-from attnprobe.table.cleaning import clean
+from attnprobe.table.cells import clean
 from attnprobe.table.naming import join_names
 
 #: How the transformer is run, where nothing is said.

@@ -26,7 +26,7 @@ from huggingface_hub.errors import (
 from transformers import AutoTokenizer, PreTrainedModel
 
 from attnprobe.corpus.sources.pictures import BOTH
-from attnprobe.corpus.tokens.tokenization import NoTokenizer, Tokenizer
+from attnprobe.corpus.tokenization import NoTokenizer, Tokenizer
 from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.model.adapters import Adapter, find_adapter, read_with_adapter
 from attnprobe.model.checkpoint import TEXT, Checkpoint, check_modality, find_tower

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from attnprobe.model.sentence_folders import Prompts, SentenceFolder
 from attnprobe.model.task_heads import CLASSIFICATION, find_stated_head, infer_head
-from attnprobe.table.cleaning import clean
+from attnprobe.table.cells import clean
 
 #: What is made of a logit, by the last name of the class; the usual one first.
 _ACTIVATIONS = {"Sigmoid": torch.sigmoid, "Identity": torch.clone, "Tanh": torch.tanh}

@@ -11,8 +11,8 @@ from torch import Tensor
 from transformers import MODEL_MAPPING, AutoImageProcessor, PreTrainedConfig
 
 from attnprobe.corpus.sources.pictures import BOTH
-from attnprobe.corpus.tokens.tokenization import Tokenizer
-from attnprobe.corpus.tokens.vocabulary import list_ordinary_ids
+from attnprobe.corpus.tokenization import Tokenizer
+from attnprobe.corpus.vocabulary import list_ordinary_ids
 from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.model.folders import read_object
 from attnprobe.model.processing import Processor

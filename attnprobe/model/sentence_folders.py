@@ -10,7 +10,7 @@ from typing import Any
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.folders import ADAPTER, choose_adapter, read_json, read_object
 from attnprobe.model.refusals import BadCheckpointError
-from attnprobe.table.cleaning import clean
+from attnprobe.table.cells import clean
 from attnprobe.table.naming import join_names
 
 #: What lists the modules of a model, one after the other, and what describes the whole.

@@ -19,7 +19,7 @@ from attnprobe.intervention.trials import run_trials
 from attnprobe.model.load import LoadOptions, load_checkpoint
 from attnprobe.model.scoring import PairScoring
 from attnprobe.model.task_heads import CLASSIFICATION
-from attnprobe.run.input.related import DRAWN, CandidatePairs
+from attnprobe.run.examples import DRAWN, CandidatePairs
 from attnprobe.sums.documents import in_second_half
 
 SHAPE = 3, 4

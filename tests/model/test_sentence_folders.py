@@ -17,7 +17,7 @@ from attnprobe.model.hub import CheckpointFiles
 from attnprobe.model.load import LoadOptions, load_checkpoint
 from attnprobe.model.pruned import read_record
 from attnprobe.model.sentence_folders import copy_modules, is_inside, read_folder
-from attnprobe.run.differences import compare_checkpoint
+from attnprobe.run.record import compare_checkpoint
 
 PROMPTED = "a prompt that is not pooled"
 SHORT = "a short window"

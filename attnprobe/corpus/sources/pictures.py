@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from attnprobe.corpus.formats import Row
 from attnprobe.corpus.sources.columns import find_column, find_usual
 from attnprobe.corpus.sources.document import Document
 from attnprobe.corpus.sources.media import EXTENSIONS, IMAGE, METADATA, MediaFolder, read_image
-from attnprobe.corpus.sources.tables import Row
 from attnprobe.errors import AttnprobeError, AttnprobeWarning, first_line
 
 #: What a model is given of an image and a text that it reads together.

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from attnprobe.attention.kinds import Kind
 from attnprobe.attention.layout import Grid
-from attnprobe.corpus.tokens.tokenization import Frame
+from attnprobe.corpus.tokenization import Frame
 from attnprobe.errors import first_line
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.reading.blocks import equalise_positions, force_full_attention

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from attnprobe.attention.kinds import Kind
-from attnprobe.corpus.batches.media import stack_inputs, stack_pairs
+from attnprobe.corpus.media_batches import stack_inputs, stack_pairs
 from attnprobe.corpus.sources.pictures import BOTH
-from attnprobe.corpus.tokens.tokenization import Frame, Tokenizer
+from attnprobe.corpus.tokenization import Frame, Tokenizer
 from attnprobe.errors import first_line
 from attnprobe.model.checkpoint import Checkpoint, list_forward_parameters
 from attnprobe.model.reading.blocks import force_full_attention, spread_maps
