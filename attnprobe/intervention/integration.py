@@ -14,7 +14,7 @@ from attnprobe.corpus.batch import Batch
 from attnprobe.errors import AttnprobeError
 from attnprobe.findings.noise import block_record
 from attnprobe.intervention.gradient import Importance, describe_texts
-from attnprobe.intervention.objectives.objective import Objective
+from attnprobe.intervention.objectives.objective import Answer, Objective
 from attnprobe.intervention.objectives.related import RelatedTexts
 from attnprobe.intervention.task import Bench
 from attnprobe.intervention.trials import collect_answers
@@ -160,28 +160,29 @@ def integrate_gradients(
             base = {layer: opened[layer][None] for layer in np.flatnonzero(~at.all(-1)).tolist()}
             gates.rows = base
             with torch.no_grad(), replay.record() if resumable else nullcontext():
-                whole = objective.answer(part).loss
+                whole = objective.answer(part)
             closed = torch.zeros_like(opened[:1])
             for line in lines:
                 first = line.layers[0]
                 with replay.resume_at(first) if resumable else nullcontext():
                     gates.rows = base | dict.fromkeys(line.layers, closed)
                     with torch.no_grad():
-                        apart[:, first] = (whole - objective.answer(part).loss).double().cpu()
+                        without = objective.answer(part, whole).loss
+                        apart[:, first] = (whole.loss - without).double().cpu()
                     for place, weight, own in zip(places, weights, line.objectives, strict=True):
-                        slopes = differentiate(part, line, base, float(place), own)
+                        slopes = differentiate(part, whole, line, base, float(place), own)
                         found[:, first] += weight * slopes.double().cpu()
             return found, apart
 
         def differentiate(
-            part: Batch, line: _Line, base: Mapping[int, Tensor], place: float, own: Objective
+            part: Batch, whole: Answer, line: _Line, base: Mapping[int, Tensor], place: float, own: Objective
         ) -> Tensor:
             rows = {
                 layer: (place * opened[layer]).repeat(len(part), 1).requires_grad_() for layer in line.layers
             }
             gates.rows = {**base, **rows}
             with torch.enable_grad():
-                loss = own.answer(part).loss.sum()
+                loss = own.answer(part, whole).loss.sum()
             slopes = torch.zeros(len(part), subject.shape[1], device=checkpoint.device, dtype=kind)
             if not loss.requires_grad:  # nothing that these heads give reaches the loss
                 return slopes

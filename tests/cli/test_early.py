@@ -99,7 +99,7 @@ REFUSED = {
     "ablate demo -d in.csv --text-column title --target-column gone": "in.csv has no column 'gone'",
     "ablate demo --objective masked-lm --metric bleu": "The objective masked-lm has no metric 'bleu'",
     "importance demo --nodes 3": "--nodes is for --method ig; leave it out for gradient",
-    "importance demo --method ig --nodes 0": "--nodes must be at least 1",
+    "importance demo --method ig --nodes 0": "Invalid value for '--nodes'",
     "prune demo --by gradient,wishes": "There is no criterion 'wishes'",
     "prune demo --by gradient,norm --save new --share 0.5": "--save writes one checkpoint, and",
     "prune demo --by gradient-signed": "gradient-signed has a sign",

@@ -245,7 +245,9 @@ def test_states(headed: Any, documents: Any, benched: Any):
 def test_nan(headed: Any, documents: Any, benched: Any, monkeypatch: pytest.MonkeyPatch):
     with benched(headed("bert", "classification"), documents("classification")) as bench:
         right = bench.objective.answer
-        monkeypatch.setattr(bench.objective, "answer", lambda batch: Answer(right(batch).loss * float("nan")))
+        monkeypatch.setattr(
+            bench.objective, "answer", lambda batch, untouched=None: Answer(right(batch).loss * float("nan"))
+        )
         with pytest.raises(AttnprobeError, match="bert gives NaN or infinite gradients; try --dtype"):
             integrate_gradients(bench)
 
