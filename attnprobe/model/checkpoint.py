@@ -16,18 +16,17 @@ from attnprobe.corpus.sources.pictures import BOTH
 from attnprobe.corpus.tokens.tokenization import Tokenizer
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.configuration import count_frames
-from attnprobe.model.embedding import Embedding
+from attnprobe.model.embedding import Embedding, PairScoring, find_scoring
+from attnprobe.model.folders import SentenceFolder
 from attnprobe.model.processing import Processor
 from attnprobe.model.pruned import PruningRecord
 from attnprobe.model.quantisation import Quantisation
 from attnprobe.model.refusals import UnsupportedModelError
-from attnprobe.model.scoring import PairScoring, find_scoring
-from attnprobe.model.sentence_folders import SentenceFolder
 from attnprobe.model.task_heads import TaskHead
 from attnprobe.model.transformers_private import list_execution_devices
 
 if TYPE_CHECKING:
-    from attnprobe.model.seeing import SeeingProcessor
+    from attnprobe.model.processing import SeeingProcessor
 
 
 def list_devices(model: nn.Module) -> list[str]:

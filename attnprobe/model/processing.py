@@ -1,4 +1,4 @@
-"""From pixels and samples to what a model is given, through the checkpoint's own processor."""
+"""From images, sound, videos, and images with texts to what a model is given: a checkpoint's processors."""
 
 import contextlib
 from dataclasses import dataclass
@@ -7,17 +7,30 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from transformers import AutoFeatureExtractor, AutoImageProcessor, AutoVideoProcessor
+from transformers import (
+    MODEL_MAPPING,
+    AutoFeatureExtractor,
+    AutoImageProcessor,
+    AutoVideoProcessor,
+    PreTrainedConfig,
+)
 
+from attnprobe.corpus.sources.pictures import BOTH
+from attnprobe.corpus.tokens.tokenization import Tokenizer
+from attnprobe.corpus.tokens.vocabulary import list_ordinary_ids
 from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.model.configuration import count_frames
+from attnprobe.model.folders import quote, read_object
 from attnprobe.model.refusals import UnsupportedModelError
+from attnprobe.model.transformers_private import build_processor, find_processor_class
 
 #: What is said of each kind of data, and the package that it needs.
 _NEEDS = {"image": ("images", "Images need Pillow: pip install pillow."), "sound": ("sound", "")}
 _NEEDS["video"] = ("videos", _NEEDS["image"][1])
+_PADS = "The checkpoint's processor pads what it reads, and attention to padding means nothing."
 #: Longer sound is cut into windows of so many seconds.
 SECONDS = 30
 
@@ -67,18 +80,14 @@ class Processor:
         Returns:
             Tensors (1, ...).
         """
-        try:
-            if self.kind == "image":
-                found = self.own(images=given, return_tensors="pt")
-            elif self.kind == "video":
-                # Frames were chosen already; a processor that could choose does not know when each was.
-                choice = {"do_sample_frames": False} if hasattr(self.own, "sample_frames") else {}
-                found = self.own(list(given), return_tensors="pt", **choice)
-            else:
-                found = self.own(given, sampling_rate=self.rate, return_tensors="pt")
-        except Exception as error:
-            raise AttnprobeError(f"The checkpoint's processor fails: {first_line(error)}.") from error
-        inputs = {name: value for name, value in found.items() if isinstance(value, Tensor)}
+        if self.kind == "image":
+            inputs = _prepare(self.own, images=given)
+        elif self.kind == "video":
+            # Frames were chosen already; a processor that could choose does not know when each was.
+            choice = {"do_sample_frames": False} if hasattr(self.own, "sample_frames") else {}
+            inputs = _prepare(self.own, list(given), **choice)
+        else:
+            inputs = _prepare(self.own, given, sampling_rate=self.rate)
         for name in [name for name in inputs if "mask" in name]:
             inputs = _strip_padding(inputs, name)
         return inputs
@@ -103,6 +112,15 @@ class Processor:
         return draw.integers(0, 256, (*frames, *size, 3), np.uint8)
 
 
+def _prepare(own: Any, *given: Any, **options: Any) -> dict[str, Tensor]:
+    """Give something to a processor of transformers, and take the tensors that it makes."""
+    try:
+        found = own(*given, return_tensors="pt", **options)
+    except Exception as error:
+        raise AttnprobeError(f"The checkpoint's processor fails: {first_line(error)}.") from error
+    return {name: value for name, value in found.items() if isinstance(value, Tensor)}
+
+
 def _load_video_processor(folder: Path, **options: Any) -> Any:
     """Load a processor of frames that Pillow prepares; or that of videos, which needs torchvision."""
     with contextlib.suppress(Exception):
@@ -123,9 +141,7 @@ def _strip_padding(inputs: dict[str, Tensor], name: str) -> dict[str, Tensor]:
         return inputs
     length = int(mask.sum())
     if mask.ndim != 2 or not bool(mask[:, :length].all()):
-        raise AttnprobeError(
-            "The checkpoint's processor pads what it reads, and attention to padding means nothing."
-        )
+        raise AttnprobeError(_PADS)
     return {
         key: value[:, :length] if value.ndim > 1 and value.shape[1] == mask.shape[1] else value
         for key, value in inputs.items()
@@ -141,3 +157,181 @@ def _find_window(own: Any) -> int:
     if isinstance(frames, int) and getattr(own, "num_mel_bins", None):  # AST's, of 10 milliseconds
         return frames * int(own.sampling_rate) // 100
     return SECONDS * int(own.sampling_rate)
+
+
+#: How configurations name the token in whose place the image is put.
+_PLACEHOLDERS = ("image_token_id", "image_token_index")
+#: Where a folder names the class of its processor.
+_NAMING = ("processor_config.json", "preprocessor_config.json", "tokenizer_config.json")
+#: A text that any tokenizer knows, and how many more tokens are drawn behind it.
+_TEXT, _DRAWN = "a", 8
+_FEATURES = "it is given features of regions that a detector found, and no image; give text alone"
+#: Types that read both, and are not read so here, with the way out.
+_OTHERWISE = {
+    "bridgetower": "its image and its text are two sequences, with layers between them; give another model",
+    "git": "its image stands before the text without a token of it; give another model",
+    "kosmos-2": "a mask of its own says where its image is; give text alone",
+    "lxmert": _FEATURES,
+    "mllama": "its text looks at the image in layers whose keys are no tokens of the text; give text alone",
+    "vilt": "it draws the order of an image's patches anew in each pass; give another model",
+    "visual_bert": _FEATURES,
+}
+_NOT_ONE = "an encoder reads its image, and its decoder another text; give text alone"
+
+
+def find_placeholder(config: PreTrainedConfig) -> int | None:
+    """Find the id of the token in whose place the model puts the image; None where it states none."""
+    stated = (getattr(config, name, None) for name in _PLACEHOLDERS)
+    return next((token for token in stated if isinstance(token, int)), None)
+
+
+def reads_both(config: PreTrainedConfig) -> bool:
+    """Tell whether a model reads an image and a text as one sequence, by its configuration."""
+    if config.is_encoder_decoder or config.model_type in _OTHERWISE or find_placeholder(config) is None:
+        return False
+    kind: Any = MODEL_MAPPING.get(type(config), None)
+    return kind is not None
+
+
+def refuse_unseeing(name: str, config: PreTrainedConfig, modality: str = BOTH) -> str:
+    """Refuse a model that does not read an image and a text as one sequence; give what it reads."""
+    if reads_both(config):
+        return modality
+    none = (
+        f"{name} states no token in whose place an image is put (image_token_id); give text, or a folder of "
+        "images"
+    )
+    reason = _NOT_ONE if config.is_encoder_decoder else _OTHERWISE.get(config.model_type, none)
+    raise UnsupportedModelError(config.model_type, reason)
+
+
+@dataclass(frozen=True)
+class SeeingProcessor:
+    """A checkpoint's processor of an image and a text.
+
+    Attributes:
+        own: That of transformers.
+        placeholder: The id of the token in whose place the image is put.
+        mark: What stands for the image in front of a text that has no such mark itself; nothing where the
+            processor puts it there.
+        kind: What it is given.
+        frames: Of videos, which it does not read.
+    """
+
+    own: Any
+    placeholder: int
+    mark: str = ""
+    kind: str = BOTH
+    frames: int = 0
+
+    @classmethod
+    def load(
+        cls, folder: Path, name: str, config: PreTrainedConfig, tokenizer: Tokenizer, **options: Any
+    ) -> "SeeingProcessor":
+        """Load the processor in a folder, with the tokenizer of its model.
+
+        Raises:
+            UnsupportedModelError: When there is none, or it does not do what is expected of one.
+        """
+        placeholder = find_placeholder(config)
+        assert placeholder is not None
+        try:
+            stated = (read_object(folder / file).get("processor_class") for file in _NAMING)
+            named = next((one for one in stated if isinstance(one, str)), None)
+            kind = find_processor_class(named, config)
+            # Without torchvision, which rounds otherwise, the result is the same on every machine.
+            eye = AutoImageProcessor.from_pretrained(folder, backend="pil", **options)
+            own = build_processor(kind, {"image_processor": eye, "tokenizer": tokenizer}, folder)
+        except Exception as error:
+            reason = f"it holds no processor of images and text that loads ({first_line(error)})"
+            raise UnsupportedModelError(name, reason) from error
+        found, reason = cls(own, placeholder), ""
+        for mark in ("", *found._list_marks(config)):
+            found = cls(own, placeholder, mark)
+            try:
+                if found.is_image(found(_draw_noise(0), _TEXT)["input_ids"]).any():
+                    return found
+            except AttnprobeError as error:
+                reason = first_line(error)
+            else:
+                reason = "its processor puts no image into a text"
+        raise UnsupportedModelError(name, reason)
+
+    @property
+    def described(self) -> str:
+        """Say where the image is in a text that does not say so itself."""
+        if not self.mark:
+            return "it stands where the checkpoint's processor puts it"
+        return f"it stands in front, as {quote(self.mark)}, unless the text itself says where"
+
+    def _list_marks(self, config: PreTrainedConfig) -> list[str]:
+        """List what may stand for an image in a text, what the model was trained with first."""
+        names = self.own.tokenizer.convert_ids_to_tokens
+        own = str(getattr(self.own, "image_token", names(self.placeholder)))
+        ends = [getattr(config, f"vision_{end}_token_id", None) for end in ("start", "end")]
+        around = [f"{names(ends[0])}{own}{names(ends[1])}"] if None not in ends else []
+        return [*around, own]
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        return self.own.tokenizer
+
+    def is_image(self, ids: Any) -> Any:
+        """Mark the tokens that stand for the image, of the shape of the ids."""
+        return ids == self.placeholder
+
+    def __call__(self, image: NDArray[Any], text: str) -> dict[str, Tensor]:
+        """Prepare an image (height, width, 3) and a text; the ids, and what is as long, are (1, position)."""
+        whole = text if self.mark and self.mark in text else f"{self.mark}{text}"
+        inputs = _prepare(self.own, images=image, text=whole)
+        inputs.pop("labels", None)
+        mask = inputs.pop("attention_mask", None)
+        if mask is not None and not bool(mask.all()):
+            raise AttnprobeError(_PADS)
+        return inputs
+
+    def noise(self, number: int) -> dict[str, Tensor]:
+        """Prepare noise with a few tokens behind it, drawn from a seed."""
+        inputs = self(_draw_noise(number), _TEXT)
+        ordinary = list_ordinary_ids(self.tokenizer, len(self.tokenizer))
+        drawn = np.random.default_rng(number).choice(ordinary, _DRAWN)
+        length = inputs["input_ids"].shape
+        for name, value in inputs.items():
+            if value.shape == length:
+                more = (
+                    torch.from_numpy(drawn)[None] if name == "input_ids" else value[:, -1:].expand(1, _DRAWN)
+                )
+                inputs[name] = torch.cat([value, more.to(value.dtype)], 1)
+        return inputs
+
+
+def load_processor(
+    modality: str, folder: Path, name: str, config: Any, tokenizer: Tokenizer | None, **options: Any
+) -> Processor | SeeingProcessor | None:
+    """Load what prepares images or sound, or an image with a text; nothing for text alone."""
+    if modality == "text":
+        return None
+    if modality == BOTH:
+        assert tokenizer is not None
+        return SeeingProcessor.load(folder, name, config, tokenizer, **options)
+    return Processor.load(modality, folder, config, **options)
+
+
+def _draw_noise(number: int) -> NDArray[np.uint8]:
+    return np.random.default_rng(number).integers(0, 256, (48, 64, 3), np.uint8)
+
+
+def find_sight(image: Tensor) -> Tensor:
+    """Find the last position that each token sees where the tokens of an image see each other.
+
+    Args:
+        image: The tokens of images, boolean (batch, position); those side by side are of one image.
+
+    >>> find_sight(torch.tensor([[False, True, True, False, True]]))
+    tensor([[0, 2, 2, 3, 4]])
+    """
+    length = image.shape[1]
+    place = torch.arange(length, device=image.device).expand_as(image)
+    goes_on = image & torch.nn.functional.pad(image[:, 1:], (0, 1))
+    ends = place.masked_fill(goes_on, length)
+    return ends.flip(1).cummin(1).values.flip(1)

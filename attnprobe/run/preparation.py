@@ -9,8 +9,8 @@ from attnprobe.corpus.batches.media import MediaBatches
 from attnprobe.corpus.sources.document import Document, Uses
 from attnprobe.corpus.sources.media import MediaFolder
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.seeing import SeeingProcessor
-from attnprobe.model.sentence_folders import quote
+from attnprobe.model.folders import quote
+from attnprobe.model.processing import SeeingProcessor
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.dry_run import examine
 from attnprobe.run.input.corpus import Corpus, tokenise

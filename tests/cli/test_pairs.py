@@ -12,8 +12,8 @@ import seeing_models
 import attnprobe
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.load import load_checkpoint
+from attnprobe.model.processing import refuse_unseeing
 from attnprobe.model.refusals import UnsupportedModelError
-from attnprobe.model.seeing import refuse_unseeing
 from attnprobe.model.verifying.dry_run import examine
 from attnprobe.reports.pictures.choosing import list_kinds
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 import attnprobe
 from attnprobe.corpus.sources.media import read_image
 from attnprobe.model.load import load_checkpoint
-from attnprobe.model.seeing import SeeingProcessor
+from attnprobe.model.processing import SeeingProcessor
 
 pytest.importorskip("PIL")
 

@@ -15,10 +15,10 @@ from attnprobe.corpus.sources.pictures import BOTH
 from attnprobe.corpus.tokens.tokenization import Frame, Tokenizer
 from attnprobe.errors import first_line
 from attnprobe.model.checkpoint import Checkpoint, list_forward_parameters
+from attnprobe.model.processing import reads_both
 from attnprobe.model.reading.blocks import force_full_attention, spread_maps
 from attnprobe.model.reading.routing import Piece, evaluation_mode, switch_attention
 from attnprobe.model.refusals import UnsupportedModelError
-from attnprobe.model.seeing import reads_both
 from attnprobe.model.transformers_private import count_writes, get_attn_implementation
 from attnprobe.model.verifying.architecture import find_attending_layers, list_layer_kinds
 

@@ -9,19 +9,17 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
 from attnprobe.attention.layout import Grid, Tiling
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.reading.capture import capture_attention
-from attnprobe.model.reading.routing import Piece, Way
+from attnprobe.model.reading.routing import SOFTMAX, Piece, Way
 from attnprobe.model.refusals import UnsupportedModelError
 from attnprobe.model.verifying.probing import Reference, find_tolerance, relative_difference
 
 #: How configurations call the layers of each of their stages, and the heads.
 _DEPTHS, _HEADS = ("depths", "depth"), ("num_heads", "num_attention_heads")
-_SOFTMAX = (functional.softmax, torch.softmax, Tensor.softmax, torch.special.softmax)
 _PRODUCTS = (torch.matmul, Tensor.matmul, Tensor.__matmul__)
 #: Masks of windows take 100 off a score. So much is left of a key at most; and where no head of any image
 #: leaves more of it than the second, it is hidden. Few keys come so low without a mask, by this share.
@@ -119,7 +117,7 @@ class _Mixing(TorchFunctionMode):
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         given = func(*args, **(kwargs or {}))
-        if func in _SOFTMAX and isinstance(given, Tensor) and given.ndim == 4:
+        if func in SOFTMAX and isinstance(given, Tensor) and given.ndim == 4:
             self._rows[id(given)] = given
         sides = args if func in _PRODUCTS else _list_factors(args) if func is torch.einsum else ()
         if len(sides) == 2 and id(sides[0]) in self._rows:

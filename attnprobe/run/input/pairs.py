@@ -15,7 +15,7 @@ from attnprobe.corpus.tokens.tokenization import Frame, TokenSequence
 from attnprobe.corpus.tokens.vocabulary import TokenKinds, find_special_ids, rank_types, read_frequencies
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.seeing import SeeingProcessor, find_sight
+from attnprobe.model.processing import SeeingProcessor, find_sight
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.run.input.options import CorpusOptions
 
