@@ -79,8 +79,8 @@ def read_frames(item: Item, number: int) -> NDArray[np.uint8]:
 def open_video_table(path: Path, label: str | None) -> MediaFolder | None:
     """Open a table whose column ``video`` names files of videos, or folders of frames; None for any other.
 
-    A table that has a column of texts is read as text, as it is by models of text. Paths begin at the folder of
-    the table.
+    A table that has a column of texts is read as text, as it is by models of text. Paths begin at its
+    folder.
     Labels are those of a column, by default of a usual name.
 
     Raises:
