@@ -30,7 +30,13 @@ from attnprobe.corpus.tokens.tokenization import NoTokenizer, Tokenizer
 from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.model.adapters import Adapter, find_adapter, read_with_adapter
 from attnprobe.model.checkpoint import TEXT, Checkpoint, check_modality, find_tower
-from attnprobe.model.configuration import describe_unread_layers, read_config, warn_of_many_tokens
+from attnprobe.model.configuration import (
+    describe_unread_layers,
+    read_config,
+    reads_both,
+    refuse_unseeing,
+    warn_of_many_tokens,
+)
 from attnprobe.model.embedding import Embedding, PairScoring
 from attnprobe.model.folders import (
     DEMO,
@@ -45,7 +51,7 @@ from attnprobe.model.folders import (
     list_module_paths,
     read_folder,
 )
-from attnprobe.model.processing import load_processor, reads_both, refuse_unseeing
+from attnprobe.model.processing import load_processor
 from attnprobe.model.pruned import load_stored, read_physical_record, silence_transformers
 from attnprobe.model.quantisation import Quantisation, check_packages, place_weights
 from attnprobe.model.refusals import BadCheckpointError, UnsupportedModelError, find_packing, refuse_by_name

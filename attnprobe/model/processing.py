@@ -1,6 +1,9 @@
 """From images, sound, videos, and images with texts to what a model is given: a checkpoint's processors."""
 
 import contextlib
+import math
+from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -11,18 +14,17 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 from transformers import (
-    MODEL_MAPPING,
     AutoFeatureExtractor,
     AutoImageProcessor,
     AutoVideoProcessor,
     PreTrainedConfig,
 )
 
-from attnprobe.corpus.sources.pictures import BOTH
-from attnprobe.corpus.tokens.tokenization import Tokenizer
+from attnprobe.corpus.sources.pictures import BOTH, Picture
+from attnprobe.corpus.tokens.tokenization import Frame, Tokenizer
 from attnprobe.corpus.tokens.vocabulary import list_ordinary_ids
 from attnprobe.errors import AttnprobeError, first_line
-from attnprobe.model.configuration import count_frames
+from attnprobe.model.configuration import OF_PATCHES, OF_REGIONS, count_frames, find_placeholder
 from attnprobe.model.folders import quote, read_object
 from attnprobe.model.refusals import UnsupportedModelError
 from attnprobe.model.transformers_private import build_processor, find_processor_class
@@ -159,50 +161,12 @@ def _find_window(own: Any) -> int:
     return SECONDS * int(own.sampling_rate)
 
 
-#: How configurations name the token in whose place the image is put.
-_PLACEHOLDERS = ("image_token_id", "image_token_index")
 #: Where a folder names the class of its processor.
 _NAMING = ("processor_config.json", "preprocessor_config.json", "tokenizer_config.json")
 #: A text that any tokenizer knows, and how many more tokens are drawn behind it.
 _TEXT, _DRAWN = "a", 8
-_FEATURES = "it is given features of regions that a detector found, and no image; give text alone"
-#: Types that read both, and are not read so here, with the way out.
-_OTHERWISE = {
-    "bridgetower": "its image and its text are two sequences, with layers between them; give another model",
-    "git": "its image stands before the text without a token of it; give another model",
-    "kosmos-2": "a mask of its own says where its image is; give text alone",
-    "lxmert": _FEATURES,
-    "mllama": "its text looks at the image in layers whose keys are no tokens of the text; give text alone",
-    "vilt": "it draws the order of an image's patches anew in each pass; give another model",
-    "visual_bert": _FEATURES,
-}
-_NOT_ONE = "an encoder reads its image, and its decoder another text; give text alone"
-
-
-def find_placeholder(config: PreTrainedConfig) -> int | None:
-    """Find the id of the token in whose place the model puts the image; None where it states none."""
-    stated = (getattr(config, name, None) for name in _PLACEHOLDERS)
-    return next((token for token in stated if isinstance(token, int)), None)
-
-
-def reads_both(config: PreTrainedConfig) -> bool:
-    """Tell whether a model reads an image and a text as one sequence, by its configuration."""
-    if config.is_encoder_decoder or config.model_type in _OTHERWISE or find_placeholder(config) is None:
-        return False
-    kind: Any = MODEL_MAPPING.get(type(config), None)
-    return kind is not None
-
-
-def refuse_unseeing(name: str, config: PreTrainedConfig, modality: str = BOTH) -> str:
-    """Refuse a model that does not read an image and a text as one sequence; give what it reads."""
-    if reads_both(config):
-        return modality
-    none = (
-        f"{name} states no token in whose place an image is put (image_token_id); give text, or a folder of "
-        "images"
-    )
-    reason = _NOT_ONE if config.is_encoder_decoder else _OTHERWISE.get(config.model_type, none)
-    raise UnsupportedModelError(config.model_type, reason)
+#: How many regions are drawn of an image.
+_REGIONS = 5
 
 
 @dataclass(frozen=True)
@@ -233,8 +197,10 @@ class SeeingProcessor:
         Raises:
             UnsupportedModelError: When there is none, or it does not do what is expected of one.
         """
+        unknown = max(len(tokenizer), config.get_text_config().vocab_size)  # no token has this id
+        if config.model_type == OF_REGIONS:
+            return RegionProcessor(_RegionReader(tokenizer, config.visual_embedding_dim), unknown)
         placeholder = find_placeholder(config)
-        assert placeholder is not None
         try:
             stated = (read_object(folder / file).get("processor_class") for file in _NAMING)
             named = next((one for one in stated if isinstance(one, str)), None)
@@ -245,11 +211,14 @@ class SeeingProcessor:
         except Exception as error:
             reason = f"it holds no processor of images and text that loads ({first_line(error)})"
             raise UnsupportedModelError(name, reason) from error
+        if config.model_type == OF_PATCHES:
+            return PatchProcessor(own, unknown, patch_size=config.patch_size)
+        assert placeholder is not None
         found, reason = cls(own, placeholder), ""
         for mark in ("", *found._list_marks(config)):
             found = cls(own, placeholder, mark)
             try:
-                if found.is_image(found(_draw_noise(0), _TEXT)["input_ids"]).any():
+                if found.is_image(found(found._draw_noise(0), _TEXT)["input_ids"]).any():
                     return found
             except AttnprobeError as error:
                 reason = first_line(error)
@@ -280,29 +249,149 @@ class SeeingProcessor:
         """Mark the tokens that stand for the image, of the shape of the ids."""
         return ids == self.placeholder
 
+    def read(self, picture: Picture) -> NDArray[Any]:
+        """Read what is given of an image."""
+        return picture.read()
+
     def __call__(self, image: NDArray[Any], text: str) -> dict[str, Tensor]:
         """Prepare an image (height, width, 3) and a text; the ids, and what is as long, are (1, position)."""
         whole = text if self.mark and self.mark in text else f"{self.mark}{text}"
         inputs = _prepare(self.own, images=image, text=whole)
         inputs.pop("labels", None)
-        mask = inputs.pop("attention_mask", None)
-        if mask is not None and not bool(mask.all()):
-            raise AttnprobeError(_PADS)
+        for name in ("attention_mask", "pixel_mask"):
+            if name in inputs and not bool(inputs[name].all()):
+                raise AttnprobeError(_PADS)
+        inputs.pop("attention_mask", None)
         return inputs
 
+    def count_room(self, window: int, inputs: Mapping[str, Tensor]) -> int:
+        """Count the most tokens of a sequence, the window of which ``inputs`` are prepared for."""
+        return window
+
+    def find_end(self, ids: Tensor) -> int:
+        """Find where a text (position,) ends, which is cut there, or gets more tokens."""
+        return len(ids)
+
+    def cut(self, inputs: Mapping[str, Tensor], length: int) -> dict[str, Tensor]:
+        """Cut the end of the text, and of all that is as long, so that ``length`` tokens are left."""
+        whole = inputs["input_ids"].shape
+        end = self.find_end(inputs["input_ids"][0])
+        kept = torch.arange(whole[1])
+        kept = kept[(kept < end - (whole[1] - length)) | (kept >= end)]
+        some = whole[1] > length
+        return {
+            name: value[:, kept] if some and value.shape == whole else value for name, value in inputs.items()
+        }
+
+    def keeps_both(self, ids: Tensor, length: int) -> bool:
+        """Tell whether a sequence (position,) that is cut keeps all of its image, and a token of its text."""
+        return not bool(self.is_image(ids)[length - 1 :].any())  # other tokens may lie between its rows
+
+    def strip(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Take away what a model is not given of a batch."""
+        return dict(inputs)
+
     def noise(self, number: int) -> dict[str, Tensor]:
-        """Prepare noise with a few tokens behind it, drawn from a seed."""
-        inputs = self(_draw_noise(number), _TEXT)
+        """Prepare noise with a text of a few tokens, drawn from a seed."""
+        inputs = self(self._draw_noise(number), _TEXT)
         ordinary = list_ordinary_ids(self.tokenizer, len(self.tokenizer))
-        drawn = np.random.default_rng(number).choice(ordinary, _DRAWN)
-        length = inputs["input_ids"].shape
+        drawn = torch.from_numpy(np.random.default_rng(number).choice(ordinary, _DRAWN))[None]
+        whole, end = inputs["input_ids"].shape, self.find_end(inputs["input_ids"][0])
         for name, value in inputs.items():
-            if value.shape == length:
-                more = (
-                    torch.from_numpy(drawn)[None] if name == "input_ids" else value[:, -1:].expand(1, _DRAWN)
-                )
-                inputs[name] = torch.cat([value, more.to(value.dtype)], 1)
+            if value.shape == whole:
+                more = drawn if name == "input_ids" else value[:, end - 1, None].expand(1, _DRAWN)
+                inputs[name] = torch.cat([value[:, :end], more.to(value.dtype), value[:, end:]], 1)
         return inputs
+
+    def _draw_noise(self, number: int) -> NDArray[Any]:
+        return np.random.default_rng(number).integers(0, 256, (48, 64, 3), np.uint8)
+
+
+class AppendingProcessor(SeeingProcessor):
+    """A processor of a model that reads an image behind a text, without tokens of the text that stand for it.
+
+    What the model makes of the image is given the id ``placeholder`` here, which no token of a text has, and
+    which is taken away before the model reads.
+    """
+
+    @property
+    def described(self) -> str:
+        """Say where the image is."""
+        return "it stands behind the text"
+
+    @abstractmethod
+    def count(self, inputs: Mapping[str, Tensor]) -> int:
+        """Count the tokens that the model makes of the image."""
+
+    def __call__(self, image: NDArray[Any], text: str) -> dict[str, Tensor]:
+        """Prepare an image and a text; the ids, and what is as long, are (1, position)."""
+        inputs = super().__call__(image, text)
+        number, whole = self.count(inputs), inputs["input_ids"].shape
+        for name, value in inputs.items():
+            if value.shape == whole:
+                behind = value.new_full((1, number), self.placeholder if name == "input_ids" else 0)
+                inputs[name] = torch.cat([value, behind], 1)
+        return inputs
+
+    def count_room(self, window: int, inputs: Mapping[str, Tensor]) -> int:
+        """Count the most tokens of a sequence: the window is that of the text alone."""
+        return window + self.count(inputs)
+
+    def find_end(self, ids: Tensor) -> int:
+        """Find where a text (position,) ends: in front of what frames it, and of the image."""
+        return int((~self.is_image(ids)).sum()) - len(Frame.of(self.tokenizer).after)
+
+    def keeps_both(self, ids: Tensor, length: int) -> bool:
+        """Tell whether a sequence (position,) that is cut keeps all of its image, and a token of its text."""
+        return length > int(self.is_image(ids).sum()) + len(Frame.of(self.tokenizer))
+
+    def strip(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Take the image away from the ids of a batch, and from what is as long."""
+        ids = inputs["input_ids"]
+        length = int((~self.is_image(ids[0])).sum())
+        return {
+            name: value[:, :length] if value.shape == ids.shape else value for name, value in inputs.items()
+        }
+
+
+@dataclass(frozen=True)
+class PatchProcessor(AppendingProcessor):
+    """That of ViLT, which reads the patches of an image, and one token in front of them."""
+
+    patch_size: int = 1
+
+    def find_grid(self, inputs: Mapping[str, Tensor]) -> tuple[int, int]:
+        """Find how many rows and columns of patches there are."""
+        height, width = inputs["pixel_values"].shape[-2:]
+        return height // self.patch_size, width // self.patch_size
+
+    def count(self, inputs: Mapping[str, Tensor]) -> int:
+        return 1 + math.prod(self.find_grid(inputs))
+
+
+class RegionProcessor(AppendingProcessor):
+    """That of VisualBERT, which reads features of regions of an image, as a detector gave them."""
+
+    def read(self, picture: Picture) -> NDArray[Any]:
+        """Read features (region, width)."""
+        return picture.read_features(self.own.width)
+
+    def count(self, inputs: Mapping[str, Tensor]) -> int:
+        return inputs["visual_embeds"].shape[-2]
+
+    def _draw_noise(self, number: int) -> NDArray[Any]:
+        return np.random.default_rng(number).standard_normal((_REGIONS, self.own.width), np.float32)
+
+
+@dataclass(frozen=True)
+class _RegionReader:
+    """Stands for a processor where the image is prepared already: a tokenizer, and how wide features are."""
+
+    tokenizer: Tokenizer
+    width: int
+
+    def __call__(self, images: NDArray[Any], text: str, **options: Any) -> dict[str, Tensor]:
+        return {**self.tokenizer(text, **options), "visual_embeds": torch.from_numpy(images)[None]}
 
 
 def load_processor(
@@ -315,10 +404,6 @@ def load_processor(
         assert tokenizer is not None
         return SeeingProcessor.load(folder, name, config, tokenizer, **options)
     return Processor.load(modality, folder, config, **options)
-
-
-def _draw_noise(number: int) -> NDArray[np.uint8]:
-    return np.random.default_rng(number).integers(0, 256, (48, 64, 3), np.uint8)
 
 
 def find_sight(image: Tensor) -> Tensor:

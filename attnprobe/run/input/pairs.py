@@ -37,7 +37,7 @@ def plan_pair_batches(
     processor, reading = checkpoint.processor, Reading()
     assert isinstance(processor, SeeingProcessor)
     tokenizer, vocabulary = checkpoint.tokenizer, checkpoint.model.config.get_text_config().vocab_size
-    store = stores.enter_context(SequenceStore(max(len(tokenizer), vocabulary)))
+    store = stores.enter_context(SequenceStore(max(len(tokenizer), vocabulary, processor.placeholder + 1)))
     spool = stores.enter_context(Spool())
     pairs: list[tuple[Picture, str]] = []
     shapes: list[tuple[Any, ...]] = []
@@ -48,16 +48,17 @@ def plan_pair_batches(
         reading.documents += 1
         _check(document)
         assert document.image is not None
-        inputs = processor(document.image.read(), document.text)
-        length = inputs["input_ids"].shape[1]
-        reading.truncated += length > window
-        _check_cut(processor.is_image(inputs["input_ids"][0]), window, document)
-        inputs = cut_pair(inputs, window)
+        inputs = processor(processor.read(document.image), document.text)
+        length, room = inputs["input_ids"].shape[1], processor.count_room(window, inputs)
+        reading.truncated += length > room
+        _check_cut(processor, inputs["input_ids"][0], room, window, document)
+        inputs = processor.cut(inputs, room)
         ids = inputs["input_ids"][0]
-        if checkpoint.embeddings is not None and int(ids.max()) >= checkpoint.embeddings:
+        last = int(processor.strip(inputs)["input_ids"].max())
+        if checkpoint.embeddings is not None and last >= checkpoint.embeddings:
             raise AttnprobeError(
-                f"The tokenizer gave token {int(ids.max())}, but the model knows only "
-                f"{checkpoint.embeddings}; they do not belong together."
+                f"The tokenizer gave token {last}, but the model knows only {checkpoint.embeddings}; they do "
+                "not belong together."
             )
         name = document.digest
         number = len(pairs) if document.group is None else numbers.setdefault(name, len(pairs))
@@ -79,15 +80,9 @@ def plan_pair_batches(
     )  # fmt: skip
 
     def prepare(picture: Picture, text: str, length: int) -> dict[str, Tensor]:
-        return cut_pair(processor(picture.read(), text), length)
+        return processor.cut(processor(processor.read(picture), text), length)
 
     return PairBatches(side, pairs, shapes, digests, prepare, **limits), reading
-
-
-def cut_pair(inputs: dict[str, Tensor], length: int) -> dict[str, Tensor]:
-    """Cut ids and what is as long."""
-    whole = inputs["input_ids"].shape
-    return {name: value[:, :length] if value.shape == whole else value for name, value in inputs.items()}
 
 
 def _check(document: Document) -> None:
@@ -97,11 +92,11 @@ def _check(document: Document) -> None:
         raise AttnprobeError("An image is read with one text; leave out --text-pair-column.")
 
 
-def _check_cut(image: Tensor, window: int, document: Document) -> None:
-    """Refuse a sequence without an image, by its marks, and one that would lose a part of it, or all text."""
-    if not bool(image.any()):
+def _check_cut(processor: SeeingProcessor, ids: Tensor, room: int, window: int, document: Document) -> None:
+    """Refuse a sequence without an image, and one that would lose a part of it, or all text."""
+    if not bool(processor.is_image(ids).any()):
         raise AttnprobeError(f"{document.image} gives no token of an image in its text; leave it out.")
-    if len(image) > window and bool(image[window - 1 :].any()):  # other tokens may lie between its rows
+    if len(ids) > room and not processor.keeps_both(ids, room):
         raise AttnprobeError(
             f"{document.image} gives more than the {window} tokens of a sequence, with no room for its text; "
             "give a larger --max-length, or smaller images."
