@@ -195,6 +195,8 @@ def _format_shape(sizes: Sequence[int]) -> str:
 _FRAMES, _MOST_FRAMES = ("num_frames", "frames_per_clip"), 1024
 #: What else they say of how frames are cut: along time too, or how layers attend over time and space.
 _OF_VIDEOS = ("tubelet_size", "attention_type")
+#: What TimeSformer calls layers that attend over time, then over space.
+_DIVIDED = "divided_space_time"
 
 
 def count_frames(config: Any) -> int:
@@ -202,6 +204,11 @@ def count_frames(config: Any) -> int:
     known = (getattr(config, name, None) for name in _FRAMES)
     frames = next((number for number in known if type(number) is int and 0 < number <= _MOST_FRAMES), 0)
     return frames if any(getattr(config, name, None) for name in _OF_VIDEOS) else 0
+
+
+def divides_axes(config: Any) -> bool:
+    """Tell whether layers of a model of videos attend over time first, and then over space."""
+    return getattr(config, "attention_type", None) == _DIVIDED
 
 
 #: How configurations name the token in whose place the image is put.

@@ -157,7 +157,6 @@ REFUSED = {
         "mobilenet_v1", "mobilenet_v2", "poolformer", "regnet", "resnet", "rwkv", "textnet",
         "xlstm",
     ),
-    "from tokens to tokens": ("timesformer",),
     "can't be run on": ("lxmert", "udop", "vilt"),
     "reads neither text nor images": ("perceiver",),
     "reads characters": ("canine",),

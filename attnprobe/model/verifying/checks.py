@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnprobe.attention.kinds import Kind, infer_kind
+from attnprobe.attention.kinds import PARTS, Kind, infer_kind
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.gates import gate_attention
 from attnprobe.model.processing import SeeingProcessor, find_sight
@@ -130,7 +130,7 @@ def check_layers(checkpoint: Checkpoint, kinds: Sequence[Kind]) -> list[str]:
         for part in (Kind.ENCODER, Kind.DECODER)
     }
     expected[Kind.CROSS] = expected[Kind.DECODER]
-    return [check_count(checkpoint, found[kind], expected[kind], of=f"{kind} ") for kind in Kind]
+    return [check_count(checkpoint, found[kind], expected[kind], of=f"{kind} ") for kind in PARTS]
 
 
 def _find_stated(config: Any, *names: str) -> int:

@@ -11,6 +11,7 @@ from attnprobe.attention.layout import Tiling
 from attnprobe.corpus.sources.pictures import BOTH
 from attnprobe.errors import first_line
 from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.configuration import divides_axes
 from attnprobe.model.reading.blocks import force_full_attention, list_window_warnings
 from attnprobe.model.reading.capture import capture_attention
 from attnprobe.model.reading.routing import TAPS, Observer, Sites, Way, evaluation_mode
@@ -32,7 +33,7 @@ from attnprobe.model.verifying.checks import (
     find_head_width,
     find_oddities,
 )
-from attnprobe.model.verifying.positions import find_grid
+from attnprobe.model.verifying.positions import describe_axes, find_axes, find_grid
 from attnprobe.model.verifying.probing import (
     MASKED_NOTE,
     Probe,
@@ -208,7 +209,7 @@ def _inspect_tiles(
     if not maps:
         raise UnsupportedModelError(name, NO_LAYER)
     evidence = [check_hidden_states(name, captured, known, tolerance)]
-    known = refer_to_modules(checkpoint, known)
+    known = refer_to_modules(checkpoint, known, len(maps))
     if way is not Way.REGISTRY and not known.maps:
         raise UnsupportedModelError(name, f"what was tapped can't be checked, since {known.absence}")
     kinds = (Kind.ENCODER,) * len(maps)
@@ -218,14 +219,20 @@ def _inspect_tiles(
     evidence.append(check_order(checkpoint, known.inputs, way, maps))
     if way is not Way.REGISTRY:
         evidence += [check_heads(name, maps), check_mixing(checkpoint, known, way, maps)]
-    tilings = find_tilings(checkpoint, known.inputs, maps, called)
-    evidence += describe_tilings(tilings)
-    heads = max(one.heads for one in tilings)
+    heads = max(rows.shape[1] for rows in maps)
+    if divides_axes(body.config):
+        kinds, tilings = find_axes(checkpoint, known.inputs, maps, called)
+        evidence.append(describe_axes(tilings))
+        width = find_head_width(checkpoint, called[0], heads)
+    else:
+        tilings = find_tilings(checkpoint, known.inputs, maps, called)
+        evidence += describe_tilings(tilings)
+        width = probe.width or _find_stage_width(checkpoint, called, tilings)
     return Architecture(
         model_type=name,
         layers=len(maps),
         heads=heads,
-        head_width=probe.width or _find_stage_width(checkpoint, called, tilings),
+        head_width=width,
         way=way,
         evidence=tuple(evidence),
         warnings=(*warnings, *list_tiling_warnings(tilings), *find_oddities(maps)),

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attnprobe.attention.kinds import Kind
+from attnprobe.attention.kinds import PARTS, Kind
 from attnprobe.corpus.batches.media import stack_inputs, stack_pairs
 from attnprobe.corpus.sources.pictures import BOTH
 from attnprobe.corpus.tokens.tokenization import Frame, Tokenizer
@@ -185,7 +185,7 @@ def run_untouched(checkpoint: Checkpoint, inputs: Mapping[str, Tensor]) -> Refer
 def _take_maps(given: Any, checkpoint: Checkpoint) -> dict[Kind | None, tuple[Tensor, ...]]:
     """Take the maps out of what a model returns; none at all if some are missing."""
     if checkpoint.decodes:
-        found: dict[Kind | None, Any] = {kind: getattr(given, f"{kind}_attentions", None) for kind in Kind}
+        found: dict[Kind | None, Any] = {kind: getattr(given, f"{kind}_attentions", None) for kind in PARTS}
     else:
         found = {None: _drop_missing(given.attentions, checkpoint.body.config.get_text_config())}
     whole = all(layers and all(isinstance(rows, Tensor) for rows in layers) for layers in found.values())

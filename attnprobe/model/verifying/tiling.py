@@ -13,6 +13,7 @@ from torch.overrides import TorchFunctionMode
 
 from attnprobe.attention.layout import Grid, Tiling
 from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.configuration import divides_axes
 from attnprobe.model.reading.capture import capture_attention
 from attnprobe.model.reading.routing import SOFTMAX, Piece, Way
 from attnprobe.model.refusals import UnsupportedModelError
@@ -31,11 +32,15 @@ _MOVED = 1e-3
 def count_stated_layers(config: Any) -> int:
     """Count the layers of a model whose stages have heads of their own, as stated; 0 for any other.
 
+    In a model that attends over time and over space apart, each of the two is a layer.
+
     >>> class Config:
     ...     depths, num_heads = [2, 2, 6, 2], [3, 6, 12, 24]
     >>> count_stated_layers(Config)
     12
     """
+    if divides_axes(config):
+        return 2 * config.num_hidden_layers
     depths, heads = _find_list(config, _DEPTHS), _find_list(config, _HEADS)
     stages = getattr(config, "num_encoder_blocks", None)
     depths = depths[:stages] if isinstance(stages, int) else depths
@@ -83,10 +88,10 @@ def read_tiles(checkpoint: Checkpoint, inputs: Mapping[str, Tensor], way: Way) -
     return probe.maps, hidden
 
 
-def refer_to_modules(checkpoint: Checkpoint, known: Reference) -> Reference:
+def refer_to_modules(checkpoint: Checkpoint, known: Reference, layers: int) -> Reference:
     """Take the maps that each attention module gives under eager attention, as models in stages keep few.
 
-    Of modules that give none, take what comes out of a softmax and is multiplied by values.
+    Where not all of the ``layers`` give one, take what comes out of a softmax and is multiplied by values.
     """
     bare = replace(known, maps={}, absence="it gives no maps of its own for comparison")
     maps: list[Tensor] = []
@@ -94,7 +99,7 @@ def refer_to_modules(checkpoint: Checkpoint, known: Reference) -> Reference:
         maps, hidden = read_tiles(checkpoint, known.inputs, Way.HOOKS)
         if not relative_difference(hidden, known.untouched) <= find_tolerance(checkpoint):
             maps = []
-    if maps:
+    if maps and (len(maps) == layers or not divides_axes(checkpoint.body.config)):
         return replace(bare, maps={None: tuple(maps)}, scored=False, averaged=False)
     with _Mixing() as mixing:
         checkpoint.forward(known.inputs)
