@@ -16,6 +16,10 @@ REFUSED = {
     "diffllama": "its heads subtract one map from another, so that none of them is what they attend to",
     "mobilevitv2": f"{_NO_MAP}; it weighs each token once, for all queries",
     "swiftformer": f"{_NO_MAP}; it weighs each token once, for all queries",
+    "lxmert": (
+        "it reads words and regions that a detector found as two sequences, with layers of attention between "
+        "them; give another model, such as VisualBERT"
+    ),
     "canine": "it reads characters, and most of its layers attend to spans of them that are no tokens",
     "longt5": f"{_NO_MAP} over all keys; it attends within neighbouring blocks",
     "vision-encoder-decoder": (
@@ -37,8 +41,6 @@ NOT_TOGETHER = {
     "git": "its image stands before the text without a token of it; give another model",
     "kosmos-2": "a mask of its own says where its image is; give text alone",
     "layoutlmv3": "its image is a page, of which it is told where each word stands; give text alone",
-    "lxmert": f"{_TWO}, regions that a detector found and words, with layers of attention between them; give "
-    "another model, such as VisualBERT",
     "mllama": "its text looks at the image in layers whose keys are no tokens of the text; give text alone",
 }
 #: What is said of any other of them with a decoder beside an encoder.

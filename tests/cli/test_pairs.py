@@ -174,7 +174,6 @@ def test_refused_in_one_sentence(invoke: Any, model: Path, data: Path, words: tu
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("lxmert", "with layers of attention between them; give another model, such as VisualBERT"),
         ("bridgetower", "with layers of attention between them; give another model, such as ViLT"),
         ("blip", "its text looks at the image in layers between them; give a folder of images"),
         ("flava", "which a third encoder reads together without saying where; give text alone, or a folder"),

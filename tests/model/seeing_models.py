@@ -141,12 +141,25 @@ def _visual_bert() -> Parts:
     return config, None, "BertTokenizer", {}, {}
 
 
+def _blip2() -> Parts:
+    names = {"intermediate_size": "ffn_dim"}
+    text = {names.get(name, name): value for name, value in TEXT.items()}
+    config = transformers.Blip2Config(
+        vision_config=VISION, qformer_config=JOINT | {"encoder_hidden_size": VISION["hidden_size"]},
+        text_config=text | {"model_type": "opt", "word_embed_proj_dim": TEXT["hidden_size"]},
+        num_query_tokens=6, image_token_id=IDS["<image>"],
+    )  # fmt: skip
+    eye = _eye("blip", "BlipImageProcessorPil", size=SQUARE)
+    return config, eye, "Blip2Processor", {"num_query_tokens": 6}, {}
+
+
 #: Models that read the image behind the text, without tokens of the text that stand for it.
 BEHIND = ("vilt", "visual_bert")
 KINDS: dict[str, Callable[[], Parts]] = {
     "vilt": _vilt,
     "visual_bert": _visual_bert,
     "llava": _llava,
+    "blip-2": _blip2,
     "gemma3": _gemma3,
     "paligemma": _paligemma,
     "idefics3": _idefics3,

@@ -118,7 +118,8 @@ def read_eagerly(folder: Path, data: Path) -> list[tuple[Floats, NDArray[np.str_
         )  # fmt: skip
         given.pop("labels", None)
         with torch.inference_mode():
-            layers = model(**given, output_attentions=True, use_cache=False).attentions
+            output = model(**given, output_attentions=True, use_cache=False)
+        layers = output.get("language_model_outputs", output).attentions
         ids = given["input_ids"][0].numpy()
         special = np.isin(ids, found.own.tokenizer.all_special_ids)
         sorts = np.where(ids == found.placeholder, "image", np.where(special, "special", "text"))

@@ -187,7 +187,8 @@ def _take_maps(given: Any, checkpoint: Checkpoint) -> dict[Kind | None, tuple[Te
     if checkpoint.decodes:
         found: dict[Kind | None, Any] = {kind: getattr(given, f"{kind}_attentions", None) for kind in PARTS}
     else:
-        found = {None: _drop_missing(given.attentions, checkpoint.body.config.get_text_config())}
+        own = getattr(given, "language_model_outputs", given)  # of BLIP-2, which gives those of each part
+        found = {None: _drop_missing(own.attentions, checkpoint.body.config.get_text_config())}
     whole = all(layers and all(isinstance(rows, Tensor) for rows in layers) for layers in found.values())
     return {kind: tuple(layers) for kind, layers in found.items()} if whole else {}
 
