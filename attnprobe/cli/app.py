@@ -17,8 +17,7 @@ from attnprobe.cli.help import Help, unwrap
 from attnprobe.cli.rerun import RERUN
 from attnprobe.cli.session import run_command, run_words
 from attnprobe.cli.stopping import ENDED, stopping
-from attnprobe.commands.guesses import answer, find_command
-from attnprobe.commands.registry import Command
+from attnprobe.commands.registry import Command, answer_guess, find_command
 from attnprobe.errors import AttnprobeError, AttnprobeWarning, first_line, shorten
 from attnprobe.files import known_reason
 from attnprobe.model import lean
@@ -195,7 +194,7 @@ def _explain_word(words: Sequence[str]) -> str:
 
 def _explain_option(guess: str, command: Any) -> str:
     """Explain an option that a command does not have; empty where there is nothing to add."""
-    said = answer(guess, {parameter.name for parameter in command.params})
+    said = answer_guess(guess, {parameter.name for parameter in command.params})
     name = guess.strip("-").replace("-", "_")
     owners = [command.name for command in _COMMANDS.values() if name in command.on_line]
     if said is None and owners:

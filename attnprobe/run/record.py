@@ -36,7 +36,7 @@ def record_provenance(
         | {
             "sequences": corpus.sequences,
             "clusters": corpus.documents,
-            "sketch": Sketch.of(corpus.batches.names).packed(),
+            "sketch": Sketch.of(corpus.batches.names).pack(),
             "tokens": corpus.tokens,
             "rare_types": corpus.rare_types,
             "texts": [corpus.batches.digest],

@@ -28,10 +28,8 @@ from attnprobe.statistics.registry import write_title
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.statistics.tabulation import HEADS, Tabulation
 from attnprobe.sums.base import Measurement, pack
-from attnprobe.survey.controls import SEED, Controls, measure_passes
-from attnprobe.survey.layers import check_layers, keep_layers
-from attnprobe.survey.measure import explain_empty
-from attnprobe.survey.tables import write_notes
+from attnprobe.survey.measure import SEED, Controls, explain_empty, measure_passes
+from attnprobe.survey.tables import check_layers, keep_layers, write_notes
 from attnprobe.table.builder import Labels
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.naming import join_names
@@ -316,7 +314,7 @@ class _Draft:
         record = {**self.record, **request.facts}
         if request.layers is not None:
             record["layers"] = list(request.layers)
-        measurement = reduce(Measurement.joined, self.measurements.values())
+        measurement = reduce(Measurement.join, self.measurements.values())
         record["measurement"] = {
             "table": request.tabulation.name,
             "statistics": [statistic.identity for statistic in statistics],

@@ -75,13 +75,13 @@ INSIDE = {
 #: Columns of the command that compares two checkpoints.
 COMPARED = {
     "compare": {
-        "jsd": "attnprobe.survey.comparison.divergence:Divergences.compare",
+        "jsd": "attnprobe.survey.comparison:Divergences.compare",
         "nearest_layer, nearest_head, jsd_nearest": "attnprobe.findings.comparison.partners:find_nearest",
         "matched_layer, matched_head, jsd_matched": "attnprobe.findings.comparison.partners:match_heads",
         "NAME_a, NAME_b, NAME_delta, NAME_delta_se, NAME_p_adjusted": (
             "attnprobe.findings.comparison.differences:compare_paired"
         ),
-        "Between words: jsd": "attnprobe.survey.comparison.together:pool_words",
+        "Between words: jsd": "attnprobe.survey.pairing:pool_words",
     },
     "compare --by layer": {
         "nearest_layer, jsd_nearest": "attnprobe.findings.comparison.partners:find_nearest_layers",
@@ -119,7 +119,7 @@ FOUND = {
     },
     "roles": {
         "role, also": "attnprobe.statistics.role_table:decide_roles",
-        "syntactic, coreference": "attnprobe.statistics.role_table:found_by",
+        "syntactic, coreference": "attnprobe.statistics.role_table:find_known_relations",
         "measure, value, threshold": "attnprobe.statistics.role_table:Role",
         "stability": "attnprobe.statistics.role_table:stability",
     },

@@ -29,8 +29,7 @@ from attnprobe.run.progress import SilentProgress
 from attnprobe.run.workers import Workers
 from attnprobe.statistics.registry import all_statistics
 from attnprobe.statistics.statistic import Statistic
-from attnprobe.sums.base import Measurement
-from attnprobe.sums.moments import Constant
+from attnprobe.sums.base import Constant, Measurement
 from attnprobe.sums.resampling import Jackknife
 from attnprobe.survey.measure import open_meter
 from attnprobe.survey.survey import CorpusRequest, TableRequest, survey_corpora

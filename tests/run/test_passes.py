@@ -33,9 +33,8 @@ from attnprobe.run.state import State
 from attnprobe.run.workers import Workers
 from attnprobe.statistics import all_statistics, select_statistics
 from attnprobe.statistics.statistic import Statistic
-from attnprobe.sums.base import Measurement
+from attnprobe.sums.base import Constant, Measurement
 from attnprobe.sums.groups import Clustered
-from attnprobe.sums.moments import Constant
 from attnprobe.survey.measure import Meter, open_meter
 from attnprobe.tasks import Gold
 

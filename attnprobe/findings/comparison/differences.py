@@ -112,7 +112,7 @@ def compare_paired(first: Jackknife, second: Jackknife, rows: Rows) -> Differenc
         mine, its = means[..., :number], means[..., number:]
         return _average_heads(its, rows.second) - _average_heads(mine, rows.first)
 
-    delta, error = both.made(subtract)
+    delta, error = both.apply(subtract)
     delta = np.where(np.abs(delta) <= ROUNDING * np.maximum(np.abs(a), np.abs(b)), 0.0, delta)
     freedom = np.minimum(_count_freedom(first, rows.first), _count_freedom(second, rows.second))
     return Difference(a, b, delta, error, _student_p(delta, error, freedom))

@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from attnprobe.attention.kinds import Kind
 from attnprobe.errors import AttnprobeError
-from attnprobe.survey.comparison.divergence import name_pairs
-from attnprobe.survey.comparison.running import Comparison
+from attnprobe.survey.comparison import Comparison, name_pairs
 
 Floats = NDArray[np.float64]
 Places = NDArray[np.intp]

@@ -17,8 +17,7 @@ from attnprobe.findings.comparison.partners import (
 )
 from attnprobe.sums.documents import BLOCKS
 from attnprobe.sums.resampling import SIGNIFICANT
-from attnprobe.survey.comparison.divergence import NUMBERED, OF_LAYERS
-from attnprobe.survey.comparison.running import Comparison
+from attnprobe.survey.comparison import NUMBERED, OF_LAYERS, Comparison
 from attnprobe.table.builder import TableBuilder
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.naming import join_names

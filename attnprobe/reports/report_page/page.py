@@ -30,7 +30,7 @@ from attnprobe.reports.report_page.report import OTHER, SECTIONS, Contents
 from attnprobe.reports.scales import Scale, find_p_name, fit_scales_by_unit, mark_effects
 from attnprobe.reports.theme import SEQUENTIAL, THEMES, choose_ink
 from attnprobe.reports.view.packing import SCALE, make_visible, pack_layer
-from attnprobe.survey.viewing.tokens import SequenceAttention
+from attnprobe.survey.tokens import SequenceAttention
 from attnprobe.table.cleaning import clean
 from attnprobe.table.destination import render_table
 from attnprobe.table.head_table import HeadTable

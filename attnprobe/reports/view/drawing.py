@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from attnprobe.reports.theme import THEMES, ThemeName
 from attnprobe.reports.view import packing
 from attnprobe.reports.view.page import Start
-from attnprobe.survey.viewing.groups import group_tokens
-from attnprobe.survey.viewing.tokens import Maps, SequenceAttention, Side
+from attnprobe.survey.tokens import Maps, SequenceAttention, Side, group_tokens
 
 Rows = NDArray[np.floating[Any]]
 Colour = tuple[int, int, int]

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attnprobe.survey.viewing.groups import group_tokens
-from attnprobe.survey.viewing.tokens import Maps, Side
+from attnprobe.survey.tokens import Maps, Side, group_tokens
 
 Rows = NDArray[np.floating[Any]]
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from attnprobe.reports.page.document import bundle_scripts, embed_bytes, embed_json, read_asset, render_page
 from attnprobe.reports.view import packing
-from attnprobe.survey.viewing.tokens import Maps, SequenceAttention, Side
+from attnprobe.survey.tokens import Maps, SequenceAttention, Side
 
 #: Most characters of a token or a text that a page holds; a text of 256 tokens has fewer.
 _LONGEST, _LONGEST_TEXT = 60, 4000

@@ -15,7 +15,7 @@ from attnprobe.table.destination import Saveable
 
 if TYPE_CHECKING:
     from attnprobe.reports.view.page import Start
-    from attnprobe.survey.viewing.tokens import SequenceAttention
+    from attnprobe.survey.tokens import SequenceAttention
 
 #: What a picture can be saved as, by the ending of its file.
 FORMATS = ("html", "svg", "png", "pdf")

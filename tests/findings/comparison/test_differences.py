@@ -6,8 +6,8 @@ from scipy import stats
 
 from attnprobe.findings.comparison.differences import Rows, compare_statistic
 from attnprobe.statistics.registry import find_statistic
+from attnprobe.sums.base import Constant
 from attnprobe.sums.documents import BLOCKS, find_block
-from attnprobe.sums.moments import Constant
 from attnprobe.sums.resampling import Jackknife
 
 ENTROPY, OFFSET = find_statistic("entropy"), find_statistic("offset_share")

@@ -8,7 +8,7 @@ import numpy as np
 from attnprobe.attention.kinds import Kind
 from attnprobe.findings.comparison.partners import find_nearest
 from attnprobe.sums.groups import Clustered
-from attnprobe.survey.comparison.divergence import name_pairs
+from attnprobe.survey.comparison import name_pairs
 
 
 def compared(apart: np.ndarray) -> Any:

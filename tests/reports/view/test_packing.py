@@ -16,8 +16,7 @@ from attnprobe.reports.view.packing import (
     select_tokens,
     shrink_maps,
 )
-from attnprobe.survey.viewing.groups import group_tokens
-from attnprobe.survey.viewing.tokens import Maps, Side
+from attnprobe.survey.tokens import Maps, Side, group_tokens
 
 DRAW = np.random.default_rng(1)
 

@@ -1,4 +1,4 @@
-"""What a reader has to know is in the notes of the table."""
+"""Tables of a survey: of one corpus, of everything in one pass, and what their notes say."""
 
 from pathlib import Path
 
@@ -6,9 +6,77 @@ import numpy as np
 import pytest
 
 import attnprobe
+from attnprobe.corpus.sources.document import Document
+from attnprobe.errors import AttnprobeError
+from attnprobe.model.load import load_checkpoint
+from attnprobe.run.input.options import CorpusOptions
+from attnprobe.run.progress import SilentProgress
+from attnprobe.statistics.registry import all_statistics
+from attnprobe.survey.survey import CorpusRequest, TableRequest, survey_corpora
 from attnprobe.table.head_table import HeadTable
 
+TEXTS = [
+    "the dog ran to the river",
+    "a parcel came late, and she knew",
+    "it rained",
+    "why did the train stop",
+]
 WORDS = "the dog saw a cat in my house and then ran"
+
+
+@pytest.mark.parametrize("other", [{"max_length": 7}, {"limit": 1}, {"content_only": True}])
+def test_other_options_of_the_same_corpus_are_refused(saved, other):
+    """The numbers would be those of the first table's options, and the record would not say so."""
+    documents, statistics = [Document("the dog ran .")], [all_statistics()["entropy"]]
+    asked = [
+        TableRequest([CorpusRequest(documents, statistics, CorpusOptions(**more))], "texts", {"command": "x"})
+        for more in ({}, other)
+    ]
+    checkpoint = load_checkpoint(str(saved("bert")))
+    with pytest.raises(ValueError, match="with the same options"):
+        survey_corpora(checkpoint, asked, progress=SilentProgress())
+    one, two = survey_corpora(checkpoint, [asked[0], asked[0]], progress=SilentProgress())
+    assert one.table.to_csv() == two.table.to_csv()
+
+
+@pytest.mark.parametrize("name", ["bert", "bart", "gpt2"])
+def test_as_the_commands_give_them(saved, name):
+    whole = attnprobe.census(saved(name), TEXTS, everything=True)
+    parts = [
+        attnprobe.census(saved(name), TEXTS, weights="both"),
+        attnprobe.rank(saved(name), TEXTS),
+        attnprobe.mixing(saved(name), TEXTS),
+    ]
+    there = [name for part in parts for name in part.data]
+    assert set(whole.data) == set(there)
+    for part in parts:
+        for column in part.columns:
+            found, expected = whole[column.name], part[column.name]
+            if column.role in {"measure", "error"}:
+                np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-9, err_msg=column.name)
+            else:
+                assert found.tolist() == expected.tolist()
+            assert whole.column(column.name).unit == column.unit
+        missing = [note for note in part.notes if note not in whole.notes and "empty" not in note]
+        assert not missing
+
+
+def test_what_a_model_does_not_give_is_left_out(saved):
+    table = attnprobe.census(saved("deberta-v2"), TEXTS, everything=True)
+    assert {"entropy", "jsd_mean", "explained_by_others"} <= set(table.data)
+    assert not {"entropy_norm", "norm_total", "contribution_norm", "logit_rank"} & set(table.data)
+    assert np.isfinite(table["explained_by_others"]).all()
+    said = " ".join(table.notes)
+    for name in ("contribution_norm", "logit_rank", "entropy_norm"):
+        assert name in said
+    assert "could not be measured: attnprobe can't read" in said
+    assert "Only sequences longer than a head is wide" not in said
+
+
+@pytest.mark.parametrize("more", [{"statistics": ["entropy"]}, {"weights": "norm"}])
+def test_it_is_everything_already(saved, more):
+    with pytest.raises(AttnprobeError, match="leave out statistics and weights"):
+        attnprobe.census(saved("bert"), TEXTS, everything=True, **more)
 
 
 def of(words: str, text: str) -> list[str]:

@@ -4,7 +4,7 @@ import torch
 
 from attnprobe.attention.annotation import TokenAnnotation, TokenSpan
 from attnprobe.corpus.sources.document import Document
-from attnprobe.survey.comparison.together import number_words, pair_words, pool_words
+from attnprobe.survey.pairing import number_words, pair_words, pool_words
 
 
 def spans(*ends):

@@ -1,16 +1,34 @@
-"""When a head has a role: by interval, in order, and not without a reason."""
+"""When a head has a role, and not without a reason; in how many folds of documents a name holds."""
 
 import numpy as np
 import pytest
 
+import attnprobe
+from attnprobe.attention.kinds import number_layers
 from attnprobe.statistics.links import ASKING_SYNTAX
-from attnprobe.statistics.role_table import Heads, decide_roles, found_by, lost_when_shuffled
+from attnprobe.statistics.positional import FURTHEST
+from attnprobe.statistics.registry import all_statistics
+from attnprobe.statistics.role_table import (
+    ROLES,
+    Heads,
+    decide_roles,
+    find_known_relations,
+    lost_when_shuffled,
+    stability,
+)
 from attnprobe.statistics.roles import THRESHOLDS
+from attnprobe.statistics.rules import OFFSETS
+from attnprobe.sums.base import Measurement
+from attnprobe.sums.documents import find_block
+from attnprobe.sums.groups import FOLDS, ByFold
 from attnprobe.sums.resampling import half_width
 from attnprobe.sums.tally import CHOOSING, SCORING, Tally
+from attnprobe.table.builder import Labels
 from attnprobe.table.naming import LETTERS, MIXED, find_role_kind
 
 NUMBER = 4
+DOCUMENTS, HEADS = 256, 3
+FOLD = find_block(np.arange(DOCUMENTS)) * FOLDS // 64
 
 
 def heads(**given):
@@ -142,7 +160,9 @@ def tally(random, chance, rule, documents=400, links=2):
 
 def test_a_relation_that_a_head_knows():
     chance = np.array([[0.2, 0.9], [0.5, 0.58]])
-    found = found_by(tally(np.random.default_rng(0), chance, 0.5), ASKING_SYNTAX, "syntactic", 0.1)
+    found = find_known_relations(
+        tally(np.random.default_rng(0), chance, 0.5), ASKING_SYNTAX, "syntactic", 0.1
+    )
     assert [[role.name for role in held] for held in found] == [[], ["syntactic: det"], [], []]
     (role,) = found[1]
     assert role.measure == "accuracy, dependent to head"
@@ -156,13 +176,13 @@ def test_both_halves_have_a_say():
     found = tally(np.random.default_rng(1), np.full((2, 2), 0.9), 0.5)
     for name in ("hits", "hits_squared", "products"):
         getattr(found, name)[..., CHOOSING] = 0
-    assert found_by(found, ASKING_SYNTAX, "syntactic", 0.1) == [[]] * 4
+    assert find_known_relations(found, ASKING_SYNTAX, "syntactic", 0.1) == [[]] * 4
     found = tally(np.random.default_rng(1), np.full((2, 2), 0.9), 0.5)
     found.hits[..., SCORING] = found.guessed[:, :, 3, SCORING][..., None]
     found.hits_squared[..., SCORING] = found.guessed_squared[:, :, 3][..., None]
     found.products[..., SCORING] = found.guess_products[:, :, 3][..., None]
     found.agreed[..., 3] = found.guessed_squared[:, :, 3][..., None]
-    assert found_by(found, ASKING_SYNTAX, "syntactic", 0.1) == [[]] * 4
+    assert find_known_relations(found, ASKING_SYNTAX, "syntactic", 0.1) == [[]] * 4
 
 
 def test_false_alarms():
@@ -170,7 +190,85 @@ def test_false_alarms():
     random, runs = np.random.default_rng(2), 150
     chance = np.full((2, 2), 0.6)
     alarms = sum(
-        any(found_by(tally(random, chance, 0.5, documents=120), ASKING_SYNTAX, "syntactic", 0.1))
+        any(find_known_relations(tally(random, chance, 0.5, documents=120), ASKING_SYNTAX, "syntactic", 0.1))
         for _ in range(runs)
     )
     assert alarms / runs < 0.08
+
+
+def test_of_a_tie_the_nearest_offset():
+    """Two offsets find as much on the one half, and the nearer one finds everything on the other."""
+    documents = 200
+    tally = Tally.empty([("det", ASKING_SYNTAX.forward)], [0], 1, len(OFFSETS), np.zeros(0, np.int64))
+    tally.asked[:], tally.clusters[:], tally.asked_squared[:] = documents, documents, documents
+    for whole in (tally.hits, tally.hits_squared, tally.products):
+        whole[:] = documents
+    near, far = OFFSETS.index("1"), 0
+    tally.guessed[0, 0, [near, far], CHOOSING] = 50
+    assert [role.name for role in find_known_relations(tally, ASKING_SYNTAX, "syntactic", 0.1)[0]] == [
+        "syntactic: det"
+    ]
+    tally.guessed[0, 0, near, SCORING] = documents
+    for whole in (tally.guessed_squared, tally.guess_products):
+        whole[0, 0, near] = documents
+    for whole in (tally.both, tally.agreed):
+        whole[0, 0, 0, near] = documents
+    assert find_known_relations(tally, ASKING_SYNTAX, "syntactic", 0.1) == [[]]
+
+
+def tabulated(corpus=None, documents=slice(None), **given):
+    """Tabulate one layer of heads from what is given of each document, (document, head) or alike in all."""
+    usual = {
+        "special_excess": 0.1, "special_preference": 0.95, "punctuation_excess": 0.1,
+        "punctuation_preference": 0.6, "effective_share": 0.3, "rarest_excess": 0.1, "segment_excess": np.nan,
+        "offset_share_by_fold": 0.1, "offset_share_shuffled_by_fold": 0.1, "rare_lift_by_fold": 0.9,
+    }  # fmt: skip
+    statistics = [one for one in all_statistics().values() if one.family.name == "roles"]
+    sums, numbers = {}, np.arange(DOCUMENTS)[documents]
+    for one in statistics:
+        values = np.broadcast_to(given.get(one.name, usual[one.name]), (DOCUMENTS, HEADS))[:, None]
+        if one.name.startswith("offset"):
+            offsets = np.zeros((DOCUMENTS, 1, HEADS, 2 * FURTHEST + 1))
+            offsets[..., FURTHEST - 1] = values
+            values = offsets
+        sums[one.name] = ByFold.of(values[documents], None, numbers)
+    record = {"corpus": corpus or {}}
+    labels = Labels("tiny", "text", record, number_layers(("encoder",)))
+    return ROLES.table("roles", Measurement(sums, len(numbers)), statistics, labels)
+
+
+def test_share_of_folds_by_hand():
+    """A head above the threshold on all documents, and below it in the documents of three folds of eight."""
+    high = np.where(FOLD < 3, 0.25, 0.5)
+    found = tabulated(special_excess=np.stack([high, np.full(DOCUMENTS, 0.5), np.full(DOCUMENTS, 0.1)], 1))
+    assert list(found["role"]) == ["delimiter", "delimiter", "mixed"]
+    assert found["stability"].tolist() == [5 / 8, 1, 1]
+    said = "Of 3 heads whose name folds of the documents can decide, 1 has another name in one or more of 8"
+    assert any(note.startswith(said) for note in found.notes)
+
+
+def test_one_fold_says_nothing():
+    found = tabulated(documents=slice(1))
+    assert np.isnan(found["stability"]).all()
+    assert "stability is empty: it takes documents in two folds at least." in found.notes
+
+
+def test_what_folds_do_not_decide_has_none():
+    names = ["previous", "syntactic: det", "induction", "mixed"]
+    found = stability(names, [names, ["previous", "mixed", "broad", "self"]])
+    np.testing.assert_array_equal(found, [1, np.nan, np.nan, 0.5])
+
+
+@pytest.mark.parametrize("decided", [True, False])
+def test_what_the_text_cannot_decide_is_no_role(decided):
+    found = tabulated({"rare_decided": decided}, rarest_excess=0.9, rare_lift_by_fold=2.0)
+    assert set(found["role"]) == {"rare words" if decided else "mixed"}
+    assert any("no head is called rare words" in note for note in found.notes) == (not decided)
+
+
+def test_a_text_of_types_that_occur_once_names_no_rare_words():
+    """From the text to the record: every type but one occurs once, or all types often."""
+    texts = ["the dog ran", "a cat slept", "who rang there", "she signed it"]
+    for corpus, decided in ((texts, False), (texts * 20, True)):
+        found = attnprobe.roles("demo", corpus)
+        assert found.provenance["corpus"]["rare_decided"] is decided

@@ -31,20 +31,18 @@ from attnprobe.run.memory import Price
 from attnprobe.run.preparation import examine_part, prepare_corpus
 from attnprobe.run.progress import Progress
 from attnprobe.survey.recorder import make_layout
-from attnprobe.survey.viewing.groups import (
-    find_squares,
-    find_stretches,
-    group_tokens,
-    number_groups,
-    roll_out,
-)
-from attnprobe.survey.viewing.tokens import (
+from attnprobe.survey.tokens import (
     Covered,
     Maps,
     SequenceAttention,
     Side,
     find_characters,
+    find_squares,
+    find_stretches,
+    group_tokens,
     match_characters,
+    number_groups,
+    roll_out,
 )
 
 #: Most tokens on a side of a map.

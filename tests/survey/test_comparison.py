@@ -14,8 +14,7 @@ from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.run.input.options import CorpusOptions
 from attnprobe.run.progress import SilentProgress
 from attnprobe.statistics.registry import choose
-from attnprobe.survey.comparison.divergence import NUMBERED, OF_LAYERS, name_pairs
-from attnprobe.survey.comparison.running import Comparison, compare_checkpoints
+from attnprobe.survey.comparison import NUMBERED, OF_LAYERS, Comparison, compare_checkpoints, name_pairs
 
 SINGLE = [
     "the river bank was slow , and the dog ran to the water .",

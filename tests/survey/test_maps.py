@@ -1,4 +1,4 @@
-"""Everything that is shown of a sequence against transformers' own eager maps."""
+"""All that is shown of a sequence against eager maps of transformers, and which sentences are shown."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,9 @@ import torch
 from transformers import AutoModel
 
 import attnprobe
-from attnprobe.survey.viewing.groups import group_tokens
+from attnprobe.corpus.sources.document import Document
+from attnprobe.survey.maps import choose_sentences
+from attnprobe.survey.tokens import group_tokens
 
 TEXT, OTHER = "The walker came late , by the river .", "was it stopped ?"
 TOLERANCE = 1e-5
@@ -108,7 +110,7 @@ def test_what_is_said_in_a_sound(media_model, clips):
 
 def test_patches_of_large_images_are_put_together(tmp_path, monkeypatch, media_model, photos):
     whole = attnprobe.view(media_model("vit"), photos / "p0.png", rollout=True)
-    monkeypatch.setattr("attnprobe.survey.viewing.maps.TOKENS", 8)
+    monkeypatch.setattr("attnprobe.survey.maps.TOKENS", 8)
     with pytest.warns(attnprobe.AttnprobeWarning, match="shown together as 5, with attention to them summed"):
         found = attnprobe.view(media_model("vit"), photos / "p0.png", rollout=True)
     place = np.arange(16)
@@ -125,7 +127,7 @@ def test_patches_of_large_images_are_put_together(tmp_path, monkeypatch, media_m
 
 def test_frames_of_long_sound_are_put_together(monkeypatch, media_model, clips):
     whole = attnprobe.view(media_model("wav2vec2"), clips / "c0.wav").attention["encoder"]
-    monkeypatch.setattr("attnprobe.survey.viewing.maps.TOKENS", 5)
+    monkeypatch.setattr("attnprobe.survey.maps.TOKENS", 5)
     with pytest.warns(attnprobe.AttnprobeWarning, match="neighbouring frames"):
         found = attnprobe.view(media_model("wav2vec2"), clips / "c0.wav")
     length = whole.shape[-1]
@@ -148,7 +150,7 @@ def test_long_texts(saved):
 
 
 def test_too_many_heads(saved, monkeypatch):
-    monkeypatch.setattr("attnprobe.survey.viewing.maps.CELLS", 1000)
+    monkeypatch.setattr("attnprobe.survey.maps.CELLS", 1000)
     with pytest.raises(attnprobe.AttnprobeError, match="too much for one page"):
         attnprobe.view(saved("bert"), TEXT)
 
@@ -172,3 +174,63 @@ def test_a_loaded_model(tiny):
     model, tokenizer = tiny("bert")
     found = attnprobe.view(model, TEXT, tokenizer=tokenizer)
     assert found.attention["encoder"].shape[:2] == (3, 4)
+
+
+def words(*texts, verbose):
+    """Stand in for a tokenizer: a token for each word."""
+    return {"input_ids": [word for text in texts for word in text.split()]}
+
+
+def found(*texts):
+    documents = [Document(text) if isinstance(text, str) else Document(*text) for text in texts]
+    picked = choose_sentences(documents, words)
+    return [one.text for one in picked.documents], picked.note
+
+
+HEADINGS = [f"= = Section {number} of this = =" for number in range(20)]
+
+
+@pytest.mark.parametrize(
+    "ends",
+    [
+        ("late .", "late?", "late !"),
+        ('late . "', "late.)", "late. \u2019 \u201d"),
+        ("late . ''", "late.\u201c", "late?\u00bb\n"),  # German and French quotes; LaTeX's
+        # Hindi, Arabic, Japanese
+        ("\u0915\u0932 \u0964", "\u0643\u062a\u0628\u061f", "\u898b\u305f\u3002\u300d"),
+        ("late\u2026", "\u6771\u4eac\uff01", "\u056c\u0561\u057e\u0589"),  # ellipsis, fullwidth, Armenian
+    ],
+)
+def test_sentences_come_before_headings_that_are_nearer_to_the_median(ends):
+    sentences = [f"the dog and the cat of the old house came {end}" for end in ends]
+    texts, said = found(*HEADINGS, *sentences)
+    assert texts == sentences
+    assert "first 23 texts" in said
+    assert "end with a full stop" in said
+
+
+def test_too_few_sentences_leave_the_choice_to_length():
+    sentences = ["the dog and the cat came late .", "a bird came late to the red house ."]
+    texts, said = found(*HEADINGS, *sentences)
+    assert texts == HEADINGS[:3]
+    assert "full stop" not in said
+    assert "8 tokens" in said
+
+
+def test_the_median_is_that_of_the_sentences():
+    sentences = [" ".join(["word"] * number + ["."]) for number in (4, 11, 12, 13, 22)]
+    texts, said = found(*HEADINGS, *sentences)
+    assert texts == sentences[1:4]
+    assert "median, 13 tokens" in said
+
+
+def test_of_two_texts_both_have_to_end():
+    whole = [(f"the dog {word} .", "it ran .") for word in ("came", "went", "slept")]
+    halves = [(f"the cat {word} .", "= it ran =") for word in ("came", "went", "slept")]
+    assert found(*halves, *whole)[0] == [text for text, _ in whole]
+
+
+def test_one_text():
+    texts, said = found("stone")
+    assert texts == ["stone"]
+    assert said == "The only text of the data, up to 24 tokens."
