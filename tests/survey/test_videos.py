@@ -100,7 +100,7 @@ class Told:
         self.said.append(sentence)
 
 
-@pytest.mark.parametrize("name", ["videomae", "vivit"])
+@pytest.mark.parametrize("name", ["videomae", "vivit", "joint timesformer"])
 def test_columns(videomae: Path, videos: Path, tmp_path: Path, name: str):
     told, folder, own = Told(), videomae, eye()
     if name == "vivit":
@@ -109,6 +109,11 @@ def test_columns(videomae: Path, videos: Path, tmp_path: Path, name: str):
             size={"shortest_edge": 40}, crop_size={"height": 32, "width": 32}
         )
         folder = save(tmp_path / name, "VivitModel", config, own)
+    if name == "joint timesformer":
+        config = transformers.TimesformerConfig(
+            image_size=32, num_frames=FRAMES, attention_type="joint_space_time", **SIZES
+        )
+        folder = save(tmp_path / name, "TimesformerModel", config, own)
     table = attnprobe.census(str(folder), videos, progress=told)
     model = transformers.AutoModel.from_pretrained(folder, attn_implementation="eager")
     inputs = []
