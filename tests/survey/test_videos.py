@@ -193,6 +193,9 @@ def measure_divided(kind: str, rows: Array) -> dict[str, Array]:
         found[name] = np.broadcast_to(mass, HEADS)
     if kind == "space":
         found["first"] = rows[..., 0].mean((0, 2))
+    else:
+        apart = np.abs(np.arange(FRAMES) - np.arange(FRAMES)[:, None])
+        found["attention_distance"] = (rows * apart).sum(-1).mean((0, 2))
     return found
 
 
