@@ -11,7 +11,7 @@ from torch import Tensor
 from attnprobe.kernels.rows import FAST, LANES, can_run_compiled, log2, run_over_rows
 
 
-@numba.njit(nogil=True, cache=True, fastmath=FAST)
+@numba.njit(inline="always", fastmath=FAST)
 def _halves(p, b, q, rows, terms):  # noqa: ANN001, ANN202 - numba infers the types
     """Put half of each probability of a query side by side, and beside it what it adds to the entropy."""
     _, heads, _, keys = p.shape
