@@ -2,7 +2,7 @@
 
 import contextlib
 import math
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -200,7 +200,6 @@ class SeeingProcessor:
         unknown = max(len(tokenizer), config.get_text_config().vocab_size)  # no token has this id
         if config.model_type == OF_REGIONS:
             return RegionProcessor(_RegionReader(tokenizer, config.visual_embedding_dim), unknown)
-        placeholder = find_placeholder(config)
         try:
             stated = (read_object(folder / file).get("processor_class") for file in _NAMING)
             named = next((one for one in stated if isinstance(one, str)), None)
@@ -213,6 +212,7 @@ class SeeingProcessor:
             raise UnsupportedModelError(name, reason) from error
         if config.model_type == OF_PATCHES:
             return PatchProcessor(own, unknown, patch_size=config.patch_size)
+        placeholder = find_placeholder(config)
         assert placeholder is not None
         found, reason = cls(own, placeholder), ""
         for mark in ("", *found._list_marks(config)):
@@ -265,7 +265,7 @@ class SeeingProcessor:
         return inputs
 
     def count_room(self, window: int, inputs: Mapping[str, Tensor]) -> int:
-        """Count the most tokens of a sequence, the window of which ``inputs`` are prepared for."""
+        """Count how many tokens a sequence may have where ``window`` is wanted."""
         return window
 
     def find_end(self, ids: Tensor) -> int:
@@ -307,7 +307,7 @@ class SeeingProcessor:
         return np.random.default_rng(number).integers(0, 256, (48, 64, 3), np.uint8)
 
 
-class AppendingProcessor(SeeingProcessor):
+class AppendingProcessor(SeeingProcessor, ABC):
     """A processor of a model that reads an image behind a text, without tokens of the text that stand for it.
 
     What the model makes of the image is given the id ``placeholder`` here, which no token of a text has, and
@@ -334,7 +334,7 @@ class AppendingProcessor(SeeingProcessor):
         return inputs
 
     def count_room(self, window: int, inputs: Mapping[str, Tensor]) -> int:
-        """Count the most tokens of a sequence: the window is that of the text alone."""
+        """Count how many tokens a sequence may have where ``window`` is wanted of its text."""
         return window + self.count(inputs)
 
     def find_end(self, ids: Tensor) -> int:
