@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from attnprobe.commands.call.texts import Texts
     from attnprobe.corpus.sources.document import Label
     from attnprobe.corpus.tokens.tokenization import Tokenizer
-    from attnprobe.reports.pictures.picture import Picture
+    from attnprobe.reports.picture import Picture
     from attnprobe.reports.report_page.report import Report
-    from attnprobe.reports.view.view import View
+    from attnprobe.reports.view import View
     from attnprobe.table.head_table import HeadTable
 
 _VIEW = "Picture"
@@ -187,7 +187,8 @@ def view(
     (6, 4, 9, 9)
     """
     from attnprobe.commands.call.viewing import choose_start, look_at
-    from attnprobe.reports.view.view import View, check_look
+    from attnprobe.reports.theme import check_look
+    from attnprobe.reports.view import View
 
     check_look(theme, width)
     found = look_at(model, text, text_pair, target, max_length, image, options, rollout=rollout)

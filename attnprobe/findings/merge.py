@@ -16,8 +16,7 @@ from attnprobe.sums.base import Arrays, Measurement, pack, unpack
 from attnprobe.sums.documents import Overlap, Sketch
 from attnprobe.table.builder import Labels
 from attnprobe.table.formats.json import to_json
-from attnprobe.table.head_table import HeadTable
-from attnprobe.table.reading import describe_table
+from attnprobe.table.head_table import HeadTable, describe_table
 
 if TYPE_CHECKING:
     from attnprobe.statistics.statistic import Statistic

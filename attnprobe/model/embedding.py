@@ -24,7 +24,7 @@ from attnprobe.model.pooling import (
     read_modules,
 )
 from attnprobe.model.task_heads import CLASSIFICATION, find_stated_head, infer_head
-from attnprobe.table.cleaning import clean
+from attnprobe.table.cells import clean
 from attnprobe.table.naming import join_names
 
 #: How the transformer is run, where nothing is said.

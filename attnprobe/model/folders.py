@@ -13,7 +13,7 @@ from typing import Any
 
 from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.model.refusals import BadCheckpointError
-from attnprobe.table.cleaning import clean
+from attnprobe.table.cells import clean
 from attnprobe.table.naming import join_names
 
 #: What describes an adapter in its folder.

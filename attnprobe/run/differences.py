@@ -16,8 +16,8 @@ from attnprobe.corpus.sources.text import STDIN, Source, describe_source
 from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.run.process_group import Ranks
 from attnprobe.run.versions import record_versions
-from attnprobe.table.cleaning import clean
-from attnprobe.table.reading import describe_table
+from attnprobe.table.cells import clean
+from attnprobe.table.head_table import describe_table
 
 if TYPE_CHECKING:
     from attnprobe.model.hub import CheckpointFiles

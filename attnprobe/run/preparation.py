@@ -20,7 +20,7 @@ from attnprobe.run.input.repeated import RepeatedTokens
 from attnprobe.run.memory import Budget, Price, fit_to_memory
 from attnprobe.run.progress import Progress
 from attnprobe.run.workers import Workers
-from attnprobe.table.cleaning import clean
+from attnprobe.table.cells import clean
 from attnprobe.table.naming import join_names
 
 Documents = Iterable[Document] | MediaFolder

@@ -14,7 +14,7 @@ from attnprobe.run.process_group import Ranks
 from attnprobe.run.versions import record_versions
 from attnprobe.run.workers import Workers
 from attnprobe.sums.documents import Sketch
-from attnprobe.table.reading import describe_table
+from attnprobe.table.head_table import describe_table
 
 
 def record_provenance(

@@ -11,7 +11,7 @@ import numpy as np
 from figures import Figure
 
 from attnprobe.attention.kinds import Kind
-from attnprobe.reports.view.page import Start, write_page
+from attnprobe.reports.view import Start, write_page
 from attnprobe.survey.tokens import Maps, SequenceAttention, Side
 
 LAYERS, HEADS = 24, 16

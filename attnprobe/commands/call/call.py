@@ -23,7 +23,7 @@ from attnprobe.errors import AttnprobeError, AttnprobeWarning
 from attnprobe.intervention.request import TaskOptions, check_labelled, peek
 from attnprobe.model.folders import DEMO, check_prompt, find_local_folder, find_transformer, find_weights
 from attnprobe.options import DEFAULTS
-from attnprobe.reports.terminal.progress import TerminalProgress
+from attnprobe.reports.streams import TerminalProgress
 from attnprobe.run.input.options import CorpusOptions
 from attnprobe.run.process_group import Ranks
 from attnprobe.run.progress import Progress, SilentProgress, WarningProgress

@@ -84,7 +84,7 @@ def compare(
         downloaded = [(one, revision) for one, revision in named if isinstance(one, str)]
         with nullcontext() if keep else Series(downloaded, call, keep=False):
             found = _compare_pair(named, spoken, texts, labels, source, measure, nearest, options, call)
-        from attnprobe.findings.comparison.tables import tabulate_heads, tabulate_layers
+        from attnprobe.findings.comparison import tabulate_heads, tabulate_layers
         from attnprobe.survey.tables import check_layers, keep_layers
 
         if layers is not None:
@@ -129,10 +129,10 @@ def _compare_series(
         found = series(options, partial(_measure_columns, measure), name=measure, task=False, files=files)
     of = {"dataset": found.source.name, "notes": found.notes, "record": {**record, **found.record}}
     if spread:
-        from attnprobe.findings.comparison.spread import tabulate_spread
+        from attnprobe.findings.spread import tabulate_spread
 
         return tabulate_spread(found.tables, found.names, **of)
-    from attnprobe.findings.comparison.differences import tabulate_importance_change
+    from attnprobe.findings.differences import tabulate_importance_change
 
     table = tabulate_importance_change(found.tables, found.names, **of)
     if layers is None:
@@ -164,7 +164,7 @@ def _measure_columns(measure: str, name: str, texts: Any, labels: Any, options: 
     """Measure columns of the census, with their means over blocks of documents."""
 
     def ask() -> "tuple[Sequence[Statistic], Tabulation]":
-        from attnprobe.findings.comparison.differences import ALONE
+        from attnprobe.findings.differences import ALONE
         from attnprobe.sums.resampling import Jackknife
 
         return [replace(one, sums=Jackknife) for one in _choose_statistics(measure)], ALONE

@@ -11,7 +11,7 @@ from attnprobe.corpus.sources.pictures import BOTH, Picture
 from attnprobe.errors import AttnprobeError
 
 if TYPE_CHECKING:
-    from attnprobe.reports.view.page import Start
+    from attnprobe.reports.view import Start
     from attnprobe.survey.tokens import SequenceAttention
 
 
@@ -50,7 +50,7 @@ def choose_start(
     special: bool,
 ) -> "Start":
     """Choose what is shown first, or refuse what is not there; ``special`` shows special tokens too."""
-    from attnprobe.reports.view.page import Start
+    from attnprobe.reports.view import Start
 
     maps, place = found.of(attention), 0
     heads = maps.rows.shape[1]

@@ -10,7 +10,7 @@ import numpy as np
 
 from attnprobe.attention.kinds import Kind
 from attnprobe.errors import AttnprobeError
-from attnprobe.reports.view.packing import pack_layer, unpack_layer
+from attnprobe.reports.view import pack_layer, unpack_layer
 from attnprobe.survey.tokens import Maps, SequenceAttention, Side
 
 #: The name of the file.

@@ -16,7 +16,8 @@ from attnprobe.table.naming import join_names
 from attnprobe.table.table import Column
 
 if TYPE_CHECKING:
-    from attnprobe.findings.comparison.differences import BlockMeans
+    from attnprobe.findings.differences import BlockMeans
+
 
 Floats = NDArray[np.float64]
 
@@ -230,7 +231,7 @@ def tabulate_spread(
         AttnprobeError: When they have other heads, or read other documents, or one document only.
     """
     # Takes torch, and what this file says of columns is needed where a table is shown.
-    from attnprobe.findings.comparison.differences import check_same_documents, count_read, read_blocks
+    from attnprobe.findings.differences import check_same_documents, count_read, read_blocks
 
     check_same_documents(tables, names)
     sides = [read_blocks(table, name) for table, name in zip(tables, names, strict=True)]

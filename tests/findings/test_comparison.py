@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from attnprobe.attention.kinds import Kind
-from attnprobe.findings.comparison.partners import find_nearest
+from attnprobe.findings.comparison import find_nearest
 from attnprobe.sums.groups import Clustered
 from attnprobe.survey.comparison import name_pairs
 

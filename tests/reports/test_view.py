@@ -8,7 +8,7 @@ import pytest
 
 from attnprobe.attention.kinds import Kind
 from attnprobe.attention.layout import Grid
-from attnprobe.reports.view.packing import (
+from attnprobe.reports.view import (
     SCALE,
     add_rollout,
     pack_layer,

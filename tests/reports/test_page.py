@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from attnprobe.reports.page.document import (
+from attnprobe.reports.page import (
     embed_bytes,
     embed_json,
     enclose,

@@ -8,8 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.reports.theme import THEMES, ThemeName
-from attnprobe.reports.view import packing
-from attnprobe.reports.view.page import Start
+from attnprobe.reports.view import (
+    Start,
+    add_rollout,
+    encode_image,
+    find_query,
+    make_visible,
+    select_tokens,
+    shrink_maps,
+)
 from attnprobe.survey.tokens import Maps, SequenceAttention, Side, group_tokens
 
 Rows = NDArray[np.floating[Any]]
@@ -94,20 +101,20 @@ def draw_view(
         blocks = [_shrink_block(maps, start) for maps in seen.maps]
         images = any(maps.keys.grid is not None for maps in seen.maps)
         share = ", each head as a share of its most" if images else ""
-        return draw_all_heads(f"Attention of {packing.make_visible(seen.model)}{share}", blocks, look, width)
+        return draw_all_heads(f"Attention of {make_visible(seen.model)}{share}", blocks, look, width)
     maps = seen.of(start.kind)
     place = f"{f'{maps.kind.value} ' if len(seen.maps) > 1 else ''}layer {maps.layers[start.layer]}"
     rolled = start.head == maps.rows.shape[1]
     title = f"Rollout up to {place}" if rolled else f"{place[0].upper()}{place[1:]}, head {start.head}"
-    rows = packing.add_rollout(maps)[start.layer, start.head]
+    rows = add_rollout(maps)[start.layer, start.head]
     if start.draw == "patches":
-        grid, query = maps.keys.grid, packing.find_query(maps)
+        grid, query = maps.keys.grid, find_query(maps)
         assert grid is not None
         assert seen.picture is not None
         given = rows.mean(0) if query is None else rows[query]
         whose = "all tokens on average" if query is None else maps.queries.labels[query]
         patches = given[grid.first : grid.first + len(grid)].reshape(grid.rows, grid.columns)
-        address, size = packing.encode_image(seen.picture), seen.picture.shape[:2]
+        address, size = encode_image(seen.picture), seen.picture.shape[:2]
         return draw_patches(title, f"from {whose}", patches, address, size, look, width)
     if start.words:
         rows = group_tokens(rows, maps.queries.words, maps.keys.words)
@@ -118,15 +125,15 @@ def draw_view(
 
 def _label_side(side: Side, start: Start) -> tuple[NDArray[np.int64], list[str]]:
     """Choose and label what is shown of a side, with a dot before each piece that goes on with a word."""
-    places, labels = packing.select_tokens(side, words=start.words, special=start.special)
-    shown = list(map(packing.make_visible, labels))
+    places, labels = select_tokens(side, words=start.words, special=start.special)
+    shown = list(map(make_visible, labels))
     if not start.words and side.continues is not None:
         shown = ["\u00b7" * bool(dot) + one for one, dot in zip(shown, side.continues[places], strict=True)]
     return places, shown
 
 
 def _shrink_block(maps: Maps, start: Start) -> Block:
-    small = packing.shrink_maps(maps, words=start.words, special=start.special, most=_CELLS)
+    small = shrink_maps(maps, words=start.words, special=start.special, most=_CELLS)
     extra = small.shape[1] - maps.rows.shape[1]
     standing = np.pad(maps.standing, ((0, 0), (0, extra)), constant_values=True)
     layers = zip(small, standing, strict=True)

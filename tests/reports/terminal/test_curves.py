@@ -8,7 +8,7 @@ from rich.cells import cell_len
 
 from attnprobe.reports.shapes import lay_out_pruning
 from attnprobe.reports.terminal.console import ASCII_SIGNS, Signs
-from attnprobe.reports.terminal.curve import Strip
+from attnprobe.reports.terminal.curves import Strip
 from attnprobe.table.formats import csv as csv_format
 from attnprobe.table.formats import json as json_format
 from attnprobe.table.head_table import HeadTable

@@ -18,7 +18,7 @@ from attnprobe.sums.documents import BLOCKS
 from attnprobe.sums.resampling import SIGNIFICANT, Jackknife, adjust
 from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.head_table import HeadTable
-from attnprobe.table.naming import join_names
+from attnprobe.table.naming import join_names, name_head
 from attnprobe.table.table import Column
 
 Floats = NDArray[np.float64]
@@ -42,7 +42,15 @@ class Rows:
     @classmethod
     def of_heads(cls, first: NDArray[np.intp], second: NDArray[np.intp], heads: tuple[int, int]) -> "Rows":
         """Compare the head of each row with its partner, -1 for none, of models with so many heads."""
-        return cls(_one_hot(first, heads[0]), _one_hot(second, heads[1]))
+        return cls(*(_one_hot(one, number) for one, number in zip((first, second), heads, strict=True)))
+
+    @classmethod
+    def of_layers(
+        cls, first: NDArray[np.intp], second: NDArray[np.intp], shapes: Sequence[tuple[int, int]]
+    ) -> "Rows":
+        """Compare the layer of each row with its partner, -1 for none; of models of these shapes."""
+        sides = zip((first, second), shapes, strict=True)
+        return cls(*(_one_hot(one, layers).repeat(heads, 1) / heads for one, (layers, heads) in sides))
 
 
 @dataclass(frozen=True)
@@ -64,6 +72,16 @@ class Difference:
     def adjusted(self) -> Floats:
         """The p values, adjusted for the number of rows by Holm's method."""
         return adjust(self.p)
+
+    @property
+    def certain(self) -> NDArray[np.bool_]:
+        """Whether the models differ significantly, row by row."""
+        return self.adjusted < SIGNIFICANT
+
+    @property
+    def moved(self) -> tuple[int, int]:
+        """How many rows are significantly higher, and how many lower, in the second model."""
+        return int((self.certain & (self.delta > 0)).sum()), int((self.certain & (self.delta < 0)).sum())
 
 
 def compare_statistic(statistic: Statistic, first: Any, second: Any, rows: Rows) -> Difference:
@@ -154,10 +172,7 @@ def _average_heads(means: Floats, weights: Floats) -> Floats:
 
 
 def _one_hot(heads: NDArray[np.intp], number: int) -> Floats:
-    found = np.zeros((len(heads), number))
-    there = np.flatnonzero(heads >= 0)
-    found[there, heads[there]] = 1.0
-    return found
+    return np.eye(number + 1)[heads, :-1]  # of -1, the last row, which is 0
 
 
 _COUNT, _MEAN = "count", "mean"
@@ -343,8 +358,7 @@ def _summarise(
     found: Difference, heads: Sequence[tuple[Any, ...]], other: str, name: str, blocks: int
 ) -> list[str]:
     """Say how many heads matter more, and which changed most."""
-    certain = found.adjusted < SIGNIFICANT
-    up, down = int((certain & (found.delta > 0)).sum()), int((certain & (found.delta < 0)).sum())
+    up, down = found.moved
     how = f"p < {SIGNIFICANT} after Holm's correction over heads"
     if np.isnan(found.p).all():
         return ["Errors and p values need at least two documents."]
@@ -352,8 +366,10 @@ def _summarise(
         said = [f"No head differs significantly in {name} ({how})."]
     else:
         said = [f"In {other}, {name} is higher in {up} and lower in {down} of {len(heads)} heads ({how})."]
-        order = [place for place in np.argsort(-np.abs(found.delta), kind="stable") if certain[place]][:3]
-        named = [f"{_name_head(*heads[place])} ({found.delta[place]:+.2g})" for place in order]
+        order = [place for place in np.argsort(-np.abs(found.delta), kind="stable") if found.certain[place]][
+            :3
+        ]
+        named = [f"{name_head(*heads[place])} ({found.delta[place]:+.2g})" for place in order]
         said.append(f"Of these, the most changed: {join_names(named)}.")
     if blocks < FEW:
         said.append(f"Differences are over {blocks} documents only: errors and p values are rough.")
@@ -367,8 +383,3 @@ def _note_missing(names: Sequence[str], missing: Sequence[int]) -> list[str]:
         for name, number in zip(names, missing, strict=True)
         if number
     ]
-
-
-def _name_head(*head: Any) -> str:
-    *kind, layer, number = head
-    return " ".join([*map(str, kind), f"layer {layer} head {number}"])

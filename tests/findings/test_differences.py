@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from attnprobe.findings.comparison.differences import Rows, compare_statistic
+from attnprobe.findings.differences import Rows, compare_statistic
 from attnprobe.statistics.registry import find_statistic
 from attnprobe.sums.base import Constant
 from attnprobe.sums.documents import BLOCKS, find_block

@@ -1,4 +1,4 @@
-"""Pairs of heads: the distances between them, a tree of those that attend alike, and points in the plane."""
+"""Pairs of heads laid out: the distances between them, a tree of heads that attend alike, a map of points."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -16,8 +16,7 @@ from attnprobe.reports.columns import (
     read_cells,
     read_numbers,
 )
-from attnprobe.table.cells import format_cell
-from attnprobe.table.cleaning import clean
+from attnprobe.table.cells import clean, format_cell
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.kinds import PAIR, PAIR_IN_LAYER
 from attnprobe.table.naming import join_names
@@ -41,6 +40,10 @@ class Pairs:
     def maps(self) -> list[str]:
         """What sets pairs apart, in order."""
         return list(dict.fromkeys(self.of))
+
+    def rows(self, of: str) -> list[int]:
+        """The rows of one of ``maps``."""
+        return [row for row, one in enumerate(self.of) if one == of]
 
     @property
     def within(self) -> bool:
@@ -177,8 +180,8 @@ def cluster_parts(table: HeadTable, request: DrawingRequest) -> Iterator[tuple[s
     pairs = find_pairs(table)
     assert pairs is not None  # or the table would not fit
     for place in pairs.maps:
-        rows = [row for row, of in enumerate(pairs.of) if of == place]
-        yield place, cluster_heads(compute_distances(table, rows, pairs, request), request.clusters)
+        found = compute_distances(table, pairs.rows(place), pairs, request)
+        yield place, cluster_heads(found, request.clusters)
 
 
 def tabulate_clusters(table: HeadTable, request: DrawingRequest) -> HeadTable:

@@ -11,8 +11,8 @@ import pytest
 
 import attnprobe
 from attnprobe.errors import AttnprobeError
+from attnprobe.reports.picture import Picture
 from attnprobe.reports.pictures.choosing import draw_picture
-from attnprobe.reports.pictures.picture import Picture
 
 pytestmark = pytest.mark.slow  # pictures are rendered in every format
 

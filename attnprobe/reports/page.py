@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from markupsafe import Markup
 
 from attnprobe.errors import AttnprobeError, first_line
-from attnprobe.reports.rendering import VEGA_LITE
-from attnprobe.table.cleaning import clean
+from attnprobe.reports.picture import VEGA_LITE
+from attnprobe.table.cells import clean
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -92,7 +92,7 @@ def load_templates() -> "Environment":
 
 def read_asset(name: str) -> str:
     """Read a style sheet, a script or a template."""
-    return files("attnprobe.reports.page").joinpath("assets", name).read_text(encoding="utf-8")
+    return files("attnprobe.reports").joinpath("assets", name).read_text(encoding="utf-8")
 
 
 def bundle_scripts(*names: str) -> str:

@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from attnprobe.reports.view.drawing import (
+from attnprobe.reports.graphic import (
     FAINTEST,
     LEVELS,
     SHADES,
@@ -19,7 +19,7 @@ from attnprobe.reports.view.drawing import (
     find_levels,
     mix_colour,
 )
-from attnprobe.reports.view.packing import make_visible
+from attnprobe.reports.view import make_visible
 
 SVG = "{http://www.w3.org/2000/svg}"
 HOSTILE = [
@@ -143,7 +143,7 @@ def test_no_paper_shows_between_cells():
 
     from PIL import Image
 
-    from attnprobe.reports.rendering import render_png
+    from attnprobe.reports.picture import render_png
 
     draw = np.random.default_rng(0)
     maps = [[draw.uniform(0.2, 0.9, size=(16, 16)) for _ in range(4)]]
@@ -171,7 +171,7 @@ def test_the_smallest_labels_stay_in_their_cells(panel):
 
 def test_a_png_that_is_too_large_is_refused():
     from attnprobe.errors import AttnprobeError
-    from attnprobe.reports.rendering import render_png
+    from attnprobe.reports.picture import render_png
 
     svg = draw_map(Panel("t", np.full((500, 500), 0.002), ["token"] * 500, ["token"] * 500))
     with pytest.raises(AttnprobeError, match="too large for a png"):
