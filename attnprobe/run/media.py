@@ -28,10 +28,9 @@ from attnprobe.corpus.tokenization import Frame, Reading, TokenSequence
 from attnprobe.corpus.vocabulary import TokenKinds, find_special_ids, rank_types, read_frequencies
 from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.processing import Processor
+from attnprobe.model.processing import Processor, SeeingProcessor, find_sight
 from attnprobe.model.reading.blocks import force_full_attention
 from attnprobe.model.reading.routing import evaluation_mode
-from attnprobe.model.seeing import SeeingProcessor, find_sight
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.positions import catch_tokens, find_grid
 from attnprobe.run.examples import refuse_unknown_ids, tokenise_targets
@@ -203,7 +202,7 @@ def plan_pair_batches(
     processor, reading = checkpoint.processor, Reading()
     assert isinstance(processor, SeeingProcessor)
     tokenizer, vocabulary = checkpoint.tokenizer, checkpoint.model.config.get_text_config().vocab_size
-    store = stores.enter_context(SequenceStore(max(len(tokenizer), vocabulary)))
+    store = stores.enter_context(SequenceStore(max(len(tokenizer), vocabulary, processor.placeholder + 1)))
     spool = stores.enter_context(Spool("What the images take"))
     pairs: list[tuple[Picture, str]] = []
     shapes: list[tuple[Any, ...]] = []
@@ -214,13 +213,13 @@ def plan_pair_batches(
         reading.documents += 1
         _check(document)
         assert document.image is not None
-        inputs = processor(document.image.read(), document.text)
-        length = inputs["input_ids"].shape[1]
-        reading.truncated += length > window
-        _check_cut(processor.is_image(inputs["input_ids"][0]), window, document)
-        inputs = cut_pair(inputs, window)
+        inputs = processor(processor.read(document.image), document.text)
+        length, room = inputs["input_ids"].shape[1], processor.count_room(window, inputs)
+        reading.truncated += length > room
+        _check_cut(processor, inputs["input_ids"][0], room, window, document)
+        inputs = processor.cut(inputs, room)
         ids = inputs["input_ids"][0]
-        refuse_unknown_ids(ids.tolist(), checkpoint)
+        refuse_unknown_ids(processor.strip(inputs)["input_ids"].flatten().tolist(), checkpoint)
         name = document.digest
         number = len(pairs) if document.group is None else numbers.setdefault(name, len(pairs))
         store.extend([TokenSequence(ids.tolist(), document=number, name=name)])
@@ -241,15 +240,9 @@ def plan_pair_batches(
     )  # fmt: skip
 
     def prepare(picture: Picture, text: str, length: int) -> dict[str, Tensor]:
-        return cut_pair(processor(picture.read(), text), length)
+        return processor.cut(processor(processor.read(picture), text), length)
 
     return PairBatches(side, pairs, shapes, digests, prepare, **limits), reading
-
-
-def cut_pair(inputs: dict[str, Tensor], length: int) -> dict[str, Tensor]:
-    """Cut ids and what is as long."""
-    whole = inputs["input_ids"].shape
-    return {name: value[:, :length] if value.shape == whole else value for name, value in inputs.items()}
 
 
 def _check(document: Document) -> None:
@@ -259,11 +252,11 @@ def _check(document: Document) -> None:
         raise AttnprobeError("An image is read with one text; leave out --text-pair-column.")
 
 
-def _check_cut(image: Tensor, window: int, document: Document) -> None:
-    """Refuse a sequence without an image, by its marks, and one that would lose a part of it, or all text."""
-    if not bool(image.any()):
+def _check_cut(processor: SeeingProcessor, ids: Tensor, room: int, window: int, document: Document) -> None:
+    """Refuse a sequence without an image, and one that would lose a part of it, or all text."""
+    if not bool(processor.is_image(ids).any()):
         raise AttnprobeError(f"{document.image} gives no token of an image in its text; leave it out.")
-    if len(image) > window and bool(image[window - 1 :].any()):  # other tokens may lie between its rows
+    if len(ids) > room and not processor.keeps_both(ids, room):
         raise AttnprobeError(
             f"{document.image} gives more than the {window} tokens of a sequence, with no room for its text; "
             "give a larger --max-length, or smaller images."

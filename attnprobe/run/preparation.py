@@ -18,8 +18,8 @@ from attnprobe.corpus.tokenization import CHUNK_DOCUMENTS, Frame, Reading, Seque
 from attnprobe.corpus.vocabulary import Rarity, TokenKinds, rank_types, read_frequencies
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint, is_cut_short, resolve_window
-from attnprobe.model.seeing import SeeingProcessor
-from attnprobe.model.sentence_folders import quote
+from attnprobe.model.folders import quote
+from attnprobe.model.processing import SeeingProcessor
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.dry_run import examine
 from attnprobe.run.examples import Documents, build_decoder_sequences, refuse_unknown_ids

@@ -53,8 +53,8 @@ def mass_on(block: AttentionBlock, sort: Sort) -> Tensor:
     """Probability on the keys of a sort S, m_i = sum_(j in S) p_ij.
 
     Every token is of the image, special, or of the text. Tokens of the image are the placeholders that the
-    model puts the image in the place of; special are all other special tokens of the tokenizer, such as
-    those around an image.
+    model puts the image in the place of, or what it reads of the image behind the text; special are all other
+    special tokens of the tokenizer, such as those around an image.
 
     Limits: 0 to 1, and the three sorts add up to 1; for uniform attention, the share of the keys in sight
     that are of that sort. Text before the image in a decoder sees nothing of it, and counts with 0.

@@ -128,7 +128,7 @@ def _count_layers(architecture: Architecture) -> str:
     if all(place.kind is None for place in architecture.places):
         return f"{architecture.layers} layers"
     counts = Counter(architecture.kinds)
-    return " + ".join(f"{counts[kind]} {kind}" for kind in Kind) + " layers"
+    return " + ".join(f"{counts[kind]} {kind}" for kind in Kind if counts[kind]) + " layers"
 
 
 def _count_heads(architecture: Architecture) -> str:

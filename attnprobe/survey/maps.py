@@ -21,6 +21,7 @@ from attnprobe.corpus.sources.document import Document
 from attnprobe.corpus.sources.media import MediaFolder, read_image
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.processing import PatchProcessor
 from attnprobe.model.reading.capture import capture_attention
 from attnprobe.model.reading.routing import Piece
 from attnprobe.model.verifying.architecture import Architecture
@@ -194,7 +195,11 @@ class _Labeller:
         mixed = self._batch.tokens.mixed
         if mixed is None:
             return found
-        image = mixed.image[0].numpy()
+        image, processor = mixed.image[0].numpy(), self._checkpoint.processor
+        if isinstance(processor, PatchProcessor):
+            rows, columns = processor.find_grid(self._batch.inputs)
+            tiles = Grid(len(image) - rows * columns, rows, columns)
+            return found.with_image(image & (np.arange(len(image)) >= tiles.first), tiles)
         return found.with_image(image, _find_tiles(self._batch, image))
 
     @cached_property

@@ -75,7 +75,10 @@ class Side:
             texts: One or two.
             covered: The characters of each, where the tokenizer tells.
         """
-        names = tuple(str(name) for name in tokenizer.convert_ids_to_tokens(list(ids)))
+        spelled = tokenizer.convert_ids_to_tokens(
+            list(ids)
+        )  # of an image behind the text, nobody knows the id
+        names = tuple("image" if name is None else str(name) for name in spelled)
         added = np.isin(np.array(ids), list(find_special_ids(tokenizer)))
         if covered is not None:
             added &= np.array([one is None for one in covered])

@@ -21,8 +21,7 @@ from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.corpus.tokenization import Tokenizer
 from attnprobe.errors import AttnprobeError, AttnprobeWarning
 from attnprobe.intervention.request import TaskOptions, check_labelled, peek
-from attnprobe.model.folders import DEMO, find_local_folder, find_weights
-from attnprobe.model.sentence_folders import check_prompt, find_transformer
+from attnprobe.model.folders import DEMO, check_prompt, find_local_folder, find_transformer, find_weights
 from attnprobe.options import DEFAULTS
 from attnprobe.reports.streams import TerminalProgress
 from attnprobe.run.options import CorpusOptions

@@ -13,10 +13,10 @@ from test_embedding import embed_texts
 import attnprobe
 from attnprobe import AttnprobeError, AttnprobeWarning
 from attnprobe.model import load
+from attnprobe.model.folders import copy_modules, is_inside, read_folder
 from attnprobe.model.hub import CheckpointFiles
 from attnprobe.model.load import LoadOptions, load_checkpoint
 from attnprobe.model.pruned import read_record
-from attnprobe.model.sentence_folders import copy_modules, is_inside, read_folder
 from attnprobe.run.record import compare_checkpoint
 
 PROMPTED = "a prompt that is not pooled"
