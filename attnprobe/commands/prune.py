@@ -167,8 +167,7 @@ def prune(
     """
     from attnprobe.commands.call.call import check_model, make_loader, open_call, open_labelled, read_task
     from attnprobe.commands.call.record import describe_call
-    from attnprobe.intervention.pruning.curve import check_ranked
-    from attnprobe.intervention.pruning.options import Criterion, PruneOptions
+    from attnprobe.intervention.pruning.options import Criterion, PruneOptions, check_ranked
     from attnprobe.model.folders import check_free
 
     folder = None if save is None else Path(save)

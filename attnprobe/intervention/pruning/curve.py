@@ -26,7 +26,7 @@ from attnprobe.intervention.pruning.differences import (
     rank_among,
 )
 from attnprobe.intervention.pruning.headline import Curve, describe_curve
-from attnprobe.intervention.pruning.options import Criterion, PruneOptions
+from attnprobe.intervention.pruning.options import Criterion, PruneOptions, check_ranked
 from attnprobe.intervention.pruning.ranking import (
     mask_heads,
     measure_worth,
@@ -153,14 +153,6 @@ def prune_in_steps(
         if pruning.share is None:
             removed = min(within, len(orders[0]) - 1)  # a checkpoint needs a head
         yield Pruning(table, subject, orders[0], removed, orders[1:]), scored
-
-
-def check_ranked(criteria: Sequence[Criterion]) -> None:
-    """Refuse data to rank on where no criterion is measured on examples."""
-    if any(one.needs_examples for one in criteria):
-        return
-    where = "from a table" if criteria[0].side is not None else "off the weights"
-    raise AttnprobeError(f"--by reads the order of heads {where}, so that --rank-data has nothing to rank.")
 
 
 def tabulate_curve(

@@ -120,6 +120,14 @@ def _refuse_signed(name: str, instead: str) -> str:
     )
 
 
+def check_ranked(criteria: Sequence[Criterion]) -> None:
+    """Refuse data to rank on where no criterion is measured on examples."""
+    if any(one.needs_examples for one in criteria):
+        return
+    where = "from a table" if criteria[0].side is not None else "off the weights"
+    raise AttnprobeError(f"--by reads the order of heads {where}, so that --rank-data has nothing to rank.")
+
+
 @dataclass(frozen=True)
 class PruneOptions:
     """How heads go; the fields are the options of the command line.
