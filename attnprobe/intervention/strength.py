@@ -9,7 +9,6 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.task import Bench, Subject
 from attnprobe.model.gates import gate_attention
 from attnprobe.model.refusals import UnsupportedModelError
-from attnprobe.model.verifying.observations import find_output_weights
 from attnprobe.model.verifying.parameters import find_value_weights
 from attnprobe.run.memory import Halving
 from attnprobe.sums.base import compute_digest
@@ -45,8 +44,7 @@ def measure_norms(
     """
     subject = bench.subject
     checkpoint, architecture = subject.checkpoint, subject.architecture
-    weights = _find_outputs(subject, "norm")
-    products = [weight @ weight.transpose(1, 2) for weight in weights]
+    products = _find_products(subject, "norm")
     at = np.ones(subject.shape, bool) if open_heads is None else open_heads
     opened, halving = torch.from_numpy(at).to(checkpoint.device), Halving()
     way, sites, present = architecture.way, architecture.sites, architecture.present
@@ -95,25 +93,26 @@ def measure_magnitudes(subject: Subject) -> Floats:
         Han, Pool, Tran and Dally (2015), Learning both weights and connections: magnitude, of weights.
     """
     architecture, found = subject.architecture, np.zeros(subject.shape)
-    outputs = _find_outputs(subject, "magnitude")
+    products = _find_products(subject, "magnitude")
     values = find_value_weights(subject.checkpoint, architecture)
-    for layer, (value, output) in enumerate(zip(values, outputs, strict=True)):
+    for layer, (value, product) in enumerate(zip(values, products, strict=True)):
         if isinstance(value, str):
             place = architecture.places[layer]
             raise AttnprobeError(
                 f"--by magnitude needs the weights of the values, and those of {place} can't be told: "
                 f"{value}; take norm or gradient."
             )
-        sizes = [torch.linalg.matrix_norm(one.double()).cpu().numpy() for one in (value, output)]
-        numbers = list(architecture.present[layer]) if architecture.present else list(range(len(sizes[0])))
-        found[layer, numbers] = sizes[0] * sizes[1]
+        long = torch.linalg.matrix_norm(value.double()).cpu().numpy()
+        wide = product.double().diagonal(dim1=1, dim2=2).sum(-1).sqrt().cpu().numpy()
+        numbers = list(architecture.present[layer]) if architecture.present else list(range(len(long)))
+        found[layer, numbers] = long * wide
     return found
 
 
-def _find_outputs(subject: Subject, name: str) -> tuple[torch.Tensor, ...]:
-    """Find W_O,h of every layer, (head, width, model width)."""
+def _find_products(subject: Subject, name: str) -> tuple[torch.Tensor, ...]:
+    """Find W_O,h W_O,h^T of every layer, (head, width, width)."""
     try:
-        return find_output_weights(subject.checkpoint)
+        return subject.output_products
     except UnsupportedModelError as error:
         raise AttnprobeError(
             f"--by {name} needs what each head adds to its layer, which can't be told for "
