@@ -72,6 +72,7 @@ class Source:
     usual: tuple[tuple[str, ...], ...] = ()  # where two texts are wanted: see ``read_table``
     image_column: str | None = None  # "none" reads texts alone
     sees: Callable[[], bool] | None = None  # whether the model reads images with texts; None never asks
+    read_rows: Callable[[Table, str], Iterator[Document]] | None = None  # where rows are no texts, but pairs
 
 
 def read_documents(source: Source) -> Iterator[Document]:
@@ -363,6 +364,8 @@ def _read_lines(lines: Iterable[str]) -> Iterator[Document]:
 
 
 def _read_table(table: Table, source: Source, name: str) -> Iterator[Document]:
+    if source.read_rows is not None:
+        return source.read_rows(table, name)
     return read_table(
         table,
         name,
