@@ -34,8 +34,9 @@ def patch(
     pairs: Annotated[
         Any,
         Option(
-            "A table (csv, tsv, jsonl, json, parquet, xlsx; also .gz, .bz2, .xz, .zst), a hub dataset or - for "
-            "standard input, with columns clean, corrupted and answer, and other for a second answer; or BLiMP's "
+            "A table (csv, tsv, jsonl, json, parquet, xlsx; also .gz, .bz2, .xz, .zst), a hub dataset or - "
+            "for standard input, with columns clean, corrupted and answer, and other for a second answer; or "
+            "BLiMP's "
             "sentence_good and sentence_bad.",
             doc="Dicts with clean, corrupted and answer, and other for a second answer; a DataFrame or a dict of such "
             "columns; the path of a file, or the id of a hub dataset. BLiMP's sentence_good and sentence_bad do, too.",

@@ -194,7 +194,8 @@ def _read_dicts(pairs: Iterable[Any]) -> Iterator[Row]:
     for number, pair in enumerate(pairs, start=1):
         if not isinstance(pair, Mapping):
             raise AttnprobeError(
-                f"Pair {number} is of type {type(pair).__name__}; give dicts with clean, corrupted and answer."
+                f"Pair {number} is of type {type(pair).__name__}; give dicts with clean, corrupted and "
+                "answer."
             )
         yield Row(f"pair {number}", {str(key): cell for key, cell in pair.items()})
 

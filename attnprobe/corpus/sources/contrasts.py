@@ -72,8 +72,8 @@ class ContrastColumns:
         if found is None:
             listed = ", ".join(repr(shorten(one)) for one in columns[:8]) or "none"
             raise AttnprobeError(
-                f"{name} has no column {usual[0]!r} (or {usual[1]!r}, as in BLiMP); name it with {option}: its "
-                f"columns are {listed}."
+                f"{name} has no column {usual[0]!r} (or {usual[1]!r}, as in BLiMP); name it with {option}: "
+                f"its columns are {listed}."
             )
         return find_column(found, columns, name)
 
@@ -115,6 +115,6 @@ def _read_answer(row: Row, column: str, name: str) -> Answer | None:
     if isinstance(cell, int | float):
         return cell
     raise AttnprobeError(
-        f"{row.where} of {name} has no answer in column {column!r}, but {shorten(repr(cell))}; an answer is a "
-        "word, a label or a target text."
+        f"{row.where} of {name} has no answer in column {column!r}, but {shorten(repr(cell))}; an answer is "
+        "a word, a label or a target text."
     )

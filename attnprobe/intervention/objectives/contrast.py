@@ -108,7 +108,8 @@ class ClassContrast(ContrastMeasure):
         answers, others = np.array(found, np.int64).T
         if (alike := np.flatnonzero(answers == others)).size:
             raise AttnprobeError(
-                f"Both answers are {known.spelled(int(answers[alike[0]]))} in a pair; give two that differ, or one."
+                f"Both answers are {known.spelled(int(answers[alike[0]]))} in a pair; give two that differ, "
+                "or one."
             )
         return answers, others
 

@@ -27,15 +27,16 @@ class Shares:
 
 
 def describe_patching(bench: Bench, found: PatchedPairs, shares: Shares) -> Iterator[str]:
-    """Say what m is, how far both sides are apart, in how many pairs the model changes its mind, and by whom."""
+    """Say what m is, how far both sides are apart, in how many pairs the model changes its mind, and by "
+    "whom."""
     assert isinstance(bench.objective, ContrastMeasure)
     measure, number = bench.objective, len(found.base)
     clean, corrupted = (found.base, found.source) if found.plan.noising else (found.source, found.base)
     gap = found.summarise(clean - corrupted)
     pairs = "1 pair" if number == 1 else f"{number:,} pairs"
     yield (
-        f"m is {measure.said}: {clean.mean():.3g} for clean texts and {corrupted.mean():.3g} for corrupted ones, "
-        f"over {pairs}. The gap, the total effect, is {float(gap.average):.3g} (standard error "
+        f"m is {measure.said}: {clean.mean():.3g} for clean texts and {corrupted.mean():.3g} for corrupted "
+        f"ones, over {pairs}. The gap, the total effect, is {float(gap.average):.3g} (standard error "
         f"{float(gap.standard_error):.1g})."
         if number > 1
         else f"m is {measure.said}: {clean.mean():.3g} for the clean text and {corrupted.mean():.3g} for the corrupted "
@@ -61,21 +62,21 @@ def _describe_outside(found: PatchedPairs, bench: Bench) -> Iterator[str]:
     if whole:
         share = float(found.outside.mean()) / whole
         yield (
-            f"{share:.0%} of the gap is how probable the first token that differs is in itself, which no head of a "
-            "decoder can carry from one text to the other."
+            f"{share:.0%} of the gap is how probable the first token that differs is in itself, which no "
+            "head of a decoder can carry from one text to the other."
         )
     firsts = bench.objective.firsts[bench.corpus.batches.members]  # type: ignore[attr-defined]
     lengths = bench.corpus.batches.lengths[bench.corpus.batches.members]
     last = int((firsts == lengths - 1).sum())
     if last:
         yield (
-            f"In {last:,} pairs the texts differ in their last token alone: there, all effects are 0. Give a clean "
-            "and a corrupted beginning instead, with columns answer and other."
+            f"In {last:,} pairs the texts differ in their last token alone: there, all effects are 0. Give a "
+            "clean and a corrupted beginning instead, with columns answer and other."
         )
     if begin := int((firsts == 0).sum()):
         yield (
-            f"In {begin:,} pairs the texts differ in their first token, whose probability the model does not give: "
-            "the tokenizer puts no token before a text."
+            f"In {begin:,} pairs the texts differ in their first token, whose probability the model does not "
+            "give: the tokenizer puts no token before a text."
         )
 
 
@@ -94,8 +95,8 @@ def _describe_heads(bench: Bench, found: PatchedPairs, shares: Shares) -> Iterat
         significant = shares.adjusted < SIGNIFICANT
         up, down = (int((significant & (sign * shares.share > 0)).sum()) for sign in (1, -1))
         yield (
-            f"Of {tested:,} {what} that were patched, {up or 'none'} significantly {verb if up == 1 else verb[:-1]} a "
-            f"part of the gap, and {down or 'none'} {'widens' if down == 1 else 'widen'} it (paired t over "
+            f"Of {tested:,} {what} that were patched, {up or 'none'} significantly "
+            f"{verb if up == 1 else verb[:-1]} a part of the gap, and {down or 'none'} {'widens' if down == 1 else 'widen'} it (paired t over "
             f"documents, adjusted p < {SIGNIFICANT})."
         )
     order = np.argsort(-np.where(there, np.abs(shares.share), -1), axis=None)[:_NAMED]
@@ -111,8 +112,8 @@ def _describe_heads(bench: Bench, found: PatchedPairs, shares: Shares) -> Iterat
     yield f"The largest shares of the gap: {', '.join(named)}."
     if not found.plan.positions and there.sum() > 1:
         yield (
-            f"The shares of {int(there.sum()):,} heads add up to {float(np.nansum(shares.share)):.2f}. They need not "
-            "add up to 1: heads pass on what others gave, stand in for each other, and the residual stream "
+            f"The shares of {int(there.sum()):,} heads add up to {float(np.nansum(shares.share)):.2f}. They "
+            "need not add up to 1: heads pass on what others gave, stand in for each other, and the residual stream "
             "carries a part past all of them."
         )
 
@@ -129,6 +130,6 @@ def _describe_attribution(found: PatchedPairs) -> Iterator[str]:
     r = float(np.corrcoef(effect[both], first[both])[0, 1])
     slope = float(effect[both] @ first[both] / (effect[both] @ effect[both]))
     yield (
-        f"The attribution, of first order, orders {int(both.sum()):,} of them like the effect with r = {r:.2f}, and is "
-        f"{slope:.2f} times as large."
+        f"The attribution, of first order, orders {int(both.sum()):,} of them like the effect with r = "
+        f"{r:.2f}, and is {slope:.2f} times as large."
     )

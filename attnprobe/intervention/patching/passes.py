@@ -134,8 +134,8 @@ class Patcher:
     def _check(self, *measured: Tensor) -> None:
         if not all(bool(torch.isfinite(one).all()) for one in measured):
             raise AttnprobeError(
-                f"{self._subject.checkpoint.name} gives NaN or infinite numbers; try --dtype float32, or look at "
-                "its weights."
+                f"{self._subject.checkpoint.name} gives NaN or infinite numbers; try --dtype float32, or "
+                "look at its weights."
             )
 
     def _replace(
@@ -169,7 +169,8 @@ class Patcher:
         return *self._subject.shape, max(one.own.shape[1] for one in replaced.values())
 
     def _attribute(self, replaced: Mapping[int, _Replacement], slopes: Mapping[int, Tensor]) -> Floats:
-        """Compute (o_other - o_own) . dm/do_own of every head, (batch, layer, head), or of each position too."""
+        """Compute (o_other - o_own) . dm/do_own of every head, (batch, layer, head), or of each position "
+        "too."""
         shape = self._find_shape(replaced)
         batch = len(next(iter(replaced.values())).own)
         found = np.full((batch, *shape), np.nan)

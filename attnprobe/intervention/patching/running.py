@@ -53,18 +53,19 @@ def choose_measure(subject: Subject, *, answered: bool) -> type[ContrastMeasure]
     if objective not in MEASURES:
         known = ", ".join(MEASURES)
         raise AttnprobeError(
-            f"{name} is asked for {objective}, of which nothing is read off for a pair of texts; take a checkpoint "
-            f"with a head for one of {known}."
+            f"{name} is asked for {objective}, of which nothing is read off for a pair of texts; take a "
+            f"checkpoint with a head for one of {known}."
         )
     if objective == "masked-lm":
         raise AttnprobeError(
-            f"{name} fills masks, and the probability of a whole text takes a pass for each of its tokens; write "
-            f"{getattr(subject.checkpoint.tokenizer, 'mask_token', '[MASK]')} for one word of both texts, and give "
-            "columns answer and other."
+            f"{name} fills masks, and the probability of a whole text takes a pass for each of its tokens; "
+            f"write {getattr(subject.checkpoint.tokenizer, 'mask_token', '[MASK]')} for one word of both texts, "
+            "and give columns answer and other."
         )
     what = "target text in a column target" if objective == "seq2seq" else "class in a column answer or label"
     raise AttnprobeError(
-        f"The pairs have no answer, and {name} needs one: give the {what}, or name its column with --label-column."
+        f"The pairs have no answer, and {name} needs one: give the {what}, or name its column with "
+        "--label-column."
     )
 
 
@@ -83,8 +84,8 @@ def bind_pairs(
     checkpoint, architecture, progress = subject.checkpoint, subject.architecture, run.progress
     if align and checkpoint.decodes and measure.asked != "target":
         raise AttnprobeError(
-            f"The decoder of {checkpoint.name} reads the text too, one token later; leave out --align, and give "
-            "texts of the same number of tokens."
+            f"The decoder of {checkpoint.name} reads the text too, one token later; leave out --align, and "
+            "give texts of the same number of tokens."
         )
     if options.batch_tokens is None and checkpoint.device.type == "cpu":
         options = replace(options, batch_tokens=BATCH_TOKENS_CPU)

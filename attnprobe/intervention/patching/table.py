@@ -87,7 +87,8 @@ def _tabulate_attribution(found: PatchedPairs) -> Clustered:
 
 
 def _make_labels(bench: Bench, dataset: str, facts: Mapping[str, Any]) -> Labels:
-    """Label rows; heads of layers that share their weights give something of their own, and have their rows."""
+    """Label rows; heads of layers that share their weights give something of their own, and have their "
+    "rows."""
     labels = bench.labels(dataset, facts)
     return replace(labels, tied=tuple(bench.subject.architecture.lacking), notes=[])
 
@@ -110,7 +111,8 @@ def _name_rows(
 
 
 def _name_tokens(bench: Bench, found: PatchedPairs, positions: int, *, targets: bool) -> list[str | None]:
-    """Name the token that most pairs have at each position of the text that is read; None where none is usual."""
+    """Name the token that most pairs have at each position of the text that is read; None where none is "
+    "usual."""
     batches = bench.corpus.batches
     assert isinstance(batches, ContrastBatches)
     side = batches.targets if targets else batches.source if found.plan.noising else batches.corrupted

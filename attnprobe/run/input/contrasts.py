@@ -53,7 +53,8 @@ class PairCounts:
             (self.long, f"a text is longer than {window} tokens"),
             (
                 self.unequal,
-                "their texts have different numbers of tokens, so that no position stands for another; --align "
+                "their texts have different numbers of tokens, so that no position stands for another; "
+                "--align "
                 "compares what they begin and end with",
             ),
         ):
@@ -101,8 +102,8 @@ class ContrastReader:
     def _is_complete(self, document: Document) -> bool:
         if not isinstance(document.label, Contrast):
             raise AttnprobeError(
-                "The data hold texts, not pairs of them; give a table (csv, tsv, jsonl, json, parquet, xlsx) with "
-                "columns clean and corrupted."
+                "The data hold texts, not pairs of them; give a table (csv, tsv, jsonl, json, parquet, xlsx) "
+                "with columns clean and corrupted."
             )
         self.counts.pairs += 1
         needs = self._asked in {"mask", "next", "target", "class"}
@@ -196,8 +197,8 @@ class ContrastReader:
     ) -> Readout:
         if answer is not None and answer == other:
             raise AttnprobeError(
-                f"Both answers to {shorten(repr(document.text))} are the same to {self._checkpoint.name}; give "
-                "two that differ."
+                f"Both answers to {shorten(repr(document.text))} are the same to {self._checkpoint.name}; "
+                "give two that differ."
             )
         return Readout(places, answer, other, first)
 
@@ -229,8 +230,9 @@ class ContrastReader:
             )
         pieces = ", ".join(map(repr, self._tokenizer.convert_ids_to_tokens(least[:8])))
         raise AttnprobeError(
-            f"The answer {shorten(repr(word))} is {len(least)} tokens to {self._checkpoint.name} ({pieces}), and "
-            "one is predicted; give a word that is one token, or leave the answer out and compare whole texts."
+            f"The answer {shorten(repr(word))} is {len(least)} tokens to {self._checkpoint.name} ({pieces}), "
+            "and one is predicted; give a word that is one token, or leave the answer out and compare whole "
+            "texts."
             if self._asked == "next"
             else f"The answer {shorten(repr(word))} is {len(least)} tokens to {self._checkpoint.name} ({pieces}), "
             "and a mask stands for one; give a word that is one token."
@@ -247,8 +249,8 @@ class ContrastReader:
         place = next(parts, None)
         if place is None:
             raise AttnprobeError(
-                f"Of the targets {shorten(repr(contrast.answer))} and {shorten(repr(contrast.other))}, one begins "
-                "with the other, so no token tells them apart; give two that differ."
+                f"Of the targets {shorten(repr(contrast.answer))} and {shorten(repr(contrast.other))}, one "
+                "begins with the other, so no token tells them apart; give two that differ."
             )
         self.targets.append(target[: place + 1])
         return Readout((place, place), target[place], other[place], first)
@@ -363,8 +365,8 @@ def _explain_none(counts: PairCounts, window: int) -> str:
         return "The data hold no pairs of texts; give at least one."
     if counts.unequal:
         return (
-            f"None of {counts.pairs:,} pairs can be used: the texts of {counts.unequal:,} have different numbers of "
-            "tokens; pass --align to compare what they begin and end with, or swap words of one token."
+            f"None of {counts.pairs:,} pairs can be used: the texts of {counts.unequal:,} have different "
+            "numbers of tokens; pass --align to compare what they begin and end with, or swap words of one token."
         )
     if counts.long:
         return f"None of {counts.pairs:,} pairs can be used: a text of {counts.long:,} is longer than {window} tokens."
