@@ -213,11 +213,16 @@ def test_where_attention_is_tapped(headed, paired, pairs_of):
 def test_the_attribution_is_the_first_order(headed, paired, pairs_of, name, kind, positions):
     """Against finite differences of fourth order in o + e (other - o), in float64.
 
-    Llama, ModernBERT and T5 norm their states in float32, whatever their weights are, and T5's activation has a
-    kink, so that larger steps miss the slope.
+    Llama, ModernBERT and T5 norm their states in float32, whatever their weights are. T5's activation has a kink,
+    which steps that are large enough for that would cross; here it is a smooth one.
     """
     checkpoint = headed(name, kind, double=True)
-    step, tolerance = {"t5": (1e-3, 2e-3)}.get(name, (2e-2, 1e-4) if name in {"llama", "modernbert"} else (1e-3, 1e-8))
+    step, tolerance = (2e-2, 1e-4) if name in {"llama", "modernbert", "t5"} else (1e-3, 1e-8)
+    if name == "t5":
+        checkpoint = replace(checkpoint, model=copy.deepcopy(checkpoint.model))
+        for module in checkpoint.model.modules():
+            if type(module).__name__ == "T5DenseActDense":
+                module.act = torch.nn.GELU()
     pairs = equally_long(checkpoint, kind, pairs_of(kind))[:2]
     with paired(checkpoint, pairs, kind) as bench:
         plan = PatchPlan(positions=positions)
