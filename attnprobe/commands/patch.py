@@ -34,12 +34,12 @@ def patch(
     pairs: Annotated[
         Any,
         Option(
-            "A table (csv, tsv, jsonl, json, parquet, xlsx; also .gz, .bz2, .xz, .zst), a hub dataset or - "
-            "for standard input, with columns clean, corrupted and answer, and other for a second answer; or "
-            "BLiMP's "
-            "sentence_good and sentence_bad.",
-            doc="Dicts with clean, corrupted and answer, and other for a second answer; a DataFrame or a dict of such "
-            "columns; the path of a file, or the id of a hub dataset. BLiMP's sentence_good and sentence_bad do, too.",
+            "A table (csv, tsv, jsonl, json, parquet, xlsx; also .gz, .bz2, .xz, .zst), a hub dataset, or - "
+            "for standard input: columns clean, corrupted and answer, and other for a second answer; or "
+            "BLiMP's sentence_good and sentence_bad.",
+            doc="Dicts with clean, corrupted, answer, and other for a second answer; a DataFrame or "
+            "a dict of such columns; the path of a file, or the id of a hub dataset. BLiMP's sentence_good and "
+            "sentence_bad do, too.",
             name="dataset",
             flags=("--dataset", "-d"),
             metavar="PAIRS",
@@ -87,14 +87,16 @@ def patch(
     """Find the heads that carry the difference between two texts.
 
     Each pair has a clean text and a corrupted one, of equally many tokens, and an answer: a class, a word in
-    place of the mask, the next word, or the target of an encoder-decoder. m is the logit of the answer less that of
-    the other answer, or with one answer its log odds ln p / (1 - p); of a target its log probability, of BLiMP's
-    sentences that of the sentence.
-    [bold]effect[/bold]: by how much m rises for the corrupted text when the head gives what it gives on the
-    clean one (the indirect effect of Vig et al. 2020; --noising: the other way round);
-    [bold]recovered[/bold]: the sum of effects over the sum of gaps, m(clean) - m(corrupted); [bold]p[/bold]: a
-    paired t over documents; [bold]attribution[/bold]: the effect to first order, from one backward pass.
-    Effects need not add up to the gap. Pairs of unequal length are left out, and counted; see --align.
+    place of the mask, the next word, or the target of an encoder-decoder. m is the logit of the answer less
+    that of the other answer, or with one answer its log odds ln p / (1 - p); of a target its log probability,
+    of BLiMP's sentences that of the sentence.
+    [bold]effect[/bold]: by how much m rises for the corrupted text
+    when the head gives what it gives on the clean one (the indirect effect of Vig et al. 2020; --noising: the
+    other way round);
+    [bold]recovered[/bold]: the sum of effects over the sum of gaps, m(clean) -
+    m(corrupted); [bold]p[/bold]: a paired t over documents; [bold]attribution[/bold]: the effect to first
+    order, from one backward pass. Effects need not add up to the gap. Pairs of unequal length are left out,
+    and counted; see --align.
 
     Examples:
       attnprobe patch my-classifier -d pairs.csv

@@ -10,7 +10,7 @@ from typing import Any
 
 from attnprobe.corpus.sources.columns import USUAL_LABEL_COLUMNS, read_table, require
 from attnprobe.corpus.sources.contrasts import ContrastColumns
-from attnprobe.corpus.sources.document import Document, Label
+from attnprobe.corpus.sources.document import Contrast, Document, Label
 from attnprobe.corpus.sources.embedded import EMBEDDED
 from attnprobe.corpus.sources.gold import (
     ANSWERS,
@@ -143,7 +143,8 @@ def open_gold(texts: Texts, gold: Gold, options: Mapping[str, Any]) -> OpenSourc
 def open_pairs(pairs: Any, options: Mapping[str, Any], other: str | None) -> OpenSource:
     """Open pairs of a clean and a corrupted text: a file, a hub dataset, dicts, or a table of columns.
 
-    ``options`` name columns as for texts; ``other`` is the column of the answer that the first is compared with.
+    ``options`` name columns as for texts; ``other`` is the column of the answer that the first is compared
+    with.
     """
     columns = ContrastColumns(
         options.get("text_column"),
@@ -172,8 +173,19 @@ def open_pairs(pairs: Any, options: Mapping[str, Any], other: str | None) -> Ope
     else:
         table, name = _read_pairs(pairs)
         found = OpenSource(columns.read(table, name), "pairs", {"name": "pairs"})
+    found = replace(found, documents=_require_pairs(found.documents, found.name))
     name = options.get("name")
     return found if name is None else replace(found, name=name)
+
+
+def _require_pairs(documents: Iterable[Document], name: str) -> Iterator[Document]:
+    for document in documents:
+        if not isinstance(document.label, Contrast):
+            raise AttnprobeError(
+                f"{name} holds texts, not pairs of them; give a table (csv, tsv, jsonl, json, parquet, "
+                "xlsx) with columns clean and corrupted."
+            )
+        yield document
 
 
 def _read_pairs(pairs: Any) -> tuple[Table, str]:

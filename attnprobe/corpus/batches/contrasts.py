@@ -32,7 +32,7 @@ class Readout:
 
 
 class ContrastBatches(Batches):
-    """The batches of pairs of texts, in a fixed order; a batch is of the clean texts, and has the others beside.
+    """The batches of pairs, in a fixed order; a batch is of the clean texts, with the others as baseline.
 
     Attributes:
         corrupted: The corrupted texts, sequence for sequence.

@@ -17,7 +17,6 @@ from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.task_heads import CAUSAL_LM, CLASSIFICATION, MASKED_LM, SEQ2SEQ
 from attnprobe.run.input.contrasts import Asked
 
-
 #: What no head can carry of m: by how much the first token that differs is more probable in itself.
 OUTSIDE = "outside"
 
@@ -136,7 +135,7 @@ class NumberContrast(ContrastMeasure):
     """The number that a model predicts; there is no answer."""
 
     name = "regression"
-    asked = "class"
+    asked = "number"
     about = "the predicted number"
     head = CLASSIFICATION
     signed = False

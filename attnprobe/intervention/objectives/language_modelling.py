@@ -89,8 +89,7 @@ class MaskedLanguageModel(Objective):
 
 @contextmanager
 def narrow_head(model: Any, places: Tensor) -> Iterator[None]:
-    """Pass the tokens at some places (batch, position) only to the last layer of the head: a vocabulary is "
-    "wide."""
+    """Pass only the tokens at some places (batch, position) to the last layer of the head: it is wide."""
     last = model.get_output_embeddings()
     if not isinstance(last, nn.Linear):
         yield

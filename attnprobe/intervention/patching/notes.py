@@ -13,6 +13,8 @@ from attnprobe.sums.resampling import SIGNIFICANT
 
 #: So many heads are named.
 _NAMED = 3
+#: Half of a 95 % interval of a normal distribution, in standard errors.
+BEYOND = 1.96
 #: Fewer pairs say little about every head.
 FEW = 30
 
@@ -27,8 +29,7 @@ class Shares:
 
 
 def describe_patching(bench: Bench, found: PatchedPairs, shares: Shares) -> Iterator[str]:
-    """Say what m is, how far both sides are apart, in how many pairs the model changes its mind, and by "
-    "whom."""
+    """Say what m is, how far both sides are apart, how many pairs flip, and which heads carry the gap."""
     assert isinstance(bench.objective, ContrastMeasure)
     measure, number = bench.objective, len(found.base)
     clean, corrupted = (found.base, found.source) if found.plan.noising else (found.source, found.base)
@@ -39,14 +40,16 @@ def describe_patching(bench: Bench, found: PatchedPairs, shares: Shares) -> Iter
         f"ones, over {pairs}. The gap, the total effect, is {float(gap.average):.3g} (standard error "
         f"{float(gap.standard_error):.1g})."
         if number > 1
-        else f"m is {measure.said}: {clean.mean():.3g} for the clean text and {corrupted.mean():.3g} for the corrupted "
-        "one. One pair has no standard error, and p is not defined."
+        else f"m is {measure.said}: {clean.mean():.3g} for the clean text and {corrupted.mean():.3g} for the "
+        "corrupted one. One pair has no standard error, and p is not defined."
     )
     flips = count_flips(clean, corrupted, signed=measure.signed)
     if measure.signed:
         yield f"In {flips:,} of {pairs}, m is above 0 for the clean text and below 0 for the corrupted one."
     else:
         yield f"In {flips:,} of {pairs}, m is larger for the clean text."
+    if number > 1 and abs(float(gap.average)) < BEYOND * float(gap.standard_error):
+        yield "The gap is no larger than its error allows for, so shares of it say little."
     if found.outside is not None:
         yield from _describe_outside(found, bench)
     yield from _describe_heads(bench, found, shares)
@@ -96,8 +99,8 @@ def _describe_heads(bench: Bench, found: PatchedPairs, shares: Shares) -> Iterat
         up, down = (int((significant & (sign * shares.share > 0)).sum()) for sign in (1, -1))
         yield (
             f"Of {tested:,} {what} that were patched, {up or 'none'} significantly "
-            f"{verb if up == 1 else verb[:-1]} a part of the gap, and {down or 'none'} {'widens' if down == 1 else 'widen'} it (paired t over "
-            f"documents, adjusted p < {SIGNIFICANT})."
+            f"{verb if up == 1 else verb[:-1]} a part of the gap, and {down or 'none'} "
+            f"{'widens' if down == 1 else 'widen'} it (paired t over documents, adjusted p < {SIGNIFICANT})."
         )
     order = np.argsort(-np.where(there, np.abs(shares.share), -1), axis=None)[:_NAMED]
     named = []
@@ -113,8 +116,8 @@ def _describe_heads(bench: Bench, found: PatchedPairs, shares: Shares) -> Iterat
     if not found.plan.positions and there.sum() > 1:
         yield (
             f"The shares of {int(there.sum()):,} heads add up to {float(np.nansum(shares.share)):.2f}. They "
-            "need not add up to 1: heads pass on what others gave, stand in for each other, and the residual stream "
-            "carries a part past all of them."
+            "need not add up to 1: heads pass on what others gave, stand in for each other, and the "
+            "residual stream carries a part past all of them."
         )
 
 

@@ -24,13 +24,13 @@ class PatchedPairs:
     Attributes:
         base: m of the text that is read, (pair,).
         source: m of the text that heads are taken from, (pair,).
-        effect: What patching does to m, (pair, layer, head) or (pair, layer, head, position); NaN where nothing
-            was patched.
+        effect: What patching does to m, (pair, layer, head) or (pair, layer, head, position); NaN where
+            nothing was patched.
         attribution: Its first order; None where it was not computed.
         clusters: What names the document of each pair, -1 where it is the document's only one.
         documents: The document of each, by its number.
-        outside: The part of the gap that no head can carry, (pair,): by how much the first token that differs is
-            more probable in itself; None where m is no sum over tokens.
+        outside: The part of the gap that no head can carry, (pair,): by how much the first token that differs
+            is more probable in itself; None where m is no sum over tokens.
     """
 
     plan: PatchPlan

@@ -169,8 +169,7 @@ class Patcher:
         return *self._subject.shape, max(one.own.shape[1] for one in replaced.values())
 
     def _attribute(self, replaced: Mapping[int, _Replacement], slopes: Mapping[int, Tensor]) -> Floats:
-        """Compute (o_other - o_own) . dm/do_own of every head, (batch, layer, head), or of each position "
-        "too."""
+        """Compute (o_other - o_own) . dm/do_own of every head, (batch, layer, head), or at each position."""
         shape = self._find_shape(replaced)
         batch = len(next(iter(replaced.values())).own)
         found = np.full((batch, *shape), np.nan)
@@ -251,9 +250,9 @@ def patch_pairs(
 
     References:
         Vig et al. (2020), Investigating gender bias in language models using causal mediation analysis,
-        section 3; Meng et al. (2022), Locating and editing factual associations in GPT, section 2; Heimersheim
-        and Nanda (2024), How to use and interpret activation patching; Kramar et al. (2024), AtP*: an efficient
-        and scalable method for localizing LLM behaviour to components, section 2.
+        section 3; Meng et al. (2022), Locating and editing factual associations in GPT, section 2;
+        Heimersheim and Nanda (2024), How to use and interpret activation patching; Kramar et al. (2024),
+        AtP*: an efficient and scalable method for localizing LLM behaviour to components, section 2.
     """
     subject, halving = bench.subject, Halving()
     checkpoint, architecture = subject.checkpoint, subject.architecture

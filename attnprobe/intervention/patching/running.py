@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -59,8 +59,8 @@ def choose_measure(subject: Subject, *, answered: bool) -> type[ContrastMeasure]
     if objective == "masked-lm":
         raise AttnprobeError(
             f"{name} fills masks, and the probability of a whole text takes a pass for each of its tokens; "
-            f"write {getattr(subject.checkpoint.tokenizer, 'mask_token', '[MASK]')} for one word of both texts, "
-            "and give columns answer and other."
+            f"write {getattr(subject.checkpoint.tokenizer, 'mask_token', '[MASK]')} for one word of both "
+            "texts, and give columns answer and other."
         )
     what = "target text in a column target" if objective == "seq2seq" else "class in a column answer or label"
     raise AttnprobeError(
@@ -110,7 +110,7 @@ def bind_pairs(
         ) as fitting,
     ):
         objective = measure(checkpoint, found.batches, found.targets)
-        for sentence in found.counts.describe(found.corpus.window, align=align):
+        for sentence in found.counts.describe(found.corpus.window):
             progress.say(sentence)
         record = record_provenance(checkpoint, architecture, found.corpus, options, fitting)
         record["task"] = {
@@ -118,7 +118,7 @@ def bind_pairs(
             "measure": objective.said,
             "head": checkpoint.head.name if checkpoint.head else None,
             "gates": subject.gating.evidence,
-            "pairs": found.describe(),
+            "pairs": asdict(found.counts),
         }
         with freeze_weights(checkpoint):
             yield Bench(subject, found.corpus, objective, record, run, fitting)

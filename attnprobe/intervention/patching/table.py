@@ -62,7 +62,7 @@ def tabulate_patching(
     )
     build.measure("recovered", "share of gap", share, share_error, title="share of the gap")
     build.add(Column("p", "probability", title="p"), p.ravel())
-    build.add(Column("p_adjusted", "probability", headline=True, title="adjusted p"), adjusted)
+    build.add(Column("p_adjusted", "probability", headline=not fast, title="adjusted p"), adjusted)
     build.measure(
         "attribution",
         unit,
@@ -87,8 +87,7 @@ def _tabulate_attribution(found: PatchedPairs) -> Clustered:
 
 
 def _make_labels(bench: Bench, dataset: str, facts: Mapping[str, Any]) -> Labels:
-    """Label rows; heads of layers that share their weights give something of their own, and have their "
-    "rows."""
+    """Label rows; heads of layers that share weights give something of their own, and have their rows."""
     labels = bench.labels(dataset, facts)
     return replace(labels, tied=tuple(bench.subject.architecture.lacking), notes=[])
 
@@ -111,8 +110,7 @@ def _name_rows(
 
 
 def _name_tokens(bench: Bench, found: PatchedPairs, positions: int, *, targets: bool) -> list[str | None]:
-    """Name the token that most pairs have at each position of the text that is read; None where none is "
-    "usual."""
+    """Name the token that most pairs have at each position of what is read; None where none is usual."""
     batches = bench.corpus.batches
     assert isinstance(batches, ContrastBatches)
     side = batches.targets if targets else batches.source if found.plan.noising else batches.corrupted

@@ -47,7 +47,8 @@ class PairValues:
     def collect(self, name: str, members: NDArray[np.int64]) -> Floats:
         """Collect one of the numbers of some pairs, which are named in ascending order.
 
-        Where pairs have numbers for different numbers of positions, on the last axis, NaN stands for the rest.
+        Where pairs have numbers for different numbers of positions, on the last axis, NaN stands for the
+        rest.
         """
         shapes = [values[name].shape[1:] for _, values in self.parts]
         whole = np.full((len(members), *(max(sizes) for sizes in zip(*shapes, strict=True))), np.nan)

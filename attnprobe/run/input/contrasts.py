@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Literal
 
@@ -21,9 +21,9 @@ from attnprobe.run.input.corpus import BATCH_TOKENS_ACCELERATOR, Corpus
 from attnprobe.run.input.examples import tokenise_targets
 from attnprobe.run.input.options import CorpusOptions
 
-#: What is read off the model: a class (or a number) of the text, the token behind a mask, the next token, the
-#: tokens of a target text, or how probable the text itself is.
-Asked = Literal["class", "mask", "next", "target", "text"]
+#: What is read off the model: a class of the text, or a number; the token behind a mask, the next token, the
+#: tokens of a target text; or how probable the text itself is.
+Asked = Literal["class", "number", "mask", "next", "target", "text"]
 #: How people write a mask, whatever the tokenizer calls it.
 MASKS = ("[MASK]", "<mask>")
 
@@ -46,7 +46,7 @@ class PairCounts:
     long: int = 0
     same: int = 0
 
-    def describe(self, window: int, *, align: bool) -> Iterator[str]:
+    def describe(self, window: int) -> Iterator[str]:
         """Say what was left out, a sentence each."""
         for number, why in (
             (self.incomplete, "a text or the answer is missing"),
@@ -62,7 +62,7 @@ class PairCounts:
                 yield f"{number:,} of {self.pairs:,} pairs {'is' if number == 1 else 'are'} left out: {why}."
         if self.same:
             has = "has" if self.same == 1 else "have"
-            yield f"{self.same:,} of {self.pairs:,} pairs {has} the same text twice, which nothing can tell apart."
+            yield f"{self.same:,} of {self.pairs:,} pairs {has} the same text twice."
 
 
 class ContrastReader:
@@ -100,15 +100,10 @@ class ContrastReader:
                     yield found
 
     def _is_complete(self, document: Document) -> bool:
-        if not isinstance(document.label, Contrast):
-            raise AttnprobeError(
-                "The data hold texts, not pairs of them; give a table (csv, tsv, jsonl, json, parquet, xlsx) "
-                "with columns clean and corrupted."
-            )
+        contrast = _contrast(document)
         self.counts.pairs += 1
-        needs = self._asked in {"mask", "next", "target", "class"}
-        whole = bool(document.text and document.label.corrupted)
-        whole &= document.label.answer is not None or not needs
+        whole = bool(document.text and contrast.corrupted)
+        whole &= contrast.answer is not None or self._asked in {"number", "text"}
         self.counts.incomplete += not whole
         return whole
 
@@ -147,7 +142,7 @@ class ContrastReader:
         contrast = _contrast(document)
         if self._asked == "class":
             self.readouts.append(Readout(answer=contrast.answer, other=contrast.other, first=first))
-        elif self._asked == "text":
+        elif self._asked in {"text", "number"}:
             self.readouts.append(Readout(first=first))
         elif self._asked == "target":
             self.readouts.append(self._find_target(contrast, first))
@@ -231,11 +226,7 @@ class ContrastReader:
         pieces = ", ".join(map(repr, self._tokenizer.convert_ids_to_tokens(least[:8])))
         raise AttnprobeError(
             f"The answer {shorten(repr(word))} is {len(least)} tokens to {self._checkpoint.name} ({pieces}), "
-            "and one is predicted; give a word that is one token, or leave the answer out and compare whole "
-            "texts."
-            if self._asked == "next"
-            else f"The answer {shorten(repr(word))} is {len(least)} tokens to {self._checkpoint.name} ({pieces}), "
-            "and a mask stands for one; give a word that is one token."
+            "and one is predicted; give a word that is one token."
         )
 
     def _find_target(self, contrast: Contrast, first: int) -> Readout:
@@ -267,24 +258,15 @@ class ContrastCorpus:
 
     Attributes:
         corpus: The pairs in batches.
+        batches: The same batches.
         counts: What was left out.
-        before: How many tokens stand before each text.
         targets: What the decoder beside an encoder is to answer, pair for pair.
     """
 
     corpus: Corpus
+    batches: ContrastBatches
     counts: PairCounts
-    before: int = 0
-    targets: list[list[int]] = field(default_factory=list, repr=False)
-
-    @property
-    def batches(self) -> ContrastBatches:
-        assert isinstance(self.corpus.batches, ContrastBatches)
-        return self.corpus.batches
-
-    def describe(self) -> dict[str, int]:
-        """Describe what was left out, for the record."""
-        return asdict(self.counts)
+    targets: Sequence[list[int]]
 
 
 @contextmanager
@@ -338,16 +320,15 @@ def tokenise_contrasts(
             own = TokenKinds(tokenizer, Frame.of(tokenizer), checkpoint.start)
             targets = Side(read, own, rank_types(read.counts, own.framing))
         batches = ContrastBatches(
-            *sides,
+            sides[0],
+            sides[1],
             reader.readouts,
             budget=options.batch_tokens or BATCH_TOKENS_ACCELERATOR,
             most=most,
             targets=targets,
         )
         reading = Reading(documents=reader.counts.pairs)
-        yield ContrastCorpus(
-            Corpus(batches, reading, window), reader.counts, len(reader.frame.before), reader.targets
-        )
+        yield ContrastCorpus(Corpus(batches, reading, window), batches, reader.counts, reader.targets)
 
 
 def _check_known(checkpoint: Checkpoint, *sequences: Sequence[int]) -> None:
@@ -363,11 +344,15 @@ def _explain_none(counts: PairCounts, window: int) -> str:
     """Say why no pair is left, and what to do."""
     if not counts.pairs:
         return "The data hold no pairs of texts; give at least one."
+    none = (
+        "The only pair can't be used" if counts.pairs == 1 else f"None of {counts.pairs:,} pairs can be used"
+    )
     if counts.unequal:
+        some = "" if counts.unequal == counts.pairs else f" of {counts.unequal:,}"
         return (
-            f"None of {counts.pairs:,} pairs can be used: the texts of {counts.unequal:,} have different "
-            "numbers of tokens; pass --align to compare what they begin and end with, or swap words of one token."
+            f"{none}: the texts{some} have different numbers of tokens; pass --align to compare what they "
+            "begin and end with, or swap words of one token."
         )
     if counts.long:
-        return f"None of {counts.pairs:,} pairs can be used: a text of {counts.long:,} is longer than {window} tokens."
-    return f"None of {counts.pairs:,} pairs can be used: a text or the answer is missing in each."
+        return f"{none}: a text is longer than {window} tokens."
+    return f"{none}: a text or the answer is missing."

@@ -51,9 +51,16 @@ def make_pairs(kind: str) -> list[dict[str, Any]]:
             pair |= {"answer": TARGETS[number], "other": "red water" if number % 2 else None}
         elif kind == "masked-lm":
             # In place of the second word.
-            texts = [" ".join([words[0], "[MASK]", *words[2:]]) for words in (clean.split(), corrupted.split())]
+            texts = [
+                " ".join([words[0], "[MASK]", *words[2:]]) for words in (clean.split(), corrupted.split())
+            ]
             texts[1] = texts[1].replace(corrupted.split()[-1], "stop")
-            pair |= {"clean": texts[0], "corrupted": texts[1], "answer": "dog", "other": "cat" if number % 2 else None}
+            pair |= {
+                "clean": texts[0],
+                "corrupted": texts[1],
+                "answer": "dog",
+                "other": "cat" if number % 2 else None,
+            }
         elif kind == "causal-lm":
             pair |= {"answer": "the", "other": "a" if number % 2 else None}
         found.append(pair)

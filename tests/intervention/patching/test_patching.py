@@ -80,14 +80,19 @@ def read_by_hand(checkpoint: Any, kind: str, pair: dict[str, Any]) -> Callable[[
 
 def equally_long(checkpoint: Any, kind: str, pairs: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Keep the pairs whose texts have equally many tokens."""
-    both = [[inputs_by_hand(checkpoint, kind, pair[side], pair) for side in ("clean", "corrupted")] for pair in pairs]
+    both = [
+        [inputs_by_hand(checkpoint, kind, pair[side], pair) for side in ("clean", "corrupted")]
+        for pair in pairs
+    ]
     alike = [one["input_ids"].shape == other["input_ids"].shape for one, other in both]
     return [pair for pair, same in zip(pairs, alike, strict=True) if same]
 
 
 @pytest.fixture
 def by_hand(patched_by_hand: Any) -> Callable[..., float]:
-    def measure(checkpoint: Any, kind: str, pair: dict[str, Any], *, noising: bool = False, **patch: Any) -> float:
+    def measure(
+        checkpoint: Any, kind: str, pair: dict[str, Any], *, noising: bool = False, **patch: Any
+    ) -> float:
         sides = [inputs_by_hand(checkpoint, kind, pair[name], pair) for name in ("corrupted", "clean")]
         base, source = sides[::-1] if noising else sides
         return patched_by_hand(checkpoint.model, read_by_hand(checkpoint, kind, pair), base, source, **patch)
@@ -137,7 +142,9 @@ def close_layer(self, layer, head, other):
     self._gates.replacements = {layer: other}
 
 
-@pytest.mark.parametrize(("name", "kind"), [("bert", "classification"), ("gpt2", "causal-lm"), ("t5", "seq2seq")])
+@pytest.mark.parametrize(
+    ("name", "kind"), [("bert", "classification"), ("gpt2", "causal-lm"), ("t5", "seq2seq")]
+)
 def test_each_position(headed, paired, pairs_of, by_hand, name, kind):
     checkpoint = headed(name, kind, double=True)
     pairs = equally_long(checkpoint, kind, pairs_of(kind))
@@ -178,11 +185,12 @@ def test_where_attention_is_tapped(headed, paired, pairs_of):
     checkpoint, pairs = headed("deberta-v2", "classification", double=True), pairs_of("classification")
     with paired(checkpoint, pairs) as bench:
         assert not bench.subject.gating.replays
-        found = measure_pairs(bench, PatchPlan())
-        layers, heads = bench.subject.shape
+        found, heads = measure_pairs(bench, PatchPlan()), bench.subject.shape[1]
     module = checkpoint.model.base_model.encoder.layer[1].attention.output.dense
     kept, tokenizer = {}, checkpoint.tokenizer
-    clean, corrupted = (tokenizer(pairs[0][side], return_tensors="pt")["input_ids"] for side in ("clean", "corrupted"))
+    clean, corrupted = (
+        tokenizer(pairs[0][side], return_tensors="pt")["input_ids"] for side in ("clean", "corrupted")
+    )
 
     def keep(_, given):
         kept["clean"] = given[0].clone()
@@ -213,8 +221,8 @@ def test_where_attention_is_tapped(headed, paired, pairs_of):
 def test_the_attribution_is_the_first_order(headed, paired, pairs_of, name, kind, positions):
     """Against finite differences of fourth order in o + e (other - o), in float64.
 
-    Llama, ModernBERT and T5 norm their states in float32, whatever their weights are. T5's activation has a kink,
-    which steps that are large enough for that would cross; here it is a smooth one.
+    Llama, ModernBERT and T5 norm their states in float32, whatever their weights are. T5's activation has a
+    kink, which steps that are large enough for that would cross; here it is a smooth one.
     """
     checkpoint = headed(name, kind, double=True)
     step, tolerance = (2e-2, 1e-4) if name in {"llama", "modernbert", "t5"} else (1e-3, 1e-8)
@@ -228,7 +236,8 @@ def test_the_attribution_is_the_first_order(headed, paired, pairs_of, name, kind
         plan = PatchPlan(positions=positions)
         found = measure_pairs(bench, plan)
         near, far = (
-            _patch_partly(bench, plan, e).effect - _patch_partly(bench, plan, -e).effect for e in (step, 2 * step)
+            _patch_partly(bench, plan, e).effect - _patch_partly(bench, plan, -e).effect
+            for e in (step, 2 * step)
         )
     slopes = (8 * near - far) / (12 * step)
     assert np.nanmax(np.abs(slopes)) > 1e-2
@@ -278,11 +287,18 @@ def test_alignment():
 def test_aligned_texts(headed, paired, hooked):
     """The common beginning and end are patched, the rest is left as it is."""
     checkpoint = headed("bert", "classification", double=True)
-    pair = {"clean": "the slow red dog ran to the house", "corrupted": "the cat ran to the house", "answer": 1}
+    pair = {
+        "clean": "the slow red dog ran to the house",
+        "corrupted": "the cat ran to the house",
+        "answer": 1,
+    }
     with paired(checkpoint, [pair], align=True) as bench:
         found = measure_pairs(bench, PatchPlan(align=True))
         layers, heads = bench.subject.shape
-    ids = {side: checkpoint.tokenizer(pair[side], return_tensors="pt")["input_ids"] for side in ("clean", "corrupted")}
+    ids = {
+        side: checkpoint.tokenizer(pair[side], return_tensors="pt")["input_ids"]
+        for side in ("clean", "corrupted")
+    }
     assert [one.shape[1] for one in ids.values()] == [10, 8]
     # [CLS] the | cat | ran to the house [SEP]
     places = {0: 0, 1: 1, 3: 5, 4: 6, 5: 7, 6: 8, 7: 9}
