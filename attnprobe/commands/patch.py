@@ -38,8 +38,8 @@ def patch(
             "for standard input: columns clean, corrupted and answer, and other for a second answer; or "
             "BLiMP's sentence_good and sentence_bad.",
             doc="Dicts with clean, corrupted, answer, and other for a second answer; a DataFrame or "
-            "a dict of such columns; the path of a file, or the id of a hub dataset. BLiMP's sentence_good and "
-            "sentence_bad do, too.",
+            "a dict of such columns; the path of a file, or the id of a hub dataset. BLiMP's sentence_good "
+            "and sentence_bad do, too.",
             name="dataset",
             flags=("--dataset", "-d"),
             metavar="PAIRS",

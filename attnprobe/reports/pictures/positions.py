@@ -1,5 +1,6 @@
 """Heads at positions of tokens: a map for each layer, heads down, tokens across."""
 
+import json
 from typing import Any
 
 import altair as alt
@@ -127,18 +128,13 @@ def _make_axis(data: list[Record], positions: list[Any], cell: int) -> Any:
         axis = alt.Axis(labelAngle=0, values=thin_labels(positions, cell))
         return alt.X("position:O", title="position", axis=axis, scale=scale)
     words = [str(tokens[one] or one)[:_LETTERS] for one in positions]
-    # Words are data, and never part of an expression: they stand in a list that the expression reads.
-    written = ", ".join(_quote(word) for word in words)
+    # Words are data, and never part of an expression: strings of JSON are strings of Vega, too.
+    written = ", ".join(json.dumps(word) for word in words)
     places = ", ".join(str(one) for one in positions)
     axis = alt.Axis(
         labelAngle=-60, values=positions, labelExpr=f"[{written}][indexof([{places}], datum.value)]"
     )
     return alt.X("position:O", title="token", axis=axis, scale=scale)
-
-
-def _quote(word: str) -> str:
-    """Write a word as a string of Vega's expressions: every character that is no letter by its number."""
-    return '"' + "".join(one if one.isalnum() and one.isascii() else f"\\u{ord(one):04x}" for one in word) + '"'
 
 
 def _make_heads(heads: list[Any]) -> Any:
