@@ -87,7 +87,7 @@ def _describe_heads(bench: Bench, found: PatchedPairs, shares: Shares) -> Iterat
     """Say how many heads carry the gap, name those that carry most, and warn of sums."""
     places = bench.subject.architecture.places
     there = np.isfinite(shares.share)
-    verb = "undoes" if found.plan.noising else "recovers"
+    verb = ("undoes", "undo") if found.plan.noising else ("recovers", "recover")
     if not there.any():
         if np.isfinite(found.effect).any():
             yield "Both sides have the same m on average, so that there is no gap to recover."
@@ -99,7 +99,7 @@ def _describe_heads(bench: Bench, found: PatchedPairs, shares: Shares) -> Iterat
         up, down = (int((significant & (sign * shares.share > 0)).sum()) for sign in (1, -1))
         yield (
             f"Of {tested:,} {what} that were patched, {up or 'none'} significantly "
-            f"{verb if up == 1 else verb[:-1]} a part of the gap, and {down or 'none'} "
+            f"{verb[up != 1]} a part of the gap, and {down or 'none'} "
             f"{'widens' if down == 1 else 'widen'} it (paired t over documents, adjusted p < {SIGNIFICANT})."
         )
     order = np.argsort(-np.where(there, np.abs(shares.share), -1), axis=None)[:_NAMED]
