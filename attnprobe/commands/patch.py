@@ -36,10 +36,11 @@ def patch(
         Option(
             "A table (csv, tsv, jsonl, json, parquet, xlsx; also .gz, .bz2, .xz, .zst), a hub dataset, or - "
             "for standard input: columns clean, corrupted and answer, and other for a second answer; or "
-            "BLiMP's sentence_good and sentence_bad.",
+            "BLiMP's sentence_good and sentence_bad. Default: sentences that ship with attnprobe, with a "
+            "verb that agrees.",
             doc="Dicts with clean, corrupted, answer, and other for a second answer; a DataFrame or "
             "a dict of such columns; the path of a file, or the id of a hub dataset. BLiMP's sentence_good "
-            "and sentence_bad do, too.",
+            "and sentence_bad do, too. By default sentences that ship with attnprobe.",
             name="dataset",
             flags=("--dataset", "-d"),
             metavar="PAIRS",
@@ -99,6 +100,8 @@ def patch(
     and counted; see --align.
 
     Examples:
+      attnprobe patch demo
+
       attnprobe patch my-classifier -d pairs.csv
 
       attnprobe patch gpt2 -d prompts.jsonl --positions -o patched.csv
@@ -128,15 +131,10 @@ def patch(
     from attnprobe.commands.call.call import check_model, make_loader, open_call
     from attnprobe.commands.call.record import describe_call
     from attnprobe.commands.call.texts import open_pairs
-    from attnprobe.errors import AttnprobeError
     from attnprobe.intervention.request import TaskOptions
     from attnprobe.options import DEFAULTS
 
     with open_call(options, model) as call:
-        if pairs is None:
-            raise AttnprobeError(
-                "patch needs pairs of texts: give --dataset with columns clean, corrupted and answer."
-            )
         seed, force = (options.get(name, DEFAULTS[name]) for name in ("seed", "force_head"))
         task = TaskOptions(options.get("objective"), seed=seed, force_head=force)
         check_model(model, call.tokenizer, options)

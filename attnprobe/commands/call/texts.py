@@ -153,9 +153,12 @@ def open_pairs(pairs: Any, options: Mapping[str, Any], other: str | None) -> Ope
         other,
         options.get("document_column"),
     )
+    pairs = EMBEDDED if pairs is None else pairs
     check_standard_input(pairs)
     if isinstance(pairs, str | Path | Source):
         source = pairs if isinstance(pairs, Source) else Source(str(pairs))
+        if source.spec == EMBEDDED and any(vars(columns).values()):
+            raise AttnprobeError("The pairs that ship with attnprobe have columns of their own; name none.")
         given = {
             field: options.get(name) for field, name in (("split", "split"), ("config", "dataset_config"))
         }

@@ -1,4 +1,4 @@
-"""What ships inside the package: sentences, the dependencies of some of them, snippets with coreference.
+"""What ships inside the package: sentences, dependencies, snippets with coreference, pairs.
 
 All of it is attnprobe's own, under the license of the package.
 """
@@ -18,6 +18,7 @@ class Embedded(StrEnum):
     SENTENCES = ".txt"
     TREEBANK = ".conllu"  # the first sentences of each file of sentences, annotated by hand after UD v2
     COREFERENCE = ".tsv"  # snippets with a pronoun and two names, in the columns of GAP
+    PAIRS = ".jsonl"  # sentences with a subject in the singular and in the plural, and a mask for the verb
 
 
 def open_embedded(part: Embedded) -> Iterator[tuple[BinaryIO, str]]:

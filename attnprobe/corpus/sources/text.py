@@ -31,6 +31,7 @@ from attnprobe.corpus.sources.tables import (
     list_parquet_columns,
     make_table,
     parse_jsonl,
+    read_jsonl,
     read_parquet,
     starts_with_object,
 )
@@ -96,7 +97,7 @@ def read_documents(source: Source) -> Iterator[Document]:
         )
     if source.spec == EMBEDDED:
         _refuse_columns(source, "the embedded text")
-        documents = read_embedded(_choose_embedded(source))
+        documents = _read_pairs(source) if source.read_rows else read_embedded(_choose_embedded(source))
     elif source.spec == STDIN:
         documents = _read_stdin(source)
     else:
@@ -139,8 +140,15 @@ def read_embedded(part: Embedded = Embedded.SENTENCES) -> Iterator[Document]:
                 yield from _read_lines(read_txt(stream, name))
             case Embedded.TREEBANK:
                 yield from _drop_blank(read_conllu(stream, name, annotated=True))
-            case Embedded.COREFERENCE:
+            case _:
                 yield from read_coreference(decode_lines(stream, name), name)
+
+
+def _read_pairs(source: Source) -> Iterator[Document]:
+    """Stream the pairs that ship inside the package."""
+    assert source.read_rows is not None
+    for stream, name in open_embedded(Embedded.PAIRS):
+        yield from source.read_rows(read_jsonl(stream, name), name)
 
 
 def describe_source(source: Source) -> dict[str, Any]:
@@ -178,6 +186,8 @@ def _choose_embedded(source: Source) -> Embedded:
     """Choose the part of the package's own text by what is wanted of it."""
     if source.coreference:
         return Embedded.COREFERENCE
+    if source.read_rows is not None:
+        return Embedded.PAIRS
     return Embedded.TREEBANK if source.annotated else Embedded.SENTENCES
 
 

@@ -106,14 +106,15 @@ def _describe_heads(bench: Bench, found: PatchedPairs, shares: Shares) -> Iterat
     named = []
     for cell in order:
         layer, head, *position = map(int, np.unravel_index(cell, shares.share.shape))
-        if not there[(layer, head, *position)]:
+        share, error = (float(one[(layer, head, *position)]) for one in (shares.share, shares.error))
+        if not there[(layer, head, *position)] or not share:
             continue
         at = f" at position {position[0]}" if position else ""
-        share, error = (float(one[(layer, head, *position)]) for one in (shares.share, shares.error))
-        spread = f" ± {error:.0%}" if np.isfinite(error) else ""
-        named.append(f"head {head} of {places[layer]}{at} ({share:.0%}{spread})")
-    yield f"The largest shares of the gap: {', '.join(named)}."
-    if not found.plan.positions and there.sum() > 1:
+        spread = f" ± {error * 100:.2g}" if np.isfinite(error) else ""
+        named.append(f"head {head} of {places[layer]}{at} ({share * 100:.3g}{spread} %)")
+    if named:
+        yield f"The largest shares of the gap: {', '.join(named)}."
+    if not found.plan.positions and int(there.sum()) == int(bench.subject.architecture.standing.sum()):
         yield (
             f"The shares of {int(there.sum()):,} heads add up to {float(np.nansum(shares.share)):.2f}. They "
             "need not add up to 1: heads pass on what others gave, stand in for each other, and the "

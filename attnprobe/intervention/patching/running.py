@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from attnprobe.corpus.sources.document import Contrast, Document
+from attnprobe.corpus.sources.embedded import EMBEDDED
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.objectives.choosing import Loader
@@ -36,6 +37,8 @@ def peek_answers(documents: Iterable[Document]) -> tuple[bool, Iterator[Document
     """Tell whether one of the first pairs has an answer, without losing them."""
     rest = iter(documents)
     first = list(islice(rest, PEEKED))
+    if not first:
+        raise AttnprobeError("The data hold no pairs of texts; give at least one.")
     contrasts = [one.label for one in first if isinstance(one.label, Contrast)]
     return any(one.answer is not None for one in contrasts), chain(first, rest)
 
@@ -140,10 +143,19 @@ def run_patching(
     progress: Progress,
 ) -> HeadTable:
     """Patch every head of every pair, or with ``fast`` the ``top`` ones by attribution, and tabulate it."""
+    if task.objective is not None and task.objective not in MEASURES:
+        raise AttnprobeError(
+            f"patch reads nothing off for --objective {task.objective}; choose one of {', '.join(MEASURES)}."
+        )
     answered, documents = peek_answers(source.documents)
     labelled = Gold.CLASS if answered else Gold.NONE
     subject = choose_subject(load, task, labelled=labelled, progress=progress)
     measure = choose_measure(subject, answered=answered)
+    if source.name == EMBEDDED and measure.asked not in {"mask", "next"}:
+        raise AttnprobeError(
+            f"The pairs that ship with attnprobe ask for a word, and {subject.checkpoint.name} gives none; "
+            "give pairs of your own with --dataset."
+        )
     question = subject.question(
         "patch", measure=measure.about, **plan.describe(), **{"--fast": fast, "--top": top}
     )

@@ -81,6 +81,11 @@ class ContrastReader:
         self._checkpoint, self._asked, self._window, self._align = checkpoint, asked, window, align
         self._tokenizer: Any = checkpoint.tokenizer
         self.frame = Frame.of(self._tokenizer)
+        if window <= len(self.frame):
+            raise AttnprobeError(
+                f"--max-length {window} leaves no room for text beside {len(self.frame)} special tokens; "
+                f"give at least {len(self.frame) + 1}."
+            )
         self._mask = getattr(self._tokenizer, "mask_token", None)
         if asked == "mask" and self._mask is None:
             raise AttnprobeError(
@@ -108,7 +113,11 @@ class ContrastReader:
         return whole
 
     def _mark(self, text: str) -> str:
-        """Write masks as the tokenizer does."""
+        """Write masks as the tokenizer does; where the next word is asked for, end before the mask."""
+        if self._asked == "next":
+            for spelled in MASKS:
+                text = text.partition(spelled)[0].rstrip() or text
+            return text
         if self._asked != "mask":
             return text
         assert self._mask is not None
@@ -182,7 +191,7 @@ class ContrastReader:
         contrast = _contrast(document)
         places = [len(ids) - len(self.frame.after) - 1 for ids in both]
         answer, other = (
-            None if word is None else self._find_token(document.text, str(word))
+            None if word is None else self._find_token(self._mark(document.text), str(word))
             for word in (contrast.answer, contrast.other)
         )
         return self._compare(document, (places[0], places[1]), answer, other, first)
@@ -342,8 +351,6 @@ def _check_known(checkpoint: Checkpoint, *sequences: Sequence[int]) -> None:
 
 def _explain_none(counts: PairCounts, window: int) -> str:
     """Say why no pair is left, and what to do."""
-    if not counts.pairs:
-        return "The data hold no pairs of texts; give at least one."
     none = (
         "The only pair can't be used" if counts.pairs == 1 else f"None of {counts.pairs:,} pairs can be used"
     )

@@ -71,7 +71,7 @@ def test_p_at_the_limits(values, expected):
 
 
 def test_p_is_uniform_where_the_answers_are_exchanged_by_the_throw_of_a_coin(headed, paired, pairs_of):
-    """To exchange both answers turns the sign of m, and so of every effect; thrown, no head has one on average."""
+    """To exchange both answers turns the sign of m, and so of every effect: by a coin, none has any."""
     checkpoint = headed("bert", "classification", double=True)
     words = ["dog", "cat", "bird", "house", "road", "train", "stone", "water", "light", "day"]
     sentences = [
