@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from attnprobe.corpus.sources.contrasts import ContrastColumns
 from attnprobe.corpus.sources.embedded import EMBEDDED
 from attnprobe.corpus.sources.opening import open_anything
 from attnprobe.corpus.sources.text import STDIN, Source, describe_source
@@ -162,7 +163,8 @@ def _hash_data(spec: str, recorded: Mapping[str, Any]) -> list[str]:
     """Compute the SHA-256 of data; of what ships with attnprobe, that of each of its parts."""
     if spec == EMBEDDED:
         plain = Source(EMBEDDED)
-        parts = plain, replace(plain, annotated=True), replace(plain, coreference=True)
+        pairs = replace(plain, read_rows=ContrastColumns().read)
+        parts = plain, replace(plain, annotated=True), replace(plain, coreference=True), pairs
         return [str(describe_source(part)["sha256"]) for part in parts]
     path = Path(spec)
     if not path.exists():

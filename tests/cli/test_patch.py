@@ -199,7 +199,7 @@ def test_what_ships_with_attnprobe(invoke, causal):
 
 
 def test_blimp_compares_sentences_as_they_are(causal, tiny):
-    """m is the log probability of a sentence by its definition; no head carries the word that differs itself."""
+    """m is the log probability of a sentence; no head carries how probable the word that differs is."""
     sentences = [
         {"sentence_good": "the dog ran to the house .", "sentence_bad": "the cat ran to the house ."},
         {"sentence_good": "never stop by the river", "sentence_bad": "never stop by the road"},

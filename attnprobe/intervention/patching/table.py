@@ -56,7 +56,7 @@ def tabulate_patching(
     build.key("objective", [bench.objective.name] * cells)
     build.key("method", [NOISING if found.plan.noising else DENOISING] * cells)
     _name_rows(build, bench, found, layers, heads, positions)
-    build.count("n", counted)
+    build.count("n", counted, "pairs")
     build.measure(
         "effect", unit, effects.average, effects.standard_error, headline=True, title="effect of patching"
     )
