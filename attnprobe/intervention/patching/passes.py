@@ -14,7 +14,7 @@ from torch import Tensor
 from attnprobe.corpus.batches.batch import Batch
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.objectives.contrast import OUTSIDE, ContrastMeasure
-from attnprobe.intervention.objectives.objective import Answer
+from attnprobe.intervention.objectives.objective import Answer, upcast
 from attnprobe.intervention.patching.values import Floats, PairValues
 from attnprobe.intervention.task import Bench
 from attnprobe.model.gates import BatchReplay, Gates, gate_attention
@@ -176,7 +176,9 @@ class Patcher:
         for layer, one in replaced.items():
             heads = self._number_heads(layer)
             slope = slopes.get(layer)
-            product = torch.zeros_like(one.own) if slope is None else (one.other - one.own) * slope
+            product = (
+                torch.zeros_like(one.own) if slope is None else upcast(one.other - one.own) * upcast(slope)
+            )
             by_place = product.double().sum(-1).transpose(1, 2).cpu().numpy()  # (batch, head, query)
             if self._plan.positions:
                 found[:, layer, heads, : by_place.shape[-1]] = by_place

@@ -96,10 +96,13 @@ def _draw_maps(
     values = [record["value"] for record in data]
     legend = make_legend(column, scale, values, min(140, max(60, _HIGH * len(heads))))
     colour = alt.Color("value:Q", scale=make_colour_scale(scale, request.theme), legend=legend)
-    shown = base.transform_filter("isValid(datum.value)").mark_rect().encode(color=colour, tooltip=tooltip)
+    known = base.transform_filter("isValid(datum.value)")
+    parts = [known.transform_filter("!datum.pale").mark_rect().encode(color=colour, tooltip=tooltip)]
     if any(record["pale"] for record in data):
-        shown = shown.encode(fillOpacity=alt.condition("datum.pale", alt.value(_PALE), alt.value(1)))
-    chart = shown.properties(width=cell * len(positions), height=_HIGH * len(heads))
+        # What may be noise is not read aloud: there are many such cells.
+        pale = known.transform_filter("datum.pale").mark_rect(fillOpacity=_PALE, aria=False)
+        parts.append(pale.encode(color=colour, tooltip=tooltip))
+    chart = alt.layer(*parts).properties(width=cell * len(positions), height=_HIGH * len(heads))
     header = alt.Header(title=None, labelOrient="top", labelAnchor="start", labelPadding=3)
     facet = alt.Facet("panel:N", sort=panels, header=header, title=None)
     faceted = chart.facet(facet=facet, columns=across, data=alt.InlineData(values=data))
