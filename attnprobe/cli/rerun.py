@@ -25,13 +25,11 @@ from attnprobe.commands.registry import Command
 from attnprobe.errors import AttnprobeError
 from attnprobe.option import Group, Option
 from attnprobe.options import MODEL
-from attnprobe.table.cleaning import clean
+from attnprobe.table.cells import clean
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from attnprobe.commands.call.record import Record
-    from attnprobe.run.differences import Difference
+    from attnprobe.run.record import Difference
     from attnprobe.table.head_table import HeadTable
 
 
@@ -311,7 +309,7 @@ def _identify(model: Any) -> str:
 
 
 def _find_differences(found: "Record", line: RecordedLine) -> "list[Difference]":
-    from attnprobe.run.differences import Difference
+    from attnprobe.run.record import Difference
 
     threads = str(line.given.get("threads") or "")
     more: list[Difference] = []

@@ -232,6 +232,6 @@ def _describe_order(by: str, criterion: "Criterion") -> dict[str, Any]:
     """Describe the table that orders the heads, if one does, for the record."""
     if criterion.side is None:
         return {}
-    from attnprobe.table.reading import describe_table
+    from attnprobe.table.head_table import describe_table
 
     return {"order": describe_table(Path(by.rpartition(":")[0]))}

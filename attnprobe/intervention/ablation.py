@@ -17,7 +17,7 @@ from attnprobe.intervention.objectives.choosing import Loader
 from attnprobe.intervention.request import TaskOptions, check_metric, peek
 from attnprobe.intervention.task import Bench, bind_task, build_metric, choose_subject
 from attnprobe.intervention.trials import Trials, cut_single_heads, keep_single_heads, run_trials
-from attnprobe.run.input.options import CorpusOptions
+from attnprobe.run.options import CorpusOptions
 from attnprobe.run.passes import open_run
 from attnprobe.run.progress import Progress
 from attnprobe.sums.documents import in_second_half

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attnprobe.corpus.batches.batch import Batch
+from attnprobe.corpus.batch import Batch
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.objectives.objective import Answer, Objective
 from attnprobe.intervention.objectives.related import RelatedTexts
@@ -20,9 +20,8 @@ from attnprobe.intervention.trials import collect_answers
 from attnprobe.model.gates import gate_attention
 from attnprobe.run.memory import Halving
 from attnprobe.run.passes import Restore
-from attnprobe.sums.base import Sum, compute_digest
+from attnprobe.sums.base import Moments, Sum, compute_digest
 from attnprobe.sums.groups import Blocks, Clustered
-from attnprobe.sums.moments import Moments
 
 Floats = NDArray[np.float64]
 

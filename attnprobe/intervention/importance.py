@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from attnprobe.corpus.batches.text import BatchReader
+from attnprobe.corpus.batches import BatchReader
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.findings.noise import block_record
 from attnprobe.findings.pair import Side
@@ -19,13 +19,12 @@ from attnprobe.intervention.request import Measure, Method, TaskOptions, check_m
 from attnprobe.intervention.task import Bench, bind_task, build_metric, choose_subject
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.verifying.architecture import Architecture
-from attnprobe.run.input.options import CorpusOptions
 from attnprobe.run.memory import find_itemsize, price_statistics
-from attnprobe.run.passes import Run, open_run
+from attnprobe.run.options import CorpusOptions
+from attnprobe.run.passes import Run, Workers, open_run
 from attnprobe.run.preparation import examine_part, prepare_corpus
 from attnprobe.run.progress import Progress
 from attnprobe.run.record import record_provenance
-from attnprobe.run.workers import Workers
 from attnprobe.statistics import all_statistics
 from attnprobe.survey.measure import open_meter
 from attnprobe.table.builder import Labels, TableBuilder

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attnprobe.corpus.batches.batch import Batch
+from attnprobe.corpus.batch import Batch
 from attnprobe.findings.noise import block_record
 from attnprobe.intervention.gradient import Importance, sum_derivatives, sum_over_ties
 from attnprobe.intervention.objectives.objective import Answer

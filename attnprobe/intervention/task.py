@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.corpus.sources.media import MediaFolder
-from attnprobe.corpus.sources.sampling import select
+from attnprobe.corpus.sources.opening import select
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.metrics.metric import Metric
 from attnprobe.intervention.objectives.choosing import (
@@ -25,16 +25,13 @@ from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.gates import freeze_weights
 from attnprobe.model.verifying.architecture import Architecture, find_shared_weights
 from attnprobe.model.verifying.switching import Gating, check_gates, check_relevance
-from attnprobe.run.input.corpus import Corpus
-from attnprobe.run.input.examples import LabelledExamples
-from attnprobe.run.input.options import CorpusOptions
-from attnprobe.run.input.related import CandidatePairs, split_examples
+from attnprobe.run.examples import CandidatePairs, LabelledExamples, split_examples
 from attnprobe.run.memory import price_gradients
-from attnprobe.run.passes import Restore, Run, Work
-from attnprobe.run.preparation import Documents, examine_part, prepare_corpus
+from attnprobe.run.options import CorpusOptions
+from attnprobe.run.passes import Restore, Run, Work, Workers
+from attnprobe.run.preparation import Corpus, Documents, examine_part, prepare_corpus
 from attnprobe.run.progress import Progress
 from attnprobe.run.record import record_provenance
-from attnprobe.run.workers import Workers
 from attnprobe.sums.resampling import Exchanges
 from attnprobe.table.builder import Labels
 from attnprobe.tasks import OBJECTIVES, Gold

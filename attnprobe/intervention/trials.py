@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attnprobe.corpus.batches.batch import Batch
+from attnprobe.corpus.batch import Batch
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.metrics.metric import Outcome
 from attnprobe.intervention.objectives.objective import Answer, Objective, Values

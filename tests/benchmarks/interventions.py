@@ -11,10 +11,10 @@ from ratios import CASES, Case, as_figure, paired_ratios
 from shapes import MINILM, Shape, random_batch, word_tokenizer
 from transformers import BertForSequenceClassification
 
-from attnprobe.corpus.batches.batch import Batch
-from attnprobe.corpus.batches.text import BatchReader
+from attnprobe.corpus.batch import Batch
+from attnprobe.corpus.batches import BatchReader
 from attnprobe.corpus.sources.document import Label
-from attnprobe.corpus.tokens.reading import Reading
+from attnprobe.corpus.tokenization import Reading
 from attnprobe.intervention.gradient import gradient_importance
 from attnprobe.intervention.objectives.classification import Classification
 from attnprobe.intervention.pruning.ranking import mask_heads, order_at_random
@@ -25,9 +25,8 @@ from attnprobe.intervention.trials import cut_single_heads, keep_single_heads, r
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.removing import shrink
 from attnprobe.model.verifying.switching import Gating
-from attnprobe.run.input.corpus import Corpus
-from attnprobe.run.passes import open_single_run
-from attnprobe.run.workers import Workers
+from attnprobe.run.passes import Workers, open_single_run
+from attnprobe.run.preparation import Corpus
 
 GRADIENT = (2.6, 2.1)
 RELEVANCE = (2.3, 2.05)

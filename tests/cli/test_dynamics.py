@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file
 from scipy.stats import kendalltau, spearmanr
 
 import attnprobe
-from attnprobe.commands.call.measures import COLUMNS
+from attnprobe.commands.call.following import COLUMNS
 from attnprobe.model import load
 from attnprobe.model.folders import hash_file
 from attnprobe.survey import recorder

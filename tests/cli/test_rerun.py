@@ -15,7 +15,7 @@ import attnprobe
 from attnprobe import AttnprobeError
 from attnprobe.cli.app import run
 from attnprobe.corpus.sources import text as text_of
-from attnprobe.reports.page.document import read_page
+from attnprobe.reports.page import read_page
 
 pytestmark = pytest.mark.slow  # every record is run again
 

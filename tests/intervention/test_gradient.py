@@ -11,7 +11,7 @@ from torch import Tensor
 from transformers.models.t5.modeling_t5 import T5LayerNorm
 from transformers.models.umt5.modeling_umt5 import UMT5LayerNorm
 
-from attnprobe.corpus.batches.batch import Batch
+from attnprobe.corpus.batch import Batch
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.gradient import Importance, gradient_importance
 from attnprobe.intervention.objectives.objective import Answer

@@ -17,7 +17,7 @@ from attnprobe.intervention.task import bind_task
 from attnprobe.intervention.trials import cut_single_heads, keep_single_heads, run_trials
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.verifying.switching import Gating
-from attnprobe.run.input.options import CorpusOptions
+from attnprobe.run.options import CorpusOptions
 from attnprobe.run.passes import Run, open_single_run
 from attnprobe.run.process_group import Ranks
 from attnprobe.run.progress import SilentProgress

@@ -17,10 +17,9 @@ from attnprobe.corpus.sources.links import read_linked_rows
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.verifying.dry_run import inspect
-from attnprobe.run.input.corpus import tokenise
-from attnprobe.run.input.examples import check_targets
-from attnprobe.run.input.options import CorpusOptions
-from attnprobe.run.preparation import describe_reading
+from attnprobe.run.examples import check_targets
+from attnprobe.run.options import CorpusOptions
+from attnprobe.run.preparation import describe_reading, tokenise
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.survey.measure import open_meter
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Any
 
+from attnprobe.corpus.formats import PEEK_ROWS, Row, Table
 from attnprobe.corpus.sources.columns import find_column, find_usual
 from attnprobe.corpus.sources.document import Contrast, Document
 from attnprobe.corpus.sources.streams import shorten
-from attnprobe.corpus.sources.tables import PEEK_ROWS, Row, Table
 from attnprobe.errors import AttnprobeError
 
 #: The usual names of the columns, in any letter case; the second are those of BLiMP.

@@ -8,14 +8,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attnprobe.corpus.batches.batch import Batch
-from attnprobe.corpus.batches.contrasts import ContrastBatches, Readout
+from attnprobe.corpus.batch import Batch
+from attnprobe.corpus.contrasts import ContrastBatches, Readout
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.objectives.language_modelling import narrow_head
 from attnprobe.intervention.objectives.objective import Answer, Classes, Objective, upcast
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.task_heads import CAUSAL_LM, CLASSIFICATION, MASKED_LM, SEQ2SEQ
-from attnprobe.run.input.contrasts import Asked
+from attnprobe.run.contrasts import Asked
 
 #: What no head can carry of m: by how much the first token that differs is more probable in itself.
 OUTSIDE = "outside"

@@ -10,15 +10,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attnprobe.corpus.batches.batch import Batch
-from attnprobe.corpus.batches.text import BatchReader
+from attnprobe.corpus.batch import Batch
+from attnprobe.corpus.batches import BatchReader
 from attnprobe.corpus.sources.document import Label, Uses
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.metrics.metric import CLUSTER, Outcome, Values
 from attnprobe.intervention.objectives.embedding import embed
 from attnprobe.intervention.objectives.objective import Answer, Objective
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.run.input.corpus import Corpus
+from attnprobe.run.preparation import Corpus
 from attnprobe.sums.documents import in_second_half, name_documents
 
 Floats = NDArray[np.float64]

@@ -124,7 +124,7 @@ def _describe_heads(bench: Bench, found: PatchedPairs, shares: Shares) -> Iterat
 
 def _describe_attribution(found: PatchedPairs) -> Iterator[str]:
     """Say how well the first order tells the effect, where both are there for enough heads."""
-    if found.attribution is None:
+    if not np.isfinite(found.attribution).any():
         yield "There is no attribution: the weights are quantised, and have no gradients."
         return
     effect, first = (found.summarise(one).average.ravel() for one in (found.effect, found.attribution))

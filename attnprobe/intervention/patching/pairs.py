@@ -26,7 +26,7 @@ class PatchedPairs:
         source: m of the text that heads are taken from, (pair,).
         effect: What patching does to m, (pair, layer, head) or (pair, layer, head, position); NaN where
             nothing was patched.
-        attribution: Its first order; None where it was not computed.
+        attribution: Its first order, of the same shape; NaN where it was not computed.
         clusters: What names the document of each pair, -1 where it is the document's only one.
         documents: The document of each, by its number.
         outside: The part of the gap that no head can carry, (pair,): by how much the first token that differs
@@ -37,7 +37,7 @@ class PatchedPairs:
     base: Floats
     source: Floats
     effect: Floats
-    attribution: Floats | None
+    attribution: Floats
     clusters: NDArray[np.int64]
     documents: NDArray[np.int64]
     outside: Floats | None = None
@@ -49,16 +49,18 @@ class PatchedPairs:
         """Collect the numbers of all pairs, in their order; ``first`` has the attributions."""
         batches = bench.corpus.batches
         members = batches.members
-        attribution = None if first is None else first.collect("attribution", members)
+        attributed = None if first is None else first.collect("attribution", members)
         measured = "effect" in values.parts[0][1]
-        assert measured or attribution is not None
-        effect = values.collect("effect", members) if measured else np.full_like(attribution, np.nan)
+        effect = values.collect("effect", members) if measured else None
+        known = effect if attributed is None else attributed
+        assert known is not None
+        nothing = np.full_like(known, np.nan)
         return cls(
             plan,
             values.collect("own", members),
             values.collect("other", members),
-            effect,
-            attribution,
+            nothing if effect is None else effect,
+            nothing if attributed is None else attributed,
             batches.clusters[members],
             batches.documents[members],
             values.collect(OUTSIDE, members) if OUTSIDE in values.parts[0][1] else None,

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attnprobe.corpus.batches.batch import Batch
+from attnprobe.corpus.batch import Batch
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.objectives.contrast import OUTSIDE, ContrastMeasure
 from attnprobe.intervention.objectives.objective import Answer, upcast

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from attnprobe.corpus.sources.document import Contrast, Document
-from attnprobe.corpus.sources.embedded import EMBEDDED
-from attnprobe.corpus.sources.text import OpenSource
+from attnprobe.corpus.sources.text import EMBEDDED, OpenSource
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.objectives.choosing import Loader
 from attnprobe.intervention.objectives.contrast import MEASURES, WITHOUT_ANSWER, ContrastMeasure
@@ -21,13 +20,12 @@ from attnprobe.intervention.patching.table import tabulate_patching
 from attnprobe.intervention.request import PEEKED, TaskOptions
 from attnprobe.intervention.task import BATCH_TOKENS_CPU, Bench, Subject, choose_subject
 from attnprobe.model.gates import freeze_weights
-from attnprobe.run.input.contrasts import tokenise_contrasts
-from attnprobe.run.input.options import CorpusOptions
+from attnprobe.run.contrasts import tokenise_contrasts
 from attnprobe.run.memory import Budget, fit_to_memory, price_gradients
-from attnprobe.run.passes import Run, open_run
+from attnprobe.run.options import CorpusOptions
+from attnprobe.run.passes import Run, Workers, open_run
 from attnprobe.run.progress import Progress
 from attnprobe.run.record import record_provenance
-from attnprobe.run.workers import Workers
 from attnprobe.sums.resampling import Correction
 from attnprobe.table.head_table import HeadTable
 from attnprobe.tasks import Gold
@@ -109,7 +107,7 @@ def bind_pairs(
             progress=progress.advance,
         ) as found,
         fit_to_memory(
-            checkpoint, architecture, found.corpus, budget, price, shared, say=progress.say
+            checkpoint, architecture, found.batches, budget, price, shared, say=progress.say
         ) as fitting,
     ):
         objective = measure(checkpoint, found.batches, found.targets)

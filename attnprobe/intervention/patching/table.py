@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from attnprobe.attention.kinds import Kind
-from attnprobe.corpus.batches.contrasts import ContrastBatches
+from attnprobe.corpus.contrasts import ContrastBatches
 from attnprobe.findings.noise import block_record
 from attnprobe.intervention.objectives.contrast import ContrastMeasure
 from attnprobe.intervention.patching.notes import Shares, describe_patching
 from attnprobe.intervention.patching.pairs import PatchedPairs, adjust_tests, compute_p, count_flips
 from attnprobe.intervention.task import Bench
-from attnprobe.sums.groups import Blocks, Clustered
+from attnprobe.sums.groups import Blocks
 from attnprobe.sums.resampling import Correction
 from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.head_table import HeadTable
@@ -41,10 +41,9 @@ def tabulate_patching(
     layers, heads = subject.shape
     positions = found.effect.shape[3] if found.plan.positions else 1
     cells = layers * heads * positions
-    effects, attributions = found.summarise(found.effect), _tabulate_attribution(found)
+    effects, attributions = found.summarise(found.effect), found.summarise(found.attribution)
     p = compute_p(effects)
-    there = found.effect if found.attribution is None else found.attribution
-    counted = (~np.isnan(there)).sum(0)
+    counted = (np.isfinite(found.effect) | np.isfinite(found.attribution)).sum(0)
     share, share_error = found.recovered
     adjusted = adjust_tests(p.ravel(), counted.ravel() > 0, correction)
     record = {"patching": _describe_gap(found, bench.objective)}
@@ -79,11 +78,6 @@ def tabulate_patching(
     title = "patching of heads at each position" if found.plan.positions else "patching of heads"
     table = build.table(title, [*notes], "heads at positions" if found.plan.positions else "heads")
     return _drop_empty(table) if found.plan.positions else table
-
-
-def _tabulate_attribution(found: PatchedPairs) -> Clustered:
-    nothing = np.full_like(found.effect, np.nan)
-    return found.summarise(nothing if found.attribution is None else found.attribution)
 
 
 def _make_labels(bench: Bench, dataset: str, facts: Mapping[str, Any]) -> Labels:

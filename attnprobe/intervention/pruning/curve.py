@@ -36,7 +36,7 @@ from attnprobe.intervention.task import Bench, Subject, bind_task, build_metric,
 from attnprobe.intervention.trials import run_trials
 from attnprobe.model.checkpoint import list_devices
 from attnprobe.model.removing import bake, shrink
-from attnprobe.run.input.options import CorpusOptions
+from attnprobe.run.options import CorpusOptions
 from attnprobe.run.passes import open_run
 from attnprobe.run.progress import Progress
 from attnprobe.table.builder import Labels, TableBuilder

@@ -43,7 +43,7 @@ class Criterion:
                 f"There is no criterion {spec!r}; choose one of {', '.join(CRITERIA)}, or FILE:COLUMN."
             )
         from attnprobe.findings.pair import Side  # takes pandas, and a while
-        from attnprobe.table.reading import read_table
+        from attnprobe.table.head_table import read_table
 
         side = Side.from_frame(read_table(Path(path)), path, column)
         if len(set(side.values.values())) < 2:

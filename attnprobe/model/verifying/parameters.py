@@ -18,9 +18,8 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.gates import Gates, gate_attention
 from attnprobe.model.quantisation import describe_packing, is_packed, is_projection, read_weight
-from attnprobe.model.reading.blocks import force_full_attention
 from attnprobe.model.reading.capture import capture_attention
-from attnprobe.model.reading.routing import Piece, evaluation_mode
+from attnprobe.model.reading.routing import Piece
 from attnprobe.model.refusals import PACKED, UnsupportedModelError
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.probing import (
@@ -113,8 +112,6 @@ def find_head_parameters(
     coarse = checkpoint.quantisation is not None and checkpoint.quantisation.coarse
     body, watch = checkpoint.body, _InputWatch(find_tolerance(checkpoint) if coarse else None)
     with (
-        force_full_attention(body),
-        evaluation_mode(body),
         capture_attention(body, watch, architecture.way, {"queries", "keys"}),
         watch.watch(body),
     ):

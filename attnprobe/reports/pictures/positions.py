@@ -22,8 +22,7 @@ from attnprobe.reports.columns import (
 from attnprobe.reports.pictures.channels import make_band, make_records, make_tooltip, thin_labels
 from attnprobe.reports.pictures.maps import make_colour_scale, make_legend
 from attnprobe.reports.scales import Scale, fit_scales, mark_column
-from attnprobe.table.cells import format_cell
-from attnprobe.table.cleaning import clean
+from attnprobe.table.cells import clean, format_cell
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.kinds import POSITION
 from attnprobe.table.table import Column

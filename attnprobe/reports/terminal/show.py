@@ -20,10 +20,9 @@ from attnprobe.reports.shapes import (
     lay_out_runs,
     lay_out_settling,
 )
-from attnprobe.reports.terminal import curve, grid, lists, training
+from attnprobe.reports.terminal import curves, grid, lists
 from attnprobe.reports.terminal.console import choose_signs, has_palette
-from attnprobe.table.cells import format_cell
-from attnprobe.table.cleaning import clean
+from attnprobe.table.cells import clean, format_cell
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.kinds import POSITION
 from attnprobe.table.table import Column
@@ -59,10 +58,10 @@ def show(table: HeadTable, console: Console, precision: int | None = None) -> No
         console.print(Text(said))
     shown: Set[str] = table.data.keys()
     if runs:
-        shown = training.draw_runs(table, runs, _choose_measures(measures), console, precision)
+        shown = curves.draw_runs(table, runs, _choose_measures(measures), console, precision)
     elif settling := lay_out_settling(table):
-        training.draw_settling(settling, console)
-        shown = training.SETTLING_COLUMNS
+        curves.draw_settling(settling, console)
+        shown = curves.SETTLING_COLUMNS
     elif at_positions:
         shown = _draw_positions(table, measures, console, precision)
     elif panels:
@@ -74,8 +73,8 @@ def show(table: HeadTable, console: Console, precision: int | None = None) -> No
         lists.draw_best_heads(found, console)
         shown = lists.FOUND_COLUMNS
     elif orders:
-        curve.draw_curves(orders, console, precision)
-        shown = curve.CURVE_COLUMNS
+        curves.draw_curves(orders, console, precision)
+        shown = curves.CURVE_COLUMNS
     elif len(table):
         short = _keep_headlines(table, measures)
         lists.draw_rows(short, set(common), console, precision)

@@ -10,13 +10,13 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from attnprobe.corpus.formats import Row, make_table
 from attnprobe.corpus.sources.contrasts import ContrastColumns
-from attnprobe.corpus.sources.tables import Row, make_table
 from attnprobe.intervention.patching.running import bind_pairs, choose_measure, peek_answers
 from attnprobe.intervention.request import TaskOptions
 from attnprobe.intervention.task import Bench, choose_subject
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.run.input.options import CorpusOptions
+from attnprobe.run.options import CorpusOptions
 from attnprobe.run.passes import open_single_run
 from attnprobe.run.progress import SilentProgress
 from attnprobe.tasks import Gold

@@ -14,7 +14,13 @@ def pairs_of(effect, base, source, clusters=None):
     number = len(effect)
     alone = np.full(number, -1)
     return PatchedPairs(
-        PatchPlan(), base, source, effect, None, alone if clusters is None else clusters, np.arange(number)
+        PatchPlan(),
+        base,
+        source,
+        effect,
+        np.full_like(effect, np.nan),
+        alone if clusters is None else clusters,
+        np.arange(number),
     )
 
 

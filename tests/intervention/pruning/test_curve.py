@@ -16,7 +16,7 @@ from attnprobe.intervention.pruning.curve import plan_steps, prune_in_steps
 from attnprobe.intervention.pruning.options import Criterion, PruneOptions
 from attnprobe.intervention.pruning.ranking import mask_heads, order_at_random
 from attnprobe.intervention.request import TaskOptions
-from attnprobe.run.input.options import CorpusOptions
+from attnprobe.run.options import CorpusOptions
 from attnprobe.run.progress import SilentProgress
 from attnprobe.sums.documents import in_second_half
 from attnprobe.sums.resampling import adjust
