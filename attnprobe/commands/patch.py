@@ -123,7 +123,7 @@ def patch(
         Vig et al. (2020), Investigating gender bias in language models using causal mediation analysis.
         Kramar et al. (2024), AtP*, for the attribution.
 
-    >>> pairs = [{"clean": "The dog [MASK] late.", "corrupted": "The dogs [MASK] late.", "answer": "is"}]
+    >>> pairs = [{"clean": "The boy [MASK] late.", "corrupted": "The boys [MASK] late.", "answer": "was"}]
     >>> table = patch("demo", pairs)
     >>> len(table), table["objective"][0]
     (24, np.str_('masked-lm'))
