@@ -24,9 +24,13 @@ RECORD = ROOT / "docs" / "model-types.md"
 #: Columns of the commands that switch heads, and whose docstring defines them.
 SWITCHED = {
     "importance": {
-        "importance": "attnprobe.intervention.gradient:gradient_importance",
+        "importance, gradient_signed, fisher": "attnprobe.intervention.gradient:gradient_importance",
         "importance, with --method confidence": "attnprobe.statistics.entropy:confidence",
         "importance_normalized": "attnprobe.intervention.gradient:Importance.normalized",
+        "ig, ig_abs, with --method ig": "attnprobe.intervention.integration:integrate_gradients",
+        "how nearly the heads of a layer add up, with --method ig": (
+            "attnprobe.intervention.integration:Integrals.errors"
+        ),
         "relevance, relevance_abs, with --method lrp": "attnprobe.intervention.relevance:head_relevance",
         "relevance_share": "attnprobe.intervention.gradient:Importance.share",
     },
@@ -48,6 +52,9 @@ SWITCHED = {
         "disagreement, with --by head": "attnprobe.findings.correlation:tabulate_disagreement",
     },
     "prune": {
+        "The orders of --by": "attnprobe.intervention.pruning.ranking:measure_worth",
+        "--by norm": "attnprobe.intervention.strength:measure_norms",
+        "--by magnitude": "attnprobe.intervention.strength:measure_magnitudes",
         "heads_removed, share_removed, score": "attnprobe.intervention.pruning.curve:prune_in_steps",
         "delta, delta_se, p, p_adjusted": "attnprobe.intervention.pruning.differences:compare_with_whole",
         "bound": "attnprobe.intervention.pruning.differences:bound_losses",

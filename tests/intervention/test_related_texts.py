@@ -214,6 +214,7 @@ def test_derivatives(headed: Any, benched: Any, eager: Any, kind: str, closed: l
     some = tuple(np.transpose(SOME))
     np.testing.assert_allclose(signed[some] / texts, whole, atol=1e-7)
     np.testing.assert_allclose(found.heads.average[some], sizes, atol=1e-7)
+    np.testing.assert_allclose(found.signed.average[some], whole, atol=1e-7)
     assert found.heads.count.max() == texts
 
 
