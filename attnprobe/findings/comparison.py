@@ -92,7 +92,11 @@ def _describe_outputs(found: Comparison, pairs: Partners, mine: Places) -> list[
         f"{_name_head(found, one)} ({_format_error(pairs.cka[one].item(), pairs.cka_error[one].item())})"
         for one in order
     ]
-    said = [f"The partners that give least alike, by CKA, are those of {join_names(named)}."] if named else []
+    said = []
+    if order and pairs.cka[order[0]] > 1 - SAME:
+        said = ["All partners give the same, but for rounding."]
+    elif order:
+        said = [f"The partners that give least alike, by CKA, are those of {join_names(named)}."]
     if found.divergences.pairs:
         by_maps = match_heads(found, found.alignment.within).head
         other = sum(by_maps[one] != pairs.head[one] for one in known)
@@ -203,6 +207,8 @@ def _count_blocks(found: Comparison) -> int:
 #: A terminal shows so many columns, those in which most rows differ.
 SHOWN = 2
 UNIT = "nats"
+#: A CKA that is closer to 1 than this is 1.
+SAME = 1e-5
 #: The unit of CKA.
 SIMILARITY = "similarity, 0 to 1"
 

@@ -88,6 +88,7 @@ SEVERAL = [
     ["prune", "--step", "0.5"], ["prune", "--step", "0.25", "--rerank", "--random-orders", "1"],
     ["prune", "--by", "ablation", "--step", "0.5"], ["correlate"], ["correlate", "--measure", "ablation"],
     ["positional", "--control"], ["compare", "demo", "--match", "model"],
+    ["compare", "demo", "--match", "outputs"],
 ]  # fmt: skip
 
 
