@@ -83,17 +83,17 @@ def describe_heads(
 
 def _describe_outputs(found: Comparison, pairs: Partners, mine: Places) -> list[str]:
     """Say which heads give least alike, what maps would match otherwise, and what chance alone gives."""
+    cka, error = pairs.cka, pairs.cka_error
     assert found.alignment is not None
-    assert pairs.cka is not None
-    assert pairs.cka_error is not None
-    known = [int(one) for one in mine if np.isfinite(pairs.cka[one])]
-    order = sorted(known, key=lambda one: (pairs.cka[one], one))[:MOST]
+    assert cka is not None
+    assert error is not None
+    known = [int(one) for one in mine if np.isfinite(cka[one])]
+    order = [known[place] for place in np.argsort(cka[known], kind="stable")[:MOST]]
     named = [
-        f"{_name_head(found, one)} ({_format_error(pairs.cka[one].item(), pairs.cka_error[one].item())})"
-        for one in order
+        f"{_name_head(found, one)} ({_format_error(cka[one].item(), error[one].item())})" for one in order
     ]
     said = []
-    if order and pairs.cka[order[0]] > 1 - SAME:
+    if order and cka[order[0]] > 1 - SAME:
         said = ["All partners give the same, but for rounding."]
     elif order:
         said = [f"The partners that give least alike, by CKA, are those of {join_names(named)}."]

@@ -68,8 +68,12 @@ INSIDE = {
     },
     "dynamics --by step": {
         "spearman_last, kendall_last, spearman_previous, kendall_previous": (
-            "attnprobe.findings.dynamics:tabulate_orders"
+            "attnprobe.findings.settling:tabulate_orders"
         ),
+        "spearman_last_true, spearman_last_true_low, spearman_last_true_high": (
+            "attnprobe.findings.rank_noise:disattenuate_ranks"
+        ),
+        "settled, settled_true, settled_low, settled_high": "attnprobe.findings.settling:Settling",
     },
     "census --weights": {
         "NAME_norm": "attnprobe.attention.block:AttentionBlock.by_norm",

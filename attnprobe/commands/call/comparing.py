@@ -6,7 +6,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from attnprobe.commands.call.call import (
     Call,
@@ -94,7 +94,7 @@ def compare(
 
         if layers is not None:
             check_layers(layers, (place.layer for place in found.labels.places), found.labels.model)
-        by_maps = match if outputs is None else None
+        by_maps = None if match is None or outputs is not None else cast("Within", match)
         table = tabulate_layers(found) if by == "layer" else tabulate_heads(found, by_maps)
         return table if layers is None else keep_layers(table, layers)
 
