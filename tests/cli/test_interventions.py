@@ -22,8 +22,9 @@ GRADIENT = [
 SCORES = ["baseline", "baseline_se", "score", "score_se", "delta", "delta_se", "p", "p_adjusted"]
 CORRELATION = [
     "heads", "pearson", "pearson_low", "pearson_high", "pearson_p", "pearson_true",
-    "pearson_true_low", "pearson_true_high", "spearman", "spearman_p", "kendall",
-    "kendall_p", "reliability_in", "reliability_out",
+    "pearson_true_low", "pearson_true_high", "spearman", "spearman_p",
+    "spearman_true", "spearman_true_low", "spearman_true_high", "kendall", "kendall_p",
+    "reliability_in", "reliability_out",
 ]  # fmt: skip
 LAYERS, HEADS, WIDTH = 3, 4, 8
 
