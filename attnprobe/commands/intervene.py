@@ -121,6 +121,10 @@ def ablate(
     [bold]delta[/bold]: their difference; [bold]p[/bold]: a paired test over examples (McNemar for right or
     wrong, t for means, randomisation for mcc, f1, correlations and bleu); [bold]p_adjusted[/bold]: for the
     number of heads.
+    [bold]moved[/bold]: the mean over examples of |score without the head - score with it|, in which effects
+    of opposite signs do not cancel; of a metric of all examples together, such as mcc, that of the loss.
+    [bold]reliability[/bold], [bold]delta_reliability[/bold]: how well as many other examples would rank heads
+    alike by moved, and by delta (Spearman's rho, split halves).
     With [bold]--keep-one[/bold], all heads of the layer but this one are off (Michel et al. 2019, section 3).
 
     Examples:
