@@ -21,7 +21,8 @@ from attnprobe.intervention.effects import (
 from attnprobe.intervention.metrics.mean import Mean
 from attnprobe.intervention.metrics.metric import Metric
 from attnprobe.intervention.objectives.choosing import Loader
-from attnprobe.intervention.request import TaskOptions, check_metric, peek
+from attnprobe.intervention.replacing import Replacing, build_replacing, describe_replacement
+from attnprobe.intervention.request import DRAWS, ReplacedBy, TaskOptions, check_metric, peek
 from attnprobe.intervention.task import Bench, bind_task, build_metric, choose_subject
 from attnprobe.intervention.trials import cut_single_heads, keep_single_heads, run_trials
 from attnprobe.run.input.options import CorpusOptions
@@ -44,6 +45,8 @@ def run_ablation(
     *,
     keep_one: bool,
     correction: Correction,
+    replaced_by: ReplacedBy = "zero",
+    draws: int = DRAWS,
     facts: Mapping[str, Any],
     resume: Path | None = None,
     workers: int | None = None,
@@ -51,7 +54,8 @@ def run_ablation(
 ) -> HeadTable:
     """Switch heads off one at a time, or with ``keep_one`` all but one of a layer, and tabulate the scores.
 
-    ``correction`` adjusts p for the number of heads; ``facts`` are added to the provenance.
+    ``correction`` adjusts p for the number of heads, ``replaced_by`` takes the place of what the heads give,
+    in so many ``draws`` if it is drawn; ``facts`` are added to the provenance.
 
     References:
         Michel, Levy and Neubig (2019), sections 3.2 and 3.3.
@@ -59,14 +63,20 @@ def run_ablation(
     labelled, documents = peek(source.documents)
     subject = choose_subject(load, task, labelled=labelled, progress=progress, modality=source.kind)
     name = check_metric(task.metric, subject.objective, subject.metrics)
-    question = subject.question("ablate", metric=name, **{"--keep-one": keep_one})
+    more = {} if replaced_by == "zero" else {"--with": replaced_by}
+    question = subject.question("ablate", metric=name, **{"--keep-one": keep_one, **more})
     with (
         open_run(subject.checkpoint, options, question, resume=resume, progress=progress) as run,
         bind_task(subject, documents, options, run=run, workers=workers, generate=name == "bleu") as bench,
     ):
-        metric = build_metric(name, bench, task.seed)
         return tabulate_ablation(
-            bench, metric, source.name, keep_one=keep_one, correction=correction, facts=facts
+            bench,
+            build_metric(name, bench, task.seed),
+            source.name,
+            keep_one=keep_one,
+            correction=correction,
+            replacing=build_replacing(replaced_by, bench, draws=draws, seed=task.seed),
+            facts=facts,
         )
 
 
@@ -78,6 +88,7 @@ def tabulate_ablation(
     facts: Mapping[str, Any],
     keep_one: bool = False,
     correction: Correction = "holm",
+    replacing: Replacing | None = None,
 ) -> HeadTable:
     """Tabulate ablation over the examples of a bench.
 
@@ -87,8 +98,9 @@ def tabulate_ablation(
     every = (keep_single_heads if keep_one else cut_single_heads)(*bench.subject.shape)
     by_example = find_example_score(bench, metric)
     needs = dict.fromkeys((*metric.needs, *(by_example.needs if by_example else ())))
-    trials = run_trials(bench, [cut[ties] for cut in compress(every, units)], [*needs])
-    documents, cuts = bench.documents, [[cut] for cut in trials.cuts]
+    tied = [cut[ties] for cut in compress(every, units)]
+    trials = run_trials(bench, tied, [*needs], replacing=replacing)
+    documents, cuts = bench.documents, trials.by_cut
     changes = Changes.of(metric, cuts, trials.untouched, documents)
     moves = Moves.of(by_example, cuts, trials.untouched, documents)
     adjusted = adjust([found.p for found in changes.compared], correction)
@@ -109,6 +121,7 @@ def tabulate_ablation(
     build = TableBuilder(labels.with_record(block_record("score", labels.places, blocks, grid)), rows)
     build.key("objective", [bench.objective.name] * rows)
     build.key("metric", [metric.name] * rows)
+    build.key("replaced_by", [replacing.name if replacing else "zero"] * rows)
     build.heads(heads)
     build.count("n", np.full(rows, len(documents)))
     named = metric.name.replace("_", " ")
@@ -137,7 +150,7 @@ def tabulate_ablation(
         fill(adjusted).reshape(shape), bench.subject.architecture.places, tested,
     )  # fmt: skip
     notes = [*(describe_survivors if keep_one else describe_ablation)(effects)]
-    notes += describe_moves(metric, by_example)
+    notes += [*describe_moves(metric, by_example), *describe_replacement(replacing, changes.drawn)]
     return build.table(
         title, [*notes, *describe_reliability(moves.reliability, changes.reliability, metric.name)]
     )

@@ -32,6 +32,7 @@ class Changes:
         added: (example, cut) what each example adds to the score: see ``Metric.pseudovalues``.
         halves: (half, cut) the scores over either half of the documents; NaN where there is none.
         reliability: Of the order of cuts by their differences: see ``split_half_reliability``.
+        drawn: (draw, cut) the scores of each draw.
     """
 
     scores: Floats
@@ -40,6 +41,7 @@ class Changes:
     added: Floats
     halves: Floats
     reliability: float
+    drawn: Floats
 
     @classmethod
     def of(
@@ -52,7 +54,8 @@ class Changes:
         """Score every cut, each of the same number of draws, over the same examples."""
         own = metric.pseudovalues(untouched)
         added = np.stack([_average([metric.pseudovalues(draw) for draw in cut]) for cut in cuts], 1)
-        scores = _score_cuts(metric, cuts)
+        drawn = np.array([[metric.score(draw) for draw in cut] for cut in cuts], np.float64).T
+        scores = drawn.mean(0)
         second = in_second_half(documents)
         halves = [_score_some(metric, cuts, some) for some in (~second, second)]
         if len(cuts[0]) == 1:
@@ -68,7 +71,7 @@ class Changes:
                 for score, one in zip(scores, apart, strict=True)
             ]
         reliability = split_half_reliability(added - own[:, None], documents)
-        return cls(scores, errors, compared, added, np.stack(halves), reliability)
+        return cls(scores, errors, compared, added, np.stack(halves), reliability, drawn)
 
 
 def _average(values: Sequence[Floats]) -> Floats:

@@ -273,6 +273,7 @@ class BatchReplay(local):
         self._resumed_block = 0
         self._recording = False
         self._call = 0
+        self._outputs: Mapping[int, Tensor] = {}  # what heads gave in the pass that is resumed
         self._given: list[Any] = []  # what each call of a block gave
         self._starts: list[int] = []  # the first attention layer of each call
         self._entered: dict[str, int] = {}  # for an attention module, the layer it was entered as
@@ -305,7 +306,7 @@ class BatchReplay(local):
         self._given, self._starts = [], []
         self._recording = True
         try:
-            with self._gates.record_outputs():
+            with self._gates.record_outputs() as self._outputs:
                 yield
         finally:
             self._recording = False
@@ -316,7 +317,7 @@ class BatchReplay(local):
         block = max((k for k, start in enumerate(self._starts) if start <= layer), default=0)
         first = self._starts[block] if self._starts else 0
         self._resumed_block, self._gates.sites.first = block, first
-        self._gates.replayed = {k: self._gates.outputs[k] for k in range(first, layer + 1)}
+        self._gates.replayed = {k: self._outputs[k] for k in range(first, layer + 1)}
         try:
             yield
         finally:
