@@ -99,7 +99,7 @@ def tabulate_ablation(
     by_example = find_example_score(bench, metric)
     needs = dict.fromkeys((*metric.needs, *(by_example.needs if by_example else ())))
     tied = [cut[ties] for cut in compress(every, units)]
-    trials = run_trials(bench, tied, [*needs], replacing=replacing)
+    trials = run_trials(bench, tied, [*needs], "ablating", replacing)
     documents, cuts = bench.documents, trials.by_cut
     changes = Changes.of(metric, cuts, trials.untouched, documents)
     moves = Moves.of(by_example, cuts, trials.untouched, documents)
