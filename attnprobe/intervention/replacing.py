@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import reduce
 from itertools import combinations
 from operator import add
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -82,14 +82,14 @@ def describe_replacement(replacing: Replacing | None, drawn: Floats) -> list[str
             "the last one, and of all others."
         ]
     said = (
-        f"What a head gives is replaced by what it gives in {replacing.draws} other examples of about the same "
-        "length, one after the other, at the same position; their spread is part of the errors"
+        f"What a head gives is replaced by what it gives in {replacing.draws} other examples of about the "
+        "same length, one after the other, at the same position; their spread is part of the errors"
     )
     if drawn.shape[1] < 3 or not np.ptp(drawn, axis=1).all():
         return [f"{said}."]
     from scipy.stats import spearmanr  # takes a second to import
 
-    rho = [spearmanr(one, other)[0] for one, other in combinations(drawn, 2)]
+    rho: list[Any] = [spearmanr(one, other)[0] for one, other in combinations(drawn, 2)]
     return [f"{said}. Two single draws rank heads alike at a rho of {np.mean(rho):.2f} on average."]
 
 

@@ -287,3 +287,15 @@ def lay_out_best_heads(table: HeadTable) -> BestHeads | None:
     rule = next(name for name in RULES if name in table.data)
     names = (*table.data, "attention", "direction", "position")
     return BestHeads(label, rule, {name: read_cells(table, name) for name in names})
+
+
+def name_pairs(table: HeadTable) -> list[str]:
+    """Name the pair of each row, such as ``3-1 + 5-2``; beside a decoder with what each attends to."""
+    sides = []
+    for side in "ab":
+        columns = [name for name in (f"attention_{side}",) if name in table.data]
+        kinds = [f"{format_cell(cell)} " for name in columns for cell in read_cells(table, name)]
+        numbers = zip(*(read_cells(table, f"{name}_{side}") for name in ("layer", "head")), strict=True)
+        named = [f"{format_cell(layer)}-{format_cell(head)}" for layer, head in numbers]
+        sides.append([f"{kind}{name}" for kind, name in zip(kinds or [""] * len(named), named, strict=True)])
+    return [" + ".join(pair) for pair in zip(*sides, strict=True)]

@@ -14,13 +14,14 @@ if TYPE_CHECKING:
 #: What a table can be drawn as, in the order in which ``--kind`` lists them.
 PictureKind = Literal[
     "roles", "change", "relations", "settling", "curves", "lines", "scatter", "matrix", "map", "dendrogram",
-    "heatmap", "depth", "intervals", "shares", "checks",
+    "heatmap", "depth", "intervals", "pairs", "shares", "checks",
 ]  # fmt: skip
 #: The picture that has clusters.
 TREE: Literal["dendrogram"] = "dendrogram"
 TableKind = Literal[
     "checks", "shares", "correlations", "settling", "pruning of checkpoints", "pruning", "best heads",
-    "heads of checkpoints", "layers of checkpoints", "roles", "change", "two sides", "heads", "all pairs",
+    "heads of checkpoints", "layers of checkpoints", "roles", "change", "two sides", "heads", "interactions",
+    "all pairs",
     "pairs in layers", "layers", "other",
 ]  # fmt: skip
 #: The step of training that a checkpoint was saved at; and the step of removal where both are in a table.
@@ -96,6 +97,9 @@ KINDS: Mapping[TableKind, Kind] = {
         ),
     ),
     "heads": Kind("a head", _HEAD, (), _OF_HEADS),
+    "interactions": Kind(
+        "a pair of heads with what both do beyond each", PAIR, ("proposed", "interaction"), ["pairs"]
+    ),
     "all pairs": Kind("a pair of heads", PAIR, (), ["matrix", "map", "dendrogram"]),
     "pairs in layers": Kind("a pair of heads of a layer", PAIR_IN_LAYER, (), ["matrix", "map"]),
     "layers": Kind("a layer", ["layer"], (), ["depth"]),

@@ -11,7 +11,7 @@ from altair.utils.schemapi import debug_mode
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.reports.columns import DrawingRequest, is_numeric, list_keys, name_source, read_cells
-from attnprobe.reports.pictures import curves, lists, maps, scatter, similarity, training
+from attnprobe.reports.pictures import curves, interactions, lists, maps, scatter, similarity, training
 from attnprobe.reports.pictures.pairs import tabulate_clusters
 from attnprobe.reports.pictures.picture import Picture
 from attnprobe.reports.shapes import lay_out_grid
@@ -97,7 +97,7 @@ _MARGIN = 60
 #: How wide a bold letter is at most, on average, as a share of its size.
 _LETTER = 0.58
 #: Kinds that draw the same columns of every table.
-_FIXED = {"roles", "relations", "intervals", "shares", "checks"}
+_FIXED = {"roles", "relations", "intervals", "pairs", "shares", "checks"}
 
 
 _Drawing = tuple[Callable[[HeadTable], object], Callable[[HeadTable, DrawingRequest], Any]]
@@ -116,6 +116,7 @@ _DRAWINGS: Mapping[PictureKind, _Drawing] = {
     "heatmap": (maps.can_draw_heatmap, maps.draw_heatmap),
     "depth": (curves.can_draw_depth, curves.draw_depth),
     "intervals": (bool, lists.draw_intervals),
+    "pairs": (bool, interactions.draw_pairs),
     "shares": (bool, lists.draw_shares),
     "checks": (bool, lists.draw_checks),
 }

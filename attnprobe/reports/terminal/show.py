@@ -19,7 +19,7 @@ from attnprobe.reports.shapes import (
     lay_out_runs,
     lay_out_settling,
 )
-from attnprobe.reports.terminal import curve, grid, lists, training
+from attnprobe.reports.terminal import curve, grid, interactions, lists, training
 from attnprobe.reports.terminal.console import choose_signs, has_palette
 from attnprobe.table.cells import format_cell
 from attnprobe.table.cleaning import clean
@@ -62,6 +62,9 @@ def show(table: HeadTable, console: Console, precision: int | None = None) -> No
     elif lists.has_shares(table):
         lists.draw_shares(table, console)
         shown = lists.SHARES_COLUMNS
+    elif interactions.has_interactions(table):
+        interactions.draw_interactions(table, console)
+        shown = interactions.PAIR_COLUMNS
     elif (found := lay_out_best_heads(table)) is not None:
         lists.draw_best_heads(found, console)
         shown = lists.FOUND_COLUMNS
