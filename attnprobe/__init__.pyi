@@ -8,10 +8,10 @@ from transformers import PreTrainedModel
 
 from attnprobe.commands.call.texts import Texts
 from attnprobe.corpus.sources.document import Label
-from attnprobe.corpus.tokens.tokenization import Tokenizer
+from attnprobe.corpus.tokenization import Tokenizer
 from attnprobe.reports.report_page.report import Report
-from attnprobe.reports.pictures.picture import Picture
-from attnprobe.reports.view.view import View
+from attnprobe.reports.picture import Picture
+from attnprobe.reports.view import View
 from attnprobe.run.progress import Progress
 from attnprobe.attention.block import AttentionBlock as AttentionBlock
 from attnprobe.commands.call.record import record as record
@@ -239,9 +239,9 @@ def induction(
 ) -> HeadTable: ...
 def importance(
     model: str | Path | PreTrainedModel, texts: Texts = None, labels: Iterable[Label] | None = None, *,
-    method: Literal["gradient", "lrp", "confidence"] = "gradient", content_only: bool = False,
-    revision: str | None = None, cache_dir: Path | str | None = None, token: str | None = None,
-    offline: bool = False, trust_remote_code: bool = False, base: str | None = None,
+    method: Literal["gradient", "ig", "lrp", "confidence"] = "gradient", nodes: int | None = None,
+    content_only: bool = False, revision: str | None = None, cache_dir: Path | str | None = None,
+    token: str | None = None, offline: bool = False, trust_remote_code: bool = False, base: str | None = None,
     adapter: str | None = None, prompt: str | None = None, allow_bin: bool = False, device: str = "auto",
     device_map: str | dict[str, Any] | None = None, dtype: str = "float32", threads: int | None = None,
     workers: int | None = None, progress: bool | Progress = False, tokenizer: Tokenizer | None = None,
@@ -296,7 +296,7 @@ def compare(
     labels: Iterable[Label] | None = None, *, revisions: str | Sequence[str] | None = None,
     measure: str = "census", by: Literal["head", "layer"] = "head",
     match: Literal["layer", "model"] | None = None, nearest: bool = True, spread: bool = False,
-    keep: bool = True, method: Literal["gradient", "lrp", "confidence"] = "gradient",
+    keep: bool = True, method: Literal["gradient", "ig", "lrp", "confidence"] = "gradient",
     tokenizers: Sequence[Tokenizer] | None = None, revision: str | None = None,
     cache_dir: Path | str | None = None, token: str | None = None, offline: bool = False,
     trust_remote_code: bool = False, base: str | None = None, adapter: str | None = None,
@@ -316,7 +316,7 @@ def compare(
 def correlate(
     in_domain: HeadTable | Texts = None, out_domain: HeadTable | Texts = None,
     model: str | Path | PreTrainedModel | Sequence[str | Path] | None = None, *,
-    measure: Literal["gradient", "lrp", "ablation"] | None = None, column: str | None = None,
+    measure: Literal["gradient", "ig", "lrp", "ablation"] | None = None, column: str | None = None,
     across_models: bool = False, by: Literal["model", "head"] = "model", tokenizer: Tokenizer | None = None,
     revision: str | None = None, cache_dir: Path | str | None = None, token: str | None = None,
     offline: bool = False, trust_remote_code: bool = False, base: str | None = None,
@@ -337,7 +337,7 @@ def correlate(
 def prune(
     model: str | Path | PreTrainedModel, texts: Texts = None, labels: Iterable[Label] | None = None, *,
     by: str = "gradient", highest_first: bool = False, step: float = 0.1, rerank: bool = False,
-    random_orders: int = 5, rank_texts: Texts = None, margin: float | None = None,
+    random_orders: int = 19, rank_texts: Texts = None, margin: float | None = None,
     save: Path | str | None = None, share: float | None = None, physical: bool = False,
     overwrite: bool = False, revision: str | None = None, cache_dir: Path | str | None = None,
     token: str | None = None, offline: bool = False, trust_remote_code: bool = False, base: str | None = None,
@@ -359,8 +359,8 @@ def dynamics(
     model: str | Path | Sequence[str | Path], texts: Texts = None, labels: Iterable[Label] | None = None, *,
     measure: str = "importance", revisions: str | Sequence[str] | None = None,
     steps: str | Sequence[int] | None = None, by: Literal["head", "step"] = "head", keep: bool = True,
-    method: Literal["gradient", "lrp", "confidence"] = "gradient", prune_by: str = "gradient",
-    highest_first: bool = False, prune_step: float = 0.1, rerank: bool = False, random_orders: int = 5,
+    method: Literal["gradient", "ig", "lrp", "confidence"] = "gradient", prune_by: str = "gradient",
+    highest_first: bool = False, prune_step: float = 0.1, rerank: bool = False, random_orders: int = 19,
     rank_texts: Texts = None, revision: str | None = None, cache_dir: Path | str | None = None,
     token: str | None = None, offline: bool = False, trust_remote_code: bool = False, base: str | None = None,
     adapter: str | None = None, prompt: str | None = None, allow_bin: bool = False, device: str = "auto",

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from attnprobe.commands.call.texts import Texts
     from attnprobe.corpus.sources.document import Label
-    from attnprobe.corpus.tokens.tokenization import Tokenizer
+    from attnprobe.corpus.tokenization import Tokenizer
     from attnprobe.run.progress import Progress
 
 #: What options are sorted under in ``--help``.

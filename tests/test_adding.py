@@ -40,6 +40,20 @@ def render(table, precision=None):
 
 FORMAT = Format(render)
 '''
+DATA = '''
+from attnprobe.corpus.formats import DocumentFormat
+from attnprobe.corpus.sources.document import Document
+from attnprobe.corpus.sources.streams import decode_lines
+
+
+def read(stream, source):
+    """Read the paragraphs of a file."""
+    text = "".join(decode_lines(stream, source.spec))
+    return (Document(" ".join(part.split())) for part in text.split("\\n\\n") if part.strip())
+
+
+FORMATS = [DocumentFormat((".md",), read)]
+'''
 COMMAND = '''
 from typing import Annotated, Any
 
@@ -58,7 +72,7 @@ def sharpest(model: Any, texts: Any = None, *,
       attnprobe sharpest demo
     """
     from attnprobe.commands.census import entropy
-    from attnprobe.survey.layers import keep_layers
+    from attnprobe.survey.tables import keep_layers
 
     table = entropy(model, texts, **options)
     assert count == 2
@@ -67,7 +81,7 @@ def sharpest(model: Any, texts: Any = None, *,
 
 
 def test_in_a_copy_of_the_package(package_copy: tuple[Path, Callable[..., str]]):
-    """An objective and a metric, a format, a command and an option: a file each, and a line for a task."""
+    """An objective and a metric, formats of tables and data, a command and an option: a file each."""
     copy, run = package_copy
     tasks = (copy / "tasks.py").read_text("utf-8")
     for old, new in TASKS.items():
@@ -77,6 +91,11 @@ def test_in_a_copy_of_the_package(package_copy: tuple[Path, Callable[..., str]])
     (copy / "intervention" / "objectives" / "norm.py").write_text(OBJECTIVE, "utf-8")
     (copy / "table" / "formats" / "tsv.py").write_text(FORMAT, "utf-8")
     (copy / "commands" / "sharpest.py").write_text(COMMAND, "utf-8")
+
+    (copy / "corpus" / "formats" / "paragraphs.py").write_text(DATA, "utf-8")
+    (copy.parent / "data.md").write_text("the dog\nran\n\nshe came late\n", "utf-8")
+    read = run("entropy", "demo", "-d", str(copy.parent / "data.md"), "-q").splitlines()
+    assert read[1].startswith("demo,data.md,0,0,2,")
 
     ablate = ["ablate", "demo", "--limit", "4", "--objective", "norm", "-q"]
     lines = run(*ablate, "--format", "tsv").splitlines()

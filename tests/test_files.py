@@ -11,8 +11,8 @@ import pytest
 
 from attnprobe import files
 from attnprobe.cli.app import run
-from attnprobe.corpus.tokens.store import SequenceStore
-from attnprobe.corpus.tokens.tokenization import TokenSequence
+from attnprobe.corpus.store import SequenceStore
+from attnprobe.corpus.tokenization import TokenSequence
 from attnprobe.errors import AttnprobeError, StateError
 from attnprobe.files import held, name_unfinished, tidy, write_together
 from attnprobe.run.state import State, check_state

@@ -62,9 +62,11 @@ class Tiling:
 
         def unknown(length: int) -> TokenFeatures:
             no = torch.zeros(images * self.sequences, length, dtype=torch.bool)
-            rank = torch.full(no.shape, -1)
-            return TokenFeatures(no, no, no, ~no, no.float(), ~no, rank, rank)
+            first, separator, rank = no.clone(), no.clone(), torch.full(no.shape, -1)
+            first[:, : min(leading, 1)] = separator[:, 1:leading] = True
+            return TokenFeatures(first, separator, no, ~(first | separator), no.float(), ~no, rank, rank)
 
+        leading = self.grid.first if self.grid is not None else 0  # such as [CLS] in front of patches
         queries = unknown(self.queries)
         keys = queries if self.queries == self.keys else unknown(self.keys)
         mask = None if self.mask is None else self.mask.repeat(images, 1, 1)

@@ -1,6 +1,7 @@
-"""The program: its commands in order, its exit codes, its last words."""
+"""The program: its commands in order, its help, its exit codes, its last words."""
 
 import os
+import re
 import signal
 import sys
 import warnings
@@ -11,21 +12,64 @@ from inspect import Parameter, Signature
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from attnprobe import commands
-from attnprobe.cli.help import Help, unwrap
 from attnprobe.cli.rerun import RERUN
 from attnprobe.cli.session import run_command, run_words
 from attnprobe.cli.stopping import ENDED, stopping
-from attnprobe.commands.guesses import answer, find_command
-from attnprobe.commands.registry import Command
+from attnprobe.commands.registry import Command, answer_guess, find_command
 from attnprobe.errors import AttnprobeError, AttnprobeWarning, first_line, shorten
 from attnprobe.files import known_reason
 from attnprobe.model import lean
 from attnprobe.option import Option
-from attnprobe.reports.stdout import discard_the_rest
-from attnprobe.table.cleaning import clean
+from attnprobe.reports.streams import discard_the_rest
+from attnprobe.table.cells import clean
 from attnprobe.wording import speaking_options
+
+_BOLD = re.compile(r"\[/?bold\]")
+#: Narrower terminals have no room for an option and its help side by side.
+_NARROW = 78
+#: A line break within a paragraph; one stays before examples, and between sentences before what is bold.
+_BREAK = re.compile(r"(?<!\n)\n(?![\n ])(?!(?<=[.]\n)\[bold\])")
+
+
+def unwrap(docstring: str) -> str:
+    r"""Unwrap the docstring of a command, so that each paragraph is one line.
+
+    Typer would keep the line breaks of the source, and break its lines again where they are too long.
+
+    >>> unwrap("Measure.\n\nThe entropy, in nats, and\nnot in bits.\n[bold]--by layer[/bold]: means.")
+    'Measure.\n\nThe entropy, in nats, and not in bits.\n[bold]--by layer[/bold]: means.'
+    """
+    return _BREAK.sub(" ", docstring)
+
+
+class Help(TyperCommand):
+    """A command whose help has each option in a line of its own, where there is no room for columns."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Print the help; Typer's columns leave too few letters a line on a narrow terminal."""
+        from rich.console import Console
+        from rich.padding import Padding
+        from rich.text import Text
+
+        console = Console(highlight=False)
+        if console.width >= _NARROW:
+            super().format_help(ctx, formatter)
+            return
+        console.print(Text(self.get_usage(ctx)), self.help or "", sep="\n\n")
+        panels: dict[str, list[Any]] = {}
+        for parameter in self.get_params(ctx):
+            kind = "Arguments" if parameter.param_type_name == "argument" else "Options"
+            panels.setdefault(getattr(parameter, "rich_help_panel", None) or kind, []).append(parameter)
+        for title, parameters in panels.items():
+            console.print(Text(f"\n{title}", "bold"))
+            for parameter in parameters:
+                if (record := parameter.get_help_record(ctx)) is not None:
+                    console.print(Padding(Text(record[0]), (0, 0, 0, 2)))
+                    console.print(Padding(Text(_BOLD.sub("", record[1])), (0, 0, 0, 6)))
+
 
 # What Typer raises for a wrong command line. It vendors Click, which is not ours to import.
 _UsageError: Any = typer.BadParameter.__base__
@@ -195,7 +239,7 @@ def _explain_word(words: Sequence[str]) -> str:
 
 def _explain_option(guess: str, command: Any) -> str:
     """Explain an option that a command does not have; empty where there is nothing to add."""
-    said = answer(guess, {parameter.name for parameter in command.params})
+    said = answer_guess(guess, {parameter.name for parameter in command.params})
     name = guess.strip("-").replace("-", "_")
     owners = [command.name for command in _COMMANDS.values() if name in command.on_line]
     if said is None and owners:

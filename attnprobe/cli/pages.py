@@ -17,13 +17,14 @@ from attnprobe.files import reason, same_file
 
 if TYPE_CHECKING:
     from attnprobe.reports.report_page.report import Report
-    from attnprobe.reports.view.view import View
+    from attnprobe.reports.view import View
     from attnprobe.table.head_table import HeadTable
 
 
 def view(command: Command, given: Given) -> None:
     """Show one sentence, in a browser or in a file."""
-    from attnprobe.reports.view.view import FORMATS, check_look, check_page_look
+    from attnprobe.reports.theme import check_look
+    from attnprobe.reports.view import FORMATS, check_page_look
     from attnprobe.table.destination import find_format
 
     path = prepare_picture(command, given, FORMATS)
@@ -68,8 +69,8 @@ def report(command: Command, given: Given) -> None:
 
 def plot(command: Command, given: Given) -> None:
     """Draw tables, into a file or a pipe."""
-    from attnprobe.reports import stdout
-    from attnprobe.reports.rendering import FORMATS, warm_up
+    from attnprobe.reports import streams
+    from attnprobe.reports.picture import FORMATS, warm_up
     from attnprobe.table.destination import (
         add_descriptions,
         check_apart,
@@ -85,7 +86,7 @@ def plot(command: Command, given: Given) -> None:
             raise AttnprobeError(f"{table} is a folder; name the tables in it, such as {table / 'heads.csv'}")
     path = None if str(given["output"]) in {"None", "-"} else given["output"]
     if path is None:
-        if stdout.is_terminal():
+        if streams.is_terminal():
             raise AttnprobeError("a picture is not for a terminal: name a file with -o heads.svg")
         format = "svg"
     else:
@@ -103,7 +104,7 @@ def plot(command: Command, given: Given) -> None:
     content = picture.rendered(format)
     written = [] if clusters is None else picture.clusters.save(clusters, overwrite=overwrite)[:1]
     if path is None:
-        stdout.write(content)
+        streams.write(content)
     else:
         written.insert(0, picture.save(path, overwrite=overwrite))
     for one in written:

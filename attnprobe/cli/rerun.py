@@ -25,13 +25,11 @@ from attnprobe.commands.registry import Command
 from attnprobe.errors import AttnprobeError
 from attnprobe.option import Group, Option
 from attnprobe.options import MODEL
-from attnprobe.table.cleaning import clean
+from attnprobe.table.cells import clean
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from attnprobe.commands.call.record import Record
-    from attnprobe.run.differences import Difference
+    from attnprobe.run.record import Difference
     from attnprobe.table.head_table import HeadTable
 
 
@@ -73,12 +71,14 @@ class RecordedLine:
     @property
     def data(self) -> list[str]:
         """The files of data, and the tables, that it names."""
+        from attnprobe.intervention.pruning.options import list_order_files
+
         found: list[str] = []
         for name, option in COMMANDS[self.name].on_line.items():
             value = (self.given.get(name) or []) if option.reads else []
             for one in [value] if isinstance(value, str) else value:
                 if option.reads == "order":
-                    found.append(one.rpartition(":")[0])
+                    found += list_order_files(one)
                 elif option.reads == "table":
                     found.append(str(Path(one).with_suffix(".json")))
                 else:
@@ -311,7 +311,7 @@ def _identify(model: Any) -> str:
 
 
 def _find_differences(found: "Record", line: RecordedLine) -> "list[Difference]":
-    from attnprobe.run.differences import Difference
+    from attnprobe.run.record import Difference
 
     threads = str(line.given.get("threads") or "")
     more: list[Difference] = []

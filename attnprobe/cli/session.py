@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from attnprobe.cli.stopping import stopping
 from attnprobe.commands.registry import Command
 from attnprobe.errors import AttnprobeError
-from attnprobe.reports.terminal.progress import TerminalProgress
-from attnprobe.table.cleaning import clean
+from attnprobe.reports.streams import TerminalProgress
+from attnprobe.table.cells import clean
 
 if TYPE_CHECKING:
     from attnprobe.table.destination import Destination
@@ -57,7 +57,9 @@ def list_read(command: Command, given: Given) -> list[str]:
             values = [split_query(one)[0] for one in values]
             reads = "data" if given.get("model") else "table"
         if reads == "order":
-            values = [one.rpartition(":")[0] for one in values]
+            from attnprobe.intervention.pruning.options import list_order_files
+
+            values = [path for one in values for path in list_order_files(one)]
         if reads == "table":
             from attnprobe.table.destination import add_descriptions
 
@@ -129,7 +131,7 @@ def call(command: Command, given: Given, function: Callable[..., Any] | None = N
     keywords = {one.keyword: given[name] for name, one in command.on_line.items() if one.python}
     keywords |= {"overwrite": given["overwrite"]} if "overwrite" in command.keywords else {}
     keywords |= changed
-    with stopping.working(), progress(given) as watcher, record_as(command_line()):
+    with stopping.working(), make_progress(given) as watcher, record_as(command_line()):
         if "progress" in command.keywords:
             keywords["progress"] = watcher
         if function is None:
@@ -162,13 +164,10 @@ def command_line() -> list[str]:
     return words
 
 
-@contextmanager
-def progress(given: Given) -> Iterator[TerminalProgress]:
-    """Show a progress bar on a terminal, unless the user asked for quiet."""
+def make_progress(given: Given) -> TerminalProgress:
+    """Make the progress bar of a terminal, unless the user asked for quiet."""
     quiet = given["quiet"] or not is_first_process()
-    bar = sys.stderr.isatty() and not (quiet or given["no_progress"])
-    with _Stoppable(bar=bar, quiet=quiet) as watcher:
-        yield watcher
+    return _Stoppable(bar=sys.stderr.isatty() and not (quiet or given["no_progress"]), quiet=quiet)
 
 
 class _Stoppable(TerminalProgress):

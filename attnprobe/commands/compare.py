@@ -1,22 +1,39 @@
-"""The command that compares the heads of two checkpoints."""
+"""The commands that make one table of several checkpoints, data or tables: compare, correlate, merge."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from attnprobe.commands.output import Output
 from attnprobe.commands.registry import Rule, command
 from attnprobe.option import Option
-from attnprobe.options import MODEL, TASK, TEXTS, Labels, Layers, Model, Resume, Task, Weights
+from attnprobe.options import (
+    MODEL,
+    TASK,
+    TEXTS,
+    Batches,
+    Data,
+    Hub,
+    Labels,
+    Layers,
+    Metric,
+    Model,
+    Reading,
+    Resume,
+    Task,
+    Weights,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     from transformers import PreTrainedModel
 
     from attnprobe.commands.call.texts import Texts
     from attnprobe.corpus.sources.document import Label
-    from attnprobe.corpus.tokens.tokenization import Tokenizer
+    from attnprobe.corpus.tokenization import Tokenizer
+    from attnprobe.statistics.statistic import Statistic
     from attnprobe.table.head_table import HeadTable
 
 #: Options that ``dynamics`` has too.
@@ -28,7 +45,7 @@ Keep = Annotated[
     ),
 ]
 Method = Annotated[
-    Literal["gradient", "lrp", "confidence"],
+    Literal["gradient", "ig", "lrp", "confidence"],
     Option("With --measure importance: as for `attnprobe importance`.", panel=TASK),
 ]
 _ONE_BY_ONE = (("match", "--match"), ("nearest", "--no-nearest"), ("by=layer", "--by layer"))
@@ -209,3 +226,167 @@ def compare(
     asked = {"revisions": revisions, "measure": measure, "by": by, "match": match, "nearest": nearest}
     asked |= {"spread": spread, "keep": keep, "method": method, "tokenizers": tokenizers}
     return run(model, texts, labels, **asked, **options)
+
+
+@command(
+    Model,
+    Data,
+    Hub,
+    Reading,
+    Batches,
+    Labels,
+    Task,
+    Metric,
+    Resume,
+    Output,
+    guesses=("correlation", "transfer", "domains"),
+)
+def correlate(
+    in_domain: Annotated[
+        "HeadTable | Texts",
+        Option(
+            "A table that importance or ablate wrote. With MODEL: data, which may end in options of its "
+            "own, as in ?split=S&label-column=C.",
+            doc="A table of importance or ablate, or the path of one; with one model, texts.",
+            metavar="TABLE|DATA",
+            line=str | None,
+            reads="side",
+        ),
+    ] = None,
+    out_domain: Annotated[
+        "HeadTable | Texts",
+        Option("The same for the other side.", metavar="TABLE|DATA", line=str | None, reads="side"),
+    ] = None,
+    model: Annotated[
+        "str | Path | PreTrainedModel | Sequence[str | Path] | None",
+        Option(
+            "A hub id, a local folder, or [bold]demo[/bold]; several to compare the first with each of the "
+            "others, patterns of folders such as 'run/checkpoint-*' too; none for tables.",
+            doc="Measure both sides with this model first. Of several checkpoints, which are named and have "
+            "the same shape, the first is compared with each of the others on the same texts; they are "
+            'loaded one after the other, and may be patterns of folders ("run/checkpoint-*"). None compares '
+            "two tables.",
+            metavar="MODEL...",
+            line=list[str] | None,
+            argument=True,
+        ),
+    ] = None,
+    *,
+    measure: Annotated[
+        Literal["gradient", "ig", "lrp", "ablation"] | None,
+        Option(
+            "With MODEL: compare gradient importance, ig_abs, relevance_abs (lrp), or the score without the "
+            "head. Default: gradient.",
+            flags=("--measure", "--method"),
+            panel=TASK,
+        ),
+    ] = None,
+    column: Annotated[
+        str | None,
+        Option("With tables: compare this column. Default: importance, ig_abs, relevance_abs or score."),
+    ] = None,
+    across_models: Annotated[
+        bool, Option("With tables: compare them although they are about different models of the same shape.")
+    ] = False,
+    by: Annotated[
+        Literal["model", "head"],
+        Option("Give one row for the comparison, or one per head, beginning with those that disagree most."),
+    ] = "model",
+    tokenizer: Annotated["Tokenizer | None", Option(doc="The tokenizer of a loaded model.")] = None,
+    **options: Any,
+) -> "HeadTable":
+    """Ask whether the same heads matter on other data, or in another checkpoint.
+
+    Over heads: [bold]pearson[/bold] with its 95 % interval (pearson_low, pearson_high) and p;
+    [bold]pearson_true[/bold], what it would be without the noise of the examples, with a 95 % interval by
+    bootstrap (pearson_true_low, pearson_true_high); [bold]spearman[/bold] and [bold]kendall[/bold] with p;
+    [bold]reliability_in, reliability_out[/bold]: how well a side's values would agree with those of as many
+    other examples (split halves, Spearman-Brown), which limits how high r can be.
+
+    Give two tables that importance or ablate wrote; or MODEL and two datasets; or two or more checkpoints of
+    the same shape and one dataset, -d: the first checkpoint is compared with each of the others, which
+    [bold]model_out[/bold] names, on the same examples. Michel et al. (2019, section 3.4) correlate the scores
+    of an ablation: --measure ablation.
+
+    Examples:
+      attnprobe correlate demo --in-domain embedded --out-domain notes.txt
+
+      attnprobe correlate bert --in-domain a.tsv --out-domain b.tsv --measure lrp
+
+      attnprobe correlate --in-domain in.csv --out-domain out.csv
+
+      attnprobe correlate my-classifier my-other-classifier -d reviews.tsv
+
+      attnprobe correlate run/step-900 'run/step-*' -d dev.tsv --resume state
+
+      attnprobe correlate --in-domain a.csv --out-domain b.csv --across-models
+
+    Notes:
+        With several checkpoints, ``texts`` that can be read once only are kept, and ``resume`` keeps the
+        tables of those that are done.
+
+    Returns:
+        One row, or one a head; of several checkpoints, so many for each but the first, which the column
+        ``model_out`` names.
+
+    >>> texts = ["The parcel came late.", "Who rang?", "She shut the door."]
+    >>> table = correlate(model=["demo", "demo"], texts=texts)
+    >>> round(float(table["pearson"][0]), 6)
+    1.0
+    """
+    from attnprobe.commands.call.correlating import compare_sides
+
+    asked = {"measure": measure, "column": column, "across_models": across_models, "tokenizer": tokenizer}
+    found = compare_sides(in_domain, out_domain, model, **asked, **options)
+    return found.tabulate_heads() if by == "head" else found.tabulate_pairs()
+
+
+@command(Output, guesses=("join", "concat", "combine", "add"))
+def merge(
+    tables: Annotated[
+        "Sequence[HeadTable | Path | str]",
+        Option(
+            "The json beside each table, or the table itself.",
+            doc="Tables, or the json files beside them. If two have documents in common, a note says how "
+            "many; if one has all documents of the other, they are refused.",
+            metavar="TABLE...",
+            line=list[Path],
+            argument=True,
+            reads="table",
+        ),
+    ],
+    *,
+    statistics: Annotated[
+        "Sequence[Statistic]",
+        Option(doc="Those of one's own that the tables hold, and that no package brings along."),
+    ] = (),
+) -> "HeadTable":
+    """Add up the tables of separate jobs to the table of the whole.
+
+    For a corpus that is cut over several jobs, such as a Slurm array: each job writes its part with -o, and
+    merge adds up the sums in the json files beside them. Tables of census and of its parts, rank, induction,
+    mixing, syntax, coreference, links and roles can be merged, of the same model with the same options; what
+    is rare is counted in each job's own text, so the columns on rare tokens are left out. Documents that two
+    tables have in common are refused or counted in a note.
+
+    Examples:
+      attnprobe census demo -d part1.txt -o part1.csv
+
+      attnprobe merge part1.json part2.json > whole.csv
+
+    Returns:
+        The table of all texts together, up to rounding. Columns on rare tokens are left out where the jobs
+        took different tokens for rare.
+
+    Raises:
+        AttnprobeError: When something is no such table, or two don't belong together.
+
+    >>> from attnprobe import entropy
+    >>> one, two = (entropy("demo", [text]) for text in ("The parcel came late.", "Who rang?"))
+    >>> merge([one, two])["n"][0]
+    np.int64(2)
+    """
+    from attnprobe.commands.call.record import describe_call
+    from attnprobe.findings.merge import merge_tables
+
+    return merge_tables(tables, describe_call("merge"), statistics)

@@ -40,7 +40,7 @@ def doctor(model: Any, texts: "Texts" = None, **options: Any) -> "HeadTable":
             check_model(model, call.tokenizer, options)
         from attnprobe.run.memory import find_itemsize, price_statistics
         from attnprobe.run.preparation import prepare_corpus
-        from attnprobe.run.versions import record_versions
+        from attnprobe.run.record import record_versions
         from attnprobe.statistics.registry import census_statistics
         from attnprobe.survey.diagnosis import Finding, diagnose, estimate, make_findings_table
 

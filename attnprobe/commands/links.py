@@ -87,7 +87,7 @@ def syntax(
     Warns:
         AttnprobeWarning: Of what is worth knowing, such as links that were cut.
     """
-    from attnprobe.commands.call.linking import find_links
+    from attnprobe.commands.call.surveying import find_links
     from attnprobe.commands.call.texts import Gold
 
     chosen = {"labels": relations, "subtypes": subtypes, "min_links": min_links}
@@ -125,7 +125,7 @@ def coreference(
     Returns:
         One row a kind of mention, with its best head; or see ``by``.
     """
-    from attnprobe.commands.call.linking import find_links
+    from attnprobe.commands.call.surveying import find_links
     from attnprobe.commands.call.texts import Gold
 
     chosen = {"min_links": min_links}
@@ -176,7 +176,7 @@ def links(
     Returns:
         One row a label and direction, with its best head; or see ``by``.
     """
-    from attnprobe.commands.call.linking import find_links
+    from attnprobe.commands.call.surveying import find_links
     from attnprobe.commands.call.texts import Gold
 
     chosen = {"labels": labels, "min_links": min_links}

@@ -4,19 +4,41 @@ import difflib
 import inspect
 import re
 import textwrap
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, wraps
 from typing import Any
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.option import Group, Option, read_options
+from attnprobe.option import DECLARED, Group, Option, read_options
 from attnprobe.wording import in_python, speaks_python
 
 #: Sections of a docstring that are for Python alone; arguments are documented before them.
 _PYTHON_ONLY = re.compile(r"^(Notes|Returns|Raises|Warns|References):|^>>> ", re.M)
 #: Command lines that a docstring shows, which Python's documentation leaves out.
 _EXAMPLES = re.compile(r"^Examples:\n(?:  .*\n?|\n)+", re.M)
+#: What people guess first that is not there, or not as an option, by the answer; what stands for an option
+#: or a command is declared with it.
+_MEANT = {
+    "the model comes first, without an option's name: a hub id, a folder, or demo": (
+        *("model", "model-name", "model-name-or-path", "model-path", "pretrained", "m"),
+    ),
+    "its own tokenizer is loaded with each checkpoint": ("tokenizer", "tokenizer-name"),
+    "use --batch-tokens, which counts tokens: batches hold sequences of one length, whose number depends "
+    "on how long they are, and no result depends on it": ("batch-size", "batchsize", "bs", "batch"),
+    "the checkpoint has the heads that it has, and each gets a row": ("num-heads", "n-heads", "heads"),
+    "all layers are measured here; census, entropy and others that read attention have it, and a table of "
+    "heads has a column layer": ("layers", "layer"),
+    "no language needs to be named: the checkpoint's tokenizer reads the text": ("lang", "language"),
+    "write the table to a file, and `attnprobe plot TABLE` draws it; in Python, table.plot() does": (
+        *("plot", "figure", "heatmap", "chart", "picture", "draw"),
+    ),
+}
+#: What a function has no keyword for, and how else it is done.
+_ELSEWHERE = {
+    "output": "the table that it returns has save(PATH)",
+    "overwrite": "the table that it returns has save(PATH, overwrite=True)",
+}
 
 
 @dataclass(frozen=True)
@@ -176,9 +198,7 @@ def _document(option: Option) -> str:
 
 def suggest_keyword(name: str, known: Collection[str]) -> str:
     """Suggest what is meant by an unknown keyword."""
-    from attnprobe.commands.guesses import answer
-
-    said = answer(name, known)
+    said = answer_guess(name, known)
     if said is not None:
         return f": {said}."
     close = difflib.get_close_matches(name, known, 1)
@@ -190,3 +210,36 @@ def split_names(named: str | Sequence[Any] | None) -> list[Any] | None:
     if isinstance(named, str):
         return [name for name in map(str.strip, named.split(",")) if name]
     return None if named is None else list(named)
+
+
+def find_answers() -> dict[str, str]:
+    """List the answer to each guess, by its name as an option."""
+    answers = {guess: answer for answer, guesses in _MEANT.items() for guess in guesses}
+    for flag, options in DECLARED.items():
+        for option in options:
+            values = option.guesses if isinstance(option.guesses, dict) else dict.fromkeys(option.guesses, "")
+            if flag == option.flags[0]:
+                answers |= {guess: f"use {flag} {value}".rstrip() for guess, value in values.items()}
+    return answers
+
+
+def answer_guess(guess: str, known: Container[str]) -> str | None:
+    """Answer a guess, spelled as an option or as a keyword; None where there is no answer.
+
+    ``known`` are the parameters that there are, in Python's spelling; an answer that names another is none.
+    """
+    said = find_answers().get(guess.strip("-").replace("_", "-").lower())
+    if said is None or not said.startswith("use --"):
+        return said
+    name = said.removeprefix("use --").split(",")[0].split()[0]
+    meant = in_python(f"--{name}").partition("=")[0]
+    there = name.replace("-", "_") in known or meant in known
+    return said if there else _ELSEWHERE.get(name)
+
+
+def find_command(guess: str, commands: Mapping[str, Command]) -> str | None:
+    """Name the command that is meant by a guess; None where no name is near."""
+    meant = {word: one.name for one in commands.values() for word in one.guesses}
+    word = guess.replace("_", "-").lower()
+    near = difflib.get_close_matches(word, [*commands, *meant], 1, 0.7)
+    return meant.get(word) or next((meant.get(one, one) for one in near), None)

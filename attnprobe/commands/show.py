@@ -1,4 +1,4 @@
-"""The commands that make pictures: view, of what heads look at in one sentence, and plot, of tables."""
+"""The commands that make pictures and pages: view of one sentence, plot of tables, report of a checkpoint."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -6,19 +6,42 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from attnprobe.commands.output import picture_output
 from attnprobe.commands.registry import Rule, command, split_names
+from attnprobe.commands.roles import RoleGold
 from attnprobe.option import Group, Option
-from attnprobe.options import TEXT, OneModel
+from attnprobe.options import (
+    TEXT,
+    Batches,
+    Data,
+    Frequencies,
+    Hub,
+    Labels,
+    Metric,
+    Model,
+    OneModel,
+    Reading,
+    Resume,
+    Task,
+)
 from attnprobe.reports.theme import ThemeName
 from attnprobe.table.formats import FORMATS, READABLE, either
 from attnprobe.table.kinds import PictureKind
 
 if TYPE_CHECKING:
-    from attnprobe.reports.pictures.picture import Picture
-    from attnprobe.reports.view.view import View
+    from collections.abc import Iterable, Mapping
+
+    from transformers import PreTrainedModel
+
+    from attnprobe.commands.call.texts import Texts
+    from attnprobe.corpus.sources.document import Label
+    from attnprobe.corpus.tokenization import Tokenizer
+    from attnprobe.reports.picture import Picture
+    from attnprobe.reports.report_page.report import Report
+    from attnprobe.reports.view import View
     from attnprobe.table.head_table import HeadTable
 
 _VIEW = "Picture"
 _NEEDS_HEAD = "--layer needs a --head; or --rollout, which has one map for each layer."
+_REPORT = "Report"
 
 
 @command(
@@ -163,13 +186,14 @@ def view(
     >>> seen.attention["encoder"].shape
     (6, 4, 9, 9)
     """
-    from attnprobe.commands.call.viewing import Look, look_at
-    from attnprobe.reports.view.view import View, check_look
+    from attnprobe.commands.call.viewing import choose_start, look_at
+    from attnprobe.reports.theme import check_look
+    from attnprobe.reports.view import View
 
     check_look(theme, width)
-    look = Look(attention, layer, head, draw, words=words, special=not hide_special, rollout=rollout)
-    found = look_at(model, text, text_pair, target, max_length, look, options, image)
-    return View(found, look.start(found), layer is not None, theme, width)
+    found = look_at(model, text, text_pair, target, max_length, image, options, rollout=rollout)
+    start = choose_start(found, attention, layer, head, draw, words=words, special=not hide_special)
+    return View(found, start, layer is not None, theme, width)
 
 
 class _Drawing(Group):
@@ -268,3 +292,113 @@ def plot(
     given = [tables] if isinstance(tables, HeadTable | Path | str) else list(tables)
     read = [one if isinstance(one, HeadTable) else HeadTable.read(one) for one in given]
     return draw_picture(read, kind, split_names(measure) or [], theme, width, title, clusters)
+
+
+@command(
+    *(Model, Data, Hub, Reading, Batches, Frequencies, RoleGold, Labels, Task, Metric, Resume),
+    picture_output("Write this file, whose name ends in .html. Default: a page in the browser."),
+    guesses=("page", "dossier", "summary", "html"),
+)
+def report(
+    model: Annotated[
+        "str | Path | PreTrainedModel | None",
+        Option(
+            "A hub id, a local folder, or [bold]demo[/bold]; none for tables.",
+            doc="As for census. None with from_tables.",
+            metavar="MODEL",
+            line=str | None,
+            argument=True,
+        ),
+    ] = None,
+    texts: "Texts" = None,
+    labels: "Iterable[Label] | None" = None,
+    *,
+    sections: Annotated[
+        str | Sequence[str] | None,
+        Option(
+            "Measure only these: census, roles, sentences, importance, distance, prune, correlate. Default: "
+            "census, roles, sentences, distance; with --label-column or --objective also importance and "
+            "prune; with --out-domain also correlate.",
+            metavar="NAME,NAME",
+            line=str | None,
+            panel=_REPORT,
+        ),
+    ] = None,
+    treebank: "Texts" = None,
+    coreference: "Texts" = None,
+    thresholds: "Mapping[str, float] | str | None" = None,
+    out_domain: Annotated[
+        "Texts",
+        Option(
+            "Other data: do the same heads matter there?",
+            metavar="DATA",
+            line=str | None,
+            reads="data",
+            panel=TEXT,
+        ),
+    ] = None,
+    from_tables: Annotated[
+        Path | str | None,
+        Option(
+            "Make the report from the tables in this folder, which any command wrote there. Nothing is "
+            "measured.",
+            flags=("--from",),
+            metavar="DIR",
+            line=Path | None,
+            reads="data",
+            panel=_REPORT,
+        ),
+    ] = None,
+    save_tables: Annotated[
+        Path | str | None,
+        Option(
+            "Write the tables of the report too, as csv, each as soon as it is measured, and the sentences; "
+            "--from reads them again.",
+            metavar="DIR",
+            line=Path | None,
+            place=True,
+            panel=_REPORT,
+        ),
+    ] = None,
+    overwrite: Annotated[bool, Option(doc="Replace tables that lie in save_tables.")] = False,
+    tokenizer: Annotated["Tokenizer | None", Option(doc="The tokenizer of a loaded model.")] = None,
+    **options: Any,
+) -> "Report":
+    """Write one page about a checkpoint: what its heads do, for somebody without Python.
+
+    The page holds what was asked, the outliers, maps and roles of all heads, a card for each head with its
+    numbers and what it looks at in three sentences of the data, heads with similar attention, and with a task
+    importance and pruning. Choose a head anywhere, and everything shows it. Tables inside can be downloaded.
+    It is one file that needs no network and no program but a browser. Census, roles and pairs of heads share
+    a pass over the data, and all numbers are those of the single commands. [bold]--resume[/bold] keeps the
+    sections that are done; where the page can't be written, the tables are.
+
+    Examples:
+      attnprobe report demo -o report.html
+
+      attnprobe report my-bert -d dev.tsv --save-tables tables -o report.html
+
+      attnprobe report gpt2 -d corpus.txt --resume state -o report.html
+
+      attnprobe report --from tables -o report.html
+
+    Notes:
+        ``resume`` keeps the tables that are done, and how far the section is that is being measured; beside
+        the file lies one for that section.
+
+    Returns:
+        A report that shows itself in a notebook, with ``save("report.html")`` for a file and ``tables``.
+
+    Raises:
+        AttnprobeError: With one sentence on what is wrong and what to do. Where a section fails behind
+            others, it is an ``UnfinishedError`` that has their tables as ``error.table``, by name.
+
+    >>> made = report("demo", ["The parcel came late.", "Who rang?"], sections="census,sentences")
+    >>> made
+    Report('demo': census)
+    """
+    from attnprobe.commands.call.reporting import report as run
+
+    asked = {"sections": sections, "treebank": treebank, "coreference": coreference, "thresholds": thresholds}
+    asked |= {"out_domain": out_domain, "from_tables": from_tables, "save_tables": save_tables}
+    return run(model, texts, labels, **asked, overwrite=overwrite, tokenizer=tokenizer, **options)

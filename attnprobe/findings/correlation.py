@@ -200,7 +200,7 @@ def _make_labels(pairs: Sequence[Pair], facts: Mapping[str, Any]) -> Labels:
 
 def _direction(side: Side) -> int:
     """Tell whether a high value means that a head matters (1), that it does not (-1), or neither (0)."""
-    if side.column in {"importance", "relevance_abs"}:
+    if side.column in {"importance", "fisher", "ig_abs", "relevance_abs"}:
         return 1
     if side.column != "score" or "metric" not in side.kind:
         return 0
@@ -237,6 +237,8 @@ def _note_differences(pair: Pair) -> list[str]:
     where = pair.where
     for kind in KINDS:
         ours, theirs = inside.kind.get(kind), outside.kind.get(kind)
+        if kind == "replaced_by" and None in (ours, theirs):  # of importance, or of an earlier version
+            continue
         if ours != theirs:
             notes.append(f"The {kind} differs: {ours or 'none'} {where[0]}, {theirs or 'none'} {where[1]}.")
     return notes

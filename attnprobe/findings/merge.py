@@ -16,8 +16,7 @@ from attnprobe.sums.base import Arrays, Measurement, pack, unpack
 from attnprobe.sums.documents import Overlap, Sketch
 from attnprobe.table.builder import Labels
 from attnprobe.table.formats.json import to_json
-from attnprobe.table.head_table import HeadTable
-from attnprobe.table.reading import describe_table
+from attnprobe.table.head_table import HeadTable, describe_table
 
 if TYPE_CHECKING:
     from attnprobe.statistics.statistic import Statistic
@@ -92,7 +91,7 @@ class Part:
                     f"{name} was made by an earlier version, which did not record which documents it read; "
                     "make it again."
                 )
-            sketch = Sketch.unpacked(str(corpus["sketch"]))
+            sketch = Sketch.unpack(str(corpus["sketch"]))
             return cls(name, str(title), table, arrays, identities, texts, sketch, rarity, beside, record)
         except (ValueError, KeyError, TypeError) as error:
             raise _make_error(name, error) from error
@@ -173,7 +172,7 @@ def merge_tables(
             "rarity": first.rarity,
             "sequences": whole.sequences,
             "clusters": sum(part.record["corpus"]["clusters"] for part in parts),
-            "sketch": reduce(add, (part.sketch for part in parts)).packed(),
+            "sketch": reduce(add, (part.sketch for part in parts)).pack(),
             "rare_decided": all(part.record["corpus"].get("rare_decided", True) for part in parts),
         },
         "merged": [one for part in parts for one in part.datasets],
@@ -211,7 +210,7 @@ def _check_overlaps(parts: Sequence[Part]) -> list[str]:
                 f"{one.name} and {other.name} read the same file, which would count twice; give each job a "
                 "file of its own."
             )
-        overlap = one.sketch.shared(other.sketch)
+        overlap = one.sketch.compare(other.sketch)
         if overlap.every:
             which = "every document of one of them is"
             if not overlap.exact:

@@ -30,6 +30,10 @@ class Outliers:
     nearest: float
     above: bool
 
+    def is_passed(self, last: float) -> bool:
+        """Tell whether a head that is none, for its wide interval, lies beyond the last one's value."""
+        return self.nearest != last and (self.nearest > last) is self.above
+
     def limit(self, digits: int) -> float:
         """Compute the value that no other head is beyond, in so many digits, rounded so that this holds."""
         exact = Decimal(repr(self.nearest))  # not the binary fraction, which lies beside it

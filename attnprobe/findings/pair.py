@@ -12,14 +12,15 @@ from attnprobe.attention.kinds import Kind
 from attnprobe.errors import AttnprobeError
 from attnprobe.findings.noise import Sample, read_sample
 from attnprobe.table.head_table import HeadTable
+from attnprobe.table.naming import join_names
 from attnprobe.table.table import HALVES
 
 #: What is compared where the user names no column: the first of these that a table has.
-VALUES = ("importance", "relevance_abs", "score")
+VALUES = ("importance", "ig_abs", "relevance_abs", "score")
 #: What names a head.
 _PLACE = ("attention", "layer", "head")
 #: What must be the same in all rows of a table, and is worth a word where two tables differ in it.
-KINDS = ("objective", "method", "metric")
+KINDS = ("objective", "method", "metric", "replaced_by")
 #: What names a head: the kind of attention if there are several, layer, head.
 Named = tuple[Any, ...]
 #: A number for each head.
@@ -243,8 +244,8 @@ def _match_heads(inside: Side, outside: Side, *, named: bool) -> tuple[Side, Sid
     for side, grids in sides:
         if more := [kind for kind in grids if kind not in alike]:
             notes.append(
-                f"Only heads of {_join(alike)} attention are compared; those of {_join(more)} attention "
-                f"in {side.model or side.name} have no counterpart."
+                f"Only heads of {join_names(alike)} attention are compared; those of {join_names(more)} "
+                f"attention in {side.model or side.name} have no counterpart."
             )
     heads = [(kind, place) for kind in alike for place in ours[kind].heads if place in theirs[kind].heads]
     for side, grids, others in ((inside, ours, theirs), (outside, theirs, ours)):
@@ -322,7 +323,7 @@ def describe_shapes(shapes: Mapping[str, tuple[int, int]]) -> str:
     for kind, (layers, heads) in shapes.items():
         shape = f"{layers} layer{'s' * (layers != 1)} of {heads} head{'s' * (heads != 1)}"
         found.append(f"{shape} ({kind})" if kind else shape)
-    return _join(found)
+    return join_names(found)
 
 
 def _same_documents(inside: Side, outside: Side, *, across: bool) -> bool | None:
@@ -353,7 +354,3 @@ def _same_data(inside: Side, outside: Side) -> bool:
 def _get_record(side: Side, name: str) -> Mapping[str, Any]:
     found = side.record.get(name)
     return found if isinstance(found, Mapping) else {}
-
-
-def _join(words: list[str]) -> str:
-    return " and ".join(words) if len(words) < 3 else f"{', '.join(words[:-1])} and {words[-1]}"

@@ -4,8 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from attnprobe.table.cells import round_cell, to_plain_column
-from attnprobe.table.cleaning import clean
+from attnprobe.table.cells import clean, round_cell, to_plain_column
 from attnprobe.table.table import Cell, Column, Table
 
 #: Beyond this share of the largest value of its column, a number counts as another one.

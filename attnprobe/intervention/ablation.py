@@ -25,7 +25,7 @@ from attnprobe.intervention.replacing import Replacing, build_replacing, describ
 from attnprobe.intervention.request import DRAWS, ReplacedBy, TaskOptions, check_metric, peek
 from attnprobe.intervention.task import Bench, bind_task, build_metric, choose_subject
 from attnprobe.intervention.trials import cut_single_heads, keep_single_heads, run_trials
-from attnprobe.run.input.options import CorpusOptions
+from attnprobe.run.options import CorpusOptions
 from attnprobe.run.passes import open_run
 from attnprobe.run.progress import Progress
 from attnprobe.sums.groups import Blocks

@@ -22,8 +22,8 @@ from attnprobe.intervention.metrics.mean import Mean, student_p
 from attnprobe.intervention.metrics.metric import CLUSTER
 from attnprobe.intervention.task import Bench, build_metric
 from attnprobe.intervention.trials import run_trials
+from attnprobe.sums.base import Moments
 from attnprobe.sums.groups import Clustered
-from attnprobe.sums.moments import Moments
 from attnprobe.sums.resampling import SIGNIFICANT, Jackknife, adjust
 
 Floats = NDArray[np.float64]
@@ -92,7 +92,7 @@ class Interactions:
             whole = means.sum(-1)
             return np.divide(means[..., 1], whole, out=np.full_like(whole, np.nan), where=whole > 0)
 
-        share, error = Jackknife.of(values, documents=self.documents).made(divide)
+        share, error = Jackknife.of(values, documents=self.documents).apply(divide)
         return float(share), float(error)
 
 
@@ -262,9 +262,10 @@ def describe_interactions(found: Interactions, places: Sequence[Place], unit: st
             continue
         most = int(np.where(those, sign * found.means, -np.inf).argmax())
         (layer, head), (other_layer, other_head) = found.pairs[most]
+        size = f"{found.means[most]:+.2g} {unit}".rstrip()
         notes.append(
             f"The heads of {int(those.sum())} of them {said}. The strongest: head {head} of {places[layer]} "
-            f"and head {other_head} of {places[other_layer]} ({f'{found.means[most]:+.2g} {unit}'.rstrip()}, standard "
-            f"error {found.errors[most]:.1g})."
+            f"and head {other_head} of {places[other_layer]} ({size}, standard error "
+            f"{found.errors[most]:.1g})."
         )
     return notes

@@ -11,7 +11,7 @@ from attnprobe.intervention.interaction import Interactions, describe_interactio
 from attnprobe.intervention.objectives.choosing import Loader
 from attnprobe.intervention.request import TaskOptions, peek
 from attnprobe.intervention.task import Bench, bind_task, choose_subject
-from attnprobe.run.input.options import CorpusOptions
+from attnprobe.run.options import CorpusOptions
 from attnprobe.run.passes import open_run
 from attnprobe.run.progress import Progress
 from attnprobe.sums.groups import Clustered

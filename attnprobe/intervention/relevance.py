@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attnprobe.corpus.batches.batch import Batch
+from attnprobe.corpus.batch import Batch
 from attnprobe.findings.noise import block_record
 from attnprobe.intervention.gradient import Importance, sum_derivatives, sum_over_ties
 from attnprobe.intervention.objectives.objective import Answer
@@ -37,7 +37,10 @@ class Relevance(Sum):
 
 
 def head_relevance(
-    bench: Bench, open_heads: NDArray[np.bool_] | None = None, ties: NDArray[np.int64] | None = None
+    bench: Bench,
+    open_heads: NDArray[np.bool_] | None = None,
+    ties: NDArray[np.int64] | None = None,
+    aside: str = "",
 ) -> Relevance:
     """Propagate what is predicted of each example back to the heads, by the rules of LRP.
 
@@ -61,6 +64,7 @@ def head_relevance(
         bench: Checkpoint, whose weights are frozen, task and examples.
         open_heads: Which gates are open (layer, head); the others let nothing through.
         ties: For each layer the one whose gates it shares; see ``sum_over_ties``. None where none do.
+        aside: Ends the names of the passes.
 
     Raises:
         AttnprobeError: When a relevance is no number.
@@ -76,6 +80,7 @@ def head_relevance(
         lambda values, batch: Relevance.of(sum_over_ties(values, ties), batch),
         Relevance.from_arrays,
         name="relevance",
+        aside=aside,
         open_heads=open_heads,
         rules=Rules,
     )

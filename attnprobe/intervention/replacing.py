@@ -15,8 +15,8 @@ from torch import Tensor
 
 from attnprobe.attention.features import TokenFeatures
 from attnprobe.attention.kinds import Kind
-from attnprobe.corpus.batches.batch import Batch
-from attnprobe.corpus.batches.text import BatchReader
+from attnprobe.corpus.batch import Batch
+from attnprobe.corpus.batches import BatchReader
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.request import ReplacedBy
 from attnprobe.intervention.task import Bench

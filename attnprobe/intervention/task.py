@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
 from attnprobe.corpus.sources.media import MediaFolder
-from attnprobe.corpus.sources.sampling import select
+from attnprobe.corpus.sources.opening import select
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.metrics.metric import Metric
 from attnprobe.intervention.objectives.choosing import (
@@ -24,17 +25,15 @@ from attnprobe.intervention.request import TaskOptions
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.gates import freeze_weights
 from attnprobe.model.verifying.architecture import Architecture, find_shared_weights
+from attnprobe.model.verifying.observations import find_output_weights
 from attnprobe.model.verifying.switching import Gating, check_gates, check_relevance
-from attnprobe.run.input.corpus import Corpus
-from attnprobe.run.input.examples import LabelledExamples
-from attnprobe.run.input.options import CorpusOptions
-from attnprobe.run.input.related import CandidatePairs, split_examples
+from attnprobe.run.examples import CandidatePairs, LabelledExamples, split_examples
 from attnprobe.run.memory import price_gradients
-from attnprobe.run.passes import Restore, Run, Work
-from attnprobe.run.preparation import Documents, examine_part, prepare_corpus
+from attnprobe.run.options import CorpusOptions
+from attnprobe.run.passes import Restore, Run, Work, Workers
+from attnprobe.run.preparation import Corpus, Documents, examine_part, prepare_corpus
 from attnprobe.run.progress import Progress
 from attnprobe.run.record import record_provenance
-from attnprobe.run.workers import Workers
 from attnprobe.sums.resampling import Exchanges
 from attnprobe.table.builder import Labels
 from attnprobe.tasks import OBJECTIVES, Gold
@@ -83,6 +82,15 @@ class Subject:
     def ties(self) -> NDArray[np.int64]:
         """For each layer the first one that has the same weights, (layer,): see ``find_shared_weights``."""
         return find_shared_weights(self.checkpoint.body, self.architecture.sites, self.architecture.layers)
+
+    @cached_property
+    def output_products(self) -> tuple[Tensor, ...]:
+        """W_O,h W_O,h^T of every layer (head, width, width), W_O,h what the output projection reads h by.
+
+        Raises:
+            UnsupportedModelError: When the projections can't be told.
+        """
+        return tuple(one @ one.transpose(1, 2) for one in find_output_weights(self.checkpoint))
 
     @property
     def units(self) -> NDArray[np.bool_]:

@@ -1,6 +1,6 @@
 """Trials: what every example gives with some heads off, over the same examples every time."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import reduce
@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attnprobe.corpus.batches.batch import Batch
+from attnprobe.corpus.batch import Batch
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.metrics.metric import Outcome
 from attnprobe.intervention.objectives.objective import Answer, Objective, Values
@@ -143,7 +143,8 @@ def run_trials(
     """Score all examples with all heads on, and under every cut.
 
     A cut changes nothing before its first layer, so its pass resumes there, with what the layers
-    before gave to the whole model. Processes share the batches; of few batches, the cuts too.
+    before gave to the whole model; and where it begins as the cut before it does, with what they gave under
+    that. Processes share the batches; of few batches, the cuts too.
 
     A cut is (layer, head), True where a head is on; ``needs`` are the numbers that a metric needs of every
     example; ``replacing`` says what takes the place of heads that are off, if it is not zero.
@@ -158,13 +159,14 @@ def run_trials(
 
 def collect_answers(
     bench: Bench,
-    cuts: Sequence[NDArray[np.bool_]],
+    cuts: Sequence[NDArray[Any]],
     asked: Sequence[str],
     name: str,
     replacing: Replacing | None = None,
-) -> Iterator[dict[str, Values]]:
+) -> Generator[dict[str, Values]]:
     """Collect numbers of all answers, with all heads on and then under every cut, in the order of sequences.
 
+    A cut (layer, head) is True where a head is on; or it has numbers, of what a head gives the share that is.
     Where heads are replaced anew in several draws, all cuts come once for each.
 
     Embeddings take much memory: of them, no more cuts are collected at a time than fit into ``_HELD`` bytes.
@@ -178,9 +180,10 @@ def collect_answers(
     resumable = subject.gating.replays and objective.resumable
     way, sites, present = architecture.way, architecture.sites, architecture.present
     question = {"cuts": compute_digest(*cuts), "numbers that are kept": " ".join(asked)}
-    single = max(1, len(cuts))
+    single, order = max(1, len(cuts)), _order_cuts(cuts)
     if replacing is not None:
         question["what heads are replaced by"] = replacing.key
+        order = [draw * single + place for draw in range(replacing.draws) for place in order]
         cuts = [*cuts] * replacing.draws
     with gate_attention(subject.checkpoint.body, way, sites, present) as gates:
         replay = BatchReplay(
@@ -192,20 +195,26 @@ def collect_answers(
             with replay.record() if resumable else nullcontext():
                 whole = objective.answer(part)
             _check_loss(whole, objective, subject.checkpoint.name)
-            answers = [whole]
+            found, before = {0: whole}, np.ones(subject.shape)
             placed: Mapping[int, Tensor] = {}
             drawn = None
-            for place in range(*some.indices(len(cuts))):
-                if replacing is not None and drawn != place // single:
-                    gates.open()
+            for place in order:
+                if not some.start <= place < some.stop:
+                    continue
+                cut = cuts[place]
+                anew = replacing is not None and drawn != place // single
+                if replacing is not None and anew:
                     drawn = place // single
+                    gates.open()
                     placed = replacing.place(part, drawn, gates)
-                gates.rows = closed = _close_gates(cuts[place], subject.checkpoint.device)
+                first = _find_change(before, cut, anew=anew)
+                before = cut
+                gates.rows = closed = _close_gates(cut, subject.checkpoint.device)
                 gates.replacements = {layer: placed[layer] for layer in closed if layer in placed}
-                with replay.resume_at(min(closed, default=0)) if resumable else nullcontext():
-                    answers.append(objective.answer(part, whole))
-            numbers = [0, *(1 + place for place in range(*some.indices(len(cuts))))]
-            return Outcomes.of(part.members, numbers, answers, asked)
+                with replay.resume_at(first, record=True) if resumable else nullcontext():
+                    found[1 + place] = objective.answer(part, whole)
+            numbers = sorted(found)
+            return Outcomes.of(part.members, numbers, [found[number] for number in numbers], asked)
 
         def score(batch: Batch, some: slice) -> Outcomes:
             with torch.inference_mode():
@@ -266,9 +275,27 @@ def _plan_rounds(group: slice, batches: int, processes: int) -> list[slice]:
     return [slice(*two) for two in pairwise(ends)]
 
 
-def _close_gates(cut: NDArray[np.bool_], device: torch.device) -> dict[int, Tensor]:
-    """Make the gates of the layers that a cut touches."""
-    closed = np.flatnonzero(~cut.all(-1))
+def _order_cuts(cuts: Sequence[NDArray[Any]]) -> list[int]:
+    """Order cuts so that each has as many first layers as can be in common with the one before it.
+
+    Sorted as words whose letters are layers, beginning with the whole model, neighbours share the longest
+    beginning that any earlier one has.
+    """
+    return sorted(range(len(cuts)), key=lambda place: tuple(-cuts[place].ravel().astype(np.float64)))
+
+
+def _find_change(before: NDArray[Any], cut: NDArray[Any], *, anew: bool = False) -> int:
+    """Find the first layer at which a cut differs from the one before it; the last where none does.
+
+    Where heads are replaced ``anew``, that is the first layer at which either has a head off.
+    """
+    changed = ((before != 1) | (cut != 1) if anew else before != cut).any(-1)
+    return int(changed.argmax()) if changed.any() else len(cut) - 1
+
+
+def _close_gates(cut: NDArray[Any], device: torch.device) -> dict[int, Tensor]:
+    """Make the gates of the layers that a cut touches; they may be anything between closed and open."""
+    closed = np.flatnonzero((cut != 1).any(-1))
     return {int(layer): torch.from_numpy(cut[layer]).float()[None].to(device) for layer in closed}
 
 

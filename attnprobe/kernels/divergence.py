@@ -1,6 +1,7 @@
 """Jensen-Shannon divergence between heads, query by query: of one model, or of two."""
 
 import math
+from collections.abc import Iterable
 
 import numba
 import numpy as np
@@ -10,7 +11,7 @@ from torch import Tensor
 from attnprobe.kernels.rows import FAST, LANES, can_run_compiled, log2, run_over_rows
 
 
-@numba.njit(nogil=True, cache=True, fastmath=FAST)
+@numba.njit(inline="always", fastmath=FAST)
 def _halves(p, b, q, rows, terms):  # noqa: ANN001, ANN202 - numba infers the types
     """Put half of each probability of a query side by side, and beside it what it adds to the entropy."""
     _, heads, _, keys = p.shape
@@ -76,15 +77,16 @@ def _between_rows(p, r, numbered, start, stop, out):  # noqa: ANN001, ANN202
                     out[b, q, pair] = _apart(rows, terms, g, other_rows, other_terms, h, width)
 
 
-def _divergence_torch(p: Tensor) -> Tensor:
-    """Compute the same with torch, one head against all later ones at a time."""
-    negentropy = torch.special.xlogy(p, p).sum(-1)
-    pairs = []
-    for i in range(p.shape[1] - 1):
-        middle = 0.5 * (p[:, i : i + 1] + p[:, i + 1 :])
-        ends = 0.5 * (negentropy[:, i : i + 1] + negentropy[:, i + 1 :])
-        pairs.append(ends - torch.special.xlogy(middle, middle).sum(-1))
-    return torch.cat(pairs, 1).clamp_min(0) if pairs else p.new_empty(p.shape[0], 0, p.shape[2])
+def _divergence_torch(p: Tensor, r: Tensor, others: Iterable[slice]) -> Tensor:
+    """Compute the same with torch, each head of p against some heads of r at a time."""
+    ours = torch.special.xlogy(p, p).sum(-1)
+    theirs = ours if r is p else torch.special.xlogy(r, r).sum(-1)
+    found = [p.new_empty(p.shape[0], 0, p.shape[2])]
+    for head, some in enumerate(others):
+        middle = 0.5 * (p[:, head : head + 1] + r[:, some])
+        ends = 0.5 * (ours[:, head : head + 1] + theirs[:, some])
+        found.append(ends - torch.special.xlogy(middle, middle).sum(-1))
+    return torch.cat(found, 1)
 
 
 def pairwise_divergence(p: Tensor) -> Tensor:
@@ -108,7 +110,7 @@ def pairwise_divergence(p: Tensor) -> Tensor:
     """
     batch, heads, queries, _ = p.shape
     if not can_run_compiled(p):
-        return _divergence_torch(p)
+        return _divergence_torch(p, p, (slice(head + 1, None) for head in range(heads))).clamp_min(0)
     out = torch.empty(batch, queries, heads * (heads - 1) // 2)
     run_over_rows(_divergence_rows, batch * queries, p.contiguous().numpy(), out=(out.numpy(),))
     return out.transpose(1, 2)
@@ -151,21 +153,10 @@ def divergence_between(p: Tensor, r: Tensor, *, numbered: bool = False) -> Tenso
     """
     batch, heads, queries, _ = p.shape
     if not (can_run_compiled(p) and can_run_compiled(r)):
-        found = _between_torch(p, r, numbered=numbered)
+        others = (slice(head, head + 1) if numbered else slice(None) for head in range(heads))
+        found = _divergence_torch(p, r, others)
         return found.masked_fill(found < ROUNDING, 0)
     out = torch.empty(batch, queries, heads if numbered else heads * r.shape[1])
     inputs = p.contiguous().numpy(), r.contiguous().numpy(), numbered
     run_over_rows(_between_rows, batch * queries, *inputs, out=(out.numpy(),))
     return out.masked_fill_(out < ROUNDING, 0).transpose(1, 2)
-
-
-def _between_torch(p: Tensor, r: Tensor, *, numbered: bool) -> Tensor:
-    """Compute the same with torch, one head against all others at a time."""
-    ours, theirs = (torch.special.xlogy(rows, rows).sum(-1) for rows in (p, r))
-    found = []
-    for head in range(p.shape[1]):
-        others = slice(head, head + 1) if numbered else slice(None)
-        middle = 0.5 * (p[:, head : head + 1] + r[:, others])
-        ends = 0.5 * (ours[:, head : head + 1] + theirs[:, others])
-        found.append(ends - torch.special.xlogy(middle, middle).sum(-1))
-    return torch.cat(found, 1)

@@ -16,7 +16,7 @@ def find_lowest_visible(kind: torch.dtype) -> float:
     return torch.finfo(kind).min / 2
 
 
-@numba.njit(nogil=True, cache=True, fastmath=FAST)
+@numba.njit(inline="always", fastmath=FAST)
 def _centre(x, least, out):  # noqa: ANN001, ANN202
     """Fill ``out`` with x less its mean over the keys that are seen, 0 for others; count those."""
     lowest = x[0]

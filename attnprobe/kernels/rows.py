@@ -20,7 +20,9 @@ from torch import Tensor
 DEGREE = 6
 #: Rows are filled up with zeros to a multiple of this many float32, a vector of AVX-512.
 LANES = 16
-#: LLVM may reorder sums and fuse multiply-adds, but must still honour NaN and infinity.
+#: LLVM may reorder sums and fuse multiply-adds, but must still honour NaN and infinity. A loop that may be
+#: reordered calls no compiled function but those that are always inlined: whether LLVM inlines another
+#: depends on what lies in the cache, and the order of sums on that.
 FAST = {"reassoc", "contract", "arcp", "nsz"}
 
 

@@ -12,15 +12,13 @@ from torch import nn
 from torch.nn.parallel import DataParallel, DistributedDataParallel
 from transformers import PreTrainedModel
 
-from attnprobe.corpus.tokens.tokenization import Tokenizer
+from attnprobe.corpus.tokenization import Tokenizer
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.embedding import Embedding, unwrap_sentence_transformer
-from attnprobe.model.folders import acts_outside_layers
+from attnprobe.model.embedding import Embedding, PairScoring, unwrap_sentence_transformer
+from attnprobe.model.folders import Prompts, acts_outside_layers
 from attnprobe.model.quantisation import Quantisation, silence_packages, unpack_model
 from attnprobe.model.reading.routing import evaluation_mode
-from attnprobe.model.scoring import PairScoring
-from attnprobe.model.sentence_folders import Prompts
 from attnprobe.model.transformers_private import unwrap_compiled, unwrap_forward
 
 #: Where torch's wrappers of training hold the model.

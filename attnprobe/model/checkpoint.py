@@ -5,29 +5,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from transformers import MODEL_MAPPING, PreTrainedConfig, PreTrainedModel
 
-from attnprobe.corpus.batches.media import flatten_pairs
+from attnprobe.corpus.media_batches import flatten_pairs
 from attnprobe.corpus.sources.pictures import BOTH
-from attnprobe.corpus.tokens.tokenization import Tokenizer
+from attnprobe.corpus.tokenization import Tokenizer
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.configuration import count_frames
-from attnprobe.model.embedding import Embedding
-from attnprobe.model.processing import Processor
+from attnprobe.model.embedding import Embedding, PairScoring, find_scoring
+from attnprobe.model.folders import SentenceFolder
+from attnprobe.model.processing import Processor, SeeingProcessor
 from attnprobe.model.pruned import PruningRecord
 from attnprobe.model.quantisation import Quantisation
 from attnprobe.model.refusals import UnsupportedModelError
-from attnprobe.model.scoring import PairScoring, find_scoring
-from attnprobe.model.sentence_folders import SentenceFolder
 from attnprobe.model.task_heads import TaskHead
 from attnprobe.model.transformers_private import list_execution_devices
-
-if TYPE_CHECKING:
-    from attnprobe.model.seeing import SeeingProcessor
 
 
 def list_devices(model: nn.Module) -> list[str]:
@@ -111,7 +107,7 @@ class Checkpoint:
     target_tokenizer: Tokenizer | None = None
     encoder_only: bool = False
     modality: str = "text"
-    processor: "Processor | SeeingProcessor | None" = None
+    processor: Processor | SeeingProcessor | None = None
     tower: str = ""
     masked: bool = False
     converted: bool = False
@@ -235,7 +231,8 @@ class Checkpoint:
         for name, tensor in inputs.items() if self.converted else ():
             inputs[name] = tensor.to(self.body.dtype) if tensor.is_floating_point() else tensor
         if self.modality == BOTH:
-            return self._add_options(flatten_pairs(inputs))
+            assert isinstance(self.processor, SeeingProcessor)
+            return self._add_options(flatten_pairs(self.processor.strip(inputs)))
         types = inputs.pop("token_type_ids", None)
         if types is not None and "token_type_ids" in self.tokenizer.model_input_names:
             self._check_types(types)

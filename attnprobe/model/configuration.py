@@ -1,4 +1,4 @@
-"""What is wrong with a configuration, where transformers or torch stumble over it."""
+"""What a configuration says a model reads, and what is wrong with it where transformers or torch stumble."""
 
 import re
 import warnings
@@ -8,11 +8,17 @@ from typing import Any
 
 import torch
 from torch import nn
-from transformers import AutoConfig, PreTrainedConfig, PreTrainedModel
+from transformers import MODEL_MAPPING, AutoConfig, PreTrainedConfig, PreTrainedModel
 
+from attnprobe.corpus.sources.pictures import BOTH
 from attnprobe.errors import AttnprobeWarning, first_line
 from attnprobe.model.folders import read_object
-from attnprobe.model.refusals import BadCheckpointError
+from attnprobe.model.refusals import (
+    NOT_TOGETHER,
+    READS_ANOTHER_TEXT,
+    BadCheckpointError,
+    UnsupportedModelError,
+)
 
 #: Numbers of a configuration that count something there must be at least one of.
 _COUNTS = re.compile(
@@ -189,6 +195,8 @@ def _format_shape(sizes: Sequence[int]) -> str:
 _FRAMES, _MOST_FRAMES = ("num_frames", "frames_per_clip"), 1024
 #: What else they say of how frames are cut: along time too, or how layers attend over time and space.
 _OF_VIDEOS = ("tubelet_size", "attention_type")
+#: What TimeSformer calls layers that attend over time, then over space.
+_DIVIDED = "divided_space_time"
 
 
 def count_frames(config: Any) -> int:
@@ -196,3 +204,43 @@ def count_frames(config: Any) -> int:
     known = (getattr(config, name, None) for name in _FRAMES)
     frames = next((number for number in known if type(number) is int and 0 < number <= _MOST_FRAMES), 0)
     return frames if any(getattr(config, name, None) for name in _OF_VIDEOS) else 0
+
+
+def divides_axes(config: Any) -> bool:
+    """Tell whether layers of a model of videos attend over time first, and then over space."""
+    return getattr(config, "attention_type", None) == _DIVIDED
+
+
+#: How configurations name the token in whose place the image is put.
+_PLACEHOLDERS = ("image_token_id", "image_token_index")
+#: Types that read an image behind a text, without tokens of the text that stand for it: one of patches, and
+#: one of regions that a detector found.
+OF_PATCHES, OF_REGIONS = "vilt", "visual_bert"
+
+
+def find_placeholder(config: PreTrainedConfig) -> int | None:
+    """Find the id of the token in whose place the model puts the image; None where it states none."""
+    stated = (getattr(config, name, None) for name in _PLACEHOLDERS)
+    return next((token for token in stated if isinstance(token, int)), None)
+
+
+def reads_both(config: PreTrainedConfig) -> bool:
+    """Tell whether a model reads an image and a text as one sequence, by its configuration."""
+    if config.model_type in {OF_PATCHES, OF_REGIONS}:
+        return True
+    if config.is_encoder_decoder or config.model_type in NOT_TOGETHER or find_placeholder(config) is None:
+        return False
+    kind: Any = MODEL_MAPPING.get(type(config), None)
+    return kind is not None
+
+
+def refuse_unseeing(name: str, config: PreTrainedConfig, modality: str = BOTH) -> str:
+    """Refuse a model that does not read an image and a text as one sequence; give what it reads."""
+    if reads_both(config):
+        return modality
+    none = (
+        f"{name} states no token in whose place an image is put (image_token_id); give text, or a folder of "
+        "images"
+    )
+    usual = READS_ANOTHER_TEXT if config.is_encoder_decoder else none
+    raise UnsupportedModelError(config.model_type, NOT_TOGETHER.get(config.model_type, usual))

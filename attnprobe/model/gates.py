@@ -271,9 +271,9 @@ class BatchReplay(local):
         self._model, self._gates = model, gates
         self._skip_projections = skip_projections
         self._resumed_block = 0
-        self._recording = False
+        self._recording = self._keeping = False
         self._call = 0
-        self._outputs: Mapping[int, Tensor] = {}  # what heads gave in the pass that is resumed
+        self._outputs: dict[int, Tensor] = {}  # what heads gave in the pass that is resumed
         self._given: list[Any] = []  # what each call of a block gave
         self._starts: list[int] = []  # the first attention layer of each call
         self._entered: dict[str, int] = {}  # for an attention module, the layer it was entered as
@@ -312,15 +312,23 @@ class BatchReplay(local):
             self._recording = False
 
     @contextmanager
-    def resume_at(self, layer: int) -> Iterator[None]:
-        """Begin the passes made inside behind the attention of ``layer``."""
+    def resume_at(self, layer: int, *, record: bool = False) -> Iterator[None]:
+        """Begin the passes made inside behind the attention of ``layer``.
+
+        With ``record``, what comes after is kept in the place of what was recorded, so that the next pass may
+        resume at any layer up to which its gates are those of this one.
+        """
         block = max((k for k, start in enumerate(self._starts) if start <= layer), default=0)
         first = self._starts[block] if self._starts else 0
         self._resumed_block, self._gates.sites.first = block, first
+        outputs, self._gates.outputs = self._gates.outputs, self._outputs
         self._gates.replayed = {k: self._outputs[k] for k in range(first, layer + 1)}
+        self._keeping = self._gates.recording = record
         try:
             yield
         finally:
+            self._keeping = self._gates.recording = False
+            self._gates.outputs = outputs
             self._resumed_block, self._gates.sites.first, self._gates.replayed = 0, 0, {}
 
     def _restart(self, *_: Any) -> None:
@@ -337,6 +345,8 @@ class BatchReplay(local):
             given = forward(*arguments, **options)
             if self._recording:
                 self._given.append(given)
+            elif self._keeping:
+                self._given[call] = given
             return given
 
         return block

@@ -15,6 +15,7 @@ from attnprobe.model.adapters import find_adapter
 from attnprobe.model.configuration import read_config
 from attnprobe.model.folders import (
     DEMO,
+    SentenceFolder,
     check_config,
     find_local_folder,
     find_weights,
@@ -23,11 +24,11 @@ from attnprobe.model.folders import (
 )
 from attnprobe.model.load import (
     LoadOptions,
+    choose_base_options,
     list_tokenizer_files,
     load_tokenizers,
     locate,
 )
-from attnprobe.model.sentence_folders import SentenceFolder
 from attnprobe.model.transformers_private import HF_HUB_CACHE, repo_folder_name
 
 #: What must be alike in the configurations of one training run, and what a person calls it.
@@ -67,8 +68,7 @@ class CheckpointFiles:
             check_config(folder, name)
         base = None
         if adapter is not None:
-            base_options = replace(options, revision=adapter.revision, base=None, adapter=None)
-            base = cls.read(adapter.base, base_options)
+            base = cls.read(adapter.base, choose_base_options(adapter, options))
         return cls(name, options, folder, origin.get("commit", ""), base, place.sentences)
 
     @property

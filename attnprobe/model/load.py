@@ -26,32 +26,35 @@ from huggingface_hub.errors import (
 from transformers import AutoTokenizer, PreTrainedModel
 
 from attnprobe.corpus.sources.pictures import BOTH
-from attnprobe.corpus.tokens.tokenization import NoTokenizer, Tokenizer
+from attnprobe.corpus.tokenization import NoTokenizer, Tokenizer
 from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.model.adapters import Adapter, find_adapter, read_with_adapter
 from attnprobe.model.checkpoint import TEXT, Checkpoint, check_modality, find_tower
-from attnprobe.model.configuration import describe_unread_layers, read_config, warn_of_many_tokens
-from attnprobe.model.embedding import Embedding
+from attnprobe.model.configuration import (
+    describe_unread_layers,
+    read_config,
+    reads_both,
+    refuse_unseeing,
+    warn_of_many_tokens,
+)
+from attnprobe.model.embedding import Embedding, PairScoring
 from attnprobe.model.folders import (
     DEMO,
+    Prompts,
+    SentenceFolder,
     check_config,
     find_local_folder,
+    find_transformer,
     find_weights,
     hash_file,
     list_descriptions,
-)
-from attnprobe.model.pruned import load_stored, read_physical_record, silence_transformers
-from attnprobe.model.quantisation import Quantisation, check_packages, place_weights
-from attnprobe.model.refusals import BadCheckpointError, UnsupportedModelError, find_packing, refuse_by_name
-from attnprobe.model.scoring import PairScoring
-from attnprobe.model.seeing import load_processor, reads_both, refuse_unseeing
-from attnprobe.model.sentence_folders import (
-    Prompts,
-    SentenceFolder,
-    find_transformer,
     list_module_paths,
     read_folder,
 )
+from attnprobe.model.processing import load_processor
+from attnprobe.model.pruned import load_stored, read_physical_record, silence_transformers
+from attnprobe.model.quantisation import Quantisation, check_packages, place_weights
+from attnprobe.model.refusals import BadCheckpointError, UnsupportedModelError, find_packing, refuse_by_name
 from attnprobe.model.task_heads import TaskHead, Weights, choose_heads, infer_head, read_weights
 
 #: A device for each part of a model, or how to choose them.
@@ -205,7 +208,7 @@ def _find_base(adapter: Adapter, name: str, options: LoadOptions) -> tuple[Path,
     """Find the folder of an adapter's base, its weights, and what is on record of both."""
     if options.device_map is not None:
         raise AttnprobeError(f"{name} is an adapter, and merged on one device; leave out --device-map.")
-    base = locate_base(adapter, options)
+    base = locate(adapter.base, choose_base_options(adapter, options))
     weights = find_weights(base.folder, adapter.base, allow_bin=options.allow_bin)
     check_config(base.folder, adapter.base)
     hashes = _hash_files(base.folder, weights)
@@ -296,11 +299,9 @@ def locate(name: str, options: LoadOptions, *, weights: bool = True) -> Location
     return Location(find_transformer(root, name, options.adapter), origin, read_folder(root, name))
 
 
-def locate_base(adapter: Adapter, options: LoadOptions, *, weights: bool = True) -> Location:
-    """Find the folder of what an adapter was trained on, as ``locate`` does."""
-    return locate(
-        adapter.base, replace(options, revision=adapter.revision, base=None, adapter=None), weights=weights
-    )
+def choose_base_options(adapter: Adapter, options: LoadOptions) -> LoadOptions:
+    """Choose how to load what an adapter was trained on."""
+    return replace(options, revision=adapter.revision, base=None, adapter=None)
 
 
 def _download(name: str, options: LoadOptions, *, weights: bool) -> tuple[Path, dict[str, Any]]:

@@ -14,8 +14,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from attnprobe.errors import AttnprobeError, first_line
-from attnprobe.model.sentence_folders import PICKLED, WEIGHTS
-from attnprobe.table.cleaning import clean
+from attnprobe.model.folders import PICKLED, WEIGHTS
+from attnprobe.table.cells import clean
 
 #: Kinds of pooling, and the switch of each in folders of before version 6, in the order of their vectors.
 _SWITCHES = {

@@ -1,23 +1,38 @@
-"""From pixels and samples to what a model is given, through the checkpoint's own processor."""
+"""From images, sound, videos, and images with texts to what a model is given: a checkpoint's processors."""
 
 import contextlib
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from transformers import AutoFeatureExtractor, AutoImageProcessor, AutoVideoProcessor
+from transformers import (
+    AutoFeatureExtractor,
+    AutoImageProcessor,
+    AutoVideoProcessor,
+    PreTrainedConfig,
+)
 
+from attnprobe.corpus.sources.pictures import BOTH, Picture
+from attnprobe.corpus.tokenization import Frame, Tokenizer
+from attnprobe.corpus.vocabulary import list_ordinary_ids
 from attnprobe.errors import AttnprobeError, first_line
-from attnprobe.model.configuration import count_frames
+from attnprobe.model.configuration import OF_PATCHES, OF_REGIONS, count_frames, find_placeholder
+from attnprobe.model.folders import quote, read_object
 from attnprobe.model.refusals import UnsupportedModelError
+from attnprobe.model.transformers_private import build_processor, find_processor_class
 
 #: What is said of each kind of data, and the package that it needs.
 _NEEDS = {"image": ("images", "Images need Pillow: pip install pillow."), "sound": ("sound", "")}
 _NEEDS["video"] = ("videos", _NEEDS["image"][1])
+_PADS = "The checkpoint's processor pads what it reads, and attention to padding means nothing."
 #: Longer sound is cut into windows of so many seconds.
 SECONDS = 30
 
@@ -67,18 +82,14 @@ class Processor:
         Returns:
             Tensors (1, ...).
         """
-        try:
-            if self.kind == "image":
-                found = self.own(images=given, return_tensors="pt")
-            elif self.kind == "video":
-                # Frames were chosen already; a processor that could choose does not know when each was.
-                choice = {"do_sample_frames": False} if hasattr(self.own, "sample_frames") else {}
-                found = self.own(list(given), return_tensors="pt", **choice)
-            else:
-                found = self.own(given, sampling_rate=self.rate, return_tensors="pt")
-        except Exception as error:
-            raise AttnprobeError(f"The checkpoint's processor fails: {first_line(error)}.") from error
-        inputs = {name: value for name, value in found.items() if isinstance(value, Tensor)}
+        if self.kind == "image":
+            inputs = _prepare(self.own, images=given)
+        elif self.kind == "video":
+            # Frames were chosen already; a processor that could choose does not know when each was.
+            choice = {"do_sample_frames": False} if hasattr(self.own, "sample_frames") else {}
+            inputs = _prepare(self.own, list(given), **choice)
+        else:
+            inputs = _prepare(self.own, given, sampling_rate=self.rate)
         for name in [name for name in inputs if "mask" in name]:
             inputs = _strip_padding(inputs, name)
         return inputs
@@ -103,6 +114,15 @@ class Processor:
         return draw.integers(0, 256, (*frames, *size, 3), np.uint8)
 
 
+def _prepare(own: Any, *given: Any, **options: Any) -> dict[str, Tensor]:
+    """Give something to a processor of transformers, and take the tensors that it makes."""
+    try:
+        found = own(*given, return_tensors="pt", **options)
+    except Exception as error:
+        raise AttnprobeError(f"The checkpoint's processor fails: {first_line(error)}.") from error
+    return {name: value for name, value in found.items() if isinstance(value, Tensor)}
+
+
 def _load_video_processor(folder: Path, **options: Any) -> Any:
     """Load a processor of frames that Pillow prepares; or that of videos, which needs torchvision."""
     with contextlib.suppress(Exception):
@@ -123,9 +143,7 @@ def _strip_padding(inputs: dict[str, Tensor], name: str) -> dict[str, Tensor]:
         return inputs
     length = int(mask.sum())
     if mask.ndim != 2 or not bool(mask[:, :length].all()):
-        raise AttnprobeError(
-            "The checkpoint's processor pads what it reads, and attention to padding means nothing."
-        )
+        raise AttnprobeError(_PADS)
     return {
         key: value[:, :length] if value.ndim > 1 and value.shape[1] == mask.shape[1] else value
         for key, value in inputs.items()
@@ -141,3 +159,264 @@ def _find_window(own: Any) -> int:
     if isinstance(frames, int) and getattr(own, "num_mel_bins", None):  # AST's, of 10 milliseconds
         return frames * int(own.sampling_rate) // 100
     return SECONDS * int(own.sampling_rate)
+
+
+#: Where a folder names the class of its processor.
+_NAMING = ("processor_config.json", "preprocessor_config.json", "tokenizer_config.json")
+#: A text that any tokenizer knows, and how many more tokens are drawn behind it.
+_TEXT, _DRAWN = "a", 8
+#: How many regions are drawn of an image.
+_REGIONS = 5
+
+
+@dataclass(frozen=True)
+class SeeingProcessor:
+    """A checkpoint's processor of an image and a text.
+
+    Attributes:
+        own: That of transformers.
+        placeholder: The id of the token in whose place the image is put.
+        mark: What stands for the image in front of a text that has no such mark itself; nothing where the
+            processor puts it there.
+        kind: What it is given.
+        frames: Of videos, which it does not read.
+    """
+
+    own: Any
+    placeholder: int
+    mark: str = ""
+    kind: str = BOTH
+    frames: int = 0
+
+    @classmethod
+    def load(
+        cls, folder: Path, name: str, config: PreTrainedConfig, tokenizer: Tokenizer, **options: Any
+    ) -> "SeeingProcessor":
+        """Load the processor in a folder, with the tokenizer of its model.
+
+        Raises:
+            UnsupportedModelError: When there is none, or it does not do what is expected of one.
+        """
+        unknown = max(len(tokenizer), config.get_text_config().vocab_size)  # no token has this id
+        if config.model_type == OF_REGIONS:
+            return RegionProcessor(_RegionReader(tokenizer, config.visual_embedding_dim), unknown)
+        try:
+            stated = (read_object(folder / file).get("processor_class") for file in _NAMING)
+            named = next((one for one in stated if isinstance(one, str)), None)
+            kind = find_processor_class(named, config)
+            # Without torchvision, which rounds otherwise, the result is the same on every machine.
+            eye = AutoImageProcessor.from_pretrained(folder, backend="pil", **options)
+            own = build_processor(kind, {"image_processor": eye, "tokenizer": tokenizer}, folder)
+        except Exception as error:
+            reason = f"it holds no processor of images and text that loads ({first_line(error)})"
+            raise UnsupportedModelError(name, reason) from error
+        if config.model_type == OF_PATCHES:
+            return PatchProcessor(own, unknown, patch_size=config.patch_size)
+        placeholder = find_placeholder(config)
+        assert placeholder is not None
+        found, reason = cls(own, placeholder), ""
+        for mark in ("", *found._list_marks(config)):
+            found = cls(own, placeholder, mark)
+            try:
+                if found.is_image(found(found._draw_noise(0), _TEXT)["input_ids"]).any():
+                    return found
+            except AttnprobeError as error:
+                reason = first_line(error)
+            else:
+                reason = "its processor puts no image into a text"
+        raise UnsupportedModelError(name, reason)
+
+    @property
+    def described(self) -> str:
+        """Say where the image is in a text that does not say so itself."""
+        if not self.mark:
+            return "it stands where the checkpoint's processor puts it"
+        return f"it stands in front, as {quote(self.mark)}, unless the text itself says where"
+
+    def _list_marks(self, config: PreTrainedConfig) -> list[str]:
+        """List what may stand for an image in a text, what the model was trained with first."""
+        names = self.own.tokenizer.convert_ids_to_tokens
+        own = str(getattr(self.own, "image_token", names(self.placeholder)))
+        ends = [getattr(config, f"vision_{end}_token_id", None) for end in ("start", "end")]
+        around = [f"{names(ends[0])}{own}{names(ends[1])}"] if None not in ends else []
+        return [*around, own]
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        return self.own.tokenizer
+
+    def is_image(self, ids: Any) -> Any:
+        """Mark the tokens that stand for the image, of the shape of the ids."""
+        return ids == self.placeholder
+
+    def read(self, picture: Picture) -> NDArray[Any]:
+        """Read what is given of an image."""
+        return picture.read()
+
+    def __call__(self, image: NDArray[Any], text: str) -> dict[str, Tensor]:
+        """Prepare an image (height, width, 3) and a text; the ids, and what is as long, are (1, position)."""
+        whole = text if self.mark and self.mark in text else f"{self.mark}{text}"
+        inputs = _prepare(self.own, images=image, text=whole)
+        inputs.pop("labels", None)
+        for name in ("attention_mask", "pixel_mask"):
+            if name in inputs and not bool(inputs[name].all()):
+                raise AttnprobeError(_PADS)
+        inputs.pop("attention_mask", None)
+        return inputs
+
+    def count_room(self, window: int, inputs: Mapping[str, Tensor]) -> int:
+        """Count how many tokens a sequence may have where ``window`` is wanted."""
+        return window
+
+    def find_end(self, ids: Tensor) -> int:
+        """Find where a text (position,) ends, which is cut there, or gets more tokens."""
+        return len(ids)
+
+    def cut(self, inputs: Mapping[str, Tensor], length: int) -> dict[str, Tensor]:
+        """Cut the end of the text, and of all that is as long, so that ``length`` tokens are left."""
+        whole = inputs["input_ids"].shape
+        end = self.find_end(inputs["input_ids"][0])
+        kept = torch.arange(whole[1])
+        kept = kept[(kept < end - (whole[1] - length)) | (kept >= end)]
+        some = whole[1] > length
+        return {
+            name: value[:, kept] if some and value.shape == whole else value for name, value in inputs.items()
+        }
+
+    def keeps_both(self, ids: Tensor, length: int) -> bool:
+        """Tell whether a sequence (position,) that is cut keeps all of its image, and a token of its text."""
+        return not bool(self.is_image(ids)[length - 1 :].any())  # other tokens may lie between its rows
+
+    def strip(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Take away what a model is not given of a batch."""
+        return dict(inputs)
+
+    def noise(self, number: int) -> dict[str, Tensor]:
+        """Prepare noise with a text of a few tokens, drawn from a seed."""
+        inputs = self(self._draw_noise(number), _TEXT)
+        ordinary = list_ordinary_ids(self.tokenizer, len(self.tokenizer))
+        drawn = torch.from_numpy(np.random.default_rng(number).choice(ordinary, _DRAWN))[None]
+        whole, end = inputs["input_ids"].shape, self.find_end(inputs["input_ids"][0])
+        for name, value in inputs.items():
+            if value.shape == whole:
+                more = drawn if name == "input_ids" else value[:, end - 1, None].expand(1, _DRAWN)
+                inputs[name] = torch.cat([value[:, :end], more.to(value.dtype), value[:, end:]], 1)
+        return inputs
+
+    def _draw_noise(self, number: int) -> NDArray[Any]:
+        return np.random.default_rng(number).integers(0, 256, (48, 64, 3), np.uint8)
+
+
+class AppendingProcessor(SeeingProcessor, ABC):
+    """A processor of a model that reads an image behind a text, without tokens of the text that stand for it.
+
+    What the model makes of the image is given the id ``placeholder`` here, which no token of a text has, and
+    which is taken away before the model reads.
+    """
+
+    @property
+    def described(self) -> str:
+        """Say where the image is."""
+        return "it stands behind the text"
+
+    @abstractmethod
+    def count(self, inputs: Mapping[str, Tensor]) -> int:
+        """Count the tokens that the model makes of the image."""
+
+    def __call__(self, image: NDArray[Any], text: str) -> dict[str, Tensor]:
+        """Prepare an image and a text; the ids, and what is as long, are (1, position)."""
+        inputs = super().__call__(image, text)
+        number, whole = self.count(inputs), inputs["input_ids"].shape
+        for name, value in inputs.items():
+            if value.shape == whole:
+                behind = value.new_full((1, number), self.placeholder if name == "input_ids" else 0)
+                inputs[name] = torch.cat([value, behind], 1)
+        return inputs
+
+    def count_room(self, window: int, inputs: Mapping[str, Tensor]) -> int:
+        """Count how many tokens a sequence may have where ``window`` is wanted of its text."""
+        return window + self.count(inputs)
+
+    def find_end(self, ids: Tensor) -> int:
+        """Find where a text (position,) ends: in front of what frames it, and of the image."""
+        return int((~self.is_image(ids)).sum()) - len(Frame.of(self.tokenizer).after)
+
+    def keeps_both(self, ids: Tensor, length: int) -> bool:
+        """Tell whether a sequence (position,) that is cut keeps all of its image, and a token of its text."""
+        return length > int(self.is_image(ids).sum()) + len(Frame.of(self.tokenizer))
+
+    def strip(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Take the image away from the ids of a batch, and from what is as long."""
+        ids = inputs["input_ids"]
+        length = int((~self.is_image(ids[0])).sum())
+        return {
+            name: value[:, :length] if value.shape == ids.shape else value for name, value in inputs.items()
+        }
+
+
+@dataclass(frozen=True)
+class PatchProcessor(AppendingProcessor):
+    """That of ViLT, which reads the patches of an image, and one token in front of them."""
+
+    patch_size: int = 1
+
+    def find_grid(self, inputs: Mapping[str, Tensor]) -> tuple[int, int]:
+        """Find how many rows and columns of patches there are."""
+        height, width = inputs["pixel_values"].shape[-2:]
+        return height // self.patch_size, width // self.patch_size
+
+    def count(self, inputs: Mapping[str, Tensor]) -> int:
+        return 1 + math.prod(self.find_grid(inputs))
+
+
+class RegionProcessor(AppendingProcessor):
+    """That of VisualBERT, which reads features of regions of an image, as a detector gave them."""
+
+    def read(self, picture: Picture) -> NDArray[Any]:
+        """Read features (region, width)."""
+        return picture.read_features(self.own.width)
+
+    def count(self, inputs: Mapping[str, Tensor]) -> int:
+        return inputs["visual_embeds"].shape[-2]
+
+    def _draw_noise(self, number: int) -> NDArray[Any]:
+        return np.random.default_rng(number).standard_normal((_REGIONS, self.own.width), np.float32)
+
+
+@dataclass(frozen=True)
+class _RegionReader:
+    """Stands for a processor where the image is prepared already: a tokenizer, and how wide features are."""
+
+    tokenizer: Tokenizer
+    width: int
+
+    def __call__(self, images: NDArray[Any], text: str, **options: Any) -> dict[str, Tensor]:
+        return {**self.tokenizer(text, **options), "visual_embeds": torch.from_numpy(images)[None]}
+
+
+def load_processor(
+    modality: str, folder: Path, name: str, config: Any, tokenizer: Tokenizer | None, **options: Any
+) -> Processor | SeeingProcessor | None:
+    """Load what prepares images or sound, or an image with a text; nothing for text alone."""
+    if modality == "text":
+        return None
+    if modality == BOTH:
+        assert tokenizer is not None
+        return SeeingProcessor.load(folder, name, config, tokenizer, **options)
+    return Processor.load(modality, folder, config, **options)
+
+
+def find_sight(image: Tensor) -> Tensor:
+    """Find the last position that each token sees where the tokens of an image see each other.
+
+    Args:
+        image: The tokens of images, boolean (batch, position); those side by side are of one image.
+
+    >>> find_sight(torch.tensor([[False, True, True, False, True]]))
+    tensor([[0, 2, 2, 3, 4]])
+    """
+    length = image.shape[1]
+    place = torch.arange(length, device=image.device).expand_as(image)
+    goes_on = image & torch.nn.functional.pad(image[:, 1:], (0, 1))
+    ends = place.masked_fill(goes_on, length)
+    return ends.flip(1).cummin(1).values.flip(1)

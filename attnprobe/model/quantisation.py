@@ -14,7 +14,7 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.model.lean import silence_loggers
 from attnprobe.model.refusals import BadCheckpointError, find_packing
 from attnprobe.model.transformers_private import Conv1D, find_compressor
-from attnprobe.table.cleaning import clean
+from attnprobe.table.cells import clean
 
 #: For each method that a config.json names, the packages that read its weights.
 _PACKAGES = {

@@ -16,6 +16,10 @@ REFUSED = {
     "diffllama": "its heads subtract one map from another, so that none of them is what they attend to",
     "mobilevitv2": f"{_NO_MAP}; it weighs each token once, for all queries",
     "swiftformer": f"{_NO_MAP}; it weighs each token once, for all queries",
+    "lxmert": (
+        "it reads words and regions that a detector found as two sequences, with layers of attention between "
+        "them; give another model, such as VisualBERT"
+    ),
     "canine": "it reads characters, and most of its layers attend to spans of them that are no tokens",
     "longt5": f"{_NO_MAP} over all keys; it attends within neighbouring blocks",
     "vision-encoder-decoder": (
@@ -25,6 +29,22 @@ REFUSED = {
     "pegasus_x": f"{_NO_MAP} over all keys; it attends within blocks and to global tokens of its own",
 }
 
+
+_TWO = "its image and its text are two sequences"
+_ALONE = "give text alone, or a folder of images"
+#: Models that read an image and a text, not as one sequence: ``config.model_type`` to the reason, and what
+#: to do.
+NOT_TOGETHER = {
+    "blip": f"{_TWO}, and its text looks at the image in layers between them; give a folder of images",
+    "bridgetower": f"{_TWO}, with layers of attention between them; give another model, such as ViLT",
+    "flava": f"{_TWO}, which a third encoder reads together without saying where; {_ALONE}",
+    "git": "its image stands before the text without a token of it; give another model",
+    "kosmos-2": "a mask of its own says where its image is; give text alone",
+    "layoutlmv3": "its image is a page, of which it is told where each word stands; give text alone",
+    "mllama": "its text looks at the image in layers whose keys are no tokens of the text; give text alone",
+}
+#: What is said of any other of them with a decoder beside an encoder.
+READS_ANOTHER_TEXT = "an encoder reads its image, and its decoder another text; give text alone"
 
 #: What is said of weights that models compute with and nobody else can read.
 PACKED = "its weights are quantised ({kind}) in a way that can't be undone, and only its attention is read"

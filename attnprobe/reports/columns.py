@@ -13,8 +13,7 @@ import numpy as np
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.reports.theme import Theme
-from attnprobe.table.cells import format_cell, to_plain, to_plain_column
-from attnprobe.table.cleaning import clean
+from attnprobe.table.cells import clean, format_cell, to_plain, to_plain_column
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Cell, Column
 

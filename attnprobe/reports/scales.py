@@ -55,6 +55,13 @@ class Marks:
         return [bool(self.rule) and not sign for sign in self.signs]
 
 
+def find_share(value: float, low: float, high: float) -> float:
+    """Find where between two ends a number lies, from 0 to 1; in the middle of ends that are the same."""
+    # Halved, so that the length stays finite for the largest of floats.
+    length = high / 2 - low / 2
+    return min(max((value / 2 - low / 2) / length, 0.0), 1.0) if length > 0 else 0.5
+
+
 def fit_scale(sides: Iterable[tuple[Numbers, Numbers]], *, effect: bool, most: float = math.inf) -> Scale:
     """Fit a scale to some measures, each given by its values and their standard errors.
 

@@ -4,7 +4,7 @@ A shape is what a table holds, laid out: no colours, no widths. Of a table that 
 empty or None.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -13,6 +13,7 @@ from attnprobe.reports.columns import label_rows, list_keys, read_cells, read_fl
 from attnprobe.table.cells import format_cell
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.kinds import FOUND, KINDS, PRUNING_STEP, RULES, STEP
+from attnprobe.table.naming import LETTERS, find_role_kind
 from attnprobe.table.table import Cell
 
 AXES = ("layer", "head")
@@ -116,6 +117,16 @@ class Comparison:
     error: np.ndarray  # its standard error
     random: np.ndarray = field(repr=False)  # the scores of the random orders, steps by orders
     extent: tuple[float, float]  # the lowest and the highest score of all curves to be compared
+
+    @property
+    def summary(self) -> np.ndarray:
+        """The mean, the lowest and the highest random score (3, step); NaN where no order has one."""
+        found = np.full((3, len(self.random)), np.nan)
+        with np.errstate(invalid="ignore", over="ignore"):  # infinities of both signs have no mean
+            for step, scores in enumerate(self.random):
+                if (defined := scores[~np.isnan(scores)]).size:
+                    found[:, step] = defined.mean(), defined.min(), defined.max()
+        return found
 
 
 def lay_out_pruning(table: HeadTable) -> list[Comparison]:
@@ -228,6 +239,29 @@ def lay_out_runs(table: HeadTable) -> list[Runs]:
     ]
 
 
+def average_orders(table: HeadTable, runs: Runs) -> dict[int, dict[bool, dict[float, float]]]:
+    """Lay out pruning curves by step of training: the score at each share of heads removed.
+
+    Random orders (True) are averaged, what is undefined left out; the criterion (False) has one.
+    """
+    scores, shares = (_read_floats(table, name) for name in (SCORE, "share_removed"))
+    found: dict[int, dict[bool, dict[float, list[float]]]] = {}
+    for ((criterion, *_), step), row in runs.places.items():
+        points = (
+            found.setdefault(step, {}).setdefault(criterion == RANDOM, {}).setdefault(float(shares[row]), [])
+        )
+        points += [] if np.isnan(scores[row]) else [float(scores[row])]
+    return {
+        step: {
+            random: {
+                share: float(np.mean(points[share])) if points[share] else np.nan for share in sorted(points)
+            }
+            for random, points in curves.items()
+        }
+        for step, curves in found.items()
+    }
+
+
 _LAST, _PREVIOUS, _KENDALL = "spearman_last", "spearman_previous", "kendall_last"
 SETTLING_MEASURES = (_LAST, _PREVIOUS, _KENDALL, "kendall_previous", "heads_last", "heads_previous")
 #: More measures than this are easier to read in a list.
@@ -287,6 +321,24 @@ def lay_out_best_heads(table: HeadTable) -> BestHeads | None:
     rule = next(name for name in RULES if name in table.data)
     names = (*table.data, "attention", "direction", "position")
     return BestHeads(label, rule, {name: read_cells(table, name) for name in names})
+
+
+@dataclass(frozen=True)
+class Roles:
+    """The roles of heads."""
+
+    kinds: list[str | None]  # of each head; None for one whose role is not known
+    counts: dict[str, int]  # how many heads have each kind that there is, in the order of ``LETTERS``
+
+
+def lay_out_roles(roles: Iterable[str | None]) -> Roles:
+    """Lay out roles by their kinds.
+
+    >>> lay_out_roles(["offset +2", "mixed", None, "offset -1"])
+    Roles(kinds=['offset', 'mixed', None, 'offset'], counts={'offset': 2, 'mixed': 1})
+    """
+    kinds = [None if role is None else find_role_kind(role) for role in roles]
+    return Roles(kinds, {kind: kinds.count(kind) for kind in LETTERS if kind in kinds})
 
 
 def name_pairs(table: HeadTable) -> list[str]:

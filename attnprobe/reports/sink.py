@@ -9,7 +9,7 @@ from pathlib import Path
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.files import reason, write_together
-from attnprobe.reports import stdout
+from attnprobe.reports import streams
 from attnprobe.table.cells import check_precision
 from attnprobe.table.destination import Destination, check_file, render_table, save_table
 from attnprobe.table.formats import FORMATS as OF_FILES
@@ -42,7 +42,7 @@ def check_output(
 
 
 def _choose_stream_format(format: str | None) -> Destination:
-    terminal = stdout.is_terminal()
+    terminal = streams.is_terminal()
     if format in OF_FILES and OF_FILES[format].binary and terminal:
         raise AttnprobeError(f"{format} is not for reading on a terminal: name a file with -o heads.{format}")
     return Destination(format or ("table" if terminal else "csv"))
@@ -80,7 +80,7 @@ def write_table(
         return []
     if destination.path is not None:
         return save_table(table, destination, precision, bom=bom)
-    stdout.write(render_table(table, destination.format, precision, bom=bom))
+    streams.write(render_table(table, destination.format, precision, bom=bom))
     return []
 
 
@@ -99,7 +99,7 @@ def write_rescued(
     chosen = wanted if wanted in OF_FILES and not OF_FILES[wanted].binary else "csv"
     content, part, name = render_table(table, chosen, precision), "", f"table.{chosen}"
     if output is not None:
-        taken = stdout.hand_over(content)
+        taken = streams.hand_over(content)
         if taken == len(content):
             return f"on standard output instead, as {chosen}"
         part = ", and standard output holds its beginning only" if taken else ""
@@ -146,7 +146,7 @@ def _show(table: HeadTable, precision: int | None, no_color: bool) -> None:
     from attnprobe.reports.terminal.console import make_console
     from attnprobe.reports.terminal.show import show
 
-    with stdout.ignore_closed_pipe():
+    with streams.ignore_closed_pipe():
         console = make_console(no_color)
         show(table, console, precision)
         console.file.flush()

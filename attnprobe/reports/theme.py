@@ -4,6 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
+from attnprobe.errors import AttnprobeError
+from attnprobe.table.cells import clean
+
 ThemeName = Literal["light", "dark", "paper"]
 
 
@@ -107,3 +110,14 @@ THEMES: dict[str, Theme] = {
     "paper": Theme("paper", "#ffffff", "#000000", "#595959", "#e0e0e0", _DIVERGING_LIGHT, _ON_LIGHT, 11, 528),
 }
 assert set(THEMES) == set(get_args(ThemeName))
+
+#: Narrower, nothing can be read; wider, nobody has a screen or a page.
+_WIDTHS = (200, 4000)
+
+
+def check_look(theme: str | None, width: int | None) -> None:
+    """Refuse a theme that is none, or a width that nobody can read."""
+    if theme is not None and theme not in THEMES:
+        raise AttnprobeError(f"--theme is one of {', '.join(THEMES)}, not {clean(str(theme))}.")
+    if width is not None and not _WIDTHS[0] <= width <= _WIDTHS[1]:
+        raise AttnprobeError(f"--width is a number of pixels from {_WIDTHS[0]} to {_WIDTHS[1]}.")

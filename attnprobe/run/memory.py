@@ -16,15 +16,14 @@ from torch import Tensor
 
 from attnprobe.attention.block import AttentionBlock, Observed, build_uniform_block
 from attnprobe.attention.layout import Grid
-from attnprobe.corpus.batches.batch import Batch
-from attnprobe.corpus.batches.text import BatchReader
+from attnprobe.corpus.batch import Batch
+from attnprobe.corpus.batches import BatchReader
 from attnprobe.errors import AttnprobeError, out_of_memory
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.reading.blocks import COPIES, COPIES_WITH_SCORES, count_query_bytes, limit_block_memory
 from attnprobe.model.verifying.architecture import Architecture
-from attnprobe.run.input.corpus import Corpus
-from attnprobe.run.input.options import CorpusOptions, parse_size
-from attnprobe.run.workers import Workers
+from attnprobe.run.options import CorpusOptions, parse_size
+from attnprobe.run.passes import Workers
 from attnprobe.statistics.statistic import Function, Statistic, Weights, evaluate, reduce_sequences
 
 MEBIBYTE = 2**20
@@ -275,7 +274,7 @@ class Halving:
 def fit_to_memory(
     checkpoint: Checkpoint,
     architecture: Architecture,
-    corpus: Corpus,
+    batches: BatchReader,
     budget: Budget | None,
     price: Price | None,
     workers: Workers,
@@ -283,7 +282,7 @@ def fit_to_memory(
     copies: int | None = None,
     say: Callable[[str], None],
 ) -> Iterator[Workers]:
-    """Keep the passes over a corpus made inside within a budget of memory, if there is one.
+    """Keep the passes over batches made inside within a budget of memory, if there is one.
 
     ``copies`` is how often a block of attention is held, if not as often as usual; ``say`` is told of batches
     that do not fit.
@@ -296,7 +295,7 @@ def fit_to_memory(
     while budget is not None and price is not None and left is None:
         try:
             left = budget.each(workers.number).compute_rest_for_blocks(
-                price, corpus.batches, architecture.heads, find_itemsize(checkpoint), copies
+                price, batches, architecture.heads, find_itemsize(checkpoint), copies
             )
         except AttnprobeError:
             if workers.number == 1:

@@ -1,25 +1,112 @@
-"""Passes over a corpus: shared among processes and threads, resumed after a kill, summed up in order."""
+"""Passes over a corpus: shared among processes and threads, resumed after a kill, summed up in order.
 
+Torch and the compiled loops let go of Python's lock while they compute, so threads share the work of one
+process. With as many workers as threads, each batch is computed by a single thread, and results are taken in
+the order of the batches: they are the same, bit for bit, on however many cores.
+"""
+
+import contextvars
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
 from pathlib import Path
-from typing import Any
+from threading import local
+from typing import Any, TypeVar
 
-from attnprobe.corpus.batches.batch import Batch
-from attnprobe.corpus.batches.text import BatchReader
+import torch
+
+from attnprobe.corpus.batch import Batch
+from attnprobe.corpus.batches import BatchReader
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.run.input.options import CorpusOptions
+from attnprobe.model.verifying.architecture import Architecture
+from attnprobe.run.options import CorpusOptions
 from attnprobe.run.process_group import ProcessGroup, Ranks
 from attnprobe.run.progress import Progress, SilentProgress
+from attnprobe.run.record import record_versions
 from attnprobe.run.state import State, open_state
-from attnprobe.run.versions import record_versions
-from attnprobe.run.workers import Workers
 from attnprobe.sums.base import Arrays
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+#: More batches in flight than this take memory and give little: further cores share each batch.
+MOST = 8
+
+
+@dataclass(frozen=True)
+class Workers:
+    """How the cores of a machine are shared out: the batches in flight, and the threads of torch for each."""
+
+    number: int = 1
+    threads: int = 1
+
+    @classmethod
+    def of(cls, checkpoint: Checkpoint, architecture: Architecture, wanted: int | None = None) -> "Workers":
+        """Share out the threads that torch has been given; ``wanted`` is how many workers the user asked for.
+
+        On an accelerator, or where a model keeps something from pass to pass, one batch is computed after the
+        other.
+        """
+        threads = torch.get_num_threads()
+        alone = not architecture.threaded or checkpoint.device.type != "cpu" or "," in checkpoint.devices
+        number = 1 if alone else wanted or min(threads, MOST)
+        return cls(number, max(1, threads // number))
+
+    def for_batches(self, batches: int) -> "Workers":
+        """Share the threads out again where there are fewer batches than workers."""
+        number = max(1, min(self.number, batches))
+        return Workers(number, self.threads * self.number // number)
+
+    def map_in_order(
+        self,
+        work: Callable[[Item], Result],
+        items: Iterable[Item],
+        thread_context: Callable[[], AbstractContextManager[object]] = nullcontext,
+    ) -> Generator[Result]:
+        """Do the work on every item, and yield the results in the order of the items.
+
+        One more item than there are workers is in flight, so that none waits while results are taken.
+
+        Args:
+            work: Is called by any of the workers' threads.
+            items: Are read by the calling thread.
+            thread_context: What a thread enters before its first work, and stays in until it ends.
+        """
+        if self.number == 1:
+            yield from map(work, items)
+            return
+        own = local()
+
+        def run(item: Item) -> Result:
+            if not hasattr(own, "context"):
+                torch.set_num_threads(self.threads)
+                entered = thread_context()
+                entered.__enter__()
+                own.context = entered  # kept, as a context may end when nothing refers to it
+            return work(item)
+
+        waiting: deque[Future[Result]] = deque()
+        pool = ThreadPoolExecutor(self.number, thread_name_prefix="attnprobe-worker")
+        try:
+            for item in items:
+                # The memory limit of the calling thread holds for the workers too.
+                context = contextvars.copy_context()
+                waiting.append(pool.submit(context.run, run, item))
+                if len(waiting) > self.number:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+            # A thread that sets its number changes the default of later threads, which is restored.
+            torch.set_num_threads(torch.get_num_threads())
+
 
 Work = Callable[[Batch], Any]
 Restore = Callable[[Arrays], Any]
@@ -56,7 +143,7 @@ class Run:
         work: Work,
         restore: Restore,
         *,
-        workers: Workers = Workers(),  # noqa: B008 - it never changes
+        workers: Workers = Workers(),
         thread_context: ThreadContext = nullcontext,
         question: Mapping[str, str] | None = None,
         turn: int = 0,

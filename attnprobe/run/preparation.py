@@ -1,29 +1,201 @@
 """Before the first pass: a checkpoint examined, and a corpus in batches that fit the memory."""
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import TypeVar
+from itertools import islice
+from typing import Any, TypeVar
 
-from attnprobe.corpus.batches.media import MediaBatches
+from attnprobe.corpus.batch import Side
+from attnprobe.corpus.batches import Batches, BatchReader
+from attnprobe.corpus.media_batches import MediaBatches
 from attnprobe.corpus.sources.document import Document, Uses
-from attnprobe.corpus.sources.media import MediaFolder
-from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.seeing import SeeingProcessor
-from attnprobe.model.sentence_folders import quote
+from attnprobe.corpus.sources.media import IMAGE, VIDEO, MediaFolder
+from attnprobe.corpus.sources.opening import select
+from attnprobe.corpus.sources.pictures import BOTH
+from attnprobe.corpus.store import SequenceStore
+from attnprobe.corpus.tokenization import CHUNK_DOCUMENTS, Frame, Reading, SequenceReader, TokenSequence
+from attnprobe.corpus.vocabulary import Rarity, TokenKinds, rank_types, read_frequencies
+from attnprobe.errors import AttnprobeError
+from attnprobe.model.checkpoint import Checkpoint, is_cut_short, resolve_window
+from attnprobe.model.folders import quote
+from attnprobe.model.processing import SeeingProcessor
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.dry_run import examine
-from attnprobe.run.input.corpus import Corpus, tokenise
-from attnprobe.run.input.media import choose_decoder_targets
-from attnprobe.run.input.options import CorpusOptions
-from attnprobe.run.input.repeated import RepeatedTokens
+from attnprobe.run.examples import Documents, build_decoder_sequences, refuse_unknown_ids
+from attnprobe.run.media import choose_decoder_targets, plan_media_batches, plan_pair_batches
 from attnprobe.run.memory import Budget, Price, fit_to_memory
+from attnprobe.run.options import CorpusOptions
+from attnprobe.run.passes import Workers
 from attnprobe.run.progress import Progress
-from attnprobe.run.workers import Workers
-from attnprobe.table.cleaning import clean
+from attnprobe.run.repeated import RepeatedTokens, list_ordinary_tokens
+from attnprobe.table.cells import clean
 from attnprobe.table.naming import join_names
 
-Documents = Iterable[Document] | MediaFolder
+Counted = TypeVar("Counted", Document, TokenSequence)
+
+#: Tokens in a batch where the user asks for nothing else.
+BATCH_TOKENS_CPU = 640
+BATCH_TOKENS_ACCELERATOR = 32_768
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """A tokenised corpus, ready to be run.
+
+    Attributes:
+        batches: The sequences in batches of equal length.
+        reading: What was read, cut, truncated and skipped.
+        window: Most tokens in a sequence.
+        rare_types: Number of token types that count as rare, in whole or in part.
+        rarity: How frequent the types of the text are; None for images and sound.
+    """
+
+    batches: BatchReader
+    reading: Reading
+    window: int
+    rare_types: int = 0
+    rarity: Rarity | None = None
+
+    @property
+    def sequences(self) -> int:
+        return len(self.batches.lengths)
+
+    @property
+    def documents(self) -> int:
+        return int(self.batches.documents.max()) + 1
+
+    @property
+    def tokens(self) -> int:
+        """Number of tokens, special tokens included."""
+        return int(self.batches.lengths.sum(dtype="int64"))
+
+
+@contextmanager
+def tokenise(
+    checkpoint: Checkpoint,
+    documents: Iterable[Document] | MediaFolder | RepeatedTokens,
+    options: CorpusOptions,
+    *,
+    cells: int | None = None,
+    labelled: bool = False,
+    architecture: Architecture | None = None,
+    most: Callable[[int], int] | None = None,
+    progress: Callable[[int], None] = lambda _: None,
+) -> Iterator[Corpus]:
+    """Tokenise documents into a temporary store, or list images or sound, and plan batches.
+
+    Args:
+        checkpoint: Whose tokenizer and limits apply.
+        documents: The text, a folder of images or sound, or random tokens.
+        options: How it is cut.
+        cells: Most query-key cells in a batch, where whole maps are kept.
+        labelled: Whether the decoder beside an encoder reads the labels, not the text itself.
+        architecture: What the dry run found; needed for images and sound.
+        most: Limits the sequences of a length in a batch, where memory is limited.
+        progress: Called with 1 for each document.
+    """
+    on_processor = checkpoint.device.type == "cpu"
+    budget = options.batch_tokens or (BATCH_TOKENS_CPU if on_processor else BATCH_TOKENS_ACCELERATOR)
+    limits: dict[str, Any] = {"budget": budget, "cells": cells, "most": most}
+    if isinstance(documents, MediaFolder):
+        _refuse_text_options(options)
+        if checkpoint.modality == VIDEO and documents.kind == IMAGE:
+            documents = documents.group_frames()
+    if not isinstance(documents, RepeatedTokens):
+        documents = select(documents, options.limit, options.sample, options.seed)
+    with ExitStack() as stores:
+        if isinstance(documents, MediaFolder):
+            assert architecture is not None
+            given = (checkpoint, architecture, documents, stores, options, progress)
+            yield Corpus(*plan_media_batches(*given, **limits), architecture.positions)
+        elif checkpoint.modality == BOTH and not isinstance(documents, RepeatedTokens):
+            assert architecture is not None
+            window = resolve_window(options.max_length, checkpoint)
+            given = (checkpoint, architecture, documents, stores, options, progress)
+            pairs, reading = plan_pair_batches(*given, window, **limits)
+            yield Corpus(pairs, reading, window, _count_rare(pairs.source), pairs.source.rarity)
+        else:
+            yield _store_text(checkpoint, documents, stores, options, progress, limits, labelled=labelled)
+
+
+def _store_text(
+    checkpoint: Checkpoint,
+    documents: Iterable[Document] | RepeatedTokens,
+    stores: ExitStack,
+    options: CorpusOptions,
+    progress: Callable[[int], None],
+    limits: Mapping[str, Any],
+    *,
+    labelled: bool,
+) -> Corpus:
+    """Tokenise text, or draw random tokens; the arguments are those of ``tokenise``."""
+    window = resolve_window(options.max_length, checkpoint)
+    truncate = options.truncate or is_cut_short(options.max_length, checkpoint)
+    prompts: dict[str, Any] = {} if isinstance(documents, RepeatedTokens) else checkpoint.prompts
+    reader = SequenceReader(checkpoint.tokenizer, window, truncate=truncate, **prompts)
+    vocabulary = max(len(checkpoint.tokenizer), checkpoint.model.config.get_text_config().vocab_size)
+    kinds = TokenKinds(checkpoint.tokenizer, reader.frame)
+    frequencies = None
+    if options.frequencies is not None:
+        frequencies = read_frequencies(options.frequencies, checkpoint.tokenizer, vocabulary)
+    store = stores.enter_context(SequenceStore(vocabulary))
+    longest, read, fresh = reader.max_length, None, None
+    if isinstance(documents, RepeatedTokens):
+        longest, fresh = documents.tokens(reader.frame), list_ordinary_tokens(checkpoint)
+        drawn = _count_progress(documents.draw(checkpoint, reader.frame), progress)
+    else:
+        drawn = reader.read(_count_progress(documents, progress))
+    sequences = _check_ids(drawn, checkpoint)
+    if checkpoint.decodes:
+        read = stores.enter_context(SequenceStore(vocabulary))
+        while some := list(islice(sequences, CHUNK_DOCUMENTS)):
+            store.extend(some)
+            read.extend(build_decoder_sequences(checkpoint, some, reader.reading, labelled=labelled))
+    else:
+        store.extend(sequences)
+    if not len(store):
+        raise AttnprobeError("None of the documents gives a single token; there is nothing to measure.")
+    rarity = rank_types(store.counts, kinds.framing, frequencies)
+    source = Side(store, kinds, rarity, options.content_only)
+    targets = None if read is None else _describe_targets(checkpoint, source, read, own=not labelled)
+    batches = Batches(source, targets=targets, fresh=fresh, **limits)
+    return Corpus(batches, reader.reading, longest, _count_rare(source), rarity)
+
+
+def _count_rare(source: Side) -> int:
+    """Count the types that occur and are rare, in whole or in part."""
+    return int((source.rarity.rare[source.store.counts > 0] > 0).sum())
+
+
+def _refuse_text_options(options: CorpusOptions) -> None:
+    for name in ("max_length", "frequencies"):
+        if getattr(options, name) is not None:
+            raise AttnprobeError(
+                f"--{name.replace('_', '-')} is about text; leave it out for images and sound."
+            )
+
+
+def _describe_targets(checkpoint: Checkpoint, source: Side, store: SequenceStore, *, own: bool) -> Side:
+    """Describe the tokens that a decoder reads; what is rare in the text itself is so there too."""
+    tokenizer = checkpoint.target_tokenizer or checkpoint.tokenizer
+    kinds = TokenKinds(tokenizer, Frame.of(tokenizer), checkpoint.start)
+    rarity = source.rarity if own else rank_types(store.counts, kinds.framing)
+    return Side(store, kinds, rarity, source.content_only, echoes=source if own else None)
+
+
+def _count_progress(documents: Iterable[Counted], progress: Callable[[int], None]) -> Iterator[Counted]:
+    for document in documents:
+        progress(1)
+        yield document
+
+
+def _check_ids(sequences: Iterable[TokenSequence], checkpoint: Checkpoint) -> Iterator[TokenSequence]:
+    for sequence in sequences:
+        refuse_unknown_ids(sequence.ids, checkpoint)
+        yield sequence
+
+
 #: Documents, or random tokens in their place.
 Given = TypeVar("Given", bound=Documents | RepeatedTokens)
 
@@ -86,7 +258,7 @@ def prepare_corpus(
             progress=progress.advance,
         ) as corpus,
         fit_to_memory(
-            checkpoint, architecture, corpus, budget, priced, shared, copies=copies, say=progress.say
+            checkpoint, architecture, corpus.batches, budget, priced, shared, copies=copies, say=progress.say
         ) as workers_that_fit,
     ):
         embedded = () if isinstance(documents, RepeatedTokens) else describe_embedding(checkpoint, corpus)

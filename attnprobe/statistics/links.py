@@ -98,12 +98,12 @@ def choose_cells(tally: Tally, labels: Labels, asking: Asking) -> tuple[list[Cel
         )
     )
     if not tally.keys:
-        return [], ["No text has a link that is asked for.", *_left_out(tally)]
+        return [], ["No text has a link that is asked for.", *_note_left_out(tally)]
     gone = {label: number for label, number in rare.items() if label not in shown}
-    return [cell for _, cell in found], [*_rare(gone, fewest, asking), *_left_out(tally)]
+    return [cell for _, cell in found], [*_note_rare(gone, fewest, asking), *_note_left_out(tally)]
 
 
-def _rare(gone: dict[str, int], fewest: int, asking: Asking) -> Iterator[str]:
+def _note_rare(gone: dict[str, int], fewest: int, asking: Asking) -> Iterator[str]:
     if not gone:
         return
     named = sorted(gone, key=lambda label: (-gone[label], label))
@@ -113,7 +113,7 @@ def _rare(gone: dict[str, int], fewest: int, asking: Asking) -> Iterator[str]:
     yield f"{said} {verb} left out: {listed}."
 
 
-def _left_out(tally: Tally) -> Iterator[str]:
+def _note_left_out(tally: Tally) -> Iterator[str]:
     same, unseen, certain = tally.left_out.tolist()
     for number, reason in (
         (same, "both ends of the link have the same tokens"),
@@ -124,7 +124,7 @@ def _left_out(tally: Tally) -> Iterator[str]:
             yield f"{number:,} {'question was' if number == 1 else 'questions were'} left out: {reason}."
 
 
-def first_alike(tally: Tally, cells: Sequence[Cell]) -> list[int]:
+def find_first_alike(tally: Tally, cells: Sequence[Cell]) -> list[int]:
     """Give, for each cell, the number of the first with the same links: all answers agree, on either half."""
     known: dict[tuple[object, ...], int] = {}
     found = []
@@ -269,9 +269,9 @@ def by_label_table(
     build.add(Column("head", role="count"), [best.head for best in found])
     if any(cell.position for cell in cells):
         build.add(Column("position", role="text"), [best.position for best in found])
-    accuracy, title_of = _of(found, "accuracy"), "links that the best head finds"
-    build.measure("accuracy", UNIT, accuracy, _of(found, "error"), headline=True, title=title_of)
-    build.add(Column("baseline", UNIT, title="links that the best rule finds"), _of(found, "baseline"))
+    accuracy, title_of = _read(found, "accuracy"), "links that the best head finds"
+    build.measure("accuracy", UNIT, accuracy, _read(found, "error"), headline=True, title=title_of)
+    build.add(Column("baseline", UNIT, title="links that the best rule finds"), _read(found, "baseline"))
     chosen = [best.rule for best in found]
     if asking.offsets:
         number = len(asking.offsets)
@@ -280,24 +280,28 @@ def by_label_table(
     if asking.named:
         names = [None if rule is None else asking.name_of(rule) for rule in chosen]
         build.add(Column("baseline_rule", role="text"), names)
-    gain = accuracy - _of(found, "baseline")
-    build.measure("gain", UNIT, gain, _of(found, "gain_error"), title="gain over the best rule")
-    build.add(Column("p", title="p"), _of(found, "p"))
-    first = np.array(first_alike(tally, cells), np.int64)
+    gain = accuracy - _read(found, "baseline")
+    build.measure("gain", UNIT, gain, _read(found, "gain_error"), title="gain over the best rule")
+    build.add(Column("p", title="p"), _read(found, "p"))
+    first = np.array(find_first_alike(tally, cells), np.int64)
     once, where = np.unique(first, return_inverse=True)
-    adjusted = adjust(_of(found, "p")[once])[where]
+    adjusted = adjust(_read(found, "p")[once])[where]
     build.add(Column("p_adjusted", title="adjusted p"), adjusted)
     selected = Column("accuracy_selected", UNIT, title="links found where the head was chosen")
-    build.add(selected, _of(found, "selected"))
-    said = [*_sure(cells, found, adjusted, asking, labels), *_few(found), *_optimism(found)]
-    return build.table(title, [*said, *_same(cells, first), *notes], "best heads")
+    build.add(selected, _read(found, "selected"))
+    said = [
+        *_note_significant(cells, found, adjusted, asking, labels),
+        *_note_few_documents(found),
+        *_note_optimism(found),
+    ]
+    return build.table(title, [*said, *_note_same_links(cells, first), *notes], "best heads")
 
 
-def _of(found: Sequence[Best], name: str) -> np.ndarray:
+def _read(found: Sequence[Best], name: str) -> np.ndarray:
     return np.array([getattr(best, name) for best in found], np.float64)
 
 
-def _sure(
+def _note_significant(
     cells: Sequence[Cell], found: Sequence[Best], adjusted: np.ndarray, asking: Asking, labels: Labels
 ) -> Iterator[str]:
     rows = [row for row, p in enumerate(adjusted) if p < SIGNIFICANT and cells[row].label != ALL]
@@ -331,7 +335,7 @@ def _sure(
     )
 
 
-def _few(found: Sequence[Best]) -> Iterator[str]:
+def _note_few_documents(found: Sequence[Best]) -> Iterator[str]:
     most = max((best.documents for best in found), default=0)
     if 0 < most < FEW_DOCUMENTS / 2:
         yield (
@@ -340,7 +344,7 @@ def _few(found: Sequence[Best]) -> Iterator[str]:
         )
 
 
-def _same(cells: Sequence[Cell], first: np.ndarray) -> Iterator[str]:
+def _note_same_links(cells: Sequence[Cell], first: np.ndarray) -> Iterator[str]:
     alike = {
         tuple(dict.fromkeys(cells[int(row)].label for row in np.flatnonzero(first == number)))
         for number in set(first.tolist())
@@ -350,8 +354,8 @@ def _same(cells: Sequence[Cell], first: np.ndarray) -> Iterator[str]:
         yield f"The rows {listed} are about the same links, and count once where p is adjusted."
 
 
-def _optimism(found: Sequence[Best]) -> Iterator[str]:
-    more = _of(found, "selected") - _of(found, "accuracy")
+def _note_optimism(found: Sequence[Best]) -> Iterator[str]:
+    more = _read(found, "selected") - _read(found, "accuracy")
     more = more[np.isfinite(more)]
     if len(more):
         yield (

@@ -247,7 +247,7 @@ def effective_heads(pairs: Floats) -> Floats:
 
 
 def explained(_: Statistic, found: Jackknife, build: TableBuilder, *, null: bool = False) -> None:
-    average, error = found.made(explained_by_others)
+    average, error = found.apply(explained_by_others)
     name = "explained_by_others_null" if null else "explained_by_others"
     title = f"logits explained by the other heads{' through sinks alone' if null else ''}"
     build.measure(name, "share", average, error, headline=not null, title=title)
@@ -318,10 +318,10 @@ def by_layer_table(title: str, measurement: Measurement, _: Sequence[Statistic],
     build = TableBuilder(labels, layers)
     build.layers(range(layers))
     build.count("n", np.full(layers, measurement.sequences))
-    average, error = found.made(effective_heads)
+    average, error = found.apply(effective_heads)
     title_of = "heads of the layer that differ"
     build.measure("effective_heads", "heads", average, error, headline=True, title=title_of)
-    null = sums[SHUFFLED.name].made(effective_heads)
+    null = sums[SHUFFLED.name].apply(effective_heads)
     build.measure("effective_heads_null", "heads", *null, title=f"{title_of} beside sinks")
     columns: dict[str, NDArray[Any]] = {"effective_heads": average}
     if CANCELLATION.name in sums:

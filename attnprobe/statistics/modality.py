@@ -42,8 +42,8 @@ def _share(layout: Layout, sort: Sort) -> Tensor | None:
     return None if marked is None else layout.seen(marked & layout.keys.kept) / layout.visible
 
 
-def _average(values: Tensor, layout: Layout, asker: Asker) -> Tensor:
-    """Average over the queries that count and are of a sort."""
+def mean_of(values: Tensor, layout: Layout, asker: Asker) -> Tensor:
+    """Average over the queries of one sort, or over all; undefined where there is none."""
     if asker != "any" and (asking := _mark(layout.queries, asker)) is not None:
         values = values.where(asking[:, None], torch.nan)
     return mean_over_queries(values, layout)
@@ -53,8 +53,8 @@ def mass_on(block: AttentionBlock, sort: Sort) -> Tensor:
     """Probability on the keys of a sort S, m_i = sum_(j in S) p_ij.
 
     Every token is of the image, special, or of the text. Tokens of the image are the placeholders that the
-    model puts the image in the place of; special are all other special tokens of the tokenizer, such as
-    those around an image.
+    model puts the image in the place of, or what it reads of the image behind the text; special are all other
+    special tokens of the tokenizer, such as those around an image.
 
     Limits: 0 to 1, and the three sorts add up to 1; for uniform attention, the share of the keys in sight
     that are of that sort. Text before the image in a decoder sees nothing of it, and counts with 0.
@@ -68,11 +68,6 @@ def mass_on(block: AttentionBlock, sort: Sort) -> Tensor:
     return (block.probabilities @ marked[:, None, :, None].to(block.probabilities.dtype)).squeeze(-1)
 
 
-def mean_of(values: Tensor, layout: Layout, asker: Asker) -> Tensor:
-    """Average over the queries of one sort, or over all; undefined where there is none."""
-    return _average(values, layout, asker)
-
-
 def lift(values: Tensor, layout: Layout, sort: Sort, asker: Asker) -> Tensor:
     """Divide the mean of m_i by the mean of k_i / n_i, over the queries that see a key of the sort.
 
@@ -84,7 +79,7 @@ def lift(values: Tensor, layout: Layout, sort: Sort, asker: Asker) -> Tensor:
         return mean_over_queries(values, layout)
     share = share[:, None].to(values.dtype).expand_as(values)
     seen = share > 0
-    found, uniform = (_average(part.where(seen, torch.nan), layout, asker) for part in (values, share))
+    found, uniform = (mean_of(part.where(seen, torch.nan), layout, asker) for part in (values, share))
     return found / uniform
 
 

@@ -14,7 +14,7 @@ def rare_mass(block: AttentionBlock) -> Tensor:
     """Probability on rare tokens, sum_j p_ij w_j.
 
     w_j is 1 for a token of a rare type, 0 for others, and between them for types that tie for the last
-    place among the rare. The corpus settles it (``corpus/tokens/rarity.py``): the rare types, from the rarest
+    place among the rare. The corpus settles it (``corpus/vocabulary.py``): the rare types, from the rarest
     up, make up a tenth of its tokens.
 
     Limits: 0 to 1; for uniform attention, the rare share of the keys in sight.

@@ -101,7 +101,7 @@ def decide_roles(
       another token, one of that kind gets ``preference`` of the attention to the two.
     - rare words: beyond chance, for ``rare`` of the queries the most attended token is the rarest, and rare
       tokens get more than their share; and the head is not broad.
-    - syntactic, coreference: see ``found_by``.
+    - syntactic, coreference: see ``find_known_relations``.
     - induction, duplicate: the score on random tokens, repeated, is ``induction`` or ``duplicate``.
     - broad: rows are as broad as ``broad`` of the keys in sight.
     - block: of two texts, beyond uniform attention ``block`` is within the query's own.
@@ -152,7 +152,7 @@ def lost_when_shuffled(heads: Heads, threshold: float) -> NDArray[np.bool_]:
     return heads.beyond("offset_share", threshold) & (then + half_width(error) < threshold)
 
 
-def found_by(tally: Tally, asking: Asking, name: str, gain: float) -> list[list[Role]]:
+def find_known_relations(tally: Tally, asking: Asking, name: str, gain: float) -> list[list[Role]]:
     """Give the relations that each head knows: those of which it finds more than the best simple rule.
 
     On one half of the documents, heads are tried that are ahead of the best rule of that half by ``gain``. On
@@ -223,7 +223,7 @@ def role_table(
     layers = len(labels.places)
     name = next(statistic.name for statistic in statistics if statistic.rows == "head")
     heads = measurement.sums[name].count.shape[1]
-    every, *folds = _measured(measurement, statistics, labels, layers * heads)
+    every, *folds = _collect_heads(measurement, statistics, labels, layers * heads)
     thresholds = THRESHOLDS | dict(labels.provenance.get("asked", {}).get("thresholds", {}))
     # Where types tie that occur once, the text can't say which of them are rare.
     decided = bool(labels.provenance.get("corpus", {}).get("rare_decided", True))
@@ -233,7 +233,7 @@ def role_table(
         (links.COREFERENCE, links.ASKING_COREFERENCE, "coreference"),
     ):
         if what.name in measurement.sums:
-            more = found_by(measurement.sums[what.name], asking, name, thresholds[name])
+            more = find_known_relations(measurement.sums[what.name], asking, name, thresholds[name])
             found = [[*one, *another] for one, another in zip(found, more, strict=True)]
     roles = decide_roles(every, thresholds, found, rare=decided)
     in_folds = [_first_names(decide_roles(fold, thresholds, found, rare=decided)) for fold in folds]
@@ -254,9 +254,9 @@ def role_table(
     names = [place.head(head) for place in labels.places for head in range(heads)]
     there = np.array([divmod(at, heads) not in labels.absent for at in range(len(names))], bool)
     notes = [
-        *_named(roles, names, there),
-        _stable(same[there], len(folds)),
-        *_lost(every, thresholds["positional"], names),
+        *_note_roles(roles, names, there),
+        _note_stability(same[there], len(folds)),
+        *_note_lost(every, thresholds["positional"], names),
     ]
     if not decided:
         without = decide_roles(every, thresholds, found)
@@ -265,11 +265,11 @@ def role_table(
             for at in np.flatnonzero(there).tolist()
             if any(r.name == "rare words" for r in without[at])
         ]
-        notes += _undecided(some)
+        notes += _note_undecided(some)
     return build.table(title, notes, "roles")
 
 
-def _measured(
+def _collect_heads(
     measurement: Measurement, statistics: Sequence[Statistic], labels: Labels, number: int
 ) -> list[Heads]:
     """Give what was measured of all heads: on all documents, and then in each fold of them.
@@ -316,7 +316,7 @@ def stability(names: Sequence[str], in_folds: Sequence[Sequence[str]]) -> Floats
     return np.where([find_role_kind(name) in _DECIDED_ONCE for name in names], np.nan, same)
 
 
-def _stable(same: Floats, folds: int) -> str:
+def _note_stability(same: Floats, folds: int) -> str:
     """Say how much of a name is the text's."""
     if folds < 2:
         return "stability is empty: it takes documents in two folds at least."
@@ -330,7 +330,9 @@ def _stable(same: Floats, folds: int) -> str:
     )
 
 
-def _named(roles: Sequence[Sequence[Role]], names: Sequence[str], there: NDArray[np.bool_]) -> Iterator[str]:
+def _note_roles(
+    roles: Sequence[Sequence[Role]], names: Sequence[str], there: NDArray[np.bool_]
+) -> Iterator[str]:
     """Name the heads that have each role, first or also, in the order of the roles."""
     by_role: dict[str, list[str]] = {}
     for at in np.flatnonzero(there).tolist():
@@ -347,27 +349,27 @@ def _named(roles: Sequence[Sequence[Role]], names: Sequence[str], there: NDArray
         yield f"{'1 head has' if mixed == 1 else f'{mixed} heads have'} none of these roles."
 
 
-def _some_of(named: Sequence[str]) -> str:
+def _name_some(named: Sequence[str]) -> str:
     more = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
     return f"{', '.join(named[:_NAMED])}{more}"
 
 
-def _lost(every: Heads, threshold: float, names: Sequence[str]) -> Iterator[str]:
+def _note_lost(every: Heads, threshold: float, names: Sequence[str]) -> Iterator[str]:
     lost = np.flatnonzero(lost_when_shuffled(every, threshold))
     if len(lost):
         share, then = every.of("offset_share")[0], every.of("offset_share_shuffled")[0]
-        named = _some_of([f"{names[at]} ({share[at]:.2f} to {then[at]:.2f})" for at in lost.tolist()])
+        named = _name_some([f"{names[at]} ({share[at]:.2f} to {then[at]:.2f})" for at in lost.tolist()])
         yield (
             "These heads look most at one offset, but not with the tokens shuffled: they look at what stands "
             f"there, not at a place: {named}."
         )
 
 
-def _undecided(some: Sequence[str]) -> Iterator[str]:
+def _note_undecided(some: Sequence[str]) -> Iterator[str]:
     """Name the heads that would be called rare words, if the text were large enough to say what is rare."""
     if some:
         yield (
-            f"{_some_of(some)} {'looks' if len(some) == 1 else 'look'} most at what is rarest here, and no "
+            f"{_name_some(some)} {'looks' if len(some) == 1 else 'look'} most at what is rarest here, and no "
             "head is called rare words: too many types occur once in this text to say which are rare."
         )
 

@@ -14,9 +14,8 @@ from torch import Tensor
 from attnprobe.attention.block import OBSERVABLE, UNEMBEDDING, AttentionBlock, HeadParameters
 from attnprobe.attention.layout import Layout
 from attnprobe.errors import AttnprobeError, first_line, out_of_memory
-from attnprobe.sums.base import Sum
+from attnprobe.sums.base import Constant, Sum
 from attnprobe.sums.groups import Clustered
-from attnprobe.sums.moments import Constant
 from attnprobe.table.builder import TableBuilder
 from attnprobe.table.table import Column
 

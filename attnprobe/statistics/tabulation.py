@@ -127,8 +127,8 @@ def describe_trend(name: str, values: NDArray[Any]) -> str:
         return f"Trend of {name} over depth: undefined, since it is the same in every layer."
     rho, p = _spearman(values)
     direction = "rises" if rho > 0 else "falls"
-    describe_trend = f"{name} {direction} with the layer" if p < LEVEL else f"not significant for {name}"
-    return f"Trend over depth: {describe_trend} (Spearman rho = {rho:.2f}, p = {p:.2g}, {layers} layers)."
+    trend = f"{name} {direction} with the layer" if p < LEVEL else f"not significant for {name}"
+    return f"Trend over depth: {trend} (Spearman rho = {rho:.2f}, p = {p:.2g}, {layers} layers)."
 
 
 def describe_trends(columns: Mapping[str, NDArray[Any]], labels: Labels) -> Iterator[str]:

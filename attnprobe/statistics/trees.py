@@ -147,7 +147,7 @@ def _chance(found: Ratio, gain: NDArray[np.float64], error: NDArray[np.float64])
     Where sentences are parts of documents, documents are compared, see ``sign_flip``.
     """
     if len(found.groups):
-        apart, ahead, squares = (part.round().astype(np.int64) for part in found.parted(_GAIN))
+        apart, ahead, squares = (part.round().astype(np.int64) for part in found.part(_GAIN))
         p = [
             sign_flip(apart[:, *cell], int(ahead[cell]), int(squares[cell]))
             if np.isfinite(error[cell])

@@ -99,7 +99,7 @@ class Sketch:
         """Whether these are all documents, so that what is said of them is exact."""
         return len(self.names) < SIZE
 
-    def shared(self, other: "Sketch") -> Overlap:
+    def compare(self, other: "Sketch") -> Overlap:
         """Tell how many documents two corpora have in common.
 
         Up to the least of the last names that are kept, t, all names of both corpora are known: the number of
@@ -113,11 +113,11 @@ class Sketch:
         seen = len(ours & theirs)
         return Overlap(seen / known, seen, min(len(ours), len(theirs)), not ends)
 
-    def packed(self) -> str:
+    def pack(self) -> str:
         """Give it as text, for a record."""
         return base64.b64encode(self.names.astype("<i8").tobytes()).decode()
 
     @classmethod
-    def unpacked(cls, text: str) -> "Sketch":
-        """Read what ``packed`` gave; a ValueError says that it is nothing of the kind."""
+    def unpack(cls, text: str) -> "Sketch":
+        """Read what ``pack`` gave; a ValueError says that it is nothing of the kind."""
         return cls(np.frombuffer(base64.b64decode(text, validate=True), "<i8").astype(np.int64))

@@ -7,9 +7,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from attnprobe.sums.base import Arrays, Sum, select_prefix
+from attnprobe.sums.base import Arrays, Moments, Sum, select_prefix
 from attnprobe.sums.documents import BLOCKS, find_block
-from attnprobe.sums.moments import Moments
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -184,7 +183,7 @@ class Ratio(Sum):
         """The sum of each number over all sequences, (..., number)."""
         return self.total + self.groups.total.sum(0)
 
-    def parted(self, weights: Sequence[float]) -> tuple[Floats, Floats, Floats]:
+    def part(self, weights: Sequence[float]) -> tuple[Floats, Floats, Floats]:
         """Give a weighted sum of the numbers, document by document as far as that is known.
 
         Returns:

@@ -77,9 +77,9 @@ class Jackknife(Sum):
     @property
     def standard_error(self) -> Floats:
         """The standard error of the mean, NaN below two blocks."""
-        return self.made(lambda means: means)[1]
+        return self.apply(lambda means: means)[1]
 
-    def made(self, of: Callable[[Floats], Floats]) -> tuple[Floats, Floats]:
+    def apply(self, of: Callable[[Floats], Floats]) -> tuple[Floats, Floats]:
         """Make something of the means, and give its standard error.
 
         Args:

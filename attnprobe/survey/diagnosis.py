@@ -11,8 +11,8 @@ import torch
 
 from attnprobe.attention.block import OBSERVABLE
 from attnprobe.attention.kinds import Kind
-from attnprobe.corpus.batches.batch import Batch
-from attnprobe.corpus.tokens.tokenization import Frame
+from attnprobe.corpus.batch import Batch
+from attnprobe.corpus.tokenization import Frame
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint, resolve_window
 from attnprobe.model.quantisation import count_parameters
@@ -21,8 +21,8 @@ from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.dry_run import examine
 from attnprobe.model.verifying.observations import UnobservableError, check_observations
 from attnprobe.model.verifying.switching import check_gates
+from attnprobe.run.passes import Workers
 from attnprobe.run.preparation import PreparedCorpus
-from attnprobe.run.workers import Workers
 from attnprobe.statistics.registry import census_statistics
 from attnprobe.survey.measure import open_meter
 from attnprobe.table.builder import Labels
@@ -128,7 +128,7 @@ def _count_layers(architecture: Architecture) -> str:
     if all(place.kind is None for place in architecture.places):
         return f"{architecture.layers} layers"
     counts = Counter(architecture.kinds)
-    return " + ".join(f"{counts[kind]} {kind}" for kind in Kind) + " layers"
+    return " + ".join(f"{counts[kind]} {kind}" for kind in Kind if counts[kind]) + " layers"
 
 
 def _count_heads(architecture: Architecture) -> str:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from attnprobe.attention.kinds import Kind
 from attnprobe.attention.layout import Layout
-from attnprobe.corpus.batches.batch import Batch
+from attnprobe.corpus.batch import Batch
 from attnprobe.kernels.words import Ints, Rows, add_up_queries, choose_candidates, find_most_attended
 from attnprobe.model.reading.routing import Piece
 from attnprobe.statistics.questions import Questions
@@ -159,7 +159,8 @@ def count_layers(
         there = (standing or present)[layer]
         if not there:
             continue
-        by_run, by_guess = (values[:, _find_columns(present[layer], there)] for values in index.hits(found))
+        columns = [present[layer].index(head) for head in there]
+        by_run, by_guess = (values[:, columns] for values in index.hits(found))
         _add(tally.hits[:, layer], key, there, index.half, by_run)
         _add(tally.hits_squared[:, layer], key[alone], there, index.half[alone], by_run[alone] ** 2)
         products = by_run[alone] * index.size[alone, None]
@@ -170,10 +171,6 @@ def count_layers(
         cells = groups[kind][:, None], key[~alone, None], np.array(there)
         np.add.at(tally.group_hits[:, :, layer], cells, by_run[~alone])
     return tally
-
-
-def _find_columns(present: Sequence[int], there: Sequence[int]) -> list[int]:
-    return [present.index(head) for head in there]
 
 
 def _add(whole: Ints, key: Ints, heads: Sequence[int], last: Ints, values: Ints) -> None:

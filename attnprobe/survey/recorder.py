@@ -15,7 +15,7 @@ from torch import Tensor
 from attnprobe.attention.block import UNEMBEDDING, AttentionBlock, Observed, measure_lengths
 from attnprobe.attention.kinds import Kind
 from attnprobe.attention.layout import Layout, Tiling
-from attnprobe.corpus.batches.batch import Batch
+from attnprobe.corpus.batch import Batch
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.reading.routing import Piece
 from attnprobe.model.verifying.observations import Unembedding

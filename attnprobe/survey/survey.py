@@ -16,22 +16,20 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.observations import UnobservableError, check_observations
-from attnprobe.run.input.examples import LabelledExamples
-from attnprobe.run.input.options import CorpusOptions
-from attnprobe.run.input.repeated import RepeatedTokens
+from attnprobe.run.examples import LabelledExamples
 from attnprobe.run.memory import count_copies, find_itemsize, limit_cells, price_statistics
+from attnprobe.run.options import CorpusOptions
 from attnprobe.run.passes import open_run
 from attnprobe.run.preparation import Documents, PreparedCorpus, examine_part, prepare_corpus
 from attnprobe.run.progress import Progress
 from attnprobe.run.record import record_provenance
+from attnprobe.run.repeated import RepeatedTokens
 from attnprobe.statistics.registry import write_title
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.statistics.tabulation import HEADS, Tabulation
 from attnprobe.sums.base import Measurement, pack
-from attnprobe.survey.controls import SEED, Controls, measure_passes
-from attnprobe.survey.layers import check_layers, keep_layers
-from attnprobe.survey.measure import explain_empty
-from attnprobe.survey.tables import write_notes
+from attnprobe.survey.measure import SEED, Controls, explain_empty, measure_passes
+from attnprobe.survey.tables import check_layers, keep_layers, write_notes
 from attnprobe.table.builder import Labels
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.naming import join_names
@@ -316,7 +314,7 @@ class _Draft:
         record = {**self.record, **request.facts}
         if request.layers is not None:
             record["layers"] = list(request.layers)
-        measurement = reduce(Measurement.joined, self.measurements.values())
+        measurement = reduce(Measurement.join, self.measurements.values())
         record["measurement"] = {
             "table": request.tabulation.name,
             "statistics": [statistic.identity for statistic in statistics],

@@ -1,18 +1,24 @@
-"""What becomes of a survey's table: original numbers of heads, and notes."""
+"""What becomes of a survey's table: original numbers of heads, only some layers, and notes."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from attnprobe.corpus.tokens.vocabulary import RARE_SHARE, Rarity
+from attnprobe.corpus.vocabulary import RARE_SHARE, Rarity
+from attnprobe.errors import AttnprobeError
 from attnprobe.statistics.rare import FREQUENT_TYPES, RAREST_TWO
 from attnprobe.statistics.registry import all_statistics
 from attnprobe.statistics.statistic import Rows, Statistic, peak
 from attnprobe.sums.base import Measurement
+from attnprobe.table.head_table import HeadTable
 from attnprobe.table.naming import join_names
+
+#: Columns that say which layers a row is about.
+_LAYER_COLUMNS = ("layer", "layer_a", "layer_b")
 
 
 def place_heads(
@@ -50,6 +56,22 @@ def place_heads(
         from_, to = map(list, zip(*found, strict=True))
         whole[:, to] = values[:, from_]
     return whole
+
+
+def check_layers(layers: Sequence[int], known: Iterable[int], name: str) -> None:
+    there = set(known)
+    if beyond := [layer for layer in layers if layer not in there]:
+        raise AttnprobeError(f"{name} has layers 0 to {max(there)}, and no layer {beyond[0]}.")
+
+
+def keep_layers(table: HeadTable, layers: Sequence[int]) -> HeadTable:
+    """Keep the rows that are about some layers, and of pairs those whose layers are both among them."""
+    columns = [table.data[name] for name in _LAYER_COLUMNS if name in table.data]
+    kept = [row for row, places in enumerate(zip(*columns, strict=True)) if set(places) <= set(layers)]
+    data = {name: [cells[row] for row in kept] for name, cells in table.data.items()}
+    listed = f"layer{'s' if len(layers) > 1 else ''} {', '.join(map(str, layers))}"
+    note = f"Only rows of {listed} are shown; all layers were measured."
+    return replace(table, data=data, notes=[*table.notes, note])
 
 
 def write_notes(

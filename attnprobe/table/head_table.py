@@ -1,31 +1,131 @@
 """HeadTable: what every command returns, and reads again."""
 
-from collections.abc import Sequence
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, get_args
 
-from attnprobe.errors import AttnprobeError
-from attnprobe.table.cells import to_plain
+from attnprobe.errors import AttnprobeError, first_line
+from attnprobe.table.cells import to_plain, to_plain_column
 from attnprobe.table.destination import check_file, render_table, save_table
-from attnprobe.table.table import HALVES, Cell, Column, Table
+from attnprobe.table.formats import FORMATS, READABLE, extension
+from attnprobe.table.table import HALVES, Cell, Column, Role, Table
 from attnprobe.wording import speaks_python
 
 if TYPE_CHECKING:
-    from attnprobe.reports.pictures.picture import Picture
+    import pandas
+
+    from attnprobe.reports.picture import Picture
     from attnprobe.reports.theme import ThemeName
     from attnprobe.table.kinds import PictureKind
 
 
-Joined = TypeVar("Joined", bound=Table)
+#: Columns that name a row, in tables without a description.
+_WORDS = {
+    *("model", "dataset", "attention", "objective", "method", "metric", "criterion", "check", "status"),
+    *("detail", "model_out", "in_domain", "out_domain", "replaced_by", "attention_a", "attention_b"),
+}
+_KEYS = _WORDS | {
+    *("layer", "head", "layer_a", "head_a", "layer_b", "head_b", "seed", "step", "pruning_step"),
+    *("share_removed", "place"),
+}
+#: Columns that count or point.
+_COUNTS = {
+    *("n", "offset", "nearest_head", "odd_head", "heads", "heads_removed", "rank_in", "rank_out"),
+    "rank_among_random",
+}
+
+
+def describe_table(path: Path) -> dict[str, str]:
+    """Name a table and its content, for the record."""
+    with path.open("rb") as stream:
+        return {"name": path.name, "sha256": hashlib.file_digest(stream, "sha256").hexdigest()}
+
+
+def read_table(path: Path) -> "pandas.DataFrame":
+    """Read the rows of a table; raises AttnprobeError when there is no such file, or it is no table."""
+    read = FORMATS[extension(path)].read if extension(path) in READABLE else None
+    if read is None:
+        endings = ", ".join(f".{ending}" for ending in READABLE)
+        raise AttnprobeError(f"{path} is no table; give a file that ends in {endings}.")
+    if not path.is_file():
+        raise AttnprobeError(f"There is no file {path}.")
+    try:
+        return read(path, _WORDS)
+    except Exception as error:
+        raise AttnprobeError(f"{path} can't be read as a table: {first_line(error)}.") from error
+
+
+def read_head_table(path: Path) -> "HeadTable":
+    """Read a table with all that lies in the file, or beside it: units, roles, notes, provenance.
+
+    A csv that lies alone is read as well; what its columns are is then told from their names. Raises
+    AttnprobeError when there is no such file, it is no table, or what lies beside it is not its own.
+    """
+    frame, about = read_table(path), _read_description(path)
+    described, notes = (
+        value if isinstance(value := about.get(name), list) else [] for name in ("columns", "notes")
+    )
+    known = {str(column.get("name")): column for column in described if isinstance(column, dict)}
+    names = [str(name) for name in frame.columns]
+    columns = [_describe_column(name, known.get(name), names) for name in names]
+    data = {
+        name: to_plain_column(frame[key].tolist(), column)
+        for name, key, column in zip(names, frame.columns, columns, strict=True)
+    }
+    title, provenance = str(about.get("title") or path.stem), about.get("provenance")
+    record = provenance if isinstance(provenance, dict) else {}
+    return HeadTable(title, columns, data, list(map(str, notes)), record)
+
+
+def _read_description(path: Path) -> dict[str, Any]:
+    """Find what is said about a table: in the file itself, or in the json beside it."""
+    describe = FORMATS[extension(path)].describe
+    source = path.with_suffix(".json")
+    try:
+        if describe is not None:
+            found = describe(path)
+        else:
+            found = json.loads(source.read_text(encoding="utf-8")) if source.is_file() else {}
+            if isinstance(found, dict) and found.get("table") not in {None, path.name}:
+                found = {}
+    except (OSError, ValueError, RecursionError) as error:
+        if describe is not None:
+            raise AttnprobeError(f"{path} can't be read as a table: {first_line(error)}.") from error
+        raise AttnprobeError(
+            f"{source}, which describes {path.name}, can't be read: {first_line(error)}. Delete it, or write "
+            "the table again with -o."
+        ) from error
+    return found if isinstance(found, dict) else {}
+
+
+def _describe_column(name: str, said: Mapping[str, Any] | None, names: Sequence[str]) -> Column:
+    if said is not None and said.get("role") in get_args(Role):
+        headline, title = said.get("headline") is True, str(said.get("title", ""))
+        return Column(name, str(said.get("unit", "")), said["role"], headline, title)
+    return Column(name, role=_guess_role(name, names))
+
+
+def _guess_role(name: str, names: Sequence[str]) -> Role:
+    """Tell what a column is from its name, where nobody says."""
+    for ending, role in {"_se": "error", **dict.fromkeys((f"_{half}" for half in HALVES), "half")}.items():
+        if name.endswith(ending) and name.removesuffix(ending) in names:
+            return role  # type: ignore[return-value]
+    if name in _KEYS:
+        return "key"
+    counted = name in _COUNTS or (name.endswith("_n") and name.removesuffix("_n") in names)
+    return "count" if counted else "measure"
+
 
 #: Keys that say what was asked, not which head a row is about.
-_ASKED = ("model", "dataset", "objective", "method", "metric")
+_ASKED = ("model", "dataset", "objective", "method", "metric", "replaced_by")
 #: How what belongs to a measure ends.
 _ENDINGS = ("_se", *(f"_{half}" for half in HALVES))
 
 
-def join_tables(left: Joined, right: Table, suffix: str = "_other") -> Joined:
+def join_tables(left: "HeadTable", right: "HeadTable", suffix: str = "_other") -> "HeadTable":
     """Put the columns of a table behind those of another, row by row.
 
     Rows are matched by the columns that name them in both, such as layer and head; those of ``left`` and
@@ -58,10 +158,10 @@ def join_tables(left: Joined, right: Table, suffix: str = "_other") -> Joined:
     record = {"joined": [dict(left.provenance), dict(right.provenance)]}
     columns = [*left.columns, *(column for column, _ in added)]
     title = left.title if left.title == right.title else f"{left.title}, and {right.title}"
-    return type(left)(title, columns, data, [*left.notes, *right.notes], record)
+    return HeadTable(title, columns, data, [*left.notes, *right.notes], record)
 
 
-def join_side_by_side(left: Joined, right: Table) -> Joined:
+def join_side_by_side(left: "HeadTable", right: "HeadTable") -> "HeadTable":
     """Put the columns of a table behind those of another of the same rows in the same order.
 
     What names the rows, and their number ``n``, stays as it is on the left; notes that both have are said
@@ -76,7 +176,7 @@ def join_side_by_side(left: Joined, right: Table) -> Joined:
         raise ValueError(f"both tables have {', '.join(sorted(doubled))}")
     data = {**left.data, **{column.name: right.data[column.name] for column in added}}
     notes = list(dict.fromkeys([*left.notes, *right.notes]))
-    return type(left)(left.title, [*left.columns, *added], data, notes, left.provenance)
+    return HeadTable(left.title, [*left.columns, *added], data, notes, left.provenance)
 
 
 def _match_rows(left: Table, right: Table, keys: list[str]) -> list[int]:
@@ -145,9 +245,7 @@ class HeadTable(Table):
         Raises:
             AttnprobeError: When there is no such file, or it is no table.
         """
-        from attnprobe.table.reading import read_table_as  # takes pandas, and a while
-
-        return read_table_as(cls, Path(path))
+        return read_head_table(Path(path))
 
     @speaks_python
     def save(self, path: Path | str, *, overwrite: bool = False, precision: int | None = None) -> list[Path]:

@@ -1,6 +1,7 @@
 """Names: of heads in a sentence, and of roles with the letters that stand for them in a picture."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from attnprobe.table.head_table import HeadTable
 
@@ -8,17 +9,21 @@ from attnprobe.table.head_table import HeadTable
 NAMED = 8
 
 
-def name_heads(table: HeadTable) -> list[str]:
-    """Name the head of each row.
+def name_head(*place: Any) -> str:
+    """Name a head in a sentence: the kind of attention where there are several, layer, number.
 
-    >>> from attnprobe.table.table import Column
-    >>> keys = [Column(name, role="key") for name in ("layer", "head")]
-    >>> name_heads(HeadTable("heads", keys, {"layer": [3], "head": [1]}, (), {}))
-    ['layer 3 head 1']
+    >>> name_head(3, 1), name_head("cross", 0, 2)
+    ('layer 3 head 1', 'cross layer 0 head 2')
     """
+    *kind, layer, head = place
+    return " ".join([*map(str, kind), f"layer {layer} head {head}"])
+
+
+def name_heads(table: HeadTable) -> list[str]:
+    """Name the head of each row."""
     kinds = table.data.get("attention", [""] * len(table))
     places = zip(kinds, table.data["layer"], table.data["head"], strict=True)
-    return [f"{f'{kind} ' if kind != '' else ''}layer {layer} head {head}" for kind, layer, head in places]
+    return [name_head(*place) if place[0] else name_head(*place[1:]) for place in places]
 
 
 def join_names(names: Sequence[str], most: int = NAMED) -> str:

@@ -2,17 +2,15 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-from attnprobe.table.cleaning import clean
+from attnprobe.table.cells import Cell, Role, clean
 from attnprobe.table.kinds import TableKind, guess_kind, is_of_kind
 
 if TYPE_CHECKING:
     import numpy as np
     import pandas
 
-Cell = str | int | float | None
-Role = Literal["key", "count", "measure", "error", "half", "text"]
 #: How the columns of the two halves of the examples end.
 HALVES = ("half_a", "half_b")
 

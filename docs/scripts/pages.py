@@ -24,9 +24,13 @@ RECORD = ROOT / "docs" / "model-types.md"
 #: Columns of the commands that switch heads, and whose docstring defines them.
 SWITCHED = {
     "importance": {
-        "importance": "attnprobe.intervention.gradient:gradient_importance",
+        "importance, gradient_signed, fisher": "attnprobe.intervention.gradient:gradient_importance",
         "importance, with --method confidence": "attnprobe.statistics.entropy:confidence",
         "importance_normalized": "attnprobe.intervention.gradient:Importance.normalized",
+        "ig, ig_abs, with --method ig": "attnprobe.intervention.integration:integrate_gradients",
+        "how nearly the heads of a layer add up, with --method ig": (
+            "attnprobe.intervention.integration:Integrals.errors"
+        ),
         "relevance, relevance_abs, with --method lrp": "attnprobe.intervention.relevance:head_relevance",
         "relevance_share": "attnprobe.intervention.gradient:Importance.share",
     },
@@ -52,6 +56,9 @@ SWITCHED = {
         "disagreement, with --by head": "attnprobe.findings.correlation:tabulate_disagreement",
     },
     "prune": {
+        "The orders of --by": "attnprobe.intervention.pruning.ranking:measure_worth",
+        "--by norm": "attnprobe.intervention.strength:measure_norms",
+        "--by magnitude": "attnprobe.intervention.strength:measure_magnitudes",
         "heads_removed, share_removed, score": "attnprobe.intervention.pruning.curve:prune_in_steps",
         "delta, delta_se, p, p_adjusted": "attnprobe.intervention.pruning.differences:compare_with_whole",
         "bound": "attnprobe.intervention.pruning.differences:bound_losses",
@@ -85,33 +92,33 @@ INSIDE = {
 #: Columns of the command that compares two checkpoints.
 COMPARED = {
     "compare": {
-        "jsd": "attnprobe.survey.comparison.divergence:Divergences.compare",
-        "nearest_layer, nearest_head, jsd_nearest": "attnprobe.findings.comparison.partners:find_nearest",
-        "matched_layer, matched_head, jsd_matched": "attnprobe.findings.comparison.partners:match_heads",
+        "jsd": "attnprobe.survey.comparison:Divergences.compare",
+        "nearest_layer, nearest_head, jsd_nearest": "attnprobe.findings.comparison:find_nearest",
+        "matched_layer, matched_head, jsd_matched": "attnprobe.findings.comparison:match_heads",
         "NAME_a, NAME_b, NAME_delta, NAME_delta_se, NAME_p_adjusted": (
-            "attnprobe.findings.comparison.differences:compare_paired"
+            "attnprobe.findings.differences:compare_paired"
         ),
-        "Between words: jsd": "attnprobe.survey.comparison.together:pool_words",
+        "Between words: jsd": "attnprobe.survey.pairing:pool_words",
     },
     "compare --by layer": {
-        "nearest_layer, jsd_nearest": "attnprobe.findings.comparison.partners:find_nearest_layers",
+        "nearest_layer, jsd_nearest": "attnprobe.findings.comparison:find_nearest_layers",
     },
     "compare --measure importance": {
         "importance_a, importance_b, importance_delta, importance_p_adjusted": (
-            "attnprobe.findings.comparison.differences:tabulate_importance_change"
+            "attnprobe.findings.differences:tabulate_importance_change"
         ),
     },
     "compare --spread": {
         "layers, heads, seeds, layers_by_seed, heads_by_seed, texts, layers_by_text, heads_by_text, "
-        "seeds_by_text, rest": "attnprobe.findings.comparison.spread:estimate_components",
-        "The root of the variance: sd": "attnprobe.findings.comparison.spread:Components",
+        "seeds_by_text, rest": "attnprobe.findings.spread:estimate_components",
+        "The root of the variance: sd": "attnprobe.findings.spread:Components",
     },
 }
 #: Columns of the command that cuts the tree of heads.
 CLUSTERED = {
     "plot --save-clusters": {
-        "cluster": "attnprobe.reports.pictures.pairs:cluster_heads",
-        "heads, mean_distance": "attnprobe.reports.pictures.pairs:tabulate_clusters",
+        "cluster": "attnprobe.reports.pairs:cluster_heads",
+        "heads, mean_distance": "attnprobe.reports.pairs:tabulate_clusters",
     },
 }
 #: Columns of the commands that ask what heads find, and whose docstring defines them.
@@ -129,7 +136,7 @@ FOUND = {
     },
     "roles": {
         "role, also": "attnprobe.statistics.role_table:decide_roles",
-        "syntactic, coreference": "attnprobe.statistics.role_table:found_by",
+        "syntactic, coreference": "attnprobe.statistics.role_table:find_known_relations",
         "measure, value, threshold": "attnprobe.statistics.role_table:Role",
         "stability": "attnprobe.statistics.role_table:stability",
     },

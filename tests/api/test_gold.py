@@ -3,8 +3,7 @@
 import pytest
 
 from attnprobe.commands.call.texts import Gold, open_gold
-from attnprobe.corpus.sources.embedded import EMBEDDED, Embedded
-from attnprobe.corpus.sources.text import read_embedded
+from attnprobe.corpus.sources.text import EMBEDDED, Embedded, read_embedded
 
 
 @pytest.mark.parametrize("named", [None, EMBEDDED, [EMBEDDED]])

@@ -10,8 +10,7 @@ import attnprobe
 from attnprobe.errors import AttnprobeError, UnfinishedError
 from attnprobe.intervention.objectives.classification import Classification
 from attnprobe.run import memory
-from attnprobe.survey import recorder
-from attnprobe.survey.viewing import maps
+from attnprobe.survey import maps, recorder
 
 TEXTS = [
     "the river bank was slow .",

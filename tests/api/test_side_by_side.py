@@ -10,7 +10,7 @@ from transformers import BertForMaskedLM
 
 import attnprobe
 from attnprobe import AttnprobeError, AttnprobeWarning
-from attnprobe.findings.comparison.spread import PARTS, SEED, estimate_components
+from attnprobe.findings.spread import PARTS, SEED, estimate_components
 from attnprobe.sums.documents import find_block
 
 pytestmark = [

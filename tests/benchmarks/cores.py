@@ -17,8 +17,7 @@ from transformers import BertForSequenceClassification
 
 import attnprobe
 from attnprobe.cli.session import spare_memory
-from attnprobe.corpus.sources.embedded import EMBEDDED
-from attnprobe.corpus.sources.text import Source, read_documents
+from attnprobe.corpus.sources.text import EMBEDDED, Source, read_documents
 
 SENTENCES = {"census": 1_500, "ablate": 96}
 

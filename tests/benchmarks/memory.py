@@ -16,8 +16,7 @@ from shapes import LONG, MINILM, TINY, random_batch, word_tokenizer
 
 import attnprobe
 from attnprobe.cli.session import spare_memory
-from attnprobe.corpus.sources.embedded import EMBEDDED
-from attnprobe.corpus.sources.text import Source, read_documents
+from attnprobe.corpus.sources.text import EMBEDDED, Source, read_documents
 from attnprobe.statistics import census_statistics
 from attnprobe.survey.measure import open_meter
 

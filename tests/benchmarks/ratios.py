@@ -12,7 +12,7 @@ import torch
 from figures import Figure
 from shapes import BERT_BASE, DEBERTA_BASE, MINILM, Shape, random_batch, word_tokenizer
 
-from attnprobe.corpus.batches.batch import Batch
+from attnprobe.corpus.batch import Batch
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.reading.routing import Way
 from attnprobe.model.verifying.architecture import Architecture
@@ -23,10 +23,9 @@ from attnprobe.statistics.norm import apply_weights
 from attnprobe.statistics.rank import MAP_RANK
 from attnprobe.sums.documents import name_documents
 from attnprobe.survey import measure
-from attnprobe.survey.comparison.divergence import Divergences
-from attnprobe.survey.comparison.running import open_pair
-from attnprobe.survey.comparison.together import SharedHeads
+from attnprobe.survey.comparison import Divergences, open_pair
 from attnprobe.survey.measure import open_meter
+from attnprobe.survey.pairing import SharedHeads
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from transformers import (
 
 from attnprobe.attention.features import TokenFeatures
 from attnprobe.attention.kinds import Kind
-from attnprobe.corpus.batches.batch import Batch
+from attnprobe.corpus.batch import Batch
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.reading.routing import Way
 from attnprobe.model.verifying.architecture import Architecture

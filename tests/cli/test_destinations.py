@@ -144,12 +144,12 @@ def test_a_folder_that_went_away(invoke, data, monkeypatch):
 def test_a_full_standard_output(invoke, data, monkeypatch, tmp_path):
     """The table is then kept in the temporary folder."""
     from attnprobe.errors import AttnprobeError
-    from attnprobe.reports import stdout
+    from attnprobe.reports import streams
 
     def fails(_):
         raise AttnprobeError("could not write to standard output: the disk is full")
 
-    monkeypatch.setattr(stdout, "write", fails)
+    monkeypatch.setattr(streams, "write", fails)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "sub"))
     code, _, error = invoke("entropy", "demo", "-L", "2")
     assert code == 2

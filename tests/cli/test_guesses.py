@@ -12,7 +12,7 @@ import attnprobe
 from attnprobe import AttnprobeError, commands
 from attnprobe.cli.app import COMMANDS, app
 from attnprobe.cli.rerun import RERUN
-from attnprobe.commands.guesses import find_answers
+from attnprobe.commands.registry import find_answers
 from attnprobe.wording import in_python
 
 GUESSES = {

@@ -1,4 +1,4 @@
-"""What ``--help`` says fits a terminal of 80 columns, and a narrower one."""
+"""What ``--help`` says fits a terminal of 80 columns and a narrower one; what goes on record."""
 
 import itertools
 import re
@@ -7,6 +7,7 @@ import pytest
 from typer.main import get_command
 
 from attnprobe.cli.app import COMMANDS, app, run
+from attnprobe.cli.session import command_line, run_words
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda one: one.__name__)
@@ -39,3 +40,16 @@ def test_a_narrow_terminal_gives_help_nearly_its_whole_width(command, width, cap
         assert said in whole, option.name
         assert all(name in whole for name in option.opts if name.startswith("--"))
     assert max(len(line.strip()) for line in lines if line.startswith(" " * 6)) > width - 14
+
+
+@pytest.mark.parametrize(
+    ("words", "recorded"),
+    [
+        (["entropy", "demo", "--token", "hf_abc", "-q"], ["entropy", "demo", "--token", "***", "-q"]),
+        (["entropy", "--token=hf_abc", "demo"], ["entropy", "--token=***", "demo"]),
+        (["entropy", "demo", "-o", "token.csv"], ["entropy", "demo", "-o", "token.csv"]),
+    ],
+)
+def test_an_access_token_is_not_on_record(words: list[str], recorded: list[str]):
+    with run_words(words):
+        assert command_line() == ["attnprobe", *recorded]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import attnprobe
-from attnprobe.corpus.sources.embedded import Embedded, open_embedded
+from attnprobe.corpus.sources.text import Embedded, open_embedded
 
 BEST = ["n", "layer", "head", "accuracy", "accuracy_se", "baseline", "baseline_offset", "gain", "gain_se"]
 BEST += ["p", "p_adjusted", "accuracy_selected"]

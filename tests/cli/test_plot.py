@@ -105,7 +105,7 @@ def test_refusals_are_one_sentence(heads, capsys, words, says):
 
 
 def test_a_terminal_gets_no_picture(heads, monkeypatch, capsys):
-    monkeypatch.setattr("attnprobe.reports.stdout.is_terminal", lambda: True)
+    monkeypatch.setattr("attnprobe.reports.streams.is_terminal", lambda: True)
     assert run(["plot", "heads.csv"]) == 2
     assert "name a file with -o heads.svg" in capsys.readouterr().err
 

@@ -15,7 +15,7 @@ import attnprobe
 from attnprobe import AttnprobeError
 from attnprobe.cli.app import run
 from attnprobe.corpus.sources import text as text_of
-from attnprobe.reports.page.document import read_page
+from attnprobe.reports.page import read_page
 
 pytestmark = pytest.mark.slow  # every record is run again
 
@@ -40,6 +40,8 @@ COMMANDS = [
     "dynamics demo demo --steps 1,2 -d text.txt --measure rare --frequencies counts.tsv -o heads.csv",
     "dynamics demo demo --steps 1,2 -d text.txt --measure prune --prune-by order.csv:entropy "
     "--prune-step 0.5 --random-orders 0 -o heads.csv",
+    "prune demo -L 4 --random-orders 0 --step 0.5 --by norm,order.csv:entropy,magnitude -o heads.csv",
+    "importance demo -L 4 --method ig --nodes 2 -o heads.csv",
     "prune demo -d text.txt --random-orders 0 --step 0.5 --by gradient --rank-data other.txt -o heads.csv",
     "roles demo -d text.txt -L 3 --treebank a.conllu --treebank sub/a.conllu --coreference gap.tsv "
     "--frequencies counts.tsv -o heads.csv",

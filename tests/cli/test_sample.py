@@ -11,7 +11,7 @@ import pytest
 
 from attnprobe import census
 from attnprobe.cli.app import COMMANDS
-from attnprobe.corpus.sources.sampling import draw_documents, select
+from attnprobe.corpus.sources.opening import draw_documents, select
 from attnprobe.corpus.sources.text import Source, read_documents
 
 LINES = [f"the dog number {place} ran to the old house ." for place in range(40)]

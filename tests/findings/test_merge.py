@@ -12,25 +12,23 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from attnprobe.corpus.batches.batch import Side
-from attnprobe.corpus.batches.text import Batches
+from attnprobe.corpus.batch import Side
+from attnprobe.corpus.batches import Batches
 from attnprobe.corpus.sources.document import Document
-from attnprobe.corpus.tokens.store import SequenceStore
-from attnprobe.corpus.tokens.tokenization import SequenceReader
-from attnprobe.corpus.tokens.vocabulary import TokenKinds, rank_types
+from attnprobe.corpus.store import SequenceStore
+from attnprobe.corpus.tokenization import SequenceReader
+from attnprobe.corpus.vocabulary import TokenKinds, rank_types
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.reading import blocks
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.dry_run import inspect
-from attnprobe.run.input.options import CorpusOptions
-from attnprobe.run.passes import Run, open_single_run
+from attnprobe.run.options import CorpusOptions
+from attnprobe.run.passes import Run, Workers, open_single_run
 from attnprobe.run.progress import SilentProgress
-from attnprobe.run.workers import Workers
 from attnprobe.statistics.registry import all_statistics
 from attnprobe.statistics.statistic import Statistic
-from attnprobe.sums.base import Measurement
-from attnprobe.sums.moments import Constant
+from attnprobe.sums.base import Constant, Measurement
 from attnprobe.sums.resampling import Jackknife
 from attnprobe.survey.measure import open_meter
 from attnprobe.survey.survey import CorpusRequest, TableRequest, survey_corpora

@@ -135,14 +135,14 @@ class TestTwice:
         ],
     )
     def test_what_is_said_of_an_estimate(self, files, monkeypatch, overlap, says):
-        monkeypatch.setattr(Sketch, "shared", lambda *_: overlap)
+        monkeypatch.setattr(Sketch, "compare", lambda *_: overlap)
         table = attnprobe.merge([attnprobe.entropy("demo", files[name]) for name in ("first", "second")])
         said = [note for note in table.notes if "count twice" in note]
         assert len(said) == len(says)
         assert all(words in note for words, note in zip(says, said, strict=True))
 
     def test_an_estimate_that_refuses(self, files, monkeypatch):
-        monkeypatch.setattr(Sketch, "shared", lambda *_: Overlap(900.0, 30, 30, exact=False))
+        monkeypatch.setattr(Sketch, "compare", lambda *_: Overlap(900.0, 30, 30, exact=False))
         with pytest.raises(AttnprobeError, match="all 30 documents of one of them that can be compared"):
             attnprobe.merge([attnprobe.entropy("demo", files[name]) for name in ("first", "second")])
 

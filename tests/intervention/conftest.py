@@ -28,7 +28,7 @@ from attnprobe.model.task_heads import (
     SEQ2SEQ,
     TOKEN_CLASSIFICATION,
 )
-from attnprobe.run.input.options import CorpusOptions
+from attnprobe.run.options import CorpusOptions
 from attnprobe.run.passes import open_single_run
 from attnprobe.run.progress import Progress, SilentProgress
 

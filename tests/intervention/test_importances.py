@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from attnprobe.corpus.batches.batch import Batch
+from attnprobe.corpus.batch import Batch
 from attnprobe.intervention.gradient import Importance, gradient_importance
 from attnprobe.sums.base import pack, unpack
 from attnprobe.sums.documents import in_second_half

@@ -136,7 +136,7 @@ def sentences(checkpoint: Checkpoint, number: int) -> list[Document]:
 
 def test_planted_backup_heads_come_out(headed: Any, benched: Any):
     """The pair that stands in for each other is proposed first and confirmed; without the plant it is not."""
-    pair = ((1, 0), (1, 2))
+    pair, loudest = ((1, 0), (1, 2)), 0.0
     for backup in (True, False):
         checkpoint = planted(headed, backup=backup)
         with benched(checkpoint, sentences(checkpoint, 120), "classification") as bench:

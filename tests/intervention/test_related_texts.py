@@ -21,7 +21,7 @@ from attnprobe.intervention.request import TaskOptions
 from attnprobe.intervention.task import bind_task, build_metric, choose_subject
 from attnprobe.intervention.trials import cut_single_heads, run_trials
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.run.input.options import CorpusOptions
+from attnprobe.run.options import CorpusOptions
 from attnprobe.run.passes import open_single_run
 from attnprobe.run.progress import SilentProgress
 from attnprobe.sums.documents import in_second_half
@@ -214,6 +214,7 @@ def test_derivatives(headed: Any, benched: Any, eager: Any, kind: str, closed: l
     some = tuple(np.transpose(SOME))
     np.testing.assert_allclose(signed[some] / texts, whole, atol=1e-7)
     np.testing.assert_allclose(found.heads.average[some], sizes, atol=1e-7)
+    np.testing.assert_allclose(found.signed.average[some], whole, atol=1e-7)
     assert found.heads.count.max() == texts
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 import attnprobe
-from attnprobe.corpus.batches.batch import Batch
+from attnprobe.corpus.batch import Batch
 from attnprobe.errors import AttnprobeError
 from attnprobe.findings.correlation import correlate_sides
 from attnprobe.findings.noise import read_sample

@@ -12,7 +12,7 @@ from attnprobe.intervention.request import PEEKED, TaskOptions, peek
 from attnprobe.intervention.task import Subject, bind_task, choose_subject, freeze_weights
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.task_heads import CAUSAL_LM, CLASSIFICATION, MASKED_LM, SEQ2SEQ, TaskHead
-from attnprobe.run.input.options import CorpusOptions
+from attnprobe.run.options import CorpusOptions
 from attnprobe.run.passes import open_single_run
 from attnprobe.run.progress import SilentProgress
 from attnprobe.tasks import Gold

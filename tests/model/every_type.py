@@ -32,7 +32,7 @@ LENGTH, DECODER_LENGTH = 23, 17
 WAVE = 240
 
 Maps = list[tuple[str, Tensor]]
-KINDS = ("encoder", "decoder", "cross")
+KINDS = ("encoder", "decoder", "cross", "time", "space")
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,8 @@ class Expected:
 
     Attributes:
         modality: What it is given: "text", "image", "video", "sound", "text+image" or "sound+text".
-        stacks: Its attention, by kind: "encoder" (bidirectional), "decoder" (causal), "cross".
+        stacks: Its attention, by kind: "encoder" (bidirectional), "decoder" (causal), "cross"; "time" and
+            "space".
         options: What its configuration needs beside ``OPTIONS``.
         own: What its ``output_attentions`` are: "maps", "scores", "bands", "blocks", "mean" (of the heads),
             "states" (those of layers that do not attend, beside the maps), "hooks" (none, but its
@@ -800,7 +801,11 @@ def maps_by_tower(name: str, model: PreTrainedModel, given: Given) -> dict[str, 
 
 def _sorted(found: list[tuple[str, Tensor]]) -> Maps:
     """Name the kinds of maps of modules, those across last."""
-    kinds = [("cross" if "visual_attention" in place else "encoder", rows) for place, rows in found]
+    usual = "space" if any("temporal" in place for place, _ in found) else "encoder"
+    kinds = [
+        ("time" if "temporal" in place else "cross" if "visual_attention" in place else usual, rows)
+        for place, rows in found
+    ]
     return sorted(kinds, key=lambda pair: pair[0] == "cross")
 
 

@@ -14,8 +14,8 @@ from attnprobe.corpus.sources.document import Document
 from attnprobe.intervention.objectives.embedding import embed
 from attnprobe.model.gates import gate_attention
 from attnprobe.model.load import LoadOptions, load_checkpoint
-from attnprobe.run.input.corpus import tokenise
-from attnprobe.run.input.options import CorpusOptions
+from attnprobe.run.options import CorpusOptions
+from attnprobe.run.preparation import tokenise
 
 
 def embed_texts(folder, texts, prompt=None, keep=None, roles=()):

@@ -7,7 +7,7 @@ import pytest
 import torch
 import transformers
 
-from attnprobe.corpus.batches.media import stack_inputs
+from attnprobe.corpus.media_batches import stack_inputs
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.processing import Processor
 from attnprobe.model.refusals import UnsupportedModelError

@@ -15,7 +15,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from attnprobe.reports.sink import write_table
-from attnprobe.table.cleaning import clean
+from attnprobe.table.cells import clean
 from attnprobe.table.formats import json as json_format
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column

@@ -4,8 +4,8 @@ import picture_tables as tables
 import pytest
 
 import attnprobe
+from attnprobe.reports.picture import list_missing_glyphs, render_png
 from attnprobe.reports.pictures.choosing import draw_picture
-from attnprobe.reports.rendering import list_missing_glyphs, render_png
 
 #: A sign of Linear A, which hardly a font draws.
 LACKED = "\U00010600"

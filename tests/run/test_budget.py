@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from attnprobe.corpus.batches.text import plan_batches
+from attnprobe.corpus.batches import plan_batches
 from attnprobe.corpus.sources.document import Document
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint
@@ -26,8 +26,6 @@ from attnprobe.model.reading.blocks import (
 )
 from attnprobe.model.reading.capture import capture_attention
 from attnprobe.model.verifying.dry_run import inspect
-from attnprobe.run.input.corpus import tokenise
-from attnprobe.run.input.options import CorpusOptions
 from attnprobe.run.memory import (
     FIXED,
     Budget,
@@ -38,9 +36,10 @@ from attnprobe.run.memory import (
     price_gradients,
     price_statistics,
 )
-from attnprobe.run.passes import open_single_run
+from attnprobe.run.options import CorpusOptions
+from attnprobe.run.passes import Workers, open_single_run
+from attnprobe.run.preparation import tokenise
 from attnprobe.run.progress import SilentProgress
-from attnprobe.run.workers import Workers
 from attnprobe.statistics import all_statistics, select_statistics
 from attnprobe.statistics.distance import ALL_PAIRS
 from attnprobe.statistics.norm import apply_weights
@@ -318,7 +317,7 @@ class TestPlan:
 
             def shared(size: int, number: int) -> Workers:
                 budget = Budget(size, "so much")
-                given = (found, architecture, corpus, budget, price, Workers(number, 2))
+                given = (found, architecture, corpus.batches, budget, price, Workers(number, 2))
                 with fit_to_memory(*given, say=said.append) as workers:
                     assert (
                         budget.each(workers.number).compute_rest_for_blocks(price, corpus.batches, 4, 4) > 0

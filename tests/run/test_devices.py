@@ -10,7 +10,7 @@ from attnprobe.attention.block import NOTHING, AttentionBlock, Observed
 from attnprobe.attention.features import TokenFeatures
 from attnprobe.attention.kinds import Kind
 from attnprobe.attention.layout import Layout
-from attnprobe.corpus.batches.batch import Batch
+from attnprobe.corpus.batch import Batch
 from attnprobe.model.reading.routing import Piece
 from attnprobe.statistics import all_statistics
 from attnprobe.statistics.distance import ALL_PAIRS

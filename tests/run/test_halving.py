@@ -10,15 +10,15 @@ import pytest
 import torch
 
 from attnprobe.attention.features import TokenFeatures
-from attnprobe.corpus.batches.batch import Batch
+from attnprobe.corpus.batch import Batch
 from attnprobe.corpus.sources.document import Document
 from attnprobe.errors import AttnprobeError, out_of_memory
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.verifying.dry_run import inspect
-from attnprobe.run.input.corpus import tokenise
-from attnprobe.run.input.options import CorpusOptions
 from attnprobe.run.memory import Halving, report_halving
+from attnprobe.run.options import CorpusOptions
 from attnprobe.run.passes import open_single_run
+from attnprobe.run.preparation import tokenise
 from attnprobe.statistics import census_statistics
 from attnprobe.statistics.distance import ALL_PAIRS
 from attnprobe.sums.base import Measurement

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from attnprobe.corpus.batches.batch import Batch
-from attnprobe.corpus.batches.text import BatchReader
+from attnprobe.corpus.batch import Batch
+from attnprobe.corpus.batches import BatchReader
 from attnprobe.corpus.sources.document import Document
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.gradient import gradient_importance
@@ -23,19 +23,17 @@ from attnprobe.intervention.task import Bench, bind_task, choose_subject
 from attnprobe.intervention.trials import cut_single_heads, run_trials
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.verifying.dry_run import inspect
-from attnprobe.run.input.corpus import tokenise
-from attnprobe.run.input.options import CorpusOptions
 from attnprobe.run.memory import report_halving
-from attnprobe.run.passes import Run, open_run, open_single_run
+from attnprobe.run.options import CorpusOptions
+from attnprobe.run.passes import Run, Workers, open_run, open_single_run
+from attnprobe.run.preparation import tokenise
 from attnprobe.run.process_group import ProcessGroup, Ranks
 from attnprobe.run.progress import SilentProgress
 from attnprobe.run.state import State
-from attnprobe.run.workers import Workers
 from attnprobe.statistics import all_statistics, select_statistics
 from attnprobe.statistics.statistic import Statistic
-from attnprobe.sums.base import Measurement
+from attnprobe.sums.base import Constant, Measurement
 from attnprobe.sums.groups import Clustered
-from attnprobe.sums.moments import Constant
 from attnprobe.survey.measure import Meter, open_meter
 from attnprobe.tasks import Gold
 

@@ -31,9 +31,9 @@ from attnprobe.intervention.request import TaskOptions
 from attnprobe.intervention.task import bind_task, choose_subject
 from attnprobe.intervention.trials import cut_single_heads, run_trials
 from attnprobe.model.verifying.dry_run import inspect
-from attnprobe.run.input.corpus import tokenise
-from attnprobe.run.input.options import CorpusOptions
+from attnprobe.run.options import CorpusOptions
 from attnprobe.run.passes import Run, open_single_run
+from attnprobe.run.preparation import tokenise
 from attnprobe.run.process_group import ProcessGroup, Ranks
 from attnprobe.run.progress import SilentProgress
 from attnprobe.run.state import EVERY, Stage, State, Terminated

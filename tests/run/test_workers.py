@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from attnprobe.run.workers import MOST, Workers
+from attnprobe.run.passes import MOST, Workers
 
 NUMBERS = (1, 2, 3, 5, 8)
 ITEMS = 60

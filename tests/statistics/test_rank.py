@@ -14,7 +14,7 @@ from attnprobe.statistics import Statistic, all_statistics, select_statistics
 from attnprobe.statistics.rank import LOGIT_RANK, LONGER, MAP_RANK, QK_RANK, QK_TOP_HALF, participation_rank
 from attnprobe.statistics.registry import choose
 from attnprobe.statistics.statistic import evaluate, evaluate_parameters
-from attnprobe.sums.moments import Constant
+from attnprobe.sums.base import Constant
 
 WIDTH = 5
 

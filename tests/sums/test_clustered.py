@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from attnprobe.sums.base import Moments
 from attnprobe.sums.groups import MOST, Clustered
-from attnprobe.sums.moments import Moments
 
 EXACT = 1e-12
 CLOSE = 1e-9

@@ -1,4 +1,4 @@
-"""Groups of sequences: counted and added up by name, told apart up to a number, in any order."""
+"""Sums over groups, blocks and folds of documents: the same in any parts and order."""
 
 from itertools import pairwise
 
@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from attnprobe.sums.base import add_prefix
-from attnprobe.sums.documents import name_documents
-from attnprobe.sums.groups import MOST, Groups
+from attnprobe.sums.documents import BLOCKS, find_block, in_second_half, name_documents
+from attnprobe.sums.groups import FOLDS, MOST, Blocks, ByFold, Clustered, Groups
 
 NAN = float("nan")
 #: Names that differ, and of which some share a group when documents are many.
@@ -122,3 +122,87 @@ class TestNames:
             names = name_documents(np.arange(12_800) * step)
             sizes = np.bincount(names % MOST, minlength=MOST)
             assert abs(((sizes - 100) ** 2 / 100).sum() - (MOST - 1)) < 4 * (2 * (MOST - 1)) ** 0.5
+
+
+def test_blocks_are_filled_evenly():
+    for number in (64, 640, 6400):
+        filled = np.bincount(find_block(np.arange(number)), minlength=BLOCKS)
+        assert filled.min() >= 0.7 * number / BLOCKS - 1
+        assert filled.max() <= 1.3 * number / BLOCKS + 1
+
+
+def test_neither_turns_nor_strides_fill_one_block_only():
+    for stride in (2, 3, 4, 8, 16, 64, 100):
+        assert len(np.unique(find_block(np.arange(0, 6400 * stride, stride)))) == BLOCKS
+
+
+@given(st.lists(st.integers(0, 10**12), min_size=1, max_size=40))
+def test_halves_are_halves_of_the_blocks(documents: list[int]):
+    numbers = np.array(documents)
+    assert (in_second_half(numbers) == (find_block(numbers) >= 32)).all()
+
+
+@pytest.mark.parametrize("cut", [0, 1, 30, 50])
+def test_sums(cut: int):
+    values, documents = np.random.default_rng(0).normal(size=(50, 2, 3)), np.arange(50) // 2
+    whole = Blocks.of(values, documents)
+    parts = Blocks.of(values[:cut], documents[:cut]) + Blocks.of(values[cut:], documents[cut:])
+    np.testing.assert_array_equal(parts.count, whole.count)
+    np.testing.assert_allclose(parts.total, whole.total, rtol=1e-12, atol=1e-15)
+    for block in range(BLOCKS):
+        mine = find_block(documents) == block
+        assert whole.count[block] == mine.sum()
+        np.testing.assert_allclose(whole.total[block], values[mine].sum(0), atol=1e-14)
+    again = Blocks.from_arrays(whole.arrays())
+    np.testing.assert_array_equal(again.total, whole.total)
+    for half, second in zip(whole.halves, (False, True), strict=True):
+        np.testing.assert_allclose(half, values[in_second_half(documents) == second].mean(0))
+
+
+def test_a_half_without_a_document():
+    first, second = Blocks.of(np.ones((1, 2)), np.array([0])).halves
+    assert first.tolist() == [1, 1]
+    assert np.isnan(second).all()
+
+
+def values_of_documents(number=60):
+    random = np.random.default_rng(0)
+    values = random.normal(size=(number, 3, 2))
+    values[random.random(values.shape) < 0.2] = np.nan
+    return values, np.repeat(np.arange(number // 3), 3)
+
+
+def test_means_of_folds_by_definition():
+    values, documents = values_of_documents()
+    found = ByFold.of(values, documents + 1000, documents)
+    fold = find_block(documents) * FOLDS // BLOCKS
+    for number, one in enumerate(found.folds):
+        here = values[fold == number]
+        assert found.filled[number] == bool(len(here))
+        if len(here):
+            np.testing.assert_allclose(one.average, np.nanmean(here, 0))
+    whole = Clustered.of(values, documents + 1000, documents)
+    for name in ("count", "average", "standard_error"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(whole, name))
+
+
+@pytest.mark.parametrize("cut", [0, 1, 17, 59])
+def test_parts_add_up_and_come_back(cut):
+    values, documents = values_of_documents()
+    whole = ByFold.of(values, None, documents)
+    parts = [ByFold.of(values[some], None, documents[some]) for some in (slice(cut), slice(cut, None))]
+    added = ByFold.from_arrays((parts[0] + parts[1]).arrays())
+    for one, other in zip(added.folds, whole.folds, strict=True):
+        np.testing.assert_allclose(one.average, other.average)
+    np.testing.assert_allclose(added.standard_error, whole.standard_error)
+
+
+def test_the_size_does_not_grow():
+    sizes = [
+        sum(
+            array.nbytes
+            for array in ByFold.of(np.ones((number, 4)), None, np.arange(number)).arrays().values()
+        )
+        for number in (8, 8000)
+    ]
+    assert sizes[0] == sizes[1]

@@ -11,9 +11,9 @@ import attnprobe
 from attnprobe.corpus.sources.document import Document
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.load import load_checkpoint
-from attnprobe.run.input.corpus import tokenise
-from attnprobe.run.input.options import CorpusOptions
-from attnprobe.run.input.options import CorpusOptions as Options
+from attnprobe.run.options import CorpusOptions
+from attnprobe.run.options import CorpusOptions as Options
+from attnprobe.run.preparation import tokenise
 from attnprobe.run.progress import SilentProgress
 from attnprobe.statistics.registry import census_statistics, select_controls
 from attnprobe.survey.survey import CorpusRequest, TableRequest, survey_corpora

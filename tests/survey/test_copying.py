@@ -6,11 +6,11 @@ import torch
 from transformers import BertConfig, BertForMaskedLM, GPT2Config, GPT2LMHeadModel
 
 import attnprobe
-from attnprobe.corpus.tokens.tokenization import Frame
+from attnprobe.corpus.tokenization import Frame
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.reading import blocks
 from attnprobe.model.verifying.observations import Unembedding, find_unembedding
-from attnprobe.run.input.repeated import RepeatedTokens
+from attnprobe.run.repeated import RepeatedTokens
 from attnprobe.statistics import induction
 
 LENGTH, SEQUENCES = 8, 5

@@ -10,16 +10,16 @@ from transformers import BertConfig, BertModel
 
 import attnprobe
 from attnprobe.corpus.sources.document import Document
-from attnprobe.corpus.tokens.store import replace_repeated
-from attnprobe.corpus.tokens.tokenization import Frame
-from attnprobe.corpus.tokens.vocabulary import list_ordinary_ids
+from attnprobe.corpus.store import replace_repeated
+from attnprobe.corpus.tokenization import Frame
+from attnprobe.corpus.vocabulary import list_ordinary_ids
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.load import load_checkpoint
 from attnprobe.model.verifying.dry_run import examine
-from attnprobe.run.input.corpus import tokenise
-from attnprobe.run.input.options import CorpusOptions
-from attnprobe.run.input.repeated import RepeatedTokens, list_ordinary_tokens
+from attnprobe.run.options import CorpusOptions
+from attnprobe.run.preparation import tokenise
+from attnprobe.run.repeated import RepeatedTokens, list_ordinary_tokens
 from attnprobe.statistics.induction import INDUCTION
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.survey.measure import open_meter

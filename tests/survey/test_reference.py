@@ -23,7 +23,7 @@ from attnprobe.attention.block import UNEMBEDDING
 from attnprobe.corpus.sources.document import Document
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.load import load_checkpoint
-from attnprobe.run.input.options import CorpusOptions
+from attnprobe.run.options import CorpusOptions
 from attnprobe.run.progress import SilentProgress
 from attnprobe.statistics import all_statistics, census_statistics
 from attnprobe.statistics.distance import ALL_PAIRS, by_head_table, by_layer_table, pair_table

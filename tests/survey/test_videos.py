@@ -100,7 +100,7 @@ class Told:
         self.said.append(sentence)
 
 
-@pytest.mark.parametrize("name", ["videomae", "vivit"])
+@pytest.mark.parametrize("name", ["videomae", "vivit", "joint timesformer"])
 def test_columns(videomae: Path, videos: Path, tmp_path: Path, name: str):
     told, folder, own = Told(), videomae, eye()
     if name == "vivit":
@@ -109,6 +109,11 @@ def test_columns(videomae: Path, videos: Path, tmp_path: Path, name: str):
             size={"shortest_edge": 40}, crop_size={"height": 32, "width": 32}
         )
         folder = save(tmp_path / name, "VivitModel", config, own)
+    if name == "joint timesformer":
+        config = transformers.TimesformerConfig(
+            image_size=32, num_frames=FRAMES, attention_type="joint_space_time", **SIZES
+        )
+        folder = save(tmp_path / name, "TimesformerModel", config, own)
     table = attnprobe.census(str(folder), videos, progress=told)
     model = transformers.AutoModel.from_pretrained(folder, attn_implementation="eager")
     inputs = []
@@ -127,6 +132,137 @@ def test_columns(videomae: Path, videos: Path, tmp_path: Path, name: str):
     assert "its tokens lie in time and space, so that columns about places are empty." in told.said
     assert table.provenance["dataset"]["kind"] == "video"
     assert table.provenance["model"]["frames"] == FRAMES
+
+
+@pytest.fixture(scope="module")
+def timesformer(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    config = transformers.TimesformerConfig(
+        image_size=32, patch_size=8, num_frames=FRAMES, id2label={0: "run", 1: "walk"},
+        label2id={"run": 0, "walk": 1}, **SIZES,
+    )  # fmt: skip
+    folder = tmp_path_factory.mktemp("model") / "timesformer"
+    return save(folder, "TimesformerForVideoClassification", config, eye())
+
+
+SIDE = 4  # patches along one side of a frame
+Array = Any
+
+
+def compute_divided_maps(model: Any, path: Path) -> dict[tuple[str, int], Array]:
+    """Compute softmax(q k / sqrt d) of what projections give: of each layer, (sequence, head, query, key)."""
+    given: dict[tuple[str, int], Array] = {}
+
+    def keep(place: tuple[str, int]) -> Any:
+        def note(_module: Any, _inputs: Any, output: torch.Tensor) -> None:
+            sequences, tokens, _ = output.shape
+            query, key, _ = output.double().reshape(sequences, tokens, 3, HEADS, -1).permute(2, 0, 3, 1, 4)
+            scores = query @ key.transpose(-1, -2) / query.shape[-1] ** 0.5
+            given[place] = scores.softmax(-1).numpy()
+
+        return note
+
+    hooks = []
+    for number, layer in enumerate(model.timesformer.encoder.layer):
+        for kind, attention in (("time", layer.temporal_attention), ("space", layer.attention)):
+            hooks.append(attention.attention.qkv.register_forward_hook(keep((kind, number))))
+    with torch.no_grad():
+        own = model(**eye()(read_frames(path), return_tensors="pt"), output_attentions=True).attentions
+    for hook in hooks:
+        hook.remove()
+    for number, rows in enumerate(own):
+        np.testing.assert_allclose(given["space", number], rows.numpy(), atol=1e-6)
+    return given
+
+
+def measure_divided(kind: str, rows: Array) -> dict[str, Array]:
+    """Measure maps by the definitions: over queries, then over the sequences of a video; (head,)."""
+    if kind == "time":
+        places = [(0, frame) for frame in range(FRAMES)]
+    else:
+        places = [None, *((row, column) for row in range(SIDE) for column in range(SIDE))]
+    found = {"entropy": -(rows * np.log(rows)).sum(-1).mean((0, 2)), "confidence": rows.max(-1).mean((0, 2))}
+    steps = {"previous": (0, -1), "self": (0, 0), "next": (0, 1), "above": (-1, 0), "below": (1, 0)}
+    for name, (down, right) in steps.items():
+        pairs = [
+            (query, key)
+            for query, one in enumerate(places)
+            for key, other in enumerate(places)
+            if one and other and (other[0] - one[0], other[1] - one[1]) == (down, right)
+        ]
+        mass = np.mean([rows[:, :, query, key] for query, key in pairs], 0).mean(0) if pairs else np.nan
+        found[name] = np.broadcast_to(mass, HEADS)
+    if kind == "space":
+        found["first"] = rows[..., 0].mean((0, 2))
+    else:
+        apart = np.abs(np.arange(FRAMES) - np.arange(FRAMES)[:, None])
+        found["attention_distance"] = (rows * apart).sum(-1).mean((0, 2))
+    return found
+
+
+def test_time_and_space_apart(timesformer: Path, videos: Path):
+    """Rows are named by the axis; every number is that of maps that are computed by hand."""
+    told = Told()
+    table = attnprobe.census(str(timesformer), videos, progress=told)
+    named = list(zip(table["attention"], table["layer"], table["head"], strict=True))
+    assert named == [(k, n, h) for k in ("time", "space") for n in range(LAYERS) for h in range(HEADS)]
+    assert not any("columns about places" in sentence for sentence in told.said)
+    model = transformers.TimesformerForVideoClassification.from_pretrained(timesformer).eval()
+    each = [compute_divided_maps(model, videos / one) for one in COUNTS]
+    assert each[0]["time", 0].shape == (SIDE**2, HEADS, FRAMES, FRAMES)
+    assert each[0]["space", 0].shape == (FRAMES, HEADS, SIDE**2 + 1, SIDE**2 + 1)
+    for (kind, number), _ in each[0].items():
+        measured = [measure_divided(kind, one[kind, number]) for one in each]
+        rows = [place for place, (k, n, _) in enumerate(named) if (k, n) == (kind, number)]
+        for name in measured[0]:
+            every = np.stack([one[name] for one in measured])
+            found = np.array(table[name], float)[rows]
+            np.testing.assert_allclose(found, every.mean(0), atol=1e-5, err_msg=f"{name} in {kind}")
+            errors = np.array(table[f"{name}_se"], float)[rows]
+            np.testing.assert_allclose(errors, every.std(0, ddof=1) / 2, atol=1e-5, err_msg=name)
+
+
+def test_a_head_that_looks_at_one_frame(timesformer: Path, videos: Path, tmp_path: Path):
+    """A planted head of time finds the frame before by the embeddings of time."""
+    model: Any = transformers.TimesformerForVideoClassification.from_pretrained(timesformer)
+    layer, head, width = model.timesformer.encoder.layer[0], 2, SIZES["hidden_size"] // HEADS
+    with torch.no_grad():
+        model.timesformer.embeddings.time_embeddings.zero_()
+        for frame in range(FRAMES):
+            model.timesformer.embeddings.time_embeddings[0, frame, frame] = 50.0
+        layer.temporal_layernorm.weight.fill_(1)
+        layer.temporal_layernorm.bias.zero_()
+        qkv = layer.temporal_attention.attention.qkv
+        for part in (0, 1):  # queries of frame t, and keys of frame t - 1
+            rows = slice(part * 32 + head * width, part * 32 + (head + 1) * width)
+            qkv.weight[rows], qkv.bias[rows] = 0, 0
+            for frame in range(FRAMES):
+                qkv.weight[part * 32 + head * width + frame, (frame + (part == 0)) % FRAMES] = 4.0
+    model.save_pretrained(tmp_path / "planted")
+    eye().save_pretrained(tmp_path / "planted")
+    table = attnprobe.positional(str(tmp_path / "planted"), videos)
+    assert table["attention"][head] == "time"
+    assert table["previous"][head] > 0.95
+    assert max(np.delete(np.array(table["previous"], float), head)) < 0.7
+
+
+def test_heads_of_time_and_of_space_are_masked(timesformer: Path, videos: Path):
+    """The score without a head is that of a model whose output projection does not read it."""
+    table = attnprobe.ablate(str(timesformer), videos, metric="loss")
+    width = SIZES["hidden_size"] // HEADS
+    for kind, number, head in (("time", 0, 1), ("space", 1, 3)):
+        model: Any = transformers.TimesformerForVideoClassification.from_pretrained(timesformer).eval()
+        layer = model.timesformer.encoder.layer[number]
+        attention = layer.temporal_attention if kind == "time" else layer.attention
+        losses = []
+        with torch.no_grad():
+            attention.output.dense.weight[:, head * width : (head + 1) * width] = 0
+            for name in COUNTS:
+                logits = model(**eye()(read_frames(videos / name), return_tensors="pt")).logits
+                right = torch.tensor([int(name.startswith("walk"))])
+                losses.append(torch.nn.functional.cross_entropy(logits, right).item())
+        named = zip(table["attention"], table["layer"], table["head"], strict=True)
+        row = [*named].index((kind, number, head))
+        assert table["score"][row] == pytest.approx(np.mean(losses), abs=1e-5)
 
 
 def test_folders_of_frames(videomae: Path, videos: Path, tmp_path: Path):
@@ -177,7 +313,9 @@ def test_refusals(videomae: Path, videos: Path, media_model: Any, tmp_path: Path
         attnprobe.entropy(str(videomae), ["a text"])
     with pytest.raises(AttnprobeError, match="is a video, which is not shown"):
         attnprobe.view(str(videomae), videos / "walk" / "a.mp4")
-    config = transformers.TimesformerConfig(image_size=32, num_frames=FRAMES, **SIZES)
+    config = transformers.TimesformerConfig(
+        image_size=32, num_frames=FRAMES, attention_type="space_only", **SIZES
+    )
     folder = save(tmp_path / "timesformer", "TimesformerModel", config, eye())
     with pytest.raises(AttnprobeError, match="does not attend from tokens to tokens"):
         attnprobe.entropy(str(folder), videos)

@@ -17,7 +17,7 @@ from transformers.models.swin import modeling_swin
 
 import attnprobe
 from attnprobe.attention.layout import Grid
-from attnprobe.corpus.tokens.tokenization import NoTokenizer
+from attnprobe.corpus.tokenization import NoTokenizer
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.gates import gate_attention

@@ -4,8 +4,7 @@ import sys
 import numpy as np
 import pytest
 
-from attnprobe.table.cells import format_cell, round_cell, to_plain, to_plain_column
-from attnprobe.table.cleaning import clean, guard
+from attnprobe.table.cells import clean, format_cell, guard, round_cell, to_plain, to_plain_column
 from attnprobe.table.table import Column
 
 

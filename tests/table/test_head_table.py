@@ -12,8 +12,7 @@ from tables_to_write import HOSTILE
 import attnprobe
 from attnprobe import AttnprobeError, HeadTable
 from attnprobe.cli.app import run
-from attnprobe.table.cells import to_plain
-from attnprobe.table.cleaning import clean
+from attnprobe.table.cells import clean, to_plain
 from attnprobe.table.formats.json import to_json
 from attnprobe.table.table import Column
 

@@ -6,8 +6,7 @@ import pytest
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.table.formats import csv as csv_format
-from attnprobe.table.head_table import HeadTable
-from attnprobe.table.reading import describe_table, read_table
+from attnprobe.table.head_table import HeadTable, describe_table, read_table
 from attnprobe.table.table import Column
 
 ROWS = pandas.DataFrame({

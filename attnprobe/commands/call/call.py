@@ -8,7 +8,7 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, fields, replace
 from itertools import chain
@@ -18,14 +18,13 @@ from typing import TYPE_CHECKING, Any
 from attnprobe.commands.call.texts import Texts, open_texts
 from attnprobe.corpus.sources.pictures import BOTH
 from attnprobe.corpus.sources.text import OpenSource
-from attnprobe.corpus.tokens.tokenization import Tokenizer
+from attnprobe.corpus.tokenization import Tokenizer
 from attnprobe.errors import AttnprobeError, AttnprobeWarning
 from attnprobe.intervention.request import TaskOptions, check_labelled, peek
-from attnprobe.model.folders import DEMO, find_local_folder, find_weights
-from attnprobe.model.sentence_folders import check_prompt, find_transformer
+from attnprobe.model.folders import DEMO, check_prompt, find_local_folder, find_transformer, find_weights
 from attnprobe.options import DEFAULTS
-from attnprobe.reports.terminal.progress import TerminalProgress
-from attnprobe.run.input.options import CorpusOptions
+from attnprobe.reports.streams import TerminalProgress
+from attnprobe.run.options import CorpusOptions
 from attnprobe.run.process_group import Ranks
 from attnprobe.run.progress import Progress, SilentProgress, WarningProgress
 
@@ -40,6 +39,8 @@ if TYPE_CHECKING:
 _DEVICES = re.compile(r"auto|[a-z]+(:\d+)?")
 _TYPES = ("float32", "bfloat16", "float16", "float64")
 _ALIASES = ("float", "half", "double")
+#: A layer, or the first and the last of some.
+_LAYERS = re.compile(r"\s*(\d+)\s*(?:-\s*(\d+)\s*)?")
 #: More threads than any machine of today has use for.
 _MOST_THREADS = 1024
 
@@ -81,6 +82,36 @@ def read_task(options: Mapping[str, Any], labels: Any) -> TaskOptions:
         options.get("force_head", False),
         labels is not None or options.get("label_column") is not None,
     )
+
+
+def parse_layers(said: str | int | Iterable[int] | None) -> tuple[int, ...] | None:
+    """Read which layers are wanted, counted from 0; None for all of them.
+
+    Raises:
+        AttnprobeError: When it names no layers.
+
+    >>> parse_layers("0, 3-5"), parse_layers([2, 1]), parse_layers(7), parse_layers(None)
+    ((0, 3, 4, 5), (1, 2), (7,), None)
+    """
+    if said is None:
+        return None
+    found: set[int] = set()
+    if isinstance(said, str):
+        for part in said.split(","):
+            match = _LAYERS.fullmatch(part)
+            first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
+            if first > last or last >= 10_000:  # no model has so many
+                raise _refuse_layers(said)
+            found.update(range(first, last + 1))
+        return tuple(sorted(found))
+    layers = list(said) if isinstance(said, Iterable) else [said]
+    if not layers or not all(type(layer) is int and layer >= 0 for layer in layers):
+        raise _refuse_layers(said)
+    return tuple(sorted(set(layers)))
+
+
+def _refuse_layers(said: object) -> AttnprobeError:
+    return AttnprobeError(f"--layers must be numbers from 0 and ranges of them, such as 0,3-5, not {said!r}.")
 
 
 @contextmanager

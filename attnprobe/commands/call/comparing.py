@@ -8,7 +8,15 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from attnprobe.commands.call.call import Call, check_model, load_model, open_call, read_first, read_task
+from attnprobe.commands.call.call import (
+    Call,
+    check_model,
+    load_model,
+    open_call,
+    parse_layers,
+    read_first,
+    read_task,
+)
 from attnprobe.commands.call.record import describe_call
 from attnprobe.commands.call.several import Series, list_checkpoints, measure_checkpoints
 from attnprobe.commands.call.surveying import survey_texts
@@ -17,12 +25,11 @@ from attnprobe.commands.census import entropy
 from attnprobe.commands.intervene import importance
 from attnprobe.corpus.sources.document import Label
 from attnprobe.corpus.sources.text import OpenSource
-from attnprobe.corpus.tokens.tokenization import Tokenizer
+from attnprobe.corpus.tokenization import Tokenizer
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.request import Method, check_method
 from attnprobe.model.folders import find_local_folder
 from attnprobe.run.training import expand_patterns, pair_revisions, parse_revisions
-from attnprobe.survey.layers import check_layers, keep_layers, parse_layers
 from attnprobe.table.head_table import HeadTable
 
 if TYPE_CHECKING:
@@ -77,7 +84,8 @@ def compare(
         downloaded = [(one, revision) for one, revision in named if isinstance(one, str)]
         with nullcontext() if keep else Series(downloaded, call, keep=False):
             found = _compare_pair(named, spoken, texts, labels, source, measure, nearest, options, call)
-        from attnprobe.findings.comparison.tables import tabulate_heads, tabulate_layers
+        from attnprobe.findings.comparison import tabulate_heads, tabulate_layers
+        from attnprobe.survey.tables import check_layers, keep_layers
 
         if layers is not None:
             check_layers(layers, (place.layer for place in found.labels.places), found.labels.model)
@@ -121,14 +129,16 @@ def _compare_series(
         found = series(options, partial(_measure_columns, measure), name=measure, task=False, files=files)
     of = {"dataset": found.source.name, "notes": found.notes, "record": {**record, **found.record}}
     if spread:
-        from attnprobe.findings.comparison.spread import tabulate_spread
+        from attnprobe.findings.spread import tabulate_spread
 
         return tabulate_spread(found.tables, found.names, **of)
-    from attnprobe.findings.comparison.differences import tabulate_importance_change
+    from attnprobe.findings.differences import tabulate_importance_change
 
     table = tabulate_importance_change(found.tables, found.names, **of)
     if layers is None:
         return table
+    from attnprobe.survey.tables import check_layers, keep_layers
+
     check_layers(layers, table.data["layer"], found.names[0])  # type: ignore[arg-type]
     return keep_layers(table, layers)
 
@@ -154,7 +164,7 @@ def _measure_columns(measure: str, name: str, texts: Any, labels: Any, options: 
     """Measure columns of the census, with their means over blocks of documents."""
 
     def ask() -> "tuple[Sequence[Statistic], Tabulation]":
-        from attnprobe.findings.comparison.differences import ALONE
+        from attnprobe.findings.differences import ALONE
         from attnprobe.sums.resampling import Jackknife
 
         return [replace(one, sums=Jackknife) for one in _choose_statistics(measure)], ALONE
@@ -185,7 +195,7 @@ def _compare_pair(
     call: Call,
 ) -> Any:
     from attnprobe.statistics.norm import apply_weights
-    from attnprobe.survey.comparison.running import compare_checkpoints
+    from attnprobe.survey.comparison import compare_checkpoints
 
     statistics = apply_weights(_choose_statistics(measure), options.get("weights", "attention"))
     call.progress.stage("loading", None)

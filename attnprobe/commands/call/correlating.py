@@ -12,12 +12,12 @@ from attnprobe.commands.call.texts import Texts, open_texts
 from attnprobe.commands.intervene import ablate, importance
 from attnprobe.corpus.sources.document import Label
 from attnprobe.corpus.sources.text import Source
-from attnprobe.corpus.tokens.tokenization import Tokenizer
+from attnprobe.corpus.tokenization import Tokenizer
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.request import Measure
 from attnprobe.options import DEFAULTS
+from attnprobe.run.record import record_versions
 from attnprobe.run.training import expand_patterns, is_pattern
-from attnprobe.run.versions import record_versions
 from attnprobe.table.head_table import HeadTable
 
 if TYPE_CHECKING:
@@ -221,6 +221,6 @@ def _read_side(table: Any, name: str, column: str | None) -> "Side":
 def _describe(table: Any) -> dict[str, str]:
     if isinstance(table, HeadTable):
         return {"name": table.title}
-    from attnprobe.table.reading import describe_table
+    from attnprobe.table.head_table import describe_table
 
     return describe_table(Path(table))

@@ -8,17 +8,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from attnprobe.corpus.sources.embedded import EMBEDDED
-from attnprobe.corpus.sources.text import STDIN
+from attnprobe.corpus.sources.text import EMBEDDED, STDIN
 from attnprobe.errors import AttnprobeError, first_line
-from attnprobe.run.differences import (
+from attnprobe.run.record import (
     Difference,
     compare_checkpoint,
     compare_data,
     compare_machine,
     compare_versions,
 )
-from attnprobe.table.cleaning import clean
+from attnprobe.table.cells import clean
 from attnprobe.table.destination import find_description, is_description, read_description
 from attnprobe.table.formats import FORMATS, READABLE, extension
 from attnprobe.table.head_table import HeadTable
@@ -216,7 +215,7 @@ def record(path: Path | str) -> Record:
     """
     path = Path(path)
     if path.suffix.lower() in _PAGES:
-        from attnprobe.reports.page.document import read_page
+        from attnprobe.reports.page import read_page
 
         said, packed = read_page(path)
         found = Record(path, said, tables=_read_tables(path, packed))

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from attnprobe.commands.call.call import check_labels, check_model, open_call, read_first, read_task
 from attnprobe.commands.call.record import describe_call
-from attnprobe.commands.call.roles import open_sources, read_question
 from attnprobe.commands.call.sections import Sections, TableFolder
+from attnprobe.commands.call.surveying import open_sources, read_thresholds
 from attnprobe.commands.call.texts import Texts, check_standard_input, open_to_replay, replay
 from attnprobe.corpus.sources.document import Label
 from attnprobe.corpus.sources.text import STDIN
-from attnprobe.corpus.tokens.tokenization import Tokenizer
+from attnprobe.corpus.tokenization import Tokenizer
 from attnprobe.errors import AttnprobeError
 from attnprobe.options import DEFAULTS
 from attnprobe.reports.report_page.report import (
@@ -25,7 +25,7 @@ from attnprobe.reports.report_page.report import (
     sort_tables,
 )
 from attnprobe.reports.report_page.sentences import FILE, Sentences, read_sentences
-from attnprobe.run.versions import record_versions
+from attnprobe.run.record import record_versions
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.naming import join_names
 
@@ -106,7 +106,7 @@ def _check_data(
     else:
         read_first(source)
     if "roles" in chosen and named:
-        read_question(of_roles.get("thresholds"), options.get("seed", 42))
+        read_thresholds(of_roles.get("thresholds"))
         open_sources(texts, of_roles.get("treebank"), of_roles.get("coreference"), options)
     return texts
 

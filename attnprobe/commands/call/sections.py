@@ -9,17 +9,22 @@ from typing import TYPE_CHECKING, Any
 from attnprobe.commands.call.call import Call, load_model, read_first
 from attnprobe.commands.call.correlating import compare_sides
 from attnprobe.commands.call.record import describe_call
-from attnprobe.commands.call.roles import open_sources, read_question, request_roles
 from attnprobe.commands.call.several import make_state_key
-from attnprobe.commands.call.surveying import ask_census, ask_distance
+from attnprobe.commands.call.surveying import (
+    ask_census,
+    ask_distance,
+    open_sources,
+    read_thresholds,
+    request_roles,
+)
 from attnprobe.commands.call.texts import Gold, open_gold, open_texts, open_to_replay
 from attnprobe.commands.census import census, distance
 from attnprobe.commands.intervene import importance
 from attnprobe.commands.prune import prune
 from attnprobe.commands.roles import roles
-from attnprobe.corpus.sources.sampling import select
+from attnprobe.corpus.sources.opening import select
 from attnprobe.corpus.sources.text import OpenSource
-from attnprobe.corpus.tokens.tokenization import Tokenizer
+from attnprobe.corpus.tokenization import Tokenizer
 from attnprobe.errors import AttnprobeError, StateError, UnfinishedError, first_line
 from attnprobe.files import write_together
 from attnprobe.option import Group
@@ -235,8 +240,8 @@ class Sections:
             if section == "roles":
                 treebank, coreference = self.roles.get("treebank"), self.roles.get("coreference")
                 sources = open_sources(self.texts, treebank, coreference, self._options)
-                question = read_question(self.roles.get("thresholds"), self._options.get("seed", 42))
-                return request_roles(checkpoint, {**sources, "texts": source}, call, question)
+                thresholds = read_thresholds(self.roles.get("thresholds"))
+                return request_roles(checkpoint, {**sources, "texts": source}, call, thresholds)
             statistics, tabulation = ask_census() if section == "census" else ask_distance(all_pairs=True)
             facts = {"command": describe_call(section), "dataset": source.described}
             corpus = CorpusRequest(source.documents, statistics, call.corpus)
@@ -276,7 +281,7 @@ class Sections:
 
     def _watch(self) -> tuple[Any, str]:
         """Read all heads on a few sentences of the data; none of images and sound."""
-        from attnprobe.survey.viewing.maps import SENTENCE_TOKENS, choose_sentences, read_sequences
+        from attnprobe.survey.maps import SENTENCE_TOKENS, choose_sentences, read_sequences
 
         source, reading = self._open(), self.call.corpus
         if source.kind != "text":

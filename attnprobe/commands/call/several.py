@@ -22,16 +22,16 @@ from attnprobe.commands.call.call import (
 )
 from attnprobe.commands.call.texts import check_standard_input, open_to_replay, replay
 from attnprobe.corpus.sources.document import Document
-from attnprobe.corpus.sources.sampling import select
+from attnprobe.corpus.sources.opening import select
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.request import TaskOptions, peek
 from attnprobe.options import DEFAULTS, FREE, Batches, Hub, Reading, list_names
 from attnprobe.run.process_group import Ranks
 from attnprobe.run.progress import PartProgress
+from attnprobe.run.record import record_versions
 from attnprobe.run.state import TableStore, decode_table, encode_table
 from attnprobe.run.training import SavedCheckpoint
-from attnprobe.run.versions import record_versions
 from attnprobe.table.head_table import HeadTable
 from attnprobe.tasks import RELATIONS, Gold
 
@@ -98,6 +98,8 @@ class Series(AbstractContextManager["Series"]):
         ``options`` are the keywords of ``measure``; ``key`` is what the tables depend on, for a state.
         ``steps`` are the steps of training that the checkpoints are of, if they are.
         """
+        from attnprobe.model.adapters import keep_base
+
         call, resumed = self._call, self._call.resume is not None
         if steps is None:
             numbered = enumerate(self.checkpoints, start=1)
@@ -110,7 +112,7 @@ class Series(AbstractContextManager["Series"]):
         store = TableStore(call.resume, key, "checkpoint" if steps is None else "step")
         progress = PartProgress(call.progress)
         found: list[HeadTable] = []
-        with store.save_on_exit():
+        with store.save_on_exit(), keep_base():
             identities = {one.number: one.checkpoint.identity if resumed else "" for one in members}
             done = store.load(identities)
             if done:

@@ -1,35 +1,43 @@
-"""A survey of texts: what each command asks of them, and the way from its keywords to its table."""
+"""Surveys of texts, of gold links and for roles: what is asked, and the way from keywords to the table."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from attnprobe.commands.call.call import (
+    Call,
     check_model,
     check_queries,
     load_model,
     open_call,
+    parse_layers,
     read_first,
     sees_text,
 )
 from attnprobe.commands.call.record import describe_call
-from attnprobe.commands.call.texts import Texts, check_standard_input, open_texts
+from attnprobe.commands.call.texts import Gold, Texts, check_standard_input, open_gold, open_texts
+from attnprobe.commands.registry import split_names
+from attnprobe.corpus.sources.links import filter_links
 from attnprobe.corpus.sources.pictures import BOTH
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError
-from attnprobe.survey.layers import parse_layers
 from attnprobe.table.head_table import HeadTable
 
 if TYPE_CHECKING:
+    from attnprobe.model.checkpoint import Checkpoint
     from attnprobe.statistics.statistic import Statistic
     from attnprobe.statistics.tabulation import Tabulation
+    from attnprobe.survey.survey import CorpusRequest, TableRequest
 
 #: What is measured and how it is tabulated, by a function that is called once nothing is left to refuse
 #: without torch.
 Answer: TypeAlias = "tuple[Sequence[Statistic], Tabulation]"
 Question = Callable[[], Answer]
+#: Of the random tokens that heads are given twice: as many as the model takes, up to these, in so many
+#: sequences.
+LENGTH, SEQUENCES = 50, 32
 
 
 def ask_census(names: Sequence[Any] | None = None, weights: str = "attention") -> Answer:
@@ -94,13 +102,6 @@ def _choose_lengths(weights: str) -> "list[Statistic]":
     return [] if weights == "attention" else select_statistics("norm")
 
 
-def choose_modality() -> "list[Statistic]":
-    """Choose what is measured of images and texts that are read together."""
-    from attnprobe.statistics.registry import select_statistics
-
-    return select_statistics("modality")
-
-
 def survey_texts(
     name: str,
     model: Any,
@@ -132,7 +133,9 @@ def survey_texts(
             raise AttnprobeError("--control shuffles the tokens of texts; of images and sound, leave it out.")
         statistics, tabulation = question()
         if name == "census" and source.kind == BOTH and options.get("statistics") is None:
-            statistics = [*statistics, *choose_modality()]
+            from attnprobe.statistics.registry import select_statistics
+
+            statistics = [*statistics, *select_statistics("modality")]
         from attnprobe.statistics.norm import apply_weights
         from attnprobe.survey.survey import CorpusRequest, TableRequest, survey_corpora
 
@@ -162,3 +165,164 @@ def _add_targets(texts: Any, source: OpenSource, targets: Sequence[str]) -> Open
         raise AttnprobeError(f"There are {len(documents)} texts, but {len(targets)} targets.")
     pairs = zip(documents, targets, strict=True)
     return replace(source, documents=[replace(document, label=target) for document, target in pairs])
+
+
+def find_links(
+    name: str,
+    gold: Gold,
+    model: Any,
+    texts: Texts,
+    by: str,
+    chosen: dict[str, Any],
+    options: Mapping[str, Any],
+) -> HeadTable:
+    """Ask heads for the other end of gold links, for the command of that name.
+
+    A row is what ``by`` says: ``"head"``, ``"trees"``, or a word of the command. ``chosen`` holds which links
+    are asked for: ``labels``, ``subtypes``, ``min_links``.
+    """
+    layers = parse_layers(options.get("layers"))
+    if "labels" in chosen:
+        chosen["labels"] = split_names(chosen["labels"])
+        if chosen["labels"] == []:
+            raise AttnprobeError(
+                "No label is named; name some, such as nsubj, or leave the option out for all."
+            )
+    chosen = {} if by == "trees" else chosen
+    with open_call(options, model) as call:
+        check_model(model, call.tokenizer, options)
+        source = read_first(open_gold(texts, gold, options))
+        documents = filter_links(
+            source.documents,
+            source.name,
+            labels=chosen.get("labels"),
+            fold=gold is Gold.TREEBANK and not chosen.get("subtypes", True),
+            nothing=gold.nothing,
+        )
+        statistic, tabulation = _ask(gold, by)
+        from attnprobe.run.examples import check_targets
+        from attnprobe.survey.survey import CorpusRequest, TableRequest, survey_corpora
+
+        call.progress.stage("loading", None)
+        checkpoint = load_model(model, call.tokenizer, call.load, source.kind)
+        documents, labelled = check_targets(checkpoint, documents)
+        corpus = CorpusRequest(documents, [statistic], call.corpus, labelled=labelled)
+        facts = {"command": describe_call(name), "dataset": source.described, "asked": chosen}
+        (found,) = survey_corpora(
+            checkpoint,
+            [TableRequest([corpus], source.name, facts, tabulation, layers)],
+            **call.run,
+        )
+        return found.table
+
+
+def _ask(gold: Gold, by: str) -> "tuple[Statistic, Tabulation]":
+    """Choose what is measured, and how it is tabulated."""
+    if by == "trees":
+        from attnprobe.statistics.trees import TREE, TREES
+
+        return TREES, TREE
+    from attnprobe.statistics import links
+
+    statistic, by_label, by_head = {
+        Gold.TREEBANK: (links.SYNTAX, links.BY_RELATION, links.BY_RELATION_AND_HEAD),
+        Gold.COREFERENCE: (links.COREFERENCE, links.BY_MENTION, links.BY_MENTION_AND_HEAD),
+        Gold.LINKS: (links.LINKED, links.BY_LABEL, links.BY_LABEL_AND_HEAD),
+    }[gold]
+    return statistic, by_head if by == "head" else by_label
+
+
+def request_roles(
+    checkpoint: "Checkpoint",
+    sources: Mapping[str, OpenSource],
+    call: Call,
+    thresholds: Mapping[str, float],
+    layers: Sequence[int] | None = None,
+) -> "TableRequest":
+    """Make the request of the table of roles, of all layers or some, over what ``open_sources`` opened."""
+    from attnprobe.statistics.role_table import ROLES
+    from attnprobe.survey.survey import TableRequest
+
+    first = next(iter(sources.values()))
+    described = {name: source.described for name, source in sources.items() if source is not first}
+    facts = {
+        "command": describe_call("roles"),
+        "dataset": first.described,
+        "asked": {"thresholds": dict(thresholds)},
+        **({"other_datasets": described} if described else {}),
+    }
+    parts = _make_parts(checkpoint, sources, call)
+    return TableRequest(parts, first.name, facts, ROLES, layers, call.corpus.seed)
+
+
+def open_sources(
+    texts: Texts, treebank: Texts, coreference: Texts, options: Mapping[str, Any]
+) -> dict[str, OpenSource]:
+    """Open the texts, the treebank and what has coreference; the census is of the first of them."""
+    named = {**options, "name": None}
+    found: dict[str, OpenSource] = {}
+    if texts is not None:
+        source = read_first(open_texts(texts, named=options))
+        if source.kind != "text":
+            raise AttnprobeError("Roles are those of heads that read text; for images and sound, see census.")
+        found["texts"] = source
+    if treebank is not None or texts is None:
+        found["treebank"] = read_first(open_gold(treebank, Gold.TREEBANK, named if found else options))
+    if coreference is not None:
+        found["coreference"] = read_first(open_gold(coreference, Gold.COREFERENCE, named))
+    return found
+
+
+def _make_parts(
+    checkpoint: "Checkpoint", sources: Mapping[str, OpenSource], call: Call
+) -> "list[CorpusRequest]":
+    """List the statistics to measure on each corpus, in one pass each, but for the control."""
+    from attnprobe.run.repeated import RepeatedTokens
+    from attnprobe.statistics.induction import DUPLICATE, INDUCTION
+    from attnprobe.statistics.links import COREFERENCE, SYNTAX
+    from attnprobe.statistics.registry import all_statistics
+    from attnprobe.statistics.roles import FAMILY
+    from attnprobe.survey.survey import CorpusRequest
+
+    of_text = [statistic for statistic in all_statistics().values() if statistic.family is FAMILY]
+    parts = []
+    for number, (name, source) in enumerate(sources.items()):
+        gold = {"treebank": [SYNTAX], "coreference": [COREFERENCE]}.get(name, [])
+        documents: Iterable[Any] = source.documents
+        if name == "treebank":
+            nothing = Gold.TREEBANK.nothing
+            documents = filter_links(documents, source.name, fold=True, nothing=nothing)
+        statistics = [*gold, *(() if number else of_text)]
+        parts.append(CorpusRequest(documents, statistics, call.corpus, name if number else ""))
+    repeated = RepeatedTokens.fit(checkpoint, LENGTH, SEQUENCES, call.corpus.seed)
+    if repeated is not None:
+        parts.append(CorpusRequest(repeated, [INDUCTION, DUPLICATE], call.corpus, "random tokens"))
+    return parts
+
+
+def read_thresholds(said: "Mapping[str, float] | str | None") -> dict[str, float]:
+    """Read from where on a head has a role, or refuse it."""
+    from attnprobe.statistics.roles import THRESHOLDS
+
+    if said is None:
+        return {}
+    if isinstance(said, str):
+        pairs = [part.partition("=") for part in said.split(",") if part.strip()]
+        said = {name.strip(): _read_number(value) for name, _, value in pairs}
+    if not isinstance(said, Mapping):
+        raise AttnprobeError(
+            f"Thresholds must be numbers by their names, such as {{'broad': 0.7}}, not {said!r}."
+        )
+    for name, value in said.items():
+        if name not in THRESHOLDS:
+            raise AttnprobeError(f"There is no threshold {name!r}; choose from {', '.join(THRESHOLDS)}.")
+        if not isinstance(value, int | float) or not 0 < value <= 1:
+            raise AttnprobeError(f"The threshold {name} must be above 0 and at most 1, not {value!r}.")
+    return {name: float(value) for name, value in said.items()}
+
+
+def _read_number(value: str) -> Any:
+    try:
+        return float(value)
+    except ValueError:
+        return value

@@ -8,9 +8,9 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
+from attnprobe.corpus.formats import Row, Table
 from attnprobe.corpus.sources.columns import USUAL_LABEL_COLUMNS, read_table, require
 from attnprobe.corpus.sources.document import Document, Label
-from attnprobe.corpus.sources.embedded import EMBEDDED
 from attnprobe.corpus.sources.gold import (
     ANSWERS,
     USUAL_TAG_COLUMNS,
@@ -24,8 +24,7 @@ from attnprobe.corpus.sources.links import read_linked_rows
 from attnprobe.corpus.sources.opening import join_sources, open_anything
 from attnprobe.corpus.sources.pictures import Images
 from attnprobe.corpus.sources.relations import relate_rows
-from attnprobe.corpus.sources.tables import Row, Table
-from attnprobe.corpus.sources.text import STDIN, OpenSource, Source
+from attnprobe.corpus.sources.text import EMBEDDED, STDIN, OpenSource, Source
 from attnprobe.errors import AttnprobeError
 from attnprobe.run.process_group import Ranks
 from attnprobe.tasks import OBJECTIVES

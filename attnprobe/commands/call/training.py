@@ -9,12 +9,12 @@ from torch import nn
 from attnprobe.commands.call.record import describe_call
 from attnprobe.commands.call.texts import Texts, check_standard_input, replay
 from attnprobe.commands.census import census
-from attnprobe.corpus.tokens.tokenization import Tokenizer
+from attnprobe.corpus.tokenization import Tokenizer
 from attnprobe.errors import AttnprobeError
 from attnprobe.findings.dynamics import check_alike, split_steps, stack_steps, summarise_step
 from attnprobe.model.training import StepCallback
 from attnprobe.run.process_group import Ranks
-from attnprobe.run.versions import record_versions
+from attnprobe.run.record import record_versions
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.table.destination import check_file, save_table
 from attnprobe.table.head_table import HeadTable

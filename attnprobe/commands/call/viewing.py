@@ -1,7 +1,6 @@
 """What every head looks at in one sentence, an image or a sound, and what is shown of it first."""
 
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,61 +11,8 @@ from attnprobe.corpus.sources.pictures import BOTH, Picture
 from attnprobe.errors import AttnprobeError
 
 if TYPE_CHECKING:
-    from attnprobe.reports.view.page import Start
-    from attnprobe.survey.viewing.tokens import SequenceAttention
-
-
-@dataclass(frozen=True)
-class Look:
-    """What is shown first; the fields are keywords of ``view``, and whether special tokens are shown."""
-
-    attention: str | None
-    layer: int | None
-    head: int | None
-    draw: str | None
-    _: KW_ONLY
-    words: bool
-    special: bool
-    rollout: bool
-
-    def start(self, found: "SequenceAttention") -> "Start":
-        """Choose what is shown first, or refuse what is not there."""
-        from attnprobe.reports.view.page import Start
-
-        maps, layer, head = found.of(self.attention), self.layer, self.head
-        heads, place = maps.rows.shape[1], 0
-        if layer is not None:
-            if layer not in maps.layers:
-                there = _list_layers(maps.layers)
-                raise AttnprobeError(
-                    f"There is no layer {layer}; the layers of the {maps.kind.value} are {there}."
-                )
-            place = maps.layers.index(layer)
-        if head is not None and head >= heads:
-            raise AttnprobeError(f"There is no head {head}; a layer has heads 0 to {heads - 1}.")
-        if head is not None and not maps.standing[place, head]:
-            raise AttnprobeError(f"Head {head} of layer {layer} was removed from this checkpoint.")
-        if layer is not None and head is None and maps.rolled is None:
-            raise AttnprobeError("Cross-attention has no rollout; give a --head.")
-        # Of a layer without a head, its rollout; of no layer, the first head that is there.
-        first = heads if layer is not None else int(maps.standing[place].argmax())
-        sides = (maps.queries, maps.keys)
-        if self.words and any(side.words is None for side in sides):
-            raise AttnprobeError(
-                "Nobody tells which tokens make a word here: words need a text, and a tokenizer that says "
-                "which characters a token covers; leave out --words."
-            )
-        if not self.special and any(side.special.all() for side in sides):
-            raise AttnprobeError("Every token is a special one; leave out --hide-special.")
-        draw = self.draw or "lines"
-        if maps.keys.grid is not None:
-            if self.draw == "lines":
-                raise AttnprobeError(
-                    "Lines are for text; leave out --draw for the patches of an image, or give map."
-                )
-            draw = self.draw or "patches"
-        shown = first if head is None else head
-        return Start(maps.kind.value, place, shown, draw, self.words, self.special)
+    from attnprobe.reports.view import Start
+    from attnprobe.survey.tokens import SequenceAttention
 
 
 def look_at(
@@ -75,21 +21,70 @@ def look_at(
     text_pair: str | None,
     target: str | None,
     max_length: int | None,
-    look: Look,
+    image: Path | str | None,
     options: Mapping[str, Any],
-    image: Path | str | None = None,
+    *,
+    rollout: bool,
 ) -> "SequenceAttention":
     """Read the attention of every head to a text; the arguments are those of ``view``."""
     documents = _read_input(text, text_pair, target) if image is None else _read_both(text, text_pair, image)
     kind = documents.kind if isinstance(documents, MediaFolder) else "text" if image is None else BOTH
     with open_call(options, model) as call:
         check_model(model, call.tokenizer, options)
-        from attnprobe.survey.viewing.maps import read_sequence
+        from attnprobe.survey.maps import read_sequence
 
         call.progress.stage("loading", None)
         checkpoint = load_model(model, call.tokenizer, call.load, kind)
-        watched = {"max_length": max_length, "target": target, "rolled": look.rollout}
+        watched = {"max_length": max_length, "target": target, "rolled": rollout}
         return read_sequence(checkpoint, documents, **watched, progress=call.progress)
+
+
+def choose_start(
+    found: "SequenceAttention",
+    attention: str | None,
+    layer: int | None,
+    head: int | None,
+    draw: str | None,
+    *,
+    words: bool,
+    special: bool,
+) -> "Start":
+    """Choose what is shown first, or refuse what is not there; ``special`` shows special tokens too."""
+    from attnprobe.reports.view import Start
+
+    maps, place = found.of(attention), 0
+    heads = maps.rows.shape[1]
+    if layer is not None:
+        if layer not in maps.layers:
+            there = _list_layers(maps.layers)
+            raise AttnprobeError(
+                f"There is no layer {layer}; the layers of the {maps.kind.value} are {there}."
+            )
+        place = maps.layers.index(layer)
+    if head is not None and head >= heads:
+        raise AttnprobeError(f"There is no head {head}; a layer has heads 0 to {heads - 1}.")
+    if head is not None and not maps.standing[place, head]:
+        raise AttnprobeError(f"Head {head} of layer {layer} was removed from this checkpoint.")
+    if layer is not None and head is None and maps.rolled is None:
+        raise AttnprobeError("Cross-attention has no rollout; give a --head.")
+    # Of a layer without a head, its rollout; of no layer, the first head that is there.
+    first = heads if layer is not None else int(maps.standing[place].argmax())
+    sides = (maps.queries, maps.keys)
+    if words and any(side.words is None for side in sides):
+        raise AttnprobeError(
+            "Nobody tells which tokens make a word here: words need a text, and a tokenizer that says "
+            "which characters a token covers; leave out --words."
+        )
+    if not special and any(side.special.all() for side in sides):
+        raise AttnprobeError("Every token is a special one; leave out --hide-special.")
+    if maps.keys.grid is not None:
+        if draw == "lines":
+            raise AttnprobeError(
+                "Lines are for text; leave out --draw for the patches of an image, or give map."
+            )
+        draw = draw or "patches"
+    shown = first if head is None else head
+    return Start(maps.kind.value, place, shown, draw or "lines", words, special)
 
 
 def _read_input(text: str | Path, pair: str | None, target: str | None) -> list[Document] | MediaFolder:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
+from attnprobe.corpus.formats import PEEK_ROWS, Row, Table, is_number
 from attnprobe.corpus.sources.document import Document, Label
 from attnprobe.corpus.sources.gold import (
     ANSWERS,
@@ -21,7 +22,6 @@ from attnprobe.corpus.sources.gold import (
 )
 from attnprobe.corpus.sources.links import LINKS, TEXT_COLUMNS, WORD_COLUMNS, list_texts, read_annotation
 from attnprobe.corpus.sources.streams import shorten
-from attnprobe.corpus.sources.tables import PEEK_ROWS, Row, Table, is_number
 from attnprobe.errors import AttnprobeError, AttnprobeWarning
 from attnprobe.wording import spell
 

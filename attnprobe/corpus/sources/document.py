@@ -1,7 +1,7 @@
 """A document: what a source yields and the tokeniser reads."""
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from types import NoneType
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
@@ -266,6 +266,20 @@ class Document:
             whole = f"{whole}\0{self.image.digest}"
         found = hashlib.blake2b(whole.encode("utf-8", "surrogatepass"), digest_size=8)
         return int.from_bytes(found.digest(), "little")
+
+
+class DocumentNumbers:
+    """Numbers documents from 0 on as they come; parts of one need not follow each other."""
+
+    def __init__(self) -> None:
+        self._groups: dict[Hashable, int] = {}
+        self._next = 0
+
+    def number(self, group: Hashable | None) -> int:
+        """Give the number of the document that ``group`` names, or of one that is whole."""
+        found = self._next if group is None else self._groups.setdefault(group, self._next)
+        self._next += found == self._next
+        return found
 
 
 def group_parts(parts: Iterable[tuple[str | None, str, Part]]) -> Iterator[tuple[str | None, Part]]:

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
+from attnprobe.corpus.formats import Row
 from attnprobe.corpus.sources.streams import shorten
-from attnprobe.corpus.sources.tables import Row
 from attnprobe.errors import AttnprobeError, AttnprobeWarning
 from attnprobe.wording import spell
 

@@ -1,8 +1,9 @@
-"""Words and gold links of a row of JSON, by the characters of its texts."""
+"""Words and gold links, by the characters of their texts: read from rows of JSON, and asked of mentions."""
 
+import warnings
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
 from numbers import Integral, Real
@@ -10,8 +11,7 @@ from typing import Any, get_args
 
 from attnprobe.corpus.sources.document import SEVERAL, Annotation, Document, Link, Span, Where
 from attnprobe.corpus.sources.streams import shorten
-from attnprobe.corpus.sources.treebank import fold_subtype
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import AttnprobeError, AttnprobeWarning
 
 #: So many labels are named where one is not found.
 _NAMED = 12
@@ -51,6 +51,15 @@ def filter_links(
         subtype = fold and fold_subtype(missing[0]) in seen
         hint = ", and --subtypes tells their subtypes apart" if subtype else ""
         raise AttnprobeError(f"{name} has no link called {missing[0]!r}; it has {there}{hint}.")
+
+
+def fold_subtype(relation: str) -> str:
+    """Give the relation that a subtype belongs to.
+
+    >>> fold_subtype("nsubj:pass"), fold_subtype("nsubj")
+    ('nsubj', 'nsubj')
+    """
+    return relation.partition(":")[0]
 
 
 def _fold_label(link: Link) -> Link:
@@ -301,3 +310,98 @@ def _read_list(cell: Any, rule: str, where: str) -> list[Any]:
 
 def _quote(cell: Any) -> str:
     return shorten(repr(cell))
+
+
+#: Kinds of mention, as the labels of links have them.
+PRONOUN, PROPER, NOMINAL, OTHER = "pronoun", "proper", "nominal", "other"
+#: What simple rules are called.
+NEAREST, SAME_WORD = "nearest", "same last word"
+#: How many mentions back an antecedent is looked for in a document. A window of text holds fewer, and memory
+#: would grow with the square of their number.
+REACH = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Mention:
+    """Something that is spoken of.
+
+    Attributes:
+        head: Its head word, which stands for it.
+        last: Its last word.
+        entity: What it speaks of; mentions of one entity corefer.
+        kind: What its head word is: a pronoun, a proper noun, a noun.
+    """
+
+    head: Span
+    last: str
+    entity: Hashable
+    kind: str = OTHER
+
+
+def link_antecedent(source: Mention, others: Sequence[Mention], label: str) -> Link | None:
+    """Ask a mention for its antecedent among others.
+
+    The head words of the others are the candidates; those that share characters with the head word of the
+    source are left out. All of the same entity are right; the target is the nearest of them. Simple rules
+    guess too: the nearest candidate, by the characters between, and the first earlier mention that ends in
+    the same word, letter case set aside. If that one does not lie in the window of text that a model reads,
+    the first one that does is the guess of the rule: they are given one after the other.
+
+    Args:
+        source: The mention that asks.
+        others: Those it can choose from, in the order of their head words.
+        label: Of the link.
+
+    Returns:
+        The link, or None where nothing is asked: none of the candidates is right, or there is only one.
+    """
+    apart = [one for one in others if _measure_gap(one.head, source.head) >= 0]
+    candidates = tuple(dict.fromkeys(one.head for one in apart))
+    right = {one.head: None for one in apart if one.entity == source.entity}
+    if not right or len(candidates) < 2:
+        return None
+
+    def distance(span: Span) -> int:
+        return _measure_gap(span, source.head)
+
+    target = min(right, key=distance)
+    word = source.last.casefold()
+    same = dict.fromkeys(
+        one.head for one in apart if one.head.stop <= source.head.start and one.last.casefold() == word
+    )
+    guesses = ((NEAREST, min(candidates, key=distance)), *((SAME_WORD, span) for span in same))
+    also = tuple(span for span in right if span != target)
+    return Link(source.head, target, label, candidates, also, guesses)
+
+
+def link_mentions(mentions: Sequence[Mention]) -> tuple[list[Link], int]:
+    """Ask every mention of a text for its antecedent among the ``REACH`` before it.
+
+    Before a mention stand those whose head words stand before its own.
+
+    Returns:
+        A link for each mention that has an antecedent, and how many of them ask nothing: fewer than two
+        candidates, or no antecedent within reach.
+    """
+    links, left_out, known = [], 0, set()
+    ordered = sorted(mentions, key=lambda one: one.head.start)
+    for place, source in enumerate(ordered):
+        link = link_antecedent(source, ordered[max(0, place - REACH) : place], source.kind)
+        if link is not None:
+            links.append(link)
+        elif source.entity in known:
+            left_out += 1
+        known.add(source.entity)
+    return links, left_out
+
+
+def _measure_gap(one: Span, other: Span) -> int:
+    """Count the characters between two spans; negative where they share some."""
+    return max(other.start - one.stop, one.start - other.stop)
+
+
+def warn_left_out(name: str, what: str, left_out: Mapping[str, int]) -> None:
+    """Warn of how many rows or the like were left out of a file, by reason: "in which nobody is meant"."""
+    reasons = [f"{n:,} {what}{'s' * (n != 1)} {reason}" for reason, n in left_out.items() if n]
+    if reasons:
+        warnings.warn(f"left out of {name}: {'; '.join(reasons)}.", AttnprobeWarning, stacklevel=3)

@@ -1,17 +1,40 @@
-"""Opening whatever a user names: text, or a folder of images, sound or videos."""
+"""Opening whatever a user names (text, or images, sound or videos), and choosing which of it is read."""
 
-from collections.abc import Sequence
+import hashlib
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain
+from heapq import heappush, heappushpop
+from itertools import chain, islice
+from operator import attrgetter
 from pathlib import Path
+from typing import Any, TypeVar, overload
 
-from attnprobe.corpus.sources.embedded import EMBEDDED
-from attnprobe.corpus.sources.media import VIDEO, MediaFolder, find_media, is_media
+from attnprobe.corpus.formats import find_tables
+from attnprobe.corpus.sources.columns import USUAL_TEXT_COLUMNS, find_column, find_usual
+from attnprobe.corpus.sources.document import Document
+from attnprobe.corpus.sources.media import (
+    EXTENSIONS,
+    IMAGE,
+    USUAL,
+    VIDEO,
+    VIDEO_EXTENSIONS,
+    Item,
+    MediaFolder,
+    find_media,
+    is_media,
+    sort_naturally,
+)
 from attnprobe.corpus.sources.pictures import BOTH, open_captioned
 from attnprobe.corpus.sources.relations import is_benchmark, open_benchmark
-from attnprobe.corpus.sources.text import STDIN, OpenSource, Source, holds_text, open_source
-from attnprobe.corpus.sources.video import open_video_table
+from attnprobe.corpus.sources.streams import open_file, shorten, strip_packing
+from attnprobe.corpus.sources.text import EMBEDDED, STDIN, OpenSource, Source, holds_text, open_source
 from attnprobe.errors import AttnprobeError
+
+#: Tables that may name videos, and what the column of their paths is called.
+_TABLES, _COLUMNS = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet"), ("video", "video_path")
+
+Drawn = TypeVar("Drawn")
 
 
 def open_anything(source: Source) -> OpenSource:
@@ -59,6 +82,59 @@ def _find_videos(path: Path, source: Source) -> MediaFolder | None:
         return None if texts else open_video_table(path, source.label_column)
     except (OSError, ValueError):  # a name too long, or with a NUL in it
         return None
+
+
+def open_video_table(path: Path, label: str | None) -> MediaFolder | None:
+    """Open a table whose column ``video`` names files of videos, or folders of frames; None for any other.
+
+    A table that has a column of texts is read as text, as it is by models of text. Paths begin at the folder
+    of the table. Labels are those of a column, by default of a usual name.
+
+    Raises:
+        AttnprobeError: When a video is not there, or no column has the name of the labels.
+    """
+    kind = strip_packing(path).suffix.lower()
+    if kind not in _TABLES or not path.is_file():
+        return None
+    with open_file(path, str(path)) as stream:
+        try:
+            table = find_tables()[kind].read(stream, Source(str(path)))
+            column = next((name for name in table.columns if name.lower() in _COLUMNS), None)
+            first = None if column is None else next(table.rows, None)
+        except AttnprobeError:  # which whoever reads it as text explains
+            return None
+        if column is None or first is None or not _names_video(path.parent, first.cells.get(column)):
+            return None
+        if find_usual(USUAL_TEXT_COLUMNS, table.columns) is not None:
+            return None
+        if label is not None:
+            label = find_column(label, table.columns, str(path))
+        label = label or next((name for name in USUAL if name in table.columns), None)
+        rows = chain([first], table.rows)
+        items = [_read_video(path, row.cells, column, label, f"{row.where} of {path}") for row in rows]
+    return MediaFolder(path, VIDEO, tuple(items))
+
+
+def _names_video(folder: Path, cell: Any) -> bool:
+    if not isinstance(cell, str) or not cell.strip() or "\0" in cell:  # nothing would be the table's folder
+        return False
+    return Path(cell).suffix.lower() in VIDEO_EXTENSIONS or (folder / cell).is_dir()
+
+
+def _read_video(path: Path, cells: Mapping[str, Any], column: str, label: str | None, where: str) -> Item:
+    cell = cells.get(column)
+    if not _names_video(path.parent, cell):
+        raise AttnprobeError(f"{where} names no video; give files like {', '.join(VIDEO_EXTENSIONS)}.")
+    found, said = path.parent / str(cell), None if label is None else cells.get(label)
+    said = said if isinstance(said, str | int | float) and said != "" else None
+    if found.is_dir():
+        frames = sort_naturally([one for one in find_media(found) if EXTENSIONS[one.suffix.lower()] == IMAGE])
+        if not frames:
+            raise AttnprobeError(f"{where} names {shorten(str(cell))}, a folder without images.")
+        return Item(found, said, tuple(frames))
+    if not found.is_file():
+        raise AttnprobeError(f"{where} names {shorten(str(cell))}, which is not there.")
+    return Item(found, said)
 
 
 def _open_captioned(path: Path, source: Source) -> OpenSource:
@@ -126,3 +202,70 @@ def join_sources(sources: Sequence[OpenSource]) -> OpenSource:
     name = " + ".join(source.name for source in sources)
     described = {"name": name, "sources": [source.described for source in sources]}
     return OpenSource(chain.from_iterable(source.documents for source in sources), name, described)
+
+
+@overload
+def select(documents: MediaFolder, limit: int | None, sample: int | None, seed: int) -> MediaFolder: ...
+@overload
+def select(
+    documents: Iterable[Document], limit: int | None, sample: int | None, seed: int
+) -> Iterator[Document]: ...
+def select(
+    documents: Iterable[Document] | MediaFolder, limit: int | None, sample: int | None, seed: int
+) -> Iterator[Document] | MediaFolder:
+    """Give the first ``limit`` documents, or all, or a ``sample`` of those, in their order.
+
+    Parts of one document, such as the sentences of a treebank with ``# newdoc`` or the rows with one value of
+    ``--document-column``, are drawn together and count once, wherever they stand; the limit counts parts.
+    """
+    if isinstance(documents, MediaFolder):
+        found = documents.first(limit)
+        return (
+            found
+            if sample is None
+            else replace(found, items=tuple(draw_documents(found.items, sample, seed)))
+        )
+    first = islice(documents, None if limit is None else min(limit, sys.maxsize))  # which takes no more
+    return first if sample is None else iter(draw_documents(first, sample, seed, attrgetter("group")))
+
+
+def draw_documents(
+    items: Iterable[Drawn], number: int, seed: int, document: Callable[[Drawn], str | None] = lambda _: None
+) -> list[Drawn]:
+    """Draw documents at random, each subset of that size as likely as any other; all, if there are no more.
+
+    Each document has a key, the BLAKE2b of the seed and its name, and the smallest keys win. A document that
+    is not in the draw can't come back later, so the draw holds what it gives and no more, wherever the parts
+    of a document stand. It depends on nothing but the seed and the names, and a larger number adds documents
+    to those of a smaller one.
+
+    Args:
+        items: Read once, and held only as long as they are in the draw.
+        number: How many documents.
+        seed: From what.
+        document: Names the document that an item is a part of; None of one that is whole, which is named by
+            its place.
+
+    Returns:
+        The items in their order.
+
+    References:
+        Efraimidis and Spirakis (2006), Weighted random sampling with a reservoir, with equal weights.
+    """
+    drawn: dict[str, list[tuple[int, Drawn]]] = {}
+    largest: list[tuple[int, str]] = []  # negative keys of what is drawn: the largest key first
+    for place, item in enumerate(items):
+        group = document(item)
+        name = f"place {place}" if group is None else f"group {group}"
+        if name not in drawn:
+            content = f"{seed}|{name}".encode("utf-8", "surrogatepass")
+            entry = (-int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), "big"), name)
+            if len(drawn) < number:
+                heappush(largest, entry)
+            elif (out := heappushpop(largest, entry)) == entry:
+                continue
+            else:
+                del drawn[out[1]]
+            drawn[name] = []
+        drawn[name].append((place, item))
+    return [item for _, item in sorted(chain.from_iterable(drawn.values()), key=lambda one: one[0])]

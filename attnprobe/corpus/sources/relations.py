@@ -7,11 +7,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from attnprobe.corpus.formats import Row, find_tables
 from attnprobe.corpus.sources.document import Document, Pair, Passage, Query, Triplet, find_gold
-from attnprobe.corpus.sources.packing import PACKED, open_file, strip_packing
-from attnprobe.corpus.sources.streams import explain_errors, shorten
-from attnprobe.corpus.sources.tables import Row, Table, read_jsonl, read_parquet, read_tsv
-from attnprobe.corpus.sources.text import OpenSource
+from attnprobe.corpus.sources.streams import PACKED, explain_errors, open_file, shorten, strip_packing
+from attnprobe.corpus.sources.text import OpenSource, Source
 from attnprobe.errors import AttnprobeError
 from attnprobe.tasks import Gold
 
@@ -19,7 +18,7 @@ from attnprobe.tasks import Gold
 CORPUS, QUERIES, QRELS, RANKED = "corpus", "queries", "qrels", "top_ranked"
 #: Folders in which judgements lie, the usual one first.
 _QRELS = (QRELS, "default", "data")
-_READERS = {".jsonl": read_jsonl, ".tsv": read_tsv, ".parquet": read_parquet}
+_KINDS = (".jsonl", ".tsv", ".parquet")
 #: What names a query or a passage there.
 _NAMES = ("_id", "id")
 #: What the hub writes behind the split of a file.
@@ -142,7 +141,7 @@ def open_benchmark(path: Path, split: str | None) -> OpenSource:
 
 def _find(folder: Path, name: str) -> list[Path]:
     """Find a file of a name, or all files of a folder of that name, in their order."""
-    kinds = [kind for kind in _READERS if kind != ".tsv" or name not in (CORPUS, QUERIES)]
+    kinds = [kind for kind in _KINDS if kind != ".tsv" or name not in (CORPUS, QUERIES)]
     alone = (folder / f"{name}{kind}{packing}" for kind in kinds for packing in ("", *PACKED))
     if (found := next((path for path in alone if path.is_file()), None)) is not None:
         return [found]
@@ -156,7 +155,7 @@ def _find(folder: Path, name: str) -> list[Path]:
 def _find_kind(path: Path) -> str:
     """Give the extension of a file that can be read, that of packing set aside; "" for others."""
     kind = strip_packing(path).suffix.lower()
-    return kind if kind in _READERS else ""
+    return kind if kind in _KINDS else ""
 
 
 def _sort_by_split(files: Iterable[Path]) -> dict[str, list[Path]]:
@@ -200,7 +199,7 @@ def _read_rows(files: Iterable[Path], needed: Sequence[str] = ()) -> Iterator[tu
     """Read the rows of files, one file after the other, and where each stands."""
     for path in files:
         with open_file(path, str(path)) as stream:
-            table: Table = _READERS[_find_kind(path)](stream, str(path))
+            table = find_tables()[_find_kind(path)].read(stream, Source(str(path)))
             if missing := [name for name in needed if name not in table.columns]:
                 raise AttnprobeError(f"{path} has no column {missing[0]!r}; BEIR's has {', '.join(needed)}.")
             for row in table.rows:

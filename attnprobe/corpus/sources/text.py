@@ -3,56 +3,54 @@
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from enum import StrEnum
+from importlib import resources
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
+from attnprobe.corpus.formats import (
+    Table,
+    TableFormat,
+    find_coreference_format,
+    find_extension,
+    find_formats,
+    list_coreference,
+    list_linked_extensions,
+    make_table,
+    read_coreference,
+    refuse_columns,
+)
+from attnprobe.corpus.formats.json import parse_jsonl, starts_with_object
+from attnprobe.corpus.formats.treebank import looks_like_conllu, read_conllu
 from attnprobe.corpus.sources.columns import read_table
-from attnprobe.corpus.sources.conll import CONLL_READERS
-from attnprobe.corpus.sources.coreference import check_extension, read_coreference
 from attnprobe.corpus.sources.document import Document, group_parts
-from attnprobe.corpus.sources.embedded import EMBEDDED, Embedded, open_embedded
 from attnprobe.corpus.sources.gold import find_class_names
 from attnprobe.corpus.sources.hub import looks_like_hub_id, open_split, read_hub_rows
-from attnprobe.corpus.sources.links import LINKS, WORD_COLUMNS
-from attnprobe.corpus.sources.packing import EACH_ALSO, PACKED, open_file, strip_packing
-from attnprobe.corpus.sources.pictures import USUAL_IMAGE_COLUMNS, Images
-from attnprobe.corpus.sources.sheets import read_sheet
+from attnprobe.corpus.sources.pictures import Images
 from attnprobe.corpus.sources.streams import (
+    EACH_ALSO,
+    PACKED,
     decode_lines,
     explain_errors,
     get_standard_input,
+    open_file,
     peek_lines,
-    read_txt,
     strip_ends,
-)
-from attnprobe.corpus.sources.tables import (
-    TABLE_READERS,
-    Table,
-    list_parquet_columns,
-    make_table,
-    parse_jsonl,
-    read_parquet,
-    starts_with_object,
-)
-from attnprobe.corpus.sources.treebank import (
-    looks_like_conllu,
-    read_annotated_conllu,
-    read_conllu,
-    read_tagged_conllu,
+    strip_packing,
 )
 from attnprobe.errors import AttnprobeError
 
 STDIN = "-"
-#: Formats without columns.
-_PLAIN = (".txt", ".conllu")
-_TABLE_READERS = TABLE_READERS | CONLL_READERS
-#: Formats whose first line may be data, so that columns can be asked for by their numbers.
-_NUMBERED = (".csv", ".tsv", SHEETS := ".xlsx")
-EXTENSIONS = (*_PLAIN, *_TABLE_READERS, SHEETS)
-#: Formats that can hold words and gold links.
-LINKED_EXTENSIONS = (".jsonl", ".ndjson", ".json", ".parquet", ".conllu")
-#: What CoNLL-U says of a word that can be its label; the first is the usual one.
-CONLLU_TAGS = ("upos", "xpos", "deprel")
+#: Names the package's own text where a path could stand.
+EMBEDDED = "embedded"
+
+
+class Embedded(StrEnum):
+    """A part of what ships inside the package, under its license: the extension of its files."""
+
+    SENTENCES = ".txt"
+    TREEBANK = ".conllu"  # the first sentences of each file of sentences, annotated by hand after UD v2
+    COREFERENCE = ".tsv"  # snippets with a pronoun and two names, in the columns of GAP
 
 
 @dataclass(frozen=True)
@@ -84,17 +82,17 @@ def read_documents(source: Source) -> Iterator[Document]:
     if source.coreference:
         if path is None and source.spec not in (EMBEDDED, STDIN):
             raise AttnprobeError(
-                f"{source.spec} has no coreference that could be read; name a file of CorefUD (.conllu), GAP "
-                "(.tsv) or WinoBias (.txt) with --dataset"
+                f"{source.spec} has no coreference that could be read; name a file of {list_coreference()} "
+                "with --dataset"
             )
-        _refuse_columns(source, source.spec)
-    if source.annotated and path is not None and _find_extension(path) not in LINKED_EXTENSIONS:
+        refuse_columns(source, source.spec)
+    if source.annotated and path is not None and not find_formats()[find_extension(path)].links:
         raise AttnprobeError(
             f"{source.spec} holds no gold links; give JSON or parquet with columns text and links, or "
-            f"CoNLL-U ({', '.join(LINKED_EXTENSIONS)}, {EACH_ALSO})"
+            f"CoNLL-U ({', '.join(list_linked_extensions())}, {EACH_ALSO})"
         )
     if source.spec == EMBEDDED:
-        _refuse_columns(source, "the embedded text")
+        refuse_columns(source, "the embedded text")
         documents = read_embedded(_choose_embedded(source))
     elif source.spec == STDIN:
         documents = _read_stdin(source)
@@ -125,6 +123,18 @@ def open_source(source: Source) -> OpenSource:
     return OpenSource(documents, str(described["name"]), described)
 
 
+def open_embedded(part: Embedded) -> Iterator[tuple[BinaryIO, str]]:
+    """Open the files of a part, one after the other in the order of their names, with those names.
+
+    Each file is closed when the next one is asked for.
+    """
+    folder = resources.files("attnprobe.corpus.sources") / "sentences"
+    found = (file for file in folder.iterdir() if file.name.endswith(part.value))
+    for file in sorted(found, key=lambda file: file.name):
+        with file.open("rb") as stream:
+            yield cast(BinaryIO, stream), file.name
+
+
 def read_embedded(part: Embedded = Embedded.SENTENCES) -> Iterator[Document]:
     """Stream what ships inside the package, file by file in the order of their names.
 
@@ -133,13 +143,14 @@ def read_embedded(part: Embedded = Embedded.SENTENCES) -> Iterator[Document]:
             snippet is a document of its own.
     """
     for stream, name in open_embedded(part):
+        lines = decode_lines(stream, name)
         match part:
             case Embedded.SENTENCES:
-                yield from _read_lines(read_txt(stream, name))
+                yield from (Document(line) for line in strip_ends(lines) if line.strip())
             case Embedded.TREEBANK:
-                yield from _drop_blank(read_conllu(stream, name, annotated=True))
+                yield from read_conllu(lines, name, annotated=True)
             case Embedded.COREFERENCE:
-                yield from read_coreference(decode_lines(stream, name), name)
+                yield from read_coreference(lines, name)
 
 
 def describe_source(source: Source) -> dict[str, Any]:
@@ -197,90 +208,35 @@ def _find_path(source: Source) -> Path | None:
         return path
     if exists:
         _refuse_split(source)
-        (check_extension if source.coreference else _find_extension)(path)
+        (find_coreference_format if source.coreference else find_extension)(path)
         return path
-    if looks_like_hub_id(source.spec) and path.suffix.lower() not in (*EXTENSIONS, *PACKED):
+    if looks_like_hub_id(source.spec) and path.suffix.lower() not in (*find_formats(), *PACKED):
         return None
     raise AttnprobeError(f"there is no file {source.spec}; check the path")
 
 
 def _refuse_split(source: Source) -> None:
-    sheets = strip_packing(Path(source.spec)).suffix.lower() == SHEETS
+    found = find_formats().get(strip_packing(Path(source.spec)).suffix.lower())
+    sheets = isinstance(found, TableFormat) and found.sheets
     for option, value in (("--split", source.split), ("--dataset-config", source.config)):
         if value is not None and not (sheets and option == "--dataset-config"):
             raise AttnprobeError(f"{source.spec} is not a hub dataset; leave out {option}")
 
 
-def _refuse_columns(source: Source, name: str) -> None:
-    if source.image_column is not None:
-        raise AttnprobeError(f"{name} is text without columns; leave out --image-column")
-    if any((source.text_column, source.pair_column, source.label_column, source.document_column)):
-        raise AttnprobeError(
-            f"{name} is text without columns; leave out --text-column, --text-pair-column, "
-            "--label-column and --document-column, or rename it to .conll if it holds a word and its label a "
-            "line"
-        )
-
-
-def _find_extension(path: Path) -> str:
-    """Give the extension that names the reader, that of packing set aside; none at all means plain text."""
-    extension = strip_packing(path).suffix.lower() or ".txt"
-    if extension not in EXTENSIONS:
-        raise AttnprobeError(
-            f"{path} has the unknown extension {extension}; convert it to one of "
-            f"{', '.join(EXTENSIONS)}, {EACH_ALSO}"
-        )
-    return extension
-
-
 def _read_file(path: Path, source: Source) -> Iterator[Document]:
-    if source.coreference:
-        with open_file(path, source.spec) as stream:
-            yield from read_coreference(decode_lines(stream, source.spec), path)
-        return
     if path.is_dir():
-        _refuse_columns(source, source.spec)
+        refuse_columns(source, source.spec)
         yield from _read_folder(path)
         return
-    extension = _find_extension(path)
-    tags = _choose_tags(source) if extension == ".conllu" else None
-    if extension in _PLAIN and tags is None:
-        _refuse_columns(source, source.spec)
     with open_file(path, source.spec) as stream:
-        if tags is not None:
-            yield from _drop_blank(read_tagged_conllu(stream, source.spec, tags))
-        elif extension == ".conllu":
-            yield from _drop_blank(read_conllu(stream, source.spec, annotated=source.annotated))
-        elif extension == ".txt":
-            yield from _read_lines(read_txt(stream, source.spec))
-        elif extension == ".parquet" and (source.annotated or _choose_images(source) is not None):
-            nested = _list_nested(path, source)
-            table = read_parquet(stream, source.spec, nested, rows=256 if source.annotated else 8)
-            yield from _read_table(table, source, source.spec)
+        if source.coreference:
+            yield from read_coreference(decode_lines(stream, source.spec), path)
+            return
+        found = find_formats()[find_extension(path)]
+        if isinstance(found, TableFormat):
+            yield from _read_table(found.read(stream, source), source, source.spec)
         else:
-            yield from _read_table(_open_table(stream, extension, source), source, source.spec)
-
-
-def _list_nested(path: Path, source: Source) -> tuple[str, ...]:
-    """Name the columns of parquet to read whatever they hold: links, or images for a model that sees."""
-    if source.annotated:
-        return (LINKS, *WORD_COLUMNS.values())
-    if source.image_column is not None:
-        return (source.image_column,)
-    with open_file(path, source.spec) as stream:
-        there = list_parquet_columns(stream, source.spec)
-    usual = tuple(name for name in there if name.lower() in USUAL_IMAGE_COLUMNS)
-    return usual if usual and source.sees is not None and source.sees() else ()
-
-
-def _open_table(stream: BinaryIO, extension: str, source: Source) -> Table:
-    if extension not in _NUMBERED:
-        return _TABLE_READERS[extension](stream, source.spec)
-    named = (source.text_column, source.pair_column, source.label_column, source.document_column)
-    by_number = any(column is not None and column.isdecimal() for column in named)
-    if extension == SHEETS:
-        return read_sheet(stream, source.spec, source.config, by_number=by_number)
-    return TABLE_READERS[extension](stream, source.spec, by_number=by_number)
+            yield from found.read(stream, source)
 
 
 def holds_text(folder: Path) -> bool:
@@ -301,28 +257,10 @@ def _read_folder(folder: Path) -> Iterator[Document]:
     """Read files by their names, a text a line; the lines of a file are parts of one document."""
     for path in sorted(_find_texts(folder)):
         with open_file(path, str(path)) as stream:
-            lines = read_txt(stream, str(path))
+            lines = strip_ends(decode_lines(stream, str(path)))
             parts = ((path.name if place == 0 else None, line, line) for place, line in enumerate(lines))
             named = group_parts(parts)
             yield from (Document(line, group=group) for group, line in named if line.strip())
-
-
-def _choose_tags(source: Source) -> str | None:
-    """Tell which column of a CoNLL-U file labels its words, if labels are wanted."""
-    if source.annotated or not source.find_labels:
-        return None
-    if any((source.text_column, source.pair_column, source.document_column)):
-        raise AttnprobeError(
-            f"{source.spec} is CoNLL-U, whose text has no column; leave out --text-column, "
-            "--text-pair-column and --document-column"
-        )
-    column = source.label_column or CONLLU_TAGS[0]
-    if column not in CONLLU_TAGS:
-        raise AttnprobeError(
-            f"{source.spec} is CoNLL-U, whose words are labelled by {', '.join(CONLLU_TAGS)}; pass one of "
-            "them to --label-column"
-        )
-    return column
 
 
 def _read_stdin(source: Source) -> Iterator[Document]:
@@ -340,11 +278,11 @@ def _read_stdin(source: Source) -> Iterator[Document]:
                 raise AttnprobeError(
                     f"{name} holds no gold links; pipe JSON lines with text and links into it, or CoNLL-U"
                 )
-            _refuse_columns(source, name)
-            yield from _drop_blank(read_annotated_conllu(lines, name))
+            refuse_columns(source, name)
+            yield from read_conllu(lines, name, annotated=True)
         else:
-            _refuse_columns(source, name)
-            yield from _read_lines(strip_ends(lines))
+            refuse_columns(source, name)
+            yield from (Document(line) for line in strip_ends(lines) if line.strip())
 
 
 def _read_hub(source: Source) -> Iterator[Document]:
@@ -352,14 +290,6 @@ def _read_hub(source: Source) -> Iterator[Document]:
     data, _ = open_split(source.spec, source.config, source.split)
     names = find_class_names(getattr(data, "features", None))
     yield from _read_table(make_table(rows, names), source, source.spec)
-
-
-def _drop_blank(sentences: Iterable[Document]) -> Iterator[Document]:
-    return (sentence for sentence in sentences if sentence.text.strip())
-
-
-def _read_lines(lines: Iterable[str]) -> Iterator[Document]:
-    return (Document(line) for line in lines if line.strip())
 
 
 def _read_table(table: Table, source: Source, name: str) -> Iterator[Document]:

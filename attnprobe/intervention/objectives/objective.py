@@ -12,16 +12,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attnprobe.corpus.batches.batch import Batch
-from attnprobe.corpus.batches.text import BatchReader
+from attnprobe.corpus.batch import Batch
+from attnprobe.corpus.batches import BatchReader
 from attnprobe.corpus.sources.document import Label
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.metrics.mean import Mean
 from attnprobe.intervention.metrics.metric import CLUSTER, Metric, Outcome, Values
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.task_heads import TaskHead
-from attnprobe.run.input.corpus import Corpus
-from attnprobe.run.preparation import Documents
+from attnprobe.run.preparation import Corpus, Documents
 from attnprobe.sums.resampling import Exchanges
 from attnprobe.tasks import METRICS, OBJECTIVES
 

@@ -10,15 +10,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attnprobe.corpus.batches.batch import Batch
-from attnprobe.corpus.batches.text import BatchReader
+from attnprobe.corpus.batch import Batch
+from attnprobe.corpus.batches import BatchReader
 from attnprobe.corpus.sources.document import Label, Uses
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.metrics.metric import CLUSTER, Outcome, Values
 from attnprobe.intervention.objectives.embedding import embed
 from attnprobe.intervention.objectives.objective import Answer, Objective
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.run.input.corpus import Corpus
+from attnprobe.run.preparation import Corpus
 from attnprobe.sums.documents import in_second_half, name_documents
 
 Floats = NDArray[np.float64]
@@ -128,7 +128,7 @@ class RelatedTexts(Relations):
     def complete(self, answers: Mapping[str, Values], batches: BatchReader, needs: Sequence[str]) -> Outcome:
         states = torch.from_numpy(answers["state"])
         with torch.inference_mode():
-            found = self.score(states, self._find_rows(batches), needs)
+            found = self.score(states, self.find_rows(batches), needs)
         return {**found, CLUSTER: self.find_clusters()}
 
     def find_slopes(self, states: Values, batches: BatchReader) -> Self:
@@ -136,7 +136,7 @@ class RelatedTexts(Relations):
 
         ``states`` are the embeddings of the texts of ``batches`` in their order, (text, width).
         """
-        rows = self._find_rows(batches)
+        rows = self.find_rows(batches)
         with torch.inference_mode(mode=False), torch.enable_grad():
             leaf = torch.from_numpy(np.asarray(states, np.float64)).requires_grad_()
             (slopes,) = torch.autograd.grad(self.compute_loss(leaf, rows), leaf)
@@ -144,7 +144,8 @@ class RelatedTexts(Relations):
         found._rows, found._slopes = rows, (slopes * len(states)).detach()
         return found
 
-    def _find_rows(self, batches: BatchReader) -> NDArray[np.int64]:
+    def find_rows(self, batches: BatchReader) -> NDArray[np.int64]:
+        """Find the row of each sequence among the embeddings of the texts of ``batches``, -1 for others."""
         members = batches.members
         rows = np.full(len(batches.lengths), -1)
         rows[members] = np.arange(len(members))

@@ -4,11 +4,11 @@ import numpy as np
 import torch
 from torch.nn.functional import cosine_similarity
 
-from attnprobe.corpus.batches.batch import Batch
+from attnprobe.corpus.batch import Batch
 from attnprobe.intervention.objectives.embedding import embed
 from attnprobe.intervention.objectives.objective import Answer, Objective
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.run.input.corpus import Corpus
+from attnprobe.run.preparation import Corpus
 
 
 class Representation(Objective):

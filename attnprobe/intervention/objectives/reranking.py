@@ -9,8 +9,8 @@ import torch
 from numpy.typing import NDArray
 from torch.nn.functional import binary_cross_entropy_with_logits
 
-from attnprobe.corpus.batches.batch import Batch
-from attnprobe.corpus.batches.text import BatchReader
+from attnprobe.corpus.batch import Batch
+from attnprobe.corpus.batches import BatchReader
 from attnprobe.corpus.sources.document import Uses
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.metrics import ranking

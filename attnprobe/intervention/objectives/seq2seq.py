@@ -8,15 +8,15 @@ import torch
 from numpy.typing import NDArray
 from torch.nn.functional import cross_entropy
 
-from attnprobe.corpus.batches.batch import Batch
+from attnprobe.corpus.batch import Batch
 from attnprobe.corpus.sources.document import Label
 from attnprobe.intervention.metrics.bleu import Bleu
 from attnprobe.intervention.metrics.metric import Metric
 from attnprobe.intervention.objectives.objective import Answer, Objective, compute_margin, upcast
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.task_heads import SEQ2SEQ, SPEECH
-from attnprobe.run.input.corpus import Corpus
-from attnprobe.run.input.examples import tokenise_targets
+from attnprobe.run.examples import tokenise_targets
+from attnprobe.run.preparation import Corpus
 from attnprobe.sums.resampling import Exchanges
 
 

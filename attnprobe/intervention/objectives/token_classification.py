@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from attnprobe.attention.annotation import TokenAnnotation
-from attnprobe.corpus.batches.batch import Batch
+from attnprobe.corpus.batch import Batch
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.metrics.counts import (
     count_entities,
@@ -30,9 +30,8 @@ from attnprobe.intervention.objectives.objective import (
 )
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.task_heads import TOKEN_CLASSIFICATION
-from attnprobe.run.input.corpus import Corpus
-from attnprobe.run.input.examples import join_words
-from attnprobe.run.preparation import Documents
+from attnprobe.run.examples import join_words
+from attnprobe.run.preparation import Corpus, Documents
 from attnprobe.sums.resampling import Exchanges
 from attnprobe.tasks import OBJECTIVES
 

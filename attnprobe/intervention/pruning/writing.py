@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from attnprobe.corpus.batches.batch import Batch
+from attnprobe.corpus.batch import Batch
 from attnprobe.intervention.pruning.curve import Pruning
 from attnprobe.intervention.pruning.ranking import mask_heads
 from attnprobe.intervention.task import Bench

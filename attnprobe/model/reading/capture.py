@@ -28,6 +28,7 @@ from attnprobe.model.reading.blocks import (
     spread_band,
 )
 from attnprobe.model.reading.routing import (
+    SOFTMAX,
     Capture,
     Claims,
     Form,
@@ -46,8 +47,6 @@ from attnprobe.model.reading.routing import (
 )
 from attnprobe.model.refusals import AttentionSinkError, UnsupportedModelError
 from attnprobe.model.transformers_private import get_attn_implementation
-
-_SOFTMAX = (functional.softmax, torch.softmax, Tensor.softmax, torch.special.softmax)
 
 Function = Callable[..., Tensor]
 
@@ -68,7 +67,7 @@ class Tap(TorchFunctionMode):
         options = kwargs or {}
         module = self._running.innermost
         if module is not None:
-            if func in _SOFTMAX:
+            if func in SOFTMAX:
                 return self._softmax(module, func, *args, **options)
             if func is functional.scaled_dot_product_attention and (layer := self._turn(module)) is not None:
                 return self.on_attention(layer, *args, **options)

@@ -9,7 +9,9 @@ from math import prod
 from threading import local
 from typing import Any, Generic, TypeVar
 
+import torch
 from torch import Tensor, nn
+from torch.nn import functional
 from transformers import PreTrainedModel, logging
 
 from attnprobe.attention.block import NOTHING, Observed
@@ -31,6 +33,8 @@ class Way(StrEnum):
     TILES = "softmax tap of windows"
 
 
+#: The functions of torch that take a softmax.
+SOFTMAX = (functional.softmax, torch.softmax, Tensor.softmax, torch.special.softmax)
 #: Where attention is reached by its softmax.
 TAPS = (Way.TAP, Way.SECOND_TAP, Way.TILES)
 

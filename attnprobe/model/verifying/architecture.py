@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
@@ -16,7 +15,7 @@ from torch.overrides import TorchFunctionMode
 from attnprobe.attention.kinds import Kind, Place, list_lacking, number_layers
 from attnprobe.attention.layout import Grid, Tiling
 from attnprobe.model.pruned import list_computed_heads
-from attnprobe.model.reading.routing import Way, list_attention_modules
+from attnprobe.model.reading.routing import SOFTMAX, Way, list_attention_modules
 
 
 @dataclass(frozen=True)
@@ -105,7 +104,6 @@ class Architecture:
 _LISTS = ("layer_types", "layers_block_type")
 #: What is called attention and has no map: it keeps a state from token to token.
 _STATES = ("linear", "lightning", "delta", "recurrent")
-_SOFTMAX = (functional.softmax, torch.softmax, Tensor.softmax, torch.special.softmax)
 
 
 def list_layer_kinds(config: Any) -> tuple[str, ...]:
@@ -199,7 +197,7 @@ class SoftmaxTracker(TorchFunctionMode):
     ) -> Any:
         """Record a softmax whose rows are over as many keys as there are queries and tokens."""
         given = args[0] if args else None
-        if isinstance(given, Tensor) and func in _SOFTMAX:
+        if isinstance(given, Tensor) and func in SOFTMAX:
             self._note(given.shape)
         if isinstance(given, Tensor) and func is functional.scaled_dot_product_attention:
             self._note((*given.shape[:-1], given.shape[-2]))

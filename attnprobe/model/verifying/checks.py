@@ -8,14 +8,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnprobe.attention.kinds import Kind, infer_kind
+from attnprobe.attention.kinds import PARTS, Kind, infer_kind
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.gates import gate_attention
+from attnprobe.model.processing import SeeingProcessor, find_sight
 from attnprobe.model.pruned import PruningRecord
 from attnprobe.model.reading.capture import capture_attention
 from attnprobe.model.reading.routing import Piece, Way
 from attnprobe.model.refusals import UnsupportedModelError
-from attnprobe.model.seeing import SeeingProcessor, find_sight
 from attnprobe.model.verifying.architecture import (
     SoftmaxTracker,
     describe_skipped_layers,
@@ -27,6 +27,7 @@ from attnprobe.model.verifying.probing import (
     are_heads_equal,
     find_largest,
     measure_row_sum_error,
+    relative_difference,
 )
 
 #: What is said of a way by which nothing comes.
@@ -49,6 +50,14 @@ def check_maps(
         reason = "its layers have different numbers of heads; of a physically pruned one, give the folder"
         raise UnsupportedModelError(name, reason)
     return evidence
+
+
+def check_hidden_states(name: str, captured: Tensor, known: Reference, tolerance: float) -> str:
+    """Refuse a way of reading under which the model computes something else."""
+    apart = relative_difference(captured, known.untouched)
+    if not apart <= tolerance:
+        raise UnsupportedModelError(name, f"hidden states under capture differ from its own by {apart:.1e}")
+    return f"hidden states agree with the untouched model (relative difference {apart:.1e})"
 
 
 def check_row_sums(name: str, maps: list[Tensor], tolerance: float) -> list[str]:
@@ -121,7 +130,7 @@ def check_layers(checkpoint: Checkpoint, kinds: Sequence[Kind]) -> list[str]:
         for part in (Kind.ENCODER, Kind.DECODER)
     }
     expected[Kind.CROSS] = expected[Kind.DECODER]
-    return [check_count(checkpoint, found[kind], expected[kind], of=f"{kind} ") for kind in Kind]
+    return [check_count(checkpoint, found[kind], expected[kind], of=f"{kind} ") for kind in PARTS]
 
 
 def _find_stated(config: Any, *names: str) -> int:

@@ -13,7 +13,6 @@ from attnprobe.attention.block import OBSERVABLE, factor_projection
 from attnprobe.attention.layout import Tiling
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.quantisation import is_projection, read_weight
-from attnprobe.model.reading.blocks import force_full_attention
 from attnprobe.model.reading.capture import capture_attention
 from attnprobe.model.reading.routing import Piece, evaluation_mode
 from attnprobe.model.refusals import UnsupportedModelError
@@ -157,8 +156,6 @@ def check_observations(
     beside = ("scores", "queries", "keys") if asking else ()
     observe = {*needs, *beside, *(("outputs",) if projections else ())} - {"projection"}
     with (
-        force_full_attention(body),
-        evaluation_mode(body),
         capture_attention(body, watch, architecture.way, observe) as capture,
         _record_outputs(body, {projection.output for projection in projections}) as given,
     ):

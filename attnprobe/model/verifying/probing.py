@@ -9,16 +9,17 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attnprobe.attention.kinds import Kind
-from attnprobe.corpus.batches.media import stack_inputs, stack_pairs
+from attnprobe.attention.kinds import PARTS, Kind
+from attnprobe.corpus.media_batches import stack_inputs, stack_pairs
 from attnprobe.corpus.sources.pictures import BOTH
-from attnprobe.corpus.tokens.tokenization import Frame, Tokenizer
+from attnprobe.corpus.tokenization import Frame, Tokenizer
 from attnprobe.errors import first_line
 from attnprobe.model.checkpoint import Checkpoint, list_forward_parameters
+from attnprobe.model.configuration import reads_both
+from attnprobe.model.processing import SeeingProcessor
 from attnprobe.model.reading.blocks import force_full_attention, spread_maps
 from attnprobe.model.reading.routing import Piece, evaluation_mode, switch_attention
 from attnprobe.model.refusals import UnsupportedModelError
-from attnprobe.model.seeing import reads_both
 from attnprobe.model.transformers_private import count_writes, get_attn_implementation
 from attnprobe.model.verifying.architecture import find_attending_layers, list_layer_kinds
 
@@ -131,6 +132,13 @@ class Reference:
     absence: str = ""
 
 
+#: How the other of an image and a text is named.
+_NAMING = {
+    "text": "name the column of images with --image-column",
+    "image": "name the column of captions with --text-column",
+}
+
+
 def run_untouched(checkpoint: Checkpoint, inputs: Mapping[str, Tensor]) -> Reference:
     """Run the model as it is, and let it give its own maps."""
     body, runner = checkpoint.body, checkpoint.runner
@@ -140,8 +148,8 @@ def run_untouched(checkpoint: Checkpoint, inputs: Mapping[str, Tensor]) -> Refer
         named = {"text": "token ids", BOTH: "an image and a text"}
         alone = named.get(checkpoint.modality, f"{checkpoint.modality}")
         advice = "if it needs other inputs too, save the part that reads these as a checkpoint of its own"
-        if checkpoint.modality == "image" and reads_both(checkpoint.model.config):
-            advice = "give each image with a text: name the column of captions with --text-column"
+        if checkpoint.modality in {"text", "image"} and reads_both(checkpoint.model.config):
+            advice = "give each image with a text: " + _NAMING[checkpoint.modality]
         raise UnsupportedModelError(
             checkpoint.model_type, f"it can't be run on {alone} alone ({first_line(error)}); {advice}"
         ) from error
@@ -177,9 +185,10 @@ def run_untouched(checkpoint: Checkpoint, inputs: Mapping[str, Tensor]) -> Refer
 def _take_maps(given: Any, checkpoint: Checkpoint) -> dict[Kind | None, tuple[Tensor, ...]]:
     """Take the maps out of what a model returns; none at all if some are missing."""
     if checkpoint.decodes:
-        found: dict[Kind | None, Any] = {kind: getattr(given, f"{kind}_attentions", None) for kind in Kind}
+        found: dict[Kind | None, Any] = {kind: getattr(given, f"{kind}_attentions", None) for kind in PARTS}
     else:
-        found = {None: _drop_missing(given.attentions, checkpoint.body.config.get_text_config())}
+        own = getattr(given, "language_model_outputs", given)  # of BLIP-2, which gives those of each part
+        found = {None: _drop_missing(own.attentions, checkpoint.body.config.get_text_config())}
     whole = all(layers and all(isinstance(rows, Tensor) for rows in layers) for layers in found.values())
     return {kind: tuple(layers) for kind, layers in found.items()} if whole else {}
 
@@ -325,15 +334,12 @@ def is_stateless(checkpoint: Checkpoint, inputs: Mapping[str, Tensor]) -> bool:
     try:
         checkpoint.forward(inputs)
         if "input_ids" in inputs:
-            ids, pixels = inputs["input_ids"], checkpoint.modality == BOTH
-            # Of an image, all tokens have to stay.
-            length = max(1, ids.shape[1] // 2) if not pixels else ids.shape[1] - 2
-            checkpoint.forward(
-                {
-                    name: value if pixels and value.shape != ids.shape else value[:, :length]
-                    for name, value in inputs.items()
-                }
-            )
+            length = inputs["input_ids"].shape[1]
+            if isinstance(checkpoint.processor, SeeingProcessor):  # of an image, all tokens have to stay
+                checkpoint.forward(checkpoint.processor.cut(inputs, length - 2))
+            else:
+                short = max(1, length // 2)
+                checkpoint.forward({name: value[:, :short] for name, value in inputs.items()})
     except Exception:  # what it does with short sequences is its own affair
         return False
     return snapshot(body) == before

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -28,6 +28,13 @@ from attnprobe.model.verifying.probing import (
 #: What gates are set to where they are tried. At 0 it would not show what becomes of a head's output on its
 #: way to the projection, such as the gate of its own that Qwen3-Next draws from the queries' projection.
 _HALF = torch.tensor(0.5)
+
+
+class _Closed(NamedTuple):
+    """The gates of a layer that are partly closed (1, head), and the hidden states under them."""
+
+    row: Tensor
+    hidden: Tensor
 
 
 @dataclass(frozen=True)
@@ -63,11 +70,18 @@ def check_gates(checkpoint: Checkpoint, architecture: Architecture) -> Gating:
             raise UnsupportedModelError(checkpoint.model_type, reason)
         closed = []
         for layer in range(architecture.layers):
-            gates.rows = {layer: _HALF.expand(1, architecture.heads)}
-            closed.append(checkpoint.forward(inputs))
+            row = _HALF.expand(1, architecture.heads)
+            gates.rows = {layer: row}
+            hidden = checkpoint.forward(inputs)
+            if torch.equal(hidden, untouched):
+                # A norm behind the heads undoes what all of them have in common.
+                row = row.where(torch.arange(architecture.heads) % 2 == 0, 1.0)
+                gates.rows = {layer: row}
+                hidden = checkpoint.forward(inputs)
+            closed.append(_Closed(row, hidden))
         if architecture.tilings:
-            _check_examples(checkpoint, architecture, gates, inputs, closed)
-        idle = [layer for layer, hidden in enumerate(closed) if torch.equal(hidden, untouched)]
+            _check_examples(checkpoint, gates, inputs, closed)
+        idle = [layer for layer, one in enumerate(closed) if torch.equal(one.hidden, untouched)]
         if len(idle) == len(closed):
             raise UnsupportedModelError(checkpoint.model_type, "switching its heads off changes nothing")
         ways = [
@@ -88,18 +102,12 @@ def check_gates(checkpoint: Checkpoint, architecture: Architecture) -> Gating:
 
 
 def _check_examples(
-    checkpoint: Checkpoint,
-    architecture: Architecture,
-    gates: Gates,
-    inputs: Mapping[str, Tensor],
-    closed: list[Tensor],
+    checkpoint: Checkpoint, gates: Gates, inputs: Mapping[str, Tensor], closed: list[_Closed]
 ) -> None:
     """Refuse gates that reach the windows of another image than theirs: each image has its own here."""
     tolerance = find_tolerance(checkpoint)
-    for layer, expected in enumerate(closed):
-        rows = _HALF.expand(2, architecture.heads).clone()
-        rows[0] = 1
-        gates.rows = {layer: rows}
+    for layer, (row, expected) in enumerate(closed):
+        gates.rows = {layer: torch.cat([torch.ones_like(row), row])}
         found = checkpoint.forward(inputs)
         gates.open()
         parts = (found[:1], checkpoint.forward(inputs)[:1]), (found[1:], expected[1:])
@@ -113,7 +121,7 @@ def _check_replay(
     architecture: Architecture,
     gates: Gates,
     inputs: Mapping[str, Tensor],
-    closed: list[Tensor],
+    closed: list[_Closed],
     *,
     skips: bool,
 ) -> bool:
@@ -123,12 +131,21 @@ def _check_replay(
             gates.open()
             with replay.record():
                 checkpoint.forward(inputs)
-            for layer, expected in enumerate(closed):
-                gates.rows = {layer: _HALF.expand(1, architecture.heads)}
+            for layer, (row, expected) in enumerate(closed):
+                gates.rows = {layer: row}
                 with replay.resume_at(layer):
                     found = checkpoint.forward(inputs)
                 if relative_difference(found, expected) > TOLERANCE[found.dtype.itemsize] / 100:
                     return False
+            # What a resumed pass keeps, another goes on from.
+            first, last = 0, architecture.layers - 1
+            for at, rows in ((first, {first}), (last, {first, last})):
+                gates.rows = dict.fromkeys(sorted(rows), _HALF.expand(1, architecture.heads))
+                with replay.resume_at(at, record=True):
+                    found = checkpoint.forward(inputs)
+            expected = checkpoint.forward(inputs)
+            if relative_difference(found, expected) > TOLERANCE[found.dtype.itemsize] / 100:
+                return False
     except Exception:  # whatever a model does with a block that is skipped, it is its own affair
         return False
     finally:

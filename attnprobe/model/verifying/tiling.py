@@ -9,19 +9,18 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
 from attnprobe.attention.layout import Grid, Tiling
 from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.configuration import divides_axes
 from attnprobe.model.reading.capture import capture_attention
-from attnprobe.model.reading.routing import Piece, Way
+from attnprobe.model.reading.routing import SOFTMAX, Piece, Way
 from attnprobe.model.refusals import UnsupportedModelError
 from attnprobe.model.verifying.probing import Reference, find_tolerance, relative_difference
 
 #: How configurations call the layers of each of their stages, and the heads.
 _DEPTHS, _HEADS = ("depths", "depth"), ("num_heads", "num_attention_heads")
-_SOFTMAX = (functional.softmax, torch.softmax, Tensor.softmax, torch.special.softmax)
 _PRODUCTS = (torch.matmul, Tensor.matmul, Tensor.__matmul__)
 #: Masks of windows take 100 off a score. So much is left of a key at most; and where no head of any image
 #: leaves more of it than the second, it is hidden. Few keys come so low without a mask, by this share.
@@ -33,11 +32,15 @@ _MOVED = 1e-3
 def count_stated_layers(config: Any) -> int:
     """Count the layers of a model whose stages have heads of their own, as stated; 0 for any other.
 
+    In a model that attends over time and over space apart, each of the two is a layer.
+
     >>> class Config:
     ...     depths, num_heads = [2, 2, 6, 2], [3, 6, 12, 24]
     >>> count_stated_layers(Config)
     12
     """
+    if divides_axes(config):
+        return 2 * config.num_hidden_layers
     depths, heads = _find_list(config, _DEPTHS), _find_list(config, _HEADS)
     stages = getattr(config, "num_encoder_blocks", None)
     depths = depths[:stages] if isinstance(stages, int) else depths
@@ -85,10 +88,10 @@ def read_tiles(checkpoint: Checkpoint, inputs: Mapping[str, Tensor], way: Way) -
     return probe.maps, hidden
 
 
-def refer_to_modules(checkpoint: Checkpoint, known: Reference) -> Reference:
+def refer_to_modules(checkpoint: Checkpoint, known: Reference, layers: int) -> Reference:
     """Take the maps that each attention module gives under eager attention, as models in stages keep few.
 
-    Of modules that give none, take what comes out of a softmax and is multiplied by values.
+    Where not all of the ``layers`` give one, take what comes out of a softmax and is multiplied by values.
     """
     bare = replace(known, maps={}, absence="it gives no maps of its own for comparison")
     maps: list[Tensor] = []
@@ -96,7 +99,7 @@ def refer_to_modules(checkpoint: Checkpoint, known: Reference) -> Reference:
         maps, hidden = read_tiles(checkpoint, known.inputs, Way.HOOKS)
         if not relative_difference(hidden, known.untouched) <= find_tolerance(checkpoint):
             maps = []
-    if maps:
+    if maps and (len(maps) == layers or not divides_axes(checkpoint.body.config)):
         return replace(bare, maps={None: tuple(maps)}, scored=False, averaged=False)
     with _Mixing() as mixing:
         checkpoint.forward(known.inputs)
@@ -119,7 +122,7 @@ class _Mixing(TorchFunctionMode):
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         given = func(*args, **(kwargs or {}))
-        if func in _SOFTMAX and isinstance(given, Tensor) and given.ndim == 4:
+        if func in SOFTMAX and isinstance(given, Tensor) and given.ndim == 4:
             self._rows[id(given)] = given
         sides = args if func in _PRODUCTS else _list_factors(args) if func is torch.einsum else ()
         if len(sides) == 2 and id(sides[0]) in self._rows:

@@ -11,13 +11,12 @@ from altair.utils.schemapi import debug_mode
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.reports.columns import DrawingRequest, is_numeric, list_keys, name_source, read_cells
-from attnprobe.reports.pictures import curves, interactions, lists, maps, scatter, similarity, training
-from attnprobe.reports.pictures.pairs import tabulate_clusters
-from attnprobe.reports.pictures.picture import Picture
+from attnprobe.reports.pairs import tabulate_clusters
+from attnprobe.reports.picture import Picture
+from attnprobe.reports.pictures import curves, interactions, lists, maps, scatter, similarity
 from attnprobe.reports.shapes import lay_out_grid
-from attnprobe.reports.theme import THEMES, ThemeName
-from attnprobe.table.cells import format_cell
-from attnprobe.table.cleaning import clean
+from attnprobe.reports.theme import THEMES, ThemeName, check_look
+from attnprobe.table.cells import clean, format_cell
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.kinds import KINDS, TREE, PictureKind
 from attnprobe.table.table import Column
@@ -88,8 +87,6 @@ def _are_distinct(tables: Sequence[HeadTable]) -> bool:
     return all(not one & other for place, one in enumerate(named) for other in named[:place])
 
 
-#: Narrower, nothing can be read; wider, nobody has a screen or a page.
-_WIDTHS = (200, 4000)
 #: Most characters of a description.
 _HEARD = 400
 #: Room beside a title, for the axis that stands before it.
@@ -106,9 +103,9 @@ _DRAWINGS: Mapping[PictureKind, _Drawing] = {
     "roles": (lay_out_grid, maps.draw_roles),
     "change": (maps.can_draw_change, maps.draw_change),
     "relations": (bool, lists.draw_relations),
-    "settling": (bool, training.draw_settling),
+    "settling": (bool, curves.draw_settling),
     "curves": (curves.can_draw_curves, curves.draw_curves),
-    "lines": (training.can_draw_lines, training.draw_lines),
+    "lines": (curves.can_draw_lines, curves.draw_lines),
     "scatter": (scatter.can_draw_scatter, scatter.draw_scatter),
     "matrix": (maps.can_draw_matrix, maps.draw_matrix),
     "map": (similarity.can_draw_map, similarity.draw_map),
@@ -150,10 +147,7 @@ def draw_picture(
     Raises:
         AttnprobeError: When they can't be drawn like this; it says as what else.
     """
-    if theme not in THEMES:
-        raise AttnprobeError(f"--theme is one of {', '.join(THEMES)}, not {clean(str(theme))}")
-    if width is not None and not _WIDTHS[0] <= width <= _WIDTHS[1]:
-        raise AttnprobeError(f"--width is a number of pixels from {_WIDTHS[0]} to {_WIDTHS[1]}")
+    check_look(theme, width)
     if kind is not None and kind not in get_args(PictureKind):
         raise AttnprobeError(f"--kind is one of {', '.join(get_args(PictureKind))}, not {clean(str(kind))}")
     if clusters is not None:

@@ -5,8 +5,8 @@ from typing import Any
 import altair as alt
 
 from attnprobe.reports.columns import DrawingRequest, Record, label_rows, list_keys, read_cells, read_numbers
+from attnprobe.reports.pairs import name_head
 from attnprobe.reports.pictures.channels import draw_panels, make_records, make_tooltip
-from attnprobe.reports.pictures.pairs import name_head
 from attnprobe.reports.theme import choose_ink
 from attnprobe.sums.resampling import SIGNIFICANT
 from attnprobe.table.cells import format_cell

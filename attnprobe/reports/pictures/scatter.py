@@ -18,11 +18,11 @@ from attnprobe.reports.columns import (
     sort_labels,
     title_axis,
 )
+from attnprobe.reports.pairs import name_head
 from attnprobe.reports.pictures.channels import colour_by_layer, make_records, make_tooltip
-from attnprobe.reports.pictures.pairs import name_head
 from attnprobe.reports.scales import BEYOND
 from attnprobe.reports.shapes import AXES, lay_out_grid
-from attnprobe.table.cleaning import clean
+from attnprobe.table.cells import clean
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.kinds import IN, OUT
 from attnprobe.table.table import Column

@@ -16,8 +16,7 @@ from attnprobe.reports.columns import (
     title_axis,
     title_tooltip,
 )
-from attnprobe.reports.pictures.channels import colour_by_layer, make_records, make_tooltip, thin_labels
-from attnprobe.reports.pictures.pairs import (
+from attnprobe.reports.pairs import (
     SQUARED,
     Clusters,
     Distances,
@@ -29,6 +28,7 @@ from attnprobe.reports.pictures.pairs import (
     name_head,
     scale_to_plane,
 )
+from attnprobe.reports.pictures.channels import colour_by_layer, make_records, make_tooltip, thin_labels
 from attnprobe.table.head_table import HeadTable
 
 #: More pairs than this within layers are not drawn one by one beside the means.
@@ -58,7 +58,7 @@ def draw_map(table: HeadTable, request: DrawingRequest) -> Any:
 
 
 def _draw_part(table: HeadTable, pairs: Pairs, place: str, request: DrawingRequest) -> Any:
-    rows = [row for row, of in enumerate(pairs.of) if of == place]
+    rows = pairs.rows(place)
     found = compute_distances(table, rows, pairs, request)
     narrow = request.width < _BESIDE
     side = int(max(140, request.width - 90) if narrow else min(420, request.width * 0.48))

@@ -9,12 +9,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from attnprobe.reports.columns import DrawingRequest, read_cells, read_numbers
-from attnprobe.reports.pictures.pairs import compute_distances, find_pairs, scale_to_plane
+from attnprobe.reports.columns import DrawingRequest, read_cells
+from attnprobe.reports.pairs import compute_distances, find_pairs, scale_to_plane
 from attnprobe.reports.report_page.measures import Heads, Measure, format_number, is_number
 from attnprobe.reports.scales import Scale
+from attnprobe.reports.shapes import lay_out_pruning
 from attnprobe.reports.theme import THEMES
-from attnprobe.table.cleaning import clean
+from attnprobe.table.cells import clean
 from attnprobe.table.head_table import HeadTable
 
 #: Steps of the colours of a heat map, and of the colours of layers.
@@ -117,7 +118,7 @@ def draw_head_maps(heads: Heads, table: HeadTable) -> list[Chart]:
         return []
     found = []
     for kind in pairs.maps:
-        rows = [row for row, of in enumerate(pairs.of) if of == kind]
+        rows = pairs.rows(kind)
         named = {side[row] for side in (pairs.one, pairs.other) for row in rows}
         layers = sorted({layer for layer, _ in named if isinstance(layer, int)})
         if not LEAST_ON_A_MAP <= len(named) <= MOST_ON_A_MAP or not layers:
@@ -146,37 +147,38 @@ def draw_head_maps(heads: Heads, table: HeadTable) -> list[Chart]:
     return found
 
 
-def draw_curve(table: HeadTable) -> Chart:
-    """Draw the score while heads are removed: in the criterion's order, and in random ones."""
-    columns = (read_numbers(table, name) for name in ("share_removed", "score", "score_se"))
-    names = (read_cells(table, name) for name in ("criterion", "seed"))
-    orders: dict[tuple[str, object], list[tuple[float, float, float | None]]] = {}
-    for share, score, error, criterion, seed in zip(*columns, *names, strict=True):
-        if score is not None and share is not None:
-            step = share, score, None if criterion == "random" else error
-            orders.setdefault((str(criterion), seed), []).append(step)
-    every = [step for steps in orders.values() for step in steps]
+def draw_curve(table: HeadTable) -> Chart | None:
+    """Draw the score while heads are removed: in the criterion's order, and in random ones.
+
+    None for a table whose rows are no steps of such orders.
+    """
+    found = lay_out_pruning(table)
+    if not found:
+        return None
+    # The criteria of a table have the random orders in common.
+    main, orders = found[0], found[0].random.T
+    curves = [("random", main.share, scores, np.full(len(scores), np.nan)) for scores in orders]
+    curves += [("criterion", one.share, one.score, one.error) for one in found if one.criterion is not None]
     across = _Axis(0, 1, 52, 600)
-    up = _fit_axis([score + sign * (error or 0.0) for _, score, error in every for sign in (1, -1)], 300, 14)
+    every = [score + sign * np.nan_to_num(error) for _, _, score, error in curves for sign in (1, -1)]
+    up = _fit_axis(np.concatenate(every).tolist(), 300, 14)
     lines = []
-    for (criterion, _), steps in sorted(orders.items(), key=lambda one: one[0][0] != "random"):
+    for kind, share, score, error in curves:
+        there = np.isfinite(share) & np.isfinite(score)
         below, middle, above = (
-            [(across.place(share), up.place(score + sign * (error or 0.0))) for share, score, error in steps]
-            for sign in (-1, 0, 1)
+            [(across.place(x), up.place(y)) for x, y in zip(share[there], ends[there], strict=True)]
+            for ends in (score + sign * np.nan_to_num(error) for sign in (-1, 0, 1))
         )
-        known = all(error is not None for _, _, error in steps)
-        kind = "random" if criterion == "random" else "criterion"
-        band = f"{_write_path([*above, *reversed(below)])}z" if known else ""
+        band = f"{_write_path([*above, *reversed(below)])}z" if np.isfinite(error[there]).all() else ""
         lines.append(Line(kind, _write_path(middle), band))
-    main = next((criterion for criterion, _ in orders if criterion != "random"), "random")
     metric = clean(str(read_cells(table, "metric")[0] or "score"))
     band = ", with its standard error" if any(line.band for line in lines) else ""
-    legend = [("criterion", f"by {clean(main)}{band}")] if main != "random" else []
-    number = sum(criterion == "random" for criterion, _ in orders)
-    legend += [("random", "one random order" if number == 1 else f"{number} random orders")] if number else []
+    legend = [("criterion", f"by {clean(main.criterion)}{band}")] if main.criterion is not None else []
+    if number := len(orders):
+        legend.append(("random", "one random order" if number == 1 else f"{number} random orders"))
     ticks = [Tick(across.place(n / 5), f"{n * 20} %") for n in range(6)]
-    order = "in random order" if main == "random" else "the least important first"
-    end = ", until none is left" if max((share for share, _, _ in every), default=0.0) >= 1 else ""
+    order = "in random order" if main.criterion is None else "the least important first"
+    end = ", until none is left" if any((share >= 1).any() for _, share, _, _ in curves) else ""
     label = f"The {metric} while heads are removed, {order}{end}."
     return Chart(620, 340, label, ("heads removed", metric), legend, (), lines, ticks, up.ticks())
 

@@ -8,7 +8,7 @@ from math import isfinite
 from typing import NamedTuple, TypeGuard
 
 from attnprobe.attention.kinds import Kind
-from attnprobe.table.cleaning import clean
+from attnprobe.table.cells import clean
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
 

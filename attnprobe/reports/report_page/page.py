@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Any, NamedTuple
 
-from attnprobe.reports.page.document import (
+from attnprobe.reports.page import (
     RECORD,
     bundle_scripts,
     embed_bytes,
@@ -28,10 +28,11 @@ from attnprobe.reports.report_page.measures import (
 )
 from attnprobe.reports.report_page.report import OTHER, SECTIONS, Contents
 from attnprobe.reports.scales import Scale, find_p_name, fit_scales_by_unit, mark_effects
+from attnprobe.reports.shapes import lay_out_roles
 from attnprobe.reports.theme import SEQUENTIAL, THEMES, choose_ink
-from attnprobe.reports.view.packing import SCALE, make_visible, pack_layer
-from attnprobe.survey.viewing.tokens import SequenceAttention
-from attnprobe.table.cleaning import clean
+from attnprobe.reports.view import SCALE, make_visible, pack_layer
+from attnprobe.survey.tokens import SequenceAttention
+from attnprobe.table.cells import clean
 from attnprobe.table.destination import render_table
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.naming import LETTERS, find_role_kind
@@ -231,17 +232,17 @@ def _clean_cell(cell: object) -> object:
 
 def _draw_roles(heads: Heads, table: HeadTable) -> dict[str, Any]:
     """Lay out the roles; list those there are: class, letter, name, how many heads have it, meaning."""
-    cells, counts = [], dict.fromkeys(LETTERS, 0)
     styles = {kind: f"r{number}" for number, kind in enumerate(LETTERS)}
-    for place, role in enumerate(heads.sort_cells(table, "role")):
-        if role is None:
-            cells.append(_Cell("", f"{heads.name(place)}: no role was asked for"))
-            continue
-        kind = find_role_kind(str(role))
-        counts[kind] += 1
-        cells.append(_Cell(styles[kind], f"{heads.name(place)}: {clean(str(role))}", LETTERS[kind]))
-    there = [kind for kind in LETTERS if counts[kind]]
-    legend = [(styles[kind], LETTERS[kind], kind, counts[kind], text.MEANINGS[kind]) for kind in there]
+    roles = [None if role is None else str(role) for role in heads.sort_cells(table, "role")]
+    found = lay_out_roles(roles)
+    cells = [
+        _Cell(styles[kind], f"{heads.name(place)}: {clean(role)}", LETTERS[kind])
+        if role is not None and kind is not None
+        else _Cell("", f"{heads.name(place)}: no role was asked for")
+        for place, (role, kind) in enumerate(zip(roles, found.kinds, strict=True))
+    ]
+    counted = found.counts.items()
+    legend = [(styles[kind], LETTERS[kind], kind, number, text.MEANINGS[kind]) for kind, number in counted]
     return {"grids": _lay_out_grids(heads, cells), "legend": legend}
 
 

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal, get_args
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.table.cleaning import clean
+from attnprobe.table.cells import clean
 from attnprobe.table.destination import Saveable
 from attnprobe.table.formats import READABLE, extension
 from attnprobe.table.head_table import HeadTable
 
 if TYPE_CHECKING:
-    from attnprobe.survey.viewing.tokens import SequenceAttention
+    from attnprobe.survey.tokens import SequenceAttention
 
 #: What a report can be saved as, by the ending of its file.
 FORMATS = ("html",)
@@ -96,7 +96,7 @@ class Report(Saveable):
         return self.html.encode()
 
     def _repr_html_(self) -> str:
-        from attnprobe.reports.page.document import frame_page
+        from attnprobe.reports.page import frame_page
 
         return frame_page(self.html, "Report of a checkpoint", 800)
 

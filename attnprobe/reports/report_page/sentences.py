@@ -10,8 +10,8 @@ import numpy as np
 
 from attnprobe.attention.kinds import Kind
 from attnprobe.errors import AttnprobeError
-from attnprobe.reports.view.packing import pack_layer, unpack_layer
-from attnprobe.survey.viewing.tokens import Maps, SequenceAttention, Side
+from attnprobe.reports.view import pack_layer, unpack_layer
+from attnprobe.survey.tokens import Maps, SequenceAttention, Side
 
 #: The name of the file.
 FILE = "sentences.json"

@@ -10,7 +10,7 @@ from attnprobe.attention.kinds import Kind
 from attnprobe.findings.outliers import FEWEST, Outliers, find_outliers
 from attnprobe.reports.report_page.measures import DIGITS, Heads, Measure, format_in_sentence
 from attnprobe.reports.report_page.report import Contents
-from attnprobe.table.cleaning import clean
+from attnprobe.table.cells import clean
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.naming import MIXED, join_names
 
@@ -86,8 +86,8 @@ def _describe_side(one: Outliers, measure: Measure, heads: Heads) -> dict[str, A
     names = [heads.name(place) for place in one.heads[:_NAMED]]
     names[0] = names[0][:1].upper() + names[0][1:]
     more = len(one.heads) - len(names)
-    beyond = (one.nearest > values[-1]) is one.above and one.nearest != values[-1]
     side = "above" if one.above else "below"
+    rest = f"; no other head is {side} {format_in_sentence(one.limit(DIGITS))}."
     return {
         "heads": [
             {"head": place, "name": name, "value": format_in_sentence(value)}
@@ -97,7 +97,7 @@ def _describe_side(one: Outliers, measure: Measure, heads: Heads) -> dict[str, A
         "what": "is an outlier" if len(one.heads) == 1 else "are outliers",
         "side": "high" if one.above else "low",
         "title": measure.title,
-        "rest": "." if beyond else f"; no other head is {side} {format_in_sentence(one.limit(DIGITS))}.",
+        "rest": "." if one.is_passed(values[-1]) else rest,
     }
 
 

@@ -2,7 +2,6 @@
 
 import itertools
 import math
-from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,13 +12,20 @@ from rich.text import Text
 from attnprobe.findings.outliers import FEWEST, Outliers, find_outliers
 from attnprobe.reports.columns import read_floats
 from attnprobe.reports.scales import Scale
-from attnprobe.reports.shapes import Panel
-from attnprobe.reports.terminal.console import choose_signs, choose_text_colour, find_colour, has_palette
-from attnprobe.reports.terminal.figures import USUAL_DIGITS, Figures, choose_figures, format_significant
-from attnprobe.table.cells import format_cell
-from attnprobe.table.cleaning import clean
+from attnprobe.reports.shapes import Panel, lay_out_roles
+from attnprobe.reports.terminal.console import (
+    USUAL_DIGITS,
+    Figures,
+    choose_figures,
+    choose_signs,
+    choose_text_colour,
+    find_colour,
+    format_significant,
+    has_palette,
+)
+from attnprobe.table.cells import clean, format_cell
 from attnprobe.table.head_table import HeadTable
-from attnprobe.table.naming import LETTERS, MIXED, find_role_kind, join_names
+from attnprobe.table.naming import LETTERS, MIXED, join_names
 from attnprobe.table.table import Cell, Column
 
 MEAN = "mean"
@@ -171,7 +177,7 @@ _COLOURS = {
 
 def draw_roles(table: HeadTable, grids: list[Panel], console: Console) -> None:
     """Print the letters, panel by panel, and a legend of those that are there."""
-    roles = [format_cell(cell) for cell in table.data["role"]]
+    roles = lay_out_roles(format_cell(cell) for cell in table.data["role"])
     for panel in grids:
         console.print()
         if panel.labels:
@@ -187,15 +193,13 @@ def draw_roles(table: HeadTable, grids: list[Panel], console: Console) -> None:
                 line = Text(f"L{format_cell(layer)}".ljust(label), "dim")
                 for head in heads:
                     row = panel.places.get((layer, head))
-                    kind = MIXED if row is None else find_role_kind(roles[row])
-                    letter = " " if row is None else LETTERS[kind]
-                    line.append(letter.rjust(wide), _COLOURS[kind])
+                    kind = None if row is None else roles.kinds[row]
+                    line.append((LETTERS[kind] if kind else " ").rjust(wide), _COLOURS[kind or MIXED])
                 console.print(line)
     console.print()
-    counts = Counter(find_role_kind(role) for role in roles)
     line = Text()
-    for kind in filter(counts.get, LETTERS):
-        entry = Text.assemble((LETTERS[kind], _COLOURS[kind]), f" {kind} {counts[kind]}")
+    for kind, number in roles.counts.items():
+        entry = Text.assemble((LETTERS[kind], _COLOURS[kind]), f" {kind} {number}")
         if line.cell_len and line.cell_len + 3 + entry.cell_len > console.width:
             console.print(line)
             line = Text()
@@ -275,8 +279,8 @@ def _describe_outliers(
     said = f"{heads[0].upper()}{heads[1:]} {what} in {title} (beyond Tukey's outer fence)"
     limit = found.limit(precision or USUAL_DIGITS)
     last_out = float(grid.ravel()[found.heads[-1]])
-    if (found.nearest > last_out) is found.above and found.nearest != last_out:
-        return f"{said}."  # a head beyond them has too wide an interval to be one
+    if found.is_passed(last_out):
+        return f"{said}."
     return f"{said}; no other head is {side} {format_significant(limit, precision)}."
 
 

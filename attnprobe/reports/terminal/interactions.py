@@ -9,8 +9,7 @@ from rich.text import Text
 
 from attnprobe.reports.columns import read_floats
 from attnprobe.reports.shapes import name_pairs
-from attnprobe.reports.terminal.console import choose_signs
-from attnprobe.reports.terminal.figures import choose_decimals
+from attnprobe.reports.terminal.console import choose_decimals, choose_signs
 from attnprobe.sums.resampling import SIGNIFICANT
 from attnprobe.table.head_table import HeadTable
 

@@ -10,16 +10,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from attnprobe.findings.comparison.spread import PARTS
+from attnprobe.findings.spread import PARTS
 from attnprobe.reports.columns import read_floats
 from attnprobe.reports.scales import Scale
 from attnprobe.reports.shapes import BestHeads
-from attnprobe.reports.terminal.console import Signs, choose_signs, has_palette
-from attnprobe.reports.terminal.figures import Field, write_fields
+from attnprobe.reports.terminal.console import Field, Signs, choose_signs, has_palette, write_fields
 from attnprobe.reports.terminal.grid import style_cell
 from attnprobe.sums.resampling import SIGNIFICANT
-from attnprobe.table.cells import format_cell
-from attnprobe.table.cleaning import clean
+from attnprobe.table.cells import clean, format_cell
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.kinds import FOUND, RULES
 from attnprobe.table.table import Cell

@@ -19,10 +19,9 @@ from attnprobe.reports.shapes import (
     lay_out_runs,
     lay_out_settling,
 )
-from attnprobe.reports.terminal import curve, grid, interactions, lists, training
+from attnprobe.reports.terminal import curves, grid, interactions, lists
 from attnprobe.reports.terminal.console import choose_signs, has_palette
-from attnprobe.table.cells import format_cell
-from attnprobe.table.cleaning import clean
+from attnprobe.table.cells import clean, format_cell
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
 
@@ -53,10 +52,10 @@ def show(table: HeadTable, console: Console, precision: int | None = None) -> No
         console.print(Text(said))
     shown: Set[str] = table.data.keys()
     if runs:
-        shown = training.draw_runs(table, runs, _choose_measures(measures), console, precision)
+        shown = curves.draw_runs(table, runs, _choose_measures(measures), console, precision)
     elif settling := lay_out_settling(table):
-        training.draw_settling(settling, console)
-        shown = training.SETTLING_COLUMNS
+        curves.draw_settling(settling, console)
+        shown = curves.SETTLING_COLUMNS
     elif panels:
         shown = _draw_panels(table, panels, _choose_measures(measures), console, precision)
     elif lists.has_shares(table):
@@ -69,8 +68,8 @@ def show(table: HeadTable, console: Console, precision: int | None = None) -> No
         lists.draw_best_heads(found, console)
         shown = lists.FOUND_COLUMNS
     elif orders:
-        curve.draw_curves(orders, console, precision)
-        shown = curve.CURVE_COLUMNS
+        curves.draw_curves(orders, console, precision)
+        shown = curves.CURVE_COLUMNS
     elif len(table):
         short = _keep_headlines(table, measures)
         lists.draw_rows(short, set(common), console, precision)

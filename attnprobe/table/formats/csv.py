@@ -8,8 +8,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attnprobe.table.cells import format_cell, to_plain_column
-from attnprobe.table.cleaning import GUARDED, clean, guard
+from attnprobe.table.cells import GUARDED, clean, format_cell, guard, to_plain_column
 from attnprobe.table.formats import Format
 from attnprobe.table.table import Cell, Table
 

@@ -6,8 +6,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attnprobe.table.cells import round_cell, to_plain, to_plain_column
-from attnprobe.table.cleaning import clean
+from attnprobe.table.cells import clean, round_cell, to_plain, to_plain_column
 from attnprobe.table.formats import Format
 from attnprobe.table.table import Table
 

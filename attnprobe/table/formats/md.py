@@ -2,8 +2,7 @@
 
 import re
 
-from attnprobe.table.cells import format_cell, to_plain_column
-from attnprobe.table.cleaning import clean
+from attnprobe.table.cells import clean, format_cell, to_plain_column
 from attnprobe.table.formats import Format
 from attnprobe.table.table import Cell, Column, Table
 

@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.table.cells import format_cell, round_cell, to_plain_column
-from attnprobe.table.cleaning import clean
+from attnprobe.table.cells import clean, format_cell, round_cell, to_plain_column
 from attnprobe.table.formats import Format
 from attnprobe.table.formats.json import make_description
 from attnprobe.table.table import Cell, Table

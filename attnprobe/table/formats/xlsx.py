@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.table.cells import format_cell, round_cell, to_plain_column
-from attnprobe.table.cleaning import clean, guard
+from attnprobe.table.cells import clean, format_cell, guard, round_cell, to_plain_column
 from attnprobe.table.formats import Format
 from attnprobe.table.formats.json import Json, make_description
 from attnprobe.table.table import Cell, Table

@@ -16,8 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
 
+from attnprobe.corpus.formats import find_formats
 from attnprobe.corpus.sources.document import Document, find_gold
-from attnprobe.corpus.sources.text import EXTENSIONS, Source, read_documents
+from attnprobe.corpus.sources.text import Source, read_documents
 from attnprobe.errors import AttnprobeError
 from attnprobe.tasks import Gold
 
@@ -181,7 +182,7 @@ def whole(folder: Path, extension: str, raw: bytes, column: str | None = None) -
 
 
 def test_there_is_a_sound_file_of_every_format(folder: Path) -> None:
-    assert set(SOUND) == set(EXTENSIONS)
+    assert set(SOUND) == set(find_formats())
     for extension, raw in SOUND.items():
         path = folder / f"sound{extension}"
         path.write_bytes(raw)

@@ -1,11 +1,21 @@
-"""One name for what ships inside the package; what is wanted of it tells the part."""
+"""What ships inside the package: what is wanted tells the part; snippets with coreference are balanced."""
 
 import hashlib
+import io
+from collections import Counter
+from itertools import pairwise
 
+import pandas as pd
 import pytest
 
-from attnprobe.corpus.sources.embedded import EMBEDDED, Embedded, open_embedded
-from attnprobe.corpus.sources.text import Source, open_source, read_embedded
+from attnprobe.corpus.sources.text import (
+    EMBEDDED,
+    Embedded,
+    Source,
+    open_embedded,
+    open_source,
+    read_embedded,
+)
 from attnprobe.errors import AttnprobeError
 
 WANTED = {
@@ -44,3 +54,68 @@ def test_only_files_of_the_part_are_read(part):
 def test_files_are_closed():
     streams = [stream for stream, _ in open_embedded(Embedded.SENTENCES)]
     assert all(stream.closed for stream in streams)
+
+
+FEMININE, MASCULINE = {"she", "her", "hers"}, {"he", "him", "his"}
+
+
+@pytest.fixture(scope="module")
+def rows():
+    content = b"".join(stream.read() for stream, _ in open_embedded(Embedded.COREFERENCE))
+    table = pd.read_csv(io.BytesIO(content), sep="\t", keep_default_na=False)
+    return table.to_dict("records")
+
+
+def right(row):
+    return "A" if row["A-coref"] else "B"
+
+
+def test_the_columns_of_gap(rows):
+    assert ",".join(rows[0]) == "ID,Text,Pronoun,Pronoun-offset,A,A-offset,A-coref,B,B-offset,B-coref,URL"
+    assert len({row["ID"] for row in rows}) == len({row["Text"] for row in rows}) == len(rows) >= 80
+
+
+def test_offsets_fit(rows):
+    for row in rows:
+        spans = []
+        for column in ("Pronoun", "A", "B"):
+            start = row[f"{column}-offset"]
+            assert row["Text"][start : start + len(row[column])] == row[column]
+            around = row["Text"][max(start - 1, 0) : start] + row["Text"][start + len(row[column]) :][:1]
+            assert not any(map(str.isalnum, around)), row  # whole words
+            spans.append((start, start + len(row[column])))
+        spans.sort()
+        assert all(before[1] <= after[0] for before, after in pairwise(spans))
+        assert row["A-offset"] < row["B-offset"]
+
+
+def test_one_of_the_two_is_right(rows):
+    assert all(row["A-coref"] != row["B-coref"] for row in rows)
+
+
+def test_genders_and_answers_are_balanced(rows):
+    pronouns = [row["Pronoun"].lower() for row in rows]
+    assert set(pronouns) <= FEMININE | MASCULINE
+    counts = Counter((one in FEMININE, right(row)) for one, row in zip(pronouns, rows, strict=True))
+    assert len(counts) == 4
+    assert len(set(counts.values())) == 1
+
+
+def test_the_nearest_name_is_right_half_of_the_time(rows):
+    def gap(row, name):
+        pronoun, start = row["Pronoun-offset"], row[f"{name}-offset"]
+        return max(pronoun - start - len(row[name]), start - pronoun - len(row["Pronoun"]))
+
+    nearest = sum(min("AB", key=lambda name: gap(row, name)) == right(row) for row in rows)
+    assert nearest == len(rows) / 2
+
+
+def test_the_reader_takes_every_row(rows):
+    documents = list(read_embedded(Embedded.COREFERENCE))
+    assert [document.text for document in documents] == [row["Text"] for row in rows]
+    for document, row in zip(documents, rows, strict=True):
+        (link,) = document.annotation.links
+        assert document.text[link.source.start : link.source.stop] == row["Pronoun"]
+        answer = document.text[link.target.start : link.target.stop]
+        assert answer == row[right(row)].split()[-1]
+        assert len(link.candidates) == 2

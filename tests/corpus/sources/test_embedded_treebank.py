@@ -5,8 +5,7 @@ from collections import Counter
 import conllu
 import pytest
 
-from attnprobe.corpus.sources.embedded import Embedded, open_embedded
-from attnprobe.corpus.sources.text import read_embedded
+from attnprobe.corpus.sources.text import Embedded, open_embedded, read_embedded
 
 #: The relations of UD v2 that are there in English, with the subtypes of EWT.
 RELATIONS = {

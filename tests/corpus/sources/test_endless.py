@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow
 import pytest
 
-from attnprobe.corpus.sources import packing
+from attnprobe.corpus.sources import streams as packing
 from attnprobe.corpus.sources.streams import decode_lines
 from attnprobe.corpus.sources.text import Source, read_documents
 from attnprobe.errors import AttnprobeError

@@ -1,8 +1,9 @@
-"""Gold links in rows of JSON and parquet, and of mappings that a program holds."""
+"""Words and links of JSON; which links are asked about; and the question that a mention asks."""
 
 import gzip
 import io
 import json
+import random
 import sys
 from types import SimpleNamespace
 
@@ -15,7 +16,16 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from attnprobe.corpus.sources.document import Annotation, Document, Link, Span
-from attnprobe.corpus.sources.links import read_linked_rows
+from attnprobe.corpus.sources.links import (
+    NEAREST,
+    REACH,
+    SAME_WORD,
+    Mention,
+    filter_links,
+    link_antecedent,
+    link_mentions,
+    read_linked_rows,
+)
 from attnprobe.corpus.sources.opening import open_anything
 from attnprobe.corpus.sources.text import Source, read_documents
 from attnprobe.errors import AttnprobeError
@@ -293,3 +303,124 @@ def test_whatever_a_row_holds(row):
         spans = [span for link in found.annotation.links for span in (link.source, link.target, *link.also)]
         for span in (*found.annotation.words, *spans):
             assert texts[span.where][span.start : span.stop]
+
+
+LABELS = ("pronoun|feminine", "pronoun|masculine", "nsubj:pass|old", "")
+
+
+def document(*labels):
+    links = tuple(Link(Span(0, 1), Span(1, 2), label) for label in labels)
+    return Document("ab", annotation=Annotation(links=links))
+
+
+def left(**how):
+    (found,) = filter_links([document(*LABELS)], "it", **how)
+    return [link.label for link in found.annotation.links]
+
+
+def test_all_of_them():
+    assert left() == list(LABELS)
+    assert left(fold=True) == [*LABELS[:2], "nsubj|old", ""]
+
+
+def test_a_link_has_each_of_its_labels():
+    assert left(labels=["pronoun"]) == ["pronoun", "pronoun"]
+    assert left(labels=["masculine", "pronoun"]) == ["pronoun", "pronoun|masculine"]
+    assert left(labels=["nsubj"], fold=True) == ["nsubj"]
+
+
+def test_labels_that_are_not_there():
+    with pytest.raises(AttnprobeError, match="no link called 'noun'; it has feminine, masculine, nsubj:pass"):
+        left(labels=["noun"])
+    with pytest.raises(AttnprobeError, match=r"'nsubj:pass'; it has .*, and --subtypes tells"):
+        left(labels=["nsubj:pass"], fold=True)
+    with pytest.raises(AttnprobeError, match="it has only links without a label"):
+        list(filter_links([document("")], "it", labels=["x"]))
+    with pytest.raises(AttnprobeError, match="it can't be asked about: it holds no links"):
+        list(filter_links([document()], "it"))
+
+
+def mention(start, entity, last="w", *, length=2, kind="nominal"):
+    return Mention(Span(start, start + length), last, entity, kind)
+
+
+def test_nearest_right_one_is_the_target_and_the_others_are_right_too():
+    others = [mention(0, "a"), mention(5, "b"), mention(10, "a"), mention(15, "c")]
+    link = link_antecedent(mention(20, "a"), others, "pronoun")
+    assert link.source == Span(20, 22)
+    assert link.target == Span(10, 12)
+    assert link.also == (Span(0, 2),)
+    assert link.candidates == tuple(other.head for other in others)
+    assert link.guesses[0] == (NEAREST, Span(15, 17))
+
+
+def test_rules_guess_the_nearest_and_the_first_with_the_same_last_word():
+    others = [mention(0, "a", "Dog"), mention(5, "b", "cat"), mention(10, "b", "DOG")]
+    link = link_antecedent(mention(20, "b", "dog"), others, "")
+    assert link.guesses == ((NEAREST, Span(10, 12)), (SAME_WORD, Span(0, 2)), (SAME_WORD, Span(10, 12)))
+    assert link_antecedent(mention(20, "b", "cow"), others, "").guesses == ((NEAREST, Span(10, 12)),)
+
+
+def test_what_follows_is_near_but_is_no_earlier_mention():
+    others = [mention(0, "a", "dog"), mention(30, "b", "dog")]
+    link = link_antecedent(mention(22, "a", "dog"), others, "")
+    assert link.guesses == ((NEAREST, Span(30, 32)), (SAME_WORD, Span(0, 2)))
+
+
+def test_mentions_that_share_characters_with_the_source_are_no_candidates():
+    others = [mention(0, "a"), mention(5, "b"), mention(21, "a"), mention(19, "a", length=9)]
+    link = link_antecedent(mention(20, "a"), others, "")
+    assert link.candidates == (Span(0, 2), Span(5, 7))
+    assert link.also == ()
+
+
+def test_nothing_to_choose_from():
+    assert link_antecedent(mention(9, "a"), [mention(0, "a")], "") is None
+    assert (
+        link_antecedent(mention(9, "a"), [mention(0, "a"), mention(0, "b")], "") is None
+    )  # one head word for both
+    assert link_antecedent(mention(9, "a"), [mention(0, "b"), mention(4, "c")], "") is None
+
+
+def test_links_are_those_of_plain_rules():
+    draw = random.Random(5)
+    for _ in range(200):
+        count = draw.randrange(12)
+        found = [
+            mention(3 * draw.randrange(10), draw.choice("abc"), draw.choice(["x", "X", "y"]))
+            for _ in range(count)
+        ]
+        links, left_out = link_mentions(found)
+        asking = unasked = 0
+        expected = []
+        for one in sorted(found, key=lambda one: one.head.start):
+            before = [other for other in found if other.head.start < one.head.start]
+            heads = sorted({other.head.start for other in before})
+            right = sorted({other.head.start for other in before if other.entity == one.entity})
+            if right and len(heads) > 1:
+                same = sorted({o.head.start for o in before if o.last.lower() == one.last.lower()})
+                expected.append((one.head.start, right[-1], right[:-1], heads, heads[-1], same))
+                asking += 1
+            # of mentions with one head word, a later one has an antecedent that nobody can point at
+            unasked += bool(right) and len(heads) < 2
+        seen = [
+            (
+                link.source.start,
+                link.target.start,
+                [span.start for span in link.also],
+                [span.start for span in link.candidates],
+                link.guesses[0][1].start,
+                [span.start for rule, span in link.guesses if rule == SAME_WORD],
+            )
+            for link in links
+        ]
+        assert sorted(seen) == sorted(expected)
+        assert left_out >= unasked
+
+
+def test_an_antecedent_beyond_reach_is_left_out():
+    far = [mention(0, "far"), *(mention(3 * place, place) for place in range(1, REACH + 1))]
+    links, left_out = link_mentions([*far[:-1], mention(3 * REACH, "far")])
+    assert (len(links), left_out) == (1, 0)
+    assert len(links[0].candidates) == REACH
+    assert link_mentions([*far, mention(3 * REACH + 3, "far")]) == ([], 1)

@@ -6,7 +6,7 @@ import pytest
 
 from attnprobe.corpus.sources.document import Document
 from attnprobe.corpus.sources.media import Item, MediaFolder
-from attnprobe.corpus.sources.sampling import draw_documents, select
+from attnprobe.corpus.sources.opening import draw_documents, select
 
 
 def texts(number):

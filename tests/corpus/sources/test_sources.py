@@ -19,10 +19,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from attnprobe.corpus.formats import find_formats
 from attnprobe.corpus.sources import hub
 from attnprobe.corpus.sources.document import Document, Tagged
 from attnprobe.corpus.sources.text import (
-    EXTENSIONS,
     Source,
     describe_source,
     read_documents,
@@ -118,7 +118,7 @@ BINARY = (".parquet", ".xlsx")
 
 
 def test_the_formats_are_the_ones_tested_here() -> None:
-    assert set(EXTENSIONS) == set(TWO_ROWS)
+    assert set(find_formats()) == set(TWO_ROWS)
 
 
 @pytest.mark.parametrize("packed", ["", *PACK])

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from attnprobe.corpus.sources import video
+from attnprobe.corpus.sources import media as video
 from attnprobe.corpus.sources.media import Item, MediaFolder
 from attnprobe.corpus.sources.opening import open_anything
 from attnprobe.corpus.sources.text import Source

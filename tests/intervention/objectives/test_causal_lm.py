@@ -11,7 +11,7 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.request import TaskOptions
 from attnprobe.intervention.task import bind_task, choose_subject
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.run.input.options import CorpusOptions
+from attnprobe.run.options import CorpusOptions
 from attnprobe.run.passes import open_single_run
 from attnprobe.run.progress import SilentProgress
 from attnprobe.tasks import Gold

@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch.nn.functional import multi_head_attention_forward, scaled_dot_product_attention
 
-from attnprobe.corpus.tokens.tokenization import NoTokenizer
+from attnprobe.corpus.tokenization import NoTokenizer
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.gates import gate_attention
 from attnprobe.model.processing import Processor

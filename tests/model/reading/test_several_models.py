@@ -14,8 +14,8 @@ from attnprobe.model.gates import gate_attention
 from attnprobe.model.reading.capture import capture_attention
 from attnprobe.model.verifying.dry_run import examine
 from attnprobe.model.verifying.probing import is_stateless
-from attnprobe.run.input.corpus import tokenise
-from attnprobe.run.input.options import CorpusOptions
+from attnprobe.run.options import CorpusOptions
+from attnprobe.run.preparation import tokenise
 from attnprobe.statistics import census_statistics
 from attnprobe.survey.measure import open_meter
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from attnprobe.attention.layout import Grid
-from attnprobe.corpus.tokens.tokenization import NoTokenizer
+from attnprobe.corpus.tokenization import NoTokenizer
 from attnprobe.model.checkpoint import Checkpoint, strip_head
 from attnprobe.model.processing import Processor
 from attnprobe.model.verifying.dry_run import inspect

@@ -49,7 +49,7 @@ def test_ticks_are_round_numbers_inside_the_drawing(scores):
 
 def test_text_of_the_page_can_be_read():
     """By WCAG 2, text has a contrast of 4.5 with the page and with a section, in every scheme."""
-    from attnprobe.reports.page.document import read_asset
+    from attnprobe.reports.page import read_asset
     from attnprobe.reports.theme import compute_luminance
 
     def contrast(one, other):

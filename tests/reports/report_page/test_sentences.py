@@ -10,7 +10,7 @@ import pytest
 from attnprobe.attention.kinds import Kind
 from attnprobe.errors import AttnprobeError
 from attnprobe.reports.report_page.sentences import Sentences, encode_sentences, read_sentences
-from attnprobe.survey.viewing.tokens import Maps, SequenceAttention, Side
+from attnprobe.survey.tokens import Maps, SequenceAttention, Side
 
 
 def side(*labels):

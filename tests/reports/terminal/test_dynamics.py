@@ -9,8 +9,8 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from attnprobe.findings.dynamics import stack_steps, tabulate_orders
+from attnprobe.reports.terminal.curves import SparkScale
 from attnprobe.reports.terminal.show import show
-from attnprobe.reports.terminal.training import SparkScale
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
 

@@ -23,7 +23,7 @@ from attnprobe.findings.merge import merge_tables
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.load import load_checkpoint
 from attnprobe.model.reading.blocks import limit_block_memory
-from attnprobe.run.input.options import CorpusOptions
+from attnprobe.run.options import CorpusOptions
 from attnprobe.run.progress import SilentProgress
 from attnprobe.statistics.trees import BARE, CUT, GOLD, HELD, NEIGHBOURS, TREE, TREES, build_tree
 from attnprobe.sums.base import Measurement

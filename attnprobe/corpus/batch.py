@@ -1,0 +1,204 @@
+"""A batch: what a model is given, and what is known about its tokens."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from attnprobe.attention.annotation import TokenAnnotation
+from attnprobe.attention.features import TokenFeatures
+from attnprobe.attention.layout import Grid, Layout
+from attnprobe.corpus.store import SequenceStore, shuffle_tokens
+from attnprobe.corpus.vocabulary import Rarity, TokenKinds
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Equally long sequences.
+
+    Attributes:
+        inputs: What a model is given, each (batch, ...), by the names that transformers uses.
+        tokens: What is known about the tokens; None where only the model makes them.
+        members: Which sequences of the corpus these are, (batch,).
+        documents: The documents they are of, by their numbers (batch,).
+        names: What names the document of each, in whatever corpus it lies (batch,).
+        clusters: What names the document of each, or -1 where it is the document's only one (batch,).
+        targets: What is known about the tokens that a decoder beside an encoder reads.
+        unseen: What is known about tokens that only the model makes.
+        annotations: The words and gold links of each sequence; none where nobody gave any.
+        target_annotations: The same for what a decoder beside an encoder reads.
+        cross_annotations: The same for attention from that to the sequence.
+        baseline: The same sequences without what is looked for in them, such as a repetition; what is known
+            of their tokens is that of these, so that the same places are asked about.
+    """
+
+    inputs: Mapping[str, Tensor]
+    tokens: TokenFeatures | None
+    members: NDArray[np.int64]
+    targets: TokenFeatures | None = None
+    unseen: "Unseen | None" = None
+    documents: NDArray[np.int64] | None = None
+    names: NDArray[np.int64] | None = None
+    clusters: NDArray[np.int64] | None = None
+    annotations: tuple[TokenAnnotation | None, ...] = ()
+    target_annotations: tuple[TokenAnnotation | None, ...] = ()
+    cross_annotations: tuple[TokenAnnotation | None, ...] = ()
+    baseline: "Batch | None" = None
+
+    def __len__(self) -> int:
+        return len(self.members)
+
+    @property
+    def ids(self) -> Tensor:
+        return self.inputs["input_ids"]
+
+    @property
+    def size(self) -> int:
+        """Tokens in all sequences together, those of their targets included."""
+        known = sum(side.kept.numel() for side in (self.tokens, self.targets) if side is not None)
+        return known + (self.unseen.length * len(self) if self.unseen is not None else 0)
+
+    def layout(self, length: int) -> Layout:
+        """Lay out attention of the tokens among themselves; a model made ``length`` of each sequence."""
+        if self.tokens is not None:
+            return Layout(self.tokens, self.tokens, annotations=self.annotations)
+        assert self.unseen is not None
+        return self.unseen.layout(len(self), length)
+
+    @property
+    def length(self) -> int:
+        """Tokens in each sequence, as far as that is known."""
+        if self.tokens is not None:
+            return self.tokens.length
+        return self.unseen.length if self.unseen is not None else 0
+
+    def halves(self) -> tuple["Batch", "Batch"]:
+        """Part the sequences in two, the first half no smaller than the second."""
+        middle = -(-len(self) // 2)
+        return _cut_rows(self, 0, middle), _cut_rows(self, middle, len(self))
+
+
+@dataclass(frozen=True)
+class Unseen:
+    """What is known beforehand about tokens that only the model makes, of images or of sound.
+
+    Attributes:
+        length: How many it makes of a sequence, as far as that is known.
+        scattered: Whether their order says nothing about where they are, unless there is a grid.
+        grid: Where the patches of an image are.
+        content_only: Whether tokens outside of the grid are dropped as queries and keys.
+    """
+
+    length: int
+    scattered: bool = False
+    grid: Grid | None = None
+    content_only: bool = False
+
+    def layout(self, batch: int, length: int) -> Layout:
+        """Lay out tokens: outside of the grid the first is special, and the others part it from nothing.
+
+        Without a grid there are no special tokens. No token is punctuation, and none is rare.
+        """
+        no = torch.zeros(batch, length, dtype=torch.bool)
+        outside = no.clone()
+        if self.grid is not None:
+            outside |= self.grid.places(length)[:, 0].isnan()
+        first = outside.clone()
+        first[:, 1:] = False
+        kept = ~outside if self.content_only else ~no
+        rank = torch.full((batch, length), -1)
+        tokens = TokenFeatures(first, outside & ~first, no, ~outside, no.float(), kept, rank, rank)
+        return Layout.of(tokens, grid=self.grid, placed=not self.scattered or self.grid is not None)
+
+
+def _cut_rows(values: Any, start: int, stop: int) -> Any:
+    if values is None or isinstance(values, Unseen):
+        return values
+    if isinstance(values, Batch):
+        cut = {field.name: _cut_rows(getattr(values, field.name), start, stop) for field in fields(values)}
+        return replace(values, **cut)
+    if isinstance(values, TokenFeatures):
+        return values.rows(start, stop)
+    if isinstance(values, Mapping):
+        return {name: _cut_rows(part, start, stop) for name, part in values.items()}
+    return values[start:stop]
+
+
+@dataclass(frozen=True)
+class Side:
+    """Tokenised texts, and what is known about their tokens.
+
+    Attributes:
+        store: The sequences.
+        kinds: What kind of token each id is.
+        rarity: Which types are rare.
+        content_only: Whether special tokens are dropped as queries and keys.
+        echoes: The side whose tokens these are, one place later, where they are no texts of their own.
+        seed: Ordinary tokens are read in a random order that is drawn from it; None for their own order.
+    """
+
+    store: SequenceStore
+    kinds: TokenKinds
+    rarity: Rarity
+    content_only: bool = False
+    echoes: "Side | None" = None
+    seed: int | None = None
+
+    def shuffle(self, seed: int) -> "Side":
+        """Give the same with the ordinary tokens of each sequence in a random order.
+
+        Special tokens stay where they are, and separators part what is shuffled within itself. Words and gold
+        links are nowhere any more.
+        """
+        echoes = None if self.echoes is None else self.echoes.shuffle(seed)
+        return replace(self, echoes=echoes, seed=seed)
+
+    def ids(self, members: NDArray[np.int64]) -> NDArray[np.int32]:
+        """Read equally long sequences, (batch, position)."""
+        found = np.stack([self.store.ids(int(member)) for member in members])
+        if self.seed is None:
+            return found
+        if self.echoes is not None:  # of which it reads the first tokens, behind one that starts it
+            found[:, 1:] = self.echoes.ids(members)[:, : found.shape[1] - 1]
+            return found
+        special, parts = self.kinds.special(found), self.kinds.separator(found).cumsum(1)
+        for row, member in enumerate(members):
+            second = self.store.second(int(member))
+            behind = np.arange(found.shape[1]) >= second if second else 0
+            found[row] = shuffle_tokens(found[row], special[row], parts[row] + behind, self.seed)
+        return found
+
+    def annotations(self, members: NDArray[np.int64]) -> tuple[TokenAnnotation | None, ...]:
+        """Read the words and gold links of some sequences; none where nobody gave any."""
+        if not self.store.annotated or self.seed is not None:
+            return ()
+        return tuple(self.store.annotation(int(member)) for member in members)
+
+    def crossed(self, members: NDArray[np.int64]) -> tuple[TokenAnnotation | None, ...]:
+        """Read the links between some sequences and what an encoder beside them reads, if there are any."""
+        if not self.store.annotated:
+            return ()
+        return tuple(self.store.crossed(int(member)) for member in members)
+
+    def features(self, ids: NDArray[np.int32]) -> TokenFeatures:
+        """Look up what is known about token ids (batch, position)."""
+        first, separator = self.kinds.first(ids), self.kinds.separator(ids)
+        separator &= ~first
+        special = first | separator
+        punctuation = self.kinds.punctuation(ids) & ~special
+        rank, order = (np.where(special, -1, place[ids]) for place in (self.rarity.rank, self.rarity.order))
+        marks = (
+            first,
+            separator,
+            punctuation,
+            ~(special | punctuation),
+            self.rarity.rare[ids] * ~special,
+            ~special if self.content_only else np.ones_like(special),
+            rank,
+            order,
+        )
+        return TokenFeatures(*map(torch.from_numpy, marks), mixed=None)

@@ -1,1 +1,0 @@
-"""Batches of equally long sequences, never padded."""

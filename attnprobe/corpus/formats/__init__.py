@@ -1,0 +1,220 @@
+"""Formats of data, a file each: what stands here is known to readers, errors and gold links.
+
+A file says in ``FORMATS`` what it reads, each a ``TableFormat``, a ``DocumentFormat`` or a
+``CoreferenceFormat``. What takes long to import is imported inside functions, as all files are loaded to know
+their extensions.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import import_module
+from itertools import chain, islice
+from pathlib import PurePath
+from pkgutil import iter_modules
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from attnprobe.corpus.sources.streams import EACH_ALSO, peek_lines, strip_packing
+from attnprobe.errors import AttnprobeError
+from attnprobe.table.formats import either
+from attnprobe.table.naming import join_names
+
+if TYPE_CHECKING:
+    from attnprobe.corpus.sources.document import Document
+    from attnprobe.corpus.sources.text import Source
+
+#: The columns of rows that name them one by one are those of so many first rows.
+PEEK_ROWS = 32
+#: What the names of files of coreference may end in, behind the extension: pro_stereotyped_type1.txt.dev.
+_PARTS = (".dev", ".test", ".train")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """The cells of a row by column name, and the words that say where it stands ("line 3").
+
+    Where the format itself says which rows are parts of one document, ``group`` names that document.
+    """
+
+    where: str
+    cells: Mapping[str, Any]
+    group: str | None = None
+
+
+@dataclass(frozen=True)
+class Table:
+    """Column names and a stream of rows that is read once.
+
+    Attributes:
+        columns: Their names.
+        rows: The rows.
+        names: For columns that hold lists of class numbers, what the numbers mean, as far as that is known.
+    """
+
+    columns: Sequence[str]
+    rows: Iterator[Row]
+    names: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+
+def make_table(rows: Iterator[Row], names: Mapping[str, Sequence[str]] | None = None) -> Table:
+    """Make a table of rows that carry their own column names."""
+    first = list(islice(rows, PEEK_ROWS))
+    columns = list(dict.fromkeys(column for row in first for column in row.cells))
+    return Table(columns, chain(first, rows), names or {})
+
+
+def name_columns(header: Sequence[str], source: "Source") -> tuple[list[str], bool]:
+    """Name the columns after the first row, or by their numbers, from 1, where that row is data.
+
+    It is where columns are asked for by their numbers and a cell of it is empty or a number, as no name is.
+
+    Returns:
+        The names, and whether the first row is data.
+    """
+    columns = [cell.strip() for cell in header]
+    named = (source.text_column, source.pair_column, source.label_column, source.document_column)
+    by_number = any(column is not None and column.isdecimal() for column in named)
+    if by_number and any(not column or is_number(column) for column in columns):
+        return [str(number) for number in range(1, len(columns) + 1)], True
+    return columns, False
+
+
+def is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
+@dataclass(frozen=True)
+class TableFormat:
+    """How files of some extensions are read as tables.
+
+    ``read`` is given the bytes of a file, unpacked, and what is wanted of it; errors call it ``source.spec``.
+    """
+
+    extensions: tuple[str, ...]
+    read: "Callable[[BinaryIO, Source], Table]"
+    links: bool = False  # whether it can hold words and gold links
+    sheets: bool = False  # whether --dataset-config names one of its sheets
+
+
+@dataclass(frozen=True)
+class DocumentFormat:
+    """The same for files without columns, which are read as documents."""
+
+    extensions: tuple[str, ...]
+    read: "Callable[[BinaryIO, Source], Iterator[Document]]"
+    links: bool = False
+
+
+@dataclass(frozen=True)
+class CoreferenceFormat:
+    """How files of coreference are read: documents with a link for every mention that has an antecedent.
+
+    ``read`` is given the lines and the path of a file, or what errors call them. ``begins`` tells the format
+    by its first line that is not blank, where no extension does; one format without it takes the rest.
+    """
+
+    name: str
+    extension: str
+    read: "Callable[[Iterable[str], str], Iterator[Document]]"
+    begins: Callable[[str], bool] | None = None
+
+
+def refuse_columns(source: "Source", name: str) -> None:
+    """Refuse columns of what has none, which errors call ``name``."""
+    if source.image_column is not None:
+        raise AttnprobeError(f"{name} is text without columns; leave out --image-column")
+    if any((source.text_column, source.pair_column, source.label_column, source.document_column)):
+        raise AttnprobeError(
+            f"{name} is text without columns; leave out --text-column, --text-pair-column, "
+            "--label-column and --document-column, or rename it to .conll if it holds a word and its label a "
+            "line"
+        )
+
+
+@cache
+def _load_formats(kind: type[Any]) -> list[Any]:
+    """Load the formats of a kind, in the order of their files."""
+    names = sorted(module.name for module in iter_modules(__path__))
+    every = chain.from_iterable(import_module(f"{__name__}.{name}").FORMATS for name in names)
+    return [one for one in every if isinstance(one, kind)]
+
+
+@cache
+def find_tables() -> dict[str, TableFormat]:
+    """Find the formats with columns, by extension."""
+    formats: list[TableFormat] = _load_formats(TableFormat)
+    return {extension: one for one in formats for extension in one.extensions}
+
+
+@cache
+def find_formats() -> dict[str, DocumentFormat | TableFormat]:
+    """Find the formats of text by extension, those without columns first."""
+    formats: list[DocumentFormat] = _load_formats(DocumentFormat)
+    return {extension: one for one in formats for extension in one.extensions} | find_tables()
+
+
+def list_linked_extensions() -> list[str]:
+    """List the extensions of formats that can hold words and gold links, those of tables first."""
+    return [name for name, one in (find_tables() | find_formats()).items() if one.links]
+
+
+def find_extension(path: PurePath) -> str:
+    """Give the extension that names the format, that of packing set aside; none at all means plain text.
+
+    Raises:
+        AttnprobeError: When no format has it.
+    """
+    extension = strip_packing(path).suffix.lower() or ".txt"
+    if extension not in find_formats():
+        raise AttnprobeError(
+            f"{path} has the unknown extension {extension}; convert it to one of "
+            f"{', '.join(find_formats())}, {EACH_ALSO}"
+        )
+    return extension
+
+
+def list_coreference(join: Callable[[Sequence[str]], str] = either) -> str:
+    """List the formats of coreference: CorefUD (.conllu), ... or WinoBias (.txt)."""
+    return join([f"{one.name} ({one.extension})" for one in _load_formats(CoreferenceFormat)])
+
+
+def find_coreference_format(name: str | PurePath) -> CoreferenceFormat | None:
+    """Find the format of a file of coreference by its extension; None where it has none.
+
+    Raises:
+        AttnprobeError: When no format has it.
+    """
+    path = strip_packing(PurePath(name))
+    path = path.with_suffix("") if path.suffix.lower() in _PARTS else path
+    extension = path.suffix.lower()
+    found = next((one for one in _load_formats(CoreferenceFormat) if one.extension == extension), None)
+    if extension and found is None:
+        raise AttnprobeError(
+            f"{name} has the extension {extension}; coreference reads {list_coreference(join_names)}, "
+            f"{EACH_ALSO}. attnprobe links reads links of your own from JSON lines."
+        )
+    return found
+
+
+def read_coreference(lines: Iterable[str], name: str | PurePath) -> "Iterator[Document]":
+    """Read documents with a link for every mention that has an antecedent.
+
+    Args:
+        lines: Of a file, or of standard input.
+        name: The path of the file, or what errors call it. Without an extension, or with that of plain text,
+            the first line decides.
+
+    Raises:
+        AttnprobeError: When the lines are not in the format that the extension names.
+    """
+    found = find_coreference_format(name)
+    if found is None or found.begins is None:
+        first, lines = peek_lines(lines)
+        formats: list[CoreferenceFormat] = _load_formats(CoreferenceFormat)
+        told = (one for one in formats if one.begins is not None and one.begins(first))
+        found = next(told, None) or next(one for one in formats if one.begins is None)
+    return found.read(lines, str(name))

@@ -1,0 +1,223 @@
+"""Tokenised sequences on disk, shuffled, and without what comes twice."""
+
+import contextlib
+import hashlib
+import tempfile
+from array import array
+from collections.abc import Iterable, Iterator
+from threading import Lock
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attnprobe.attention.annotation import TokenAnnotation
+from attnprobe.corpus.sources.document import Label
+from attnprobe.corpus.tokenization import TokenSequence
+from attnprobe.errors import AttnprobeError
+from attnprobe.files import reason
+from attnprobe.sums.documents import name_documents
+
+
+class Spool:
+    """Bytes in an unnamed temporary file, which several threads may read.
+
+    The file disappears when the spool is closed or the process ends, however it ends.
+    """
+
+    def __init__(self, what: str) -> None:
+        """Open an empty one; errors say ``what`` does not fit the disk."""
+        self._what = what
+        with self._explain_full_disk():
+            self._file = tempfile.TemporaryFile(prefix="attnprobe-")  # noqa: SIM115 - closed in __exit__
+        self._reading = Lock()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with contextlib.suppress(OSError):  # what did not fit once does not fit now
+            self._file.close()
+
+    def append(self, content: bytes) -> int:
+        """Write behind what is there; give where it begins."""
+        with self._explain_full_disk():
+            start = self._file.seek(0, 2)
+            self._file.write(content)
+        return start
+
+    def read(self, start: int, size: int) -> bytes:
+        """Read what lies somewhere; several threads may ask, and the file has one place at a time."""
+        with self._reading:
+            self._file.seek(start)
+            return self._file.read(size)
+
+    @contextlib.contextmanager
+    def _explain_full_disk(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            where = tempfile.tempdir or "of this machine"
+            raise AttnprobeError(
+                f"{self._what} does not fit the temporary folder {where} ({reason(error)}); point TMPDIR "
+                "at a larger disk."
+            ) from error
+
+
+class SequenceStore(Spool):
+    """Token ids in an unnamed temporary file, and in memory only how long each sequence is.
+
+    One pass writes the sequences and counts token types; then any sequence can be read back in
+    any order.
+
+    Attributes:
+        lengths: Tokens in each sequence, special tokens included.
+        counts: Occurrences of each token id over the corpus.
+        labels: The labels of the sequences that have one.
+        annotated: Whether words and links were given with the sequences.
+    """
+
+    def __init__(self, vocabulary: int) -> None:
+        """Open an empty store for token ids below ``vocabulary``."""
+        super().__init__("The tokenised text")
+        self._starts = array("q")
+        self._seconds = array("i")
+        self._lengths = array("i")
+        self._documents = array("q")
+        self._names = array("Q")
+        self._annotations = array("q")
+        self._crossed = array("q")
+        self._digest = hashlib.sha256()
+        self.counts: NDArray[np.int64] = np.zeros(vocabulary, np.int64)
+        self.labels: dict[int, Label] = {}
+        self.annotated = False
+
+    def __len__(self) -> int:
+        return len(self._lengths)
+
+    @property
+    def lengths(self) -> NDArray[np.int32]:
+        return np.array(self._lengths, np.int32)
+
+    @property
+    def documents(self) -> NDArray[np.int64]:
+        """The document of each sequence, by its number in the corpus."""
+        return np.array(self._documents, np.int64)
+
+    @property
+    def names(self) -> NDArray[np.int64]:
+        """What names the document of each sequence, in whatever corpus it lies."""
+        return name_documents(np.array(self._names, np.uint64))
+
+    @property
+    def tokens(self) -> int:
+        """Tokens in all sequences together."""
+        return int(self.lengths.sum(dtype=np.int64))
+
+    @property
+    def digest(self) -> str:
+        """Name the content: sequences, pairs and labels, in their order."""
+        return self._digest.hexdigest()
+
+    def extend(self, sequences: Iterable[TokenSequence]) -> "SequenceStore":
+        with self._explain_full_disk():
+            end = self._file.seek(0, 2)
+        for sequence in sequences:
+            ids = np.asarray(sequence.ids, np.int32)
+            if ids.max() >= len(self.counts):
+                self.counts = np.pad(self.counts, (0, int(ids.max()) + 1 - len(self.counts)))
+            np.add.at(self.counts, ids, 1)
+            annotation, crossed = (
+                b"" if one is None else one.to_bytes() for one in (sequence.annotation, sequence.crossed)
+            )
+            self.annotated = self.annotated or bool(annotation)
+            with self._explain_full_disk():
+                self._file.write(ids.tobytes() + annotation + crossed)
+            marks = f"|{sequence.second}|{sequence.label!r}|{sequence.document}|{sequence.name}|".encode()
+            self._digest.update(ids.tobytes() + marks + annotation + crossed)
+            if sequence.label is not None:
+                self.labels[len(self)] = sequence.label
+            self._starts.append(end)
+            self._lengths.append(len(ids))
+            self._seconds.append(sequence.second)
+            self._documents.append(sequence.document)
+            self._names.append(sequence.name)
+            self._annotations.append(len(annotation))
+            self._crossed.append(len(crossed))
+            end += ids.nbytes + len(annotation) + len(crossed)
+        with self._explain_full_disk():
+            self._file.flush()
+        return self
+
+    def ids(self, index: int) -> NDArray[np.int32]:
+        return np.frombuffer(self.read(self._starts[index], 4 * self._lengths[index]), np.int32)
+
+    def annotation(self, index: int) -> TokenAnnotation | None:
+        return self._unpack(self._starts[index] + 4 * self._lengths[index], self._annotations[index])
+
+    def crossed(self, index: int) -> TokenAnnotation | None:
+        """Read the links between a sequence and what an encoder beside it reads back."""
+        start = self._starts[index] + 4 * self._lengths[index] + self._annotations[index]
+        return self._unpack(start, self._crossed[index])
+
+    def _unpack(self, start: int, size: int) -> TokenAnnotation | None:
+        return TokenAnnotation.from_bytes(self.read(start, size)) if size else None
+
+    def second(self, index: int) -> int:
+        """Where the second text of a pair begins, 0 for a single text."""
+        return self._seconds[index]
+
+
+def replace_repeated(
+    ids: NDArray[np.integer], special: NDArray[np.bool_], ordinary: NDArray[np.int64]
+) -> NDArray[np.integer]:
+    """Put another token in the place of each that came before in a sequence; each is a different one.
+
+    They are drawn from the tokens alone. So they are the same in whatever batch, process or resumed run the
+    sequence is read.
+
+    Args:
+        ids: The tokens (position,).
+        special: Which of them stay what they are (position,).
+        ordinary: What may be drawn.
+
+    >>> found = replace_repeated(np.array([1, 7, 8, 7, 8, 2]), np.arange(6) % 5 == 0, np.arange(7, 11))
+    >>> found[[0, 1, 2, 5]].tolist(), sorted(found[3:5].tolist())
+    ([1, 7, 8, 2], [9, 10])
+    """
+    first = np.zeros(len(ids), bool)
+    first[np.unique(ids, return_index=True)[1]] = True
+    again = np.flatnonzero(~first & ~special)
+    seed = int.from_bytes(hashlib.sha256(ids.astype(np.int64).tobytes()).digest(), "little")
+    others = np.setdiff1d(ordinary, ids)
+    found = ids.copy()
+    found[again] = np.random.default_rng(seed).choice(others, len(again), replace=False)
+    return found
+
+
+def shuffle_tokens(
+    ids: NDArray[np.int32], fixed: NDArray[np.bool_], parts: NDArray[np.integer], seed: int
+) -> NDArray[np.int32]:
+    """Put the tokens of a sequence in a random order, each part within itself.
+
+    The order is drawn from the seed and the tokens alone. So it is the same in whatever batch, process, job
+    or resumed run the sequence is read.
+
+    Args:
+        ids: The tokens (position,).
+        fixed: Which of them stay where they are (position,).
+        parts: The number of the part that each belongs to (position,); tokens stay in theirs.
+        seed: Another one gives another order.
+
+    >>> ids, fixed = np.array([2, 7, 8, 9, 3], np.int32), np.array([True, False, False, False, True])
+    >>> found = shuffle_tokens(ids, fixed, np.zeros(5, int), seed=42)
+    >>> found[[0, 4]].tolist(), sorted(found[1:4].tolist())
+    ([2, 3], [7, 8, 9])
+    """
+    digest = hashlib.sha256(f"{seed}|".encode() + ids.tobytes()).digest()
+    random = np.random.default_rng(int.from_bytes(digest, "little"))
+    found = ids.copy()
+    for part in np.unique(parts):
+        places = np.flatnonzero(~fixed & (parts == part))
+        found[places] = ids[random.permutation(places)]
+    return found

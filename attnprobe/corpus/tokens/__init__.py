@@ -1,1 +1,0 @@
-"""Sequences of tokens, and what is known about each token."""

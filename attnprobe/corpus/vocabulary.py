@@ -1,0 +1,254 @@
+"""What kind of token each id is: special, separator, punctuation, or an ordinary token."""
+
+import hashlib
+import io
+import math
+import re
+import string
+import unicodedata
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attnprobe.corpus.sources.streams import open_file
+from attnprobe.corpus.tokenization import Frame, Tokenizer
+from attnprobe.errors import AttnprobeError
+
+#: How vocabularies call what is no piece of text: [unused12], <extra_id_0>, <0x0A>, <|user|>, madeupword0002.
+_NO_TEXT = re.compile(r"\[[A-Za-z]+[ _-]?\d*\]|<[^<>\s]+>|madeupword\d+")
+
+
+class TokenKinds:
+    """Looks token ids up; each id is spelled out once, when it first occurs.
+
+    A token is punctuation when it is ordinary and every character of it is punctuation or an
+    ASCII symbol, whatever mark of word beginning or continuation the tokenizer adds to it.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, frame: Frame, start: int | None = None) -> None:
+        """Read the special ids off the tokenizer; ``start`` is what a decoder begins with."""
+        self._tokenizer = tokenizer
+        self._leads = bool(frame.before) or start is not None
+        self._separators = {*frame.after, *_find_ids(tokenizer, "sep_token_id", "eos_token_id")}
+        self._framing = {*frame.before, *self._separators}
+        self._framing |= _find_ids(tokenizer, "cls_token_id", "bos_token_id", "pad_token_id")
+        self._framing |= set() if start is None else {start}
+        self._special = self._framing | find_special_ids(tokenizer)
+        self._punctuation: dict[int, bool] = {}
+
+    @property
+    def framing(self) -> frozenset[int]:
+        """Ids of boundary tokens, which are no candidates for rare tokens."""
+        return frozenset(self._framing)
+
+    def first(self, ids: NDArray[np.int32]) -> NDArray[np.bool_]:
+        """Mark the leading special token of each row of ids (batch, position)."""
+        marked = np.zeros(ids.shape, bool)
+        marked[:, 0] = self._leads
+        return marked
+
+    def separator(self, ids: NDArray[np.int32]) -> NDArray[np.bool_]:
+        return np.isin(ids, list(self._separators))
+
+    def special(self, ids: NDArray[np.int32]) -> NDArray[np.bool_]:
+        """Mark every token that stands for no text, such as boundary tokens and masks."""
+        return np.isin(ids, list(self._special))
+
+    def punctuation(self, ids: NDArray[np.int32]) -> NDArray[np.bool_]:
+        types, place = np.unique(ids, return_inverse=True)
+        for unseen in set(types.tolist()) - self._punctuation.keys():
+            spelled = spell_token(self._tokenizer, unseen)
+            self._punctuation[unseen] = unseen not in self._framing and is_punctuation(spelled)
+        return np.array([self._punctuation[t] for t in types.tolist()])[place].reshape(ids.shape)
+
+
+def find_special_ids(tokenizer: Tokenizer) -> set[int]:
+    """List the special tokens of a tokenizer, without the one that stands for unknown text."""
+    return {*getattr(tokenizer, "all_special_ids", ())} - _find_ids(tokenizer, "unk_token_id")
+
+
+def list_ordinary_ids(tokenizer: Tokenizer, known: int) -> list[int]:
+    """List the ids of pieces of text below ``known``, which the model has embeddings for.
+
+    Without special tokens, tokens that were added to the vocabulary, and those that are named like none of a
+    text: [unused12], <extra_id_0>.
+    """
+    left = {*getattr(tokenizer, "all_special_ids", ()), *getattr(tokenizer, "added_tokens_decoder", ())}
+    names = tokenizer.convert_ids_to_tokens(list(range(min(known, len(tokenizer)))))
+    return [
+        token
+        for token, name in enumerate(names)
+        if token not in left and name and not _NO_TEXT.fullmatch(name)
+    ]
+
+
+def spell_token(tokenizer: Tokenizer, token: int) -> str:
+    """Spell a token without marks of word beginning (a space) or continuation (##)."""
+    return tokenizer.decode([token]).strip().removeprefix("##")
+
+
+def is_punctuation(text: str) -> bool:
+    """Tell whether a text is nothing but punctuation.
+
+    >>> [is_punctuation(t) for t in (",", "...", "a.", "")]
+    [True, True, False, False]
+    """
+    return bool(text) and all(
+        unicodedata.category(character).startswith("P") or character in string.punctuation
+        for character in text
+    )
+
+
+def _find_ids(tokenizer: Tokenizer, *names: str) -> set[int]:
+    return {value for name in names if (value := getattr(tokenizer, name, None)) is not None}
+
+
+#: Rare types make up this share of the corpus's token occurrences, counted from the rarest up.
+RARE_SHARE = 0.1
+
+
+@dataclass(frozen=True)
+class Ties:
+    """The types that occur equally often where the rare ones end, and so can't be told apart.
+
+    Attributes:
+        types: How many they are.
+        occurrences: How often each occurs in the corpus.
+        share: Which part of each counts as rare, more than 0 and less than 1.
+        once: Share of the corpus's occurrences that types make up which occur once.
+    """
+
+    types: int
+    occurrences: int
+    share: float
+    once: float
+
+
+@dataclass(frozen=True)
+class Rarity:
+    """How frequent token types are.
+
+    Attributes:
+        rank: For each token id, how many types are more frequent, so that equals share a rank; -1 for
+            special tokens.
+        order: For each token id, a place of its own in the order of ranks; -1 for special tokens.
+        rare: For each token id, which part of it counts as rare: 1, 0, or between them in a tie.
+        ties: The types that share the last place among the rare, if more than one does.
+        types: How many types occur.
+        given: Whether frequencies were given.
+    """
+
+    rank: NDArray[np.int64]
+    order: NDArray[np.int64]
+    rare: NDArray[np.float32]
+    ties: Ties | None = None
+    types: int = 0
+    given: bool = False
+
+    @property
+    def decided(self) -> bool:
+        """Whether the text is large enough to say what is rare: types that occur once don't have to tie."""
+        return self.ties is None or self.ties.occurrences > 1
+
+    @property
+    def digest(self) -> str:
+        """Name the ranks and what is rare: equal only where all of them are."""
+        return hashlib.sha256(self.rank.tobytes() + self.rare.tobytes()).hexdigest()
+
+
+def rank_types(
+    counts: NDArray[np.int64],
+    special: frozenset[int],
+    frequencies: NDArray[np.float64] | None = None,
+) -> Rarity:
+    """Rank the token types of a corpus and mark the rare ones.
+
+    Types are ranked by how often they occur in the corpus, or by given frequencies and then by
+    occurrence; equals share a rank. From the rarest up, types are rare until together they make up a
+    tenth of the occurrences of ordinary tokens. Where equals cross that line, each of them counts in
+    part, w = (a tenth of N - occurrences of rarer types) / occurrences of the equals: that is the mean
+    over all orders in which the tie could be broken. Neither ids nor the order of the corpus play a part.
+
+    Args:
+        counts: Occurrences of each token id.
+        special: Ids that are no candidates.
+        frequencies: Known frequencies of each id on any scale, 0 for unknown ones.
+
+    >>> rank_types(np.array([9, 0, 1, 90]), frozenset({1})).rank
+    array([ 1, -1,  2,  0])
+    >>> rank_types(np.array([84, 8, 4, 4]), frozenset()).rare
+    array([0.  , 0.25, 1.  , 1.  ], dtype=float32)
+    """
+    ordinary = np.ones(len(counts), bool)
+    ordinary[[token for token in special if token < len(counts)]] = False
+    ids = np.flatnonzero(ordinary)
+    known = (np.zeros(len(counts)) if frequencies is None else frequencies)[ids]
+    occurring = counts[ids]
+    by_frequency = np.lexsort((-occurring, -known))
+    changes = (np.diff(occurring[by_frequency]) != 0) | (np.diff(known[by_frequency]) != 0)
+    starts = np.flatnonzero(np.concatenate([np.ones(min(1, len(ids)), bool), changes]))
+    sizes = np.diff(np.append(starts, len(ids)))
+
+    rank, order = np.full((2, len(counts)), -1, np.int64)
+    order[ids[by_frequency]] = np.arange(len(ids))
+    rank[ids[by_frequency]] = np.repeat(starts, sizes)
+
+    each = occurring[by_frequency][starts]
+    together = each * sizes
+    rarer = together[::-1].cumsum()[::-1] - together
+    room = RARE_SHARE * occurring.sum() - rarer
+    # What does not occur at all takes no room.
+    part = np.clip(np.divide(room, together, out=np.ones(len(each)), where=together > 0), 0, 1)
+    rare = np.zeros(len(counts), np.float32)
+    rare[ids[by_frequency]] = np.repeat(part, sizes)
+
+    ties = None
+    split = np.flatnonzero((part > 0) & (part < 1) & (sizes > 1))
+    if split.size:
+        at = int(split[0])
+        once = float(together[each == 1].sum() / occurring.sum())
+        ties = Ties(int(sizes[at]), int(each[at]), float(part[at]), once)
+    return Rarity(rank, order, rare, ties, int((occurring > 0).sum()), frequencies is not None)
+
+
+def read_frequencies(path: Path, tokenizer: Tokenizer, vocabulary: int) -> NDArray[np.float64]:
+    """Read token frequencies: token, tab, number on each line, packed as .gz, .bz2, .xz or .zst if it is.
+
+    A token is looked up as the tokenizer names it (``##ing``), else as it is spelled (``the``).
+    Tokens that the file does not list have frequency 0.
+    """
+    listed = _read_table(path)
+    names = tokenizer.convert_ids_to_tokens(list(range(vocabulary)))
+    found = np.zeros(vocabulary)
+    for token, name in enumerate(names):
+        if name in listed:
+            found[token] = listed[name]
+        elif name is not None and not name.startswith("##"):
+            found[token] = listed.get(spell_token(tokenizer, token), 0.0)
+    if not found.any():
+        raise AttnprobeError(f"{path}: none of its words is a token of this model; is it the right file?")
+    return found
+
+
+def _read_table(path: Path) -> dict[str, float]:
+    listed: dict[str, float] = {}
+    try:
+        with open_file(path, str(path)) as stream:
+            lines = io.TextIOWrapper(stream, encoding="utf-8-sig")
+            for number, line in enumerate(lines, 1):
+                token, _, value = line.rstrip("\r\n").rpartition("\t")
+                try:
+                    frequency = float(value)
+                except ValueError:
+                    frequency = math.nan
+                if token and math.isfinite(frequency) and frequency >= 0:
+                    listed[token] = max(frequency, listed.get(token, 0.0))
+                elif line.strip() and number > 1:  # the first line may be a header
+                    raise AttnprobeError(
+                        f"{path}, line {number}: expected a token, a tab and a frequency of at least 0."
+                    )
+    except (OSError, EOFError, UnicodeDecodeError) as error:
+        raise AttnprobeError(f"{path} can't be read as a list of frequencies: {error}.") from error
+    return listed

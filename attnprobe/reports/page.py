@@ -1,0 +1,211 @@
+"""One HTML file that holds all it needs, with a policy that lets nothing else in; and reading it back."""
+
+import base64
+import hashlib
+import json
+import re
+import zlib
+from collections.abc import Mapping, Sequence
+from functools import cache
+from html.parser import HTMLParser
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from markupsafe import Markup
+
+from attnprobe.errors import AttnprobeError, first_line
+from attnprobe.reports.picture import VEGA_LITE
+from attnprobe.table.cells import clean
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+
+#: What could end a block of data, or begin something in it, though JSON may hold it.
+_ESCAPED = {ord(character): f"\\u{ord(character):04x}" for character in "<>&"}
+
+
+def render_page(template: str, styles: Sequence[str], scripts: Sequence[str], **values: Any) -> str:
+    """Render a template of the folder ``assets``, with styles and scripts inside; scripts run in their order.
+
+    The template puts ``page.policy`` (first in the head), ``page.styles`` and ``page.scripts`` in their
+    places. Of the other ``values`` that it names, strings are escaped; ``embed_json`` makes what is not.
+    """
+    return load_templates().get_template(template).render(page=enclose(styles, scripts), **values)
+
+
+def render_chart_page(spec: Mapping[str, Any]) -> str:
+    """Render a page of a single chart in Vega-Lite, as ``Picture.spec`` gives it."""
+    style = f"body {{ margin: 12px; background: {spec.get('config', {}).get('background', '#ffffff')}; }}"
+    title = spec.get("title", "")
+    text = title.get("text", "") if isinstance(title, Mapping) else title
+    return render_page(
+        "chart.html.jinja", [read_asset("chart.css"), style], [load_vega(), read_asset("chart.js")],
+        title=clean(str(text)) or "attnprobe", spec=encode_json(spec),
+    )  # fmt: skip
+
+
+def frame_page(page: str, title: str, height: int) -> str:
+    """Show a page within another, in a frame of so many pixels that keeps their scripts apart."""
+    frame = Markup(
+        '<iframe title="{}" sandbox="allow-scripts allow-downloads" '
+        'style="width: 100%; height: {}px; border: 0" srcdoc="{}"></iframe>'
+    )
+    return str(frame.format(title, height, page))
+
+
+class Enclosure(NamedTuple):
+    """The content of ``<meta http-equiv="Content-Security-Policy">``, and the blocks that it allows alone."""
+
+    policy: str
+    styles: Markup
+    scripts: Markup
+
+
+def enclose(styles: Sequence[str], scripts: Sequence[str]) -> Enclosure:
+    """Allow some styles and scripts by their SHA-256, pictures inside the page, and nothing else.
+
+    Raises ValueError when one of them would end its own block. No string of a stranger ever gets into one.
+    """
+    sources, blocks = [], []
+    for kind, contents in (("script", scripts), ("style", styles)):
+        if any(f"</{kind}" in content.lower() or "<!--" in content for content in contents):
+            raise ValueError(f"a {kind} can't hold its own end")
+        sources.append(f"{kind}-src {' '.join(map(_hash, contents)) or repr('none')}")
+        block = Markup(f"<{kind}>{{}}</{kind}>")
+        blocks.append(Markup("\n").join(block.format(Markup(content)) for content in contents))
+    rules = ["default-src 'none'", *sources, "img-src data:", "base-uri 'none'", "form-action 'none'"]
+    return Enclosure("; ".join(rules), blocks[1], blocks[0])
+
+
+@cache
+def load_templates() -> "Environment":
+    """Load the templates; they escape what they are given, and miss no name in silence."""
+    from jinja2 import Environment, FunctionLoader, StrictUndefined
+
+    return Environment(
+        loader=FunctionLoader(read_asset), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+        lstrip_blocks=True, keep_trailing_newline=True,
+    )  # fmt: skip
+
+
+def read_asset(name: str) -> str:
+    """Read a style sheet, a script or a template."""
+    return files("attnprobe.reports").joinpath("assets", name).read_text(encoding="utf-8")
+
+
+def bundle_scripts(*names: str) -> str:
+    """Join scripts into one, whose names no other script of the page sees."""
+    return '"use strict";\n(() => {\n' + "\n".join(map(read_asset, names)) + "})();\n"
+
+
+@cache
+def load_vega() -> str:
+    """Give Vega, Vega-Lite and Vega-Embed as one script, as vl-convert brings them along."""
+    import vl_convert
+
+    # Within a script, "<\/script" is as good as "</script" and does not end it.
+    bundle = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=VEGA_LITE)
+    return bundle.replace("</script", "<\\/script").replace("<!--", "<\\!--")
+
+
+def encode_json(value: Any) -> Markup:
+    r"""Write a value as JSON that can stand in ``<script type="application/json">``, whatever it holds.
+
+    >>> print(encode_json({"name": "</script><script>alert(1)"}))
+    {"name":"\u003c/script\u003e\u003cscript\u003ealert(1)"}
+    """
+    return Markup(json.dumps(value, allow_nan=False, separators=(",", ":")).translate(_ESCAPED))
+
+
+def embed_json(name: str, value: Any) -> Markup:
+    r"""Put data into a page, as JSON that no markup can end.
+
+    >>> print(embed_json("data", {"token": "</script>"}))
+    <script type="application/json" id="data">{"token":"\u003c/script\u003e"}</script>
+    """
+    return Markup('<script type="application/json" id="{}">{}</script>').format(name, encode_json(value))
+
+
+def embed_bytes(name: str, base64_text: str) -> Markup:
+    """Put bytes into a page, as base64."""
+    if not re.fullmatch(r"[A-Za-z0-9+/=]*", base64_text):
+        raise ValueError("this is no base64")
+    return Markup('<script type="application/octet-stream" id="{}">{}</script>').format(name, base64_text)
+
+
+def _hash(content: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"
+
+
+#: The id of the block.
+RECORD = "attnprobe-record"
+#: No page that attnprobe writes comes near it, in bytes.
+_LARGEST = 1 << 28
+
+
+class _BlockParser(HTMLParser):
+    """Collects blocks of data by id and type; everything else of the page is passed by."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.found: dict[tuple[str | None, str | None], list[str]] = {}
+        self._inside: list[str] | None = None
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        named, self._inside = dict(attrs), None
+        if tag == "script":
+            self._inside = self.found.setdefault((named.get("id"), named.get("type")), [])
+            self._inside.append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        self._inside = None
+
+    def handle_data(self, data: str) -> None:
+        if self._inside:
+            self._inside[-1] += data
+
+
+def read_page(path: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """Read a page: its record, and its tables as csv, by their names, but for those too long for a page.
+
+    Raises AttnprobeError when it can't be read, has no record or several, or a table in it is damaged.
+    """
+    if not path.is_file():
+        raise AttnprobeError(f"There is no file {path}.")
+    parser = _BlockParser()
+    try:
+        if path.stat().st_size > _LARGEST:
+            raise AttnprobeError(f"{path} is too large for a page of attnprobe.")
+        parser.feed(path.read_text(encoding="utf-8"))
+        parser.close()
+        records = parser.found.get((RECORD, "application/json"), ())
+        if len(records) != 1:
+            number = f"{len(records)} records" if records else "no record"
+            raise AttnprobeError(
+                f"{path} has {number} of attnprobe; give a page that `attnprobe report` wrote."
+            )
+        record = json.loads(records[0])
+    except (OSError, ValueError, AssertionError, RecursionError) as error:
+        raise AttnprobeError(f"The record of {path} can't be read: {first_line(error)}.") from error
+    if not isinstance(record, dict):
+        raise AttnprobeError(f"The record of {path} is none of attnprobe.")
+    listed, tables = record.get("tables"), {}
+    for number, one in enumerate(listed if isinstance(listed, list) else ()):
+        name = one.get("name") if isinstance(one, dict) else None
+        packed = parser.found.get((f"table-{number}", "application/octet-stream"))
+        if isinstance(name, str) and packed:
+            try:
+                tables[name] = _decompress(packed[0])
+            except (ValueError, zlib.error) as error:
+                raise AttnprobeError(f"The table {clean(name)} of {path} is damaged.") from error
+    return record, tables
+
+
+def _decompress(packed: str) -> bytes:
+    unpacking = zlib.decompressobj()
+    content = unpacking.decompress(base64.b64decode(packed, validate=True), _LARGEST)
+    if not unpacking.eof:
+        raise ValueError("it is cut off, or too large for a table of a page")
+    return content

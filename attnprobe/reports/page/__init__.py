@@ -1,1 +1,0 @@
-"""HTML pages that are complete in themselves: how one is made and read back; a browser gets ``assets``."""

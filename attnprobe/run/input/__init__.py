@@ -1,1 +1,0 @@
-"""From a source to the batches that a checkpoint takes."""

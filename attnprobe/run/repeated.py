@@ -1,0 +1,102 @@
+"""Random tokens that come twice: nothing but the first copy tells what comes next in the second.
+
+How far the copies are apart is drawn for each sequence, so that no fixed distance leads from one to another.
+"""
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attnprobe.corpus.sources.document import Document
+from attnprobe.corpus.tokenization import Frame, TokenSequence
+from attnprobe.corpus.vocabulary import list_ordinary_ids
+from attnprobe.errors import AttnprobeError
+
+if TYPE_CHECKING:
+    from attnprobe.model.checkpoint import Checkpoint
+
+
+@dataclass(frozen=True)
+class RepeatedTokens:
+    """Random tokens, repeated: each sequence is u + r + r between the boundary tokens of a text.
+
+    u and r together are different tokens, each as likely as any other of the vocabulary. How many are in r
+    is drawn for each sequence, from half of ``length`` to ``length``; u makes all sequences equally long.
+    Special tokens, tokens that were added to the vocabulary, unused ones, and ids without an embedding are
+    never drawn.
+
+    Attributes:
+        length: Most tokens in r.
+        sequences: How many sequences are drawn.
+        seed: From what. Another length or number of sequences gives other sequences, so that separate runs
+            have none in common.
+    """
+
+    length: int = 50
+    sequences: int = 64
+    seed: int = 42
+
+    def __post_init__(self) -> None:
+        for option, least in (("length", 2), ("sequences", 1), ("seed", 0)):
+            value = getattr(self, option)
+            if value < least:
+                raise AttnprobeError(f"--{option} must be at least {least}, not {value}.")
+
+    @classmethod
+    def fit(cls, checkpoint: "Checkpoint", length: int, sequences: int, seed: int) -> "RepeatedTokens | None":
+        """Fit a length to what a model takes; None where that is next to nothing."""
+        frame, longest = Frame.of(checkpoint.tokenizer), _find_longest(checkpoint)
+        room = length if longest is None else (longest - len(frame)) // 2
+        fits = min(length, room, len(list_ordinary_tokens(checkpoint)) // 2)
+        return cls(fits, sequences, seed) if fits > 1 else None
+
+    @property
+    def described(self) -> dict[str, Any]:
+        return {"name": "random tokens, repeated", **asdict(self)}
+
+    def tokens(self, frame: Frame) -> int:
+        """Count the tokens of each sequence, boundary tokens included."""
+        return 2 * self.length + len(frame)
+
+    def draw(self, checkpoint: "Checkpoint", frame: Frame) -> Iterator[TokenSequence]:
+        """Draw the sequences for a model, framed as its tokenizer frames a text."""
+        self._check_length(checkpoint, frame)
+        ordinary = list_ordinary_tokens(checkpoint)
+        most = len(ordinary) // 2
+        if most < self.length:
+            raise AttnprobeError(
+                f"--length {self.length} needs {2 * self.length} different tokens, and the vocabulary of "
+                f"{checkpoint.name} has {len(ordinary):,} ordinary ones"
+                + (f"; give at most --length {most}." if most > 1 else ".")
+            )
+        random = np.random.default_rng([self.seed, self.length, self.sequences])
+        for number in range(self.sequences):
+            period = int(random.integers(max(2, -(-self.length // 2)), self.length, endpoint=True))
+            once = random.choice(ordinary, 2 * self.length - period, replace=False).tolist()
+            name = Document(" ".join(map(str, once))).digest
+            yield TokenSequence(frame.around([*once, *once[-period:]]), document=number, name=name)
+
+    def _check_length(self, checkpoint: "Checkpoint", frame: Frame) -> None:
+        longest = _find_longest(checkpoint)
+        if longest is None or self.tokens(frame) <= longest:
+            return
+        most = (longest - len(frame)) // 2
+        raise AttnprobeError(
+            f"--length {self.length} makes sequences of {self.tokens(frame)} tokens, more than the {longest} "
+            f"that {checkpoint.name} takes" + (f"; give at most --length {most}." if most > 1 else ".")
+        )
+
+
+def _find_longest(checkpoint: "Checkpoint") -> int | None:
+    """Find how many tokens the model takes, on either side; None where no limit is stated."""
+    limits = [checkpoint.longest, checkpoint.longest_target if checkpoint.decodes else None]
+    return min((limit for limit in limits if limit is not None), default=None)
+
+
+def list_ordinary_tokens(checkpoint: "Checkpoint") -> NDArray[np.int64]:
+    """List the tokens that can be drawn: ordinary ones that have an embedding."""
+    known = checkpoint.embeddings or checkpoint.model.config.get_text_config().vocab_size
+    return np.array(list_ordinary_ids(checkpoint.tokenizer, known), np.int64)

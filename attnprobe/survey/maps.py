@@ -1,0 +1,448 @@
+"""One sequence through the model, and all its attention kept; a few sentences of a user's own data."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import cached_property
+from itertools import islice
+from math import isqrt
+from pathlib import Path
+from statistics import median_low
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attnprobe.attention.features import TokenFeatures
+from attnprobe.attention.kinds import Kind
+from attnprobe.attention.layout import Grid
+from attnprobe.corpus.batch import Batch
+from attnprobe.corpus.media_batches import PairBatches
+from attnprobe.corpus.sources.document import Document
+from attnprobe.corpus.sources.media import MediaFolder, read_image
+from attnprobe.errors import AttnprobeError
+from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.processing import PatchProcessor
+from attnprobe.model.reading.capture import capture_attention
+from attnprobe.model.reading.routing import Piece
+from attnprobe.model.verifying.architecture import Architecture
+from attnprobe.run.memory import Price
+from attnprobe.run.options import CorpusOptions
+from attnprobe.run.preparation import Corpus, examine_part, prepare_corpus
+from attnprobe.run.progress import Progress
+from attnprobe.survey.recorder import make_layout
+from attnprobe.survey.tokens import (
+    Covered,
+    Maps,
+    SequenceAttention,
+    Side,
+    find_characters,
+    find_squares,
+    find_stretches,
+    group_tokens,
+    match_characters,
+    number_groups,
+    roll_out,
+)
+
+#: Most tokens on a side of a map.
+TOKENS = 256
+#: Most probabilities of all maps together: those of 384 heads over 256 tokens are 25 million.
+CELLS = 64_000_000
+#: So many sentences, of so many tokens at most, among so many of the first documents.
+SENTENCES, SENTENCE_TOKENS, AMONG = 3, 24, 1000
+#: A shorter one shows nothing, and a text of more characters is longer than wanted.
+_FEWEST, _CHARACTERS = 5, 400
+#: What a sentence ends with (Unicode's Sentence_Terminal, or an ellipsis), and quotes or brackets behind it.
+_END = r"[\p{Sentence_Terminal}\u2026][\p{Pe}\p{Pf}\p{Pi}\"'`\s]*\Z"
+_CHANGING = "This model changes its layers with its input, which attnprobe can't show."
+
+
+def read_sequence(
+    checkpoint: Checkpoint, documents: Sequence[Document] | MediaFolder, *, max_length: int | None = None,
+    target: str | None = None, rolled: bool = False, progress: Progress,
+) -> SequenceAttention:  # fmt: skip
+    """Run one sequence, and keep all its attention.
+
+    Args:
+        checkpoint: The model.
+        documents: One document, or one file.
+        max_length: Keep so many tokens of a text, the first ones.
+        target: What a decoder beside an encoder reads; the text itself where there is none.
+        rolled: Roll attention out over layers, too.
+        progress: Is told how far it is, and what was cut or pooled.
+
+    Raises:
+        AttnprobeError: When the sequence is longer than a page takes, or the model can't be read.
+    """
+    checkpoint, documents, architecture = examine_part(checkpoint, documents, progress)
+    if target is not None and not checkpoint.decodes:
+        raise AttnprobeError(f"{checkpoint.name} has no decoder that reads a target; leave out --target.")
+    return _read(checkpoint, architecture, documents, max_length, target, progress, rolled=rolled)
+
+
+def read_sequences(
+    checkpoint: Checkpoint, documents: Sequence[Document], *, max_length: int, progress: Progress
+) -> list[SequenceAttention]:
+    """Run some texts one by one, and keep all their attention; see ``read_sequence``."""
+    checkpoint, documents, architecture = examine_part(checkpoint, documents, progress)
+    return [_read(checkpoint, architecture, [one], max_length, None, progress) for one in documents]
+
+
+def _read(
+    checkpoint: Checkpoint, architecture: Architecture, documents: Sequence[Document] | MediaFolder,
+    max_length: int | None, target: str | None, progress: Progress, *, rolled: bool = False,
+) -> SequenceAttention:  # fmt: skip
+    media = documents if isinstance(documents, MediaFolder) else None
+    options = CorpusOptions(max_length=max_length, truncate=bool(media) or max_length is not None)
+    if architecture.tilings:
+        raise AttnprobeError(
+            f"{checkpoint.name} has maps of other tokens in other layers, which no one picture shows; census "
+            "measures them."
+        )
+    keeper, held = _Keeper(architecture), _HeldProgress(progress)
+    labelled = target is not None and not media
+    with prepare_corpus(
+        checkpoint, architecture, documents, options, price=Price, labelled=labelled, workers=1, progress=held
+    ) as ready:
+        if not media:
+            _check_length(ready.corpus)
+        held.release()
+        batch = next(iter(ready.corpus.batches))
+        if batch.targets is not None and batch.targets.length > TOKENS:
+            raise AttnprobeError(
+                f"The target has {batch.targets.length:,} tokens, and a picture takes {TOKENS}; give a "
+                "shorter one."
+            )
+        progress.stage("reading", None)
+        with capture_attention(checkpoint.body, keeper, architecture.way):
+            checkpoint.forward(batch.inputs)
+    if any(one is None for one in keeper.maps):
+        raise AttnprobeError(_CHANGING)
+    texts = (media.path.name,) if media else _list_texts(documents[0], checkpoint)  # type: ignore[index]
+    labeller = _Labeller(checkpoint, batch, texts, target)
+    maps = _collect_maps(architecture, keeper.maps, labeller, rolled=rolled)  # type: ignore[arg-type]
+    pooled = tuple(_pool(one, progress.say) for one in maps)
+    picture = _find_picture(checkpoint, batch, media.items[0].path) if media else None
+    return SequenceAttention(
+        checkpoint.name, (*texts, *(() if target is None else (target,))), pooled, picture
+    )
+
+
+class _Keeper:
+    """Keeps every map of a batch of one sequence."""
+
+    def __init__(self, architecture: Architecture) -> None:
+        self._architecture, self._cells = architecture, 0
+        self.maps: list[NDArray[np.float32] | None] = [None] * architecture.layers
+
+    def __call__(self, piece: Piece) -> None:
+        if piece.layer >= len(self.maps):
+            raise AttnprobeError(_CHANGING)
+        _, heads, queries, keys = piece.probabilities.shape
+        whole, every = self.maps[piece.layer], self._architecture.heads
+        if whole is None:
+            self._cells += every * piece.queries * keys
+            if self._cells > CELLS:
+                raise AttnprobeError(
+                    f"The attention of all heads over {max(piece.queries, keys):,} tokens is too much for "
+                    "one page; give a shorter text, or a smaller --max-length."
+                )
+            self.maps[piece.layer] = whole = np.zeros((every, piece.queries, keys), np.float32)
+        standing = self._architecture.standing[piece.layer]
+        place = np.flatnonzero(standing) if self._architecture.removed else np.arange(heads)
+        rows = piece.probabilities[0].float().cpu().numpy()
+        whole[place, piece.query : piece.query + queries] = rows[: len(place)]
+
+
+class _Labeller:
+    """Labels the tokens of a batch of one sequence, on each side of each kind of attention.
+
+    The encoder, or a decoder alone, was given ``texts``; a decoder beside an encoder ``target``, or the same.
+    """
+
+    def __init__(
+        self, checkpoint: Checkpoint, batch: Batch, texts: tuple[str, ...], target: str | None
+    ) -> None:
+        self._checkpoint, self._batch, self._texts, self._target = checkpoint, batch, texts, target
+
+    def label(self, kind: Kind, queries: int, keys: int) -> tuple[Side, Side]:
+        """Give the queries and the keys of a kind of attention, of which there are so many.
+
+        Raises:
+            AttnprobeError: When the model attends over other places than it has read tokens.
+        """
+        layout = make_layout(kind, self._batch, queries, keys)
+        for features, number in ((layout.queries, queries), (layout.keys, keys)):
+            if features.length != number:
+                raise AttnprobeError(
+                    f"{self._checkpoint.name} attends over {number:,} places where it has read "
+                    f"{features.length:,} tokens, which a picture can't label."
+                )
+        decodes = self._batch.targets is not None
+        if decodes and kind is Kind.DECODER:
+            return self._decoder, self._decoder
+        if "input_ids" in self._batch.inputs:
+            encoder = self._encoder
+        else:
+            encoder = Side.of_patches(keys, layout.grid, _find_special(layout.keys))
+        return self._decoder if decodes and kind is Kind.CROSS else encoder, encoder
+
+    @cached_property
+    def _encoder(self) -> Side:
+        assert self._batch.tokens is not None
+        ids, special = self._batch.ids[0].tolist(), _find_special(self._batch.tokens)
+        found = Side.of_text(self._checkpoint.tokenizer, ids, special, self._texts, self._covered)
+        mixed = self._batch.tokens.mixed
+        if mixed is None:
+            return found
+        image, processor = mixed.image[0].numpy(), self._checkpoint.processor
+        if isinstance(processor, PatchProcessor):
+            rows, columns = processor.find_grid(self._batch.inputs)
+            tiles = Grid(len(image) - rows * columns, rows, columns)
+            return found.with_image(image & (np.arange(len(image)) >= tiles.first), tiles)
+        return found.with_image(image, _find_tiles(self._batch, image))
+
+    @cached_property
+    def _covered(self) -> list[Covered] | None:
+        ids, tokenizer = self._batch.ids[0].tolist(), self._checkpoint.tokenizer
+        assert self._batch.tokens is not None
+        if self._batch.tokens.mixed is not None:
+            return match_characters(tokenizer, ids, self._texts[0])
+        found = find_characters(tokenizer, ids, self._texts)
+        if found is None and len(self._texts) == 2:
+            cut = {"truncation": "longest_first", "max_length": len(ids)}
+            found = find_characters(tokenizer, ids, self._texts, **cut)
+        return found
+
+    @cached_property
+    def _decoder(self) -> Side:
+        ids = self._batch.inputs["decoder_input_ids"][0].tolist()
+        tokenizer: Any = self._checkpoint.target_tokenizer or self._checkpoint.tokenizer
+        assert self._batch.targets is not None
+        special = _find_special(self._batch.targets)
+        if self._target is None:
+            before = None if self._covered is None else [None, *self._covered[: len(ids) - 1]]
+            return Side.of_text(tokenizer, ids, special, self._texts, before)
+        covered = _find_target_characters(tokenizer, ids, self._target)
+        return Side.of_text(tokenizer, ids, special, (self._target,), covered)
+
+
+def _find_tiles(batch: Batch, image: NDArray[np.bool_]) -> Grid | None:
+    """Find rows and columns of the tokens of an image that is seen as one, row by row; or None."""
+    places = np.flatnonzero(image)
+    if len(places) != places[-1] - places[0] + 1:
+        return None
+    number = len(places)
+    if "image_grid_thw" in batch.inputs:
+        frames, high, wide = batch.inputs["image_grid_thw"].flatten()[:3].tolist()
+        merged = isqrt(frames * high * wide // number)
+        rows, columns = high // merged, wide // merged
+    else:
+        pixels = batch.inputs.get("pixel_values")
+        if pixels is None or pixels.shape[1:-3].numel() != 1:  # cut into tiles, each seen by itself
+            return None
+        rows = columns = isqrt(number)
+    return Grid(int(places[0]), rows, columns) if rows * columns == number else None
+
+
+def _find_target_characters(tokenizer: Any, ids: Sequence[int], target: str) -> list[Covered] | None:
+    """Tell which characters of a target each token covers that a decoder reads, one place later."""
+    if not getattr(tokenizer, "is_fast", False):
+        return None
+    encoded = tokenizer(text_target=[target], return_offsets_mapping=True, verbose=False)
+    found, offsets = encoded["input_ids"][0], encoded["offset_mapping"][0]
+    every: list[Covered] = [None if start == stop else (0, start, stop) for start, stop in offsets]
+    for left_out in (0, 1):  # a token that the decoder begins with anyway
+        stop = left_out + len(ids) - 1
+        if found[left_out:stop] == list(ids[1:]):
+            return [None, *every[left_out:stop]]
+    return None
+
+
+def _find_special(features: TokenFeatures) -> NDArray[np.bool_]:
+    return (features.first | features.separator)[0].cpu().numpy()
+
+
+def _find_picture(checkpoint: Checkpoint, batch: Batch, path: Path) -> NDArray[np.uint8] | None:
+    """Give the image as the model saw it, cropped and scaled; None where it heard sound."""
+    if checkpoint.modality != "image":
+        return None
+    pixels = batch.inputs.get("pixel_values")
+    if pixels is None or pixels.ndim != 4 or pixels.shape[1] != 3:  # cut into patches already
+        return read_image(path)
+    shown = pixels[0].double().cpu().numpy().transpose(1, 2, 0)
+    own = getattr(checkpoint.processor, "own", None)
+    mean, spread = (getattr(own, name, None) for name in ("image_mean", "image_std"))
+    if getattr(own, "do_normalize", False) and mean is not None and spread is not None:
+        shown = shown * np.array(spread) + np.array(mean)
+    else:
+        shown = (shown - shown.min()) / max(float(np.ptp(shown)), 1e-9)
+    return np.rint(np.clip(shown, 0, 1) * 255).astype(np.uint8)
+
+
+class _HeldProgress:
+    """Holds back notes on a text until it is clear that it is shown."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress, self._notes = progress, list[str]()
+        self.stage, self.advance = progress.stage, progress.advance
+
+    def say(self, sentence: str) -> None:
+        self._notes.append(sentence)
+
+    def release(self) -> None:
+        for sentence in self._notes:
+            self._progress.say(sentence)
+
+
+def _check_length(corpus: Corpus) -> None:
+    most = min(TOKENS, corpus.window)
+    if isinstance(corpus.batches, PairBatches):  # the tokens of an image are put together
+        return
+    if corpus.sequences > 1 or corpus.tokens > most:
+        whose = "a picture" if most == TOKENS else "the model"
+        raise AttnprobeError(
+            f"The text has more tokens than the {most} that {whose} takes; give a shorter one, or "
+            f"--max-length {most} for its beginning."
+        )
+
+
+def _collect_maps(
+    architecture: Architecture, kept: Sequence[NDArray[np.float32]], labeller: _Labeller, *, rolled: bool
+) -> Iterator[Maps]:
+    for kind in Kind:
+        layers = [layer for layer, one in enumerate(architecture.kinds) if one is kind]
+        if not layers:
+            continue
+        shapes = {kept[layer].shape for layer in layers}
+        if len(shapes) > 1:
+            raise AttnprobeError(
+                "The layers of this model attend over different numbers of places, which one picture can't "
+                "show."
+            )
+        rows, standing = np.stack([kept[layer] for layer in layers]), architecture.standing[layers]
+        numbers = tuple(architecture.places[layer].layer for layer in layers)
+        queries, keys = labeller.label(kind, rows.shape[2], rows.shape[3])
+        flow = roll_out(rows, standing) if rolled and kind is not Kind.CROSS else None
+        yield Maps(kind, numbers, rows, queries, keys, standing, flow)
+
+
+def _pool(maps: Maps, say: Callable[[str], None]) -> Maps:
+    """Put patches of a large image into squares, and frames of long sound into stretches."""
+    queries, keys = (_group_side(side) for side in (maps.queries, maps.keys))
+    if queries is None and keys is None:
+        return maps
+    sides = {id(maps.queries): (maps.queries, queries), id(maps.keys): (maps.keys, keys)}
+    for side, groups in sides.values():
+        if groups is not None:
+            what = "patches" if side.grid is not None or side.tiles is not None else "frames"
+            say(
+                f"{len(side):,} places of the {maps.kind} are more than a picture takes: neighbouring {what} "
+                f"are shown together as {len(groups[1])}, with attention to them summed and attention from "
+                "them averaged."
+            )
+    to, from_ = (None if found is None else found[0] for found in (keys, queries))
+    return replace(
+        maps,
+        rows=group_tokens(maps.rows, from_, to),
+        rolled=None if maps.rolled is None else group_tokens(maps.rolled, from_, to),
+        queries=maps.queries if queries is None else queries[1],
+        keys=maps.keys if keys is None else keys[1],
+    )
+
+
+def _group_side(side: Side) -> tuple[NDArray[np.int64], Side] | None:
+    if len(side) <= TOKENS:
+        return None
+    grid = side.grid
+    if side.tiles is not None:
+        return _group_tiles(side, side.tiles)
+    if grid is None:
+        groups = find_stretches(len(side), TOKENS)
+        special = np.zeros(groups[-1] + 1, bool)
+        ends = [np.flatnonzero(groups == group)[[0, -1]] for group in range(len(special))]
+        labels = tuple(f"{first}\u2013{last}" for first, last in ends)
+        return groups, Side(labels, labels, special)
+    extra = len(side) - len(grid)
+    place, down, right = find_squares(grid.rows, grid.columns, TOKENS - extra)
+    names = np.concatenate([-1 - np.arange(grid.first), place, down * right + np.arange(extra - grid.first)])
+    groups = number_groups(names.tolist())
+    # Squares are numbered row by row, and occur in that order.
+    special = np.array([bool(side.special[groups == group].all()) for group in range(groups.max() + 1)])
+    return groups, Side.of_patches(len(special), Grid(grid.first, down, right), special)
+
+
+def _group_tiles(side: Side, tiles: Grid) -> tuple[NDArray[np.int64], Side]:
+    """Put the patches of an image into squares, and leave the tokens of its text as they are."""
+    extra = len(side) - len(tiles)
+    if extra > TOKENS - 4:
+        raise AttnprobeError(
+            f"The text has {extra:,} tokens beside the image, and a picture takes {TOKENS}; give a shorter "
+            "one."
+        )
+    place, down, right = find_squares(tiles.rows, tiles.columns, TOKENS - extra)
+    stop = tiles.first + len(tiles)
+    before, after = np.arange(tiles.first), np.arange(extra - tiles.first)
+    groups = number_groups(np.concatenate([-1 - before, place, down * right + after]).tolist())
+    first = [int(np.argmax(groups == group)) for group in range(int(groups.max()) + 1)]
+    labels = tuple(side.labels[one] for one in first)
+    found = Side(labels, tuple(side.names[one] for one in first), side.special[first])
+    image = np.array([tiles.first <= one < stop for one in first])
+    return groups, found.with_image(image, Grid(tiles.first, down, right))
+
+
+class SentenceChoice(NamedTuple):
+    """Some sentences, and how they were chosen."""
+
+    documents: Sequence[Document]
+    note: str
+
+
+def choose_sentences(documents: Iterable[Document], tokenizer: Any) -> SentenceChoice:
+    """Choose sentences of usual length, the same ones every time.
+
+    Among the first documents, those of at most 24 tokens count; where three of them or more end as a sentence
+    does, only those, so that headings and lists don't stand in for sentences. Nearest to the median of their
+    lengths, the earliest come first; no text comes twice. Where there are too few short ones, the beginnings
+    of the first documents stand in.
+    """
+    import regex  # which knows the ends of sentences in any script; re does not
+
+    first = [replace(one, label=None) for one in islice(documents, AMONG) if one.text.strip()]
+    distinct = list({(one.text, one.pair): one for one in first}.values())
+    short = [(one, length) for one in distinct if (length := _count_tokens(one, tokenizer)) is not None]
+    if len(short) < SENTENCES:
+        found = distinct[:SENTENCES]
+        which, each = f"The first {len(found)} texts", " of each"
+        if len(found) == 1:
+            which, each = "The only text", ""
+        return SentenceChoice(found, f"{which} of the data, up to {SENTENCE_TOKENS} tokens{each}.")
+    ended = [
+        (one, length) for one, length in short if all(regex.search(_END, text) for text in _list_texts(one))
+    ]
+    such = f"have {_FEWEST} to {SENTENCE_TOKENS} tokens"
+    if len(ended) >= SENTENCES:
+        short, such = ended, f"{such} and end with a full stop, a question mark or the like"
+    middle = median_low(length for _, length in short)
+    order = sorted(range(len(short)), key=lambda place: (abs(short[place][1] - middle), place))
+    found = [short[place][0] for place in sorted(order[:SENTENCES])]
+    return SentenceChoice(
+        found,
+        f"These are {SENTENCES} of the first {len(first):,} texts of the data. Of those that {such}, they "
+        f"are the first ones whose length is nearest to the median, {middle} tokens.",
+    )
+
+
+def _count_tokens(document: Document, tokenizer: Any) -> int | None:
+    """Count the tokens of a short text; None for one that is too long or too short."""
+    texts = _list_texts(document)
+    if sum(map(len, texts)) > _CHARACTERS:
+        return None
+    length = len(tokenizer(*texts, verbose=False)["input_ids"])
+    return length if _FEWEST <= length <= SENTENCE_TOKENS else None
+
+
+def _list_texts(document: Document, checkpoint: Checkpoint | None = None) -> tuple[str, ...]:
+    """List the one text of a document, or both, as a model with a prompt reads them."""
+    text = document.text if checkpoint is None else checkpoint.prompt + document.text
+    return (text,) if document.pair is None else (text, document.pair)

@@ -1,1 +1,0 @@
-"""One sequence, seen whole: its tokens, and what every head looks at."""

@@ -1,0 +1,116 @@
+"""GAP: rows become a question each."""
+
+import pytest
+
+from attnprobe.corpus.formats import read_coreference
+from attnprobe.corpus.sources.document import Span
+from attnprobe.errors import AttnprobeError, AttnprobeWarning
+
+HEADER = ["ID", "Text", "Pronoun", "Pronoun-offset", "A", "A-offset", "A-coref", "B", "B-offset", "B-coref"]
+TEXT = "Zoë 𠮷ster met Ida Orr , Jr. before she sang."
+
+
+def cells(text=TEXT, pronoun="she", a=("Zoë 𠮷ster", "TRUE"), b=("Ida Orr , Jr.", "FALSE"), at=()):
+    """Give the cells of a row; an offset is the right one unless ``at`` says otherwise."""
+    right = {"Pronoun": text.rindex(f" {pronoun}") + 1, "A": text.index(a[0]), "B": text.index(b[0])}
+    offsets = {name: str(offset) for name, offset in (right | dict(at)).items()}
+    return ["row-7", text, pronoun, offsets["Pronoun"], a[0], offsets["A"], a[1], b[0], offsets["B"], b[1]]
+
+
+def read(*rows, header=HEADER, end="\n"):
+    return list(read_coreference(["\t".join(row) + end for row in [header, *rows]], "gap.tsv"))
+
+
+def words(document, spans):
+    return [document.text[span.start : span.stop] for span in spans]
+
+
+def test_a_row():
+    (document,) = read(cells())
+    (link,) = document.annotation.links
+    assert document.text == TEXT
+    assert words(document, [link.source, link.target]) == ["she", "𠮷ster"]
+    assert words(document, link.candidates) == ["𠮷ster", "Jr."]
+    assert (link.also, link.label) == ((), "pronoun|feminine")
+    assert [(rule, *words(document, [span])) for rule, span in link.guesses] == [("nearest", "Jr.")]
+
+
+@pytest.mark.parametrize(
+    ("pronoun", "label"),
+    [
+        ("He", "pronoun|masculine"),
+        ("hers", "pronoun|feminine"),
+        ("they", "pronoun"),
+        ("his", "pronoun|masculine"),
+    ],
+)
+def test_the_gender_of_the_pronoun(pronoun, label):
+    ((link,),) = (
+        document.annotation.links for document in read(cells(TEXT.replace("she", pronoun), pronoun))
+    )
+    assert link.label == label
+
+
+def test_names_behind_the_pronoun():
+    text = "While she sang, Ann Low met Bea."
+    (document,) = read(cells(text, a=("Bea", "TRUE"), b=("Ann Low", "TRUE")))
+    (link,) = document.annotation.links
+    assert words(document, [link.target, *link.also]) == ["Low", "Bea"]
+    assert words(document, link.candidates) == ["Low", "Bea"]
+    assert link.guesses == (("nearest", Span(20, 23)),)
+
+
+def test_a_mark_alone_is_no_word_of_a_name():
+    text = "Ann Low ) met ... before she sang."
+    (document,) = read(cells(text, a=("Ann Low )", "TRUE"), b=("...", "FALSE")))
+    (link,) = document.annotation.links
+    assert words(document, link.candidates) == ["Low", "..."]
+
+
+def test_a_header_in_other_letters_and_another_order():
+    turned = [7, 8, 9, 0, 1, 2, 3, 4, 5, 6]
+    header = [HEADER[place].upper() for place in turned]
+    (turned_row,) = read([cells()[place] for place in turned], header=header, end="\r\n")
+    assert [turned_row] == read(cells())
+
+
+def test_rows_without_an_antecedent_are_counted():
+    neither = cells(a=("Zoë 𠮷ster", "false"))
+    with pytest.warns(
+        AttnprobeWarning, match=r"left out of gap.tsv: 2 rows in which neither A nor B is .*\.$"
+    ):
+        assert len(read(neither, cells(), neither)) == 1
+    with pytest.raises(AttnprobeError, match=r"gap.tsv holds no row in which A or B"):
+        read(neither)
+
+
+def test_a_name_that_holds_the_other_is_no_choice():
+    with pytest.warns(AttnprobeWarning, match="1 row in which A, B and the pronoun share words"):
+        assert len(read(cells(b=("𠮷ster", "FALSE"), a=("Zoë 𠮷ster", "TRUE")), cells())) == 1
+
+
+@pytest.mark.parametrize(
+    ("row", "says"),
+    [
+        (cells(at={"Pronoun": 3}), "'she' for Pronoun, which does not stand at 3"),
+        # where UTF-16 counts one more for the letter that lies beyond its first plane
+        (cells(at={"B": 15}), "'Ida Orr , Jr.' for B, .* offsets count Unicode"),
+        (cells(at={"A": -1}), "for A, which does not stand at -1"),
+        (cells(at={"A": "9" * 5000}), "for A, which does not stand at 9"),
+        (cells(at={"A": "٣"}), "for A, which does not stand"),
+        (cells(at={"A": ""}), "for A, which does not stand"),
+        (cells(a=(" ", "TRUE")), "' ' for A"),
+        (cells(a=("", "TRUE")), "'' for A"),
+        (cells(a=("Zoë 𠮷ster", "perhaps")), "'perhaps' for A-coref; write TRUE or FALSE"),
+        (cells()[:-1], "9 cells under a header of 10"),
+    ],
+)
+def test_rows_that_do_not_fit(row, says):
+    with pytest.raises(AttnprobeError, match=f"line 3 of gap.tsv has .*{says}"):
+        read(cells(), row)
+
+
+@pytest.mark.parametrize("header", [["text", "label"], [*HEADER[:-1], "A"], [*HEADER, "TEXT"]])
+def test_other_tables(header):
+    with pytest.raises(AttnprobeError, match=r"gap.tsv is no file of GAP"):
+        read(header=header)

@@ -1,0 +1,154 @@
+"""Words and dependencies of CoNLL-U: every word is where its text says, whatever the lines look like."""
+
+import io
+
+import pytest
+
+from attnprobe.corpus.formats.treebank import read_conllu
+from attnprobe.corpus.sources.text import Source, read_documents
+from attnprobe.errors import AttnprobeWarning
+
+PLAIN = """# text = Who rang, "Ann"?
+1\tWho\twho\tPRON\t_\t_\t2\tnsubj\t_\t_
+2\trang\tring\tVERB\t_\t_\t0\troot\t_\tSpaceAfter=No
+3\t,\t,\tPUNCT\t_\t_\t2\tpunct\t_\t_
+4\t"\t"\tPUNCT\t_\t_\t5\tpunct\t_\tSpaceAfter=No
+5\tAnn\tAnn\tPROPN\t_\t_\t2\tvocative\t_\tSpaceAfter=No
+6\t"\t"\tPUNCT\t_\t_\t5\tpunct\t_\tSpaceAfter=No
+7\t?\t?\tPUNCT\t_\t_\t2\tpunct\t_\t_
+"""
+#: "du" stands for "de le"; a node that is not in the text stands between two words.
+FRENCH = """# text = le chat du roi
+1\tle\tle\tDET\t_\t_\t2\tdet\t_\t_
+2\tchat\tchat\tNOUN\t_\t_\t0\troot\t_\t_
+2.1\tdort\tdormir\tVERB\t_\t_\t_\t_\t_\t_
+3-4\tdu\t_\t_\t_\t_\t_\t_\t_\t_
+3\tde\tde\tADP\t_\t_\t5\tcase\t_\t_
+4\tle\tle\tDET\t_\t_\t5\tdet\t_\t_
+5\troi\troi\tNOUN\t_\t_\t2\tnmod\t_\t_
+"""
+#: Both pronouns depend on the verb that they are written together with.
+SPANISH = """1-3\tdámelo\t_\t_\t_\t_\t_\t_\t_\t_
+1\tda\tdar\tVERB\t_\t_\t0\troot\t_\t_
+2\tme\tyo\tPRON\t_\t_\t1\tiobj\t_\t_
+3\tlo\tél\tPRON\t_\t_\t1\tobj\t_\t_
+4\tya\tya\tADV\t_\t_\t1\tadvmod\t_\t_
+"""
+JAPANESE = """# text = 猫が寝る
+1\t猫\t猫\tNOUN\t_\t_\t3\tnsubj\t_\tSpaceAfter=No
+2\tが\tが\tADP\t_\t_\t1\tcase\t_\tSpaceAfter=No
+3\t寝る\t寝る\tVERB\t_\t_\t0\troot\t_\tSpaceAfter=No
+"""
+
+
+def read(sentence):
+    (found,) = read_conllu(io.StringIO(sentence), "it", annotated=True)
+    text, annotation = found.text, found.annotation
+    assert annotation is not None
+    words = [text[word.start : word.stop] for word in annotation.words]
+    links = [
+        (text[one.source.start : one.source.stop], one.label, text[one.target.start : one.target.stop])
+        for one in annotation.links
+    ]
+    return text, words, links
+
+
+def test_words_without_blanks_between():
+    text, words, links = read(PLAIN)
+    assert text == 'Who rang, "Ann"?'
+    assert words == ["Who", "rang", ",", '"', "Ann", '"', "?"]
+    assert ("Ann", "vocative", "rang") in links
+    assert len(links) == 6  # the root depends on nothing
+
+
+def test_words_of_a_multi_word_token_cover_the_whole_of_it():
+    _, words, links = read(FRENCH)
+    assert words == ["le", "chat", "du", "roi"]
+    assert links == [
+        ("le", "det", "chat"),
+        ("du", "case", "roi"),
+        ("du", "det", "roi"),
+        ("roi", "nmod", "chat"),
+    ]
+
+
+def test_relations_inside_a_token_are_left_out_and_counted():
+    with pytest.warns(AttnprobeWarning, match=r"^2 relations of it lie inside one multi-word token"):
+        _, words, links = read(SPANISH)
+    assert (words, links) == (["dámelo", "ya"], [("ya", "advmod", "dámelo")])
+
+
+def test_one_relation_inside_a_token():
+    sentence = SPANISH.replace("1-3\tdámelo", "1-2\tdame").replace("3\tlo\tél", "3\tlo\tlo")
+    with pytest.warns(AttnprobeWarning, match=r"^1 relation of it lies inside .*; it is left out"):
+        assert len(read(sentence)[2]) == 2
+
+
+def test_a_relation_that_nobody_names():
+    assert ("Who", "", "rang") in read(PLAIN.replace("nsubj", "_"))[2]
+
+
+def test_a_language_without_blanks():
+    assert read(JAPANESE)[1:] == (["猫", "が", "寝る"], [("猫", "nsubj", "寝る"), ("が", "case", "猫")])
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "",
+        "# text = something else\n",
+        '# text = Who rang, "Ann"? Nobody.\n',
+        '# text = So who rang, "Ann"?\n',
+        '# text = Who rang, "Ann" ?!\n',
+        "# text = Who rang, \u201cAnn\u201d?\n",
+    ],
+)
+def test_a_text_that_does_not_hold_the_words_is_made_of_them(said):
+    text, words, _ = read(said + PLAIN.partition("\n")[2])
+    assert text == 'Who rang, "Ann"?'
+    assert words[4] == "Ann"
+
+
+@pytest.mark.parametrize(
+    ("text", "forms"),
+    [
+        (
+            "\u05e9\u05dc\u05d5\u05dd \u05dc\u05da.",
+            ["\u05e9\u05dc\u05d5\u05dd", "\u05dc\u05da", "."],
+        ),  # from right to left
+        ("cafe\u0301s chauds", ["cafe\u0301s", "chauds"]),  # an accent of its own
+        (
+            "Vi\u1ec7t Nam \u0111\u1eb9p l\u1eafm",
+            ["Vi\u1ec7t Nam", "\u0111\u1eb9p", "l\u1eafm"],
+        ),  # a blank inside a word
+        ("a  a\u00a0a", ["a", "a", "a"]),  # several blanks, and one that does not break
+        ("\U00020bb7\u91ce\u5bb6", ["\U00020bb7\u91ce", "\u5bb6"]),  # beyond the first plane of Unicode
+    ],
+)
+@pytest.mark.parametrize("said", [True, False])
+def test_words_of_many_scripts(text, forms, said):
+    rows = [f"{place}\t{form}" + "\t_" * 8 + "\n" for place, form in enumerate(forms, start=1)]
+    comment = f"# text = {text}\n" if said else ""
+    found, words, _ = read(comment + "".join(rows))
+    assert found == (text if said else " ".join(forms))
+    assert words == forms
+
+
+def test_forms_of_blanks_do_no_harm():
+    rows = [
+        f"{place}\t{form}" + "\t_" * 8 + "\n"
+        for place, form in enumerate(["\u00a0", "a ", "\u3000"], start=1)
+    ]
+    assert read("".join(rows))[1] == ["\u00a0", "a ", "\u3000"]
+    glued = "".join(rows).replace("\t_\n", "\tSpaceAfter=No\n")
+    assert read(glued)[:2] == ("\u00a0a \u3000", ["\u00a0", "a ", "\u3000"])
+
+
+def test_nobody_asked(tmp_path):
+    path = tmp_path / "trees.conllu"
+    path.write_text(f"{PLAIN}\n{FRENCH}\n")
+    plain = list(read_documents(Source(str(path))))
+    annotated = list(read_documents(Source(str(path), annotated=True)))
+    assert [document.annotation for document in plain] == [None, None]
+    assert [document.text for document in plain] == [document.text for document in annotated]
+    assert all(document.annotation for document in annotated)

@@ -1,0 +1,364 @@
+"""Annotation by tokens: the right tokens, in every window, and nothing that was cut."""
+
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+from transformers import PreTrainedTokenizerFast
+
+from attnprobe.attention.annotation import TokenAnnotation, TokenLink, TokenSpan
+from attnprobe.corpus.annotation import Alignment, convert_link
+from attnprobe.corpus.sources.document import Annotation, Document, Link, Span
+from attnprobe.corpus.sources.links import find_words
+from attnprobe.corpus.store import SequenceStore
+from attnprobe.corpus.tokenization import Frame, SequenceReader
+from attnprobe.errors import AttnprobeError
+
+TEXT = "the river bank was slow , unlikely kindness of 東京 dogs ran — quickly"
+
+
+def words_of(text, where="text"):
+    spans, place = [], 0
+    for word in text.split():
+        place = text.index(word, place)
+        spans.append(Span(place, place + len(word), where))
+        place += len(word)
+    return tuple(spans)
+
+
+def chained(text):
+    """Link every word to the next."""
+    words = words_of(text)
+    return Annotation(words, tuple(Link(a, b, "next") for a, b in pairwise(words)))
+
+
+def spelled(tokenizer, ids, span):
+    return tokenizer.decode(ids[span.start : span.stop]).replace(" ", "").lower()
+
+
+def sentencepiece():
+    """Build a tokenizer like those of SentencePiece: ▁ before words, NFKC, bytes for what is not known."""
+    pieces = [
+        ("<pad>", 0.0),
+        ("</s>", 0.0),
+        ("<unk>", 0.0),
+        *((f"<0x{byte:02X}>", -9.0) for byte in range(256)),
+    ]
+    pieces += [("▁", -3.0), ("▁dog", -4.0), ("s", -4.0), ("▁東京", -4.0), ("京は", -5.0), ("▁caf", -4.0)]
+    pieces += [(letter, -6.0) for letter in "abcdefghijklmnopqrtuvwxyz東京はé.,"]
+    fast = Tokenizer(models.Unigram(pieces, unk_id=2, byte_fallback=True))
+    fast.normalizer = normalizers.NFKC()
+    fast.pre_tokenizer = pre_tokenizers.Metaspace()
+    fast.post_processor = processors.TemplateProcessing(
+        single="$A </s>", pair="$A </s> $B </s>", special_tokens=[("</s>", 1)]
+    )
+    return PreTrainedTokenizerFast(
+        tokenizer_object=fast, eos_token="</s>", pad_token="<pad>", unk_token="<unk>"
+    )
+
+
+@pytest.fixture(scope="session")
+def tokenizer(tiny):
+    built = sentencepiece()
+    return lambda name: built if name == "sentencepiece" else tiny(name)[1]
+
+
+@pytest.fixture(params=["bert", "roberta", "gpt2", "llama"])
+def name(request):
+    return request.param
+
+
+def test_words_are_their_tokens(tokenizer, name):
+    fast = tokenizer(name)
+    (sequence,) = SequenceReader(fast, 100).read([Document(TEXT, annotation=chained(TEXT))])
+    found = [spelled(fast, sequence.ids, word) for word in sequence.annotation.words]
+    expected = [word.lower() for word in TEXT.split()]
+    known = [place for place, word in enumerate(found) if "[unk]" not in word]
+    assert len(known) >= len(expected) - 2
+    assert [found[place] for place in known] == [expected[place] for place in known]
+    covered = sorted(place for word in sequence.annotation.words for place in range(word.start, word.stop))
+    assert len(set(covered)) == len(covered)  # no token is in two words
+    assert len(sequence.annotation.links) == len(expected) - 1
+    assert not sequence.annotation.cut
+
+
+@pytest.mark.parametrize("room", [4, 6, 9])
+def test_windows_hold_what_is_whole(tokenizer, name, room):
+    fast = tokenizer(name)
+    reader = SequenceReader(fast, room + len(fast("a")["input_ids"]) - 1)
+    whole = next(iter(SequenceReader(fast, 100).read([Document(TEXT, annotation=chained(TEXT))])))
+    windows = list(reader.read([Document(TEXT, annotation=chained(TEXT))]))
+    assert len(windows) > 1
+    length, at = reader.max_length - len(reader.frame), len(reader.frame.before)
+
+    def inside(span, number):
+        return number * length <= span.start - at and span.stop - at <= (number + 1) * length
+
+    for number, window in enumerate(windows):
+        kept = [word for word in whole.annotation.words if inside(word, number)]
+        assert [(w.start - at, w.stop - at) for w in window.annotation.words] == [
+            (word.start - at - number * length, word.stop - at - number * length) for word in kept
+        ]
+        links = [
+            one for one in whole.annotation.links if inside(one.source, number) and inside(one.target, number)
+        ]
+        assert len(window.annotation.links) == len(links)
+        assert window.annotation.cut
+    found = sum(len(window.annotation.links) for window in windows)
+    assert reader.reading.links == len(TEXT.split()) - 1
+    assert reader.reading.links_lost == reader.reading.links - found > 0
+
+
+@pytest.mark.parametrize("truncate", [False, True])
+def test_a_text_is_cut_where_a_word_is_missing(tokenizer, truncate):
+    """A window with all words is not, whatever comes behind the last; a word without a token is none."""
+    fast, text = tokenizer("bert"), "the dog ran \x01 ..."
+    annotation = Annotation((*words_of("the dog ran"), Span(12, 13)))
+    assert len(fast(text)["input_ids"]) > 2 + 3
+    for room, cut in ((2, True), (3, False), (50, False)):
+        reader = SequenceReader(fast, room + 2, truncate=truncate)
+        first, *others = reader.read([Document(text, annotation=annotation)])
+        assert first.annotation.cut == cut
+        assert (not others) == (truncate or room == 50)
+        assert all(other.annotation.cut for other in others)
+
+
+#: Accents, marks that combine, emoji of several characters, scripts without blanks and from right to left.
+WORDS = [
+    "dog", "dogs", "café", "cafe\u0301", "nai\u0308ve", "東京は雨", "東京", "हिन्दी", "שָׁלוֹם", "می\u200cخواهم",  # noqa: RUF001
+    "👩\u200d👧", "👍🏽", "ﬁne", "½", "Ⅷ", "ａｂ", "...", ",", "—", "x", "\u0301", "<s>", "[SEP]", "İ",  # noqa: RUF001
+    "Straße", "한국어", "\ufeff",
+]  # fmt: skip
+STRANGE = st.lists(
+    st.tuples(st.sampled_from(WORDS) | st.text(max_size=4), st.sampled_from(["", " ", "  "])),
+    min_size=1,
+    max_size=12,
+).map(lambda parts: "".join(word + blanks for word, blanks in parts))
+TOKENIZERS = ["bert", "roberta", "gpt2", "t5", "sentencepiece"]
+
+
+def covering(offsets, word):
+    """Give the tokens that have a character in common with a word, by definition."""
+    return [
+        place for place, (start, stop) in enumerate(offsets) if max(start, word.start) < min(stop, word.stop)
+    ]
+
+
+@pytest.mark.parametrize("name", TOKENIZERS)
+@given(text=STRANGE, room=st.integers(1, 9))
+@example(text="dogs café 東京は雨 👩\u200d👧 שָׁלוֹם", room=3)
+def test_words_are_the_tokens_of_their_characters(tokenizer, name, text, room):
+    """Against the characters of every token, window by window."""
+    fast, words = tokenizer(name), find_words(text)
+    bare = fast(text, add_special_tokens=False, return_offsets_mapping=True)
+    frame = Frame.of(fast)
+    reader = SequenceReader(fast, room + len(frame))
+    windows = list(reader.read([Document(text, annotation=Annotation(words))]))
+    assert len(windows) == -(-len(bare["input_ids"]) // room)
+    for number, window in enumerate(windows):
+        here = range(number * room, (number + 1) * room)
+        expected = {
+            (found[0] - here.start + len(frame.before), found[-1] + 1 - here.start + len(frame.before))
+            for word in words
+            if (found := covering(bare["offset_mapping"], word)) and found[0] in here and found[-1] in here
+        }
+        assert [(word.start, word.stop) for word in window.annotation.words] == sorted(
+            expected, key=lambda ends: ends[::-1]
+        )
+
+
+@pytest.mark.parametrize("name", ["roberta", "gpt2"])
+@given(text=STRANGE)
+def test_bytes_of_a_word_spell_it(tokenizer, name, text):
+    """Without a look at the characters that the tokenizer names."""
+    fast = tokenizer(name)
+    words = words_of(text)
+    for sequence in SequenceReader(fast, 500).read([Document(text, annotation=Annotation(words))]):
+        spans = [word for word in words if text[word.start : word.stop] not in {"<s>"}]
+        found = {fast.decode(sequence.ids[w.start : w.stop]).strip() for w in sequence.annotation.words}
+        if "<s>" not in text and "\ufeff" not in text:
+            assert {text[word.start : word.stop] for word in spans} <= found
+
+
+@pytest.mark.parametrize("name", ["bert", "roberta", "t5", "sentencepiece"])
+@pytest.mark.parametrize("side", ["right", "left"])
+@given(first=STRANGE, second=STRANGE, longest=st.integers(6, 40))
+@example(first="👩\u200d👧 dogs", second="👍🏽 東京は雨", longest=9)
+def test_pairs_that_are_truncated(tokenizer, name, side, first, second, longest):
+    """A word is there if all of its tokens are; a link if both of its words are, or it is counted."""
+    fast = tokenizer(name)
+    fast.truncation_side = side
+    try:
+        words = find_words(first) + find_words(second, where="pair")
+        links = tuple(Link(one, other, "") for one, other in zip(words, reversed(words), strict=True))
+        reader = SequenceReader(fast, longest)
+        found = list(reader.read([Document(first, second, annotation=Annotation(words, links))]))
+        cut = fast(first, second, truncation="longest_first", max_length=longest).sequence_ids(0)
+    finally:
+        fast.truncation_side = "right"
+    whole = fast(first, second, return_offsets_mapping=True)
+    sides, offsets = whole.sequence_ids(0), whole["offset_mapping"]
+    before = {
+        word: [p for p in covering(offsets, word) if sides[p] == (word.where == "pair")] for word in words
+    }
+    if not found:
+        assert set(cut) == {None}
+        return
+    (sequence,) = found
+    left = []
+    for part in (None, 0, 1):
+        tokens = [place for place, one in enumerate(sides) if one == part]
+        left += tokens[: cut.count(part)] if side == "right" else tokens[len(tokens) - cut.count(part) :]
+    left.sort()
+    assert sequence.ids == [whole["input_ids"][place] for place in left]
+    position = {token: place for place, token in enumerate(left)}
+    spans = {
+        word: TokenSpan(position[tokens[0]], position[tokens[-1]] + 1)
+        for word, tokens in before.items()
+        if tokens and all(token in position for token in tokens)
+    }
+    assert set(sequence.annotation.words) == set(spans.values())
+    expected = [
+        (spans[link.source], spans[link.target])
+        for link in links
+        if link.source in spans and link.target in spans and spans[link.source] != spans[link.target]
+    ]
+    assert [(link.source, link.target) for link in sequence.annotation.links] == expected
+    assert (reader.reading.links, reader.reading.links_lost) == (len(links), len(links) - len(expected))
+
+
+def test_pairs(tokenizer):
+    fast, first, second = tokenizer("bert"), "the old dog ran", "a cat ran slowly"
+    words = words_of(first) + words_of(second, "pair")
+    annotation = Annotation(words, (Link(words[2], words[5], "rival", (words[4], words[5])),))
+    (sequence,) = SequenceReader(fast, 100).read([Document(first, second, annotation=annotation)])
+    (link,) = sequence.annotation.links
+    assert spelled(fast, sequence.ids, link.source) == "dog"
+    assert spelled(fast, sequence.ids, link.target) == "cat"
+    assert [spelled(fast, sequence.ids, one) for one in link.candidates] == ["a", "cat"]
+
+
+def test_a_word_of_a_pair_that_was_cut_in_two_is_gone(tokenizer):
+    fast, first = tokenizer("bert"), "the dog ran unlikely"  # three pieces at least
+    whole = fast(first, "a")["input_ids"]
+    for longest in range(6, len(whole) + 1):
+        annotation = Annotation(words_of(first))
+        (sequence,) = SequenceReader(fast, longest).read([Document(first, "a", annotation=annotation)])
+        for word in sequence.annotation.words:
+            assert spelled(fast, sequence.ids, word) in first.split()
+
+
+def test_a_store_gives_back_what_it_was_given(tokenizer):
+    fast = tokenizer("bert")
+    documents = [
+        Document(TEXT, annotation=chained(TEXT)),
+        Document("a dog"),
+        Document("x", annotation=Annotation()),
+    ]
+    sequences = list(SequenceReader(fast, 8).read(documents))
+    with SequenceStore(len(fast)).extend(sequences) as store:
+        for place, sequence in enumerate(sequences):
+            assert store.annotation(place) == sequence.annotation
+            np.testing.assert_array_equal(store.ids(place), sequence.ids)
+        assert store.annotated
+        assert store.documents.tolist() == [sequence.document for sequence in sequences]
+        assert store.documents[-1] == 2
+
+
+def test_words_of_one_token_are_one(tokenizer):
+    """ "du" stands for "de le"; and a token that WordPiece does not know covers two atoms."""
+    fast = tokenizer("bert")
+    whole, one, other = Span(0, 3), Span(0, 1), Span(1, 2)
+    links = (Link(one, other, ""), Link(one, Span(4, 7), "", also=(other,)))
+    annotation = Annotation((whole, whole, Span(4, 7)), links)
+    reader = SequenceReader(fast, 20)
+    (sequence,) = reader.read([Document("dog cat", annotation=annotation)])
+    assert sequence.annotation.words == (TokenSpan(1, 2), TokenSpan(2, 3))
+    (link,) = sequence.annotation.links  # nothing tells the ends of the other apart
+    assert (link.source, link.target, link.also) == (TokenSpan(1, 2), TokenSpan(2, 3), ())
+    assert (reader.reading.links, reader.reading.links_lost) == (2, 1)
+
+
+def test_links_of_a_text_without_a_token_are_lost(tokenizer):
+    annotation = Annotation((), (Link(Span(0, 1), Span(1, 2), ""),))
+    for pair in (None, "\x07"):
+        reader = SequenceReader(tokenizer("bert"), 20)
+        assert not list(reader.read([Document("\x07\x08", pair, annotation=annotation)]))
+        assert (reader.reading.empty, reader.reading.links, reader.reading.links_lost) == (1, 1, 1)
+
+
+class TestLinks:
+    """What is left of a link where not everything is there."""
+
+    LINK = Link(
+        Span(0, 1),
+        Span(2, 3),
+        "x",
+        (Span(2, 3), Span(4, 5), Span(6, 7)),
+        (Span(4, 5),),
+        (("last", Span(6, 7)),),
+    )
+
+    @staticmethod
+    def there(*places):
+        return lambda span: TokenSpan(span.start, span.stop) if span.start in places else None
+
+    def test_all(self):
+        found = convert_link(self.LINK, self.there(0), self.there(2, 4, 6))
+        assert found == TokenLink(
+            TokenSpan(0, 1), TokenSpan(2, 3), "x", (TokenSpan(2, 3), TokenSpan(4, 5), TokenSpan(6, 7)),
+            (TokenSpan(4, 5),), (("last", TokenSpan(6, 7)),),
+        )  # fmt: skip
+
+    def test_another_right_answer(self):
+        found = convert_link(self.LINK, self.there(0), self.there(4, 6))
+        assert (found.target, found.also) == (TokenSpan(4, 5), ())
+
+    @pytest.mark.parametrize(
+        ("source", "target"), [((), (2, 4, 6)), ((0,), (6,)), ((0,), (2, 4)), ((0,), (2,))]
+    )
+    def test_nothing_is_asked(self, source, target):
+        """Without the source, without a right answer, or without a wrong one."""
+        assert convert_link(self.LINK, self.there(*source), self.there(*target)) is None
+
+    def test_backward(self):
+        assert convert_link(self.LINK, self.there(0), self.there(2, 4, 6), "backward") is None
+        open_link = Link(Span(0, 1), Span(2, 3), "x", (), (Span(4, 5),), (("last", Span(6, 7)),))
+        found = convert_link(open_link, self.there(0), self.there(2, 4, 6), "backward")
+        assert found == TokenLink(
+            TokenSpan(0, 1), TokenSpan(2, 3), "x", also=(TokenSpan(4, 5),), asks="backward"
+        )
+
+
+def test_a_character_that_lost_a_byte_is_gone():
+    """An emoji is of four tokens of a byte each; all of them cover the same character."""
+    whole = Alignment({"text": [(0, 1), (1, 2), (1, 2), (1, 2), (1, 2)]})
+    cut = Alignment({"text": [(0, 1), (1, 2), (1, 2)]}, whole)
+    assert whole.tokens(Span(1, 2)) == TokenSpan(1, 5)
+    assert cut.tokens(Span(1, 2)) is None
+    assert cut.tokens(Span(0, 1)) == TokenSpan(0, 1)
+
+
+def test_packing():
+    link = TokenLink(TokenSpan(1, 3), TokenSpan(4, 5), "é|", (TokenSpan(4, 5),), asks="forward")
+    one = TokenAnnotation((TokenSpan(1, 3),), (link,), keys=(TokenSpan(0, 1),), number=3, same=True)
+    for found in (one, replace(one, cut=True)):
+        assert TokenAnnotation.from_bytes(found.to_bytes()) == found
+
+
+def test_a_slow_tokenizer_is_refused(tokenizer):
+    class Slow:
+        def __init__(self, fast):
+            self.fast, self.is_fast = fast, False
+
+        def __call__(self, *texts, **options):
+            return self.fast(*texts, **options)
+
+    reader = SequenceReader(Slow(tokenizer("bert")), 20)
+    assert len(list(reader.read([Document("the dog")]))) == 1
+    with pytest.raises(AttnprobeError, match=r"\(Slow\) .* fast tokenizer"):
+        list(reader.read([Document("the dog", annotation=Annotation())]))

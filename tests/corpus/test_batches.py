@@ -1,0 +1,217 @@
+"""Batches of exactly equal length that cover the corpus once, read back from disk as it was."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from transformers import PreTrainedModel, PreTrainedTokenizerFast
+
+from attnprobe.attention.layout import Grid
+from attnprobe.corpus.batch import Side, Unseen
+from attnprobe.corpus.batches import Batches, plan_batches
+from attnprobe.corpus.store import SequenceStore
+from attnprobe.corpus.tokenization import Frame, TokenSequence
+from attnprobe.corpus.vocabulary import TokenKinds, rank_types
+
+lengths = st.lists(st.integers(1, 40), min_size=1, max_size=60).map(lambda n: np.array(n, np.int32))
+
+
+class TestPlan:
+    """Which sequences go together."""
+
+    @given(lengths, st.integers(1, 300), st.none() | st.integers(1, 5000))
+    def test_covers_every_sequence_once(self, lengths: np.ndarray, budget: int, cells: int | None):
+        planned = plan_batches(lengths, budget, cells)
+        assert sorted(np.concatenate(planned).tolist()) == list(range(len(lengths)))
+
+    @given(lengths, st.integers(1, 300), st.none() | st.integers(1, 5000))
+    def test_equal_length_within_the_budget(self, lengths: np.ndarray, budget: int, cells: int | None):
+        for batch in plan_batches(lengths, budget, cells):
+            (length,) = set(lengths[batch].tolist())
+            assert len(batch) == 1 or len(batch) * length <= budget
+            assert cells is None or len(batch) == 1 or len(batch) * length**2 <= cells
+
+    @given(lengths, st.integers(1, 300))
+    def test_no_more_batches_than_needed(self, lengths: np.ndarray, budget: int):
+        kinds, counts = np.unique(lengths, return_counts=True)
+        fits = np.maximum(1, budget // kinds)
+        assert len(plan_batches(lengths, budget)) == (-(-counts // fits)).sum()
+
+    @given(lengths, st.integers(1, 300))
+    def test_order(self, lengths: np.ndarray, budget: int):
+        """The longest first; equals in the order of the corpus; the same each time."""
+        order = np.concatenate(plan_batches(lengths, budget)).tolist()
+        assert order == sorted(range(len(lengths)), key=lambda i: (-lengths[i], i))
+
+    def test_nothing_to_plan(self):
+        assert plan_batches(np.zeros(0, np.int32), 100) == []
+
+    def test_longer_than_the_budget_is_alone(self):
+        planned = plan_batches(np.array([9, 9, 2, 2], np.int32), 4)
+        assert [batch.tolist() for batch in planned] == [[0], [1], [2, 3]]
+
+
+class TestStore:
+    """The corpus on disk."""
+
+    SEQUENCES = (
+        TokenSequence([2, 7, 7, 3]),
+        TokenSequence([2, 9, 3, 8, 3], second=3),
+        TokenSequence([5]),
+        TokenSequence([2, 3]),
+    )
+
+    @pytest.fixture
+    def store(self) -> Iterator[SequenceStore]:
+        with SequenceStore(10) as store:
+            yield store.extend(self.SEQUENCES)
+
+    def test_gives_back_what_went_in_in_any_order(self, store: SequenceStore):
+        for index in (3, 0, 2, 1, 1):
+            assert store.ids(index).tolist() == self.SEQUENCES[index].ids
+            assert store.second(index) == self.SEQUENCES[index].second
+
+    def test_counts(self, store: SequenceStore):
+        assert len(store) == 4
+        assert store.lengths.tolist() == [4, 5, 1, 2]
+        assert store.tokens == 12
+        assert store.counts.tolist() == [0, 0, 3, 4, 0, 1, 0, 2, 1, 1]
+
+    def test_grows_between_readings(self, store: SequenceStore):
+        assert store.lengths.tolist() == [4, 5, 1, 2]
+        store.ids(0)
+        store.extend([TokenSequence([4, 4])])
+        assert store.ids(4).tolist() == [4, 4]
+        assert store.ids(0).tolist() == [2, 7, 7, 3]
+        assert store.counts[4] == 2
+
+    def test_ids_beyond_the_vocabulary_are_counted(self, store: SequenceStore):
+        store.extend([TokenSequence([12])])
+        assert store.counts[10:].tolist() == [0, 0, 1]
+
+    def test_empty(self):
+        with SequenceStore(3) as store:
+            assert (len(store), store.tokens, store.lengths.tolist()) == (0, 0, [])
+
+    def test_the_file_is_gone_afterwards(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+        monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+        store = SequenceStore(10)
+        with pytest.raises(ZeroDivisionError), store.extend(self.SEQUENCES):
+            raise ZeroDivisionError
+        assert list(tmp_path.iterdir()) == []
+        with pytest.raises(ValueError, match="closed"):
+            store.ids(0)
+
+
+class TestFeatures:
+    """What is known about the tokens of a batch."""
+
+    TEXTS = ("the dog , late", "is it late ?", "a bird", "the [SEP] dog [MASK] !!")
+    PAIR = ("a bird", ". stone")
+
+    @pytest.fixture
+    def tokenizer(
+        self, tiny: Callable[[str], tuple[PreTrainedModel, PreTrainedTokenizerFast]]
+    ) -> PreTrainedTokenizerFast:
+        return tiny("bert")[1]
+
+    @pytest.fixture
+    def batches(self, tokenizer: PreTrainedTokenizerFast) -> Iterator[Callable[..., Batches]]:
+        with SequenceStore(len(tokenizer)) as store:
+            store.extend(TokenSequence(tokenizer(text)["input_ids"]) for text in self.TEXTS)
+            store.extend([TokenSequence(tokenizer(*self.PAIR)["input_ids"], second=4)])
+            kinds = TokenKinds(tokenizer, Frame.of(tokenizer))
+            rarity = rank_types(store.counts, kinds.framing)
+            yield lambda content_only=False: Batches(Side(store, kinds, rarity, content_only), budget=100)
+
+    def test_every_sequence_in_its_batch(
+        self, batches: Callable[..., Batches], tokenizer: PreTrainedTokenizerFast
+    ):
+        found = [tokenizer.decode(row) for batch in batches() for row in batch.ids]
+        assert sorted(found) == sorted(
+            tokenizer.decode(tokenizer(*args)["input_ids"])
+            for args in [*((t,) for t in self.TEXTS), self.PAIR]
+        )
+        assert len(batches()) == len(list(batches())) == 4  # lengths 8, 7, 6 twice, and 4
+
+    def test_clusters_name_documents_of_several_sequences(self, tokenizer: PreTrainedTokenizerFast):
+        documents = [0, 1, 1, 2, 1]
+        with SequenceStore(len(tokenizer)) as store:
+            store.extend(TokenSequence([2, 7, 3], document=number, name=number + 5) for number in documents)
+            kinds = TokenKinds(tokenizer, Frame.of(tokenizer))
+            cut = Batches(Side(store, kinds, rank_types(store.counts, kinds.framing)), budget=100)
+            assert len(set(cut.names.tolist())) == 3
+            assert (cut.names > 0).all()
+            assert (cut.clusters == np.where(np.array(documents) == 1, cut.names, -1)).all()
+
+    def test_types_tell_the_texts_of_a_pair_apart(self, batches: Callable[..., Batches]):
+        types = {batch.ids.shape[1]: batch.inputs["token_type_ids"] for batch in batches()}
+        assert types[7].tolist() == [[0, 0, 0, 0, 1, 1, 1]]
+        assert not types[4].any()
+        assert not types[6].any()
+
+    @pytest.mark.parametrize("content_only", [False, True])
+    def test_marks(
+        self, batches: Callable[..., Batches], tokenizer: PreTrainedTokenizerFast, content_only: bool
+    ):
+        for batch in batches(content_only=content_only):
+            for row, ids in enumerate(batch.ids):
+                tokens = batch.tokens.rows(row, row + 1)
+                names = tokenizer.convert_ids_to_tokens(ids.tolist())
+                special = [name in {"[CLS]", "[SEP]"} for name in names]
+                assert tokens.first[0].tolist() == [place == 0 for place in range(len(names))]
+                assert tokens.separator[0].tolist() == [name == "[SEP]" for name in names]
+                assert tokens.punctuation[0].tolist() == [name in {",", "?", "!", "."} for name in names]
+                assert (tokens.special | tokens.punctuation | tokens.other).all()
+                assert not (tokens.other & (tokens.special | tokens.punctuation)).any()
+                assert tokens.kept[0].tolist() == [not (content_only and mark) for mark in special]
+                assert (tokens.rank[0] < 0).tolist() == special
+                assert not tokens.rare[0][torch.tensor(special)].any()
+
+    def test_reads_the_same_twice(self, batches: Callable[..., Batches]):
+        planned = batches()
+        for one, other in zip(planned, planned, strict=True):
+            assert torch.equal(one.ids, other.ids)
+            assert torch.equal(one.tokens.rank, other.tokens.rank)
+
+
+class TestUnseen:
+    """Tokens that only the model makes."""
+
+    @pytest.mark.parametrize(
+        ("unseen", "placed"),
+        [
+            (Unseen(5), True),
+            (Unseen(5, scattered=True), False),
+            (Unseen(5, scattered=True, grid=Grid(1, 2, 2)), True),
+            (Unseen(5, grid=Grid(1, 2, 2)), True),
+        ],
+    )
+    def test_places(self, unseen: Unseen, placed: bool):
+        layout = unseen.layout(3, 5)
+        assert layout.comparable == placed
+        assert (layout.keys.batch, layout.keys.length) == (3, 5)
+
+    def test_outside_of_the_grid(self):
+        keys = Unseen(8, True, Grid(2, 2, 2), content_only=True).layout(1, 8).keys
+        assert keys.first[0].tolist() == [True] + [False] * 7
+        assert keys.separator[0].tolist() == [False, True, *[False] * 4, True, True]
+        assert keys.other[0].tolist() == keys.kept[0].tolist() == [False, False, *[True] * 4, False, False]
+        assert keys.rank.eq(-1).all()
+        assert not keys.rare.any()
+
+    def test_a_grid_from_the_beginning(self):
+        keys = Unseen(6, True, Grid(0, 2, 2)).layout(1, 6).keys
+        assert not keys.first.any()
+        assert keys.separator[0].tolist() == [*[False] * 4, True, True]
+        assert keys.all_kept
+
+    def test_without_a_grid_nothing_is_special(self):
+        keys = Unseen(3, True, None, content_only=True).layout(2, 3).keys
+        assert keys.all_kept
+        assert keys.other.all()
+        assert not keys.special.any()

@@ -1,0 +1,100 @@
+"""A prompt before a text: every window begins with it, and what is said of the text stays where it is."""
+
+from itertools import pairwise
+
+import pytest
+
+from attnprobe.corpus.sources.document import Annotation, Document, Link, Span, Tag
+from attnprobe.corpus.sources.links import find_words
+from attnprobe.corpus.tokenization import SequenceReader, count_prompt_tokens
+from attnprobe.errors import AttnprobeError
+
+TEXT = "the river bank was slow , unlikely kindness of dogs ran — quickly by the house"
+WORDS = find_words(TEXT)
+LINKS = tuple(Link(one, other, "next") for one, other in pairwise(WORDS))
+
+
+@pytest.fixture(params=["bert", "roberta", "gpt2", "llama", "t5"])
+def tokenizer(request, tiny):
+    return tiny(request.param)[1]
+
+
+def spell(tokenizer, sequence, spans):
+    return [tokenizer.decode(sequence.ids[one.start : one.stop]).strip() for one in spans]
+
+
+def spell_links(tokenizer, sequence):
+    ends = [(link.source, link.target) for link in sequence.annotation.links]
+    return [tuple(spell(tokenizer, sequence, pair)) for pair in ends]
+
+
+@pytest.mark.parametrize("prompt", ["the red house by ", "stop:", "Represent the river bank for a train: "])
+class TestPrompts:
+    def test_words_and_links(self, tokenizer, prompt):
+        document = Document(TEXT, annotation=Annotation(WORDS, LINKS))
+        (plain,) = SequenceReader(tokenizer, 100).read([document])
+        (prompted,) = SequenceReader(tokenizer, 100, prompt=prompt).read([document])
+        assert prompted.ids == tokenizer(prompt + TEXT)["input_ids"]
+        assert prompted.name == plain.name  # of the text, whatever stands before it
+        expected, found = (spell(tokenizer, one, one.annotation.words) for one in (plain, prompted))
+        assert found[1:] == expected[1:]  # the first may be one token with the end of the prompt
+        assert len(found) == len(WORDS)
+        assert spell_links(tokenizer, prompted)[1:] == spell_links(tokenizer, plain)[1:]
+
+    @pytest.mark.parametrize("room", [3, 5])
+    def test_windows(self, tokenizer, prompt, room):
+        bare = tokenizer(prompt, add_special_tokens=False)["input_ids"]
+        framed = len(tokenizer("a")["input_ids"]) - len(tokenizer("a", add_special_tokens=False)["input_ids"])
+        reader = SequenceReader(tokenizer, len(bare) + framed + room, prompt=prompt)
+        found = list(reader.read([Document(TEXT, annotation=Annotation(WORDS, LINKS))]))
+        before = len(reader.frame.before)
+        whole = tokenizer(prompt + TEXT, add_special_tokens=False)["input_ids"]
+        same = sum(1 for one, other in zip(whole, bare, strict=False) if one == other)
+        assert all(one.ids[before : before + same] == whole[:same] for one in found)
+        texts = [one.ids[before + same : len(one.ids) - len(reader.frame.after)] for one in found]
+        assert [token for text in texts for token in text] == whole[same:]
+        words = [word for one in found for word in spell(tokenizer, one, one.annotation.words)]
+        assert set(words) <= {tokenizer.decode(tokenizer.encode(word, add_special_tokens=False)).strip()
+                              for word in TEXT.split()}  # fmt: skip
+        assert len(words) > 3
+        (first,) = SequenceReader(tokenizer, reader.max_length, truncate=True, prompt=prompt).read(
+            [Document(TEXT)]
+        )
+        cut = tokenizer(prompt + TEXT, truncation=True, max_length=reader.max_length)["input_ids"]
+        assert first.ids == found[0].ids == cut
+
+    def test_labels_of_words(self, tokenizer, prompt):
+        tags = tuple(Tag(word, number) for number, word in enumerate(WORDS))
+        document = Document(TEXT, annotation=Annotation(tags=tags))
+        (plain,) = SequenceReader(tokenizer, 100).read([document])
+        (prompted,) = SequenceReader(tokenizer, 100, prompt=prompt).read([document])
+        expected, found = (
+            {tag.name: one.ids[tag.position] for tag in one.annotation.tags} for one in (plain, prompted)
+        )
+        assert found.keys() == expected.keys()
+        assert {n: found[n] for n in list(found)[1:]} == {n: expected[n] for n in list(found)[1:]}
+
+    def test_pairs(self, tokenizer, prompt):
+        words = (*WORDS[:2], Span(0, 1, "pair"), Span(2, 5, "pair"))
+        links = (Link(WORDS[1], words[3], "rival"),)
+        document = Document(TEXT, "a cat ran", annotation=Annotation(words, links))
+        (sequence,) = SequenceReader(tokenizer, 100, prompt=prompt).read([document])
+        assert sequence.ids == tokenizer(prompt + TEXT, "a cat ran")["input_ids"]
+        ((source, target),) = spell_links(tokenizer, sequence)
+        assert source == tokenizer.decode(tokenizer.encode("river", add_special_tokens=False)).strip()
+        assert target == tokenizer.decode(tokenizer.encode("cat", add_special_tokens=False)).strip()
+
+    def test_what_is_no_text(self, tokenizer, prompt):
+        reader = SequenceReader(tokenizer, 100, prompt=prompt)
+        empty = tokenizer(f"{prompt}\x01", add_special_tokens=False)["input_ids"]
+        alone = tokenizer(prompt, add_special_tokens=False)["input_ids"]
+        assert bool(list(reader.read([Document("\x01")]))) == (empty != alone)
+        with pytest.raises(AttnprobeError, match=r"leaves no room .* of the prompt; give at least"):
+            SequenceReader(tokenizer, len(alone) + len(reader.frame), prompt=prompt)
+
+
+def test_tokens_of_a_prompt(tiny):
+    """With what stands before it, and not what stands behind it, as sentence-transformers counts."""
+    assert count_prompt_tokens(tiny("bert")[1], "the red house") == 4
+    assert count_prompt_tokens(tiny("bert-unframed")[1], "the red house") == 3
+    assert count_prompt_tokens(tiny("bert")[1], "") == 0

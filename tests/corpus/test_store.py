@@ -1,0 +1,162 @@
+"""The store of sequences, which several threads may read at a time, and its tokens in a random order."""
+
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from attnprobe.corpus.sources.document import Document
+from attnprobe.corpus.store import SequenceStore, shuffle_tokens
+from attnprobe.corpus.tokenization import TokenSequence
+from attnprobe.errors import AttnprobeError
+from attnprobe.model.load import load_checkpoint
+from attnprobe.run.options import CorpusOptions
+from attnprobe.run.preparation import tokenise
+
+
+def test_threads_do_not_disturb_one_another():
+    sequences = [[number] * (1 + number % 7) for number in range(400)]
+    with SequenceStore(400) as store, ThreadPoolExecutor(4) as pool:
+        store.extend(TokenSequence(ids) for ids in sequences)
+        for _ in range(20):
+            found = list(pool.map(lambda number: store.ids(number).tolist(), range(400), chunksize=1))
+            assert found == sequences
+
+
+SEED = 42
+TEXT = "the dog ran over the road by the river , and the train was slow"
+PAIR = ("is it late ? never walk at night", "the parcel came by day , slow water and blue light")
+
+
+@pytest.fixture
+def read(saved):
+    """Give the tokens of documents, as they are and shuffled, with those of a decoder: text by text."""
+
+    def ask(name, *documents, seed=SEED, labelled=False, **options):
+        checkpoint = load_checkpoint(str(saved(name)))
+        given = [one if isinstance(one, Document) else Document(one) for one in documents]
+        with tokenise(checkpoint, given, CorpusOptions(**options), labelled=labelled) as corpus:
+            found = []
+            for batches in (corpus.batches, corpus.batches.shuffle(seed)):
+                rows = {}
+                for batch in batches:
+                    assert batch.tokens is not None
+                    targets = batch.inputs.get("decoder_input_ids")
+                    for place, member in enumerate(batch.members.tolist()):
+                        asking = None if targets is None else targets[place].tolist()
+                        rows[member] = batch.ids[place].tolist(), asking
+                found.append([rows[member] for member in sorted(rows)])
+            return checkpoint.tokenizer, *found
+
+    return ask
+
+
+def test_a_part_keeps_its_tokens_and_what_is_fixed_stays():
+    ids = np.arange(100, 140, dtype=np.int32)
+    fixed, parts = ids % 7 == 0, np.repeat([0, 1], 20)
+    found = shuffle_tokens(ids, fixed, parts, SEED)
+    assert np.array_equal(found[fixed], ids[fixed])
+    for part in (0, 1):
+        assert Counter(found[parts == part]) == Counter(ids[parts == part])
+    assert (found != ids)[~fixed].mean() > 0.7
+    assert np.array_equal(shuffle_tokens(ids, fixed, parts, SEED), found)
+    assert not np.array_equal(shuffle_tokens(ids, fixed, parts, SEED + 1), found)
+
+
+def test_every_order_is_as_likely():
+    """Over the seeds, each of three tokens is as often at each place."""
+    ids = np.array([5, 6, 7], np.int32)
+    free, whole = np.zeros(3, bool), np.zeros(3, int)
+    orders = Counter(tuple(shuffle_tokens(ids, free, whole, seed).tolist()) for seed in range(3000))
+    assert len(orders) == 6
+    assert max(abs(count - 500) for count in orders.values()) < 100  # 5 standard deviations
+
+
+@pytest.mark.parametrize("name", ["bert", "roberta", "t5", "gpt2", "bert-unframed"])
+def test_the_frame_stays(read, name):
+    tokenizer, plain, mixed = read(name, TEXT)
+    (before, _), (after, _) = plain[0], mixed[0]
+    framing = {*tokenizer.all_special_ids} - {tokenizer.unk_token_id}
+    assert Counter(before) == Counter(after)
+    assert before != after
+    assert [(place, token) for place, token in enumerate(before) if token in framing] == [
+        (place, token) for place, token in enumerate(after) if token in framing
+    ]
+
+
+@pytest.mark.parametrize(("name", "separator"), [("bert", "[SEP]"), ("roberta", "</s>"), ("t5", "</s>")])
+def test_texts_of_a_pair_keep_apart(read, name, separator):
+    """Whether token types tell them apart, as BERT's do, or separators alone."""
+    tokenizer, plain, mixed = read(name, Document(*PAIR))
+
+    def texts(ids):
+        names = " ".join(tokenizer.convert_ids_to_tokens(ids)).split(separator)
+        return [sorted(one.split()) for one in names]
+
+    (before, _), (after, _) = plain[0], mixed[0]
+    assert before != after
+    assert texts(before) == texts(after)
+    assert len([text for text in texts(before) if text]) >= 2
+
+
+def test_special_tokens_that_a_text_spells_stay(read):
+    tokenizer, plain, mixed = read("bert", "the dog [MASK] ran over the [MASK] road by night")
+    (before, _), (after, _) = plain[0], mixed[0]
+    places = [place for place, token in enumerate(before) if token == tokenizer.mask_token_id]
+    assert len(places) == 2
+    assert [after[place] for place in places] == [tokenizer.mask_token_id] * 2
+    assert before != after
+
+
+def test_the_order_depends_on_seed_and_tokens_alone(read):
+    """Not on company, batches, or the part of a corpus that a job reads."""
+    lines = [TEXT, "stone", "blue water and red light", TEXT[4:], "the parcel came late by day and by night"]
+    _, _, mixed = read("bert", *lines)
+    assert read("bert", *lines, batch_tokens=1)[2] == mixed
+    assert read("bert", *lines[::-1])[2] == mixed[::-1]
+    for line, found in zip(lines, mixed, strict=True):
+        assert read("bert", line)[2] == [found]
+    assert read("bert", *lines, seed=7)[2] != mixed
+
+
+@pytest.mark.parametrize("name", ["bart", "t5"])
+def test_a_decoder_reads_the_text_as_it_was_shuffled(read, name):
+    _, plain, mixed = read(name, TEXT, "a quick bird ran by")
+    for before, after in zip(plain, mixed, strict=True):
+        assert before[1][1:] == before[0][: len(before[1]) - 1]  # as it reads the text itself
+        assert after[1][1:] == after[0][: len(after[1]) - 1]
+        assert after[1][0] == before[1][0]
+        assert after[1] != before[1]
+
+
+def test_given_targets_are_shuffled_within_themselves(read):
+    documents = [Document(TEXT, label="red water under the green house by night")]
+    _, plain, mixed = read("bart", *documents, labelled=True)
+    (source, target), (source_after, target_after) = plain[0], mixed[0]
+    assert source != source_after
+    assert target != target_after
+    assert Counter(target) == Counter(target_after)
+    assert (target[0], target[1]) == (target_after[0], target_after[1])  # start and <s>
+    assert Counter(source) == Counter(source_after)
+
+
+def test_what_is_known_of_tokens_goes_with_them(saved):
+    """Punctuation moves; special tokens and rare types are marked where they stand now."""
+    checkpoint = load_checkpoint(str(saved("bert")))
+    with tokenise(checkpoint, [Document("red , blue , green . stone ; water")], CorpusOptions()) as corpus:
+        (plain,), (mixed,) = corpus.batches, corpus.batches.shuffle(SEED)
+        assert plain.tokens is not None
+        assert mixed.tokens is not None
+        assert not np.array_equal(plain.ids, mixed.ids)
+        for one in (plain, mixed):
+            names = checkpoint.tokenizer.convert_ids_to_tokens(one.ids[0].tolist())
+            assert one.tokens.punctuation[0].tolist() == [name in {",", ".", ";"} for name in names]
+            assert one.tokens.special[0].tolist() == [name in {"[CLS]", "[SEP]"} for name in names]
+
+
+def test_images_have_no_tokens_to_shuffle(media_model, photos):
+    import attnprobe
+
+    with pytest.raises(AttnprobeError, match="shuffles the tokens of texts; of images and sound, leave it"):
+        attnprobe.positional(media_model("vit"), photos, control=True)

@@ -1,0 +1,273 @@
+"""Documents become framed sequences: nothing lost, nothing twice, nothing too long."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tokenizers import Tokenizer as RawTokenizer
+from tokenizers import models, pre_tokenizers
+from transformers import PreTrainedModel, PreTrainedTokenizerFast
+
+from attnprobe.corpus import tokenization
+from attnprobe.corpus.sources.document import Document
+from attnprobe.corpus.tokenization import Frame, SequenceReader, TokenSequence
+from attnprobe.errors import AttnprobeError
+
+Tokenizers = Callable[[str], PreTrainedTokenizerFast]
+Text = str | tuple[str, str]
+
+WORDS = "the dog ran to the water and the cat walked over the river , slow and late , under a blue house ."
+NAMES = ("bert", "bert-unframed", "roberta", "t5")
+
+
+@pytest.fixture(scope="session")
+def tokenizer(tiny: Callable[[str], tuple[PreTrainedModel, PreTrainedTokenizerFast]]) -> Tokenizers:
+    return lambda name: tiny(name)[1]
+
+
+def read(tokenizer: PreTrainedTokenizerFast, texts: Sequence[Text], length: int, **options: bool):
+    reader = SequenceReader(tokenizer, length, **options)
+    documents = [Document(text) if isinstance(text, str) else Document(*text) for text in texts]
+    return list(reader.read(documents)), reader
+
+
+def bare(tokenizer: PreTrainedTokenizerFast, text: str) -> list[int]:
+    return tokenizer(text, add_special_tokens=False)["input_ids"]
+
+
+@pytest.mark.parametrize(("name", "before", "after"), [
+    ("bert", ["[CLS]"], ["[SEP]"]), ("roberta", ["<s>"], ["</s>"]), ("t5", [], ["</s>"]),
+    ("bert-unframed", [], []),
+])  # fmt: skip
+def test_frame(tokenizer: Tokenizers, name: str, before: list[str], after: list[str]):
+    frame = Frame.of(tokenizer(name))
+    names = tokenizer(name).convert_ids_to_tokens
+    assert (names(list(frame.before)), names(list(frame.after))) == (before, after)
+    assert len(frame) == len(before) + len(after)
+    assert frame.around([7, 8]) == [*frame.before, 7, 8, *frame.after]
+
+
+def test_a_tokenizer_that_does_something_else_is_refused():
+    class Interleaves:
+        """Puts a special token between any two."""
+
+        def __call__(self, text: str, *, add_special_tokens: bool = True) -> dict[str, list[int]]:
+            return {"input_ids": [5, 0, 6] if add_special_tokens else [5, 6]}
+
+    with pytest.raises(AttnprobeError, match="does not frame a text"):
+        Frame.of(Interleaves())  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", NAMES)
+class TestWindows:
+    """A long document is cut into windows."""
+
+    @pytest.mark.parametrize("room", [1, 2, 7, 22, 23, 500])
+    def test_no_token_is_lost(self, tokenizer: Tokenizers, name: str, room: int):
+        frame, ids = Frame.of(tokenizer(name)), bare(tokenizer(name), WORDS)
+        sequences, reader = read(tokenizer(name), [WORDS], room + len(frame))
+        inside = []
+        for sequence in sequences:
+            assert sequence.second == 0
+            assert sequence.ids[: len(frame.before)] == list(frame.before)
+            end = len(sequence.ids) - len(frame.after)
+            assert sequence.ids[end:] == list(frame.after)
+            inside.append(sequence.ids[len(frame.before) : end])
+        assert [token for window in inside for token in window] == ids
+        assert all(len(window) == room for window in inside[:-1])  # whole windows, then what is left
+        assert 1 <= len(inside[-1]) <= room
+        cut = len(ids) > room
+        assert len(inside) == -(-len(ids) // room)
+        assert (reader.reading.cut, reader.reading.windows) == (int(cut), len(inside) if cut else 0)
+        assert (reader.reading.documents, reader.reading.truncated, reader.reading.empty) == (1, 0, 0)
+
+    @pytest.mark.parametrize("room", [1, 7, 500])
+    def test_truncate_keeps_the_first_window(self, tokenizer: Tokenizers, name: str, room: int):
+        frame, ids = Frame.of(tokenizer(name)), bare(tokenizer(name), WORDS)
+        (sequence,), reader = read(tokenizer(name), [WORDS], room + len(frame), truncate=True)
+        assert sequence.ids == frame.around(ids[:room])
+        assert reader.reading.truncated == int(len(ids) > room)
+        assert (reader.reading.cut, reader.reading.windows) == (0, 0)
+
+    def test_a_short_text_is_what_the_tokenizer_makes_of_it(self, tokenizer: Tokenizers, name: str):
+        (sequence,), _ = read(tokenizer(name), ["the dog ran ."], 100)
+        ids = tokenizer(name)("the dog ran .")["input_ids"]
+        assert sequence == TokenSequence(ids, name=Document("the dog ran .").digest)
+
+    def test_a_text_that_just_fits_is_not_cut(self, tokenizer: Tokenizers, name: str):
+        length = len(tokenizer(name)(WORDS)["input_ids"])
+        sequences, reader = read(tokenizer(name), [WORDS], length)
+        assert [len(sequence.ids) for sequence in sequences] == [length]
+        assert reader.reading.cut == 0
+
+    def test_no_room_for_text(self, tokenizer: Tokenizers, name: str):
+        special = len(Frame.of(tokenizer(name)))
+        with pytest.raises(
+            AttnprobeError, match=rf"{special} special tokens; give at least {special + 1}\.$"
+        ):
+            SequenceReader(tokenizer(name), special)
+        SequenceReader(tokenizer(name), special + 1)
+
+
+@pytest.mark.parametrize("name", NAMES)
+class TestPairs:
+    """Two texts that the model reads together."""
+
+    PAIR = ("is it late ?", "it is not late ; the parcel came by day")
+
+    def test_as_the_tokenizer_does(self, tokenizer: Tokenizers, name: str):
+        (sequence,), reader = read(tokenizer(name), [self.PAIR], 100)
+        encoded = tokenizer(name)(*self.PAIR, return_token_type_ids=True)
+        assert sequence.ids == encoded["input_ids"]
+        kinds = encoded["token_type_ids"]
+        assert sequence.second == (kinds.index(1) if 1 in kinds else 0)
+        assert (reader.reading.documents, reader.reading.truncated) == (1, 0)
+
+    @pytest.mark.parametrize("length", [6, 9, 12])
+    def test_too_long_is_truncated_longest_first(self, tokenizer: Tokenizers, name: str, length: int):
+        (sequence,), reader = read(tokenizer(name), [self.PAIR], length)
+        assert len(sequence.ids) == length
+        assert reader.reading.truncated == 1
+        expected = tokenizer(name)(*self.PAIR, truncation="longest_first", max_length=length)
+        assert sequence.ids == expected["input_ids"]
+
+    def test_no_room_for_both(self, tokenizer: Tokenizers, name: str):
+        """A window that holds the frame of a pair and nothing more gives no sequence of special tokens."""
+        tiny = tokenizer(name)
+        special = len(tiny(*self.PAIR)["input_ids"]) - sum(len(bare(tiny, text)) for text in self.PAIR)
+        if special <= len(tiny("")["input_ids"]):
+            pytest.skip("a pair needs no more special tokens than a single text")
+        sequences, reader = read(tiny, [self.PAIR], special)
+        assert not sequences
+        assert reader.reading.empty == 1
+
+    def test_an_empty_pair_is_no_text(self, tokenizer: Tokenizers, name: str):
+        sequences, reader = read(tokenizer(name), [("", "")], 100)
+        assert not sequences
+        assert reader.reading.empty == 1
+
+
+def test_second_text_of_bert_begins_after_the_separator(tokenizer: Tokenizers):
+    (sequence,), _ = read(tokenizer("bert"), [("a bird", "the dog")], 100)
+    names = tokenizer("bert").convert_ids_to_tokens(sequence.ids)
+    assert names == ["[CLS]", "a", "bird", "[SEP]", "the", "dog", "[SEP]"]
+    assert sequence.second == 4
+
+
+def test_empty_documents_are_counted_and_skipped(tokenizer: Tokenizers):
+    sequences, reader = read(tokenizer("bert"), ["", "a bird", " \t\n ", "stone"], 100)
+    assert len(sequences) == 2
+    assert (reader.reading.documents, reader.reading.empty) == (4, 2)
+
+
+def test_order_is_that_of_the_documents(tokenizer: Tokenizers, monkeypatch: pytest.MonkeyPatch):
+    """Singles are tokenised together, pairs one by one, over chunks of a few documents."""
+    monkeypatch.setattr(tokenization, "CHUNK_DOCUMENTS", 3)
+    texts: list[Text] = [
+        "stone",
+        ("a", "bird"),
+        "the dog",
+        "river",
+        "",
+        ("red", "house"),
+        "late",
+        "a",
+        "green train",
+    ]
+    sequences, reader = read(tokenizer("bert"), texts, 100)
+    expected = [
+        tokenizer("bert")(*([text] if isinstance(text, str) else text))["input_ids"] for text in texts if text
+    ]
+    assert [sequence.ids for sequence in sequences] == expected
+    assert reader.reading.documents == len(texts)
+
+
+def test_long_documents_are_handed_over_one_by_one(tokenizer: Tokenizers, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(tokenization, "CHUNK_CHARACTERS", 5)
+    sequences, _ = read(tokenizer("bert"), ["the dog ran", "a", "bird", "the river"], 100)
+    assert [len(sequence.ids) for sequence in sequences] == [5, 3, 3, 4]
+
+
+def test_reading_is_lazy(tokenizer: Tokenizers, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(tokenization, "CHUNK_DOCUMENTS", 2)
+    taken = []
+
+    def documents():
+        for number in range(100):
+            taken.append(number)
+            yield Document("stone")
+
+    reader = SequenceReader(tokenizer("bert"), 10).read(documents())
+    next(reader)
+    assert len(taken) == 2
+
+
+@settings(deadline=None, max_examples=50)
+@given(text=st.text(max_size=60), room=st.integers(1, 9), truncate=st.booleans())
+def test_any_text(tokenizer: Tokenizers, text: str, room: int, truncate: bool):
+    """Control characters, other scripts, special tokens spelled out: the windows are still the text."""
+    tiny = tokenizer("bert")
+    ids = bare(tiny, text)
+    sequences, reader = read(tiny, [text], room + 2, truncate=truncate)
+    inside = [token for sequence in sequences for token in sequence.ids[1:-1]]
+    assert inside == (ids[:room] if truncate else ids)
+    assert all(2 < len(sequence.ids) <= room + 2 for sequence in sequences)
+    assert reader.reading.empty == (not ids)
+
+
+class TestSpelledOut:
+    """Special tokens in a user's text become special tokens, as everywhere, and are counted."""
+
+    @pytest.mark.parametrize(("name", "token"), [("bert", "[SEP]"), ("bert", "[MASK]"), ("roberta", "</s>")])
+    def test_counted(self, tokenizer: Tokenizers, name: str, token: str):
+        tiny = tokenizer(name)
+        text = f"the dog {token} ran"
+        (sequence,), reader = read(tiny, [text], 40)
+        assert sequence.ids == tiny(text)["input_ids"]
+        assert (reader.reading.spelled, reader.reading.spelled_token) == (1, token)
+
+    def test_once_a_document(self, tokenizer: Tokenizers):
+        _, reader = read(tokenizer("bert"), ["the [SEP] dog [SEP]", "a cat", "[CLS]", "[UNK] xyzzy"], 40)
+        assert (reader.reading.spelled, reader.reading.spelled_token) == (2, "[SEP]")
+
+    def test_in_pairs(self, tokenizer: Tokenizers):
+        tiny = tokenizer("bert")
+        for pair in (("the dog", "a [SEP] cat"), ("the [SEP] dog", "a cat")):
+            (sequence,), reader = read(tiny, [pair], 40)
+            assert sequence.ids == tiny(*pair)["input_ids"]
+            assert reader.reading.spelled == 1
+
+    @pytest.mark.parametrize("name", NAMES)
+    def test_not_what_frames_a_text(self, tokenizer: Tokenizers, name: str):
+        _, reader = read(tokenizer(name), [WORDS, ("the dog", "a cat")], 12)
+        assert reader.reading.spelled == 0
+
+
+class TestWithoutUnknown:
+    """A tokenizer that has no token for what it doesn't know."""
+
+    @pytest.fixture(params=["word", "pieces", "unigram"])
+    def tokenizer(self, request: pytest.FixtureRequest) -> PreTrainedTokenizerFast:
+        words = {"a": 0, "b": 1, "[PAD]": 2}
+        whole: Any = {
+            "word": lambda: models.WordLevel(words, unk_token="[UNK]"),
+            "pieces": lambda: models.WordPiece(words, unk_token="[UNK]"),
+            "unigram": lambda: models.Unigram([("a", 0.0), ("b", 0.0)], unk_id=None),
+        }[request.param]()
+        fast = RawTokenizer(whole)
+        fast.pre_tokenizer = pre_tokenizers.Whitespace()
+        return PreTrainedTokenizerFast(tokenizer_object=fast, pad_token="[PAD]")
+
+    def test_refused(self, tokenizer: Any):
+        reader = SequenceReader(tokenizer, 8)
+        with pytest.raises(AttnprobeError, match=r"no token for, and its vocabulary lacks .*UNK"):
+            list(reader.read([Document("a b"), Document("a snowman")]))
+
+    def test_refused_in_pairs(self, tokenizer: Any):
+        with pytest.raises(AttnprobeError, match=r"no token for"):
+            list(SequenceReader(tokenizer, 8).read([Document("a b", "a snowman")]))
+
+    def test_read_where_nothing_is_unknown(self, tokenizer: Any):
+        assert [found.ids for found in SequenceReader(tokenizer, 8).read([Document("a b")])] == [[0, 1]]

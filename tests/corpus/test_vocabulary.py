@@ -1,0 +1,315 @@
+"""What kind of token each id is, and which types are rare."""
+
+import gzip
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from transformers import PreTrainedModel, PreTrainedTokenizerFast
+
+from attnprobe.corpus.tokenization import Frame
+from attnprobe.corpus.vocabulary import (
+    Ties,
+    TokenKinds,
+    is_punctuation,
+    rank_types,
+    read_frequencies,
+    spell_token,
+)
+from attnprobe.errors import AttnprobeError
+
+Tokenizers = Callable[[str], PreTrainedTokenizerFast]
+
+
+@pytest.fixture(scope="session")
+def tokenizer(tiny: Callable[[str], tuple[PreTrainedModel, PreTrainedTokenizerFast]]) -> Tokenizers:
+    return lambda name: tiny(name)[1]
+
+
+@pytest.fixture
+def marked(tokenizer: Tokenizers) -> Callable[..., dict[str, list[str]]]:
+    """Name the tokens of a text that are first, separators, punctuation."""
+
+    def ask(name: str, *text: str) -> dict[str, list[str]]:
+        tiny = tokenizer(name)
+        kinds = TokenKinds(tiny, Frame.of(tiny))
+        ids = np.array([tiny(*text)["input_ids"]], np.int32)
+        names = np.array([tiny.convert_ids_to_tokens(ids[0].tolist())])
+        return {
+            kind: names[getattr(kinds, kind)(ids)].tolist() for kind in ("first", "separator", "punctuation")
+        }
+
+    return ask
+
+
+@pytest.mark.parametrize(("text", "expected"), [
+    (",", True), ("...", True), ("?!", True), ("—", True), ("«", True), ("。", True), ("¿", True),
+    ("“", True), ("$", True), ("+", True), ("`", True), ("~", True), ("^", True), ("_", True), ("'", True),
+    ("", False), (" ", False), ("a", False), ("a.", False), ("3", False), ("€", False), ("½", False),
+    (". .", False), ("東", False), ("\ufffd", False),
+])  # fmt: skip
+def test_is_punctuation(text: str, expected: bool):
+    assert is_punctuation(text) is expected
+
+
+@pytest.mark.parametrize(("name", "token", "expected"), [
+    ("bert", "dog", "dog"), ("bert", "##ing", "ing"), ("bert", "##!", "!"), ("bert", "#", "#"),
+    ("t5", "▁dog", "dog"), ("t5", "▁", ""), ("t5", ",", ","), ("t5", "▁,", ","),
+    ("roberta", "Ġthe", "the"), ("roberta", "Ġ,", ","), ("roberta", "Ġ", ""),
+])  # fmt: skip
+def test_surface(tokenizer: Tokenizers, name: str, token: str, expected: str):
+    tiny = tokenizer(name)
+    assert spell_token(tiny, tiny.convert_tokens_to_ids(token)) == expected
+
+
+class TestKinds:
+    """First, separator, punctuation."""
+
+    def test_bert(self, marked: Callable[..., dict[str, list[str]]]):
+        found = marked("bert", "the dog's, [MASK] ... [UNK] 3 $", "(a bird!)")
+        assert found["first"] == ["[CLS]"]
+        assert found["separator"] == ["[SEP]", "[SEP]"]
+        assert found["punctuation"] == ["'", ",", ".", ".", ".", "$", "(", "!", ")"]
+
+    def test_roberta(self, marked: Callable[..., dict[str, list[str]]]):
+        found = marked("roberta", "walk under the train-stop at night!", "a bird , late")
+        assert found["first"] == ["<s>"]
+        assert found["separator"] == ["</s>"] * 3
+        assert found["punctuation"] == ["-", "!", "Ġ,"]
+
+    def test_t5(self, marked: Callable[..., dict[str, list[str]]]):
+        found = marked("t5", "the dog , ran.", "a bird")
+        assert found["first"] == []
+        assert found["separator"] == ["</s>", "</s>"]
+        assert found["punctuation"] == ["▁,", "."]
+
+    def test_unframed(self, marked: Callable[..., dict[str, list[str]]]):
+        found = marked("bert-unframed", "the dog , ran .")
+        assert found == {"first": [], "separator": [], "punctuation": [",", "."]}
+
+    def test_special_tokens_spelled_out_in_the_text(self, marked: Callable[..., dict[str, list[str]]]):
+        found = marked("bert", "the [SEP] dog [CLS] ran")
+        assert found["first"] == ["[CLS]"]  # the leading one only
+        assert found["separator"] == ["[SEP]", "[SEP]"]
+        assert found["punctuation"] == []
+
+    @pytest.mark.parametrize(("name", "framing"), [
+        ("bert", {"[CLS]", "[SEP]", "[PAD]"}), ("roberta", {"<s>", "</s>", "<pad>"}),
+        ("t5", {"</s>", "<pad>"}), ("bert-unframed", {"[CLS]", "[SEP]", "[PAD]"}),
+    ])  # fmt: skip
+    def test_framing(self, tokenizer: Tokenizers, name: str, framing: set[str]):
+        """Neither the mask nor the unknown token frames a text: they stand for words."""
+        tiny = tokenizer(name)
+        kinds = TokenKinds(tiny, Frame.of(tiny))
+        assert {tiny.convert_ids_to_tokens(token) for token in kinds.framing} == framing
+
+    def test_batches_of_any_shape(self, tokenizer: Tokenizers):
+        tiny = tokenizer("bert")
+        kinds = TokenKinds(tiny, Frame.of(tiny))
+        ids = np.array([tiny("the dog .")["input_ids"], tiny("a , bird")["input_ids"]], np.int32)
+        expected = [[False, False, False, True, False], [False, False, True, False, False]]
+        for _ in range(2):  # first spelled out, then remembered
+            assert kinds.punctuation(ids).tolist() == expected
+        assert kinds.first(ids)[:, 0].all()
+        assert not kinds.first(ids)[:, 1:].any()
+
+    def test_each_id_is_spelled_out_once(self, tokenizer: Tokenizers, monkeypatch: pytest.MonkeyPatch):
+        tiny, asked = tokenizer("bert"), []
+        kinds = TokenKinds(tiny, Frame.of(tiny))
+        monkeypatch.setattr(
+            "attnprobe.corpus.vocabulary.spell_token", lambda _, token: asked.append(token) or "x"
+        )
+        ids = np.array([[2, 9, 9, 3], [2, 9, 8, 3]], np.int32)
+        kinds.punctuation(ids)
+        kinds.punctuation(ids)
+        assert sorted(asked) == [2, 3, 8, 9]
+
+
+NOTHING = frozenset[int]()
+counted = st.lists(st.integers(0, 50), min_size=1, max_size=30).map(np.array)
+
+
+def rare(
+    counts: list[int], special: frozenset[int] = NOTHING, known: list[float] | None = None
+) -> list[float]:
+    given = None if known is None else np.array(known)
+    return pytest.approx(rank_types(np.array(counts), special, given).rare.tolist(), abs=1e-6)
+
+
+def rank(counts: list[int], special: frozenset[int] = NOTHING, known: list[float] | None = None) -> list[int]:
+    given = None if known is None else np.array(known)
+    return rank_types(np.array(counts), special, given).rank.tolist()
+
+
+class TestRank:
+    """The most frequent type has rank 0."""
+
+    def test_by_count(self):
+        assert rank([5, 9, 1]) == [1, 0, 2]
+
+    def test_equals_share_a_rank_and_have_a_place_each(self):
+        assert rank([4, 7, 4, 4, 1]) == [1, 0, 1, 1, 4]
+        assert rank_types(np.array([4, 7, 4, 4, 1]), NOTHING).order.tolist() == [1, 0, 2, 3, 4]
+
+    def test_special_tokens_are_no_candidates(self):
+        assert rank([100, 2, 3], frozenset({0})) == [-1, 1, 0]
+        assert rank([1, 2], frozenset({0, 1, 99})) == [-1, -1]
+
+    def test_known_frequencies_go_first_and_counts_break_ties(self):
+        assert rank([1, 9, 3, 4], known=[0.5, 0, 7, 0]) == [1, 2, 0, 3]
+        assert rank([5, 5, 5], known=[1, 2, 1]) == [1, 0, 1]
+
+    @given(counted)
+    def test_ranks_count_what_is_more_frequent(self, counts: np.ndarray):
+        found = rank_types(counts, NOTHING)
+        assert found.rank.tolist() == [int((counts > count).sum()) for count in counts]
+        assert sorted(found.order.tolist()) == list(range(len(counts)))
+        assert (np.diff(found.rank[np.argsort(found.order)]) >= 0).all()
+
+
+class TestRare:
+    """The rarest types that together make up a tenth; those that cross the line count in part."""
+
+    def test_a_tenth_exactly(self):
+        assert rare([90, 5, 3, 2]) == [0, 1, 1, 1]
+
+    def test_a_type_that_does_not_fit_counts_in_part(self):
+        assert rare([89, 6, 3, 2]) == [0, 5 / 6, 1, 1]
+
+    def test_equals_share_what_is_left(self):
+        """Whatever their ids: once two of three were rare, and the first was not."""
+        assert rare([85, 5, 5, 5]) == [0, 2 / 3, 2 / 3, 2 / 3]
+        assert rare([50, 50]) == [0.1, 0.1]
+        assert rare([80, 1, 6, 6, 6, 1]) == [0, 1, 8 / 18, 8 / 18, 8 / 18, 1]
+
+    def test_special_tokens_count_neither_as_types_nor_as_occurrences(self):
+        assert rare([9000, 90, 5, 5, 4000], frozenset({0, 4})) == [0, 0, 1, 1, 0]
+
+    def test_types_that_do_not_occur_take_no_room(self):
+        assert rare([90, 0, 10, 0]) == [0, 1, 1, 1]
+
+    def test_known_frequencies_decide_the_order_and_the_corpus_the_share(self):
+        assert rare([10, 45, 45], known=[9, 1, 1]) == [0, 1 / 9, 1 / 9]
+        assert rare([45, 10, 45], known=[9, 1, 5]) == [0, 1, 0]
+        assert rare([10, 45, 45], known=[1, 9, 5]) == [1, 0, 0]
+
+    def test_nothing_occurs(self):
+        assert rank_types(np.zeros(3, np.int64), frozenset({0, 1, 2})).rare.tolist() == [0] * 3
+        assert rank_types(np.zeros(0, np.int64), NOTHING).rare.tolist() == []
+
+    @given(counted)
+    def test_a_tenth_of_the_occurrences_whatever_the_ties(self, counts: np.ndarray):
+        found = rank_types(counts, NOTHING)
+        assert counts @ found.rare == pytest.approx(counts.sum() / 10, rel=1e-5)
+        assert (np.diff(found.rare[np.argsort(found.order)]) >= 0).all()
+
+    @given(counted, st.randoms())
+    def test_ids_play_no_part(self, counts: np.ndarray, random: Random):
+        moved = random.sample(range(len(counts)), len(counts))
+        found, other = rank_types(counts, NOTHING), rank_types(counts[moved], NOTHING)
+        assert other.rank.tolist() == found.rank[moved].tolist()
+        assert other.rare.tolist() == found.rare[moved].tolist()
+
+    def test_it_is_the_mean_over_ways_to_break_the_tie(self):
+        """Break ties at random and fill the tenth; the mean over many draws is the share."""
+        counts = np.array(
+            [60, 4, 2, 2, 2, 2, 1, 1, 1, 1, 1, 1, 1, 1]
+        )  # 80: the tenth is 8 of 8 that occur once
+        counts = np.append(counts, [1] * 20)  # 100: 10 of 28
+        generator = np.random.default_rng(0)
+        total = np.zeros(len(counts))
+        for _ in range(4000):
+            order = np.lexsort((generator.random(len(counts)), counts))
+            total[order[counts[order].cumsum() <= counts.sum() / 10]] += 1
+        assert np.abs(total / 4000 - rank_types(counts, NOTHING).rare).max() < 0.04
+
+
+class TestTies:
+    """What the text can't tell apart is known, so that it can be said."""
+
+    def test_at_the_last_place(self):
+        found = rank_types(np.array([14, 2, 1, 1, 1, 1]), NOTHING)
+        assert (found.ties, found.types) == (Ties(4, 1, 0.5, 0.2), 6)
+
+    @pytest.mark.parametrize("counts", [[90, 5, 3, 2], [89, 6, 3, 2], [90, 5, 5], [0, 0]])
+    def test_none(self, counts: list[int]):
+        assert rank_types(np.array(counts), NOTHING).ties is None
+
+
+class TestFile:
+    """Frequencies from a file."""
+
+    @pytest.fixture
+    def tokenizer(
+        self, tiny: Callable[[str], tuple[PreTrainedModel, PreTrainedTokenizerFast]]
+    ) -> Callable[[str], PreTrainedTokenizerFast]:
+        return lambda name: tiny(name)[1]
+
+    @pytest.fixture
+    def read(
+        self, tmp_path: Path, tokenizer: Callable[[str], PreTrainedTokenizerFast]
+    ) -> Callable[..., dict[str, float]]:
+        def ask(content: str | bytes, model: str = "bert", name: str = "list.tsv") -> dict[str, float]:
+            raw = content.encode() if isinstance(content, str) else content
+            path = tmp_path / name
+            path.write_bytes(gzip.compress(raw) if name.endswith(".gz") else raw)
+            tiny = tokenizer(model)
+            found = read_frequencies(path, tiny, len(tiny))
+            return {tiny.convert_ids_to_tokens(int(i)): found[i] for i in np.flatnonzero(found)}
+
+        return ask
+
+    def test_tokens_as_the_tokenizer_names_them(self, read: Callable[..., dict[str, float]]):
+        assert read("the\t10\n##ing\t3\n,\t2.5\n") == {"the": 10, "##ing": 3, ",": 2.5}
+
+    def test_a_piece_is_not_the_word_that_is_spelled_alike(self, read: Callable[..., dict[str, float]]):
+        """``s`` is a word of its own; ``##s`` has no frequency unless the file gives it."""
+        assert read("s\t7\n") == {"s": 7}
+
+    @pytest.mark.parametrize(("model", "name"), [("t5", "▁dog"), ("roberta", "Ġthe")])
+    def test_tokens_as_they_are_spelled(self, read: Callable[..., dict[str, float]], model: str, name: str):
+        assert read(f"{name[1:]}\t5\n", model)[name] == 5
+        assert read(f"{name}\t6\n{name[1:]}\t5\n", model)[name] == 6
+
+    def test_a_header_may_stand_first(self, read: Callable[..., dict[str, float]]):
+        assert read("word\tfrequency\nthe\t1\n") == {"the": 1}
+
+    @pytest.mark.parametrize("line", ["dog", "dog\tmany", "dog\t-1", "dog\tnan", "dog\tinf", "\t5"])
+    def test_a_line_that_is_none(self, read: Callable[..., dict[str, float]], line: str):
+        with pytest.raises(AttnprobeError, match=r"line 3: expected a token, a tab and a frequency"):
+            read(f"the\t1\ncat\t2\n{line}\n")
+
+    def test_windows_files(self, read: Callable[..., dict[str, float]]):
+        assert read(b"\xef\xbb\xbfthe\t10\r\ndog\t4\r\n\r\n") == {"the": 10, "dog": 4}
+
+    def test_compressed(self, read: Callable[..., dict[str, float]]):
+        assert read("the\t10\n", name="list.tsv.gz") == {"the": 10}
+
+    def test_of_two_lines_the_higher_counts(self, read: Callable[..., dict[str, float]]):
+        assert read("the\t3\nthe\t10\nthe\t4\n") == {"the": 10}
+
+    @pytest.mark.parametrize(("content", "name", "pattern"), [
+        ("", "list.tsv", "none of its words is a token"),
+        ("qqqq\t4\n", "list.tsv", "none of its words is a token"),
+        (b"\xff\xfe\t1\n", "list.tsv", "can't be read"),
+    ])  # fmt: skip
+    def test_the_wrong_file(
+        self, read: Callable[..., dict[str, float]], content: str | bytes, name: str, pattern: str
+    ):
+        with pytest.raises(AttnprobeError, match=pattern):
+            read(content, name=name)
+
+    def test_not_there_or_cut_short(
+        self, tmp_path: Path, tokenizer: Callable[[str], PreTrainedTokenizerFast]
+    ):
+        cut = tmp_path / "cut.tsv.gz"
+        cut.write_bytes(gzip.compress(b"the\t10\n" * 1000)[:-12])
+        plain = tmp_path / "plain.gz"
+        plain.write_bytes(b"the\t10\n")
+        for path in (tmp_path / "none.tsv", cut, plain, tmp_path):
+            with pytest.raises(AttnprobeError, match=r"can't be read|not a whole gzip file"):
+                read_frequencies(path, tokenizer("bert"), 10)

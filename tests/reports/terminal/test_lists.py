@@ -1,0 +1,121 @@
+"""Lists on a terminal: the best head for each label, and shares of variance in percent."""
+
+import dataclasses
+import io
+import re
+
+import pytest
+from rich.cells import cell_len
+from rich.console import Console
+
+import attnprobe
+from attnprobe.findings.spread import PARTS
+from attnprobe.reports.terminal.show import show
+from attnprobe.table.head_table import HeadTable
+from attnprobe.table.table import Column
+
+
+def shown(table, width=100):
+    file = io.StringIO()
+    show(table, Console(file=file, width=width, color_system=None, highlight=False), None)
+    return file.getvalue()
+
+
+def lines_of(text, label):
+    return [line for line in text.splitlines() if line.startswith(f"{label} ")]
+
+
+def test_a_star_where_nobody_is_asked_the_other_way_round():
+    table = attnprobe.coreference("demo", min_links=1)
+    sure = [0.0 if kind == "pronoun" else 1.0 for kind in table.data["mention"]]
+    text = shown(dataclasses.replace(table, data={**table.data, "p_adjusted": sure}))
+    assert [line.endswith("*") for line in lines_of(text, "pronoun")] == [True]
+    assert not any(line.endswith("*") for line in lines_of(text, "feminine"))
+
+
+@pytest.mark.parametrize("width", [120, 50])
+def test_links_of_each_direction(tiny, width):
+    """A decoder is asked where the answer comes before: the one direction has other links than the other."""
+    body, tokenizer = tiny("gpt2")
+    table = attnprobe.syntax(body, tokenizer=tokenizer, limit=60, min_links=1)
+    text, expected = shown(table, width), {}
+    for label, n in zip(table.data["relation"], table.data["n"], strict=True):
+        expected.setdefault(label, []).append(int(n))
+    assert len({*expected["nsubj"]}) == len(expected["nsubj"]) == 2
+    assert len(expected["advcl"]) >= 1
+    for label in ("all", "nsubj"):
+        found = [int(n) for line in lines_of(text, label) for n in re.findall(r"(?<= )(\d+) +\d+-\d+ ", line)]
+        assert found == expected[label]
+    if width == 50:  # one below the other: no line without a number
+        assert all(re.search(r"\d", line) for label in expected for line in lines_of(text, label))
+
+
+def test_long_labels_are_cut_by_their_width():
+    links = [{"source": [0, 3], "target": [4, 7], "label": "猫" * 30}]
+    table = attnprobe.links("demo", [{"text": "the dog ran", "links": links}] * 4, min_links=1)
+    (line, _) = [line for line in shown(table, 60).splitlines() if line.startswith("猫")]
+    assert line.startswith(f"{'猫' * 11}. ") or line.startswith(f"{'猫' * 11} . ")
+    assert all(cell_len(line) <= 60 for line in shown(table, 60).splitlines())
+
+
+def table(names, rows, kinds=None):
+    """Make a table of shares."""
+    columns = [Column("model", role="key"), Column("dataset", role="key")]
+    data = {"model": ["a and 1 more"] * len(names), "dataset": ["x"] * len(names)}
+    if kinds:
+        columns.append(Column("attention", role="key"))
+        data["attention"] = kinds
+    columns += [Column("measure", role="key"), Column("unit", role="text"), Column("sd")]
+    data |= {"measure": names, "unit": ["nats"] * len(names), "sd": [0.5] * len(names)}
+    for number, part in enumerate(PARTS):
+        columns += [Column(part, headline=True), Column(f"{part}_se", role="error")]
+        data |= {part: [row[number] for row in rows], f"{part}_se": [0.01] * len(names)}
+    return HeadTable("where columns vary over 2 checkpoints", columns, data, ["A note."])
+
+
+def drawn(made, width=80, **options):
+    out = io.StringIO()
+    show(made, Console(file=out, width=width, **options))
+    return out.getvalue()
+
+
+SHARES = [0.5, 0.25, 0.0, 0.004, 0.006, 0.1, 0.05, 0.05, 0.03, 0.01]
+
+
+def test_a_line_a_column_in_80_columns():
+    out = drawn(table(["entropy", "attention_distance_ratio"], [SHARES, SHARES[::-1]]))
+    lines = out.splitlines()
+    assert max(map(len, lines)) <= 80
+    [entropy] = [line for line in lines if line.startswith("entropy ")]
+    assert entropy.split() == ["entropy", "50", "25", "0", "0", "1", "10", "5", "5", "3", "1"]
+    [other] = [line for line in lines if line.startswith("attention_distance_ratio ")]
+    assert other.split()[1:] == entropy.split()[:0:-1]
+    heads = next(line for line in lines if line.split()[:2] == ["lay", "head"])
+    assert heads.split() == ["lay", "head", "all", "lay", "head", "all", "lay", "head", "chk"]
+    assert heads.index("lay") + len("lay") == entropy.index("50") + len("50")
+    assert "1 more column (sd)" in out
+    assert "A note." in out
+
+
+def test_undefined_shares_kinds_and_long_names():
+    row = [float("nan"), *SHARES[1:]]
+    made = table(["entropy", "a" * 60], [row, row], kinds=["encoder", "cross"])
+    out = drawn(made)
+    assert "entropy, encoder" in out
+    assert any(line.startswith("aaa") and "…" in line and len(line) <= 80 for line in out.splitlines())
+    assert "·" in next(line for line in out.splitlines() if line.startswith("entropy"))
+
+
+def test_colours_and_bare_terminals():
+    made = table(["[bold]x"], [SHARES])
+    assert "\x1b[" in drawn(made, force_terminal=True, color_system="truecolor")
+    assert "[bold]x" in drawn(made)
+
+
+@pytest.mark.parametrize("missing", ["rest", "measure"])
+def test_other_tables_are_lists(missing):
+    made = table(["entropy"], [SHARES])
+    left = [one for one in made.columns if one.name != missing]
+    other = HeadTable(made.title, left, {one.name: made.data[one.name] for one in left})
+    assert "in % of the variance" in drawn(made)
+    assert "in % of the variance" not in drawn(other)

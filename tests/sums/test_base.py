@@ -1,0 +1,256 @@
+"""Sums that add up: moments, constants, measurements of several statistics, there and back."""
+
+from dataclasses import dataclass
+from functools import reduce
+from operator import add
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+from numpy.typing import NDArray
+
+from attnprobe.errors import AttnprobeError
+from attnprobe.sums.base import (
+    Arrays,
+    Constant,
+    Measurement,
+    Moments,
+    Sum,
+    add_prefix,
+    compute_digest,
+    pack,
+    select_prefix,
+    unpack,
+)
+from attnprobe.sums.groups import Clustered
+
+EXACT = 1e-12
+numbers = st.floats(-1e6, 1e6, allow_subnormal=False) | st.just(float("nan"))
+shapes = st.tuples(st.integers(1, 12), st.integers(1, 3), st.integers(1, 3))
+samples = arrays.arrays(np.float64, shapes, elements=numbers)
+ONE = Constant.of([[1.0, np.nan], [3.0, 4.0]])
+
+
+def agrees(found: Moments, expected: Moments, sample: np.ndarray):
+    """Compare to 1e-12 of the sample's own size."""
+    size = max(1.0, np.nanmax(np.abs(sample), initial=0))
+    np.testing.assert_array_equal(found.count, expected.count)
+    np.testing.assert_allclose(found.average, expected.average, rtol=0, atol=EXACT * size)
+    np.testing.assert_allclose(found.squares, expected.squares, rtol=EXACT, atol=10 * EXACT * size**2)
+    assert (found.squares >= 0).all()
+
+
+@given(samples)
+def test_numpy_agrees(sample: np.ndarray):
+    found = Moments.of(sample)
+    for cell in np.ndindex(sample.shape[1:]):
+        seen = sample[(slice(None), *cell)]
+        seen = seen[~np.isnan(seen)]
+        size = max(1.0, np.abs(seen).max(initial=0))
+        assert found.count[cell] == len(seen)
+        if not len(seen):
+            assert np.isnan(found.average[cell])
+            assert np.isnan(found.variance[cell])
+            continue
+        assert found.average[cell] == pytest.approx(seen.mean(), abs=EXACT * size)
+        if len(seen) == 1:
+            assert np.isnan(found.variance[cell])
+            assert np.isnan(found.standard_error[cell])
+        else:
+            assert found.variance[cell] == pytest.approx(seen.var(ddof=1), rel=1e-9, abs=10 * EXACT * size**2)
+            error = seen.std(ddof=1) / len(seen) ** 0.5
+            assert found.standard_error[cell] == pytest.approx(error, rel=1e-9, abs=1e-9 * size)
+
+
+@given(samples, st.data())
+def test_two_parts_make_the_whole(sample: np.ndarray, data: st.DataObject):
+    cut = data.draw(st.integers(0, len(sample)))
+    agrees(Moments.of(sample[:cut]) + Moments.of(sample[cut:]), Moments.of(sample), sample)
+
+
+@given(samples, st.data())
+def test_order_and_grouping_do_not_matter(sample: np.ndarray, data: st.DataObject):
+    parts = [Moments.of(row[None]) for row in sample]
+    order = data.draw(st.permutations(parts))
+    left = order[0]
+    for part in order[1:]:
+        left = left + part
+    right = order[-1]
+    for part in order[-2::-1]:
+        right = part + right
+    agrees(left, Moments.of(sample), sample)
+    agrees(right, Moments.of(sample), sample)
+
+
+def test_a_long_stream_stays_exact():
+    """Ten thousand batches of one."""
+    sample = np.random.default_rng(0).normal(3, 2, (10_000, 2))
+    total = Moments.of(sample[:1])
+    for row in sample[1:]:
+        total = total + Moments.of(row[None])
+    np.testing.assert_allclose(total.average, sample.mean(0), rtol=EXACT)
+    np.testing.assert_allclose(total.variance, sample.var(0, ddof=1), rtol=EXACT)
+
+
+@pytest.mark.parametrize("offset", [1e3, 1e6, 1e9, 1e12])
+def test_a_huge_offset_does_not_eat_the_variance(offset: float):
+    """E[x^2] - E[x]^2 would lose every digit at 1e9."""
+    noise = np.random.default_rng(1).integers(-8, 9, (1000, 1)).astype(float)  # exact beside the offset
+    whole = Moments.of(noise + offset)
+    parts = Moments.of(noise[:1] + offset)
+    for start, stop in ((1, 10), (10, 500), (500, 1000)):
+        parts = parts + Moments.of(noise[start:stop] + offset)
+    for found in (whole, parts):
+        np.testing.assert_allclose(found.variance, noise.var(0, ddof=1), rtol=1e-9 * max(1, offset / 1e9))
+        np.testing.assert_allclose(found.average - offset, noise.mean(0), atol=offset * 1e-15 + 1e-12)
+
+
+def test_float32_is_summed_in_float64():
+    sample = np.full((100_000, 1), 0.1, np.float32)
+    assert Moments.of(sample).average[0] == pytest.approx(float(np.float32(0.1)), rel=EXACT)
+
+
+def test_every_cell_counts_its_own():
+    nan = float("nan")
+    found = Moments.of([[1.0, nan, nan], [3.0, 5.0, nan]]) + Moments.of([[nan, 7.0, nan]])
+    np.testing.assert_array_equal(found.count, [2, 2, 0])
+    np.testing.assert_array_equal(found.average, [2, 6, nan])
+    np.testing.assert_array_equal(found.variance, [2, 2, nan])
+    np.testing.assert_array_equal(found.standard_error, [1, 1, nan])
+
+
+def test_nothing_is_neutral():
+    some, nothing = Moments.of([[1.0], [2.0]]), Moments.of(np.zeros((0, 1)))
+    for found in (some + nothing, nothing + some, some + Moments.of([[float("nan")]])):
+        agrees(found, some, np.ones(1))
+    empty = nothing + nothing
+    assert empty.count == 0
+    assert np.isnan(empty.average).all()
+
+
+def test_equal_observations_have_no_variance():
+    found = Moments.of(np.full((7, 1), 0.1)) + Moments.of(np.full((3, 1), 0.1))
+    assert found.variance[0] < 1e-32
+
+
+def test_the_same_again():
+    assert (ONE + ONE) is ONE
+    rounded = Constant(ONE.values * (1 + 1e-9))
+    np.testing.assert_array_equal((ONE + rounded).values, ONE.values)
+
+
+@pytest.mark.parametrize("other", [[[1.0, 2.0], [3.0, 4.0]], [[1.0, np.nan], [3.0, 4.01]], [1.0]])
+def test_other_constants_are_refused(other):
+    with pytest.raises(AttnprobeError, match="different models"):
+        _ = ONE + Constant.of(other)
+
+
+def test_there_and_back():
+    back = Constant.from_arrays(ONE.arrays())
+    np.testing.assert_array_equal(back.values, ONE.values)
+    np.testing.assert_array_equal(back.count, [[1, 0], [1, 1]])
+    np.testing.assert_array_equal(back.average, ONE.values)
+
+
+@dataclass(frozen=True)
+class Largest:
+    """A sum of one's own: the largest value, in arrays of its own names and types."""
+
+    most: NDArray[np.float32]
+    seen: int
+
+    @classmethod
+    def of(cls, values: NDArray[np.float64], clusters: NDArray[np.int64] | None = None) -> "Largest":
+        return cls(values.max(0).astype(np.float32), len(values))
+
+    def __add__(self, other: "Largest") -> "Largest":
+        return Largest(np.maximum(self.most, other.most), self.seen + other.seen)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        return {"deep/most": self.most, "seen": np.array(self.seen)}
+
+    @classmethod
+    def from_arrays(cls, arrays: Arrays) -> "Largest":
+        return cls(arrays["deep/most"], int(arrays["seen"]))
+
+
+#: One name begins like another, and one is that of what a measurement keeps itself.
+KINDS: dict[str, type[Sum]] = {"jsd": Clustered, "jsd_mean": Largest, "seen": Clustered}
+
+
+def measured(sequences: int, seed: int, *, alone: bool = False) -> Measurement:
+    draw = np.random.default_rng(seed)
+    clusters = np.full(sequences, -1) if alone else draw.integers(500, 510, sequences)
+    sums = {name: kind.of(draw.random((sequences, 2, 3)), clusters) for name, kind in KINDS.items()}
+    return Measurement(sums, sequences, 2**60 + sequences)
+
+
+def same(one: Measurement, other: Measurement) -> None:
+    assert (one.sequences, one.tokens) == (other.sequences, other.tokens)
+    ours, theirs = one.arrays(), other.arrays()
+    assert ours.keys() == theirs.keys()
+    for name, array in ours.items():
+        assert (array.dtype, array.shape) == (theirs[name].dtype, theirs[name].shape)
+        assert array.tobytes() == theirs[name].tobytes()
+
+
+def test_addition():
+    parts = [measured(5, seed) for seed in range(4)]
+    found = reduce(add, parts)
+    assert (found.sequences, found.tokens) == (20, 4 * 2**60 + 20)
+    for name in KINDS:
+        expected = reduce(add, (part.sums[name] for part in parts))
+        for key, array in expected.arrays().items():
+            np.testing.assert_array_equal(found.sums[name].arrays()[key], array)
+
+
+@pytest.mark.parametrize("alone", [False, True])
+@pytest.mark.parametrize("written", [False, True])
+def test_arrays(alone: bool, written: bool):
+    """Each sum gets what it gave, whatever its arrays are called, and goes on adding."""
+    found, more = measured(7, 0, alone=alone), measured(6, 1)
+    arrays = found.arrays()
+    assert {name.partition("/")[0] for name in arrays} == {*KINDS, "seen"}
+    again = Measurement.from_arrays(unpack(pack(arrays)) if written else arrays, KINDS)
+    same(again, found)
+    same(again + more, found + more)
+    assert isinstance(again.sums["jsd_mean"], Largest)
+
+
+def test_some_of_the_sums():
+    found = measured(7, 0)
+    part = Measurement.from_arrays(found.arrays(), {"jsd": Clustered})
+    assert list(part.sums) == ["jsd"]
+    np.testing.assert_array_equal(part.sums["jsd"].average, found.sums["jsd"].average)
+
+
+@pytest.mark.parametrize("other", [("jsd",), ("jsd", "jsd_mean", "entropy"), ()])
+def test_others_are_refused(other: tuple[str, ...]):
+    found = measured(3, 0)
+    strange = Measurement(dict.fromkeys(other, found.sums["jsd"]), 3, 9)
+    for one, two in ((found, strange), (strange, found)):
+        with pytest.raises(ValueError, match="only measurements of the same statistics add up"):
+            one + two
+
+
+def test_order_of_statistics_does_not_matter():
+    one, two = measured(3, 0), measured(3, 1)
+    turned = Measurement(dict(reversed(two.sums.items())), two.sequences, two.tokens)
+    same(one + turned, one + two)
+
+
+def test_names_of_arrays():
+    arrays = {"a": np.arange(2), "a/b": np.arange(3)}
+    assert select_prefix(add_prefix("x", arrays), "x").keys() == arrays.keys()
+    assert select_prefix(add_prefix("xy", arrays), "x") == {}
+    assert select_prefix(add_prefix("x", arrays), "x/a").keys() == {"b"}
+
+
+def test_digest_is_of_the_content():
+    array = np.arange(12.0).reshape(3, 4)
+    assert compute_digest(array, array[:1]) == compute_digest(array.copy(), array[:1].copy())
+    assert compute_digest(array.T) == compute_digest(np.ascontiguousarray(array.T)) != compute_digest(array)
+    assert compute_digest(array) != compute_digest(array + 1)

@@ -1,0 +1,267 @@
+"""Divergences of heads of two models, against scipy on maps that the models give themselves."""
+
+import copy
+import re
+
+import numpy as np
+import pytest
+import torch
+from scipy.spatial.distance import jensenshannon
+from transformers import AutoModel
+
+from attnprobe.corpus.sources.document import Document
+from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.run.options import CorpusOptions
+from attnprobe.run.progress import SilentProgress
+from attnprobe.statistics.registry import choose
+from attnprobe.survey.comparison import NUMBERED, OF_LAYERS, Comparison, compare_checkpoints, name_pairs
+
+SINGLE = [
+    "the river bank was slow , and the dog ran to the water .",
+    "stone",
+    "She said: never walk under the train-stop at night!",
+    "zyx qwv the the the the the the",
+    "he walks slowly over the road between river and bank with unlikely kindness",
+]
+PAIRS = [("is it late ?", "it was always late ; the parcel came by day"), ("the dog", ".")]
+NAMES = [
+    "bert",
+    "bert-unframed",
+    "distilbert",
+    "albert",
+    "electra",
+    "esm",
+    "eurobert",
+    "t5",
+    "marian",
+    "llama",
+    "deberta-v2",
+    "mpnet",
+    "mobilebert",
+]
+
+
+def documents(texts=SINGLE):
+    return [Document(*text) if isinstance(text, tuple) else Document(text) for text in texts]
+
+
+def changed(model, seed=3, scale=0.3):
+    """Another checkpoint of the same shape."""
+    other = copy.deepcopy(model)
+    torch.manual_seed(seed)
+    for weight in other.parameters():
+        if weight.ndim == 2:
+            weight.data += scale * weight.std() * torch.randn_like(weight)
+    return other
+
+
+def against(first, second, *, pairs=True, texts=SINGLE, statistics=("entropy",), **options) -> Comparison:
+    checkpoints = Checkpoint("one", *first), Checkpoint("other", *second)
+    return compare_checkpoints(
+        checkpoints,
+        (documents(texts), documents(texts)),
+        CorpusOptions(**options),
+        choose(list(statistics)),
+        pairs=pairs,
+        dataset="texts",
+        facts={},
+        progress=SilentProgress(),
+    )
+
+
+@torch.no_grad()
+def eager(model, tokenizer, text):
+    """Maps of one text, (layer, head, query, key)."""
+    own = copy.deepcopy(model)
+    own.set_attn_implementation("eager")
+    given = tokenizer(*(text if isinstance(text, tuple) else (text,)), return_tensors="pt", truncation=True)
+    given.pop("token_type_ids", None) if "token_type_ids" not in tokenizer.model_input_names else None
+    return torch.stack([maps[0] for maps in own(**given, output_attentions=True).attentions]).double().numpy()
+
+
+def length(tokenizer, text):
+    return len(tokenizer(text)["input_ids"])
+
+
+def apart(one, other):
+    """Mean over queries of scipy's divergence, its distance squared."""
+    return float(np.mean(jensenshannon(one, other, axis=-1) ** 2))
+
+
+@pytest.mark.parametrize("name", ["bert", "roberta", "gpt2", "llama", "modernbert"])
+def test_every_pair_is_what_scipy_gives(tiny, name):
+    model, tokenizer = tiny(name)
+    other = changed(model)
+    found = against((model, tokenizer), (other, tokenizer))
+    expected = []
+    for text in SINGLE:
+        ours, theirs = (
+            eager(one, tokenizer, text).reshape(12, length(tokenizer, text), -1) for one in (model, other)
+        )
+        expected.append([[apart(a, b) for b in theirs] for a in ours])
+    expected = np.array(expected)
+    (kind,) = found.shared.kinds
+    pairs = found.measurement.sums[name_pairs(kind)]
+    assert pairs.average == pytest.approx(expected.mean(0), abs=2e-6)
+    error = expected.std(0, ddof=1) / len(SINGLE) ** 0.5
+    assert pairs.standard_error == pytest.approx(error, abs=2e-6)
+    own = found.measurement.sums[NUMBERED]
+    assert own.average.ravel() == pytest.approx(expected.mean(0).diagonal(), abs=2e-6)
+    layers = expected.diagonal(0, 1, 2).reshape(len(SINGLE), 3, 4).mean(-1)
+    assert found.measurement.sums[OF_LAYERS].average == pytest.approx(layers.mean(0), abs=2e-6)
+
+
+@pytest.mark.parametrize("name", ["bert", "bart"])
+def test_heads_of_one_number_alone_are_those_among_all_pairs(tiny, name):
+    model, tokenizer = tiny(name)
+    other = changed(model)
+    every = against((model, tokenizer), (other, tokenizer)).measurement.sums
+    own = against((model, tokenizer), (other, tokenizer), pairs=False).measurement.sums
+    assert sorted(own) == sorted([NUMBERED, OF_LAYERS, "a/entropy", "b/entropy"])
+    assert own[NUMBERED].average == pytest.approx(every[NUMBERED].average, abs=1e-7)
+    assert np.isfinite(own[NUMBERED].average).all()
+    assert own[NUMBERED].average.max() > 0.01
+
+
+def test_a_model_is_no_distance_from_itself(tiny):
+    model, tokenizer = tiny("bert")
+    for other in (model, copy.deepcopy(model)):
+        sums = against((model, tokenizer), (other, tokenizer)).measurement.sums
+        assert not sums[NUMBERED].average.any()
+        assert (sums["a/entropy"].totals == sums["b/entropy"].totals).all()
+
+
+def test_without_special_tokens_rows_are_renormalised(tiny):
+    model, tokenizer = tiny("bert")
+    other = changed(model)
+    found = against((model, tokenizer), (other, tokenizer), texts=SINGLE[:3], content_only=True)
+    expected = []
+    for text in SINGLE[:3]:
+        ours, theirs = (eager(one, tokenizer, text)[:, :, 1:-1, 1:-1] for one in (model, other))
+        ours, theirs = (one / one.sum(-1, keepdims=True) for one in (ours, theirs))
+        expected.append([[apart(ours[i, h], theirs[i, h]) for h in range(4)] for i in range(3)])
+    assert found.measurement.sums[NUMBERED].average == pytest.approx(np.mean(expected, 0), abs=2e-6)
+
+
+def test_kinds_of_attention_are_compared_each_with_its_own(tiny):
+    model, tokenizer = tiny("bart")
+    other = changed(model)
+    found = against((model, tokenizer), (other, tokenizer), texts=SINGLE[:2])
+    assert [str(kind) for kind in found.shared.kinds] == ["encoder", "decoder", "cross"]
+    shapes = [found.measurement.sums[name_pairs(kind)].average.shape for kind in found.shared.kinds]
+    assert shapes == [(12, 12), (8, 8), (8, 8)]
+    assert not found.labels.notes or "left out" not in " ".join(found.labels.notes)
+
+
+def test_an_encoder_and_an_encoder_with_a_decoder_share_the_encoder(tiny):
+    from transformers import T5EncoderModel
+
+    model, tokenizer = tiny("t5")
+    encoder = T5EncoderModel(copy.deepcopy(model.config)).eval()  # it changes its configuration
+    encoder.load_state_dict(model.state_dict(), strict=False)
+    found = against((model, tokenizer), (encoder, tokenizer), texts=SINGLE[:3])
+    assert [str(kind) for kind in found.shared.kinds] == ["encoder"]
+    assert found.measurement.sums[NUMBERED].average == pytest.approx(0, abs=1e-7)
+    assert any("Only one has a decoder" in note for note in found.labels.notes)
+
+
+def test_models_of_other_shapes_have_pairs_and_no_heads_of_one_number(tiny):
+    model, tokenizer = tiny("bert")
+    config = copy.deepcopy(model.config)
+    config.num_attention_heads, config.num_hidden_layers = 2, 4
+    torch.manual_seed(0)
+    other = AutoModel.from_config(config).eval()
+    found = against((model, tokenizer), (other, tokenizer), texts=SINGLE[:4])
+    (kind,) = found.shared.kinds
+    assert found.measurement.sums[name_pairs(kind)].average.shape == (12, 8)
+    assert NUMBERED not in found.measurement.sums
+    assert not found.shared.alike
+
+
+def test_attention_of_other_kinds_is_refused(tiny):
+    from attnprobe.errors import AttnprobeError
+
+    with pytest.raises(AttnprobeError, match="only heads of one kind can be compared"):
+        against(tiny("bert"), tiny("gpt2"))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_architecture_is_compared_with_itself(tiny, name):
+    model, tokenizer = tiny(name)
+    found = against((model, tokenizer), (model, tokenizer), texts=SINGLE[:2])
+    for kind in found.shared.kinds:
+        pairs = found.measurement.sums[name_pairs(kind)].average
+        assert np.abs(pairs.diagonal()).max() < 1e-7
+        assert (pairs.argmin(1) == np.arange(len(pairs))).mean() > 0.9  # heads may be alike in a short text
+
+
+# Word by word
+
+
+def respelled(tokenizer):
+    """The same vocabulary with every ordinary piece spelled otherwise: ids move, texts are cut as before."""
+    import json
+
+    from tokenizers import Tokenizer
+
+    backend = json.loads(tokenizer.backend_tokenizer.to_str())
+    vocabulary = backend["model"]["vocab"]
+    size = len(vocabulary)
+    backend["model"]["vocab"] = {token: size - 1 - place for token, place in vocabulary.items()}
+    for token in backend["added_tokens"]:
+        token["id"] = size - 1 - token["id"]
+    for one in backend["post_processor"]["special_tokens"].values():
+        one["ids"] = [size - 1 - place for place in one["ids"]]
+    own = copy.deepcopy(tokenizer)
+    own._tokenizer = Tokenizer.from_str(json.dumps(backend))
+    return own, size
+
+
+def test_a_vocabulary_in_another_order_changes_nothing(tiny):
+    model, tokenizer = tiny("bert")
+    other_tokenizer, size = respelled(tokenizer)
+    other = copy.deepcopy(model)
+    table = other.embeddings.word_embeddings.weight
+    table.data[:size] = table.data[:size].flip(0)
+    found = against(
+        (model, tokenizer),
+        (other, other_tokenizer),
+        texts=[*SINGLE, *PAIRS],
+        statistics=("positional", "entropy"),
+    )
+    assert found.by_word
+    assert found.measurement.sums[NUMBERED].average == pytest.approx(0, abs=1e-7)
+    for name in ("entropy", "previous"):
+        a, b = (found.measurement.sums[f"{side}/{name}"] for side in "ab")
+        assert b.average == pytest.approx(a.average, abs=1e-6)
+    assert any("word by word" in note for note in found.labels.notes)
+
+
+def test_maps_of_words_are_sums_over_keys_and_means_over_queries(tiny):
+    model, tokenizer = tiny("bert")
+    other, other_tokenizer = tiny("roberta")
+    texts = ["the river bank was slow", "she walked over the road"]
+    found = against((model, tokenizer), (other, other_tokenizer), texts=texts)
+    assert found.by_word
+    expected = []
+    for text in texts:
+        maps = []
+        for own, its in ((model, tokenizer), (other, other_tokenizer)):
+            ends = its(text, return_offsets_mapping=True)["offset_mapping"]
+            words = [match.span() for match in re.finditer(r"\w+", text)]
+            member = np.array([[a < stop and b > max(start, a) for a, b in ends] for start, stop in words])
+            member = member.astype(float)
+            rows = (member / member.sum(1, keepdims=True)) @ eager(own, its, text)
+            to_words = rows @ member.T
+            rest = rows.sum(-1, keepdims=True) - to_words.sum(-1, keepdims=True)
+            maps.append(np.concatenate([to_words, rest], -1).reshape(12, len(words), -1))
+        expected.append([[apart(a, b) for b in maps[1]] for a in maps[0]])
+    (kind,) = found.shared.kinds
+    assert found.measurement.sums[name_pairs(kind)].average == pytest.approx(np.mean(expected, 0), abs=2e-6)
+
+
+def test_texts_without_a_word_in_common_do_not_count(tiny):
+    (model, tokenizer), (other, other_tokenizer) = tiny("bert"), tiny("roberta")
+    whole = against((model, tokenizer), (other, other_tokenizer), texts=["the dog ran", "\u200b\u200b"])
+    alone = against((model, tokenizer), (other, other_tokenizer), texts=["the dog ran"])
+    assert whole.measurement.sums[NUMBERED].average == pytest.approx(alone.measurement.sums[NUMBERED].average)

@@ -1,0 +1,236 @@
+"""All that is shown of a sequence against eager maps of transformers, and which sentences are shown."""
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoModel
+
+import attnprobe
+from attnprobe.corpus.sources.document import Document
+from attnprobe.survey.maps import choose_sentences
+from attnprobe.survey.tokens import group_tokens
+
+TEXT, OTHER = "The walker came late , by the river .", "was it stopped ?"
+TOLERANCE = 1e-5
+
+
+def eager(folder, **inputs):
+    model = AutoModel.from_pretrained(folder, attn_implementation="eager").eval()
+    with torch.inference_mode():
+        return model(**inputs, output_attentions=True)
+
+
+def stacked(maps):
+    return torch.stack(list(maps))[:, 0].numpy()
+
+
+@pytest.mark.parametrize("name", ["bert", "gpt2", "roberta", "modernbert", "deberta-v2"])
+@pytest.mark.parametrize("pair", [None, OTHER])
+def test_text(saved, tiny, name, pair):
+    if pair is not None and name == "gpt2":
+        pytest.skip("reads no pairs")
+    tokenizer = tiny(name)[1]
+    inputs = tokenizer(TEXT, pair, return_tensors="pt")
+    if name == "deberta-v2":  # whose types parts nothing, as attnprobe reads it
+        inputs.pop("token_type_ids", None)
+    expected = stacked(eager(saved(name), **inputs).attentions)
+    found = attnprobe.view(saved(name), TEXT, pair)
+    kind = "decoder" if name == "gpt2" else "encoder"
+    assert list(found.attention) == [kind]
+    np.testing.assert_allclose(found.attention[kind], expected, atol=TOLERANCE)
+    assert len(found.tokens[kind][0]) == expected.shape[-1]
+
+
+@pytest.mark.parametrize("target", [None, "the dog ran slowly"])
+@pytest.mark.parametrize("name", ["t5", "bart"])
+def test_an_encoder_and_a_decoder(saved, tiny, name, target):
+    model, tokenizer = tiny(name)
+    given = tokenizer(TEXT, return_tensors="pt")["input_ids"]
+    written = given if target is None else tokenizer(text_target=target, return_tensors="pt")["input_ids"]
+    start = model.config.decoder_start_token_id
+    read = torch.cat([torch.tensor([[start]]), written[:, :-1]], 1)
+    out = eager(saved(name), input_ids=given, decoder_input_ids=read)
+    found = attnprobe.view(saved(name), TEXT, target=target)
+    for kind, maps in (
+        ("encoder", out.encoder_attentions),
+        ("decoder", out.decoder_attentions),
+        ("cross", out.cross_attentions),
+    ):
+        np.testing.assert_allclose(found.attention[kind], stacked(maps), atol=TOLERANCE)
+    (encoder, _), (decoder, _), (queries, keys) = (
+        found.tokens[kind] for kind in ("encoder", "decoder", "cross")
+    )
+    assert (queries, keys) == (decoder, encoder)
+    assert "The"[1:] in "".join(encoder)
+    assert len(decoder) == read.shape[1]
+    words = TEXT if target is None else target
+    shown = "".join(decoder[1:]).replace("<s>", "").replace(" ", "")
+    assert words.replace(" ", "").startswith(shown.replace("</s>", ""))
+    assert len(shown) > 8
+
+
+def test_an_image(media_model, photos):
+    from PIL import Image
+    from transformers import AutoImageProcessor
+
+    folder, path = media_model("vit"), photos / "p0.png"
+    inputs = AutoImageProcessor.from_pretrained(folder, backend="pil")(
+        images=Image.open(path), return_tensors="pt"
+    )
+    found = attnprobe.view(folder, path)
+    np.testing.assert_allclose(
+        found.attention["encoder"], stacked(eager(folder, **inputs).attentions), atol=TOLERANCE
+    )
+    labels = found.tokens["encoder"][0]
+    assert labels[0] == "[token 0]"
+    assert labels[1] == "row 0, column 0"
+    assert labels[16] == "row 3, column 3"
+    # What the model saw: the image in 32 by 32 pixels.
+    expected = np.asarray(Image.open(path).resize((32, 32), Image.Resampling.BILINEAR))
+    assert found.seen.picture.shape == (32, 32, 3)
+    assert np.abs(found.seen.picture.astype(int) - expected).max() <= 2
+
+
+def test_sound(media_model, clips):
+    found = attnprobe.view(media_model("wav2vec2"), clips / "c0.wav")
+    rows = found.attention["encoder"]
+    assert rows.shape[2] == rows.shape[3] == len(found.tokens["encoder"][0])
+    np.testing.assert_allclose(rows.sum(-1), 1, atol=1e-5)
+
+
+def test_what_is_said_in_a_sound(media_model, clips):
+    with pytest.warns(attnprobe.AttnprobeWarning, match="no transcripts"):
+        alone = attnprobe.view(media_model("whisper"), clips / "c0.wav")
+    assert list(alone.attention) == ["encoder"]
+    found = attnprobe.view(media_model("whisper"), clips / "c0.wav", target="the dog ran")
+    assert list(found.attention) == ["encoder", "decoder", "cross"]
+    assert found.tokens["decoder"][0] == ("[CLS]", "the", "dog", "ran")
+    np.testing.assert_array_equal(found.attention["encoder"], alone.attention["encoder"])
+
+
+def test_patches_of_large_images_are_put_together(tmp_path, monkeypatch, media_model, photos):
+    whole = attnprobe.view(media_model("vit"), photos / "p0.png", rollout=True)
+    monkeypatch.setattr("attnprobe.survey.maps.TOKENS", 8)
+    with pytest.warns(attnprobe.AttnprobeWarning, match="shown together as 5, with attention to them summed"):
+        found = attnprobe.view(media_model("vit"), photos / "p0.png", rollout=True)
+    place = np.arange(16)
+    groups = np.concatenate([[0], 1 + place // 4 // 2 * 2 + place % 4 // 2])
+    expected = group_tokens(whole.attention["encoder"], groups, groups)
+    np.testing.assert_allclose(found.attention["encoder"], expected, atol=1e-6)
+    np.testing.assert_allclose(
+        found.seen.maps[0].rolled, group_tokens(whole.seen.maps[0].rolled, groups, groups), atol=1e-6
+    )
+    assert found.tokens["encoder"][0] == (
+        "[token 0]", "row 0, column 0", "row 0, column 1", "row 1, column 0", "row 1, column 1",
+    )  # fmt: skip
+
+
+def test_frames_of_long_sound_are_put_together(monkeypatch, media_model, clips):
+    whole = attnprobe.view(media_model("wav2vec2"), clips / "c0.wav").attention["encoder"]
+    monkeypatch.setattr("attnprobe.survey.maps.TOKENS", 5)
+    with pytest.warns(attnprobe.AttnprobeWarning, match="neighbouring frames"):
+        found = attnprobe.view(media_model("wav2vec2"), clips / "c0.wav")
+    length = whole.shape[-1]
+    groups = np.arange(length) // -(-length // 5)
+    np.testing.assert_allclose(found.attention["encoder"], group_tokens(whole, groups, groups), atol=1e-6)
+
+
+def test_long_texts(saved):
+    text = " ".join(["the dog ran ."] * 100)
+    with pytest.raises(
+        attnprobe.AttnprobeError, match="more tokens than the 256 that a picture takes; give a shorter one"
+    ):
+        attnprobe.view(saved("t5"), text)
+    with pytest.warns(attnprobe.AttnprobeWarning, match="truncated to 12 tokens"):
+        found = attnprobe.view(saved("t5"), text, max_length=12)
+    assert {len(side) for sides in found.tokens.values() for side in sides} == {12}
+    assert found.tokens["encoder"][0][:4] == ("the", "dog", "ran", ".")
+    with pytest.raises(attnprobe.AttnprobeError, match="The target has 401 tokens"):
+        attnprobe.view(saved("t5"), "the dog", target=text)
+
+
+def test_too_many_heads(saved, monkeypatch):
+    monkeypatch.setattr("attnprobe.survey.maps.CELLS", 1000)
+    with pytest.raises(attnprobe.AttnprobeError, match="too much for one page"):
+        attnprobe.view(saved("bert"), TEXT)
+
+
+def test_removed_heads_stay_in_their_places(saved, tmp_path):
+    attnprobe.prune(
+        saved("bert"), ["the dog ran", "a bird"], by="gradient", objective="representation", share=0.4,
+        random_orders=0, step=0.5, save=tmp_path / "pruned", physical=True,
+    )  # fmt: skip
+    found = attnprobe.view(tmp_path / "pruned", TEXT, rollout=True)
+    standing = found.seen.maps[0].standing
+    rows = found.attention["encoder"]
+    assert 0 < (~standing).sum() < standing.size
+    np.testing.assert_allclose(rows.sum(-1), np.broadcast_to(standing[..., None], rows.shape[:-1]), atol=1e-5)
+    layer, head = map(int, np.argwhere(~standing)[0])
+    with pytest.raises(attnprobe.AttnprobeError, match="was removed"):
+        attnprobe.view(tmp_path / "pruned", TEXT, layer=layer, head=head)
+
+
+def test_a_loaded_model(tiny):
+    model, tokenizer = tiny("bert")
+    found = attnprobe.view(model, TEXT, tokenizer=tokenizer)
+    assert found.attention["encoder"].shape[:2] == (3, 4)
+
+
+def words(*texts, verbose):
+    """Stand in for a tokenizer: a token for each word."""
+    return {"input_ids": [word for text in texts for word in text.split()]}
+
+
+def found(*texts):
+    documents = [Document(text) if isinstance(text, str) else Document(*text) for text in texts]
+    picked = choose_sentences(documents, words)
+    return [one.text for one in picked.documents], picked.note
+
+
+HEADINGS = [f"= = Section {number} of this = =" for number in range(20)]
+
+
+@pytest.mark.parametrize(
+    "ends",
+    [
+        ("late .", "late?", "late !"),
+        ('late . "', "late.)", "late. \u2019 \u201d"),
+        ("late . ''", "late.\u201c", "late?\u00bb\n"),  # German and French quotes; LaTeX's
+        # Hindi, Arabic, Japanese
+        ("\u0915\u0932 \u0964", "\u0643\u062a\u0628\u061f", "\u898b\u305f\u3002\u300d"),
+        ("late\u2026", "\u6771\u4eac\uff01", "\u056c\u0561\u057e\u0589"),  # ellipsis, fullwidth, Armenian
+    ],
+)
+def test_sentences_come_before_headings_that_are_nearer_to_the_median(ends):
+    sentences = [f"the dog and the cat of the old house came {end}" for end in ends]
+    texts, said = found(*HEADINGS, *sentences)
+    assert texts == sentences
+    assert "first 23 texts" in said
+    assert "end with a full stop" in said
+
+
+def test_too_few_sentences_leave_the_choice_to_length():
+    sentences = ["the dog and the cat came late .", "a bird came late to the red house ."]
+    texts, said = found(*HEADINGS, *sentences)
+    assert texts == HEADINGS[:3]
+    assert "full stop" not in said
+    assert "8 tokens" in said
+
+
+def test_the_median_is_that_of_the_sentences():
+    sentences = [" ".join(["word"] * number + ["."]) for number in (4, 11, 12, 13, 22)]
+    texts, said = found(*HEADINGS, *sentences)
+    assert texts == sentences[1:4]
+    assert "median, 13 tokens" in said
+
+
+def test_of_two_texts_both_have_to_end():
+    whole = [(f"the dog {word} .", "it ran .") for word in ("came", "went", "slept")]
+    halves = [(f"the cat {word} .", "= it ran =") for word in ("came", "went", "slept")]
+    assert found(*halves, *whole)[0] == [text for text, _ in whole]
+
+
+def test_one_text():
+    texts, said = found("stone")
+    assert texts == ["stone"]
+    assert said == "The only text of the data, up to 24 tokens."

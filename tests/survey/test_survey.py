@@ -1,0 +1,149 @@
+"""Tables of a survey: of one corpus, of everything in one pass, and what their notes say."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import attnprobe
+from attnprobe.corpus.sources.document import Document
+from attnprobe.errors import AttnprobeError
+from attnprobe.model.load import load_checkpoint
+from attnprobe.run.options import CorpusOptions
+from attnprobe.run.progress import SilentProgress
+from attnprobe.statistics.registry import all_statistics
+from attnprobe.survey.survey import CorpusRequest, TableRequest, survey_corpora
+from attnprobe.table.head_table import HeadTable
+
+TEXTS = [
+    "the dog ran to the river",
+    "a parcel came late, and she knew",
+    "it rained",
+    "why did the train stop",
+]
+WORDS = "the dog saw a cat in my house and then ran"
+
+
+@pytest.mark.parametrize("other", [{"max_length": 7}, {"limit": 1}, {"content_only": True}])
+def test_other_options_of_the_same_corpus_are_refused(saved, other):
+    """The numbers would be those of the first table's options, and the record would not say so."""
+    documents, statistics = [Document("the dog ran .")], [all_statistics()["entropy"]]
+    asked = [
+        TableRequest([CorpusRequest(documents, statistics, CorpusOptions(**more))], "texts", {"command": "x"})
+        for more in ({}, other)
+    ]
+    checkpoint = load_checkpoint(str(saved("bert")))
+    with pytest.raises(ValueError, match="with the same options"):
+        survey_corpora(checkpoint, asked, progress=SilentProgress())
+    one, two = survey_corpora(checkpoint, [asked[0], asked[0]], progress=SilentProgress())
+    assert one.table.to_csv() == two.table.to_csv()
+
+
+@pytest.mark.parametrize("name", ["bert", "bart", "gpt2"])
+def test_as_the_commands_give_them(saved, name):
+    whole = attnprobe.census(saved(name), TEXTS, everything=True)
+    parts = [
+        attnprobe.census(saved(name), TEXTS, weights="both"),
+        attnprobe.rank(saved(name), TEXTS),
+        attnprobe.mixing(saved(name), TEXTS),
+    ]
+    there = [name for part in parts for name in part.data]
+    assert set(whole.data) == set(there)
+    for part in parts:
+        for column in part.columns:
+            found, expected = whole[column.name], part[column.name]
+            if column.role in {"measure", "error"}:
+                np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-9, err_msg=column.name)
+            else:
+                assert found.tolist() == expected.tolist()
+            assert whole.column(column.name).unit == column.unit
+        missing = [note for note in part.notes if note not in whole.notes and "empty" not in note]
+        assert not missing
+
+
+def test_what_a_model_does_not_give_is_left_out(saved):
+    table = attnprobe.census(saved("deberta-v2"), TEXTS, everything=True)
+    assert {"entropy", "jsd_mean", "explained_by_others"} <= set(table.data)
+    assert not {"entropy_norm", "norm_total", "contribution_norm", "logit_rank"} & set(table.data)
+    assert np.isfinite(table["explained_by_others"]).all()
+    said = " ".join(table.notes)
+    for name in ("contribution_norm", "logit_rank", "entropy_norm"):
+        assert name in said
+    assert "could not be measured: attnprobe can't read" in said
+    assert "Only sequences longer than a head is wide" not in said
+
+
+@pytest.mark.parametrize("more", [{"statistics": ["entropy"]}, {"weights": "norm"}])
+def test_it_is_everything_already(saved, more):
+    with pytest.raises(AttnprobeError, match="leave out statistics and weights"):
+        attnprobe.census(saved("bert"), TEXTS, everything=True, **more)
+
+
+def of(words: str, text: str) -> list[str]:
+    return [note for note in _table(words, text).notes if "Trend" not in note]
+
+
+def _table(words: str, text: str) -> HeadTable:
+    return getattr(attnprobe, words)("demo", [text])
+
+
+class TestRare:
+    """How many types the text can't tell apart, and from how much text the columns mean something."""
+
+    def test_a_text_that_is_too_small(self):
+        tie, small, two = of("rare", WORDS)
+        assert tie.startswith("11 of 11 types occur once and tie for the last place among the rare: each")
+        assert tie.endswith("counts as 0.1 of a rare type.")
+        assert small.startswith("The text is too small to say what is rare: 100% of its tokens")
+        assert two.startswith("rarest_two_share is empty")
+        assert "11 types occur" in two
+
+    def test_frequencies_that_list_little(self, tmp_path: Path):
+        (tmp_path / "list.tsv").write_text("the\t10\nof\t5\n")
+        found = attnprobe.rare("demo", [WORDS], frequencies=tmp_path / "list.tsv").notes
+        assert found[0].startswith("10 of 11 types occur once and tie")
+        assert found[1].startswith("The file of frequencies does not tell these types apart")
+        assert not any("too small" in note for note in found)
+
+    def test_a_tie_above_one_occurrence(self):
+        notes = of("rare", f"{WORDS} {WORDS}")
+        assert "11 of 11 types occur 2 times and tie" in notes[0]
+        assert not any("too small" in note for note in notes)
+
+    def test_of_equal_types_any_is_the_rarest(self):
+        """Every ordinary token is: what is left are the queries that look at a special token."""
+        sinks = attnprobe.special("demo", [WORDS])["separator"]
+        rare = _table("rare", WORDS)
+        assert np.allclose(rare["rare_mass"], 0.1 * (1 - sinks - attnprobe.special("demo", [WORDS])["first"]))
+
+    @pytest.mark.parametrize("words", ["entropy", "positional", "special", "distance"])
+    def test_not_beside_other_columns(self, words: str):
+        assert of(words, WORDS) == []
+
+    def test_in_the_census_too(self):
+        assert len(of("census", WORDS)) == 3
+
+
+class TestTies:
+    """Rounding makes ties among the most attended keys."""
+
+    @pytest.mark.parametrize(("words", "names"), [
+        ("special", "moves sink_share"), ("rare", "moves rarest_share and rarest_two_share"),
+        ("positional", "moves offset_share"), ("entropy", None),
+        ("census", "moves offset_share, sink_share, rarest_share and rarest_two_share"),
+    ])  # fmt: skip
+    def test_bfloat16(self, words: str, names: str | None):
+        found = getattr(attnprobe, words)("demo", [WORDS], dtype="bfloat16").notes
+        said = [note for note in found if "In bfloat16" in note]
+        assert len(said) == (names is not None)
+        assert all(names is not None and names in note for note in said)
+        moved = [note for note in said if "may move offset by a token" in note]
+        assert len(moved) == (words in {"positional", "census"})
+
+    def test_not_in_float32(self):
+        assert not any("float" in note for note in of("census", WORDS))
+
+
+def test_the_unit_says_which_queries():
+    (column,) = (c for c in _table("positional", WORDS).columns if c.name == "offset_share")
+    assert column.unit == "share of queries with such a key"

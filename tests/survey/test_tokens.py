@@ -1,0 +1,149 @@
+"""Tokens, words and groups of them, and rollout, against loops that spell out what they are."""
+
+import numpy as np
+import pytest
+
+from attnprobe.survey.tokens import (
+    Side,
+    find_characters,
+    find_squares,
+    find_stretches,
+    group_tokens,
+    number_groups,
+    roll_out,
+)
+
+DRAW = np.random.default_rng(3)
+
+
+def side_of(tokenizer, *texts, **options):
+    ids = tokenizer(*texts, **options)["input_ids"]
+    special = np.isin(ids, tokenizer.all_special_ids)
+    return Side.of_text(tokenizer, ids, special, texts, find_characters(tokenizer, ids, texts, **options))
+
+
+def test_labels_are_the_find_characters_the_text(tiny):
+    side = side_of(tiny("bert")[1], "The walker's café, unlikely!")
+    assert side.labels == ("[CLS]", "The", "walk", "er", "'", "s", "c", "a", "f", "é", ",", *side.labels[11:])
+    assert side.names[:4] == ("[CLS]", "the", "walk", "##er")
+    assert side.word_labels == ("[CLS]", "The", "walker", "'", "s", "café", ",", "unlikely", "!", "[SEP]")
+    assert side.special.tolist() == [True, *[False] * (len(side) - 2), True]
+    assert side.special_words.tolist() == [True, *[False] * 8, True]
+    assert side.continues[:10].tolist() == [False, False, False, True, False, False, False, True, True, True]
+
+
+def test_pairs(tiny):
+    side = side_of(tiny("bert")[1], "the dog", "the dog ran")
+    assert side.word_labels == ("[CLS]", "the", "dog", "[SEP]", "the", "dog", "ran", "[SEP]")
+    assert side.words.tolist() == list(range(8))
+
+
+def test_blanks_belong_to_no_label_and_bytes_of_a_character_are_one_word(tiny):
+    side = side_of(tiny("roberta")[1], "the dog 京 ran")
+    assert "dog" in side.word_labels
+    assert "京" in side.word_labels
+    pieces = [label for label in side.labels if label.startswith("京")]
+    assert pieces == [f"京 {part}/{len(pieces)}" for part in range(1, len(pieces) + 1)]
+    assert len({int(side.words[side.labels.index(piece)]) for piece in pieces}) == 1
+    assert all(label == label.strip() or label == " " for label in side.labels)
+
+
+def test_a_token_that_bridges_words_makes_one_of_them(tiny):
+    text = "out of late"
+    covered = [None, (0, 0, 5), (0, 5, 6), (0, 7, 11), None]
+    side = Side.of_text(tiny("bert")[1], [2, 9, 9, 9, 3], np.zeros(5, bool), [text], covered)
+    assert side.labels[1:4] == ("out o", "f", "late")
+    assert side.word_labels[1:3] == ("out of", "late")
+    assert side.words.tolist() == [0, 1, 1, 2, 3]
+
+
+def test_without_offsets(tiny):
+    tokenizer = tiny("bert")[1]
+    ids = tokenizer("walker ran")["input_ids"]
+    side = Side.of_text(tokenizer, ids, np.isin(ids, tokenizer.all_special_ids), ["walker ran"], None)
+    assert side.labels == ("[CLS]", "walk", "##er", "ran", "[SEP]")
+    assert side.word_labels == ("[CLS]", "walker", "ran", "[SEP]")
+    tokenizer = tiny("t5")[1]
+    ids = tokenizer("the dogs ran")["input_ids"]
+    side = Side.of_text(tokenizer, ids, np.isin(ids, tokenizer.all_special_ids), ["the dogs ran"], None)
+    assert side.word_labels[:3] == ("the", "dogs", "ran")
+
+
+@pytest.mark.parametrize("name", ["bert", "roberta", "t5"])
+def test_the_beginning_of_a_text_has_its_characters(tiny, name):
+    tokenizer, text = tiny(name)[1], "the river bank was slow , and the dog ran"
+    whole, cut = tokenizer(text)["input_ids"], tokenizer(text, truncation=True, max_length=6)["input_ids"]
+    every, some = (find_characters(tokenizer, ids, [text]) for ids in (whole, cut))
+    assert len(some) == 6
+    same = [place for place in range(6) if some[place] is not None]
+    assert [some[place] for place in same] == [every[place] for place in same]
+    assert len(same) >= 4
+
+
+def test_other_tokens_have_no_characters(tiny):
+    assert find_characters(tiny("bert")[1], [2, 99, 98, 97, 3], ["the dog ran"]) is None
+
+
+def softmax(*shape):
+    found = np.exp(DRAW.normal(size=shape) * 2)
+    return found / found.sum(-1, keepdims=True)
+
+
+def test_words_are_sums_of_keys_and_means_of_queries():
+    rows, queries, keys = softmax(2, 3, 6, 5), np.array([0, 1, 1, 2, 2, 2]), np.array([0, 0, 1, 2, 2])
+    found = group_tokens(rows, queries, keys)
+    assert found.shape == (2, 3, 3, 3)
+    for query in range(3):
+        for key in range(3):
+            expected = np.zeros((2, 3))
+            members = [place for place in range(6) if queries[place] == query]
+            for one in members:
+                for other in range(5):
+                    if keys[other] == key:
+                        expected += rows[:, :, one, other] / len(members)
+            np.testing.assert_allclose(found[:, :, query, key], expected, atol=1e-12)
+    np.testing.assert_allclose(found.sum(-1), 1)
+    np.testing.assert_array_equal(group_tokens(rows, None, None), rows)
+
+
+@pytest.mark.parametrize("removed", [False, True])
+def test_rollout_multiplies_half_the_mean_and_half_the_identity(removed):
+    rows = softmax(4, 3, 5, 5)
+    standing = np.ones((4, 3), bool)
+    if removed:
+        standing[1, 0] = standing[3] = False
+    expected = None
+    for layer, found in enumerate(roll_out(rows, standing if removed else None)):
+        left = [rows[layer, head] for head in range(3) if standing[layer, head]]
+        mean = sum(left) / len(left) if left else np.eye(5)
+        step = 0.5 * mean + 0.5 * np.eye(5)
+        expected = step if expected is None else step @ expected
+        np.testing.assert_allclose(found, expected, atol=1e-12)
+        np.testing.assert_allclose(found.sum(-1), 1)
+
+
+def test_rollout_shares_rows_out_that_sinks_take_from():
+    rows = softmax(2, 3, 5, 5)
+    np.testing.assert_allclose(roll_out(rows * 0.5), roll_out(rows))
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "most"), [(28, 28, 256), (14, 14, 255), (37, 37, 251), (16, 40, 100)]
+)
+def test_squares_are_square_and_no_larger_than_need_be(rows, columns, most):
+    found, down, right = find_squares(rows, columns, most)
+    assert len(found) == rows * columns
+    assert down * right <= most
+    assert sorted(set(found)) == list(range(down * right))
+    side = -(-rows // down)
+    for row in range(rows):
+        for column in range(columns):
+            assert found[row * columns + column] == row // side * right + column // side
+    if side > 1:
+        assert -(-rows // (side - 1)) * -(-columns // (side - 1)) > most
+
+
+def test_stretches_and_numbers():
+    assert find_stretches(10, 4).tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 2, 3]
+    assert len(set(find_stretches(1500, 256).tolist())) == 250
+    assert number_groups([5, 5, -1, 5, 2]).tolist() == [0, 0, 1, 0, 2]
