@@ -291,6 +291,24 @@ def interact(
     "retrieval", "reranking"] | None = None, label_column: str | None = None, force_head: bool = False,
     resume: Path | str | None = None,
 ) -> HeadTable: ...
+def patch(
+    model: str | Path | PreTrainedModel, pairs: Any = None, *, other_column: str | None = None,
+    noising: bool = False, positions: bool = False, align: bool = False, fast: bool = False, top: int = 10,
+    correction: Literal["holm", "bh"] = "holm", revision: str | None = None,
+    cache_dir: Path | str | None = None, token: str | None = None, offline: bool = False,
+    trust_remote_code: bool = False, base: str | None = None, adapter: str | None = None,
+    prompt: str | None = None, allow_bin: bool = False, device: str = "auto",
+    device_map: str | dict[str, Any] | None = None, dtype: str = "float32", threads: int | None = None,
+    workers: int | None = None, progress: bool | Progress = False, tokenizer: Tokenizer | None = None,
+    split: str | None = None, dataset_config: str | None = None, name: str | None = None,
+    text_column: str | None = None, text_pair_column: str | None = None, document_column: str | None = None,
+    max_length: int | None = None, truncate: bool = False, limit: int | None = None,
+    sample: int | None = None, seed: int = 42, batch_tokens: int | None = None, memory: str | None = None,
+    objective: Literal["classification", "multi-label", "regression", "token-classification",
+    "question-answering", "seq2seq", "masked-lm", "causal-lm", "representation", "similarity", "triplet",
+    "retrieval", "reranking"] | None = None, label_column: str | None = None, force_head: bool = False,
+    resume: Path | str | None = None,
+) -> HeadTable: ...
 def compare(
     model: Sequence[str | Path | PreTrainedModel] | str | Path, texts: Texts = None,
     labels: Iterable[Label] | None = None, *, revisions: str | Sequence[str] | None = None,
@@ -417,10 +435,10 @@ def merge(
 ) -> HeadTable: ...
 def plot(
     tables: HeadTable | Path | str | Sequence[HeadTable | Path | str], *, kind: Literal["roles", "change",
-    "relations", "settling", "curves", "lines", "scatter", "matrix", "map", "dendrogram", "heatmap", "depth",
-    "intervals", "pairs", "shares", "checks"] | None = None, measure: str | Sequence[str] | None = None,
-    theme: Literal["light", "dark", "paper"] = "light", width: int | None = None, title: str | None = None,
-    clusters: int | None = None,
+    "relations", "settling", "curves", "lines", "scatter", "matrix", "map", "dendrogram", "heatmap",
+    "positions", "depth", "intervals", "pairs", "shares", "checks"] | None = None,
+    measure: str | Sequence[str] | None = None, theme: Literal["light", "dark", "paper"] = "light",
+    width: int | None = None, title: str | None = None, clusters: int | None = None,
 ) -> Picture: ...
 def doctor(
     model: str | Path | PreTrainedModel, texts: Texts = None, *, revision: str | None = None,

@@ -28,6 +28,7 @@ _ORDER = (
         "importance",
         "ablate",
         "interact",
+        "patch",
         "compare",
         "correlate",
         "prune",

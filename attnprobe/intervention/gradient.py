@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attnprobe.corpus.batch import Batch
+from attnprobe.corpus.batches import BatchReader
 from attnprobe.errors import AttnprobeError
+from attnprobe.intervention.metrics.metric import Values
 from attnprobe.intervention.objectives.objective import Answer, Objective
 from attnprobe.intervention.objectives.related import RelatedTexts, Relations
 from attnprobe.intervention.task import Bench
@@ -120,6 +122,7 @@ def sum_derivatives(
     aside: str = "",
     open_heads: NDArray[np.bool_] | None = None,
     rules: Callable[[], AbstractContextManager[object]] = nullcontext,
+    bind: Callable[[RelatedTexts, Values, BatchReader], RelatedTexts] = RelatedTexts.find_slopes,
     kept: str = "",
 ) -> Any:
     """Differentiate a number of each example by its gates, and sum over all examples.
@@ -137,6 +140,7 @@ def sum_derivatives(
         aside: Ends the names of all passes, to tell them from those that another criterion makes.
         open_heads: Which gates are open (layer, head); the derivative is taken there.
         rules: Other rules of gradients, which each thread enters before heads are gated.
+        bind: Binds an objective about several texts to the embeddings of all, so that each text has a number.
         kept: What the sum is of, where a state could hold another of the same pass.
     """
     checkpoint, architecture = bench.subject.checkpoint, bench.subject.architecture
@@ -145,7 +149,7 @@ def sum_derivatives(
     at = torch.ones(bench.subject.shape) if open_heads is None else torch.from_numpy(open_heads).float()
     halving, left = Halving(), int(at.sum())
     named = f"{{}}{aside} with {left} heads on" if left < at.numel() else f"{{}}{aside}"
-    objective = _bind_texts(bench, open_heads, named.format("embedding"))
+    objective = _bind_texts(bench, open_heads, named.format("embedding"), bind)
     way, sites, present = architecture.way, architecture.sites, architecture.present
     kind = torch.promote_types(checkpoint.body.dtype, torch.float32)
     with rules(), gate_attention(checkpoint.body, way, sites, present) as gates:
@@ -179,14 +183,19 @@ def sum_derivatives(
         )
 
 
-def _bind_texts(bench: Bench, open_heads: NDArray[np.bool_] | None, name: str) -> Objective:
-    """Give the objective, with a loss for each text where examples are about several."""
+def _bind_texts(
+    bench: Bench,
+    open_heads: NDArray[np.bool_] | None,
+    name: str,
+    bind: Callable[[RelatedTexts, Values, BatchReader], RelatedTexts],
+) -> Objective:
+    """Give the objective, with a number for each text where examples are about several."""
     objective = bench.objective
     if not isinstance(objective, RelatedTexts):
         return objective
     cuts = [] if open_heads is None else [open_heads]
     *_, answers = collect_answers(bench, cuts, ["state"], name)
-    return objective.find_slopes(answers["state"], bench.corpus.batches)
+    return bind(objective, answers["state"], bench.corpus.batches)
 
 
 def sum_over_ties(derivative: Floats, ties: NDArray[np.int64] | None) -> Floats:

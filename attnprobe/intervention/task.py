@@ -62,13 +62,8 @@ class Subject:
         """Verify that no layer loses relevance, and note what the check found.
 
         Raises:
-            AttnprobeError: When one does, or what is predicted is about several texts.
+            AttnprobeError: When one does.
         """
-        if not import_objective(self.objective).explains:
-            raise AttnprobeError(
-                f"Relevance explains what is predicted of one text, and --objective {self.objective} is "
-                "about several; take gradient or ablation."
-            )
         headed = import_objective(self.objective).head is not None
         found = check_relevance(self.checkpoint, self.architecture, headed=headed)
         return replace(self, conservation=found)

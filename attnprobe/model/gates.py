@@ -301,12 +301,15 @@ class BatchReplay(local):
             yield self
 
     @contextmanager
-    def record(self) -> Iterator[None]:
-        """Keep what the blocks give in the pass made inside; forget the batch before."""
+    def record(self, *, differentiable: bool = False) -> Iterator[None]:
+        """Keep what the blocks give in the pass made inside; forget the batch before.
+
+        ``differentiable`` is as for ``Gates.record_outputs``.
+        """
         self._given, self._starts = [], []
         self._recording = True
         try:
-            with self._gates.record_outputs() as self._outputs:
+            with self._gates.record_outputs(differentiable=differentiable) as self._outputs:
                 yield
         finally:
             self._recording = False

@@ -48,6 +48,12 @@ SWITCHED = {
         "proposed": "attnprobe.intervention.interaction:propose_pairs",
         "replaced_share, with --by head": ("attnprobe.intervention.interaction:Interactions.measure_share"),
     },
+    "patch": {
+        "effect, attribution": "attnprobe.intervention.patching.passes:patch_pairs",
+        "recovered": "attnprobe.intervention.patching.pairs:PatchedPairs.recovered",
+        "p": "attnprobe.intervention.patching.pairs:compute_p",
+        "p_adjusted": "attnprobe.intervention.patching.pairs:adjust_tests",
+    },
     "correlate": {
         "pearson, pearson_low, pearson_high, pearson_p": "attnprobe.findings.correlation:correlate_sides",
         "pearson_true, pearson_true_low, pearson_true_high": "attnprobe.findings.noise:disattenuate",

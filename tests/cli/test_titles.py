@@ -41,6 +41,8 @@ LINES = [
     "ablate demo --with resample",
     "interact demo --pairs 3",
     "interact demo --pairs 3 --by head",
+    "patch demo",
+    "patch demo --positions --noising",
     "prune demo --step 0.5 --random-orders 1",
     "correlate demo --in-domain embedded --out-domain embedded",
     "correlate demo --in-domain embedded --out-domain embedded --by head",
