@@ -243,6 +243,8 @@ def _note_differences(pair: Pair) -> list[str]:
     where = pair.where
     for kind in KINDS:
         ours, theirs = inside.kind.get(kind), outside.kind.get(kind)
+        if kind == "replaced_by" and None in (ours, theirs):  # of importance, or of an earlier version
+            continue
         if ours != theirs:
             notes.append(f"The {kind} differs: {ours or 'none'} {where[0]}, {theirs or 'none'} {where[1]}.")
     return notes

@@ -37,6 +37,16 @@ SWITCHED = {
     "ablate": {
         "baseline, score, delta, p": "attnprobe.intervention.metrics.metric:Comparison",
         "p_adjusted": "attnprobe.sums.resampling:adjust",
+        "moved, moved_se": "attnprobe.intervention.changes:Moves",
+        "reliability, delta_reliability": "attnprobe.sums.reliability:split_half_reliability",
+        "replaced_by: mean": "attnprobe.intervention.replacing:average_outputs",
+        "replaced_by: resample": "attnprobe.intervention.replacing:OtherExamples",
+        "Of several draws: score, delta and errors": "attnprobe.intervention.changes:Changes",
+    },
+    "interact": {
+        "interaction": "attnprobe.intervention.interaction:confirm_pairs",
+        "proposed": "attnprobe.intervention.interaction:propose_pairs",
+        "replaced_share, with --by head": ("attnprobe.intervention.interaction:Interactions.measure_share"),
     },
     "patch": {
         "effect, attribution": "attnprobe.intervention.patching.passes:patch_pairs",

@@ -158,7 +158,8 @@ def _draw_checkpoints(
 _LAYER = "layer"
 #: Columns that say what was measured, where and by what.
 _KEYS = {
-    *(_LAYER, "head", "model", "model_b", "dataset", "attention", "objective", "method", "metric", "table")
+    *(_LAYER, "head", "model", "model_b", "dataset", "attention", "objective", "method", "metric", "table"),
+    "replaced_by",
 }
 
 
