@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.findings.pair import Side
+from attnprobe.intervention.changes import find_example_score
 from attnprobe.intervention.gradient import Gradients, gradient_importance
 from attnprobe.intervention.importance import attention_importance
 from attnprobe.intervention.integration import integrate_gradients
@@ -157,10 +158,12 @@ def rank_stepwise(
 def _ablation_worth(
     bench: Bench, metric: Metric, open_heads: NDArray[np.bool_] | None, aside: str = ""
 ) -> Worth:
-    """Average over examples how far each head moves the score; nothing for a head that is off already.
+    """Average over examples how far each head moves their score; nothing for a head that is off already.
 
-    Of a score that is no mean over examples, those of their pseudovalues.
+    That is ``moved`` of ``ablate``: see ``Moves``. Where text is generated and scored for all examples
+    together, what moves are the examples' pseudovalues.
     """
+    score = find_example_score(bench, metric) or metric
     ties = bench.subject.ties
     at = bench.subject.architecture.standing & (True if open_heads is None else open_heads)
     places = np.argwhere(at & bench.subject.units)
@@ -168,10 +171,10 @@ def _ablation_worth(
     for cut, (layer, head) in zip(cuts, places, strict=True):
         cut[ties == layer, head] = False
     left = "" if open_heads is None or open_heads.all() else f" with {at.sum()} heads on"
-    trials = run_trials(bench, [at, *cuts], metric.needs, f"ablating{aside}{left}")
-    start, *scores = (metric.pseudovalues(outcome) for outcome in trials.cuts)
+    trials = run_trials(bench, [at, *cuts], score.needs, f"ablating{aside}{left}")
+    start, *moved = (score.pseudovalues(outcome) for outcome in trials.cuts)
     worth = np.zeros(bench.subject.shape)
-    worth[tuple(places.T)] = [np.abs(score - start).mean() for score in scores]
+    worth[tuple(places.T)] = [np.abs(one - start).mean() for one in moved]
     return worth
 
 

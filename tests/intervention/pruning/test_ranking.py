@@ -10,11 +10,11 @@ import pandas
 import pytest
 import torch
 from scipy.stats import entropy
-from sklearn.metrics import matthews_corrcoef
 from torch.nn.functional import cross_entropy
 
 import attnprobe
 from attnprobe.errors import AttnprobeError
+from attnprobe.intervention.ablation import tabulate_ablation
 from attnprobe.intervention.pruning.options import CRITERIA, Criterion, list_order_files
 from attnprobe.intervention.pruning.ranking import (
     mask_heads,
@@ -24,7 +24,6 @@ from attnprobe.intervention.pruning.ranking import (
     rank_stepwise,
 )
 from attnprobe.intervention.task import build_metric
-from attnprobe.intervention.trials import run_trials
 
 SHAPE = (3, 4)
 
@@ -226,25 +225,14 @@ def test_ablation_is_how_far_each_loss_moves(worth, loss_of):
 
 
 def test_ablation_of_a_score_that_is_no_mean(bench):
-    """Of pseudovalues, N s - (N - 1) s_i, by hand."""
+    """How far the loss of each example moves, as the column ``moved`` of ``ablate`` has it."""
     metric = build_metric("mcc", bench, 42)
     found = measure_worth(Criterion("ablation"), bench, metric)
-    cuts = [np.ones(SHAPE, bool) for _ in range(13)]
-    for place, cut in zip(np.ndindex(SHAPE), cuts[1:], strict=True):
-        cut[place] = False
-    outcomes = run_trials(bench, cuts, metric.needs).cuts
-
-    def values(outcome):
-        rows = np.arange(len(outcome["label"]))
-        whole = matthews_corrcoef(outcome["label"], outcome["prediction"])
-        left = [
-            matthews_corrcoef(outcome["label"][rows != row], outcome["prediction"][rows != row])
-            for row in rows
-        ]
-        return len(rows) * whole - (len(rows) - 1) * np.array(left)
-
-    start, *scores = map(values, outcomes)
-    np.testing.assert_allclose(found.ravel(), [np.abs(one - start).mean() for one in scores], atol=1e-9)
+    table = tabulate_ablation(bench, metric, "", facts={})
+    np.testing.assert_allclose(found.ravel(), table["moved"], rtol=0, atol=1e-12)
+    np.testing.assert_array_equal(
+        found, measure_worth(Criterion("ablation"), bench, build_metric("loss", bench, 42))
+    )
 
 
 def test_ablation_with_heads_off_already(worth, loss_of):
