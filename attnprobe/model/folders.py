@@ -20,9 +20,10 @@ from attnprobe.table.naming import join_names
 ADAPTER = "adapter_config.json"
 #: How the weights of an adapter begin, which are none of a whole model.
 _ADAPTER_WEIGHTS = "adapter_model"
-#: Kinds that add tokens which no tokenizer gives, and those that mix several models or layers of their own.
+#: Kinds that add tokens which no tokenizer gives, and those that mix several models or layers of their own;
+#: SHADOW would load a further model, whatever its description names.
 _PROMPTS = {"PROMPT_TUNING", "MULTITASK_PROMPT_TUNING", "P_TUNING", "PREFIX_TUNING", "CPT", "CARTRIDGE"}
-_OTHERS = {"ADAPTION_PROMPT", "XLORA"}
+_OTHERS = {"ADAPTION_PROMPT", "XLORA", "SHADOW"}
 
 
 def read_json(path: Path) -> Any:
@@ -53,7 +54,7 @@ def check_adapter(folder: Path, name: str, *, base: bool) -> None:
     try:
         described = json.loads(path.read_text(encoding="utf-8"))
         kind, of = str(described.get("peft_type")), described.get("base_model_name_or_path")
-    except (ValueError, AttributeError, OSError) as error:
+    except (ValueError, AttributeError, OSError, RecursionError) as error:
         raise BadCheckpointError(f"The {ADAPTER} of {name} can't be read as json.") from error
     of = of or "its base model"
     if kind in _PROMPTS | _OTHERS:
@@ -120,8 +121,10 @@ def find_weights(folder: Path, name: str, *, allow_bin: bool) -> list[Path]:
     check_adapter(folder, name, base=has_base)
     if has_base or not (folder / ADAPTER).is_file():
         check_config(folder, name)
-    else:
-        pickled = sorted(folder.glob(f"{_ADAPTER_WEIGHTS}*.bin"))
+    else:  # of other names, peft would read none, and ask the hub for what the folder is called
+        safe, pickled = (
+            sorted(folder.glob(f"{_ADAPTER_WEIGHTS}{ending}")) for ending in (".safetensors", ".bin")
+        )
     if safe or (pickled and allow_bin):
         return safe or pickled
     if pickled:
@@ -129,7 +132,8 @@ def find_weights(folder: Path, name: str, *, allow_bin: bool) -> list[Path]:
             f"{name} holds only pickled weights ({pickled[0].name}), which can run code when they are "
             "loaded; pass --allow-bin if you trust them."
         )
-    raise BadCheckpointError(f"{name} holds no weights (*.safetensors).")
+    wanted = "*" if has_base or not (folder / ADAPTER).is_file() else _ADAPTER_WEIGHTS
+    raise BadCheckpointError(f"{name} holds no weights ({wanted}.safetensors).")
 
 
 def check_free(folder: Path, *, overwrite: bool) -> Path:
