@@ -325,8 +325,9 @@ def read_folder(root: Path, name: str) -> SentenceFolder | None:
     """Read a folder of sentence-transformers; None for any other.
 
     Raises:
-        BadCheckpointError: When a module lies outside of the folder.
+        BadCheckpointError: When a module lies outside of the folder, or a file that describes it is damaged.
     """
+    _check_json(root / MODULES, name)
     modules = [Module(find_kind(one["type"]), one["path"]) for one in _list_modules(root)]
     if not modules:
         return None
@@ -336,7 +337,20 @@ def read_folder(root: Path, name: str) -> SentenceFolder | None:
                 f"The {MODULES} of {name} names {clean(module.path)}, which is not inside the folder; take "
                 "it from where the model comes from."
             )
-    return SentenceFolder(root, tuple(modules), read_object(root / WHOLE))
+    found = SentenceFolder(root, tuple(modules), read_object(root / WHOLE))
+    for path in (root / WHOLE, *_list_settings_files(found.transformer)):
+        _check_json(path, name)  # without it, texts would be read without their prompt, or to another length
+    return found
+
+
+def _check_json(path: Path, name: str) -> None:
+    try:
+        if path.is_file():
+            json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError) as error:
+        raise BadCheckpointError(
+            f"The {path.name} of {name} can't be read as json; take it from where the model comes from."
+        ) from error
 
 
 def _list_modules(root: Path) -> list[dict[str, Any]]:
