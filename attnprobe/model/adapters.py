@@ -261,7 +261,7 @@ def _count_places(adapter: Adapter, skeleton: PreTrainedModel) -> int:
     try:
         with warnings.catch_warnings(), torch.device("meta"):
             warnings.simplefilter("ignore")
-            config = peft.PeftConfig.from_pretrained(str(adapter.folder))
+            config: Any = peft.PeftConfig.from_pretrained(str(adapter.folder))
             if getattr(config, "init_lora_weights", None) is not None:
                 config.init_lora_weights = True  # others decompose weights, which a skeleton has none of
             laid = peft.get_peft_model(deepcopy(skeleton), config)
