@@ -239,9 +239,9 @@ def induction(
 ) -> HeadTable: ...
 def importance(
     model: str | Path | PreTrainedModel, texts: Texts = None, labels: Iterable[Label] | None = None, *,
-    method: Literal["gradient", "lrp", "confidence"] = "gradient", content_only: bool = False,
-    revision: str | None = None, cache_dir: Path | str | None = None, token: str | None = None,
-    offline: bool = False, trust_remote_code: bool = False, base: str | None = None,
+    method: Literal["gradient", "ig", "lrp", "confidence"] = "gradient", nodes: int | None = None,
+    content_only: bool = False, revision: str | None = None, cache_dir: Path | str | None = None,
+    token: str | None = None, offline: bool = False, trust_remote_code: bool = False, base: str | None = None,
     adapter: str | None = None, prompt: str | None = None, allow_bin: bool = False, device: str = "auto",
     device_map: str | dict[str, Any] | None = None, dtype: str = "float32", threads: int | None = None,
     workers: int | None = None, progress: bool | Progress = False, tokenizer: Tokenizer | None = None,
@@ -273,12 +273,30 @@ def ablate(
     "mse", "loss", "similarity", "bleu", "ndcg", "mrr", "recall"] | None = None,
     resume: Path | str | None = None,
 ) -> HeadTable: ...
+def patch(
+    model: str | Path | PreTrainedModel, pairs: Any = None, *, other_column: str | None = None,
+    noising: bool = False, positions: bool = False, align: bool = False, fast: bool = False, top: int = 10,
+    correction: Literal["holm", "bh"] = "holm", revision: str | None = None,
+    cache_dir: Path | str | None = None, token: str | None = None, offline: bool = False,
+    trust_remote_code: bool = False, base: str | None = None, adapter: str | None = None,
+    prompt: str | None = None, allow_bin: bool = False, device: str = "auto",
+    device_map: str | dict[str, Any] | None = None, dtype: str = "float32", threads: int | None = None,
+    workers: int | None = None, progress: bool | Progress = False, tokenizer: Tokenizer | None = None,
+    split: str | None = None, dataset_config: str | None = None, name: str | None = None,
+    text_column: str | None = None, text_pair_column: str | None = None, document_column: str | None = None,
+    max_length: int | None = None, truncate: bool = False, limit: int | None = None,
+    sample: int | None = None, seed: int = 42, batch_tokens: int | None = None, memory: str | None = None,
+    objective: Literal["classification", "multi-label", "regression", "token-classification",
+    "question-answering", "seq2seq", "masked-lm", "causal-lm", "representation", "similarity", "triplet",
+    "retrieval", "reranking"] | None = None, label_column: str | None = None, force_head: bool = False,
+    resume: Path | str | None = None,
+) -> HeadTable: ...
 def compare(
     model: Sequence[str | Path | PreTrainedModel] | str | Path, texts: Texts = None,
     labels: Iterable[Label] | None = None, *, revisions: str | Sequence[str] | None = None,
     measure: str = "census", by: Literal["head", "layer"] = "head",
     match: Literal["layer", "model"] | None = None, nearest: bool = True, spread: bool = False,
-    keep: bool = True, method: Literal["gradient", "lrp", "confidence"] = "gradient",
+    keep: bool = True, method: Literal["gradient", "ig", "lrp", "confidence"] = "gradient",
     tokenizers: Sequence[Tokenizer] | None = None, revision: str | None = None,
     cache_dir: Path | str | None = None, token: str | None = None, offline: bool = False,
     trust_remote_code: bool = False, base: str | None = None, adapter: str | None = None,
@@ -298,7 +316,7 @@ def compare(
 def correlate(
     in_domain: HeadTable | Texts = None, out_domain: HeadTable | Texts = None,
     model: str | Path | PreTrainedModel | Sequence[str | Path] | None = None, *,
-    measure: Literal["gradient", "lrp", "ablation"] | None = None, column: str | None = None,
+    measure: Literal["gradient", "ig", "lrp", "ablation"] | None = None, column: str | None = None,
     across_models: bool = False, by: Literal["model", "head"] = "model", tokenizer: Tokenizer | None = None,
     revision: str | None = None, cache_dir: Path | str | None = None, token: str | None = None,
     offline: bool = False, trust_remote_code: bool = False, base: str | None = None,
@@ -319,7 +337,7 @@ def correlate(
 def prune(
     model: str | Path | PreTrainedModel, texts: Texts = None, labels: Iterable[Label] | None = None, *,
     by: str = "gradient", highest_first: bool = False, step: float = 0.1, rerank: bool = False,
-    random_orders: int = 5, rank_texts: Texts = None, margin: float | None = None,
+    random_orders: int = 19, rank_texts: Texts = None, margin: float | None = None,
     save: Path | str | None = None, share: float | None = None, physical: bool = False,
     overwrite: bool = False, revision: str | None = None, cache_dir: Path | str | None = None,
     token: str | None = None, offline: bool = False, trust_remote_code: bool = False, base: str | None = None,
@@ -341,8 +359,8 @@ def dynamics(
     model: str | Path | Sequence[str | Path], texts: Texts = None, labels: Iterable[Label] | None = None, *,
     measure: str = "importance", revisions: str | Sequence[str] | None = None,
     steps: str | Sequence[int] | None = None, by: Literal["head", "step"] = "head", keep: bool = True,
-    method: Literal["gradient", "lrp", "confidence"] = "gradient", prune_by: str = "gradient",
-    highest_first: bool = False, prune_step: float = 0.1, rerank: bool = False, random_orders: int = 5,
+    method: Literal["gradient", "ig", "lrp", "confidence"] = "gradient", prune_by: str = "gradient",
+    highest_first: bool = False, prune_step: float = 0.1, rerank: bool = False, random_orders: int = 19,
     rank_texts: Texts = None, revision: str | None = None, cache_dir: Path | str | None = None,
     token: str | None = None, offline: bool = False, trust_remote_code: bool = False, base: str | None = None,
     adapter: str | None = None, prompt: str | None = None, allow_bin: bool = False, device: str = "auto",
@@ -399,10 +417,10 @@ def merge(
 ) -> HeadTable: ...
 def plot(
     tables: HeadTable | Path | str | Sequence[HeadTable | Path | str], *, kind: Literal["roles", "change",
-    "relations", "settling", "curves", "lines", "scatter", "matrix", "map", "dendrogram", "heatmap", "depth",
-    "intervals", "shares", "checks"] | None = None, measure: str | Sequence[str] | None = None,
-    theme: Literal["light", "dark", "paper"] = "light", width: int | None = None, title: str | None = None,
-    clusters: int | None = None,
+    "relations", "settling", "curves", "lines", "scatter", "matrix", "map", "dendrogram", "heatmap",
+    "positions", "depth", "intervals", "shares", "checks"] | None = None,
+    measure: str | Sequence[str] | None = None, theme: Literal["light", "dark", "paper"] = "light",
+    width: int | None = None, title: str | None = None, clusters: int | None = None,
 ) -> Picture: ...
 def doctor(
     model: str | Path | PreTrainedModel, texts: Texts = None, *, revision: str | None = None,

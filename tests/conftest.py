@@ -7,6 +7,7 @@ from nearly uniform to nearly one-hot, so that a wrong formula shows in the thir
 import copy
 import gc
 import importlib.util
+import os
 import re
 import shutil
 import subprocess
@@ -17,6 +18,12 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+# Before numpy and torch are loaded. The tests' matrices are small, and each worker of pytest-xdist has a core
+# of its own: more threads wait for each other, and double what tests of linear algebra cost. How a command
+# waits is said as early, as it says it itself.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import every_type
 import numpy as np

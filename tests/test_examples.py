@@ -4,6 +4,7 @@ import importlib.util
 import json
 import os
 import re
+import shutil
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -31,6 +32,14 @@ def load_script(name="train_demo_encoder"):
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """Train the classifier as its script does; give the folder with its checkpoint and its sentences."""
+    folder = tmp_path_factory.mktemp("trained")
+    load_script("train_classifier").main(str(folder))
+    return folder
 
 
 def test_a_few_steps_give_a_checkpoint(tmp_path):
@@ -73,18 +82,27 @@ def test_a_statistic_of_ones_own(capsys):
     assert len(lines) == 6
 
 
-def test_a_classifier_that_anybody_can_train(tmp_path):
-    load_script("train_classifier").main(str(tmp_path))
-    model = AutoModelForSequenceClassification.from_pretrained(tmp_path / "genre")
+def test_a_classifier_that_anybody_can_train(trained):
+    model = AutoModelForSequenceClassification.from_pretrained(trained / "genre")
     assert model.config.id2label == {0: "narrative", 1: "technical"}
-    seen = pandas.read_csv(tmp_path / "genre.csv")
+    seen = pandas.read_csv(trained / "genre.csv")
     assert set(seen["label"]) == {"narrative", "technical"}
-    scores = attnprobe.ablate(str(tmp_path / "genre"), seen[:60], text_column="text", label_column="label")
+    scores = attnprobe.ablate(str(trained / "genre"), seen[:60], text_column="text", label_column="label")
     assert scores["baseline"][0] > 0.75  # guessing is right for half
 
 
-def test_prune_and_reload(tmp_path, capsys):
-    load_script("prune_and_reload").main(str(tmp_path), steps=12)
+def test_prune_and_reload(trained, tmp_path, capsys, monkeypatch):
+    """With the classifier that is trained already, and every third of the sentences."""
+    script, asked = load_script("prune_and_reload"), []
+
+    def train(folder, *, steps):
+        asked.append((folder, steps))
+        shutil.copytree(trained, folder, dirs_exist_ok=True)
+        pandas.read_csv(trained / "genre.csv")[::3].to_csv(tmp_path / "genre.csv", index=False)
+
+    monkeypatch.setattr(script.train_classifier, "main", train)
+    script.main(str(tmp_path), steps=12)
+    assert asked == [(str(tmp_path), 12)]
     zeroed, smaller = (line for line in capsys.readouterr().out.splitlines() if line.startswith("half"))
     assert zeroed.split(":")[1].split(",")[0] == smaller.split(":")[1].split(",")[0]  # the same answers
     whole, cut = (attnprobe.load_pruned(tmp_path / name).num_parameters() for name in ("zeroed", "smaller"))

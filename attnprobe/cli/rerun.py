@@ -71,12 +71,14 @@ class RecordedLine:
     @property
     def data(self) -> list[str]:
         """The files of data, and the tables, that it names."""
+        from attnprobe.intervention.pruning.options import list_order_files
+
         found: list[str] = []
         for name, option in COMMANDS[self.name].on_line.items():
             value = (self.given.get(name) or []) if option.reads else []
             for one in [value] if isinstance(value, str) else value:
                 if option.reads == "order":
-                    found.append(one.rpartition(":")[0])
+                    found += list_order_files(one)
                 elif option.reads == "table":
                     found.append(str(Path(one).with_suffix(".json")))
                 else:

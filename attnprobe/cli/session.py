@@ -57,7 +57,9 @@ def list_read(command: Command, given: Given) -> list[str]:
             values = [split_query(one)[0] for one in values]
             reads = "data" if given.get("model") else "table"
         if reads == "order":
-            values = [one.rpartition(":")[0] for one in values]
+            from attnprobe.intervention.pruning.options import list_order_files
+
+            values = [path for one in values for path in list_order_files(one)]
         if reads == "table":
             from attnprobe.table.destination import add_descriptions
 

@@ -21,7 +21,7 @@ _ORDER = (
         "roles",
         "syntax",
     ),
-    *("coreference", "links", "induction", "importance", "ablate", "compare", "correlate", "prune"),
+    *("coreference", "links", "induction", "importance", "ablate", "patch", "compare", "correlate", "prune"),
     *("dynamics", "view", "report", "merge", "plot", "rerun", "doctor"),
 )
 

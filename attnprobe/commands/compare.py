@@ -45,7 +45,7 @@ Keep = Annotated[
     ),
 ]
 Method = Annotated[
-    Literal["gradient", "lrp", "confidence"],
+    Literal["gradient", "ig", "lrp", "confidence"],
     Option("With --measure importance: as for `attnprobe importance`.", panel=TASK),
 ]
 _ONE_BY_ONE = (("match", "--match"), ("nearest", "--no-nearest"), ("by=layer", "--by layer"))
@@ -273,16 +273,17 @@ def correlate(
     ] = None,
     *,
     measure: Annotated[
-        Literal["gradient", "lrp", "ablation"] | None,
+        Literal["gradient", "ig", "lrp", "ablation"] | None,
         Option(
-            "With MODEL: compare gradient importance, relevance_abs (lrp), or the score without the head. "
-            "Default: gradient.",
+            "With MODEL: compare gradient importance, ig_abs, relevance_abs (lrp), or the score without the "
+            "head. Default: gradient.",
             flags=("--measure", "--method"),
             panel=TASK,
         ),
     ] = None,
     column: Annotated[
-        str | None, Option("With tables: compare this column. Default: importance, relevance_abs or score.")
+        str | None,
+        Option("With tables: compare this column. Default: importance, ig_abs, relevance_abs or score."),
     ] = None,
     across_models: Annotated[
         bool, Option("With tables: compare them although they are about different models of the same shape.")

@@ -93,7 +93,7 @@ def dynamics(
     highest_first: HighestFirst = False,
     prune_step: Step = 0.1,
     rerank: Rerank = False,
-    random_orders: RandomOrders = 5,
+    random_orders: RandomOrders = 19,
     rank_texts: RankTexts = None,
     **options: Any,
 ) -> "HeadTable":

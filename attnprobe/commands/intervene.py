@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     *SWITCHING,
     Resume,
     Output,
-    guesses=("gradient", "gradients", "saliency", "sensitivity", "relevance", "lrp", "score"),
+    guesses=("gradient", "gradients", "saliency", "sensitivity", "fisher", "relevance", "lrp", "score"),
 )
 def importance(
     model: Any,
@@ -28,13 +28,22 @@ def importance(
     labels: "Iterable[Label] | None" = None,
     *,
     method: Annotated[
-        Literal["gradient", "lrp", "confidence"],
+        Literal["gradient", "ig", "lrp", "confidence"],
         Option(
-            "Take the derivative of the loss, the relevance for what is predicted, or the largest attention "
-            "weight.",
+            "Take the derivative of the loss, the derivative integrated from heads off to heads on, the "
+            "relevance for what is predicted, or the largest attention weight.",
             panel=TASK,
         ),
     ] = "gradient",
+    nodes: Annotated[
+        int | None,
+        Option(
+            "With --method ig: points between off and on at which the derivative is taken. Default: 4.",
+            low=1,
+            high=64,
+            panel=TASK,
+        ),
+    ] = None,
     content_only: Annotated[
         bool, Option("With --method confidence: drop special tokens first.", panel=TEXT)
     ] = False,
@@ -44,7 +53,12 @@ def importance(
 
     [bold]importance[/bold]: mean over examples of |d loss / d gate|, the absolute derivative of an example's
     loss by a multiplier on the head (Michel et al. 2019); [bold]importance_normalized[/bold]: divided by the
-    l2 norm of its layer. _half_a and _half_b are the same over halves of the examples, for correlate.
+    l2 norm of its layer. From the same pass: [bold]gradient_signed[/bold], the mean of the derivative
+    itself (positive: the loss rises with the head, which harms), and [bold]fisher[/bold], the mean of its
+    square. _half_a and _half_b are the same over halves of the examples, for correlate.
+    With [bold]--method ig[/bold]: [bold]ig[/bold], the derivative integrated while all heads of a layer go
+    from off to on (Sundararajan et al. 2017), so that the heads of a layer add up to what the layer does to
+    the loss; a note says how nearly. [bold]ig_abs[/bold] is the mean over examples of its size.
     With [bold]--method lrp[/bold]: [bold]relevance[/bold], the mean over examples of how much of what is
     predicted came through the head, by layer-wise relevance propagation (Voita et al. 2019); for a
     classifier, of the predicted class's logit less the runner-up's. [bold]relevance_abs[/bold] is the mean of
@@ -59,6 +73,8 @@ def importance(
       attnprobe importance my-bert -d reviews.tsv --label-column stars -o in.csv
 
       attnprobe importance my-bert -d reviews.tsv --method lrp
+
+      attnprobe importance my-bert -d reviews.tsv --method ig --nodes 8
 
       attnprobe importance my-pos-tagger -d dev.conllu -o importance.csv
 
@@ -85,7 +101,7 @@ def importance(
 
     with open_call({**options, "content_only": content_only}, model) as call:
         task = read_task(options, labels)
-        check_method(method, task, content_only=content_only)
+        check_method(method, task, content_only=content_only, nodes=nodes)
         check_model(model, call.tokenizer, options)
         source = open_labelled(texts, labels, task, options)
         from attnprobe.intervention.importance import run_importance
@@ -97,6 +113,7 @@ def importance(
             call.corpus,
             task,
             method=method,
+            **({} if nodes is None else {"nodes": nodes}),
             facts={"command": describe_call("importance"), "dataset": source.described},
             **call.run,
         )

@@ -1,6 +1,6 @@
 """The command that asks how many heads can go, and lets them go."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,8 +21,20 @@ PRUNING, SAVING = "Pruning", "Saving"
 By = Annotated[
     str,
     Option(
-        "Rank heads by gradient, lrp, ablation, entropy, confidence, or FILE:COLUMN of a table of heads.",
-        words=("gradient", "lrp", "ablation", "entropy", "confidence"),
+        "Rank heads by gradient, gradient-normed, fisher, ig, lrp, ablation, norm, magnitude, entropy, "
+        "confidence, or FILE:COLUMN of a table of heads; or by several: gradient,norm.",
+        words=(
+            "gradient",
+            "gradient-normed",
+            "fisher",
+            "ig",
+            "lrp",
+            "ablation",
+            "norm",
+            "magnitude",
+            "entropy",
+            "confidence",
+        ),
         reads="order",
         panel=PRUNING,
     ),
@@ -72,7 +84,7 @@ def prune(
     highest_first: HighestFirst = False,
     step: Step = 0.1,
     rerank: Rerank = False,
-    random_orders: RandomOrders = 5,
+    random_orders: RandomOrders = 19,
     rank_texts: RankTexts = None,
     margin: Annotated[
         float | None,
@@ -113,9 +125,14 @@ def prune(
     """Find how many heads can go.
 
     The table holds the score after each step. The least important heads are removed first: by gradient
-    importance, by relevance (lrp: relevance_abs of importance --method lrp), by the score lost without the
-    head, by entropy (the most spread first), by confidence, or by a column of a table. Random orders stand
-    beside it: a criterion that is no better than chance says nothing.
+    importance ([bold]gradient[/bold]; [bold]gradient-normed[/bold]: divided by the norm of its layer, as
+    Michel et al. 2019 do; [bold]fisher[/bold]: its square), by integrated gradients ([bold]ig[/bold]: ig_abs
+    of importance --method ig), by relevance ([bold]lrp[/bold]: relevance_abs), by how far the score of each
+    example moves without the head ([bold]ablation[/bold]), by the length of what the head adds
+    ([bold]norm[/bold]: one forward pass) or of its weights ([bold]magnitude[/bold]: no data), by entropy (the
+    most spread first), by confidence, or by a column of a table. Several orders, --by gradient,norm, are
+    scored on the same examples. Random orders stand beside them: a criterion that is no better than chance
+    says nothing.
     [bold]delta[/bold] is the score minus that of the whole model over the same examples,
     [bold]delta_random[/bold] the score minus the mean of the random orders, whose spread is part of its
     error. Each has its standard error (_se), a test ([bold]p[/bold], [bold]p_random[/bold]), and p adjusted
@@ -128,6 +145,8 @@ def prune(
 
     Examples:
       attnprobe prune demo -L 100
+
+      attnprobe prune demo -L 100 --by gradient,gradient-normed,norm -o orders.csv
 
       attnprobe prune demo -L 100 --by lrp --rerank
 
@@ -148,20 +167,18 @@ def prune(
     """
     from attnprobe.commands.call.call import check_model, make_loader, open_call, open_labelled, read_task
     from attnprobe.commands.call.record import describe_call
-    from attnprobe.intervention.pruning.options import Criterion, PruneOptions
+    from attnprobe.intervention.pruning.options import Criterion, PruneOptions, check_ranked
     from attnprobe.model.folders import check_free
 
     folder = None if save is None else Path(save)
-    criterion = Criterion.parse(by, highest_first=highest_first)
-    pruning = PruneOptions(
-        criterion, step, rerank, random_orders, share, physical, margin, folder is not None
-    )
-    if criterion.side is not None and rank_texts is not None:
-        raise AttnprobeError(
-            "--by reads the order of heads from a table, so that --rank-data has nothing to rank."
-        )
+    criteria = Criterion.parse_several(by, highest_first=highest_first)
+    pruning = PruneOptions(criteria, step, rerank, random_orders, share, physical, margin, folder is not None)
+    if rank_texts is not None:
+        check_ranked(criteria)
     if folder is not None:
-        _check_apart(folder, (model, texts, rank_texts, by.rpartition(":")[0]), options.get("resume"))
+        _check_apart(
+            folder, (model, texts, rank_texts, *(one.path for one in criteria)), options.get("resume")
+        )
         check_free(folder, overwrite=overwrite)
     if all(isinstance(one, str) and one == _STDIN for one in (texts, rank_texts)):
         raise AttnprobeError("Standard input can be read once; give a file for --rank-data or -d.")
@@ -182,7 +199,7 @@ def prune(
             call.corpus,
             task,
             pruning,
-            facts={"command": said, "dataset": source.described} | _describe_order(by, criterion),
+            facts={"command": said, "dataset": source.described} | _describe_orders(criteria),
             **call.run,
         ) as (found, bench):
             if folder is None:
@@ -228,10 +245,12 @@ def _check_apart(folder: Path, reads: Iterable[Any], resume: Path | str | None) 
         check_outside(Path(resume), folder, "--resume")
 
 
-def _describe_order(by: str, criterion: "Criterion") -> dict[str, Any]:
-    """Describe the table that orders the heads, if one does, for the record."""
-    if criterion.side is None:
+def _describe_orders(criteria: "Sequence[Criterion]") -> dict[str, Any]:
+    """Describe the tables that order the heads, if some do, for the record."""
+    paths = [one.path for one in criteria if one.path is not None]
+    if not paths:
         return {}
     from attnprobe.table.head_table import describe_table
 
-    return {"order": describe_table(Path(by.rpartition(":")[0]))}
+    described = [describe_table(path) for path in dict.fromkeys(paths)]
+    return {"order": described[0] if len(described) == 1 else {"sources": described}}

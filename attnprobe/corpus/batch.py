@@ -32,8 +32,8 @@ class Batch:
         annotations: The words and gold links of each sequence; none where nobody gave any.
         target_annotations: The same for what a decoder beside an encoder reads.
         cross_annotations: The same for attention from that to the sequence.
-        baseline: The same sequences without what is looked for in them, such as a repetition; what is known
-            of their tokens is that of these, so that the same places are asked about.
+        baseline: The same sequences without what is looked for in them, such as a repetition, whose places
+            are those of these; or the corrupted texts beside clean ones.
     """
 
     inputs: Mapping[str, Tensor]

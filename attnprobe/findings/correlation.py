@@ -200,7 +200,7 @@ def _make_labels(pairs: Sequence[Pair], facts: Mapping[str, Any]) -> Labels:
 
 def _direction(side: Side) -> int:
     """Tell whether a high value means that a head matters (1), that it does not (-1), or neither (0)."""
-    if side.column in {"importance", "relevance_abs"}:
+    if side.column in {"importance", "fisher", "ig_abs", "relevance_abs"}:
         return 1
     if side.column != "score" or "metric" not in side.kind:
         return 0

@@ -16,7 +16,7 @@ from attnprobe.table.naming import join_names
 from attnprobe.table.table import HALVES
 
 #: What is compared where the user names no column: the first of these that a table has.
-VALUES = ("importance", "relevance_abs", "score")
+VALUES = ("importance", "ig_abs", "relevance_abs", "score")
 #: What names a head.
 _PLACE = ("attention", "layer", "head")
 #: What must be the same in all rows of a table, and is worth a word where two tables differ in it.

@@ -12,9 +12,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attnprobe.corpus.batch import Batch
+from attnprobe.corpus.batches import BatchReader
 from attnprobe.errors import AttnprobeError
+from attnprobe.intervention.metrics.metric import Values
 from attnprobe.intervention.objectives.objective import Answer, Objective
-from attnprobe.intervention.objectives.related import RelatedTexts
+from attnprobe.intervention.objectives.related import RelatedTexts, Relations
 from attnprobe.intervention.task import Bench
 from attnprobe.intervention.trials import collect_answers
 from attnprobe.model.gates import gate_attention
@@ -90,6 +92,26 @@ class Importance(Sum):
             return np.where(clusters > 1, found * (clusters - 1) / clusters, np.nan)
 
 
+@dataclass(frozen=True)
+class Gradients(Importance):
+    """Moments over examples of |g|, as of any importance, and of the derivative g itself. Two of them add up.
+
+    Attributes:
+        signed: Of g (layer, head).
+        squares: Of g^2 (layer, head).
+    """
+
+    signed: Clustered
+    squares: Clustered
+
+    @classmethod
+    def of(cls, values: Floats, batch: Batch) -> "Gradients":
+        """Take the moments of the derivatives of a batch (example, layer, head)."""
+        size, clusters = Importance.of(np.abs(values), batch), batch.clusters
+        signed, squares = (Clustered.of(one, clusters) for one in (values, np.square(values)))
+        return cls(size.heads, size.products, size.blocks, signed, squares)
+
+
 def sum_derivatives(
     bench: Bench,
     target: Callable[[Answer], Tensor],
@@ -97,8 +119,11 @@ def sum_derivatives(
     restore: Restore,
     *,
     name: str,
+    aside: str = "",
     open_heads: NDArray[np.bool_] | None = None,
     rules: Callable[[], AbstractContextManager[object]] = nullcontext,
+    bind: Callable[[RelatedTexts, Values, BatchReader], RelatedTexts] = RelatedTexts.find_slopes,
+    kept: str = "",
 ) -> Any:
     """Differentiate a number of each example by its gates, and sum over all examples.
 
@@ -112,16 +137,19 @@ def sum_derivatives(
         accumulate: Makes a sum of the derivatives (batch, layer, head) of a batch.
         restore: Makes a sum of its arrays.
         name: Of the pass.
+        aside: Ends the names of all passes, to tell them from those that another criterion makes.
         open_heads: Which gates are open (layer, head); the derivative is taken there.
         rules: Other rules of gradients, which each thread enters before heads are gated.
+        bind: Binds an objective about several texts to the embeddings of all, so that each text has a number.
+        kept: What the sum is of, where a state could hold another of the same pass.
     """
     checkpoint, architecture = bench.subject.checkpoint, bench.subject.architecture
     if checkpoint.quantisation is not None:
         checkpoint.quantisation.check_gradients(checkpoint.model_type)
     at = torch.ones(bench.subject.shape) if open_heads is None else torch.from_numpy(open_heads).float()
     halving, left = Halving(), int(at.sum())
-    named = f"{{}} with {left} heads on" if left < at.numel() else "{}"
-    objective = _bind_texts(bench, open_heads, named.format("embedding"))
+    named = f"{{}}{aside} with {left} heads on" if left < at.numel() else f"{{}}{aside}"
+    objective = _bind_texts(bench, open_heads, named.format("embedding"), bind)
     way, sites, present = architecture.way, architecture.sites, architecture.present
     kind = torch.promote_types(checkpoint.body.dtype, torch.float32)
     with rules(), gate_attention(checkpoint.body, way, sites, present) as gates:
@@ -151,18 +179,23 @@ def sum_derivatives(
             sum_of,
             restore,
             thread_context=thread_context,
-            question={"heads that are on": compute_digest(at.numpy())},
+            question={"heads that are on": compute_digest(at.numpy())} | ({"sum": kept} if kept else {}),
         )
 
 
-def _bind_texts(bench: Bench, open_heads: NDArray[np.bool_] | None, name: str) -> Objective:
-    """Give the objective, with a loss for each text where examples are about several."""
+def _bind_texts(
+    bench: Bench,
+    open_heads: NDArray[np.bool_] | None,
+    name: str,
+    bind: Callable[[RelatedTexts, Values, BatchReader], RelatedTexts],
+) -> Objective:
+    """Give the objective, with a number for each text where examples are about several."""
     objective = bench.objective
     if not isinstance(objective, RelatedTexts):
         return objective
     cuts = [] if open_heads is None else [open_heads]
     *_, answers = collect_answers(bench, cuts, ["state"], name)
-    return objective.find_slopes(answers["state"], bench.corpus.batches)
+    return bind(objective, answers["state"], bench.corpus.batches)
 
 
 def sum_over_ties(derivative: Floats, ties: NDArray[np.int64] | None) -> Floats:
@@ -183,35 +216,63 @@ def sum_over_ties(derivative: Floats, ties: NDArray[np.int64] | None) -> Floats:
 
 
 def gradient_importance(
-    bench: Bench, open_heads: NDArray[np.bool_] | None = None, ties: NDArray[np.int64] | None = None
-) -> Importance:
-    """Average the absolute derivative of each example's loss by each gate.
+    bench: Bench,
+    open_heads: NDArray[np.bool_] | None = None,
+    ties: NDArray[np.int64] | None = None,
+    aside: str = "",
+) -> Gradients:
+    """Average the derivative of each example's loss by each gate: its size, itself, and its square.
 
-        I_h = mean over examples x of | d L(x) / d xi_h |
+        g_h(x) = d L(x) / d xi_h
+        importance = mean over examples x of |g_h(x)|
+        gradient_signed = mean of g_h(x)
+        fisher = mean of g_h(x)^2
 
-    The absolute value is taken example by example: one backward pass of the summed losses gives each
-    example's own derivative, since every example has gates of its own. Where an example is about several
-    texts (``similarity``, ``triplet``, ``retrieval``), the mean is over texts x, not over pairs or queries:
-    L(x) is what the text has to do with the mean loss, T dL/dh_x . h_x of its embedding h_x, one of T.
+    Each is taken example by example: one backward pass of the summed losses gives each example's own
+    derivative, since every example has gates of its own. Where an example is about several texts
+    (``similarity``, ``triplet``, ``retrieval``), the mean is over texts x, not over pairs or queries: L(x) is
+    what the text has to do with the mean loss, T dL/dh_x . h_x of its embedding h_x, one of T.
 
-    Unit: that of the loss. Limits: 0 for a head whose gate changes nothing.
+    Where ``gradient_signed`` is positive, the mean loss rises with the gate: the head harms. It cancels over
+    examples, and orders no heads. ``fisher`` is the diagonal of the empirical Fisher information of the
+    gates, and weighs examples with a large derivative most. For ``representation`` the loss has a random
+    direction, so that ``gradient_signed`` says nothing.
+
+    Unit: that of the loss, and of its square for ``fisher``. Limits: 0 for a head whose gate changes nothing;
+    |gradient_signed| <= importance <= sqrt(fisher).
 
     Args:
         bench: Checkpoint, whose weights are frozen, task and examples.
         open_heads: Which gates are open (layer, head); the derivative is taken there.
         ties: For each layer the one whose gates it shares; see ``sum_over_ties``. None where none do.
+        aside: Ends the names of the passes.
 
     Raises:
         AttnprobeError: When a loss or a derivative is no number.
 
     References:
         Michel, Levy and Neubig (2019), Are sixteen heads really better than one?, section 4.1.
+        Amari (1998), Natural gradient works efficiently in learning; Theis et al. (2018), Faster gaze
+        prediction with dense networks and Fisher pruning: the diagonal of E g g^T, by gates.
     """
     return sum_derivatives(
         bench,
         lambda answer: answer.loss,
-        lambda derivative, batch: Importance.of(np.abs(sum_over_ties(derivative, ties)), batch),
-        Importance.from_arrays,
+        lambda derivative, batch: Gradients.of(sum_over_ties(derivative, ties), batch),
+        Gradients.from_arrays,
         name="gradients",
+        aside=aside,
         open_heads=open_heads,
+        kept="|g|, g, g^2",
     )
+
+
+def describe_texts(bench: Bench) -> list[str]:
+    """Say what is averaged where an example is about several texts."""
+    if not isinstance(bench.objective, Relations):
+        return []
+    number, parts, (one, several) = len(bench.documents), bench.objective.parts, bench.objective.nouns
+    return [
+        f"Importance is the mean over {parts} of what the head does in each to the mean loss of {number:,} "
+        f"{one if number == 1 else several}; n counts the {parts}."
+    ]

@@ -1,6 +1,6 @@
 """The importance of every head as a table."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +11,10 @@ from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.findings.noise import block_record
 from attnprobe.findings.pair import Side
 from attnprobe.intervention.ablation import tabulate_ablation
-from attnprobe.intervention.gradient import Importance, gradient_importance
+from attnprobe.intervention.gradient import Gradients, Importance, describe_texts, gradient_importance
+from attnprobe.intervention.integration import NODES, tabulate_integrals
 from attnprobe.intervention.objectives.choosing import Loader
-from attnprobe.intervention.objectives.related import Relations
+from attnprobe.intervention.objectives.representation import Representation
 from attnprobe.intervention.relevance import tabulate_relevance
 from attnprobe.intervention.request import Measure, Method, TaskOptions, check_metric, find_shared_gold, peek
 from attnprobe.intervention.task import Bench, bind_task, build_metric, choose_subject
@@ -34,6 +35,10 @@ from attnprobe.table.table import HALVES, Column
 #: The ``objective`` column of a method that needs none.
 NO_OBJECTIVE = "none"
 UNITS = {"gradient": "|dL/dxi|", "confidence": "share"}
+_RANDOM_SIGN = (
+    "The loss of representation has a random direction: its size has a meaning, the sign of gradient_signed "
+    "has none."
+)
 
 
 def run_importance(
@@ -43,6 +48,7 @@ def run_importance(
     task: TaskOptions,
     *,
     method: Method,
+    nodes: int = NODES,
     facts: Mapping[str, Any],
     resume: Path | None = None,
     workers: int | None = None,
@@ -51,8 +57,9 @@ def run_importance(
     """Measure how much every head matters, and tabulate it, one row a head.
 
     The method is ``gradient``, the mean over examples of the absolute derivative of the loss by the head's
-    gate; ``lrp``, the relevance of the head for what is predicted; or ``confidence``, the mean of a head's
-    largest attention weight. ``facts`` are added to the provenance.
+    gate; ``ig``, that of the derivative along a line of so many ``nodes``; ``lrp``, the relevance of the head
+    for what is predicted; or ``confidence``, the mean of a head's largest attention weight. ``facts`` are
+    added to the provenance.
 
     References:
         Michel, Levy and Neubig (2019), section 4.1; Voita et al. (2019), section 4.
@@ -65,34 +72,25 @@ def run_importance(
     subject = choose_subject(load, task, labelled=labelled, progress=progress, modality=source.kind)
     if method == "lrp":
         subject = subject.check_relevance()
+    more = {"nodes": nodes} if method == "ig" else {}
     question = subject.question("importance", **{"--method": method})
     with (
         open_run(subject.checkpoint, options, question, resume=resume, progress=progress) as run,
         bind_task(subject, documents, options, run=run, workers=workers) as bench,
     ):
-        return TABLES[method](bench, source.name, facts=facts)
+        return TABLES[method](bench, source.name, facts=facts, **more)
 
 
 def tabulate_gradient(bench: Bench, dataset: str, *, facts: Mapping[str, Any]) -> HeadTable:
     found = gradient_importance(bench, ties=bench.subject.ties)
-    return _tabulate(
-        found, bench.objective.name, "gradient", bench.labels(dataset, facts), _describe_texts(bench)
-    )
-
-
-def _describe_texts(bench: Bench) -> list[str]:
-    """Say what is averaged where an example is about several texts."""
-    if not isinstance(bench.objective, Relations):
-        return []
-    number, parts, (one, several) = len(bench.documents), bench.objective.parts, bench.objective.nouns
-    return [
-        f"Importance is the mean over {parts} of what the head does in each to the mean loss of {number:,} "
-        f"{one if number == 1 else several}; n counts the {parts}."
-    ]
+    notes = [*describe_texts(bench), *([_RANDOM_SIGN] if isinstance(bench.objective, Representation) else [])]
+    return _tabulate(found, bench.objective.name, "gradient", bench.labels(dataset, facts), notes)
 
 
 #: Tables of the methods that need a task.
-TABLES = {"gradient": tabulate_gradient, "lrp": tabulate_relevance}
+TABLES: dict[str, Callable[..., HeadTable]] = {
+    "gradient": tabulate_gradient, "lrp": tabulate_relevance, "ig": tabulate_integrals
+}  # fmt: skip
 
 
 def attention_importance(
@@ -174,6 +172,12 @@ def _tabulate(
     build.measure("importance", UNITS[method], average, error, headline=True, title="importance")
     title = "importance within the layer"
     build.measure("importance_normalized", "share of norm", *found.normalized, headline=True, title=title)
+    if isinstance(found, Gradients):
+        for name, unit, part, title in (
+            ("gradient_signed", "dL/dxi", found.signed, "derivative of the loss"),
+            ("fisher", "(dL/dxi)^2", found.squares, "Fisher information"),
+        ):
+            build.measure(name, unit, part.average, part.standard_error, title=title)
     for half, name in zip(found.blocks.halves, HALVES, strict=True):
         build.add(Column(f"importance_{name}", UNITS[method], role="half"), half.ravel())
     return build.table("importance of heads", [*notes, *_name_extremes(found, labels)], "heads")

@@ -12,6 +12,7 @@ from attnprobe.corpus.batch import Batch
 from attnprobe.findings.noise import block_record
 from attnprobe.intervention.gradient import Importance, sum_derivatives, sum_over_ties
 from attnprobe.intervention.objectives.objective import Answer
+from attnprobe.intervention.objectives.related import RelatedTexts
 from attnprobe.intervention.task import Bench
 from attnprobe.model.relevance import Relevance as Rules
 from attnprobe.sums.base import Sum
@@ -37,7 +38,10 @@ class Relevance(Sum):
 
 
 def head_relevance(
-    bench: Bench, open_heads: NDArray[np.bool_] | None = None, ties: NDArray[np.int64] | None = None
+    bench: Bench,
+    open_heads: NDArray[np.bool_] | None = None,
+    ties: NDArray[np.int64] | None = None,
+    aside: str = "",
 ) -> Relevance:
     """Propagate what is predicted of each example back to the heads, by the rules of LRP.
 
@@ -47,7 +51,8 @@ def head_relevance(
     ``attnprobe.model.relevance``. That is the sum over the head's outputs of value times gradient.
     What is explained, z, is as a rule how far what is predicted is ahead of the runner-up, in logits; each
     objective says what it is for itself, and what a positive R means: as a rule, that the head speaks for
-    what is predicted; of a regression, that it raises the number.
+    what is predicted; of a regression, that it raises the number. Where an example is about several texts,
+    x is a text, and z a sum of cosines: see ``RelatedTexts``.
 
     Relevance is conserved but for biases, which have a share: z is the sum over all that enters a layer of
     value times gradient, plus what biases behind it add. So R of all layers are in one unit, that of z. The
@@ -61,6 +66,7 @@ def head_relevance(
         bench: Checkpoint, whose weights are frozen, task and examples.
         open_heads: Which gates are open (layer, head); the others let nothing through.
         ties: For each layer the one whose gates it shares; see ``sum_over_ties``. None where none do.
+        aside: Ends the names of the passes.
 
     Raises:
         AttnprobeError: When a relevance is no number.
@@ -76,8 +82,10 @@ def head_relevance(
         lambda values, batch: Relevance.of(sum_over_ties(values, ties), batch),
         Relevance.from_arrays,
         name="relevance",
+        aside=aside,
         open_heads=open_heads,
         rules=Rules,
+        bind=RelatedTexts.find_shares,
     )
 
 

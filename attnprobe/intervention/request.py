@@ -11,9 +11,9 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.tasks import OBJECTIVES, Gold
 
 #: How importance is measured.
-Method = Literal["gradient", "lrp", "confidence"]
+Method = Literal["gradient", "ig", "lrp", "confidence"]
 #: What two datasets are compared by.
-Measure = Literal["gradient", "lrp", "ablation"]
+Measure = Literal["gradient", "ig", "lrp", "ablation"]
 
 #: Where labels are found.
 WHERE = {
@@ -105,8 +105,12 @@ def check_gold(kind: Gold, objective: str, name: str) -> None:
     raise AttnprobeError(f"{name} has {kind}, but --objective {objective} needs {gold[0]}.")
 
 
-def check_method(method: Method, task: TaskOptions, *, content_only: bool = False) -> None:
+def check_method(
+    method: Method, task: TaskOptions, *, content_only: bool = False, nodes: int | None = None
+) -> None:
     """Refuse options that a method has no use for."""
+    if nodes is not None and method != "ig":
+        raise AttnprobeError(f"--nodes is for --method ig; leave it out for {method}.")
     if method == "confidence" and (task.objective or task.force_head or task.labels_named):
         raise AttnprobeError("--method confidence needs no task; leave out its options.")
     if method != "confidence" and content_only:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
 from attnprobe.corpus.sources.media import MediaFolder
 from attnprobe.corpus.sources.opening import select
@@ -24,6 +25,7 @@ from attnprobe.intervention.request import TaskOptions
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.gates import freeze_weights
 from attnprobe.model.verifying.architecture import Architecture, find_shared_weights
+from attnprobe.model.verifying.observations import find_output_weights
 from attnprobe.model.verifying.switching import Gating, check_gates, check_relevance
 from attnprobe.run.examples import CandidatePairs, LabelledExamples, split_examples
 from attnprobe.run.memory import price_gradients
@@ -60,13 +62,8 @@ class Subject:
         """Verify that no layer loses relevance, and note what the check found.
 
         Raises:
-            AttnprobeError: When one does, or what is predicted is about several texts.
+            AttnprobeError: When one does.
         """
-        if not import_objective(self.objective).explains:
-            raise AttnprobeError(
-                f"Relevance explains what is predicted of one text, and --objective {self.objective} is "
-                "about several; take gradient or ablation."
-            )
         headed = import_objective(self.objective).head is not None
         found = check_relevance(self.checkpoint, self.architecture, headed=headed)
         return replace(self, conservation=found)
@@ -80,6 +77,15 @@ class Subject:
     def ties(self) -> NDArray[np.int64]:
         """For each layer the first one that has the same weights, (layer,): see ``find_shared_weights``."""
         return find_shared_weights(self.checkpoint.body, self.architecture.sites, self.architecture.layers)
+
+    @cached_property
+    def output_products(self) -> tuple[Tensor, ...]:
+        """W_O,h W_O,h^T of every layer (head, width, width), W_O,h what the output projection reads h by.
+
+        Raises:
+            UnsupportedModelError: When the projections can't be told.
+        """
+        return tuple(one @ one.transpose(1, 2) for one in find_output_weights(self.checkpoint))
 
     @property
     def units(self) -> NDArray[np.bool_]:

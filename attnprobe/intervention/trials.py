@@ -1,6 +1,6 @@
 """Trials: what every example gives with some heads off, over the same examples every time."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import reduce
@@ -127,7 +127,8 @@ def run_trials(
     """Score all examples with all heads on, and under every cut.
 
     A cut changes nothing before its first layer, so its pass resumes there, with what the layers
-    before gave to the whole model. Processes share the batches; of few batches, the cuts too.
+    before gave to the whole model; and where it begins as the cut before it does, with what they gave under
+    that. Processes share the batches; of few batches, the cuts too.
 
     A cut is (layer, head), True where a head is on; ``needs`` are the numbers that a metric needs of every
     example.
@@ -141,9 +142,11 @@ def run_trials(
 
 
 def collect_answers(
-    bench: Bench, cuts: Sequence[NDArray[np.bool_]], asked: Sequence[str], name: str
-) -> Iterator[dict[str, Values]]:
+    bench: Bench, cuts: Sequence[NDArray[Any]], asked: Sequence[str], name: str
+) -> Generator[dict[str, Values]]:
     """Collect numbers of all answers, with all heads on and then under every cut, in the order of sequences.
+
+    A cut (layer, head) is True where a head is on; or it has numbers, of what a head gives the share that is.
 
     Embeddings take much memory: of them, no more cuts are collected at a time than fit into ``_HELD`` bytes.
 
@@ -156,6 +159,7 @@ def collect_answers(
     resumable = subject.gating.replays and objective.resumable
     way, sites, present = architecture.way, architecture.sites, architecture.present
     question = {"cuts": compute_digest(*cuts), "numbers that are kept": " ".join(asked)}
+    order = _order_cuts(cuts)
     with gate_attention(subject.checkpoint.body, way, sites, present) as gates:
         replay = BatchReplay(
             subject.checkpoint.body, gates, skip_projections=subject.gating.skips_projections
@@ -166,13 +170,17 @@ def collect_answers(
             with replay.record() if resumable else nullcontext():
                 whole = objective.answer(part)
             _check_loss(whole, objective, subject.checkpoint.name)
-            answers = [whole]
-            for cut in cuts[some]:
-                gates.rows = closed = _close_gates(cut, subject.checkpoint.device)
-                with replay.resume_at(min(closed, default=0)) if resumable else nullcontext():
-                    answers.append(objective.answer(part, whole))
-            numbers = [0, *(1 + place for place in range(*some.indices(len(cuts))))]
-            return Outcomes.of(part.members, numbers, answers, asked)
+            found, before = {0: whole}, np.ones(subject.shape)
+            for place in order:
+                if not some.start <= place < some.stop:
+                    continue
+                gates.rows = _close_gates(cuts[place], subject.checkpoint.device)
+                first = _find_change(before, cuts[place])
+                before = cuts[place]
+                with replay.resume_at(first, record=True) if resumable else nullcontext():
+                    found[1 + place] = objective.answer(part, whole)
+            numbers = sorted(found)
+            return Outcomes.of(part.members, numbers, [found[number] for number in numbers], asked)
 
         def score(batch: Batch, some: slice) -> Outcomes:
             with torch.inference_mode():
@@ -233,9 +241,24 @@ def _plan_rounds(group: slice, batches: int, processes: int) -> list[slice]:
     return [slice(*two) for two in pairwise(ends)]
 
 
-def _close_gates(cut: NDArray[np.bool_], device: torch.device) -> dict[int, Tensor]:
-    """Make the gates of the layers that a cut touches."""
-    closed = np.flatnonzero(~cut.all(-1))
+def _order_cuts(cuts: Sequence[NDArray[Any]]) -> list[int]:
+    """Order cuts so that each has as many first layers as can be in common with the one before it.
+
+    Sorted as words whose letters are layers, beginning with the whole model, neighbours share the longest
+    beginning that any earlier one has.
+    """
+    return sorted(range(len(cuts)), key=lambda place: tuple(-cuts[place].ravel().astype(np.float64)))
+
+
+def _find_change(before: NDArray[Any], cut: NDArray[Any]) -> int:
+    """Find the first layer at which a cut differs from the one before it; the last where none does."""
+    changed = (before != cut).any(-1)
+    return int(changed.argmax()) if changed.any() else len(cut) - 1
+
+
+def _close_gates(cut: NDArray[Any], device: torch.device) -> dict[int, Tensor]:
+    """Make the gates of the layers that a cut touches; they may be anything between closed and open."""
+    closed = np.flatnonzero((cut != 1).any(-1))
     return {int(layer): torch.from_numpy(cut[layer]).float()[None].to(device) for layer in closed}
 
 

@@ -48,15 +48,12 @@ def acts_outside_layers(config: Any) -> bool:
 
 def check_adapter(folder: Path, name: str, *, base: bool) -> None:
     """Refuse a folder with an adapter that would not be read."""
-    path = folder / ADAPTER
-    if not path.is_file():
+    if not (folder / ADAPTER).is_file():
         return
-    try:
-        described = json.loads(path.read_text(encoding="utf-8"))
-        kind, of = str(described.get("peft_type")), described.get("base_model_name_or_path")
-    except (ValueError, AttributeError, OSError, RecursionError) as error:
-        raise BadCheckpointError(f"The {ADAPTER} of {name} can't be read as json.") from error
-    of = of or "its base model"
+    described = read_object(folder / ADAPTER)
+    if not described:
+        raise BadCheckpointError(f"The {ADAPTER} of {name} can't be read as json.")
+    kind, of = str(described.get("peft_type")), described.get("base_model_name_or_path") or "its base model"
     if kind in _PROMPTS | _OTHERS:
         raise BadCheckpointError(
             f"{name} holds an adapter ({kind}) that adds virtual tokens or other parts outside of the base "

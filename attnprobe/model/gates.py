@@ -1,7 +1,8 @@
 """Gates: one multiplier for each example, layer and head, on what a head gives to its layer.
 
 A gate stands between a head and the output projection. At 0 the head is off, and the derivative of
-a loss by a gate at 1 says how much the head matters. No model needs to know about it.
+a loss by a gate at 1 says how much the head matters. Something else can take the place of what a closed
+gate holds back: a mean, or what the head gives in another pass. No model needs to know about it.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,7 +16,7 @@ from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedM
 
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.reading.blocks import attend_in_blocks, force_full_attention
-from attnprobe.model.reading.capture import tap_gates
+from attnprobe.model.reading.gating import tap_gates
 from attnprobe.model.reading.routing import (
     Claims,
     Sites,
@@ -34,15 +35,23 @@ IMPLEMENTATION = "attnprobe-gates"
 class Gates(local):
     """The gates of a model, open unless they are set. Each thread that runs passes has its own.
 
+        o_h := g_h o_h + (1 - g_h) r_h
+
+    with o_h what head h gives to the output projection, g_h its gate, and r_h what takes its place; 0 where
+    nothing is set to.
+
     Attributes:
         sites: Which layers came by in the last forward pass.
         present: The numbers of the heads that each layer computes, where that is not all of them.
         thread_context: What another thread enters before it runs passes of its own.
-        rows: For a layer, its gates (batch or 1, head).
+        rows: For a layer, its gates g (batch or 1, head).
+        replacements: For a layer, what takes the place of what closed gates hold back, r (batch or 1,
+            query or 1, head, width). Its heads are those that the layer computes, as in ``outputs``.
         outputs: For a layer, what its heads gave, ungated (batch, query, head, width); kept
-            only while ``recording``.
+            only while ``recording``. Of a layer that parts an image, windows come one after the other.
         replayed: For a layer, what to take for its heads' output instead of computing it.
         recording: Whether ``outputs`` are kept.
+        differentiable: Whether outputs that are kept have gradients, whatever comes before them.
     """
 
     # Of a subclass of ``local``, the class is made anew for every thread.
@@ -55,28 +64,80 @@ class Gates(local):
     ) -> None:
         self.sites, self.thread_context, self.present = sites, thread_context, present
         self.rows: Mapping[int, Tensor] = {}
+        self.replacements: Mapping[int, Tensor] = {}
         self.outputs: dict[int, Tensor] = {}
         self.replayed: Mapping[int, Tensor] = {}
-        self.recording = False
+        self.recording = self.differentiable = False
 
     def set(self, xi: Tensor) -> None:
         """Set all gates: (batch or 1, layer, head)."""
         self.rows = dict(enumerate(xi.unbind(1)))
 
     def open(self) -> None:
-        self.rows = {}
+        self.rows, self.replacements = {}, {}
+
+    @contextmanager
+    def record_outputs(self, *, differentiable: bool = False) -> Iterator[dict[int, Tensor]]:
+        """Keep what the heads give in the pass made inside, and forget what was kept before.
+
+        With ``differentiable``, a number that comes of the pass can be differentiated by the outputs, also
+        where all weights are frozen: ``torch.autograd.grad(number, list(outputs.values()))``.
+
+        Yields:
+            What each layer's heads gave, ungated (batch, query, head, width), once the pass is done.
+        """
+        before = self.recording, self.differentiable
+        self.outputs = {}
+        self.recording, self.differentiable = True, differentiable
+        try:
+            yield self.outputs
+        finally:
+            self.recording, self.differentiable = before
+
+    @contextmanager
+    def take_outputs(self, outputs: Mapping[int, Tensor]) -> Iterator[None]:
+        """Take these for what the heads of some layers give, in the passes made inside.
+
+        They are as ``record_outputs`` keeps them, and pass the gates as what they stand for would.
+        """
+        before = self.replayed
+        self.replayed = {**before, **outputs}
+        try:
+            yield
+        finally:
+            self.replayed = before
 
     def row(self, layer: int) -> Tensor | None:
         """Get the gates of the heads that a layer computes (batch or 1, head); None where all are open."""
         row = self.rows.get(layer)
         return row if row is None or not self.present else row[:, list(self.present[layer])]
 
+    def needs_output(self, layer: int) -> bool:
+        """Whether what the heads of a layer give has to be at hand, and not only what passes the gates."""
+        return (
+            self.recording
+            or layer in self.replayed
+            or (layer in self.replacements and self.rows.get(layer) is not None)
+        )
+
+    def pass_output(self, layer: int, output: Tensor) -> Tensor:
+        """Keep or exchange the heads' output (batch, query, head, width), then let it through the gates."""
+        if self.recording:
+            if self.differentiable and not output.requires_grad:
+                output = output.detach().requires_grad_()
+            self.outputs[layer] = output
+        return self.apply(layer, output)
+
     def apply(self, layer: int, output: Tensor) -> Tensor:
-        """Multiply the heads' output (batch, query, head, width) by the gates of their layer."""
+        """Compute g o + (1 - g) r of the heads' output o (batch, query, head, width) of a layer."""
         row = self.row(layer)
         if row is None:
             return output
-        return output * repeat_for_windows(row, len(output))[:, None, :, None].to(output)
+        gate = repeat_for_windows(row, len(output))[:, None, :, None].to(output)
+        replacement = self.replacements.get(layer)
+        if replacement is None:
+            return output * gate
+        return output * gate + repeat_for_windows(replacement, len(output)).to(output) * (1 - gate)
 
 
 _gates: Claims[Gates] = Claims()
@@ -96,8 +157,8 @@ def gate_attention(
     Args:
         model: The part whose heads are gated; attention elsewhere, such as in the decoder of a
             model whose encoder is gated, goes its own way.
-        way: How attention is reached; what the dry run chose. Outputs are recorded and replayed on
-            the registry's way only.
+        way: How attention is reached; what the dry run chose. On the softmax tap's way, outputs are found
+            where probabilities are multiplied by values, and layers that are replayed compute them first.
         sites: The modules of its layers, if they are known; without them only whole passes are counted right.
         present: The numbers of the heads that each layer computes, if it lost some; gates are then set by
             the numbers that heads had before.
@@ -120,7 +181,7 @@ def _gate(
     if way is not Way.REGISTRY:
         counted = Sites(model, sites)
         gates = Gates(counted, lambda: mode, present)
-        with tap_gates(model, way, counted, gates.row) as mode:
+        with tap_gates(model, way, counted, gates) as mode:
             yield gates
         return
     with route_attention(model, IMPLEMENTATION, sites) as counted:
@@ -149,9 +210,7 @@ def _attend_gated(
     output = gates.replayed.get(layer)
     if output is None:
         output = _attend(module, query, key, value, attention_mask, **options | {"dropout": 0.0})
-    if gates.recording:
-        gates.outputs[layer] = output
-    return gates.apply(layer, output), None
+    return gates.pass_output(layer, output), None
 
 
 def _attend(
@@ -212,7 +271,7 @@ class BatchReplay(local):
         self._model, self._gates = model, gates
         self._skip_projections = skip_projections
         self._resumed_block = 0
-        self._recording = False
+        self._recording = self._keeping = False
         self._call = 0
         self._given: list[Any] = []  # what each call of a block gave
         self._starts: list[int] = []  # the first attention layer of each call
@@ -241,26 +300,35 @@ class BatchReplay(local):
             yield self
 
     @contextmanager
-    def record(self) -> Iterator[None]:
-        """Keep what the blocks give in the pass made inside; forget the batch before."""
+    def record(self, *, differentiable: bool = False) -> Iterator[None]:
+        """Keep what the blocks give in the pass made inside; forget the batch before.
+
+        ``differentiable`` is as for ``Gates.record_outputs``.
+        """
         self._given, self._starts = [], []
-        self._gates.outputs = {}
-        self._recording = self._gates.recording = True
+        self._recording = True
         try:
-            yield
+            with self._gates.record_outputs(differentiable=differentiable):
+                yield
         finally:
-            self._recording = self._gates.recording = False
+            self._recording = False
 
     @contextmanager
-    def resume_at(self, layer: int) -> Iterator[None]:
-        """Begin the passes made inside behind the attention of ``layer``."""
+    def resume_at(self, layer: int, *, record: bool = False) -> Iterator[None]:
+        """Begin the passes made inside behind the attention of ``layer``.
+
+        With ``record``, what comes after is kept in the place of what was recorded, so that the next pass may
+        resume at any layer up to which its gates are those of this one.
+        """
         block = max((k for k, start in enumerate(self._starts) if start <= layer), default=0)
         first = self._starts[block] if self._starts else 0
         self._resumed_block, self._gates.sites.first = block, first
         self._gates.replayed = {k: self._gates.outputs[k] for k in range(first, layer + 1)}
+        self._keeping = self._gates.recording = record
         try:
             yield
         finally:
+            self._keeping = self._gates.recording = False
             self._resumed_block, self._gates.sites.first, self._gates.replayed = 0, 0, {}
 
     def _restart(self, *_: Any) -> None:
@@ -277,6 +345,8 @@ class BatchReplay(local):
             given = forward(*arguments, **options)
             if self._recording:
                 self._given.append(given)
+            elif self._keeping:
+                self._given[call] = given
             return given
 
         return block

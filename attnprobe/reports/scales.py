@@ -17,7 +17,7 @@ Numbers = Sequence[float | int | None]
 #: Half of a 95 % interval of a normal distribution, in standard errors.
 BEYOND = 1.96
 #: Measures of which 0 says that there is no effect.
-_EFFECTS = ("delta", "gain", "disagreement", "delta_random")
+_EFFECTS = ("delta", "gain", "effect", "disagreement", "delta_random")
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,7 @@ def find_p_column(table: HeadTable, name: str) -> str | None:
 def find_p_name(name: str, known: Container[str], is_defined: Callable[[str], bool]) -> str | None:
     """Name the adjusted p values of an effect, among known columns of which one is defined."""
     base = name.removesuffix("_delta")
-    guesses = [f"{name}_p_adjusted", f"{base}_p_adjusted", *(["p_adjusted"] if name in _EFFECTS[:2] else [])]
+    guesses = [f"{name}_p_adjusted", f"{base}_p_adjusted", *(["p_adjusted"] if name in _EFFECTS[:3] else [])]
     return next((guess for guess in guesses if guess in known and is_defined(guess)), None)
 
 

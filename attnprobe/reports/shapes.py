@@ -10,13 +10,15 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from attnprobe.reports.columns import label_rows, list_keys, read_cells, read_floats, sort_labels
-from attnprobe.table.cells import format_cell
+from attnprobe.table.cells import clean, format_cell
 from attnprobe.table.head_table import HeadTable
-from attnprobe.table.kinds import FOUND, KINDS, PRUNING_STEP, RULES, STEP
+from attnprobe.table.kinds import FOUND, KINDS, POSITION, PRUNING_STEP, RULES, STEP
 from attnprobe.table.naming import LETTERS, find_role_kind
 from attnprobe.table.table import Cell
 
 AXES = ("layer", "head")
+#: Of more positions, a picture is easier to read.
+_MOST_POSITIONS = 40
 _MOST_PANELS = 4  # encoder, decoder, cross attention; beyond that a list is easier to read
 
 
@@ -56,6 +58,44 @@ def lay_out_panels(table: HeadTable) -> list[Panel]:
         Panel(label, sort_labels([p[0] for p in places]), sort_labels([p[1] for p in places]), places)
         for label, places in grouped.items()
     ]
+
+
+#: Most characters of a token beside its position.
+_TOKEN = 6
+
+
+def lay_out_positions(table: HeadTable, name: str) -> list[Panel]:
+    """Lay out layers by positions of tokens, each cell the head whose number in a column is largest in size.
+
+    Tables of other rows, and of too many positions to be read, have no panels.
+    """
+    values = read_floats(table, name)
+    if table.kind != "heads at positions" or values is None:
+        return []
+    layers, positions, tokens = (read_cells(table, one) for one in ("layer", POSITION, "token"))
+    labels = label_rows(table, [one for one in list_keys(table) if one not in (*AXES, POSITION)])
+    panels = []
+    for label in dict.fromkeys(labels):
+        own = [row for row in range(len(table)) if labels[row] == label]
+        words: dict[Cell, set[Cell]] = {}
+        for row in own:
+            words.setdefault(positions[row], set()).add(tokens[row])
+        numbers = sort_labels(words)
+        named = {one: _name_position(one, words[one]) for one in numbers}
+        places: dict[tuple[Cell, Cell], int] = {}
+        for row in sorted(own, key=lambda row: np.nan_to_num(abs(values[row]), nan=-1)):
+            places[layers[row], named[positions[row]]] = row  # the largest comes last
+        if len(numbers) > _MOST_POSITIONS or len(panels) == _MOST_PANELS:
+            return []
+        own_layers = sort_labels([layers[row] for row in own])
+        panels.append(Panel((label,) if label else (), own_layers, [*named.values()], places))
+    return panels
+
+
+def _name_position(position: Cell, tokens: set[Cell]) -> str:
+    """Name a position by its number, and by its token where it has one of its own."""
+    (token,) = tokens if len(tokens) == 1 else (None,)
+    return f"{position} {clean(str(token or ''))[:_TOKEN]}".strip()
 
 
 @dataclass(frozen=True)

@@ -356,8 +356,8 @@ def _warn_of_own(number: int) -> None:
     """Warn of answers that count as the query itself; a user may number queries and passages apart."""
     if number:
         warnings.warn(
-            f"{number:,} {'answer is' if number == 1 else 'answers are'} left out: a passage that is called as "
-            "its query, or in a file says the same, counts as the query itself.",
+            f"{number:,} {'answer is' if number == 1 else 'answers are'} left out: a passage that is called "
+            "as its query, or in a file says the same, counts as the query itself.",
             AttnprobeWarning,
             stacklevel=2,
         )

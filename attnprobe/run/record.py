@@ -14,6 +14,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from attnprobe.corpus.sources.contrasts import ContrastColumns
 from attnprobe.corpus.sources.opening import open_anything
 from attnprobe.corpus.sources.text import EMBEDDED, STDIN, Source, describe_source
 from attnprobe.errors import AttnprobeError, first_line
@@ -223,7 +224,8 @@ def _hash_data(spec: str, recorded: Mapping[str, Any]) -> list[str]:
     """Compute the SHA-256 of data; of what ships with attnprobe, that of each of its parts."""
     if spec == EMBEDDED:
         plain = Source(EMBEDDED)
-        parts = plain, replace(plain, annotated=True), replace(plain, coreference=True)
+        pairs = replace(plain, read_rows=ContrastColumns().read)
+        parts = plain, replace(plain, annotated=True), replace(plain, coreference=True), pairs
         return [str(describe_source(part)["sha256"]) for part in parts]
     path = Path(spec)
     if not path.exists():

@@ -14,17 +14,20 @@ if TYPE_CHECKING:
 #: What a table can be drawn as, in the order in which ``--kind`` lists them.
 PictureKind = Literal[
     "roles", "change", "relations", "settling", "curves", "lines", "scatter", "matrix", "map", "dendrogram",
-    "heatmap", "depth", "intervals", "shares", "checks",
+    "heatmap", "positions", "depth", "intervals", "shares", "checks",
 ]  # fmt: skip
 #: The picture that has clusters.
 TREE: Literal["dendrogram"] = "dendrogram"
 TableKind = Literal[
     "checks", "shares", "correlations", "settling", "pruning of checkpoints", "pruning", "best heads",
-    "heads of checkpoints", "layers of checkpoints", "roles", "change", "two sides", "heads", "all pairs",
+    "heads of checkpoints", "layers of checkpoints", "roles", "change", "two sides",
+    "heads at positions", "heads", "all pairs",
     "pairs in layers", "layers", "other",
 ]  # fmt: skip
 #: The step of training that a checkpoint was saved at; and the step of removal where both are in a table.
 STEP, PRUNING_STEP = "step", "pruning_step"
+#: The position of a token, where a head has a row for each.
+POSITION = "position"
 #: The columns that name the rule that a head is compared with; of two, the first says more.
 RULES = ("baseline_rule", "baseline_offset")
 #: What heads find, beside the best simple rule.
@@ -94,6 +97,10 @@ KINDS: Mapping[TableKind, Kind] = {
         lambda keys, table: any(
             name.endswith(IN) and f"{name.removesuffix(IN)}{OUT}" in table.data for name in table.data
         ),
+    ),
+    "heads at positions": Kind(
+        "a head at a position of a token", (*_HEAD, POSITION), (), ["positions"],
+        lambda keys, table: all(isinstance(cell, int) for cell in table.data[POSITION]),
     ),
     "heads": Kind("a head", _HEAD, (), _OF_HEADS),
     "all pairs": Kind("a pair of heads", PAIR, (), ["matrix", "map", "dendrogram"]),

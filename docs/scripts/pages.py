@@ -24,15 +24,25 @@ RECORD = ROOT / "docs" / "model-types.md"
 #: Columns of the commands that switch heads, and whose docstring defines them.
 SWITCHED = {
     "importance": {
-        "importance": "attnprobe.intervention.gradient:gradient_importance",
+        "importance, gradient_signed, fisher": "attnprobe.intervention.gradient:gradient_importance",
         "importance, with --method confidence": "attnprobe.statistics.entropy:confidence",
         "importance_normalized": "attnprobe.intervention.gradient:Importance.normalized",
+        "ig, ig_abs, with --method ig": "attnprobe.intervention.integration:integrate_gradients",
+        "how nearly the heads of a layer add up, with --method ig": (
+            "attnprobe.intervention.integration:Integrals.errors"
+        ),
         "relevance, relevance_abs, with --method lrp": "attnprobe.intervention.relevance:head_relevance",
         "relevance_share": "attnprobe.intervention.gradient:Importance.share",
     },
     "ablate": {
         "baseline, score, delta, p": "attnprobe.intervention.metrics.metric:Comparison",
         "p_adjusted": "attnprobe.sums.resampling:adjust",
+    },
+    "patch": {
+        "effect, attribution": "attnprobe.intervention.patching.passes:patch_pairs",
+        "recovered": "attnprobe.intervention.patching.pairs:PatchedPairs.recovered",
+        "p": "attnprobe.intervention.patching.pairs:compute_p",
+        "p_adjusted": "attnprobe.intervention.patching.pairs:adjust_tests",
     },
     "correlate": {
         "pearson, pearson_low, pearson_high, pearson_p": "attnprobe.findings.correlation:correlate_sides",
@@ -42,6 +52,9 @@ SWITCHED = {
         "disagreement, with --by head": "attnprobe.findings.correlation:tabulate_disagreement",
     },
     "prune": {
+        "The orders of --by": "attnprobe.intervention.pruning.ranking:measure_worth",
+        "--by norm": "attnprobe.intervention.strength:measure_norms",
+        "--by magnitude": "attnprobe.intervention.strength:measure_magnitudes",
         "heads_removed, share_removed, score": "attnprobe.intervention.pruning.curve:prune_in_steps",
         "delta, delta_se, p, p_adjusted": "attnprobe.intervention.pruning.differences:compare_with_whole",
         "bound": "attnprobe.intervention.pruning.differences:bound_losses",

@@ -32,6 +32,8 @@ NO_COMMANDS = {
 }
 #: What a keyword is called where it holds more than a path.
 RENAMED = {"dataset": "texts", "rank_data": "rank_texts"}
+#: What the command that reads no texts calls what it reads.
+PAIRS = {"patch": {"dataset": "pairs"}}
 #: Where a table goes and how much is said: for the command line only.
 OUTPUT = {option.name for option in Output.options}
 #: Functions that are given what is right for each text.
@@ -64,7 +66,7 @@ def options(name):
     command = next(command for command in COMMANDS if command.__name__ == name)
     every = inspect.signature(command).parameters.values()
     return {
-        RENAMED.get(one.name, one.name): one
+        PAIRS.get(name, RENAMED).get(one.name, one.name): one
         for one in every
         if one.name not in OUTPUT | LINE_OPTIONS.get(name, set()) or one.name in keywords(name)
     }
@@ -422,6 +424,7 @@ def asked(classifier, reviews):
             "syntax": {"model": classifier},
             "coreference": {"model": classifier},
             "view": {"model": classifier, "text": "the dog ran"},
+            "patch": {"model": classifier, "pairs": [{"clean": "a b", "corrupted": "b a", "answer": 1}]},
             "links": {"model": classifier, "texts": [{"text": "a b", "links": [link]}]},
         }
         if name in sound:

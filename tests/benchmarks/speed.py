@@ -12,7 +12,13 @@ import sys
 import torch
 from cores import process_gains, thread_gains
 from figures import show
-from interventions import ablation_costs, gradient_costs, pruning_gains, relevance_costs
+from interventions import (
+    ablation_costs,
+    gradient_costs,
+    integration_costs,
+    pruning_gains,
+    relevance_costs,
+)
 from kernel import kernel_error, kernel_speed
 from links import link_costs
 from memory import length_memory, short_memory, text_memory
@@ -46,6 +52,7 @@ MEASUREMENTS = {
     "gradient": gradient_costs,
     "relevance": relevance_costs,
     "ablation": ablation_costs,
+    "integration": integration_costs,
     "pruning": pruning_gains,
     "kernel": kernel_speed,
     "error": kernel_error,

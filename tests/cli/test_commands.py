@@ -27,7 +27,9 @@ INTERVENING = ["importance", "ablate", "correlate", "prune"]
 GOLD = ["syntax", "coreference", "links", "roles"]
 #: Those that take several models.
 SEVERAL = ["compare", "dynamics"]
-MEASURING = [name for name in NAMES if name not in [*INTERVENING, *GOLD, *SEVERAL]]
+#: Those that read pairs of texts, whole; see test_patch.py.
+PAIRED = ["patch"]
+MEASURING = [name for name in NAMES if name not in [*INTERVENING, *GOLD, *SEVERAL, *PAIRED]]
 # What counts the three windows of a text.
 WINDOWS = dict.fromkeys(NAMES, ("n", "3")) | {"correlate": ("heads", "24")}
 
@@ -208,7 +210,7 @@ def test_doctor_finds_broken_weights_and_leaves_with_1(invoke, tmp_path):
     assert invoke("entropy", folder)[0] == 2
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name not in ["doctor", *GOLD]])
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in ["doctor", *GOLD, *PAIRED]])
 def test_data_on_stdout_and_everything_else_on_stderr(invoke, name, tmp_path):
     path = tmp_path / "long.txt"
     path.write_text("word " * 300)

@@ -15,7 +15,10 @@ from attnprobe.cli.app import run
 from attnprobe.model.pruned import load_pruned
 
 PLACE = ["layer", "head", "n"]
-GRADIENT = ["importance", "importance_se", "importance_normalized", "importance_normalized_se"]
+GRADIENT = [
+    "importance", "importance_se", "importance_normalized", "importance_normalized_se", "gradient_signed",
+    "gradient_signed_se", "fisher", "fisher_se",
+]  # fmt: skip
 SCORES = ["baseline", "baseline_se", "score", "score_se", "delta", "delta_se", "p", "p_adjusted"]
 CORRELATION = [
     "heads", "pearson", "pearson_low", "pearson_high", "pearson_p", "pearson_true",

@@ -124,6 +124,8 @@ def test_every_command(invoke, classifier, reviews, text, tmp_path):
         "syntax": ["syntax", "demo", "-L", 20, "--batch-tokens", 64, "--min-links", 2],
         "roles": ["roles", "demo", "-L", 20, "--batch-tokens", 128],
         "rank": ["rank", "demo", "-d", text, "--batch-tokens", 64],
+        "patch": ["patch", "demo", "-L", 9, "--threads", 1, "--batch-tokens", 16],
+        "positions": ["patch", "demo", "-L", 5, "--threads", 1, "--batch-tokens", 16, "--positions"],
         "one batch": ["entropy", "demo", "-d", text, "-L", 1],
         "control": ["positional", classifier, *data, "--control", "--batch-tokens", 16],
         "induction": ["induction", "demo", "--sequences", 7, "--length", 9],
@@ -137,7 +139,7 @@ def test_every_command(invoke, classifier, reviews, text, tmp_path):
     for name, words in commands.items():
         assert invoke(*words, "-o", tmp_path / f"{name} of 1.csv")[0] == 0
     (tmp_path / "several.py").write_text(SEVERAL)
-    odd = ("importance", "mcc", "syntax", "mixing", "one batch")  # shares that are not equal
+    odd = ("importance", "mcc", "syntax", "mixing", "positions", "one batch")  # shares that are not equal
     for processes, names in ((2, tuple(commands)), (3, odd)):
         lines = [
             shlex.join(map(str, [*commands[name], "-o", tmp_path / f"{name} of {processes}.csv"]))

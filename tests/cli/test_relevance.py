@@ -159,7 +159,7 @@ def test_other_name_of_measure(invoke, refused, classifier, reviews):
     with pytest.raises(AttnprobeError, match="method is another name of measure; give one of them"):
         attnprobe.correlate(**texts, method="lrp", measure="lrp")
     with pytest.raises(
-        AttnprobeError, match="measure must be one of gradient, lrp, ablation, not 'nonsense'"
+        AttnprobeError, match="measure must be one of gradient, ig, lrp, ablation, not 'nonsense'"
     ):
         attnprobe.correlate(**texts, method="nonsense")
 

@@ -40,10 +40,13 @@ COMMANDS = [
     "dynamics demo demo --steps 1,2 -d text.txt --measure rare --frequencies counts.tsv -o heads.csv",
     "dynamics demo demo --steps 1,2 -d text.txt --measure prune --prune-by order.csv:entropy "
     "--prune-step 0.5 --random-orders 0 -o heads.csv",
+    "prune demo -L 4 --random-orders 0 --step 0.5 --by norm,order.csv:entropy,magnitude -o heads.csv",
+    "importance demo -L 4 --method ig --nodes 2 -o heads.csv",
     "prune demo -d text.txt --random-orders 0 --step 0.5 --by gradient --rank-data other.txt -o heads.csv",
     "roles demo -d text.txt -L 3 --treebank a.conllu --treebank sub/a.conllu --coreference gap.tsv "
     "--frequencies counts.tsv -o heads.csv",
     "entropy demo -d text.txt --sample 2 --seed 5 -o heads.csv",
+    "patch demo -L 4 --noising --fast --top 2 -o heads.csv",
 ]
 
 

@@ -82,11 +82,14 @@ COMMANDS = [
     ["distance", "--all-pairs"], ["mixing"], ["mixing", "--by", "layer"], ["rank", "--map-rank"],
     ["ablate", "--metric", "loss"], ["ablate", "--metric", "mcc", "--keep-one"],
     ["importance"], ["importance", "--method", "confidence"], ["importance", "--method", "lrp"],
+    ["importance", "--method", "ig", "--nodes", "2"],
 ]  # fmt: skip
 #: Commands that pass over their examples more than once.
 SEVERAL = [
     ["prune", "--step", "0.5"], ["prune", "--step", "0.25", "--rerank", "--random-orders", "1"],
-    ["prune", "--by", "ablation", "--step", "0.5"], ["correlate"], ["correlate", "--measure", "ablation"],
+    ["prune", "--by", "ablation", "--step", "0.5"],
+    ["prune", "--by", "gradient,fisher,norm,ig", "--step", "0.25", "--rerank", "--random-orders", "1"],
+    ["correlate"], ["correlate", "--measure", "ablation"],
     ["positional", "--control"], ["compare", "demo", "--match", "model"],
 ]  # fmt: skip
 

@@ -37,6 +37,8 @@ LINES = [
     "importance demo --method confidence",
     "ablate demo",
     "ablate demo --keep-one",
+    "patch demo",
+    "patch demo --positions --noising",
     "prune demo --step 0.5 --random-orders 1",
     "correlate demo --in-domain embedded --out-domain embedded",
     "correlate demo --in-domain embedded --out-domain embedded --by head",

@@ -112,13 +112,16 @@ class TestDerivative:
                 np.add.outer(np.arange(shape[0]), np.arange(shape[1])) + CASES.index((name, kind))
             ) % 3 == 0
             step = 0.02 if name in COARSE else STEP
-            expected = np.abs(differences(bench, np.ones(shape), step, third))[:, third]
+            signed = differences(bench, np.ones(shape), step, third)[:, third]
+            expected = np.abs(signed)
             found = gradient_importance(bench)
         assert found.heads.count.min() == found.heads.count.max() == len(some)
         atol = 1e-4 if name in COARSE else 1e-8
         average, variance = found.heads.average[third], found.heads.alone.variance[third]
         np.testing.assert_allclose(average, expected.mean(0), rtol=0, atol=atol)
         np.testing.assert_allclose(variance, expected.var(0, ddof=1), rtol=0, atol=atol)
+        np.testing.assert_allclose(found.signed.average[third], signed.mean(0), rtol=0, atol=atol)
+        np.testing.assert_allclose(found.squares.average[third], (signed**2).mean(0), rtol=0, atol=2 * atol)
         assert expected.mean(0).min() > 10 * atol  # so that it is about something
 
     def test_open_heads(self, headed: Headed, documents: Any, benched: Any):
@@ -157,14 +160,21 @@ class TestDerivative:
             assert steps["gradients"] == [batch.size for batch in bench.corpus.batches]
         np.testing.assert_allclose(found.heads.average, alone.mean(0), rtol=1e-10, atol=1e-12)
         np.testing.assert_allclose(found.heads.alone.variance, alone.var(0, ddof=1), rtol=1e-9, atol=1e-12)
+        # Alone, an example's importance is the size of its derivative: the square is that of the size.
+        np.testing.assert_allclose(found.squares.average, (alone**2).mean(0), rtol=1e-9, atol=1e-14)
+        error = (alone**2).std(0, ddof=1) / np.sqrt(len(alone))
+        np.testing.assert_allclose(found.squares.standard_error, error, rtol=1e-8, atol=1e-14)
 
     def test_signs_differ(self, headed: Headed, documents: Any, benched: Any):
         """The absolute value is taken per example: examples that disagree do not cancel."""
         with benched(headed("bert", "classification", double=True), documents("classification")) as bench:
             signed = differences(bench, np.ones(SHAPE))
-            found = gradient_importance(bench).heads.average
+            found = gradient_importance(bench)
         assert (np.abs(signed.mean(0)) < 0.8 * np.abs(signed).mean(0)).any()
-        np.testing.assert_allclose(found, np.abs(signed).mean(0), rtol=1e-6, atol=1e-8)
+        np.testing.assert_allclose(found.heads.average, np.abs(signed).mean(0), rtol=1e-6, atol=1e-8)
+        np.testing.assert_allclose(found.signed.average, signed.mean(0), rtol=1e-6, atol=1e-8)
+        error = signed.std(0, ddof=1) / np.sqrt(len(signed))
+        np.testing.assert_allclose(found.signed.standard_error, error, rtol=1e-6, atol=1e-8)
 
     def test_float32_comes_close(self, headed: Headed, documents: Any, benched: Any):
         found = []

@@ -79,14 +79,17 @@ def test_ablation_masks_them_together(bench, albert_losses, monkeypatch, keep_on
 
 def test_gradients_are_by_one_mask(bench, albert_losses):
     """Against differences of each text's loss."""
-    slopes = []
+    signed = []
     for head in range(4):
         masks = np.ones((2, *SHAPE))
         masks[0, :, head], masks[1, :, head] = 1 + 1e-4, 1 - 1e-4
-        slopes.append(np.abs(albert_losses(masks[0]) - albert_losses(masks[1])).mean() / 2e-4)
+        signed.append((albert_losses(masks[0]) - albert_losses(masks[1])) / 2e-4)
+    slopes = np.abs(signed).mean(-1)
     table = TABLES["gradient"](bench, "texts", facts={})
     assert list(table["layer"]) == [0] * 4
     np.testing.assert_allclose(table["importance"], slopes, rtol=1e-3)
+    np.testing.assert_allclose(table["gradient_signed"], np.mean(signed, -1), atol=1e-3 * slopes.max())
+    np.testing.assert_allclose(table["fisher"], np.square(signed).mean(-1), rtol=2e-3)
     np.testing.assert_allclose(
         table["importance_normalized"], np.divide(slopes, np.linalg.norm(slopes)), rtol=1e-3
     )

@@ -11,7 +11,7 @@ import torch
 from tokenizers import processors
 
 from attnprobe.attention.annotation import TokenAnnotation, TokenLink, TokenSpan
-from attnprobe.attention.kinds import Kind
+from attnprobe.attention.kinds import PARTS, Kind
 from attnprobe.corpus.sources.document import Annotation, Document, Link, Span
 from attnprobe.corpus.sources.links import read_linked_rows
 from attnprobe.errors import AttnprobeError
@@ -94,7 +94,7 @@ def seen(checkpoint: Checkpoint, documents: list[Document], **how: Any) -> dict[
     statistic = Statistic("watch", "share", watch, scope="map")
     documents, labelled = check_targets(checkpoint, documents)
     options = CorpusOptions(batch_tokens=40, truncate=labelled, **how)
-    found: dict[Kind, list[Seen]] = {kind: [] for kind in Kind}
+    found: dict[Kind, list[Seen]] = {kind: [] for kind in PARTS}
     with (
         tokenise(checkpoint, documents, options, labelled=labelled) as corpus,
         open_meter(checkpoint, inspect(checkpoint), [statistic]) as measure,
@@ -171,8 +171,8 @@ class TestItself:
     @pytest.mark.parametrize("name", ["bart", "t5", "marian"])
     def test_every_word_is_one_later(self, checkpoint: Loaded, name: str):
         found = seen(checkpoint(name), list(read_linked_rows(rows())))
-        assert set(found) == set(Kind)
-        for encoder, decoder, cross in zip(*(found[kind] for kind in Kind), strict=True):
+        assert set(found) == set(PARTS)
+        for encoder, decoder, cross in zip(*(found[kind] for kind in PARTS), strict=True):
             one, other = encoder.said, decoder.said
             assert decoder.queries[1:] == encoder.queries[:-1]
             assert len(one.words) == len(other.words) > 0  # an end of sentence falls off
@@ -210,7 +210,7 @@ class TestItself:
         row = {"text": "the dog ran", "links": [{"source": [0, 3], "target": [8, 11], "label": "x"}]}
         row["links"].append({"source": [4, 7], "target": [0, 3], "label": "y"})
         found = seen(loaded, list(read_linked_rows([row, row | {"text": "the cat ran"}])))
-        (encoder, decoder, cross) = (found[kind][0] for kind in Kind)
+        (encoder, decoder, cross) = (found[kind][0] for kind in PARTS)
         assert [read(loaded, encoder.queries, word) for word in encoder.said.words] == ["the", "dog", "ran"]
         assert [read(loaded, decoder.queries, word) for word in decoder.said.words] == ["the", "dog"]
         assert cross.said.keys == encoder.said.words
@@ -244,7 +244,7 @@ class TestItself:
         loaded = checkpoint("bart")
         found = seen(loaded, list(read_linked_rows(rows())), max_length=window)
         assert len(found[Kind.ENCODER]) > len(TEXTS)
-        for encoder, decoder, cross in zip(*(found[kind] for kind in Kind), strict=True):
+        for encoder, decoder, cross in zip(*(found[kind] for kind in PARTS), strict=True):
             assert cross.said.keys == encoder.said.words
             assert cross.said.words == decoder.said.words
             assert len(cross.said.words) == len(cross.said.keys)
@@ -290,7 +290,7 @@ class TestAnother:
         loaded = checkpoint(name)
         found = seen(loaded, list(read_linked_rows(rows(targets=True))))
         tokenizer: Any = loaded.tokenizer
-        for target, encoder, decoder, cross in zip(TARGETS, *(found[kind] for kind in Kind), strict=True):
+        for target, encoder, decoder, cross in zip(TARGETS, *(found[kind] for kind in PARTS), strict=True):
             given = tokenizer(text_target=target, return_offsets_mapping=True)
             assert decoder.queries[1:] == given["input_ids"][:-1]
             expected = []
@@ -306,7 +306,7 @@ class TestAnother:
         loaded = checkpoint("bart")
         documents = list(read_linked_rows(rows(targets=True)))
         found = seen(loaded, documents)
-        for place, (encoder, decoder, cross) in enumerate(zip(*(found[kind] for kind in Kind), strict=True)):
+        for place, (encoder, decoder, cross) in enumerate(zip(*(found[kind] for kind in PARTS), strict=True)):
             words, others = TEXTS[place].split(), TARGETS[place].split()
             assert [link[0] for link in ends(loaded, encoder)] == ["forth", "back", "named"]
             both = [("both", "both", others[1], others[0])] if len(others) > 1 else []

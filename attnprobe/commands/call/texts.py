@@ -8,9 +8,10 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from attnprobe.corpus.formats import Row, Table
+from attnprobe.corpus.formats import Row, Table, make_table
 from attnprobe.corpus.sources.columns import USUAL_LABEL_COLUMNS, read_table, require
-from attnprobe.corpus.sources.document import Document, Label
+from attnprobe.corpus.sources.contrasts import ContrastColumns
+from attnprobe.corpus.sources.document import Contrast, Document, Label
 from attnprobe.corpus.sources.gold import (
     ANSWERS,
     USUAL_TAG_COLUMNS,
@@ -136,6 +137,81 @@ def open_gold(texts: Texts, gold: Gold, options: Mapping[str, Any]) -> OpenSourc
         )
     name = options.get("name") or "texts"
     return OpenSource(read_linked_rows(texts), name, {"name": name})
+
+
+def open_pairs(pairs: Any, options: Mapping[str, Any], other: str | None) -> OpenSource:
+    """Open pairs of a clean and a corrupted text: a file, a hub dataset, dicts, or a table of columns.
+
+    ``options`` name columns as for texts; ``other`` is the column of the answer that the first is compared
+    with.
+    """
+    columns = ContrastColumns(
+        options.get("text_column"),
+        options.get("text_pair_column"),
+        options.get("label_column"),
+        other,
+        options.get("document_column"),
+    )
+    pairs = EMBEDDED if pairs is None else pairs
+    check_standard_input(pairs)
+    if isinstance(pairs, str | Path | Source):
+        source = pairs if isinstance(pairs, Source) else Source(str(pairs))
+        if source.spec == EMBEDDED and any(vars(columns).values()):
+            raise AttnprobeError("The pairs that ship with attnprobe have columns of their own; name none.")
+        given = {
+            field: options.get(name) for field, name in (("split", "split"), ("config", "dataset_config"))
+        }
+        given = {field: value for field, value in given.items() if value is not None}
+        found = open_anything(replace(source, **given, read_rows=columns.read))
+        if found.kind != "text":
+            raise AttnprobeError(f"{found.name} holds {found.kind}; patch reads pairs of texts from a table.")
+        named = {
+            "text_column": columns.clean,
+            "pair_column": columns.corrupted,
+            "label_column": columns.answer,
+        }
+        further = {"other_column": columns.other, "document_column": columns.document}
+        found = replace(found, described={**found.described, **named, **further})
+    else:
+        table, name = _read_pairs(pairs)
+        found = OpenSource(columns.read(table, name), "pairs", {"name": "pairs"})
+    found = replace(found, documents=_require_pairs(found.documents, found.name))
+    name = options.get("name")
+    return found if name is None else replace(found, name=name)
+
+
+def _require_pairs(documents: Iterable[Document], name: str) -> Iterator[Document]:
+    for document in documents:
+        if not isinstance(document.label, Contrast):
+            raise AttnprobeError(
+                f"{name} holds texts, not pairs of them; give a table (csv, tsv, jsonl, json, parquet, "
+                "xlsx) with columns clean and corrupted."
+            )
+        yield document
+
+
+def _read_pairs(pairs: Any) -> tuple[Table, str]:
+    """Read pairs that a program holds: a table of columns, or dicts one by one."""
+    if _is_table(pairs):
+        kind, keys = f"the {type(pairs).__name__}", list(_list_columns(pairs))
+        read = {str(key): key for key in keys}
+        return Table([*read], _read_rows(pairs, read, kind)), kind
+    if not isinstance(pairs, Iterable):
+        raise AttnprobeError(
+            "Give pairs as the path of a file, a DataFrame, or dicts with clean, corrupted and answer, not "
+            f"{type(pairs).__name__}."
+        )
+    return make_table(_read_dicts(pairs)), "pairs"
+
+
+def _read_dicts(pairs: Iterable[Any]) -> Iterator[Row]:
+    for number, pair in enumerate(pairs, start=1):
+        if not isinstance(pair, Mapping):
+            raise AttnprobeError(
+                f"Pair {number} is of type {type(pair).__name__}; give dicts with clean, corrupted and "
+                "answer."
+            )
+        yield Row(f"pair {number}", {str(key): cell for key, cell in pair.items()})
 
 
 def _open_source(

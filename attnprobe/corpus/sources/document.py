@@ -173,6 +173,22 @@ class Passage:
     name: str
 
 
+@dataclass(frozen=True, slots=True)
+class Contrast:
+    """A text that differs from this one in what an answer hangs on, and the answer.
+
+    Attributes:
+        corrupted: The other text.
+        answer: What is right for this one: a class, a word, a target text; None where the texts themselves
+            are compared by how probable they are.
+        other: What it is compared with, such as what is right for the other text; None for all else.
+    """
+
+    corrupted: str
+    answer: str | int | float | None = None
+    other: str | int | float | None = None
+
+
 class Use(NamedTuple):
     """What a text is in one example of a task about several texts.
 
@@ -198,7 +214,7 @@ class Uses:
 
 
 #: What a model is to say of a text, as a file spells it: a class, a number, a target text; several labels;
-#: a label for each word; the answer to a question; what other texts are to it.
+#: a label for each word; the answer to a question; what other texts are to it; a text that it is set against.
 Label = (
     str
     | int
@@ -211,6 +227,7 @@ Label = (
     | Query
     | Passage
     | Uses
+    | Contrast
 )
 
 

@@ -51,6 +51,7 @@ class Embedded(StrEnum):
     SENTENCES = ".txt"
     TREEBANK = ".conllu"  # the first sentences of each file of sentences, annotated by hand after UD v2
     COREFERENCE = ".tsv"  # snippets with a pronoun and two names, in the columns of GAP
+    PAIRS = ".jsonl"  # sentences with a subject in the singular and in the plural, and a mask for the verb
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,7 @@ class Source:
     usual: tuple[tuple[str, ...], ...] = ()  # where two texts are wanted: see ``read_table``
     image_column: str | None = None  # "none" reads texts alone
     sees: Callable[[], bool] | None = None  # whether the model reads images with texts; None never asks
+    read_rows: Callable[[Table, str], Iterator[Document]] | None = None  # where rows are no texts, but pairs
 
 
 def read_documents(source: Source) -> Iterator[Document]:
@@ -93,7 +95,7 @@ def read_documents(source: Source) -> Iterator[Document]:
         )
     if source.spec == EMBEDDED:
         refuse_columns(source, "the embedded text")
-        documents = read_embedded(_choose_embedded(source))
+        documents = _read_pairs(source) if source.read_rows else read_embedded(_choose_embedded(source))
     elif source.spec == STDIN:
         documents = _read_stdin(source)
     else:
@@ -149,8 +151,15 @@ def read_embedded(part: Embedded = Embedded.SENTENCES) -> Iterator[Document]:
                 yield from (Document(line) for line in strip_ends(lines) if line.strip())
             case Embedded.TREEBANK:
                 yield from read_conllu(lines, name, annotated=True)
-            case Embedded.COREFERENCE:
+            case _:
                 yield from read_coreference(lines, name)
+
+
+def _read_pairs(source: Source) -> Iterator[Document]:
+    """Stream the pairs that ship inside the package."""
+    assert source.read_rows is not None
+    for stream, name in open_embedded(Embedded.PAIRS):
+        yield from source.read_rows(parse_jsonl(decode_lines(stream, name), name), name)
 
 
 def describe_source(source: Source) -> dict[str, Any]:
@@ -188,6 +197,8 @@ def _choose_embedded(source: Source) -> Embedded:
     """Choose the part of the package's own text by what is wanted of it."""
     if source.coreference:
         return Embedded.COREFERENCE
+    if source.read_rows is not None:
+        return Embedded.PAIRS
     return Embedded.TREEBANK if source.annotated else Embedded.SENTENCES
 
 
@@ -293,6 +304,8 @@ def _read_hub(source: Source) -> Iterator[Document]:
 
 
 def _read_table(table: Table, source: Source, name: str) -> Iterator[Document]:
+    if source.read_rows is not None:
+        return source.read_rows(table, name)
     return read_table(
         table,
         name,

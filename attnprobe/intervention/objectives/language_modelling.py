@@ -57,7 +57,7 @@ class MaskedLanguageModel(Objective):
         """Compute the mean cross-entropy over each example's hidden tokens, and the share guessed right."""
         hidden = self.hidden(batch)
         ids = batch.ids.masked_fill(hidden, self._mask)
-        with _narrow_head(self.checkpoint.model, hidden):
+        with narrow_head(self.checkpoint.model, hidden):
             inputs = self.checkpoint.inputs({**batch.inputs, "input_ids": ids})
             logits = self.checkpoint.model(**inputs).logits
         if logits.ndim == 3:  # its head did not let itself be narrowed
@@ -88,8 +88,8 @@ class MaskedLanguageModel(Objective):
 
 
 @contextmanager
-def _narrow_head(model: Any, places: Tensor) -> Iterator[None]:
-    """Pass the hidden tokens only to the last layer of the head: a vocabulary is wide."""
+def narrow_head(model: Any, places: Tensor) -> Iterator[None]:
+    """Pass only the tokens at some places (batch, position) to the last layer of the head: it is wide."""
     last = model.get_output_embeddings()
     if not isinstance(last, nn.Linear):
         yield

@@ -70,7 +70,7 @@ class Objective(ABC):
         facts: What goes on record of it beside its name.
         resumable: Whether an answer is one forward pass, which can resume at a layer.
         least: Tokens that an example needs at least.
-        explains: What ``Answer.margin`` is, in words; "" where there is none.
+        explains: What ``Answer.margin`` is, in words.
         positive: What a head does whose relevance is positive, a sentence.
     """
 

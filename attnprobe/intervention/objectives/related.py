@@ -1,7 +1,7 @@
 """Tasks about several texts, each of which the model reads alone: what they have in common."""
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from typing import ClassVar, Self
 
@@ -18,6 +18,7 @@ from attnprobe.intervention.metrics.metric import CLUSTER, Outcome, Values
 from attnprobe.intervention.objectives.embedding import embed
 from attnprobe.intervention.objectives.objective import Answer, Objective
 from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.relevance import Relevance
 from attnprobe.run.preparation import Corpus
 from attnprobe.sums.documents import in_second_half, name_documents
 
@@ -87,9 +88,15 @@ class RelatedTexts(Relations):
     where dL/dh_t, at the embeddings with the same heads on, is held fixed. The derivative of L_t by a gate is
     what the head does, in this text, to L; the mean over texts of these derivatives is that of L by a gate
     that all texts share.
-    """
 
-    explains = ""
+    Relevance is taken text by text too. What it explains of an example, z, is a sum of cosines, that is of
+    products of two embeddings of length 1. By its rules the lengths are constant, and each factor has
+    half of a product:
+
+        z_t = T/2 d~z/dh_t . h_t
+
+    with z the mean over examples. The mean over texts of z_t is z.
+    """
 
     def __init__(self, checkpoint: Checkpoint, texts: Mapping[int, Uses]) -> None:
         super().__init__(checkpoint, texts)
@@ -110,6 +117,10 @@ class RelatedTexts(Relations):
     def compute_loss(self, states: Tensor, rows: NDArray[np.int64]) -> Tensor:
         """Compute the mean loss of the examples, with gradients; the arguments are those of ``score``."""
 
+    @abstractmethod
+    def compute_margin(self, states: Tensor, rows: NDArray[np.int64]) -> Tensor:
+        """Compute what relevance explains of every example, with gradients: (example,), see ``score``."""
+
     def list_roles(self, members: NDArray[np.int64]) -> list[str]:
         """Say of some sequences whether each is a query or what queries look for; nothing where none is."""
         return []
@@ -119,8 +130,8 @@ class RelatedTexts(Relations):
         state = embed(self.checkpoint, batch, self.list_roles(batch.members))
         if self._slopes is None:  # no loss yet; as a number it says whether the embedding is one
             return Answer(state.norm(dim=-1), {"state": state}, state=state)
-        slopes = self._slopes[self._rows[batch.members]].to(state)
-        return Answer((slopes * state).sum(-1), {"state": state}, state=state)
+        share = (self._slopes[self._rows[batch.members]].to(state) * state).sum(-1)
+        return Answer(share, {"state": state}, state=state, margin=lambda: share)
 
     def list_kept(self, needs: Sequence[str]) -> list[str]:
         return ["state"]
@@ -128,7 +139,7 @@ class RelatedTexts(Relations):
     def complete(self, answers: Mapping[str, Values], batches: BatchReader, needs: Sequence[str]) -> Outcome:
         states = torch.from_numpy(answers["state"])
         with torch.inference_mode():
-            found = self.score(states, self._find_rows(batches), needs)
+            found = self.score(states, self.find_rows(batches), needs)
         return {**found, CLUSTER: self.find_clusters()}
 
     def find_slopes(self, states: Values, batches: BatchReader) -> Self:
@@ -136,15 +147,33 @@ class RelatedTexts(Relations):
 
         ``states`` are the embeddings of the texts of ``batches`` in their order, (text, width).
         """
-        rows = self._find_rows(batches)
+        return self._bind_slopes(states, batches, self.compute_loss)
+
+    def find_shares(self, states: Values, batches: BatchReader) -> Self:
+        """Take the derivative of what is explained by each embedding, by the rules of relevance.
+
+        The arguments are those of ``find_slopes``.
+        """
+
+        def halve(leaf: Tensor, rows: NDArray[np.int64]) -> Tensor:
+            with Relevance():
+                return self.compute_margin(leaf, rows).mean() / 2
+
+        return self._bind_slopes(states, batches, halve)
+
+    def _bind_slopes(
+        self, states: Values, batches: BatchReader, compute: Callable[[Tensor, NDArray[np.int64]], Tensor]
+    ) -> Self:
+        rows = self.find_rows(batches)
         with torch.inference_mode(mode=False), torch.enable_grad():
             leaf = torch.from_numpy(np.asarray(states, np.float64)).requires_grad_()
-            (slopes,) = torch.autograd.grad(self.compute_loss(leaf, rows), leaf)
+            (slopes,) = torch.autograd.grad(compute(leaf, rows), leaf)
         found = copy(self)
         found._rows, found._slopes = rows, (slopes * len(states)).detach()
         return found
 
-    def _find_rows(self, batches: BatchReader) -> NDArray[np.int64]:
+    def find_rows(self, batches: BatchReader) -> NDArray[np.int64]:
+        """Find the row of each sequence among the embeddings of the texts of ``batches``, -1 for others."""
         members = batches.members
         rows = np.full(len(batches.lengths), -1)
         rows[members] = np.arange(len(members))

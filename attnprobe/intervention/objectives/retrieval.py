@@ -58,6 +58,8 @@ class Retrieval(RelatedTexts):
     name = "retrieval"
     about = "Retrieval: cross-entropy of the passages that answer a query, among those that don't."
     nouns = "query", "queries"
+    explains = "the mean cosine of a query with its answers less that with the nearest other passage"
+    positive = "A head of positive relevance speaks for the answers."
 
     def __init__(self, checkpoint: Checkpoint, texts: Mapping[int, Uses]) -> None:
         super().__init__(checkpoint, texts)
@@ -124,6 +126,15 @@ class Retrieval(RelatedTexts):
     def compute_loss(self, states: Tensor, rows: Ints) -> Tensor:
         return torch.cat([*self._iterate_losses(states, rows)]).mean()
 
+    def compute_margin(self, states: Tensor, rows: Ints) -> Tensor:
+        found = []
+        for cosines, some, pairs in self._iterate_cosines(states, rows):
+            row, right, others = self._tell_apart(cosines, some, pairs)
+            nearest = others.amax(-1)
+            nearest = nearest.where(nearest > _NEVER, 0.0)  # where every passage is an answer
+            found.append(mean_by_example(row, len(others))(right) - nearest)
+        return torch.cat(found)
+
     def _iterate_ranks(self, states: Tensor, rows: Ints) -> Iterator[Ints]:
         """Rank the passages that are looked for, some queries at a time: (pair,)."""
         for cosines, some, pairs in self._iterate_cosines(states, rows):
@@ -134,17 +145,24 @@ class Retrieval(RelatedTexts):
     def _iterate_losses(self, states: Tensor, rows: Ints) -> Iterator[Tensor]:
         """Compute the losses of some queries at a time, (query,)."""
         for cosines, some, pairs in self._iterate_cosines(states, rows):
-            row, column = (torch.from_numpy(one[pairs]) for one in (self.row, self.column))
-            row = row - some.start
-            own = torch.from_numpy(self.own[some])
-            out = torch.zeros(cosines.shape, dtype=torch.bool)
-            out[row, column] = True
-            out[own >= 0, own[own >= 0]] = True
-            logits = SCALE * cosines
-            right = logits[row, column]
-            others = logits.masked_fill(out, _NEVER).logsumexp(-1)[row]
-            losses = torch.logaddexp(right, others) - right
-            yield mean_by_example(row, len(own))(losses)
+            row, right, others = self._tell_apart(SCALE * cosines, some, pairs)
+            losses = torch.logaddexp(right, others.logsumexp(-1)[row]) - right
+            yield mean_by_example(row, len(others))(losses)
+
+    def _tell_apart(self, scores: Tensor, some: slice, pairs: slice) -> tuple[Tensor, Tensor, Tensor]:
+        """Tell the scores of some queries with their answers from those with other passages.
+
+        Returns:
+            The query of each pair (pair,), its score (pair,), and the scores with all passages, those that
+            answer it or are the query itself at ``_NEVER`` (query, passage).
+        """
+        row, column = (torch.from_numpy(one[pairs]) for one in (self.row, self.column))
+        row = row - some.start
+        own = torch.from_numpy(self.own[some])
+        out = torch.zeros(scores.shape, dtype=torch.bool)
+        out[row, column] = True
+        out[own >= 0, own[own >= 0]] = True
+        return row, scores[row, column], scores.masked_fill(out, _NEVER)
 
     def _iterate_cosines(self, states: Tensor, rows: Ints) -> Iterator[tuple[Tensor, slice, slice]]:
         """Compute the cosines of some queries at a time with all passages, (query, passage).

@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,8 @@ from numpy.typing import NDArray
 
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.metrics.metric import Comparison, Metric
+from attnprobe.intervention.gradient import gradient_importance
+from attnprobe.intervention.metrics.metric import Comparison, Metric, Outcome
 from attnprobe.intervention.objectives.choosing import Loader
 from attnprobe.intervention.objectives.classification import Classification
 from attnprobe.intervention.pruning.differences import (
@@ -23,7 +26,7 @@ from attnprobe.intervention.pruning.differences import (
     rank_among,
 )
 from attnprobe.intervention.pruning.headline import Curve, describe_curve
-from attnprobe.intervention.pruning.options import PruneOptions
+from attnprobe.intervention.pruning.options import Criterion, PruneOptions, check_ranked
 from attnprobe.intervention.pruning.ranking import (
     mask_heads,
     measure_worth,
@@ -51,15 +54,17 @@ class Pruning:
     """A pruning curve and the order behind it.
 
     Attributes:
-        order: The heads, numbered layer by layer, in the order in which the criterion removes them; of heads
-            that have the same weights, the first.
+        order: The heads, numbered layer by layer, in the order in which the first criterion removes them; of
+            heads that have the same weights, the first.
         removed: How many of them are to be removed in the end.
+        others: The orders of further criteria.
     """
 
     table: HeadTable
     subject: Subject
     order: NDArray[np.int64]
     removed: int = 0
+    others: Sequence[NDArray[np.int64]] = ()
 
 
 @contextmanager
@@ -79,8 +84,9 @@ def prune_in_steps(
     """Rank the heads, remove them step by step, and score what is left.
 
     Heads are ranked on one set of examples and scored on another: on ``rank_source`` where it is given,
-    else on one half of the examples, and scored on the other. A criterion that is read
-    from a table, or needs no ranking at all, leaves all examples for scoring.
+    else on one half of the examples, and scored on the other. Criteria that are read from a table, or off the
+    weights, leave all examples for scoring. Several criteria are scored on the same examples, beside the same
+    random orders.
 
     Yields:
         The curve, and the bench of the examples it was scored on.
@@ -88,15 +94,14 @@ def prune_in_steps(
     References:
         Michel, Levy and Neubig (2019), section 4.2.
     """
-    measured = pruning.criterion.side is None
-    if not measured and rank_source is not None:
-        raise AttnprobeError(
-            "--by reads the order of heads from a table, so that --rank-data has nothing to rank."
-        )
+    names = [one.name for one in pruning.criteria]
+    measured = any(one.needs_examples for one in pruning.criteria)
+    if rank_source is not None:
+        check_ranked(pruning.criteria)
     labelled, documents = peek(source.documents)
     rank_labelled, rank_documents = (labelled, None) if rank_source is None else peek(rank_source.documents)
     subject = choose_subject(load, task, labelled=labelled, progress=progress, modality=source.kind)
-    if pruning.criterion.name == "lrp":
+    if "lrp" in names:
         subject = subject.check_relevance()
     name = check_metric(task.metric, subject.objective, subject.metrics)
     if rank_source is not None:
@@ -109,7 +114,7 @@ def prune_in_steps(
         _check_removable(subject, removed or 1, physical=pruning.physical)
     setting = f"step {pruning.step}, rerank {pruning.rerank}, random orders {pruning.random_orders}"
     question = subject.question(
-        "prune", metric=name, **{"--by": pruning.criterion.name, "setting of the curve": setting}
+        "prune", metric=name, **{"--by": ",".join(names), "setting of the curve": setting}
     )
     with (
         open_run(subject.checkpoint, options, question, resume=resume, progress=progress) as run,
@@ -131,11 +136,11 @@ def prune_in_steps(
                     f"heads are ranked on one half of the examples ({numbers[0]:,}) and scored on the other "
                     f"({numbers[1]:,}); --rank-data ranks on other data."
                 )
-            order = _rank_heads(ranked, build_metric(name, ranked, task.seed), pruning)
+            orders = _rank_heads(ranked, build_metric(name, ranked, task.seed), pruning)
         metric = build_metric(name, scored, task.seed)
         record = bench.record | {
             "pruning": {
-                "criterion": pruning.criterion.name,
+                "criterion": ",".join(names),
                 "step": pruning.step,
                 "rerank": pruning.rerank,
                 "rank_data": rank_source.described if rank_source else None,
@@ -144,47 +149,50 @@ def prune_in_steps(
             }
         }
         labels = Labels(subject.checkpoint.name, source.name, record | dict(facts))
-        table, within = tabulate_curve(scored, metric, order, pruning, labels, seed=task.seed)
+        table, within = tabulate_curve(scored, metric, orders, pruning, labels, seed=task.seed)
         if pruning.share is None:
-            removed = min(within, len(order) - 1)  # a checkpoint needs a head
-        yield Pruning(table, subject, order, removed), scored
+            removed = min(within, len(orders[0]) - 1)  # a checkpoint needs a head
+        yield Pruning(table, subject, orders[0], removed, orders[1:]), scored
 
 
 def tabulate_curve(
     bench: Bench,
     metric: Metric,
-    order: NDArray[np.int64],
+    chosen: Sequence[NDArray[np.int64]],
     pruning: PruneOptions,
     labels: Labels,
     *,
     seed: int,
 ) -> tuple[HeadTable, int]:
-    """Score an order and some random ones after each step, and tabulate the curves.
+    """Score the orders of the criteria and some random ones after each step, and tabulate the curves.
+
+    What several orders have removed at a step is scored once, such as nothing, and all heads.
 
     Returns:
-        The table, and how many heads of the order can go within the margin.
+        The table, and how many heads of the first order can go within the margin.
     """
     subject = bench.subject
-    gone = plan_steps(len(order), pruning.step)
+    gone = plan_steps(len(chosen[0]), pruning.step)
     seeds = [seed + place for place in range(pruning.random_orders)]
-    orders = [order, *(order_at_random(subject.units, one) for one in seeds)]
+    orders = [*chosen, *(order_at_random(subject.units, one) for one in seeds)]
     cuts = [mask_heads(subject.shape, one, number, subject.ties) for one in orders for number in gone]
     standing = subject.architecture.standing
     heads, removed = int(standing.sum()), np.array([int((standing & ~cut).sum()) for cut in cuts])
-    trials = run_trials(bench, cuts, metric.needs, "pruning")
-    scores = np.array([metric.score(outcome) for outcome in trials.cuts])
-    errors = np.array([metric.standard_error(outcome) for outcome in trials.cuts])
-    names = [pruning.criterion.name, *([RANDOM] * len(seeds))]
+    untouched, scored = _score_cuts(bench, cuts, metric)
+    scores = np.array([metric.score(outcome) for outcome in scored])
+    errors = np.array([metric.standard_error(outcome) for outcome in scored])
+    names = [*(one.name for one in pruning.criteria), *([RANDOM] * len(seeds))]
     rows, length, examples = len(cuts), len(gone), len(bench.documents)
     title = metric.name.replace("_", " ")
-    outcomes = [trials.cuts[start : start + length] for start in range(0, rows, length)]
-    whole = [compare_with_whole(metric, outcome, trials.untouched) for outcome in outcomes]
-    chance = compare_with_random(metric, outcomes[0], outcomes[1:])
-    bounds = bound_losses(metric, outcomes[0], trials.untouched)
+    outcomes = [scored[start : start + length] for start in range(0, rows, length)]
+    ours, random = outcomes[: len(chosen)], outcomes[len(chosen) :]
+    whole = [compare_with_whole(metric, outcome, untouched) for outcome in outcomes]
+    chance = [compare_with_random(metric, outcome, random) for outcome in ours]
+    bounds = [bound_losses(metric, outcome, untouched) for outcome in ours]
     curves = scores.reshape(len(orders), length)
     build = TableBuilder(labels, rows)
     build.key("criterion", np.repeat(np.array(names, dtype=object), length))
-    build.key("seed", np.repeat(np.array([None, *seeds], dtype=object), length))
+    build.key("seed", np.repeat(np.array([*([None] * len(chosen)), *seeds], dtype=object), length))
     build.key("step", list(range(length)) * len(orders))
     build.count("heads_removed", removed)
     build.add(Column("share_removed", "share", role="key"), removed / heads)
@@ -193,17 +201,47 @@ def tabulate_curve(
     build.measure("score", metric.unit, scores, errors, headline=True, title=title)
     _add_differences(build, metric, "", whole)
     beside = [np.nan] * length * len(seeds)
-    build.add(Column("bound", metric.unit, title=f"{title} lost, at most (95 %)"), [*bounds, *beside])
+    build.add(Column("bound", metric.unit, title=f"{title} lost, at most (95 %)"), [*chain(*bounds), *beside])
     undefined = Differences.of([Comparison(np.nan, np.nan, np.nan)] * length)
-    _add_differences(build, metric, "_random", [chance, *([undefined] * len(seeds))])
-    build.add(Column("rank_among_random", role="count"), [*rank_among(metric, curves), *beside])
+    _add_differences(build, metric, "_random", [*chance, *([undefined] * len(seeds))])
+    beyond = [
+        rank_among(metric, curves[[place, *range(len(chosen), len(orders))]]) for place in range(len(chosen))
+    ]
+    build.add(Column("rank_among_random", role="count"), [*chain(*beyond), *beside])
     majority = _compute_majority(bench) if metric.name == "accuracy" else None
-    curve = Curve(metric, curves, bounds, removed[:length].tolist(), examples, majority, pruning.margin)
-    sentences = describe_curve(curve, whole[0], chance)
+    found: list[list[str]] = []
+    for place in range(len(chosen)):
+        own = curves[[place, *range(len(chosen), len(orders))]]
+        gone_here = removed[:length].tolist()
+        curve = Curve(metric, own, bounds[place], gone_here, examples, majority, pruning.margin)
+        found.append(describe_curve(curve, whole[place], chance[place]))
+    sentences = _merge_sentences(names[: len(chosen)], found)
     if subject.sharing:
         sentences.append(f"{subject.sharing}, so that a head goes from all of them at once.")
     table = build.table("score while heads are removed", sentences, "pruning")
-    return table, gone[0 if pruning.margin is None else find_last_step(bounds, pruning.margin)]
+    return table, gone[0 if pruning.margin is None else find_last_step(bounds[0], pruning.margin)]
+
+
+def _score_cuts(
+    bench: Bench, cuts: Sequence[NDArray[np.bool_]], metric: Metric
+) -> tuple[Outcome, list[Outcome]]:
+    """Score the whole model and every cut, each cut once however often it is there; the empty cut is none."""
+    keys = [cut.tobytes() for cut in cuts]
+    once = {key: cut for key, cut in zip(keys, cuts, strict=True) if not cut.all()}
+    trials = run_trials(bench, [*once.values()], metric.needs, "pruning")
+    known = dict(zip(once, trials.cuts, strict=True))
+    return trials.untouched, [known.get(key, trials.untouched) for key in keys]
+
+
+def _merge_sentences(names: Sequence[str], found: Sequence[Sequence[str]]) -> list[str]:
+    """Merge what is said of several orders: what all share once, the rest by the name of its order."""
+    if len(found) == 1:
+        return list(found[0])
+    shared = [one for one in found[0] if all(one in other for other in found)]
+    own = [
+        f"{name}: {one}" for name, said in zip(names, found, strict=True) for one in said if one not in shared
+    ]
+    return [*own, *shared]
 
 
 def _compute_majority(bench: Bench) -> float | None:
@@ -280,13 +318,23 @@ def _split_halves(bench: Bench) -> tuple[Bench, Bench]:
     return halves
 
 
-def _rank_heads(bench: Bench, metric: Metric, pruning: PruneOptions) -> NDArray[np.int64]:
-    if not pruning.rerank:
-        return order_by_worth(measure_worth(pruning.criterion, bench, metric))
-    subject = bench.subject
-    removed = plan_steps(int(subject.units.sum()), pruning.step)
+def _rank_heads(bench: Bench, metric: Metric, pruning: PruneOptions) -> list[NDArray[np.int64]]:
+    """Order the heads by each criterion."""
+    subject, several = bench.subject, len(pruning.criteria) > 1
+    gradients = cache(lambda: gradient_importance(bench, ties=subject.ties))
+    orders = []
+    for criterion in pruning.criteria:
+        if not pruning.rerank:
+            orders.append(order_by_worth(measure_worth(criterion, bench, metric, gradients=gradients)))
+            continue
+        # With the same number of heads on, other heads are on by another criterion.
+        aside = f", by {criterion.name}," if several else ""
 
-    def measure(on: NDArray[np.bool_]) -> NDArray[np.float64]:
-        return measure_worth(pruning.criterion, bench, metric, open_heads=on)
+        def measure(
+            on: NDArray[np.bool_], criterion: Criterion = criterion, aside: str = aside
+        ) -> NDArray[np.float64]:
+            return measure_worth(criterion, bench, metric, open_heads=on, aside=aside)
 
-    return rank_stepwise(subject.shape, removed, measure, subject.ties)
+        removed = plan_steps(int(subject.units.sum()), pruning.step)
+        orders.append(rank_stepwise(subject.shape, removed, measure, subject.ties))
+    return orders

@@ -1,5 +1,6 @@
-"""In which order heads go and how far, checked before a model is loaded."""
+"""In which orders heads go and how far, checked before a model is loaded."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
@@ -11,9 +12,40 @@ if TYPE_CHECKING:
     from attnprobe.findings.pair import Side
 
 #: Criteria that are measured. Anything else names a column of a table: FILE:COLUMN.
-CRITERIA = ("gradient", "lrp", "ablation", "entropy", "confidence")
+CRITERIA = (
+    "gradient", "gradient-normed", "fisher", "ig", "lrp", "ablation", "norm", "magnitude", "entropy",
+    "confidence",
+)  # fmt: skip
 #: Criteria that can be measured again with heads already off.
-RERANKED = ("gradient", "lrp", "ablation")
+RERANKED = ("gradient", "gradient-normed", "fisher", "ig", "lrp", "ablation", "norm")
+#: Criteria that need no examples.
+OF_WEIGHTS = ("magnitude",)
+#: Numbers with a sign that nobody should order heads by, and what to take instead: a criterion, and a column.
+SIGNED = {
+    "gradient_signed": ("gradient", "importance"),
+    "relevance": ("lrp", "relevance_abs"),
+    "ig": ("ig", "ig_abs"),
+    "delta": ("ablation", "moved"),
+}
+#: Random orders by default: one more would be the best of all at a step in 20, which is p = .05.
+RANDOM_ORDERS = 19
+
+
+def split_orders(spec: str) -> list[str]:
+    """Split what names several orders at its commas; the name of a file that is there may have some."""
+    path = spec.rpartition(":")[0]
+    if path and Path(path).is_file():
+        return [spec]
+    return [part.strip() for part in spec.split(",") if part.strip()] or [spec]
+
+
+def list_order_files(spec: str) -> list[str]:
+    """List the files that orders are read from.
+
+    >>> list_order_files("gradient,heads.csv:importance,norm")
+    ['heads.csv']
+    """
+    return [path for one in split_orders(spec) if (path := one.rpartition(":")[0])]
 
 
 @dataclass(frozen=True)
@@ -24,24 +56,30 @@ class Criterion:
         name: The ``criterion`` column.
         side: The table that holds it, if it is not measured.
         highest_first: Whether the heads with the highest value go first.
+        path: The file of the table.
     """
 
     name: str
     side: "Side | None" = None
     highest_first: bool = False
+    path: Path | None = None
 
     @classmethod
     def parse(cls, spec: str, *, highest_first: bool = False) -> "Criterion":
-        """Read ``gradient``, ``lrp``, ``ablation``, ``entropy``, ``confidence`` or ``FILE:COLUMN``."""
+        """Read the name of a criterion, or ``FILE:COLUMN``."""
         if spec in CRITERIA:
             if highest_first:
                 raise AttnprobeError(f"--highest-first is for tables; {spec} has its own order.")
             return cls(spec)
+        if (signed := spec.lower().replace("-", "_")) in SIGNED:
+            raise AttnprobeError(_refuse_signed(spec, SIGNED[signed][0]))
         path, colon, column = spec.rpartition(":")
         if not colon or not path or not column:
             raise AttnprobeError(
                 f"There is no criterion {spec!r}; choose one of {', '.join(CRITERIA)}, or FILE:COLUMN."
             )
+        if column in SIGNED:
+            raise AttnprobeError(_refuse_signed(column, f"{path}:{SIGNED[column][1]}"))
         from attnprobe.findings.pair import Side  # takes pandas, and a while
         from attnprobe.table.head_table import read_table
 
@@ -49,7 +87,45 @@ class Criterion:
         if len(set(side.values.values())) < 2:
             raise AttnprobeError(f"All heads have the same {column} in {path}, which orders none of them.")
         name = f"{Path(path).name}:{column}{' (highest first)' if highest_first else ''}"
-        return cls(name, side, highest_first)
+        return cls(name, side, highest_first, Path(path))
+
+    @classmethod
+    def parse_several(cls, spec: str, *, highest_first: bool = False) -> "tuple[Criterion, ...]":
+        """Read criteria that are separated by commas; a file may have a comma in its name.
+
+        >>> [one.name for one in Criterion.parse_several("gradient, norm")]
+        ['gradient', 'norm']
+        """
+        parts = split_orders(spec)
+        if len(parts) == 1:
+            return (cls.parse(parts[0], highest_first=highest_first),)
+        found = tuple(cls.parse(part, highest_first=highest_first and part not in CRITERIA) for part in parts)
+        names = [one.name for one in found]
+        if twice := next((name for name in names if names.count(name) > 1), None):
+            raise AttnprobeError(f"--by names {twice} twice; name each order once.")
+        if highest_first and all(one.side is None for one in found):
+            raise AttnprobeError("--highest-first is for tables; what is measured has its own order.")
+        return found
+
+    @property
+    def needs_examples(self) -> bool:
+        """Whether it is measured on examples, which then don't score."""
+        return self.side is None and self.name not in OF_WEIGHTS
+
+
+def _refuse_signed(name: str, instead: str) -> str:
+    return (
+        f"{name} has a sign: heads that help some examples and harm others have a mean near 0, and would go "
+        f"first however much they do. Order by a size instead: {instead}."
+    )
+
+
+def check_ranked(criteria: Sequence[Criterion]) -> None:
+    """Refuse data to rank on where no criterion is measured on examples."""
+    if any(one.needs_examples for one in criteria):
+        return
+    where = "from a table" if criteria[0].side is not None else "off the weights"
+    raise AttnprobeError(f"--by reads the order of heads {where}, so that --rank-data has nothing to rank.")
 
 
 @dataclass(frozen=True)
@@ -57,6 +133,7 @@ class PruneOptions:
     """How heads go; the fields are the options of the command line.
 
     Attributes:
+        criteria: What orders the heads, one order each.
         step: Share of all heads that goes in one step.
         rerank: Whether those left are ranked anew after each step.
         share: Share of all heads that is to be removed in the end, or None.
@@ -65,10 +142,10 @@ class PruneOptions:
             go within ``margin``.
     """
 
-    criterion: Criterion
+    criteria: Sequence[Criterion]
     step: float = 0.1
     rerank: bool = False
-    random_orders: int = 5
+    random_orders: int = RANDOM_ORDERS
     share: float | None = None
     physical: bool = False
     margin: float | None = None
@@ -83,8 +160,14 @@ class PruneOptions:
             raise AttnprobeError(f"--share must be more than 0 and less than 1, not {self.share:g}.")
         if self.margin is not None and not 0 < self.margin < inf:
             raise AttnprobeError(f"--margin must be more than 0, not {self.margin:g}.")
-        if self.rerank and self.criterion.name not in RERANKED:
+        if self.saving and len(self.criteria) > 1:
+            raise AttnprobeError(
+                "--save writes one checkpoint, and --by names several orders; name the one that it is to "
+                "follow."
+            )
+        others = [one.name for one in self.criteria if one.name not in RERANKED]
+        if self.rerank and others:
             raise AttnprobeError(
                 f"--rerank measures again with heads off, which only {', '.join(RERANKED)} can; "
-                f"leave it out for {self.criterion.name}."
+                f"leave it out for {others[0]}."
             )

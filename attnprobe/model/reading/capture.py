@@ -8,7 +8,7 @@ function are read in other ways, behind the same interface.
 
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -42,7 +42,6 @@ from attnprobe.model.reading.routing import (
     find_form,
     find_tiled_form,
     list_attention_modules,
-    repeat_for_windows,
     route_attention,
     switch_attention,
 )
@@ -52,7 +51,7 @@ from attnprobe.model.transformers_private import get_attn_implementation
 Function = Callable[..., Tensor]
 
 
-class _Tap(TorchFunctionMode):
+class Tap(TorchFunctionMode):
     """Catches attention on its way through torch, and leaves everything else alone."""
 
     def __init__(self, running: ModuleTracker, sites: Sites, way: Way) -> None:
@@ -106,7 +105,7 @@ class _Tap(TorchFunctionMode):
         """Answer for ``scaled_dot_product_attention``."""
 
 
-class _Showing(_Tap):
+class _Showing(Tap):
     """Shows what it catches to an observer."""
 
     def __init__(
@@ -163,61 +162,21 @@ class _Showing(_Tap):
         return output.transpose(1, 2)
 
 
-class _Gating(_Tap):
-    """Multiplies probabilities by the gates of their layer.
-
-    What a head gives to its layer is linear in its probabilities, so that this is the same as
-    multiplying what it gives, which only the module itself can tell from other tensors.
-    """
-
-    def __init__(
-        self, running: ModuleTracker, sites: Sites, way: Way, row: Callable[[int], Tensor | None]
-    ) -> None:
-        super().__init__(running, sites, way)
-        self._row = row
-
-    def on_softmax(self, layer: int, scores: Tensor, given: Tensor, form: Form) -> Tensor:
-        row = self._row(layer)
-        if row is None:
-            return given
-        heads = form.by_head(given)
-        return form.as_given(heads * repeat_for_windows(row, len(heads))[:, :, None, None].to(given))
-
-    def on_attention(self, layer: int, *arguments: Any, **options: Any) -> Tensor:
-        given = functional.scaled_dot_product_attention(*arguments, **options)
-        row = self._row(layer)
-        if row is None:
-            return given
-        return given * repeat_for_windows(row, len(given))[:, :, None, None].to(given)
-
-
 @contextmanager
 def tap_attention(
     model: PreTrainedModel, observer: Observer, way: Way, observe: Collection[str] = ()
 ) -> Iterator[Capture]:
     """Show ``observer`` the softmaxes of attention modules, in evaluation mode."""
     sites = Sites(model)
-    with _track_modules(model, sites) as running:
+    with track_modules(model, sites) as running:
         showing = _Showing(running, sites, way, observer, observe)
         with showing:  # a mode of torch's holds for the thread that enters it
             yield Capture(sites, lambda: showing)
 
 
 @contextmanager
-def tap_gates(
-    model: PreTrainedModel, way: Way, sites: Sites, row: Callable[[int], Tensor | None]
-) -> Iterator[AbstractContextManager[object]]:
-    """Multiply what attention modules' softmaxes give by gates, in evaluation mode.
-
-    Yields:
-        What another thread enters before it runs passes of its own.
-    """
-    with _track_modules(model, sites) as running, _Gating(running, sites, way, row) as gating:
-        yield gating
-
-
-@contextmanager
-def _track_modules(model: PreTrainedModel, sites: Sites) -> Iterator[ModuleTracker]:
+def track_modules(model: PreTrainedModel, sites: Sites) -> Iterator[ModuleTracker]:
+    """Follow the attention modules of passes, in evaluation mode, and count layers anew in each."""
     hook = model.register_forward_pre_hook(sites.restart)
     try:
         with evaluation_mode(model), ModuleTracker().track(model) as running:

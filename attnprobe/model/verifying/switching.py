@@ -137,11 +137,46 @@ def _check_replay(
                     found = checkpoint.forward(inputs)
                 if relative_difference(found, expected) > TOLERANCE[found.dtype.itemsize] / 100:
                     return False
+            # What a resumed pass keeps, another goes on from.
+            first, last = 0, architecture.layers - 1
+            for at, rows in ((first, {first}), (last, {first, last})):
+                gates.rows = dict.fromkeys(sorted(rows), _HALF.expand(1, architecture.heads))
+                with replay.resume_at(at, record=True):
+                    found = checkpoint.forward(inputs)
+            expected = checkpoint.forward(inputs)
+            if relative_difference(found, expected) > TOLERANCE[found.dtype.itemsize] / 100:
+                return False
     except Exception:  # whatever a model does with a block that is skipped, it is its own affair
         return False
     finally:
         gates.open()
     return True
+
+
+def check_replacements(checkpoint: Checkpoint, architecture: Architecture) -> None:
+    """Verify that a head's own output in its place changes nothing, and that another does.
+
+    Raises:
+        UnsupportedModelError: When what the heads give can't be replaced.
+    """
+    inputs, name = draw_probe_inputs(checkpoint), checkpoint.model_type
+    way, sites, present = architecture.way, architecture.sites, architecture.present
+    with torch.no_grad(), gate_attention(checkpoint.body, way, sites, present) as gates:
+        untouched = checkpoint.forward(inputs)
+        with gates.record_outputs() as outputs:
+            recorded = checkpoint.forward(inputs)
+        own = dict(outputs)
+        closed = torch.zeros(1, architecture.layers, architecture.heads, device=checkpoint.device)
+        gates.set(closed)
+        gates.replacements = own
+        again = checkpoint.forward(inputs)
+        apart = max(relative_difference(found, untouched) for found in (recorded, again))
+        if not apart <= find_tolerance(checkpoint):
+            reason = f"with its own output in their place, they differ by {apart:.1e}"
+            raise UnsupportedModelError(name, f"what its heads give can't be replaced: {reason}")
+        gates.replacements = {layer: output + 1 for layer, output in own.items()}
+        if torch.equal(checkpoint.forward(inputs), again):
+            raise UnsupportedModelError(name, "what takes the place of its heads' output changes nothing")
 
 
 #: How parameters end that are added to what is computed; the second, of YOLOS, between layers.

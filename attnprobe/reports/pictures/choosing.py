@@ -13,7 +13,7 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.reports.columns import DrawingRequest, is_numeric, list_keys, name_source, read_cells
 from attnprobe.reports.pairs import tabulate_clusters
 from attnprobe.reports.picture import Picture
-from attnprobe.reports.pictures import curves, lists, maps, scatter, similarity
+from attnprobe.reports.pictures import curves, lists, maps, positions, scatter, similarity
 from attnprobe.reports.shapes import lay_out_grid
 from attnprobe.reports.theme import THEMES, ThemeName, check_look
 from attnprobe.table.cells import clean, format_cell
@@ -111,6 +111,7 @@ _DRAWINGS: Mapping[PictureKind, _Drawing] = {
     "map": (similarity.can_draw_map, similarity.draw_map),
     "dendrogram": (similarity.can_draw_dendrogram, similarity.draw_dendrogram),
     "heatmap": (maps.can_draw_heatmap, maps.draw_heatmap),
+    "positions": (positions.can_draw_positions, positions.draw_positions),
     "depth": (curves.can_draw_depth, curves.draw_depth),
     "intervals": (bool, lists.draw_intervals),
     "shares": (bool, lists.draw_shares),

@@ -15,6 +15,7 @@ from attnprobe.reports.shapes import (
     Panel,
     lay_out_best_heads,
     lay_out_panels,
+    lay_out_positions,
     lay_out_pruning,
     lay_out_runs,
     lay_out_settling,
@@ -23,6 +24,7 @@ from attnprobe.reports.terminal import curves, grid, lists
 from attnprobe.reports.terminal.console import choose_signs, has_palette
 from attnprobe.table.cells import clean, format_cell
 from attnprobe.table.head_table import HeadTable
+from attnprobe.table.kinds import POSITION
 from attnprobe.table.table import Column
 
 _MOST_MEASURES = 4
@@ -41,10 +43,14 @@ def show(table: HeadTable, console: Console, precision: int | None = None) -> No
     described = [column for column in table.columns if column.role == "measure"]
     measures = [column for column in described if read_floats(table, column.name) is not None]
     runs = lay_out_runs(table)
-    panels = lay_out_panels(table) if measures and not runs else []
+    at_positions = bool(measures) and bool(lay_out_positions(table, measures[0].name))
+    panels = lay_out_panels(table) if measures and not runs and not at_positions else []
     orders = lay_out_pruning(table)
     keys = list_keys(table)
-    rows_are = runs[0].keys if runs else AXES if panels else ORDER_KEYS if orders else keys
+    of_heads = (*AXES, POSITION) if at_positions else AXES
+    rows_are = (
+        runs[0].keys if runs else of_heads if panels or at_positions else ORDER_KEYS if orders else keys
+    )
     common = _find_constants(table, [key for key in keys if key in _STACKING or key not in rows_are])
     console.print(Text(clean(table.title), "bold"))
     if common:
@@ -56,6 +62,8 @@ def show(table: HeadTable, console: Console, precision: int | None = None) -> No
     elif settling := lay_out_settling(table):
         curves.draw_settling(settling, console)
         shown = curves.SETTLING_COLUMNS
+    elif at_positions:
+        shown = _draw_positions(table, measures, console, precision)
     elif panels:
         shown = _draw_panels(table, panels, _choose_measures(measures), console, precision)
     elif lists.has_shares(table):
@@ -100,6 +108,26 @@ def _draw_panels(
             console.print()
             _draw_measure(table, column, panel, console, precision, scales[column.name])
     return {column.name for column in shown}
+
+
+def _draw_positions(
+    table: HeadTable, measures: list[Column], console: Console, precision: int | None
+) -> set[str]:
+    """Print layers by positions, each cell of its strongest head; returns the columns that are shown."""
+    column = next((one for one in measures if one.headline), measures[0])
+    console.print(Text("rows: layers, columns: positions; of each layer the strongest head", "dim"))
+    values, scale = read_floats(table, column.name), fit_scales(table, [column])[column.name]
+    assert values is not None  # or there would be no panels
+    marks = mark_column(table, column) if scale.is_of_effects else Marks([""] * len(table), "")
+    pale = np.array(marks.pale)
+    for panel in lay_out_positions(table, column.name):
+        cells = panel.grid(values)
+        layout = grid.arrange(panel, cells, console.width, precision, averaged=False)
+        console.print()
+        console.print(grid.write_heading(column, panel, layout.figures))
+        grid.draw_grid(panel, cells, layout, console, scale, panel.grid(pale) == 1)
+        console.print(grid.write_extremes(column, cells, layout, precision))
+    return {column.name, "token"}
 
 
 def _draw_measure(

@@ -92,7 +92,7 @@ def test_narrowed_head_gives_the_same(
         hook = last.register_forward_hook(lambda _, given, found: rows.append(found[..., 0].numel()))
         narrowed = [bench.objective.answer(batch) for batch in bench.corpus.batches]
         hook.remove()
-        monkeypatch.setattr(language_modelling, "_narrow_head", lambda *_: nullcontext())
+        monkeypatch.setattr(language_modelling, "narrow_head", lambda *_: nullcontext())
         whole = [bench.objective.answer(batch) for batch in bench.corpus.batches]
         hidden = [int(bench.objective.hidden(batch).sum()) for batch in bench.corpus.batches]
     for one, other in zip(narrowed, whole, strict=True):

@@ -10,7 +10,6 @@ from torch.nn.functional import cross_entropy
 
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.ablation import run_ablation
 from attnprobe.intervention.importance import run_importance
 from attnprobe.intervention.pruning.curve import plan_steps, prune_in_steps
 from attnprobe.intervention.pruning.options import Criterion, PruneOptions
@@ -63,7 +62,7 @@ def pruned(checkpoint):
             None if rank_on is None else opened(rank_on, "ranked"),
             CorpusOptions(batch_tokens=40),
             TaskOptions(metric=metric, seed=seed),
-            PruneOptions(Criterion.parse(criterion), **options),
+            PruneOptions(Criterion.parse_several(criterion), **options),
             facts={},
             progress=progress,
         ) as (found, bench):
@@ -142,15 +141,22 @@ def test_steps_go_from_none_to_all(heads, step):
 )
 def test_options_that_leave_nothing_to_do(options, says):
     with pytest.raises(AttnprobeError, match=says):
-        PruneOptions(Criterion("gradient"), **options)
+        PruneOptions([Criterion("gradient")], **options)
 
 
 def test_only_what_can_be_measured_again_is_reranked():
-    for name in ("gradient", "ablation"):
-        assert PruneOptions(Criterion(name), rerank=True).rerank
-    for name in ("entropy", "confidence", "heads.csv:worth"):
-        with pytest.raises(AttnprobeError, match="--rerank"):
-            PruneOptions(Criterion(name), rerank=True)
+    for name in ("gradient", "gradient-normed", "fisher", "ig", "lrp", "ablation", "norm"):
+        assert PruneOptions([Criterion(name)], rerank=True).rerank
+    for name in ("magnitude", "entropy", "confidence", "heads.csv:worth"):
+        with pytest.raises(AttnprobeError, match=f"--rerank.*leave it out for {name}"):
+            PruneOptions([Criterion("gradient"), Criterion(name)], rerank=True)
+
+
+def test_one_checkpoint_follows_one_order():
+    several = [Criterion("gradient"), Criterion("norm")]
+    with pytest.raises(AttnprobeError, match="--save writes one checkpoint, and --by names several orders"):
+        PruneOptions(several, saving=True, share=0.5)
+    assert PruneOptions(several, margin=0.1).random_orders == 19
 
 
 @pytest.mark.parametrize(("share", "says"), [(0.04, "not one of them"), (0.96, "all of them")])
@@ -195,7 +201,7 @@ def test_another_architecture(headed, documents, cut_by_hand, inputs_of):
     checkpoint = headed("roberta", "classification")
     with prune_in_steps(
         lambda *_: checkpoint, opened(documents("classification")), None, CorpusOptions(),
-        TaskOptions(metric="loss"), PruneOptions(Criterion("gradient"), 0.5, False, 0),
+        TaskOptions(metric="loss"), PruneOptions([Criterion("gradient")], 0.5, False, 0),
         facts={}, progress=SilentProgress(),
     ) as (found, _):  # fmt: skip
         pass
@@ -214,14 +220,15 @@ def ranked_by(checkpoint, documents, kind):
     """Rank heads by the table that the other command writes of some texts."""
     given = (lambda *_: checkpoint, opened(documents), CorpusOptions(), TaskOptions(metric="loss"))
     more = {"facts": {}, "progress": SilentProgress()}
-    if kind == "gradient":
-        values = run_importance(*given, method="gradient", **more)["importance_normalized"]
+    columns = {"gradient": "importance", "gradient-normed": "importance_normalized", "fisher": "fisher"}
+    if kind in columns:
+        values = run_importance(*given, method="gradient", **more)[columns[kind]]
     else:
-        values = run_ablation(*given, keep_one=False, correction="holm", **more)["delta"]
+        values = run_importance(*given, method=kind, **more)[{"ig": "ig_abs", "lrp": "relevance_abs"}[kind]]
     return sorted(range(HEADS), key=lambda head: values[head])
 
 
-@pytest.mark.parametrize("kind", ["gradient", "ablation"])
+@pytest.mark.parametrize("kind", ["gradient", "gradient-normed", "fisher", "ig", "lrp"])
 def test_orders_are_those_of_the_other_half(pruned, checkpoint, texts, kind):
     (first, second), (_, numbers) = halves(texts)
     found, bench = pruned(texts, kind)
@@ -286,6 +293,55 @@ def test_more_orders_do_not_change_the_first(pruned, texts):
     beside = ["seed", *(column for column in one.columns if "random" in column)]
     assert more.head(len(one)).drop(columns=beside).equals(one.drop(columns=beside))
     assert one[beside].isna().all(axis=None)
+
+
+# Several orders
+
+
+def test_several_orders_are_those_of_each_alone(pruned, texts, by_hand, monkeypatch):
+    """On the same examples, beside the same random orders, with passes for what is removed once."""
+    from attnprobe.intervention.pruning import curve
+
+    passes, run = [], curve.run_trials
+    monkeypatch.setattr(curve, "run_trials", lambda *given: passes.append(given[1]) or run(*given))
+    names = ["gradient", "fisher", "norm", "ablation"]
+    both, _ = pruned(texts, ",".join(names), random_orders=3)
+    table = both.table.to_pandas()
+    assert list(dict.fromkeys(table["criterion"])) == [*names, "random"]
+    assert table.groupby(["criterion", "seed"], dropna=False).size().tolist() == [5] * 7
+    cuts = [cut.tobytes() for cut in passes[0]]
+    assert len(cuts) == len(set(cuts)) <= 7 * 3 + 1
+    assert not any(cut.all() for cut in passes[0])
+    for place, name in enumerate(names):
+        alone, _ = pruned(texts, name, random_orders=3)
+        order = [both.order, *both.others][place]
+        assert order.tolist() == alone.order.tolist()
+        own = table[table["criterion"].isin([name, "random"])].drop(columns="dataset")
+        given = alone.table.to_pandas().drop(columns="dataset")
+        for column in given.select_dtypes("number"):
+            np.testing.assert_allclose(own[column], given[column], rtol=1e-6, err_msg=column)
+        wanted = [cross_entropy(*by_hand(scored(texts), order, removed)).item() for removed in QUARTERS]
+        np.testing.assert_allclose(table["score"][5 * place : 5 * place + 5], wanted, rtol=1e-5)
+        ours = [note for note in both.table.notes if note.startswith(f"{name}: ")]
+        shared = [note for note in both.table.notes if ": " not in note[:20]]
+        assert sorted([note.removeprefix(f"{name}: ") for note in ours] + shared) == sorted(alone.table.notes)
+
+
+def test_reranked_orders_do_not_meet(pruned, texts):
+    """Their passes with as many heads on are about other heads."""
+    names = ["gradient", "gradient-normed", "norm", "ig"]
+    both, _ = pruned(texts, ",".join(names), rerank=True)
+    for order, name in zip([both.order, *both.others], names, strict=True):
+        assert order.tolist() == pruned(texts, name, rerank=True)[0].order.tolist()
+
+
+def test_weights_need_no_examples(pruned, texts):
+    found, bench = pruned(texts, "magnitude")
+    assert len(bench.corpus.batches.members) == len(texts)
+    assert set(found.table["n"]) == {len(texts)}
+    assert set(pruned(texts, "magnitude,norm")[0].table["n"]) == {len(scored(texts))}
+    with pytest.raises(AttnprobeError, match="reads the order of heads off the weights, so that --rank-data"):
+        pruned(texts, "magnitude", rank_on=texts)
 
 
 # Differences
@@ -360,15 +416,17 @@ def test_reranking(pruned, texts, by_hand, criterion):
 
 
 def test_reranked_ablation_is_greedy(pruned, texts, by_hand):
-    """One head at a time: each is the one whose going hurts the first half least, given those gone."""
+    """One head at a time: each is the one whose going moves the losses of the first half least."""
     found, _ = pruned(texts, "ablation", rerank=True, step=1 / HEADS)
     first, gone = halves(texts)[0][0], []
+
+    def losses(order):
+        return cross_entropy(*by_hand(first, np.array(order, int), len(order)), reduction="none").numpy()
+
     for head in found.order[:4]:
         left = [other for other in range(HEADS) if other not in gone]
-        losses = {
-            other: cross_entropy(*by_hand(first, [*gone, other], len(gone) + 1)).item() for other in left
-        }
-        assert losses[head] == pytest.approx(min(losses.values()), abs=1e-6)
+        moved = {other: np.abs(losses([*gone, other]) - losses(gone)).mean() for other in left}
+        assert moved[head] == pytest.approx(min(moved.values()), abs=1e-6)
         gone.append(int(head))
 
 

@@ -1,6 +1,7 @@
 """Orders of heads: by what was measured, by a table, by chance."""
 
 import copy
+from contextlib import ExitStack
 from dataclasses import replace
 from itertools import pairwise
 
@@ -9,10 +10,12 @@ import pandas
 import pytest
 import torch
 from scipy.stats import entropy
+from sklearn.metrics import matthews_corrcoef
 from torch.nn.functional import cross_entropy
 
+import attnprobe
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.pruning.options import CRITERIA, Criterion
+from attnprobe.intervention.pruning.options import CRITERIA, Criterion, list_order_files
 from attnprobe.intervention.pruning.ranking import (
     mask_heads,
     measure_worth,
@@ -21,6 +24,7 @@ from attnprobe.intervention.pruning.ranking import (
     rank_stepwise,
 )
 from attnprobe.intervention.task import build_metric
+from attnprobe.intervention.trials import run_trials
 
 SHAPE = (3, 4)
 
@@ -55,12 +59,12 @@ def losses(checkpoint, documents, inputs_of):
 
 @pytest.fixture
 def loss_of(headed, documents, cut_by_hand, inputs_of):
-    """Average the loss with heads cut out by hand."""
+    """Give the loss of every text with heads cut out by hand."""
     checkpoint = headed("bert", "classification")
 
     def measure(cut):
         model = cut_by_hand(checkpoint.model, cut)
-        return losses(replace(checkpoint, model=model), documents("classification"), inputs_of).mean()
+        return losses(replace(checkpoint, model=model), documents("classification"), inputs_of)
 
     return measure
 
@@ -73,6 +77,48 @@ def test_criteria_by_name(name):
     assert Criterion.parse(name) == Criterion(name)
     with pytest.raises(AttnprobeError, match="--highest-first"):
         Criterion.parse(name, highest_first=True)
+
+
+def test_several_criteria(tmp_path):
+    path = tmp_path / "a,b.csv"
+    path.write_text("layer,head,jsd_mean\n0,0,0.5\n0,1,0.25\n")
+    assert [one.name for one in Criterion.parse_several("gradient, norm ,fisher")] == [
+        "gradient",
+        "norm",
+        "fisher",
+    ]
+    (alone,) = Criterion.parse_several(f"{path}:jsd_mean", highest_first=True)
+    assert (alone.path, alone.highest_first) == (path, True)
+    plain = tmp_path / "heads.csv"
+    plain.write_text(path.read_text())
+    first, second = Criterion.parse_several(f"norm,{plain}:jsd_mean", highest_first=True)
+    assert (first.highest_first, second.highest_first) == (False, True)
+    assert list_order_files(f"norm,{plain}:jsd_mean") == [str(plain)]
+    assert list_order_files(f"{path}:jsd_mean") == [str(path)]
+    for spec, says in [
+        ("gradient,gradient", "--by names gradient twice"),
+        ("gradient,nope", "There is no criterion 'nope'; choose one of gradient, gradient-normed, fisher"),
+        (",", "no criterion"),
+    ]:
+        with pytest.raises(AttnprobeError, match=says):
+            Criterion.parse_several(spec)
+    with pytest.raises(AttnprobeError, match="--highest-first is for tables"):
+        Criterion.parse_several("gradient,norm", highest_first=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "instead"),
+    [("gradient_signed", "importance"), ("relevance", "relevance_abs"), ("ig", "ig_abs"), ("delta", "moved")],
+)
+def test_signed_orders_are_refused(tmp_path, name, instead):
+    path = tmp_path / "heads.csv"
+    path.write_text(f"layer,head,{name},{instead}\n0,0,0.5,1\n0,1,-0.25,2\n")
+    with pytest.raises(AttnprobeError, match=f"{name} has a sign: .* instead: .*heads.csv:{instead}"):
+        Criterion.parse(f"{path}:{name}")
+    assert Criterion.parse(f"{path}:{instead}").side is not None
+    if name != "ig":  # which names the size by itself
+        with pytest.raises(AttnprobeError, match="has a sign: heads that help some examples"):
+            Criterion.parse(name.replace("_", "-"))
 
 
 @pytest.mark.parametrize("highest_first", [False, True])
@@ -166,14 +212,39 @@ def test_reranking_asks_again_with_those_gone_off(removed):
 # What heads are worth
 
 
-def test_ablation_is_what_the_loss_gains(worth, loss_of):
-    found = worth(Criterion("ablation"))
+def test_ablation_is_how_far_each_loss_moves(worth, loss_of):
+    """Whichever way: a head that helps some texts and harms others moves them."""
+    found, signed = worth(Criterion("ablation")), np.zeros(SHAPE)
     whole = loss_of(np.ones(SHAPE, bool))
     for place in np.ndindex(SHAPE):
         cut = np.ones(SHAPE, bool)
         cut[place] = False
-        assert found[place] == pytest.approx(loss_of(cut) - whole, abs=2e-6)
-    assert np.ptp(found) > 1e-3
+        apart = loss_of(cut) - whole
+        assert found[place] == pytest.approx(np.abs(apart).mean(), abs=2e-6)
+        signed[place] = apart.mean()
+    assert (found > np.abs(signed) + 1e-3).any()
+
+
+def test_ablation_of_a_score_that_is_no_mean(bench):
+    """Of pseudovalues, N s - (N - 1) s_i, by hand."""
+    metric = build_metric("mcc", bench, 42)
+    found = measure_worth(Criterion("ablation"), bench, metric)
+    cuts = [np.ones(SHAPE, bool) for _ in range(13)]
+    for place, cut in zip(np.ndindex(SHAPE), cuts[1:], strict=True):
+        cut[place] = False
+    outcomes = run_trials(bench, cuts, metric.needs).cuts
+
+    def values(outcome):
+        rows = np.arange(len(outcome["label"]))
+        whole = matthews_corrcoef(outcome["label"], outcome["prediction"])
+        left = [
+            matthews_corrcoef(outcome["label"][rows != row], outcome["prediction"][rows != row])
+            for row in rows
+        ]
+        return len(rows) * whole - (len(rows) - 1) * np.array(left)
+
+    start, *scores = map(values, outcomes)
+    np.testing.assert_allclose(found.ravel(), [np.abs(one - start).mean() for one in scores], atol=1e-9)
 
 
 def test_ablation_with_heads_off_already(worth, loss_of):
@@ -185,19 +256,22 @@ def test_ablation_with_heads_off_already(worth, loss_of):
     for place in np.ndindex(SHAPE):
         cut = at.copy()
         cut[place] = False
-        assert found[place] == (0 if place in off else pytest.approx(loss_of(cut) - start, abs=2e-6))
+        apart = np.abs(loss_of(cut) - start).mean()
+        assert found[place] == (0 if place in off else pytest.approx(apart, abs=2e-6))
 
 
 def test_gradient_is_normalised_in_its_layer(worth):
-    found = worth(Criterion("gradient"))
+    found, raw = (worth(Criterion(name)) for name in ("gradient-normed", "gradient"))
     np.testing.assert_allclose((found**2).sum(-1), 1, rtol=1e-6)
+    np.testing.assert_allclose(found, raw / np.sqrt((raw**2).sum(-1, keepdims=True)), rtol=1e-6)
+    assert np.ptp(np.linalg.norm(raw, axis=-1)) > 1e-3  # layers of different lengths are left as they are
 
 
 def test_gradient_is_normalised_over_open_heads(worth):
     """What a closed gate would do counts for nothing, and a layer without heads is worth nothing."""
     at = np.ones(SHAPE, bool)
     at[1, :2] = at[2] = False
-    found = worth(Criterion("gradient"), at)
+    found = worth(Criterion("gradient-normed"), at)
     assert (found[~at] == 0).all()
     np.testing.assert_allclose((found**2).sum(-1), [1, 1, 0], rtol=1e-6)
 
@@ -215,10 +289,112 @@ def test_gradient_with_heads_off_already(headed, documents, worth, cut_by_hand, 
         return losses(replace(checkpoint, model=model), documents("classification"), inputs_of)
 
     slopes = [losses_at((0, head), 1 + 1e-4) - losses_at((0, head), 1 - 1e-4) for head in range(4)]
+    slopes = np.array(slopes) / 2e-4
     wanted = np.abs(slopes).mean(-1)
-    wanted /= np.linalg.norm(wanted)
     np.testing.assert_allclose(worth(Criterion("gradient"), at > 0)[0], wanted, rtol=1e-3)
+    np.testing.assert_allclose(worth(Criterion("fisher"), at > 0)[0], (slopes**2).mean(-1), rtol=2e-3)
     assert not np.allclose(worth(Criterion("gradient"))[0], wanted, rtol=1e-2)
+
+
+def contributions(checkpoint, documents, inputs_of, at):
+    """Give the root mean square of |o_h W_O,h| over the tokens of each text, off the eager model's values."""
+    model = copy.deepcopy(checkpoint.model)
+    model.set_attn_implementation("eager")
+    given, found = {}, []
+    layers = model.bert.encoder.layer
+    with ExitStack() as hooks:
+        for place, layer in enumerate(layers):
+            rows = torch.from_numpy(at[place]).float().repeat_interleave(8)
+
+            def note(module, inputs, place=place, rows=rows):
+                given[place] = inputs[0] * rows
+                return (given[place],)
+
+            hooks.callback(layer.attention.output.dense.register_forward_pre_hook(note).remove)
+        for document in documents:
+            with torch.no_grad():
+                model(**inputs_of(checkpoint.tokenizer, document))
+            found.append([])
+            for place, layer in enumerate(layers):
+                weight = layer.attention.output.dense.weight
+                found[-1].append([
+                    (given[place][0][:, 8 * head : 8 * head + 8] @ weight[:, 8 * head : 8 * head + 8].T)
+                    .square().sum(-1).mean().sqrt().item()
+                    for head in range(4)
+                ])  # fmt: skip
+    return np.array(found)
+
+
+@pytest.mark.parametrize("off", [(), ((0, 1), (0, 2), (1, 3))])
+def test_norm_is_the_length_of_what_heads_add(headed, documents, worth, inputs_of, off):
+    at = np.ones(SHAPE, bool)
+    for head in off:
+        at[head] = False
+    wanted = contributions(headed("bert", "classification"), documents("classification"), inputs_of, at)
+    found = worth(Criterion("norm"), at if off else None)
+    np.testing.assert_allclose(found, wanted.mean(0), rtol=1e-5, atol=1e-7)
+    assert all(found[head] == 0 for head in off)
+
+
+def test_norm_is_that_of_mixing(headed, documents, worth):
+    """The census of the same texts, one by one, says the same."""
+    checkpoint = headed("bert", "classification")
+    texts = [text for text in documents("classification") if text.pair is None]
+    table = attnprobe.mixing(checkpoint.model, [text.text for text in texts], tokenizer=checkpoint.tokenizer)
+    single = contributions(
+        checkpoint, texts, lambda tokenizer, text: dict(tokenizer(text.text, return_tensors="pt")),
+        np.ones(SHAPE, bool),
+    )  # fmt: skip
+    np.testing.assert_allclose(table["contribution_norm"], single.mean(0).ravel(), rtol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["bert", "modernbert", "llama", "gpt2"])
+def test_magnitude_is_the_length_of_values_times_that_of_the_output(headed, documents, benched, name):
+    """Off the weights as each model keeps them: apart, in one piece, with values that heads share."""
+    kind = "classification" if name in {"bert", "modernbert"} else "causal-lm"
+    checkpoint = headed(name, kind)
+    with benched(checkpoint, [one for one in documents(kind) if len(one.text) > 5], kind) as bench:
+        found = measure_worth(Criterion("magnitude"), bench, build_metric("loss", bench, 42))
+    heads, wanted = found.shape[1], []
+    for layer in list_layers(checkpoint.body):
+        value, output = split_weights(name, layer)
+        width = len(output) // heads
+        group = heads // (len(value) // width)
+        wanted.append([
+            np.linalg.norm(value[head // group * width :][:width])
+            * np.linalg.norm(output[head * width :][:width])
+            for head in range(heads)
+        ])  # fmt: skip
+    np.testing.assert_allclose(found, wanted, rtol=1e-5)
+    assert np.ptp(found) > 0.1 * found.mean()
+
+
+def list_layers(body):
+    return {"BertModel": lambda: body.encoder.layer, "GPT2Model": lambda: body.h}.get(
+        type(body).__name__, lambda: body.layers
+    )()
+
+
+def split_weights(name, layer):
+    """Give W_V (row, model) and W_O (row, model) of a layer, heads one after the other."""
+    if name == "bert":
+        return layer.attention.self.value.weight.numpy(), layer.attention.output.dense.weight.T.numpy()
+    if name == "modernbert":
+        return layer.attn.Wqkv.weight.chunk(3)[2].numpy(), layer.attn.Wo.weight.T.numpy()
+    if name == "gpt2":  # whose weights lie the other way round
+        return layer.attn.c_attn.weight.T.chunk(3)[2].numpy(), layer.attn.c_proj.weight.numpy()
+    return layer.self_attn.v_proj.weight.numpy(), layer.self_attn.o_proj.weight.T.numpy()
+
+
+@pytest.mark.parametrize("name", ["norm", "magnitude"])
+def test_what_heads_add_can_not_be_told(headed, documents, benched, name):
+    with (
+        benched(headed("deberta-v2", "classification"), documents("classification")) as bench,
+        pytest.raises(
+            AttnprobeError, match=f"--by {name} needs what each head adds to its layer.*take gradient"
+        ),
+    ):
+        measure_worth(Criterion(name), bench, build_metric("loss", bench, 42))
 
 
 def test_entropy_and_confidence_are_those_of_the_model_s_own_maps(headed, documents, worth, inputs_of):

@@ -212,8 +212,24 @@ def checked():
 
 
 #: The picture that each table has by nature, and a column of it that is drawn.
+def at_positions(tokens=("[CLS]", "the", None, "ran"), layers=LAYERS, heads=HEADS, dataset="d"):
+    """Make a table of heads at positions; of the third one, no token is usual."""
+    rows = layers * heads * len(tokens)
+    layer, head, position = (part.ravel() for part in np.indices((layers, heads, len(tokens))))
+    keys = {"layer": layer.tolist(), "head": head.tolist(), "position": position.tolist()}
+    p = [0.01 if row % 5 == 0 else 0.5 for row in range(rows)]
+    found = table(
+        "patching of heads at each position", {**named(rows, dataset=dataset), **keys},
+        token=[tokens[place] or "" for place in position.tolist()],
+        n=[40] * rows, effect=numbers(rows, -1.0), effect_se=numbers(rows, 0.0, 0.1), p_adjusted=p,
+    )  # fmt: skip
+    found.data["token"][:] = [tokens[place] for place in position.tolist()]
+    return found
+
+
 NATURAL = {
     "heatmap": (lambda: of_heads("entropy"), "entropy"),
+    "positions": (at_positions, "effect"),
     "roles": (roles, "value"),
     "change": (change, "jsd"),
     "relations": (found, "accuracy"),

@@ -46,6 +46,7 @@ def test_every_kind_is_somebodys():
     [
         ("heatmap", "value"), ("roles", "value"), ("relations", "accuracy"), ("curves", "value"),
         ("lines", "value"), ("scatter", "x"), ("matrix", "value"), ("depth", "value"),
+        ("positions", "value"),
     ],
 )  # fmt: skip
 def test_every_row_is_there_digit_for_digit(kind, field):

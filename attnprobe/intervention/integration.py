@@ -1,0 +1,316 @@
+"""Integrated gradients of gates: what the heads of a layer add to the loss, from closed gates to open."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import closing, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from attnprobe.corpus.batch import Batch
+from attnprobe.errors import AttnprobeError
+from attnprobe.findings.noise import block_record
+from attnprobe.intervention.gradient import Importance, describe_texts
+from attnprobe.intervention.objectives.objective import Answer, Objective
+from attnprobe.intervention.objectives.related import RelatedTexts
+from attnprobe.intervention.task import Bench
+from attnprobe.intervention.trials import collect_answers
+from attnprobe.model.gates import BatchReplay, gate_attention
+from attnprobe.run.memory import Halving
+from attnprobe.sums.base import Sum, compute_digest
+from attnprobe.table.builder import Labels, TableBuilder
+from attnprobe.table.head_table import HeadTable
+from attnprobe.table.table import HALVES, Column
+
+Floats = NDArray[np.float64]
+#: Nodes on the line by default.
+NODES = 4
+#: From this error on, more nodes are advised.
+_COARSE = 0.02
+#: Bytes that the slopes of texts may take at all nodes together.
+_TOO_MANY = 1 << 33
+
+
+@dataclass(frozen=True)
+class Integrals(Sum):
+    """The sum over examples of integrated gradients: of A, and of |A| taken example by example; and of gaps.
+
+    Attributes:
+        gaps: For each layer (layer, 4): the sums over examples of what the heads together miss of the loss
+            with the layer less that without it, of the size of that, of this difference, and of its size. A
+            layer that shares its gates with one before has 0.
+    """
+
+    signed: Importance
+    size: Importance
+    gaps: Floats
+
+    @classmethod
+    def of(cls, values: Floats, differences: Floats, batch: Batch) -> "Integrals":
+        """Sum up a batch: the values (example, layer, head), and the differences they should make."""
+        missed = values.sum(-1) - differences
+        gaps = np.stack([missed, np.abs(missed), differences, np.abs(differences)], -1).sum(0)
+        return cls(Importance.of(values, batch), Importance.of(np.abs(values), batch), gaps)
+
+    @property
+    def errors(self) -> Floats:
+        """How much the heads of a layer miss, as a share of what the layer does: (layer,).
+
+            sum over examples of |sum_h A_h - (L(open) - L(closed))| / sum of |L(open) - L(closed)|
+
+        NaN where a layer does nothing.
+        """
+        _, missed, _, whole = self.gaps.T
+        return np.divide(missed, whole, out=np.full_like(missed, np.nan), where=whole > 0)
+
+    def with_gaps_of_means(self, differences: Floats) -> "Integrals":
+        """Take the gaps of means over texts, where no text has a loss of its own; ``differences`` (layer,).
+
+        The sums over texts of what their heads give are then compared with these, which are of mean losses.
+        """
+        texts = self.signed.heads.count.max(-1)
+        missed = (self.signed.heads.average.sum(-1) - differences) * texts
+        whole = differences * texts
+        gaps = np.stack([missed, np.abs(missed), whole, np.abs(whole)], -1)
+        return Integrals(self.signed, self.size, gaps)
+
+
+@dataclass(frozen=True)
+class _Line:
+    """The way of the gates of a layer, or of layers that share them, from closed to open.
+
+    Attributes:
+        layers: Which gates go together, ascending.
+        objectives: Gives the loss at each node.
+    """
+
+    layers: tuple[int, ...]
+    objectives: Sequence[Objective]
+
+
+def find_nodes(number: int) -> tuple[Floats, Floats]:
+    """Find the places and the weights of Gauss-Legendre quadrature between 0 and 1.
+
+    They are exact for polynomials of degree 2 ``number`` - 1.
+
+    >>> [places.round(3).tolist() for places in find_nodes(2)]
+    [[0.211, 0.789], [0.5, 0.5]]
+    """
+    places, weights = np.polynomial.legendre.leggauss(number)
+    return (places + 1) / 2, weights / 2
+
+
+def integrate_gradients(
+    bench: Bench,
+    nodes: int = NODES,
+    open_heads: NDArray[np.bool_] | None = None,
+    name: str = "integrated gradients",
+) -> Integrals:
+    """Integrate the derivative of each example's loss by each gate, along a line for each layer.
+
+        A_h(x) = integral from 0 to 1 of d L(x) / d xi_h at xi_k = t for all heads k of the layer, over t
+
+    with the gates of all other layers open: integrated gradients of the gates of a layer, from closed to
+    open. So the heads of a layer add up to what the layer does to the loss,
+
+        sum_h A_h(x) = L(x) - L(x) without the layer's heads
+
+    which is checked on every run (``Integrals.errors``). ``ig`` is the mean of A over examples, ``ig_abs``
+    that of |A|. A head of positive ``ig`` raises the loss: it harms. Layers that share their weights go
+    together. The integral is a sum over Gauss-Legendre nodes; passes resume at the layer.
+
+    Where an example is about several texts, the loss of a text is what it has to do with the mean loss with
+    the same gates, as for the gradient. The heads of a layer then add up in the mean over texts.
+
+    Unit: that of the loss. Limits: 0 for a head that gives nothing.
+
+    Args:
+        bench: Checkpoint, whose weights are frozen, task and examples.
+        nodes: How many points of the line the derivative is taken at.
+        open_heads: Which gates are open (layer, head) at the end of the line; the others stay closed.
+        name: Of the pass.
+
+    Raises:
+        AttnprobeError: When a loss or a derivative is no number.
+
+    References:
+        Sundararajan, Taly and Yan (2017), Axiomatic attribution for deep networks; Hao et al. (2021),
+        Self-attention attribution, of attention weights.
+    """
+    subject = bench.subject
+    checkpoint, architecture, objective = subject.checkpoint, subject.architecture, bench.objective
+    if checkpoint.quantisation is not None:
+        checkpoint.quantisation.check_gradients(checkpoint.model_type)
+    at = np.ones(subject.shape) if open_heads is None else open_heads.astype(np.float64)
+    places, weights = find_nodes(nodes)
+    lines, differences = _bind_lines(bench, at, places, name)
+    halving, resumable = Halving(), subject.gating.replays and objective.resumable
+    kind = torch.promote_types(checkpoint.body.dtype, torch.float32)
+    opened = torch.from_numpy(at).to(checkpoint.device, kind)
+    way, sites, present = architecture.way, architecture.sites, architecture.present
+    with gate_attention(checkpoint.body, way, sites, present) as gates:
+        replay = BatchReplay(checkpoint.body, gates, skip_projections=subject.gating.skips_projections)
+
+        def integrate(part: Batch) -> tuple[Tensor, Tensor]:
+            found = torch.zeros(len(part), *subject.shape, dtype=torch.float64)
+            apart = torch.zeros(len(part), subject.shape[0], dtype=torch.float64)
+            base = {layer: opened[layer][None] for layer in np.flatnonzero(~at.all(-1)).tolist()}
+            gates.rows = base
+            with torch.no_grad(), replay.record() if resumable else nullcontext():
+                whole = objective.answer(part)
+            closed = torch.zeros_like(opened[:1])
+            for line in lines:
+                first = line.layers[0]
+                with replay.resume_at(first) if resumable else nullcontext():
+                    gates.rows = base | dict.fromkeys(line.layers, closed)
+                    with torch.no_grad():
+                        without = objective.answer(part, whole).loss
+                        apart[:, first] = (whole.loss - without).double().cpu()
+                    for place, weight, own in zip(places, weights, line.objectives, strict=True):
+                        slopes = differentiate(part, whole, line, base, float(place), own)
+                        found[:, first] += weight * slopes.double().cpu()
+            return found, apart
+
+        def differentiate(
+            part: Batch, whole: Answer, line: _Line, base: Mapping[int, Tensor], place: float, own: Objective
+        ) -> Tensor:
+            rows = {
+                layer: (place * opened[layer]).repeat(len(part), 1).requires_grad_() for layer in line.layers
+            }
+            gates.rows = {**base, **rows}
+            with torch.enable_grad():
+                loss = own.answer(part, whole).loss.sum()
+            slopes = torch.zeros(len(part), subject.shape[1], device=checkpoint.device, dtype=kind)
+            if not loss.requires_grad:  # nothing that these heads give reaches the loss
+                return slopes
+            for layer, one in zip(
+                rows, torch.autograd.grad(loss, [*rows.values()], allow_unused=True), strict=True
+            ):
+                slopes = slopes if one is None else slopes + one * opened[layer]
+            return slopes
+
+        def sum_of(batch: Batch) -> Integrals:
+            values, apart = map(torch.cat, zip(*halving.run(batch, integrate), strict=True))
+            if not bool(torch.isfinite(values).all() and torch.isfinite(apart).all()):
+                raise AttnprobeError(
+                    f"{checkpoint.name} gives NaN or infinite gradients; try --dtype float32, or look "
+                    "at its weights."
+                )
+            return Integrals.of(values.numpy(), apart.numpy(), batch)
+
+        with replay.watch(architecture.sites) if resumable else nullcontext():
+            found: Integrals = bench.total(
+                name,
+                sum_of,
+                Integrals.from_arrays,
+                thread_context=gates.thread_context,
+                question={"heads that are on": compute_digest(at), "nodes": str(nodes)},
+            )
+    return found if differences is None else found.with_gaps_of_means(differences)
+
+
+def _bind_lines(bench: Bench, at: Floats, places: Floats, name: str) -> tuple[list[_Line], Floats | None]:
+    """Make the lines of all layers; and where examples are about several texts, how mean losses differ.
+
+    The loss of a text is then bound to the embeddings at each node, which takes a pass of its own.
+    """
+    ties, objective = bench.subject.ties, bench.objective
+    groups = [tuple(np.flatnonzero(ties == first).tolist()) for first in np.unique(ties)]
+    if not isinstance(objective, RelatedTexts):
+        return [_Line(group, [objective] * len(places)) for group in groups], None
+    _check_memory(bench, len(groups) * len(places))
+    gates, batches = [at], bench.corpus.batches
+    for group in groups:
+        for place in (0.0, *places):
+            one = at.copy()
+            one[list(group)] *= place
+            gates.append(one)
+    rows, lines, differences = objective.find_rows(batches), [], np.zeros(len(ties))
+    with closing(collect_answers(bench, gates, ["state"], f"embedding for {name}")) as answers:
+        states = (found["state"] for found in answers)
+        next(states)  # with every head on, also those that are off here
+        whole = _average_loss(objective, next(states), rows)
+        for group in groups:
+            differences[group[0]] = whole - _average_loss(objective, next(states), rows)
+            lines.append(_Line(group, [objective.find_slopes(next(states), batches) for _ in places]))
+    return lines, differences
+
+
+def _average_loss(objective: RelatedTexts, states: Floats, rows: NDArray[np.int64]) -> float:
+    with torch.inference_mode():
+        return float(objective.compute_loss(torch.from_numpy(np.asarray(states, np.float64)), rows))
+
+
+def _check_memory(bench: Bench, places: int) -> None:
+    texts = len(bench.corpus.batches.members)
+    width = getattr(bench.subject.checkpoint.model.config.get_text_config(), "hidden_size", None) or 1024
+    size = 8 * width * texts * places
+    if size > _TOO_MANY:
+        raise AttnprobeError(
+            f"The slopes of {texts:,} texts take {size / (1 << 30):,.0f} GiB of memory for integrated "
+            "gradients; choose fewer with --limit or --sample, or take --method gradient."
+        )
+
+
+def tabulate_integrals(
+    bench: Bench, dataset: str, *, facts: Mapping[str, Any], nodes: int = NODES
+) -> HeadTable:
+    """Tabulate integrated gradients over the examples of a bench, one row a head.
+
+    ``ig`` is the mean over examples, ``ig_abs`` that of its size. A note says how nearly the heads of a layer
+    add up to what it does to the loss.
+    """
+    found = integrate_gradients(bench, nodes)
+    layers, heads = bench.subject.shape
+    labels, size = bench.labels(dataset, facts), found.size
+    known = [None if np.isnan(one) else float(one) for one in found.errors]
+    labels = labels.with_record({
+        **block_record("ig_abs", labels.places, size.blocks, size.heads.average),
+        "integrated": {"nodes": nodes, "errors": known},
+    })  # fmt: skip
+    build = TableBuilder(labels, layers * heads)
+    build.key("objective", [bench.objective.name] * layers * heads)
+    build.key("method", ["ig"] * layers * heads)
+    build.heads(heads)
+    build.count("n", size.heads.count.ravel())
+    columns = {"ig": (found.signed, "what a head adds to the loss"), "ig_abs": (size, "size of that")}
+    for name, (part, title) in columns.items():
+        build.measure(name, "loss", part.heads.average, part.heads.standard_error, headline=True, title=title)
+    for name, (part, _) in columns.items():
+        for half, ending in zip(part.blocks.halves, HALVES, strict=True):
+            build.add(Column(f"{name}_{ending}", "loss", role="half"), half.ravel())
+    notes = [*describe_texts(bench), _describe_errors(found, labels), *_name_extremes(size, labels)]
+    return build.table("integrated gradients of heads", notes, "heads")
+
+
+def _describe_errors(found: Integrals, labels: Labels) -> str:
+    """Say how nearly the heads of a layer add up to the difference that the layer makes."""
+    errors = found.errors
+    if np.isnan(errors).all():
+        return "No layer does anything to the loss, so that nothing has to add up."
+    worst = int(np.nanargmax(errors))
+    advice = "; more --nodes bring them closer" if errors[worst] > _COARSE else ""
+    return (
+        "The heads of a layer add up to the loss less that without the layer's heads, to within "
+        f"{errors[worst]:.2g} of what {labels.places[worst]} does to it, and in other layers nearer{advice}."
+    )
+
+
+def _name_extremes(size: Importance, labels: Labels) -> list[str]:
+    """Name the head that does most to the loss, and the one that does least."""
+    mean, error = size.heads.average, size.heads.standard_error
+    there = np.ones(mean.shape, bool)
+    for head in labels.absent:
+        there[head] = False
+    most, least = (
+        tuple(map(int, np.unravel_index(int(find(np.where(there, mean, np.nan))), mean.shape)))
+        for find in (np.nanargmax, np.nanargmin)
+    )
+    return [
+        f"ig_abs is largest for head {most[1]} of {labels.places[most[0]]} ({mean[most]:.2g}, standard error "
+        f"{error[most]:.1g}), and smallest for head {least[1]} of {labels.places[least[0]]} "
+        f"({mean[least]:.2g}, standard error {error[least]:.1g})."
+    ]

@@ -1,0 +1,1 @@
+"""Patching: what carries the difference between two texts."""

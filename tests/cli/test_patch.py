@@ -1,0 +1,316 @@
+"""patch from the command line and from Python: files, formats, options, what is said, and what is refused."""
+
+import csv
+import gzip
+import io
+import json
+
+import numpy as np
+import pandas
+import pytest
+import torch
+import transformers
+
+import attnprobe
+from attnprobe import AttnprobeError
+from attnprobe.intervention.objectives.contrast import MaskContrast
+
+COLUMNS = [
+    "model", "dataset", "objective", "method", "layer", "head", "n", "effect", "effect_se", "recovered",
+    "recovered_se", "p", "p_adjusted", "attribution", "attribution_se", "effect_half_a", "effect_half_b",
+]  # fmt: skip
+SUBJECTS = [("boy", "boys"), ("man", "men"), ("girl", "girls"), ("woman", "women"), ("house", "houses")]
+PAIRS = [
+    {"clean": f"The {one} {where} [MASK] late .", "corrupted": f"The {several} {where} [MASK] late .",
+     "answer": "was", "other": "were"}
+    for one, several in SUBJECTS for where in ("there", "in the garden")
+]  # fmt: skip
+
+
+def rows(text):
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+@pytest.fixture
+def data(tmp_path):
+    """Write the pairs in a format."""
+
+    def write(kind):
+        path, frame = tmp_path / f"pairs.{kind}", pandas.DataFrame(PAIRS)
+        if kind in {"csv", "tsv"}:
+            frame.to_csv(path, sep="\t" if kind == "tsv" else ",", index=False)
+        elif kind == "parquet":
+            frame.to_parquet(path)
+        elif kind == "json":
+            path.write_text(json.dumps(PAIRS))
+        else:
+            lines = "\n".join(map(json.dumps, PAIRS)).encode()
+            path.write_bytes(gzip.compress(lines) if kind.endswith("gz") else lines)
+        return path
+
+    return write
+
+
+@pytest.fixture(scope="module")
+def causal(tmp_path_factory, tiny):
+    """Write a tiny GPT-2 with its head to a folder."""
+    base, tokenizer = tiny("gpt2")
+    torch.manual_seed(1)
+    model = transformers.GPT2LMHeadModel(base.config)
+    model.transformer.load_state_dict(base.state_dict())
+    folder = tmp_path_factory.mktemp("causal") / "gpt"
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def test_whatever_holds_the_pairs(invoke, data):
+    """Files of any format, standard input, dicts, columns and a DataFrame give one table."""
+    code, expected, error = invoke("patch", "demo", "-d", data("jsonl"))
+    assert code == 0
+    found = rows(expected)
+    assert list(found[0]) == COLUMNS
+    assert len(found) == 24
+    assert {row["n"] for row in found} == {"10"}
+    assert "the objective is masked-lm" in error
+    assert "m is the logit of the answer less that of the other" in error
+    for kind in ("csv", "tsv", "json", "parquet", "jsonl.gz"):
+        code, out, _ = invoke("patch", "demo", "-d", data(kind))
+        assert (code, out) == (0, expected.replace("pairs.jsonl", f"pairs.{kind}"))
+    effects = [float(row["effect"]) for row in found]
+    columns = {name: [pair[name] for pair in PAIRS] for name in PAIRS[0]}
+    for pairs in (PAIRS, iter(PAIRS), columns, pandas.DataFrame(PAIRS)):
+        table = attnprobe.patch("demo", pairs)
+        assert set(table["dataset"]) == {"pairs"}
+        np.testing.assert_allclose(table["effect"], effects, rtol=1e-12)
+
+
+def test_standard_input(invoke, data, monkeypatch):
+    content = data("jsonl").read_bytes()
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content)))
+    code, out, _ = invoke("patch", "demo", "-d", "-", "-q")
+    assert (code, len(rows(out))) == (0, 24)
+    assert rows(out)[0]["dataset"] == "stdin"
+
+
+def test_the_record_says_what_was_done(invoke, data, tmp_path):
+    path = tmp_path / "heads.json"
+    assert invoke("patch", "demo", "-d", data("csv"), "--noising", "-o", path, "-q")[0] == 0
+    said = json.loads(path.read_text())["provenance"]
+    patching = said["patching"]
+    assert (patching["method"], patching["pairs"]) == ("noising", 10)
+    assert patching["total_effect"] == pytest.approx(patching["corrupted"] - patching["clean"])
+    assert said["task"]["measure"] == "the logit of the answer less that of the other"
+    assert said["task"]["pairs"] == {"pairs": 10, "incomplete": 0, "unequal": 0, "long": 0, "same": 0}
+    assert said["dataset"]["name"] == "pairs.csv"
+    assert said["command"][:2] == ["attnprobe", "patch"]
+
+
+def test_what_the_sum_of_effects_is_shared_by(data):
+    """The share of the gap is the sum of effects over the sum of gaps, which stands on record."""
+    table = attnprobe.patch("demo", data("csv"))
+    gap = table.provenance["patching"]["total_effect"]
+    np.testing.assert_allclose(table["recovered"], table["effect"] / gap)
+    noised = attnprobe.patch("demo", data("csv"), noising=True)
+    assert noised.provenance["patching"]["total_effect"] == pytest.approx(-gap)
+    assert set(noised["method"]) == {"noising"}
+    assert not np.allclose(noised["effect"], -table["effect"])
+
+
+def test_fast_confirms_the_first_heads_and_no_others(data):
+    every = attnprobe.patch("demo", data("csv"))
+    fast = attnprobe.patch("demo", data("csv"), fast=True, top=3)
+    np.testing.assert_allclose(fast["attribution"], every["attribution"], rtol=1e-9)
+    chosen = np.isfinite(fast["effect"])
+    assert chosen.sum() == 3
+    assert set(np.flatnonzero(chosen)) == set(np.argsort(-np.abs(every["attribution"]))[:3])
+    np.testing.assert_allclose(fast["effect"][chosen], every["effect"][chosen], rtol=1e-6)
+    np.testing.assert_allclose(fast["p"][chosen], every["p"][chosen], rtol=1e-6)
+    # The smallest p is multiplied by all 24 heads that could have been chosen.
+    assert np.nanmin(fast["p_adjusted"]) == pytest.approx(min(1, 24 * np.nanmin(fast["p"])))
+    none = attnprobe.patch("demo", data("csv"), fast=True, top=0)
+    assert np.isnan(none["effect"]).all()
+    assert np.isfinite(none["attribution"]).all()
+
+
+def test_positions(invoke, data, tmp_path):
+    path = tmp_path / "positions.csv"
+    code, _, _ = invoke("patch", "demo", "-d", data("csv"), "--positions", "-L", "4", "-o", path, "-q")
+    found = pandas.read_csv(path)
+    assert code == 0
+    longest = found["position"].max() + 1
+    assert len(found) == 24 * longest
+    assert found["token"][:2].tolist() == ["[CLS]", "the"]
+    counts = found[found["layer"].eq(0) & found["head"].eq(0)]["n"].tolist()
+    assert counts[:7] == [4] * 7
+    assert counts[-1] == 2  # of the longer sentences alone
+    code, out, _ = invoke("plot", path, "-o", tmp_path / "positions.svg")
+    assert code == 0
+    assert "<svg" in (tmp_path / "positions.svg").read_text()
+    code, out, _ = invoke("patch", "demo", "-d", data("csv"), "--positions", "-L", "4", "--format", "table")
+    assert "rows: layers, columns: positions" in out
+    assert "1 the" in out
+
+
+def test_first_ones_and_a_sample(data):
+    assert set(attnprobe.patch("demo", data("csv"), limit=3)["n"]) == {3}
+    some, again, others = (attnprobe.patch("demo", data("csv"), sample=4, seed=seed) for seed in (1, 1, 2))
+    assert set(some["n"]) == {4}
+    np.testing.assert_array_equal(some["effect"], again["effect"])
+    assert not np.array_equal(some["effect"], others["effect"])
+
+
+def test_columns_by_name(invoke, tmp_path):
+    names = {"clean": "good", "corrupted": "bad", "answer": "gold", "other": "rival"}
+    path = tmp_path / "named.csv"
+    pandas.DataFrame(PAIRS).rename(columns=names).to_csv(path, index=False)
+    words = [
+        "--text-column",
+        "good",
+        "--text-pair-column",
+        "2",
+        "--label-column",
+        "gold",
+        "--other-column",
+        "rival",
+    ]
+    code, out, _ = invoke("patch", "demo", "-d", path, *words, "-q")
+    assert code == 0
+    expected = attnprobe.patch("demo", PAIRS)["effect"]
+    np.testing.assert_allclose([float(row["effect"]) for row in rows(out)], expected)
+
+
+def test_one_pair_has_no_error(invoke):
+    table = attnprobe.patch("demo", PAIRS[:1])
+    assert np.isfinite(table["effect"]).all()
+    assert np.isnan(table["effect_se"]).all()
+    assert np.isnan(table["p"]).all()
+    assert any("One pair has no standard error" in note for note in table.notes)
+
+
+def test_what_ships_with_attnprobe(invoke, causal):
+    code, out, error = invoke("patch", "demo")
+    assert code == 0
+    assert {row["dataset"] for row in rows(out)} == {"embedded"}
+    assert {row["n"] for row in rows(out)} == {"36"}
+    assert "significantly" in error
+    code, _, error = invoke("patch", "demo", "--label-column", "answer")
+    assert (code, "name none" in error) == (2, True)
+
+
+def test_blimp_compares_sentences_as_they_are(causal, tiny):
+    """m is the log probability of a sentence; no head carries how probable the word that differs is."""
+    sentences = [
+        {"sentence_good": "the dog ran to the house .", "sentence_bad": "the cat ran to the house ."},
+        {"sentence_good": "never stop by the river", "sentence_bad": "never stop by the road"},
+        {"sentence_good": "the train was late", "sentence_bad": "the train was dog"},
+    ]
+    tokenizer = tiny("gpt2")[1]
+    lengths = [{len(tokenizer(text)["input_ids"]) for text in pair.values()} for pair in sentences]
+    lengths = [{len(tokenizer(text)["input_ids"]) for text in pair.values()} for pair in sentences]
+    kept = [pair for pair, found in zip(sentences, lengths, strict=True) if len(found) == 1]
+    assert kept
+    model = transformers.AutoModelForCausalLM.from_pretrained(causal)
+
+    def tokens(text):
+        ids = tokenizer(text, return_tensors="pt")["input_ids"]
+        with torch.no_grad():
+            log_p = model(ids).logits[0, :-1].log_softmax(-1)
+        return log_p.gather(-1, ids[0, 1:, None])[:, 0].double(), ids[0]
+
+    sides = [[tokens(pair[name]) for pair in kept] for name in ("sentence_good", "sentence_bad")]
+    good, bad = (np.mean([float(log_p.sum()) for log_p, _ in side]) for side in sides)
+    table = attnprobe.patch(causal, sentences)
+    patching = table.provenance["patching"]
+    assert patching["clean"] == pytest.approx(good, abs=1e-4)
+    assert patching["corrupted"] == pytest.approx(bad, abs=1e-4)
+    assert set(table["n"]) == {len(kept)}
+    outside = []
+    for (ours, one), (theirs, other) in zip(*sides, strict=True):
+        first = int((one != other).nonzero()[0, 0])
+        outside.append(float(ours[first - 1] - theirs[first - 1]))
+    share = np.mean(outside) / patching["total_effect"]
+    assert any(
+        note.startswith(f"{share:.0%} of the gap is how probable the first token") for note in table.notes
+    )
+
+
+def test_texts_that_differ_in_their_last_token_alone(causal):
+    table = attnprobe.patch(
+        causal, [{"clean": "the dog and the cat", "corrupted": "the dog and the dog"}] * 3
+    )
+    assert not table["effect"].any()
+    assert any("differ in their last token alone" in note for note in table.notes)
+
+
+def test_unequal_lengths_are_counted_or_aligned():
+    uneven = {
+        "clean": "The boy [MASK] late .",
+        "corrupted": "The boys in the garden [MASK] late .",
+        "answer": "was",
+    }
+    table = attnprobe.patch("demo", [*PAIRS, uneven])
+    assert set(table["n"]) == {10}
+    assert table.provenance["task"]["pairs"]["unequal"] == 1
+    assert set(attnprobe.patch("demo", [*PAIRS, uneven], align=True)["n"]) == {11}
+
+
+@pytest.mark.parametrize(
+    ("pairs", "options", "says"),
+    [
+        ([], {}, "no pairs"),
+        (["a"], {}, "Pair 1 is of type str"),
+        (5, {}, "not int"),
+        ([{"clean": "a", "corrupted": "b"}], {}, "write \\[MASK\\] for one word"),
+        ([{"text": "a"}], {}, "no column 'clean'"),
+        (PAIRS, {"top": 3}, "fast"),
+        (PAIRS, {"truncate": True}, "truncate"),
+        (PAIRS, {"objective": "similarity"}, "reads nothing off"),
+        (PAIRS, {"objective": "classification"}, "no trained"),
+        (PAIRS, {"max_length": 2}, "max_length"),
+        ("missing.csv", {}, "no file missing.csv"),
+    ],
+)
+def test_refusals(pairs, options, says):
+    with pytest.raises(AttnprobeError, match=says):
+        attnprobe.patch("demo", pairs, **options)
+
+
+@pytest.mark.parametrize("content", ["", "clean,corrupted,answer\n", "one text\nanother\n"])
+def test_files_without_pairs(invoke, tmp_path, content):
+    path = tmp_path / ("text.txt" if content.startswith("one") else "pairs.csv")
+    path.write_text(content)
+    target = tmp_path / "heads.csv"
+    code, out, error = invoke("patch", "demo", "-d", path, "-o", target)
+    assert (code, out) == (2, "")
+    assert error.startswith(f"attnprobe: {path} holds ") or error.startswith(f"attnprobe: {path.name} holds ")
+    assert len(error.splitlines()) == 1
+    assert not target.exists()
+
+
+def test_a_classifier_is_not_given_the_words_that_ship_with_attnprobe(invoke, classifier):
+    code, _, error = invoke("patch", classifier)
+    assert code == 2
+    assert error.splitlines()[-1].endswith("gives none; give pairs of your own with --dataset.")
+
+
+def test_a_run_that_is_stopped_goes_on(invoke, data, tmp_path, monkeypatch):
+    words, state = ["patch", "demo", "-d", data("csv"), "--batch-tokens", "16"], tmp_path / "state"
+    code, expected, _ = invoke(*words)
+    assert code == 0
+    compute, count = MaskContrast.compute, {"left": 60}
+
+    def stopped(self, batch, *, corrupted):
+        count["left"] -= 1
+        if not count["left"]:
+            raise KeyboardInterrupt
+        return compute(self, batch, corrupted=corrupted)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(MaskContrast, "compute", stopped)
+        assert invoke(*words, "--resume", state)[0] == 130
+    code, out, error = invoke(*words, "--resume", state)
+    assert (code, out) == (0, expected)
+
+    assert "2 of 8 batches are done" in error
+    assert invoke(*words, "--noising", "--resume", state)[0] == 2  # another question

@@ -1,0 +1,163 @@
+"""Pairs of texts for tiny models, and heads patched by hand: by hooks on output projections."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from itertools import count
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from attnprobe.corpus.formats import Row, make_table
+from attnprobe.corpus.sources.contrasts import ContrastColumns
+from attnprobe.intervention.patching.running import bind_pairs, choose_measure, peek_answers
+from attnprobe.intervention.request import TaskOptions
+from attnprobe.intervention.task import Bench, choose_subject
+from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.run.options import CorpusOptions
+from attnprobe.run.passes import open_single_run
+from attnprobe.run.progress import SilentProgress
+from attnprobe.tasks import Gold
+
+HEADS = 4
+#: The linear layers that read what heads give, of all architectures that are asked.
+READERS = re.compile(
+    r"(attention\.output\.dense|attn\.Wo|self_attn\.o_proj|self_attn\.out_proj|SelfAttention\.o"
+    r"|encoder_attn\.out_proj|EncDecAttention\.o|attn\.c_proj|albert_layers\.\d\.attention\.dense)$"
+)
+#: Word for word; of several lengths.
+SIDES = [
+    ("the river bank was slow and red", "the house bank was slow and red"),
+    ("a bird ran over the green road", "a dog ran over the green road"),
+    ("the dog and the cat", "the dog and the bird"),
+    ("he and she walk to the train", "they and she walk to the day"),
+    ("never by night", "always by night"),
+    ("the stone house", "the water house"),
+    ("a cat ran under the green light", "a cat ran under the red light"),
+]
+TARGETS = ["the river", "a bird", "dog", "train stop", "late", "the stone house", "a cat"]
+
+
+def make_pairs(kind: str) -> list[dict[str, Any]]:
+    """Make pairs with the answers of an objective; every other one has two of them."""
+    found: list[dict[str, Any]] = []
+    for number, (clean, corrupted) in enumerate(SIDES):
+        pair: dict[str, Any] = {"clean": clean, "corrupted": corrupted}
+        if kind == "classification":
+            pair |= {"answer": number % 3, "other": (number + 1) % 3 if number % 2 else None}
+        elif kind == "seq2seq":
+            pair |= {"answer": TARGETS[number], "other": "red water" if number % 2 else None}
+        elif kind == "masked-lm":
+            # In place of the second word.
+            texts = [
+                " ".join([words[0], "[MASK]", *words[2:]]) for words in (clean.split(), corrupted.split())
+            ]
+            texts[1] = texts[1].replace(corrupted.split()[-1], "stop")
+            pair |= {
+                "clean": texts[0],
+                "corrupted": texts[1],
+                "answer": "dog",
+                "other": "cat" if number % 2 else None,
+            }
+        elif kind == "causal-lm":
+            pair |= {"answer": "the", "other": "a" if number % 2 else None}
+        found.append(pair)
+    return found
+
+
+@pytest.fixture(scope="session")
+def pairs_of() -> Callable[[str], list[dict[str, Any]]]:
+    """Make pairs with the answers of an objective; every other one has two of them."""
+    return make_pairs
+
+
+@pytest.fixture(scope="session")
+def paired() -> Callable[..., Any]:
+    """Set a checkpoint on pairs."""
+
+    @contextmanager
+    def bench(
+        checkpoint: Checkpoint,
+        pairs: Sequence[Mapping[str, Any]],
+        objective: str | None = None,
+        *,
+        align: bool = False,
+        batch_tokens: int = 4096,
+    ) -> Iterator[Bench]:
+        rows = (Row(f"pair {number}", pair) for number, pair in enumerate(pairs))
+        documents = ContrastColumns().read(make_table(rows), "pairs")
+        answered, documents = peek_answers(documents)
+        progress = SilentProgress()
+        subject = choose_subject(
+            lambda *_: checkpoint,
+            TaskOptions(objective=objective),
+            labelled=Gold.CLASS if answered else Gold.NONE,
+            progress=progress,
+        )
+        measure = choose_measure(subject, answered=answered)
+        options = CorpusOptions(batch_tokens=batch_tokens)
+        with bind_pairs(subject, documents, options, measure, align=align, run=open_single_run()) as found:
+            yield found
+
+    return bench
+
+
+@contextmanager
+def hook_readers(model: nn.Module, hook: Callable[[int, Tensor], Tensor | None]) -> Iterator[None]:
+    """Show a hook what each reader of heads' output is given, call by call, and take what it returns."""
+    calls = count()
+
+    def before(_: nn.Module, given: tuple[Any, ...]) -> Any:
+        changed = hook(next(calls), given[0])
+        return None if changed is None else (changed, *given[1:])
+
+    with ExitStack() as stack:
+        for name, module in model.named_modules():
+            if READERS.search(name):
+                stack.callback(module.register_forward_pre_hook(before).remove)
+        yield
+
+
+@pytest.fixture(scope="session")
+def hooked() -> Callable[..., Any]:
+    """Show a hook what each reader of heads' output is given, call by call, and take what it returns."""
+    return hook_readers
+
+
+@pytest.fixture(scope="session")
+def patched_by_hand() -> Callable[..., float]:
+    """Measure a pair by hand, with some columns of what one layer's heads give from the other text."""
+
+    def measure(
+        model: Any,
+        read_off: Callable[[Any, Any], Tensor],
+        base: Mapping[str, Tensor],
+        source: Mapping[str, Tensor],
+        layer: int | None = None,
+        heads: Sequence[int] = (),
+        position: int | None = None,
+    ) -> float:
+        kept: dict[int, Tensor] = {}
+
+        def keep(number: int, given: Tensor) -> None:
+            kept[number] = given.clone()
+
+        def replace(number: int, given: Tensor) -> Tensor | None:
+            if number != layer:
+                return None
+            found, width = given.clone(), given.shape[-1] // HEADS
+            rows = slice(None) if position is None else slice(position, position + 1)
+            for head in heads:
+                columns = slice(head * width, (head + 1) * width)
+                found[:, rows, columns] = kept[number][:, rows, columns]
+            return found
+
+        with torch.no_grad():
+            with hook_readers(model, keep):
+                model(**source)
+            with hook_readers(model, replace):
+                return float(read_off(model(**base), base))
+
+    return measure

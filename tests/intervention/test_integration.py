@@ -1,0 +1,275 @@
+"""Integrated gradients of gates: quadrature by hand, what adds up, ties, batches and states."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from scipy.integrate import fixed_quad
+from torch.nn.functional import cross_entropy
+
+from attnprobe.corpus.sources.document import Document, Pair, Passage, Query
+from attnprobe.errors import AttnprobeError
+from attnprobe.intervention.integration import (
+    Integrals,
+    find_nodes,
+    integrate_gradients,
+    tabulate_integrals,
+)
+from attnprobe.intervention.objectives.objective import Answer
+from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.sums.base import pack, unpack
+
+SHAPE = LAYERS, HEADS = 3, 4
+STEP = 1e-4
+
+
+@pytest.fixture
+def losses(headed: Any, documents: Any, cut_by_hand: Any, inputs_of: Any):
+    """Give the loss of every text with masks (layer, head) in the weights of the tiny BERT."""
+    checkpoint, texts = headed("bert", "classification", double=True), documents("classification")
+
+    def measure(masks: NDArray[Any]) -> NDArray[np.float64]:
+        model = cut_by_hand(checkpoint.model, np.asarray(masks, float))
+        with torch.no_grad():
+            logits = [model(**inputs_of(checkpoint.tokenizer, text)).logits[0] for text in texts]
+        right = torch.tensor([text.label for text in texts])
+        return cross_entropy(torch.stack(logits), right, reduction="none").numpy()
+
+    return measure
+
+
+def integrate_by_hand(
+    losses: Any, layers: list[int], head: int, at: NDArray[Any], nodes: int
+) -> NDArray[np.float64]:
+    """Integrate differences of losses by the masks of a head, all of the layers scaled by t: (example,)."""
+
+    def slope(t: float) -> NDArray[np.float64]:
+        sides = []
+        for step in (STEP, -STEP):
+            masks = np.asarray(at, float).copy()
+            masks[layers] *= t
+            masks[layers, head] += step * at[layers, head]
+            sides.append(losses(masks))
+        return (sides[0] - sides[1]) / (2 * STEP)
+
+    return np.asarray(fixed_quad(lambda ts: np.stack([slope(t) for t in ts], -1), 0, 1, n=nodes)[0])
+
+
+def differ(losses: Any, layers: list[int], at: NDArray[Any]) -> NDArray[np.float64]:
+    closed = np.asarray(at, float).copy()
+    closed[layers] = 0
+    return losses(np.asarray(at, float)) - losses(closed)
+
+
+@pytest.mark.parametrize("number", [1, 2, 4, 7])
+def test_nodes_are_exact_for_polynomials(number: int):
+    places, weights = find_nodes(number)
+    assert ((places > 0) & (places < 1)).all()
+    for power in range(2 * number):
+        assert weights @ places**power == pytest.approx(1 / (power + 1))
+    assert weights @ places ** (2 * number) != pytest.approx(1 / (2 * number + 1), rel=1e-9)
+
+
+@pytest.mark.parametrize("nodes", [2, 4])
+def test_by_hand(headed: Any, documents: Any, benched: Any, losses: Any, nodes: int):
+    with benched(headed("bert", "classification", double=True), documents("classification")) as bench:
+        found = integrate_gradients(bench, nodes)
+    at = np.ones(SHAPE)
+    for layer, head in [(0, 1), (1, 3), (2, 0)]:
+        expected = integrate_by_hand(losses, [layer], head, at, nodes)
+        assert found.signed.heads.average[layer, head] == pytest.approx(expected.mean(), abs=1e-8)
+        assert found.size.heads.average[layer, head] == pytest.approx(np.abs(expected).mean(), abs=1e-8)
+        error = expected.std(ddof=1) / np.sqrt(len(expected))
+        assert found.signed.heads.standard_error[layer, head] == pytest.approx(error, abs=1e-8)
+
+
+def test_heads_add_up(headed: Any, documents: Any, benched: Any, losses: Any):
+    """To the loss less that without the layer; the errors are those of the quadrature, and shrink."""
+    found = []
+    with benched(headed("bert", "classification", double=True), documents("classification")) as bench:
+        for nodes in (1, 2, 12):
+            found.append(integrate_gradients(bench, nodes))
+    for layer in range(LAYERS):
+        apart = differ(losses, [layer], np.ones(SHAPE))
+        assert found[-1].signed.heads.average[layer].sum() == pytest.approx(apart.mean(), abs=1e-9)
+        np.testing.assert_allclose(found[0].gaps[layer, 2:], [apart.sum(), np.abs(apart).sum()], atol=1e-9)
+    errors = np.stack([one.errors for one in found])
+    assert (errors[0] > 3 * errors[1]).all()
+    assert (errors[1] > 30 * errors[2]).all()
+    assert errors[2].max() < 1e-6
+    coarse = np.stack([integrate_by_hand(losses, [1], head, np.ones(SHAPE), 1) for head in range(HEADS)])
+    apart = differ(losses, [1], np.ones(SHAPE))
+    expected = np.abs(coarse.sum(0) - apart).sum() / np.abs(apart).sum()
+    assert errors[0, 1] == pytest.approx(expected, rel=1e-5)
+
+
+def test_some_heads_are_off(headed: Any, documents: Any, benched: Any, losses: Any):
+    at = np.ones(SHAPE, bool)
+    at[0, 1] = at[1, 0] = at[1, 2] = False
+    at[2] = False
+    with benched(headed("bert", "classification", double=True), documents("classification")) as bench:
+        found = integrate_gradients(bench, 4, at)
+    assert (found.signed.heads.average[~at] == 0).all()
+    for layer, head in [(0, 3), (1, 1)]:
+        expected = integrate_by_hand(losses, [layer], head, at.astype(float), 4)
+        assert found.signed.heads.average[layer, head] == pytest.approx(expected.mean(), abs=1e-8)
+    assert np.isnan(found.errors[2])
+    np.testing.assert_allclose(found.gaps[1, 2], differ(losses, [1], at).sum(), atol=1e-9)
+
+
+def test_layers_that_share_their_weights(headed: Any, documents: Any, benched: Any, albert_losses: Any):
+    with benched(headed("albert", "classification", double=True), documents("classification")) as bench:
+        found = integrate_gradients(bench, 6)
+    every = list(range(LAYERS))
+    for head in range(HEADS):
+        slopes = integrate_by_hand_together(albert_losses, head, 6)
+        assert found.signed.heads.average[0, head] == pytest.approx(slopes.mean(), abs=1e-8)
+        assert found.size.heads.average[0, head] == pytest.approx(np.abs(slopes).mean(), abs=1e-8)
+    assert (found.signed.heads.average[1:] == 0).all()
+    apart = differ(albert_losses, every, np.ones(SHAPE))
+    np.testing.assert_allclose(found.gaps[0, 2:], [apart.sum(), np.abs(apart).sum()], atol=1e-9)
+    assert found.errors[0] < 1e-2
+    assert np.isnan(found.errors[1:]).all()
+
+
+def integrate_by_hand_together(losses: Any, head: int, nodes: int) -> NDArray[np.float64]:
+    """Integrate by one mask of a head in all layers, while all heads of all layers are scaled."""
+
+    def slope(t: float) -> NDArray[np.float64]:
+        masks = np.full((2, *SHAPE), t)
+        masks[0, :, head] += STEP
+        masks[1, :, head] -= STEP
+        return (losses(masks[0]) - losses(masks[1])) / (2 * STEP)
+
+    return np.asarray(fixed_quad(lambda ts: np.stack([slope(t) for t in ts], -1), 0, 1, n=nodes)[0])
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("bert", "masked-lm"), ("gpt2", "causal-lm"), ("modernbert", "classification"),
+        ("bart", "seq2seq"), ("t5", "seq2seq"), ("deberta-v2", "classification"), ("bert", "representation"),
+        ("bert", "token-classification"), ("roberta", "question-answering"), ("electra", "regression"),
+    ],
+)  # fmt: skip
+def test_it_adds_up_everywhere(headed: Any, documents: Any, benched: Any, name: str, kind: str):
+    some = [one for one in documents(kind)[:6] if one.text != "stone" and (name != "t5" or one.pair is None)]
+    with benched(headed(name, kind, double=True), some, kind) as bench:
+        errors = integrate_gradients(bench, 10).errors
+    assert np.isfinite(errors).all()
+    # T5's ReLU has kinks, which no quadrature takes at once; all others are smooth.
+    assert errors.max() < (0.03 if name == "t5" else 2e-3)
+
+
+@pytest.mark.parametrize("batch_tokens", [1, 30])
+def test_batches_and_resuming_do_not_matter(headed: Any, documents: Any, benched: Any, batch_tokens: int):
+    checkpoint, found = headed("bart", "seq2seq", double=True), []
+    for tokens, resumed in ((4096, True), (batch_tokens, True), (4096, False)):
+        with benched(checkpoint, documents("seq2seq"), "seq2seq", batch_tokens=tokens) as bench:
+            assert bench.subject.gating.replays
+            gating = replace(bench.subject.gating, replays=resumed)
+            found.append(
+                integrate_gradients(replace(bench, subject=replace(bench.subject, gating=gating)), 2)
+            )
+    for other in found[1:]:
+        np.testing.assert_allclose(other.signed.heads.average, found[0].signed.heads.average, atol=1e-10)
+        np.testing.assert_allclose(other.size.heads.average, found[0].size.heads.average, atol=1e-10)
+        np.testing.assert_allclose(other.gaps, found[0].gaps, atol=1e-9)
+
+
+WORDS = ["river", "bank", "slow", "bird", "red", "house", "dog", "cat", "stone", "late", "early", "train"]
+DRAW = np.random.default_rng(3)
+TEXTS = [" ".join(DRAW.choice(WORDS, 2 + number % 4, replace=False)) for number in range(16)]
+DATA = {
+    "similarity": [Document(TEXTS[n], label=Pair(TEXTS[n * 5 % 7 + 8], n % 6)) for n in range(8)],
+    "retrieval": [
+        *(Document(TEXTS[n], label=Query(f"q{n}", ((f"d{n * 3 % 9}", 1),)), role="query") for n in range(5)),
+        *(Document(text, label=Passage(f"d{n}"), role="document") for n, text in enumerate(TEXTS[5:])),
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", DATA)
+def test_texts_add_up_in_the_mean(headed: Any, benched: Any, cut_by_hand: Any, kind: str):
+    """Against mean losses of embeddings of models whose heads were cut out by hand."""
+    checkpoint = headed("bert", "representation", double=True)
+
+    def mean_loss(masks: NDArray[Any]) -> float:
+        cut = replace(checkpoint, model=cut_by_hand(checkpoint.model, masks))
+        with benched(cut, DATA[kind], kind) as bench:
+            states = np.zeros((bench.corpus.sequences, 32))
+            with torch.no_grad():
+                for batch in bench.corpus.batches:
+                    answer = bench.objective.answer(batch)
+                    states[batch.members] = answer.state.numpy()
+            rows = bench.objective.find_rows(bench.corpus.batches)
+            return float(bench.objective.compute_loss(torch.from_numpy(states), rows))
+
+    with benched(checkpoint, DATA[kind], kind, batch_tokens=20) as bench:
+        found = integrate_gradients(bench, 8)
+        table = tabulate_integrals(bench, "texts", facts={})
+    whole = mean_loss(np.ones(SHAPE))
+    for layer in range(LAYERS):
+        closed = np.ones(SHAPE)
+        closed[layer] = 0
+        apart = whole - mean_loss(closed)
+        assert abs(apart) > 1e-3
+        assert found.signed.heads.average[layer].sum() == pytest.approx(apart, rel=1e-3)
+    assert found.errors.max() < 1e-2
+    assert any(note.startswith("Importance is the mean over texts") for note in table.notes)
+
+
+def test_too_many_texts(headed: Any, benched: Any, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("attnprobe.intervention.integration._TOO_MANY", 10_000)
+    with (
+        benched(headed("bert", "representation"), DATA["similarity"], "similarity") as bench,
+        pytest.raises(AttnprobeError, match="choose fewer with --limit or --sample"),
+    ):
+        integrate_gradients(bench)
+
+
+def test_states(headed: Any, documents: Any, benched: Any):
+    with benched(headed("bert", "classification"), documents("classification")) as bench:
+        found = integrate_gradients(bench, 2)
+    again = Integrals.from_arrays(unpack(pack(found.arrays())))
+    np.testing.assert_array_equal(again.gaps, found.gaps)
+    np.testing.assert_array_equal(again.size.heads.average, found.size.heads.average)
+    both = found + again
+    np.testing.assert_allclose(both.gaps, 2 * found.gaps)
+    np.testing.assert_allclose(both.errors, found.errors)
+
+
+def test_nan(headed: Any, documents: Any, benched: Any, monkeypatch: pytest.MonkeyPatch):
+    with benched(headed("bert", "classification"), documents("classification")) as bench:
+        right = bench.objective.answer
+        monkeypatch.setattr(
+            bench.objective, "answer", lambda batch, untouched=None: Answer(right(batch).loss * float("nan"))
+        )
+        with pytest.raises(AttnprobeError, match="bert gives NaN or infinite gradients; try --dtype"):
+            integrate_gradients(bench)
+
+
+def test_table(headed: Any, documents: Any, benched: Any):
+    checkpoint: Checkpoint = headed("bert", "classification", double=True)
+    with benched(checkpoint, documents("classification")) as bench:
+        coarse = tabulate_integrals(bench, "texts", facts={}, nodes=1)
+        table = tabulate_integrals(bench, "texts", facts={})
+        found = integrate_gradients(bench)
+    assert [name for name in table.data if name.startswith("ig")] == [
+        "ig", "ig_se", "ig_abs", "ig_abs_se", "ig_half_a", "ig_half_b", "ig_abs_half_a", "ig_abs_half_b",
+    ]  # fmt: skip
+    np.testing.assert_allclose(table["ig"], found.signed.heads.average.ravel())
+    record = table.provenance["integrated"]
+    assert record["nodes"] == 4
+    np.testing.assert_allclose(record["errors"], found.errors)
+    worst = int(found.errors.argmax())
+    assert table.notes[0].startswith("The heads of a layer add up to the loss less that without the layer's")
+    assert f"to within {found.errors[worst]:.2g} of what layer {worst} does to it" in table.notes[0]
+    assert "more --nodes" not in table.notes[0]
+    assert "more --nodes bring them closer" in coarse.notes[0]
+    size = found.size.heads.average
+    most = tuple(map(int, np.unravel_index(size.argmax(), SHAPE)))
+    assert f"ig_abs is largest for head {most[1]} of layer {most[0]} (" in table.notes[1]

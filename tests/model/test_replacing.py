@@ -1,0 +1,402 @@
+"""What takes the place of what heads give, against hooks on the output projections, written by hand."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import every_type
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+from transformers import AutoConfig, AutoModel, PreTrainedModel, PreTrainedTokenizerFast
+
+from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.gates import BatchReplay, Gates, gate_attention
+from attnprobe.model.load import load_checkpoint
+from attnprobe.model.reading.routing import Way
+from attnprobe.model.refusals import UnsupportedModelError
+from attnprobe.model.removing import save_pruned, shrink
+from attnprobe.model.verifying.dry_run import inspect
+from attnprobe.model.verifying.switching import check_replacements
+
+Built = tuple[PreTrainedModel, PreTrainedTokenizerFast]
+Tiny = Callable[[str], Built]
+Hook = Callable[[int, Tensor], Tensor]
+
+#: The modules that read what the heads of a layer give, side by side.
+READERS = re.compile(
+    r"(attention\.output\.dense|attention\.out_lin|attentions\.\d+\.out_lin|attn\.Wo|self_attn\.o_proj"
+    r"|self_attn\.out_proj|SelfAttention\.o|encoder_attn\.out_proj|EncDecAttention\.o|attn\.c_proj|attn\.o"
+    r"|attention\.o_proj)$"
+)
+#: By the way to their attention.
+ROUTED = ("bert", "gpt2", "t5", "bart", "llama", "modernbert", "distilbert", "one head", "vit")
+TAPPED = ("deberta-v2", "mpnet", "xlm")
+
+
+def build(name: str, tiny: Tiny) -> tuple[Any, dict[str, Tensor], int]:
+    """Build a model, what it is given, and how many heads its layers have."""
+    if name == "vit":
+        model = every_type.build("vit")
+        return model, every_type.inputs("vit", model, batch=3), every_type.HEADS
+    if name == "one head":
+        torch.manual_seed(4)
+        sizes = {"hidden_size": 16, "num_attention_heads": 1, "num_hidden_layers": 3, "intermediate_size": 24}
+        model = AutoModel.from_config(AutoConfig.for_model("bert", vocab_size=90, **sizes)).eval()
+        for weight in model.requires_grad_(False).parameters():
+            weight.mul_(8) if weight.ndim == 2 else weight
+        return model, {"input_ids": torch.randint(5, 90, (3, 11))}, 1
+    model, tokenizer = tiny(name)
+    draw = torch.Generator().manual_seed(1)
+    ids = torch.randint(5, len(tokenizer), (3, 14), generator=draw)
+    given = {"input_ids": ids}
+    if model.config.is_encoder_decoder:
+        given["decoder_input_ids"] = ids.flip(1)[:, :9].contiguous()
+    return model, given, 4
+
+
+def readers_of(model: nn.Module) -> list[nn.Module]:
+    return [module for name, module in model.named_modules() if READERS.search(name)]
+
+
+@contextmanager
+def hooked(model: nn.Module, heads: int, hook: Hook) -> Iterator[None]:
+    """Change what projections read, (batch, query, head, width), by hand; layers count in their order."""
+    removes, calls = [], []
+
+    def enter(_: nn.Module, arguments: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        layer = len(calls)
+        calls.append(layer)
+        read = arguments[0]
+        return (hook(layer, read.unflatten(-1, (heads, -1))).flatten(-2), *arguments[1:])
+
+    removes = [reader.register_forward_pre_hook(enter) for reader in readers_of(model)]
+    try:
+        yield
+    finally:
+        for removed in removes:
+            removed.remove()
+
+
+def outputs_by_hand(model: Any, given: Mapping[str, Tensor], heads: int) -> dict[int, Tensor]:
+    found: dict[int, Tensor] = {}
+
+    def keep(layer: int, read: Tensor) -> Tensor:
+        found[layer] = read
+        return read
+
+    with hooked(model, heads, keep):
+        model(**given)
+    return found
+
+
+def close(found: Tensor, expected: Tensor) -> bool:
+    return float((found - expected).abs().max()) <= 1e-6 * max(1.0, float(expected.abs().max()))
+
+
+def drawn(
+    outputs: Mapping[int, Tensor], heads: int, seed: int
+) -> tuple[dict[int, Tensor], dict[int, Tensor]]:
+    """Draw gates for every example, and what takes the place: for each example and query, or for all."""
+    draw = torch.Generator().manual_seed(seed)
+    rows = {k: torch.rand(len(o), heads, generator=draw) for k, o in outputs.items()}
+    places = {}
+    for k, o in outputs.items():
+        shape = o.shape if k % 2 else (1, 1, *o.shape[2:])
+        places[k] = torch.randn(shape, generator=draw) * o.std()
+    return rows, places
+
+
+def way_of(name: str) -> Way:
+    return Way.TAP if name in TAPPED else Way.REGISTRY
+
+
+@pytest.mark.parametrize("name", ROUTED + TAPPED)
+class TestAgainstHooks:
+    def test_outputs(self, tiny: Tiny, name: str):
+        model, given, heads = build(name, tiny)
+        expected = outputs_by_hand(model, given, heads)
+        assert len(expected) == len(readers_of(model)) > 1
+        with gate_attention(model, way_of(name)) as gates:
+            rows, places = drawn(expected, heads, 3)
+            with gates.record_outputs() as found:
+                model(**given)
+            assert found.keys() == expected.keys()
+            assert all(close(found[layer], expected[layer]) for layer in expected)
+            assert not gates.recording
+            # What is kept has not passed the gates of its own layer.
+            gates.rows, gates.replacements = {0: rows[0]}, {0: places[0]}
+            with gates.record_outputs() as found:
+                model(**given)
+            assert close(found[0], expected[0])
+            assert not close(found[1], expected[1])
+
+    def test_replaced(self, tiny: Tiny, name: str):
+        model, given, heads = build(name, tiny)
+        untouched, outputs = model(**given)[0], outputs_by_hand(model, given, heads)
+        rows, places = drawn(outputs, heads, 5)
+
+        def replace(layer: int, read: Tensor) -> Tensor:
+            gate = rows[layer][:, None, :, None]
+            return gate * read + (1 - gate) * places[layer]
+
+        with hooked(model, heads, replace):
+            expected = model(**given)[0]
+        with gate_attention(model, way_of(name)) as gates:
+            gates.rows, gates.replacements = rows, places
+            assert close(model(**given)[0], expected)
+            assert not close(expected, untouched)
+            gates.replacements = {}  # zero takes the place
+            zero = model(**given)[0]
+            gates.replacements = {k: torch.zeros_like(place) for k, place in places.items()}
+            assert close(model(**given)[0], zero)
+            assert not close(zero, expected)
+            # A head's own output in its place changes nothing.
+            gates.rows = {k: torch.zeros_like(row) for k, row in rows.items()}
+            gates.replacements = outputs
+            assert close(model(**given)[0], untouched)
+            gates.open()
+            assert close(model(**given)[0], untouched)
+
+    def test_outputs_of_another_pass(self, tiny: Tiny, name: str):
+        """For these layers take these outputs: as if they had been computed, before the gates."""
+        model, given, heads = build(name, tiny)
+        outputs = outputs_by_hand(model, given, heads)
+        rows, _ = drawn(outputs, heads, 7)
+        taken = {1: torch.randn(outputs[1].shape, generator=torch.Generator().manual_seed(2))}
+
+        def replace(layer: int, read: Tensor) -> Tensor:
+            read = taken.get(layer, read)
+            return read * rows[layer][:, None, :, None] if layer == 1 else read
+
+        with hooked(model, heads, replace):
+            expected = model(**given)[0]
+        with gate_attention(model, way_of(name)) as gates:
+            untouched = model(**given)[0]
+            gates.rows = {1: rows[1]}
+            with gates.take_outputs(taken):
+                assert close(model(**given)[0], expected)
+            assert not close(expected, untouched)
+            gates.open()
+            assert close(model(**given)[0], untouched)
+
+    def test_gradients(self, tiny: Tiny, name: str):
+        """By gates and by outputs, as torch gives them through the hooks."""
+        model, given, heads = build(name, tiny)
+        outputs = outputs_by_hand(model, given, heads)
+        rows, places = drawn(outputs, heads, 11)
+        weight = torch.randn(model(**given)[0].shape, generator=torch.Generator().manual_seed(8))
+
+        def differentiate(
+            gates: dict[int, Tensor], read: Mapping[int, Tensor], number: Tensor
+        ) -> list[Tensor]:
+            layers = sorted(outputs)
+            wanted = [gates[k] for k in layers] + [read[k] for k in layers]
+            return list(torch.autograd.grad(number, wanted))
+
+        ours, theirs = ({k: row.clone().requires_grad_() for k, row in rows.items()} for _ in range(2))
+        kept: dict[int, Tensor] = {}
+
+        def replace(layer: int, read: Tensor) -> Tensor:
+            kept[layer] = read if read.requires_grad else read.requires_grad_()
+            gate = theirs[layer][:, None, :, None]
+            return gate * kept[layer] + (1 - gate) * places[layer]
+
+        with torch.enable_grad():
+            with hooked(model, heads, replace):
+                expected = differentiate(theirs, kept, (model(**given)[0] * weight).sum())
+            with gate_attention(model, way_of(name)) as gates:
+                gates.rows, gates.replacements = ours, places
+                with gates.record_outputs(differentiable=True) as found:
+                    number = (model(**given)[0] * weight).sum()
+                given_back = differentiate(ours, found, number)
+        for one, other in zip(given_back, expected, strict=True):
+            assert float(other.abs().max()) > 0
+            assert float((one - other).abs().max()) <= 1e-5 * float(other.abs().max())
+
+
+@pytest.mark.parametrize("name", ROUTED)
+def test_resumed_equals_whole(tiny: Tiny, name: str):
+    model, given, heads = build(name, tiny)
+    with gate_attention(model) as gates, torch.inference_mode():
+        model(**given)
+        sites = tuple(gates.sites.called)
+        replay = BatchReplay(model, gates)
+        outputs = outputs_by_hand(model, given, heads)
+        rows, places = drawn(outputs, heads, 13)
+        with replay.watch(sites):
+            with replay.record():
+                untouched = model(**given)[0]
+            for layer in outputs:
+                gates.rows, gates.replacements = {layer: rows[layer]}, {layer: places[layer]}
+                whole = model(**given)[0]
+                assert not close(whole, untouched)
+                with replay.resume_at(layer):
+                    assert close(model(**given)[0], whole)
+                with (
+                    replay.resume_at(layer),
+                    gates.take_outputs({layer: places[layer].expand_as(outputs[layer])}),
+                ):
+                    gates.open()
+                    taken = model(**given)[0]
+                gates.rows = {layer: torch.zeros(1, heads)}
+                gates.replacements = {layer: places[layer]}
+                assert close(model(**given)[0], taken)
+
+
+def test_heads_that_are_gone(tiny: Tiny):
+    """Gates are set by the numbers that heads had; outputs and what replaces them are of those computed."""
+    model, given, heads = build("bert", tiny)
+    outputs = outputs_by_hand(model, given, heads)
+    present = ((0, 1, 2, 3), (0, 1, 2, 3), (0, 1, 2, 3))
+    draw = torch.Generator().manual_seed(6)
+    numbers = ((1, 3, 4, 6), (0, 2, 4, 5), (0, 1, 2, 6))  # of seven that there were
+    rows = torch.rand(3, 7, generator=draw)
+    places = {k: torch.randn(o.shape, generator=draw) for k, o in outputs.items()}
+
+    def replace(layer: int, read: Tensor) -> Tensor:
+        gate = rows[layer, list(numbers[layer])][:, None]
+        return gate * read + (1 - gate) * places[layer]
+
+    with hooked(model, heads, replace):
+        expected = model(**given)[0]
+    with gate_attention(model, present=numbers) as gates:
+        gates.set(rows[None])
+        gates.replacements = places
+        assert close(model(**given)[0], expected)
+    with gate_attention(model, present=present) as gates:
+        gates.set(rows[None, :, :4])
+        gates.replacements = places
+        assert not close(model(**given)[0], expected)
+
+
+@pytest.mark.parametrize("name", ["bert", "mpnet"])
+def test_each_thread_has_its_own(tiny: Tiny, name: str):
+    model, given, heads = build(name, tiny)
+    outputs = outputs_by_hand(model, given, heads)
+    sets = [drawn(outputs, heads, seed) for seed in range(20, 26)]
+
+    def by_hand(number: int) -> Tensor:
+        rows, places = sets[number]
+
+        def replace(layer: int, read: Tensor) -> Tensor:
+            gate = rows[layer][:, None, :, None]
+            return gate * read + (1 - gate) * places[layer]
+
+        with hooked(model, heads, replace):
+            return model(**given)[0]
+
+    expected = [by_hand(number) for number in range(len(sets))]
+    with gate_attention(model, way_of(name)) as gates:
+
+        def run(number: int) -> Tensor:
+            with gates.thread_context(), torch.no_grad():
+                gates.rows, gates.replacements = sets[number]
+                found = [model(**given)[0] for _ in range(5)]
+                assert all(torch.equal(one, found[0]) for one in found)
+                return found[0]
+
+        with ThreadPoolExecutor(3) as pool:
+            found = list(pool.map(run, range(len(sets))))
+    assert all(close(one, other) for one, other in zip(found, expected, strict=True))
+
+
+@pytest.mark.parametrize(("name", "way"), [("swin", Way.TILES), ("hiera", Way.TILES)])
+def test_windows(name: str, way: Way):
+    """Windows of an image come one after the other, and its gates hold for all of them."""
+    model = every_type.build(name)
+    given = every_type.inputs(name, model)
+    with gate_attention(model, way) as gates, torch.inference_mode():
+        untouched = model(**given)[0]
+        with gates.record_outputs() as outputs:
+            assert close(model(**given)[0], untouched)
+        assert max(len(output) for output in outputs.values()) > 2
+        kept = dict(outputs)
+        # Of one image what the other gives there; the first image is as it was.
+        for layer, output in kept.items():
+            rows = torch.ones(2, output.shape[2])
+            rows[1] = 0
+            windows = len(output) // 2
+            other = torch.cat([output[windows:], output[:windows]])
+            gates.rows, gates.replacements = {layer: rows}, {layer: other}
+            found = model(**given)[0]
+            assert close(found[0], untouched[0])
+            assert not close(found[1], untouched[1])
+            gates.replacements = {layer: output}
+            assert close(model(**given)[0], untouched)
+            # One row for each image: its windows take the same.
+            gates.replacements = {layer: output.unflatten(0, (2, -1)).mean((1, 2))[:, None]}
+            mean = model(**given)[0]
+            gates.replacements = {
+                layer: output.unflatten(0, (2, -1)).mean((1, 2))[:, None].repeat_interleave(windows, 0)
+            }
+            assert close(model(**given)[0], mean)
+
+
+def test_what_heads_give_can_not_be_told():
+    """Longformer multiplies parts of its bands, by means of its own."""
+    model = every_type.build("longformer")
+    given = every_type.inputs("longformer", model)
+    with gate_attention(model, Way.TAP) as gates, torch.inference_mode():
+        untouched = model(**given)[0]
+        gates.rows = {0: torch.zeros(1, every_type.HEADS)}
+        model(**given)  # as it is where nothing takes its place
+        gates.replacements = {0: torch.zeros(1, 1, 1, 1)}
+        with pytest.raises(UnsupportedModelError, match="what its heads give can't be replaced"):
+            model(**given)
+        gates.open()
+        assert torch.equal(model(**given)[0], untouched)
+
+
+def test_physically_pruned_heads(tiny: Tiny, tmp_path: Path):
+    """The dry run's numbers of heads fit: a head's own output in its place changes nothing."""
+    keep = np.ones((3, 4), bool)
+    keep[1, 2] = keep[0, 0] = False
+    whole = Checkpoint("bert", *tiny("bert"))
+    save_pruned(shrink(whole, keep), whole, keep, tmp_path / "small", physical=True, record={})
+    pruned = load_checkpoint(str(tmp_path / "small"))
+    architecture = inspect(pruned)
+    assert architecture.present == ((1, 2, 3), (0, 1, 3), (0, 1, 2, 3))
+    given = {"input_ids": torch.randint(5, 60, (2, 9), generator=torch.Generator().manual_seed(3))}
+    with gate_attention(pruned.body, architecture.way, architecture.sites, architecture.present) as gates:
+        with gates.record_outputs() as outputs:
+            untouched = pruned.forward(given)
+        gates.set(torch.zeros(1, 3, 4))
+        gates.replacements = dict(outputs)
+        assert close(pruned.forward(given), untouched)
+    check_replacements(pruned, architecture)
+
+
+class TestCheck:
+    """The check before replacements are believed fails where they fail."""
+
+    @pytest.mark.parametrize("name", ["bert", "t5", "gpt2", "deberta-v2", "mpnet"])
+    def test_holds(self, tiny: Tiny, name: str):
+        found = Checkpoint(name, *tiny(name))
+        check_replacements(found, inspect(found))
+
+    def test_outputs_that_are_not_taken(self, tiny: Tiny, monkeypatch: pytest.MonkeyPatch):
+        found = Checkpoint("bert", *tiny("bert"))
+        architecture = inspect(found)
+        monkeypatch.setattr("attnprobe.model.gates.Gates.apply", lambda _, layer, output: output)
+        with pytest.raises(
+            UnsupportedModelError, match="what takes the place of its heads' output changes not"
+        ):
+            check_replacements(found, architecture)
+
+    def test_outputs_that_are_others(self, tiny: Tiny, monkeypatch: pytest.MonkeyPatch):
+        found = Checkpoint("bert", *tiny("bert"))
+        architecture = inspect(found)
+        right = Gates.apply
+
+        def reverse(gates: Gates, layer: int, output: Tensor) -> Tensor:
+            found = right(gates, layer, output)
+            return found.flip(1) if gates.replacements else found
+
+        monkeypatch.setattr(Gates, "apply", reverse)
+        with pytest.raises(UnsupportedModelError, match="with its own output in their place, they differ"):
+            check_replacements(found, architecture)

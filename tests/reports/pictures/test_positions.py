@@ -1,0 +1,79 @@
+"""Heads at positions of tokens: tokens below, pale cells, and what the terminal shows."""
+
+import json
+
+import numpy as np
+import picture_tables as tables
+import pytest
+
+from attnprobe.reports.pictures.choosing import draw_picture, list_kinds
+from attnprobe.reports.shapes import lay_out_positions
+from attnprobe.table.head_table import HeadTable
+
+
+def spec_of(table, **how):
+    return draw_picture([table], **how).chart.to_dict()
+
+
+def test_tokens_stand_below_where_they_are_the_same_in_all_layers():
+    spec = json.dumps(spec_of(tables.at_positions()))
+    assert r"[\"[CLS]\", \"the\", \"2\", \"ran\"][indexof([0, 1, 2, 3], datum.value)]" in spec
+    table = tables.at_positions()
+    table.data["token"][-1] = "stood"
+    assert "indexof" not in json.dumps(spec_of(table))
+
+
+@pytest.mark.parametrize("token", ['"+alert(1)+"', "\\", "'];x", "\U0001f600\u2028", "</script>"])
+def test_a_token_is_never_a_part_of_an_expression(token):
+    """It is one string of JSON, cut and cleaned, whatever it holds."""
+    spec = spec_of(tables.at_positions(tokens=("[CLS]", token, "dog")))
+    (found,) = set(find_expressions(spec))
+    words = json.loads(found[: found.index("][") + 1])
+    assert len(words) == 3
+    assert words[::2] == ["[CLS]", "dog"]
+    assert found.endswith("[indexof([0, 1, 2], datum.value)]")
+    assert (
+        draw_picture([tables.at_positions(tokens=("[CLS]", token, "dog"))])
+        .rendered("svg")
+        .startswith(b"<svg")
+    )
+
+
+def find_expressions(node):
+    if isinstance(node, dict):
+        if "labelExpr" in node:
+            yield node["labelExpr"]
+        for part in node.values():
+            yield from find_expressions(part)
+    elif isinstance(node, list):
+        for part in node:
+            yield from find_expressions(part)
+
+
+def test_what_is_not_significant_is_pale():
+    spec = spec_of(tables.at_positions())
+    rows = next(rows for rows in spec["datasets"].values() if "pale" in rows[0])
+    assert sum(row["pale"] for row in rows) == sum(row % 5 != 0 for row in range(len(rows)))
+
+
+def test_many_positions_stay_within_the_width():
+    table = tables.at_positions(tokens=[f"w{place}" for place in range(60)])
+    assert "indexof" not in json.dumps(spec_of(table, width=400))
+    assert list_kinds(table) == ["positions"]
+
+
+def test_the_terminal_has_the_strongest_head_of_each_layer():
+    table = tables.at_positions()
+    (panel,) = lay_out_positions(table, "effect")
+    assert panel.heads == ["0 [CLS]", "1 the", "2", "3 ran"]
+    values = np.array(table.data["effect"]).reshape(tables.LAYERS, tables.HEADS, 4)
+    strongest = np.take_along_axis(values, np.abs(values).argmax(1)[:, None], 1)[:, 0]
+    np.testing.assert_array_equal(panel.grid(np.array(table.data["effect"])), strongest)
+
+
+def test_links_of_a_decoder_by_position_are_no_such_table():
+    """Their positions are words: where a word is predicted, and where it is read."""
+    table = tables.at_positions()
+    words = {**table.data, "position": ["output", "input", "x", "y"] * (len(table) // 4)}
+    assert HeadTable("links", table.columns, words).kind != "heads at positions"
+    assert table.kind == "heads at positions"

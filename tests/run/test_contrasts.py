@@ -1,0 +1,234 @@
+"""Pairs of texts as tokens: where answers are read off, what is left out, and what is refused by name."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from attnprobe.corpus.formats import Row, make_table
+from attnprobe.corpus.sources.contrasts import ContrastColumns
+from attnprobe.errors import AttnprobeError
+from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.run.contrasts import ContrastReader, tokenise_contrasts
+from attnprobe.run.options import CorpusOptions
+
+
+def documents(pairs: list[dict[str, Any]], **columns: str) -> Any:
+    return ContrastColumns(**columns).read(
+        make_table(Row(f"pair {n}", p) for n, p in enumerate(pairs, 1)), "data"
+    )
+
+
+@pytest.fixture
+def read(tiny: Any) -> Callable[..., tuple[ContrastReader, list[Any]]]:
+    """Read pairs for a tiny model."""
+
+    def read_pairs(
+        name: str, asked: Any, pairs: list[dict[str, Any]], *, align: bool = False, window: int = 60
+    ) -> Any:
+        model, tokenizer = tiny(name)
+        reader = ContrastReader(Checkpoint(name, model, tokenizer), asked, window, align=align)
+        return reader, list(reader.read(documents(pairs)))
+
+    return read_pairs
+
+
+MASKED = {
+    "clean": "the dog [MASK] late",
+    "corrupted": "the cat [MASK] late",
+    "answer": "ran",
+    "other": "walk",
+}
+
+
+def test_a_mask_is_found_however_it_is_written(read, tiny):
+    tokenizer = tiny("bert")[1]
+    written = {**MASKED, "clean": "the dog <mask> late"}
+    reader, ((clean, corrupted),) = read("bert", "mask", [written])
+    assert tokenizer.convert_ids_to_tokens(clean.ids) == ["[CLS]", "the", "dog", "[MASK]", "late", "[SEP]"]
+    (found,) = reader.readouts
+    assert found.places == (3, 3)
+    assert tokenizer.convert_ids_to_tokens([found.answer, found.other]) == ["ran", "walk"]
+    assert found.first == 2
+    assert len(corrupted.ids) == 6
+
+
+def test_the_answer_is_the_token_that_stands_in_its_place(read, tiny):
+    """Behind a blank, a byte-level token is another one than at the beginning."""
+    tokenizer = tiny("roberta")[1]
+    pairs = [
+        {"clean": "the <mask> ran", "corrupted": "a <mask> ran", "answer": "the"},
+        {"clean": "<mask>", "corrupted": "<mask>", "answer": "the"},
+    ]
+    behind, alone = (tokenizer(text, add_special_tokens=False)["input_ids"] for text in (" the", "the"))
+    assert len(behind) == len(alone) == 1
+    assert behind != alone
+    reader, _ = read("roberta", "mask", pairs)
+    assert [one.answer for one in reader.readouts] == [*behind, *alone]
+
+
+def test_the_next_word_is_behind_a_blank_and_predicted_at_the_last_token_of_the_text(read, tiny):
+    tokenizer = tiny("llama")[1]  # which ends a text by </s>
+    reader, ((clean, _),) = read(
+        "llama", "next", [{"clean": "the dog", "corrupted": "the dog", "answer": "the"}]
+    )
+    (found,) = reader.readouts
+    assert [found.answer] == tokenizer(" the", add_special_tokens=False)["input_ids"]
+    assert found.places == (len(clean.ids) - 2,) * 2
+    assert clean.ids[found.places[0] + 1] == tokenizer.eos_token_id
+
+
+def test_a_decoder_reads_up_to_a_mask(read, tiny):
+    tokenizer = tiny("gpt2")[1]
+    _, ((clean, _),) = read(
+        "gpt2", "next", [{"clean": "the dog [MASK] late", "corrupted": "the dog [MASK]", "answer": "the"}]
+    )
+    assert clean.ids == tokenizer("the dog")["input_ids"]
+
+
+def test_of_two_targets_the_decoder_reads_what_they_share(read, tiny):
+    tokenizer = tiny("t5")[1]
+    pair = {
+        "clean": "the dog",
+        "corrupted": "the cat",
+        "answer": "the river bank",
+        "other": "the river house",
+    }
+    reader, _ = read("t5", "target", [pair, {**pair, "other": None}])
+    ours, theirs = (tokenizer(pair[name])["input_ids"] for name in ("answer", "other"))
+    place = next(k for k in range(len(ours)) if ours[k] != theirs[k])
+    assert place > 1
+    assert reader.targets == [ours[: place + 1], ours]
+    assert (reader.readouts[0].answer, reader.readouts[0].other) == (ours[place], theirs[place])
+
+
+def test_what_is_left_out_is_counted(read):
+    pairs = [
+        MASKED,
+        {**MASKED, "corrupted": "the dog and the cat [MASK] late"},
+        {**MASKED, "clean": None},
+        {**MASKED, "answer": "  "},
+        {**MASKED, "clean": f"the [MASK] {'dog ' * 70}", "corrupted": f"the [MASK] {'cat ' * 70}"},
+        {**MASKED, "corrupted": MASKED["clean"]},
+    ]
+    reader, found = read("bert", "mask", pairs)
+    counts = reader.counts
+    assert len(found) == len(reader.readouts) == 2
+    assert (counts.pairs, counts.unequal, counts.incomplete, counts.long, counts.same) == (6, 1, 2, 1, 1)
+    said = list(counts.describe(60))
+    assert [sentence.split(" pairs ")[0] for sentence in said] == ["2 of 6", "1 of 6", "1 of 6", "1 of 6"]
+    assert "--align" in said[2]
+    assert len(read("bert", "mask", pairs, align=True)[1]) == 3
+
+
+@pytest.mark.parametrize(
+    ("pair", "says"),
+    [
+        ({**MASKED, "answer": "kindnesses"}, r"'kindnesses' is \d tokens to bert \('k'.*one token"),
+        ({**MASKED, "answer": "☃"}, "does not know the answer '☃'"),
+        ({**MASKED, "other": "ran"}, "Both answers to 'the dog .* are the same"),
+        ({**MASKED, "clean": "the dog ran late"}, "has no mask"),
+        ({**MASKED, "corrupted": "the [MASK] [MASK] late"}, "has 2 masks"),
+        ({**MASKED, "clean": 3}, "pair 1 of data has no text in column 'clean', but 3"),
+        ({**MASKED, "answer": ["ran"]}, "no answer in column 'answer'"),
+        ({**MASKED, "clean": "\ud800 [MASK]"}, "surrogate"),
+        ({"text": "a", "label": "b"}, "no column 'clean' .*--text-column.*'text', 'label'"),
+    ],
+)
+def test_refusals(read, pair, says):
+    with pytest.raises(AttnprobeError, match=says):
+        read("bert", "mask", [pair])
+
+
+def test_targets_of_which_one_begins_with_the_other(read):
+    pair = {"clean": "the dog", "corrupted": "the cat", "answer": "the river", "other": "the river"}
+    with pytest.raises(AttnprobeError, match="one begins with the other"):
+        read("t5", "target", [pair])
+
+
+def test_no_mask_token(read):
+    with pytest.raises(AttnprobeError, match="no mask token"):
+        read("t5", "mask", [MASKED])
+
+
+@pytest.mark.parametrize(
+    ("pairs", "says"),
+    [
+        (
+            [{**MASKED, "corrupted": "the cat and dog [MASK]"}] * 3,
+            "None of 3 pairs can be used: the texts have",
+        ),
+        ([{**MASKED, "corrupted": ""}], "The only pair can't be used: a text or the answer is missing"),
+        (
+            [{**MASKED, "clean": "[MASK] " + "dog " * 300, "corrupted": "[MASK] " + "cat " * 300}],
+            "longer than 184",
+        ),
+    ],
+)
+def test_nothing_left(tiny, pairs, says):
+    model, tokenizer = tiny("bert")
+    checkpoint = Checkpoint("bert", model, tokenizer)
+    with (
+        pytest.raises(AttnprobeError, match=says),
+        tokenise_contrasts(checkpoint, documents(pairs), CorpusOptions(), "mask", align=False),
+    ):
+        pass
+
+
+def test_documents_and_columns_by_name(tiny):
+    model, tokenizer = tiny("bert")
+    pairs = [
+        {"good": "the dog", "bad": "the cat", "gold": 1, "source": "a"},
+        {"good": "a dog", "bad": "a cat", "gold": 0, "source": "b"},
+        {"good": "red dog", "bad": "red cat", "gold": 1, "source": "a"},
+        {"good": "blue dog", "bad": "blue cat", "gold": 1, "source": None},
+    ]
+    named = {"clean": "good", "corrupted": "2", "answer": "gold", "document": "source"}
+    with tokenise_contrasts(
+        Checkpoint("bert", model, tokenizer), documents(pairs, **named), CorpusOptions(), "class", align=False
+    ) as found:
+        assert found.batches.documents.tolist() == [0, 1, 0, 2]
+        assert (found.batches.clusters >= 0).tolist() == [True, False, True, False]
+        assert [one.answer for one in found.batches.readouts] == [1, 0, 1, 1]
+        batch = found.batches.read(found.batches.members)
+        assert batch.baseline is not None
+        words = tokenizer.batch_decode(batch.baseline.ids, skip_special_tokens=True)
+        assert words == ["the cat", "a cat", "red cat", "blue cat"]
+
+
+def test_batches_agree_in_the_lengths_of_all_sides(tiny):
+    model, tokenizer = tiny("t5")
+    pairs = [
+        {"clean": "the dog ran", "corrupted": "the cat", "answer": "the"},
+        {"clean": "the dog", "corrupted": "the cat ran", "answer": "the"},
+        {"clean": "the dog", "corrupted": "the cat", "answer": "the"},
+        {"clean": "a dog", "corrupted": "a cat", "answer": "the river bank"},
+        {"clean": "red dog", "corrupted": "red cat", "answer": "the"},
+    ]
+    with tokenise_contrasts(
+        Checkpoint("t5", model, tokenizer), documents(pairs), CorpusOptions(), "target", align=True
+    ) as found:
+        plan = sorted(sorted(members.tolist()) for members in found.batches.plan)
+        assert plan == [[0], [1], [2, 4], [3]]
+        for batch in found.batches:
+            first, second = batch.halves()
+            assert first.baseline is not None
+            assert len(first.baseline) == len(first)
+            assert len(second.baseline or ()) == len(second)
+
+
+def test_the_content_has_a_name_of_its_own(tiny):
+    """What is compared, the answers, and where they are."""
+    model, tokenizer = tiny("bert")
+    digests = set()
+    for pair in (
+        MASKED,
+        {**MASKED, "answer": "late"},
+        {**MASKED, "corrupted": "a cat [MASK] late"},
+        {**MASKED},
+    ):
+        with tokenise_contrasts(
+            Checkpoint("bert", model, tokenizer), documents([pair]), CorpusOptions(), "mask", align=False
+        ) as found:
+            digests.add(found.batches.digest)
+    assert len(digests) == 3
