@@ -20,8 +20,7 @@ from attnprobe.table.naming import join_names
 ADAPTER = "adapter_config.json"
 #: How the weights of an adapter begin, which are none of a whole model.
 _ADAPTER_WEIGHTS = "adapter_model"
-#: Kinds that add tokens which no tokenizer gives, and those that mix several models or layers of their own;
-#: SHADOW would load a further model, whatever its description names.
+#: Kinds that add tokens which no tokenizer gives, and those that mix several models or layers of their own.
 _PROMPTS = {"PROMPT_TUNING", "MULTITASK_PROMPT_TUNING", "P_TUNING", "PREFIX_TUNING", "CPT", "CARTRIDGE"}
 _OTHERS = {"ADAPTION_PROMPT", "XLORA", "SHADOW"}
 
@@ -50,8 +49,7 @@ def check_adapter(folder: Path, name: str, *, base: bool) -> None:
     """Refuse a folder with an adapter that would not be read."""
     if not (folder / ADAPTER).is_file():
         return
-    described = read_object(folder / ADAPTER)
-    if not described:
+    if not (described := read_object(folder / ADAPTER)):
         raise BadCheckpointError(f"The {ADAPTER} of {name} can't be read as json.")
     kind, of = str(described.get("peft_type")), described.get("base_model_name_or_path") or "its base model"
     if kind in _PROMPTS | _OTHERS:
@@ -119,9 +117,7 @@ def find_weights(folder: Path, name: str, *, allow_bin: bool) -> list[Path]:
     if has_base or not (folder / ADAPTER).is_file():
         check_config(folder, name)
     else:  # of other names, peft would read none, and ask the hub for what the folder is called
-        safe, pickled = (
-            sorted(folder.glob(f"{_ADAPTER_WEIGHTS}{ending}")) for ending in (".safetensors", ".bin")
-        )
+        safe, pickled = ([*folder.glob(_ADAPTER_WEIGHTS + end)] for end in (".safetensors", ".bin"))
     if safe or (pickled and allow_bin):
         return safe or pickled
     if pickled:
@@ -129,8 +125,8 @@ def find_weights(folder: Path, name: str, *, allow_bin: bool) -> list[Path]:
             f"{name} holds only pickled weights ({pickled[0].name}), which can run code when they are "
             "loaded; pass --allow-bin if you trust them."
         )
-    wanted = "*" if has_base or not (folder / ADAPTER).is_file() else _ADAPTER_WEIGHTS
-    raise BadCheckpointError(f"{name} holds no weights ({wanted}.safetensors).")
+    begin = "*" if (folder / "config.json").is_file() else _ADAPTER_WEIGHTS
+    raise BadCheckpointError(f"{name} holds no weights ({begin}.safetensors).")
 
 
 def check_free(folder: Path, *, overwrite: bool) -> Path:
@@ -334,10 +330,9 @@ def read_folder(root: Path, name: str) -> SentenceFolder | None:
                 f"The {MODULES} of {name} names {clean(module.path)}, which is not inside the folder; take "
                 "it from where the model comes from."
             )
-    found = SentenceFolder(root, tuple(modules), read_object(root / WHOLE))
-    for path in (root / WHOLE, *_list_settings_files(found.transformer)):
+    for path in (root / WHOLE, *_list_settings_files(root / modules[0].path)):
         _check_json(path, name)  # without it, texts would be read without their prompt, or to another length
-    return found
+    return SentenceFolder(root, tuple(modules), read_object(root / WHOLE))
 
 
 def _check_json(path: Path, name: str) -> None:
@@ -345,9 +340,8 @@ def _check_json(path: Path, name: str) -> None:
         if path.is_file():
             json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError) as error:
-        raise BadCheckpointError(
-            f"The {path.name} of {name} can't be read as json; take it from where the model comes from."
-        ) from error
+        said = f"The {path.name} of {name} can't be read as json; take it from where the model comes from."
+        raise BadCheckpointError(said) from error
 
 
 def _list_modules(root: Path) -> list[dict[str, Any]]:

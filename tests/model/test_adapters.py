@@ -253,6 +253,15 @@ class TestBase:
         with pytest.raises(AttnprobeError, match="a folder here has this name, too; name its base with"):
             attnprobe.entropy("org/adapter", TEXTS)
 
+    def test_of_a_larger_vocabulary(self, adapt):
+        """Its rows are not taken for labels."""
+        folder, _ = adapt("bert", lora("bert"))
+        weights = load_file(folder / "adapter_model.safetensors")
+        weights["base_model.model.embeddings.word_embeddings.weight"] = torch.zeros(5, 4)
+        save_file(weights, folder / "adapter_model.safetensors")
+        with pytest.raises(AttnprobeError, match=r"has embeddings of 5 tokens, and .* call resize_token"):
+            attnprobe.entropy(str(folder), TEXTS)
+
     @pytest.mark.parametrize("name", ["adapter_model_new.safetensors", "adapter_model-1.safetensors"])
     def test_weights_of_another_name(self, adapt, monkeypatch, name):
         """Peft would look for those of the usual name on the hub, or open the pickle beside them."""
