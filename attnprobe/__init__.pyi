@@ -256,7 +256,8 @@ def importance(
 ) -> HeadTable: ...
 def ablate(
     model: str | Path | PreTrainedModel, texts: Texts = None, labels: Iterable[Label] | None = None, *,
-    keep_one: bool = False, correction: Literal["holm", "bh"] = "holm", revision: str | None = None,
+    keep_one: bool = False, correction: Literal["holm", "bh"] = "holm",
+    replaced_by: Literal["zero", "mean", "resample"] = "zero", draws: int = 4, revision: str | None = None,
     cache_dir: Path | str | None = None, token: str | None = None, offline: bool = False,
     trust_remote_code: bool = False, base: str | None = None, adapter: str | None = None,
     prompt: str | None = None, allow_bin: bool = False, device: str = "auto",
@@ -271,6 +272,23 @@ def ablate(
     "retrieval", "reranking"] | None = None, label_column: str | None = None, force_head: bool = False,
     metric: Literal["accuracy", "mcc", "f1", "f1_micro", "f1_macro", "exact_match", "pearson", "spearman",
     "mse", "loss", "similarity", "bleu", "ndcg", "mrr", "recall"] | None = None,
+    resume: Path | str | None = None,
+) -> HeadTable: ...
+def interact(
+    model: str | Path | PreTrainedModel, texts: Texts = None, labels: Iterable[Label] | None = None, *,
+    pairs: int = 20, by: Literal["pair", "head"] = "pair", revision: str | None = None,
+    cache_dir: Path | str | None = None, token: str | None = None, offline: bool = False,
+    trust_remote_code: bool = False, base: str | None = None, adapter: str | None = None,
+    prompt: str | None = None, allow_bin: bool = False, device: str = "auto",
+    device_map: str | dict[str, Any] | None = None, dtype: str = "float32", threads: int | None = None,
+    workers: int | None = None, progress: bool | Progress = False, tokenizer: Tokenizer | None = None,
+    split: str | None = None, dataset_config: str | None = None, name: str | None = None,
+    text_column: str | None = None, text_pair_column: str | None = None, document_column: str | None = None,
+    max_length: int | None = None, truncate: bool = False, limit: int | None = None,
+    sample: int | None = None, seed: int = 42, batch_tokens: int | None = None, memory: str | None = None,
+    objective: Literal["classification", "multi-label", "regression", "token-classification",
+    "question-answering", "seq2seq", "masked-lm", "causal-lm", "representation", "similarity", "triplet",
+    "retrieval", "reranking"] | None = None, label_column: str | None = None, force_head: bool = False,
     resume: Path | str | None = None,
 ) -> HeadTable: ...
 def patch(
@@ -295,8 +313,9 @@ def compare(
     model: Sequence[str | Path | PreTrainedModel] | str | Path, texts: Texts = None,
     labels: Iterable[Label] | None = None, *, revisions: str | Sequence[str] | None = None,
     measure: str = "census", by: Literal["head", "layer"] = "head",
-    match: Literal["layer", "model"] | None = None, nearest: bool = True, spread: bool = False,
-    keep: bool = True, method: Literal["gradient", "ig", "lrp", "confidence"] = "gradient",
+    match: Literal["layer", "model", "outputs", "outputs-layer"] | None = None, nearest: bool = True,
+    spread: bool = False, keep: bool = True,
+    method: Literal["gradient", "ig", "lrp", "confidence"] = "gradient",
     tokenizers: Sequence[Tokenizer] | None = None, revision: str | None = None,
     cache_dir: Path | str | None = None, token: str | None = None, offline: bool = False,
     trust_remote_code: bool = False, base: str | None = None, adapter: str | None = None,
@@ -418,7 +437,7 @@ def merge(
 def plot(
     tables: HeadTable | Path | str | Sequence[HeadTable | Path | str], *, kind: Literal["roles", "change",
     "relations", "settling", "curves", "lines", "scatter", "matrix", "map", "dendrogram", "heatmap",
-    "positions", "depth", "intervals", "shares", "checks"] | None = None,
+    "positions", "depth", "intervals", "pairs", "shares", "checks"] | None = None,
     measure: str | Sequence[str] | None = None, theme: Literal["light", "dark", "paper"] = "light",
     width: int | None = None, title: str | None = None, clusters: int | None = None,
 ) -> Picture: ...

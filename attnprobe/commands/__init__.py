@@ -21,7 +21,18 @@ _ORDER = (
         "roles",
         "syntax",
     ),
-    *("coreference", "links", "induction", "importance", "ablate", "patch", "compare", "correlate", "prune"),
+    *(
+        "coreference",
+        "links",
+        "induction",
+        "importance",
+        "ablate",
+        "interact",
+        "patch",
+        "compare",
+        "correlate",
+        "prune",
+    ),
     *("dynamics", "view", "report", "merge", "plot", "rerun", "doctor"),
 )
 

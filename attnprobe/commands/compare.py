@@ -85,9 +85,12 @@ _RULES = (
         given=("tokenizers",),
         beside=("spread", "measure=importance"),
     ),
-    Rule(
-        "Matching needs the divergence of all pairs of heads; leave out --no-nearest.",
-        given=("match", "nearest"),
+    *(
+        Rule(
+            "Matching by maps needs the divergence of all pairs of heads; leave out --no-nearest.",
+            given=(f"match={within}", "nearest"),
+        )
+        for within in ("layer", "model")
     ),
     Rule("Heads are matched one by one; leave out --by layer, or --match.", given=("match", "by=layer")),
 )
@@ -137,13 +140,15 @@ def compare(
         Literal["head", "layer"], Option("Give one row for each head of the first model, or for each layer.")
     ] = "head",
     match: Annotated[
-        Literal["layer", "model"] | None,
+        Literal["layer", "model", "outputs", "outputs-layer"] | None,
         Option(
-            "Assign heads to heads one to one, with the least total divergence: within layers of one "
-            "number, or over the model.",
+            "Assign heads to heads one to one, with the least total divergence of their maps, within layers "
+            "of one number or over the model; or by what they give, with the most total CKA of their "
+            "outputs, over the model or (outputs-layer) within layers.",
             doc='Assign heads to heads one to one, with the least total divergence: "layer" within layers '
-            'of one number, "model" over the model. Columns matched_layer, matched_head, jsd_matched; '
-            "columns that end in _b are then about the matched head.",
+            'of one number, "model" over the model. "outputs" and "outputs-layer" match by what heads give, '
+            "with the most total CKA, and read the texts twice. Columns matched_layer, matched_head, "
+            "jsd_matched, cka_matched; columns that end in _b are then about the matched head.",
         ),
     ] = None,
     nearest: Annotated[
@@ -175,6 +180,10 @@ def compare(
     [bold]NAME_delta[/bold] = b - a with [bold]NAME_delta_se[/bold], paired by document;
     [bold]NAME_p_adjusted[/bold], that they do not differ, after Holm's correction over heads.
 
+    With [bold]--match outputs[/bold]: [bold]cka[/bold], how alike heads of one number give, 0 to 1, and
+    [bold]matched_layer, matched_head, cka_matched[/bold], the partner by what heads give: linear CKA of
+    their outputs over the same tokens (Kornblith et al. 2019). Heads may look alike and carry something else.
+
     Both models read the same batches, each once. Models with different tokenizers are compared word by word;
     models of different shapes head by nearest head.
 
@@ -192,6 +201,8 @@ def compare(
       attnprobe compare bert-base-uncased my-bert -d corpus.txt -o changes.csv
 
       attnprobe compare seed-1 seed-2 --match layer --measure entropy,previous
+
+      attnprobe compare seed-1 seed-2 --match outputs -d corpus.txt
 
       attnprobe compare my-org/my-model --revisions step1000,step2000 --by layer
 
@@ -212,8 +223,9 @@ def compare(
 
     References:
         Lin (1991), Divergence measures based on the Shannon entropy; Tukey (1958), Bias and confidence in not
-        quite large samples; Kuhn (1955), The Hungarian method for the assignment problem; Searle, Casella and
-        McCulloch (1992), Variance components.
+        quite large samples; Kuhn (1955), The Hungarian method for the assignment problem; Kornblith,
+        Norouzi, Lee and Hinton (2019), Similarity of neural network representations revisited; Searle,
+        Casella and McCulloch (1992), Variance components.
 
     >>> table = compare(["demo", "demo"], ["The parcel came late.", "It rained."], measure="entropy")
     >>> list(table.data)[:7]
@@ -300,6 +312,8 @@ def correlate(
     Over heads: [bold]pearson[/bold] with its 95 % interval (pearson_low, pearson_high) and p;
     [bold]pearson_true[/bold], what it would be without the noise of the examples, with a 95 % interval by
     bootstrap (pearson_true_low, pearson_true_high); [bold]spearman[/bold] and [bold]kendall[/bold] with p;
+    [bold]spearman_true[/bold], Spearman without that noise, with a 95 % interval by the jackknife over
+    documents (spearman_true_low, spearman_true_high);
     [bold]reliability_in, reliability_out[/bold]: how well a side's values would agree with those of as many
     other examples (split halves, Spearman-Brown), which limits how high r can be.
 

@@ -106,7 +106,9 @@ def dynamics(
 
     With [bold]--by step[/bold]: [bold]spearman_last, kendall_last[/bold], the rank correlation of heads with
     the last step; [bold]spearman_previous, kendall_previous[/bold], with the step before; for each column
-    that is measured and each kind of attention.
+    that is measured and each kind of attention. For importance also [bold]spearman_last_true[/bold], without
+    the noise of the examples, with its 95 % interval, and [bold]settled_low, settled_high[/bold], between
+    which lies the step from which on the order is settled.
 
     With [bold]--measure prune[/bold]: the pruning curve of every checkpoint (Michel et al. 2019, section 6).
 
@@ -114,6 +116,8 @@ def dynamics(
 
     Examples:
       attnprobe dynamics 'my-run/checkpoint-*' -d dev.tsv -o dynamics.csv
+
+      attnprobe dynamics 'run/checkpoint-*' -d dev.tsv --by step -o settling.csv
 
       attnprobe dynamics 'run/checkpoint-*' --measure entropy,previous --by step
 

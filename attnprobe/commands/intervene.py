@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from attnprobe.commands.output import Output
-from attnprobe.commands.registry import command
+from attnprobe.commands.registry import Rule, command
 from attnprobe.option import Option
 from attnprobe.options import SWITCHING, TASK, TEXT, Metric, OneModel, Resume
 
@@ -119,7 +119,15 @@ def importance(
         )
 
 
-@command(OneModel, *SWITCHING, Metric, Resume, Output, guesses=("ablation", "mask", "knockout", "remove"))
+@command(
+    OneModel,
+    *SWITCHING,
+    Metric,
+    Resume,
+    Output,
+    rules=[Rule("--draws is for --with resample.", given=("draws", "not replaced_by=resample"))],
+    guesses=("ablation", "mask", "knockout", "remove"),
+)
 def ablate(
     model: Any,
     texts: "Texts" = None,
@@ -130,6 +138,18 @@ def ablate(
         Literal["holm", "bh"],
         Option("Adjust p for the number of heads by Holm, or by Benjamini and Hochberg.", panel=TASK),
     ] = "holm",
+    replaced_by: Annotated[
+        Literal["zero", "mean", "resample"],
+        Option(
+            "Replace what a head gives by zero, by its mean (of the first special token, the last one, and "
+            "all others), or by what it gives in other examples, at the same position.",
+            flags=("--with",),
+            panel=TASK,
+        ),
+    ] = "zero",
+    draws: Annotated[
+        int, Option("With --with resample: number of other examples for each.", low=4, panel=TASK)
+    ] = 4,
     **options: Any,
 ) -> "HeadTable":
     """Measure what the score becomes when a head is off.
@@ -138,12 +158,24 @@ def ablate(
     [bold]delta[/bold]: their difference; [bold]p[/bold]: a paired test over examples (McNemar for right or
     wrong, t for means, randomisation for mcc, f1, correlations and bleu); [bold]p_adjusted[/bold]: for the
     number of heads.
+    [bold]moved[/bold]: the mean over examples of |score without the head - score with it|, in which effects
+    of opposite signs do not cancel; of a metric of all examples together, such as mcc, that of the loss.
+    [bold]reliability[/bold], [bold]delta_reliability[/bold]: how well as many other examples would rank heads
+    alike by moved, and by delta (Spearman's rho, split halves).
     With [bold]--keep-one[/bold], all heads of the layer but this one are off (Michel et al. 2019, section 3).
+    A head that is off gives zero, which the layers behind it never met in training. With
+    [bold]--with mean[/bold] it gives what it gives on average, and with [bold]--with resample[/bold] what it
+    gives in another example of about the same length ([bold]--draws[/bold] of them, whose spread is part of
+    the errors); [bold]replaced_by[/bold] says which.
 
     Examples:
       attnprobe ablate demo -L 50
 
       attnprobe ablate my-classifier -d reviews.tsv --metric mcc -o ablation.csv
+
+      attnprobe ablate my-classifier -d reviews.tsv --metric loss --with mean
+
+      attnprobe ablate demo -L 50 --with resample --draws 8
 
       attnprobe ablate my-ner-tagger -d test.conll -o ablation.csv
 
@@ -173,6 +205,8 @@ def ablate(
             task,
             keep_one=keep_one,
             correction=correction,
+            replaced_by=replaced_by,
+            draws=draws,
             facts={"command": describe_call("ablate"), "dataset": source.described},
             **call.run,
         )

@@ -1,154 +1,32 @@
 """Two checkpoints: which head is compared with which, and their table, a row a head or a layer."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from attnprobe.attention.kinds import Kind
-from attnprobe.errors import AttnprobeError
 from attnprobe.findings.differences import Difference, Rows, compare_statistic
+from attnprobe.findings.partners import (
+    Partners,
+    compare_numbered_outputs,
+    find_namesakes,
+    find_nearest,
+    find_nearest_layers,
+    match_heads,
+    match_outputs,
+)
 from attnprobe.sums.documents import BLOCKS
 from attnprobe.sums.resampling import SIGNIFICANT
-from attnprobe.survey.comparison import NUMBERED, OF_LAYERS, Comparison, name_pairs
+from attnprobe.survey.comparison import Comparison
+from attnprobe.survey.divergences import NUMBERED, OF_LAYERS
+from attnprobe.survey.head_outputs import CHANCE
+from attnprobe.survey.pairing import Within
 from attnprobe.table.builder import TableBuilder
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.naming import join_names
 from attnprobe.table.table import Column
 
-Floats = NDArray[np.float64]
 Places = NDArray[np.intp]
-#: Within which heads partners are looked for.
-Within = Literal["layer", "model"]
-
-
-@dataclass(frozen=True)
-class Partners:
-    """A head of the second model for each head of the first, both numbered through all layers of the model.
-
-    Attributes:
-        head: Its number, -1 where there is none.
-    """
-
-    head: Places
-    jsd: Floats
-    error: Floats
-
-
-def find_namesakes(found: Comparison) -> Places:
-    """Find the head of the same number of each head, -1 for those of kinds that are not shared."""
-    shared = found.shared
-    partner = np.full(shared.first.layers * shared.first.heads, -1, np.intp)
-    for kind in shared.kinds:
-        if shared.numbered(kind):
-            ours, theirs = _number_heads(found, kind)
-            partner[ours] = theirs
-    return partner
-
-
-def find_nearest(found: Comparison) -> Partners:
-    """Find the head of the other model with the least divergence; of equals, the one of the same number."""
-
-    def choose(apart: Floats, _: Kind) -> Places:
-        cost = np.where(np.isnan(apart), np.inf, apart)
-        return np.where(np.isfinite(cost.min(1)), _find_least(cost), -1)
-
-    return _choose_partners(found, choose)
-
-
-def match_heads(found: Comparison, within: Within) -> Partners:
-    """Assign heads to heads one to one, so that their divergences add up to the least.
-
-    Within ``layer``, heads of a layer are assigned to heads of the layer of the same number; within
-    ``model``, to heads of any layer. Where one side has more heads, those that are too many have no partner.
-
-    Raises:
-        AttnprobeError: When layers are to have partners of their number, and the numbers differ.
-    """
-    shared = found.shared
-    for kind in shared.kinds if within == "layer" else ():
-        ours, theirs = map(len, shared.layers(kind))
-        if ours != theirs:
-            raise AttnprobeError(
-                f"{found.labels.model} has {ours} layers and {found.other} has {theirs}, so that heads can't "
-                "be matched layer by layer; use --match model."
-            )
-
-    def assign(apart: Floats, kind: Kind) -> Places:
-        from scipy.optimize import linear_sum_assignment  # takes a while to import
-
-        cost = np.where(np.isnan(apart), 1.0, apart)  # more than ln 2, so that removed heads come last
-        blocks = [np.ogrid[: len(cost), : cost.shape[1]]]
-        if within == "layer":
-            sizes = shared.first.heads, shared.second.heads
-            layers = range(len(shared.layers(kind)[0]))
-            blocks = [np.ix_(*(np.arange(i * size, (i + 1) * size) for size in sizes)) for i in layers]
-        partner = np.full(len(cost), -1, np.intp)
-        for rows, columns in blocks:
-            picked = linear_sum_assignment(cost[rows, columns])
-            ours, theirs = rows.ravel()[picked[0]], columns.ravel()[picked[1]]
-            partner[ours] = np.where(np.isfinite(apart[ours, theirs]), theirs, -1)
-        return partner
-
-    return _choose_partners(found, assign)
-
-
-def find_nearest_layers(found: Comparison, kind: Kind) -> tuple[Places, Floats]:
-    """Find, for each layer of a kind, the layer of the other model whose heads are most like its own.
-
-    How far a layer is from another is the mean over its heads of the divergence from the nearest head there.
-
-    Returns:
-        For each layer of the kind, which one of the other model's layers it is, and how far.
-    """
-    shared = found.shared
-    apart = found.measurement.sums[name_pairs(kind)].average
-    blocks = apart.reshape(-1, shared.first.heads, apart.shape[1] // shared.second.heads, shared.second.heads)
-    least = np.where(np.isnan(blocks), np.inf, blocks).min(-1)
-    least = np.where(np.isinf(least), np.nan, least)
-    known = ~np.isnan(least)
-    total, number = np.where(known, least, 0).sum(1), known.sum(1)
-    far = np.divide(total, number, out=np.full(total.shape, np.inf), where=number > 0)
-    best = _find_least(far)
-    return best, far[np.arange(len(far)), best]
-
-
-def _find_least(apart: Floats) -> Places:
-    """Find the least of each row; of equals, the one of the row's own number."""
-    best = apart.argmin(1)
-    own = np.minimum(np.arange(len(apart)), apart.shape[1] - 1)
-    return np.where(apart[np.arange(len(apart)), own] <= apart.min(1), own, best)
-
-
-def _choose_partners(found: Comparison, choose: Callable[[Floats, Kind], Places]) -> Partners:
-    """Choose partners kind by kind, from the divergences of heads."""
-    shared = found.shared
-    size = shared.first.layers * shared.first.heads
-    head, jsd, error = np.full(size, -1, np.intp), np.full(size, np.nan), np.full(size, np.nan)
-    for kind in shared.kinds:
-        pairs = found.measurement.sums[name_pairs(kind)]
-        apart, errors = pairs.average, pairs.standard_error
-        chosen = choose(apart, kind)
-        ours, theirs = _number_heads(found, kind)
-        there = np.flatnonzero(chosen >= 0)
-        head[ours[there]] = theirs[chosen[there]]
-        jsd[ours[there]] = apart[there, chosen[there]]
-        error[ours[there]] = errors[there, chosen[there]]
-    return Partners(head, jsd, error)
-
-
-def _number_heads(found: Comparison, kind: Kind) -> tuple[Places, Places]:
-    """Number the heads of a kind through all layers of either model."""
-
-    def number(layers: Sequence[int], heads: int) -> Places:
-        return (np.array(layers, np.intp)[:, None] * heads + np.arange(heads)).ravel()
-
-    ours, theirs = found.shared.layers(kind)
-    return number(ours, found.shared.first.heads), number(theirs, found.shared.second.heads)
-
-
 #: So many heads are named as those that changed most.
 MOST = 3
 #: So many columns are spoken of.
@@ -180,7 +58,9 @@ def describe_heads(
         )
     if pairs is not None:
         known = [one for one in mine[there] if pairs.head[one] >= 0]
-        text = f"Matched {'layer by layer' if match == 'layer' else 'over the model'}"
+        within = match if found.alignment is None else found.alignment.within
+        text = "Matched by outputs, " if found.alignment is not None else "Matched "
+        text += "layer by layer" if within == "layer" else "over the model"
         if found.shared.alike:
             moved = [one for one in both if pairs.head[one] >= 0 and pairs.head[one] != namesake[one]]
             own = sum(pairs.head[one] == namesake[one] for one in both)
@@ -192,10 +72,46 @@ def describe_heads(
                 text += f"; {ours} is {theirs} there, to name the first of the others"
         else:
             text += f", {len(known)} of {len(there)} heads have a partner"
+        if pairs.cka is not None:
+            said.append(f"{text}; the mean CKA of partners is {_average(pairs.cka[known]):.2f}.")
+            return [*said, *_describe_outputs(found, pairs, mine)]
         mean = float(np.nansum(pairs.jsd[known])) / max(1, len(known))
         far = f"{mean:.2g} nats" if mean > found.rounding else f"0 {_note_rounding(found)}"
         said.append(f"{text}; the mean divergence of partners is {far}.")
     return said
+
+
+def _describe_outputs(found: Comparison, pairs: Partners, mine: Places) -> list[str]:
+    """Say which heads give least alike, what maps would match otherwise, and what chance alone gives."""
+    cka, error = pairs.cka, pairs.cka_error
+    assert found.alignment is not None
+    assert cka is not None
+    assert error is not None
+    known = [int(one) for one in mine if np.isfinite(cka[one])]
+    order = [known[place] for place in np.argsort(cka[known], kind="stable")[:MOST]]
+    named = [
+        f"{_name_head(found, one)} ({_format_error(cka[one].item(), error[one].item())})" for one in order
+    ]
+    said = []
+    if order and cka[order[0]] > 1 - SAME:
+        said = ["All partners give the same, but for rounding."]
+    elif order:
+        said = [f"The partners that give least alike, by CKA, are those of {join_names(named)}."]
+    if found.divergences.pairs:
+        by_maps = match_heads(found, found.alignment.within).head
+        other = sum(by_maps[one] != pairs.head[one] for one in known)
+        said.append(f"By maps, {other} of {len(known)} heads would have another partner.")
+    if found.alignment.chance >= CHANCE:
+        said.append(
+            f"Heads that have nothing to do with each other have a CKA of about {found.alignment.chance:.2f} "
+            "over so few tokens; read more text."
+        )
+    return said
+
+
+def _average(values: np.ndarray) -> float:
+    known = values[np.isfinite(values)]
+    return float(known.mean()) if len(known) else float("nan")
 
 
 def describe_layers(found: Comparison, layers: Sequence[int]) -> list[str]:
@@ -291,6 +207,10 @@ def _count_blocks(found: Comparison) -> int:
 #: A terminal shows so many columns, those in which most rows differ.
 SHOWN = 2
 UNIT = "nats"
+#: A CKA that is closer to 1 than this is 1.
+SAME = 1e-5
+#: The unit of CKA.
+SIMILARITY = "similarity, 0 to 1"
 
 
 def tabulate_heads(found: Comparison, match: Within | None = None) -> HeadTable:
@@ -304,6 +224,8 @@ def tabulate_heads(found: Comparison, match: Within | None = None) -> HeadTable:
     mine = np.array([layer * heads + head for layer in layers for head in range(heads)], np.intp)
     near = find_nearest(found) if found.divergences.pairs else None
     pairs = match_heads(found, match) if match is not None else None
+    if found.alignment is not None:
+        pairs = match_outputs(found)
     if pairs is not None:
         partner = pairs.head
     elif shared.alike:
@@ -320,6 +242,10 @@ def tabulate_heads(found: Comparison, match: Within | None = None) -> HeadTable:
             "jsd", UNIT, apart.average.ravel()[mine], apart.standard_error.ravel()[mine],
             headline=True, title="divergence from the head of the same number",
         )  # fmt: skip
+    if found.alignment is not None and shared.alike:
+        cka, error = compare_numbered_outputs(found)
+        title = "CKA with the outputs of the head of the same number"
+        build.measure("cka", SIMILARITY, cka[mine], error[mine], headline=True, title=title)
     if near is not None:
         _add_partners(build, found, "nearest", near, mine, headline=NUMBERED not in sums)
     if pairs is not None:
@@ -327,7 +253,8 @@ def tabulate_heads(found: Comparison, match: Within | None = None) -> HeadTable:
     sizes = heads * shared.first.layers, shared.second.heads * shared.second.layers
     differences = _add_columns(build, found, Rows.of_heads(mine, partner[mine], sizes), mine, partner[mine])
     notes = describe_heads(found, near, pairs, match, mine)
-    notes += describe_columns(found, differences, describe_partner(found, match), "head")
+    about = describe_partner(found, matched=pairs is not None)
+    notes += describe_columns(found, differences, about, "head")
     return build.table(f"heads of {found.labels.model} and of {found.other}", notes, "change")
 
 
@@ -368,9 +295,9 @@ def tabulate_layers(found: Comparison) -> HeadTable:
     return build.table(f"layers of {found.labels.model} and of {found.other}", notes, "layers")
 
 
-def describe_partner(found: Comparison, match: Within | None) -> str:
+def describe_partner(found: Comparison, *, matched: bool) -> str:
     """Say which head columns ``_b`` are about."""
-    if match is not None:
+    if matched:
         return "Columns _b are about the matched head."
     if found.shared.alike:
         return "Columns _b are about the head of the same number."
@@ -403,6 +330,12 @@ def _add_partners(
     layers = [_find_layer(found, int(one) // heads) if one >= 0 else None for one in which]
     build.add(Column(f"{name}_layer", role="count"), layers)
     build.add(Column(f"{name}_head", role="count"), [one % heads if one >= 0 else None for one in which])
+    if partners.cka is not None and partners.cka_error is not None:
+        title = f"CKA with the outputs of the {name} head"
+        cka, error = partners.cka[mine], partners.cka_error[mine]
+        build.measure(f"cka_{name}", SIMILARITY, cka, error, headline=True, title=title)
+        if not found.divergences.pairs:
+            return
     title = f"divergence from the {name} head"
     jsd, error = partners.jsd[mine], partners.error[mine]
     build.measure(f"jsd_{name}", UNIT, jsd, error, headline=headline, title=title)

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from attnprobe.findings.noise import LEAST, Disattenuated, disattenuate
 from attnprobe.findings.pair import KINDS, Pair, Side
+from attnprobe.findings.rank_noise import NOTHING, DisattenuatedRanks, disattenuate_ranks
 from attnprobe.sums.resampling import CONFIDENCE
 from attnprobe.table.builder import Labels, TableBuilder, describe_documents
 from attnprobe.table.head_table import HeadTable
@@ -26,6 +27,7 @@ _NAMES = {
     "pearson": "Pearson's r",
     "pearson_true": "Pearson's r without noise",
     "spearman": "Spearman's rho",
+    "spearman_true": "Spearman's rho without noise",
     "kendall": "Kendall's tau",
     "reliability_in": "split-half reliability, first side",
     "reliability_out": "split-half reliability, second side",
@@ -46,8 +48,9 @@ def correlate_sides(
     """Correlate two sides over heads, in one row; or one side with each of several others, a row for each.
 
     Pearson with an interval from Fisher's z, which takes the heads for a random sample; what it would be
-    without the noise of the examples (``findings/noise.py``); Spearman, Kendall's tau-b, each with its
-    two-sided p; and the split-half reliability of both sides.
+    without the noise of the examples (``findings/noise.py``); Spearman, also without that noise
+    (``findings/rank_noise.py``), and Kendall's tau-b, each with its two-sided p; and the split-half
+    reliability of both sides.
 
     Args:
         inside: In domain, or the first checkpoint.
@@ -162,7 +165,7 @@ def _correlate(pair: Pair) -> dict[str, float]:
     interval = pearson.confidence_interval(CONFIDENCE) if len(x) > 3 else (float("nan"), float("nan"))
     spearman: Any = spearmanr(x, y)
     kendall: Any = kendalltau(x, y)
-    true = _remove_noise(pair)
+    true, ranks = _remove_noise(pair), _remove_noise_from_ranks(pair)
     return {
         "pearson": pearson.statistic,
         "pearson_low": interval[0],
@@ -173,6 +176,9 @@ def _correlate(pair: Pair) -> dict[str, float]:
         "pearson_true_high": true.high,
         "spearman": spearman.statistic,
         "spearman_p": spearman.pvalue,
+        "spearman_true": ranks.spearman,
+        "spearman_true_low": ranks.low,
+        "spearman_true_high": ranks.high,
         "kendall": kendall.statistic,
         "kendall_p": kendall.pvalue,
         "reliability_in": pair.inside.reliability,
@@ -237,6 +243,8 @@ def _note_differences(pair: Pair) -> list[str]:
     where = pair.where
     for kind in KINDS:
         ours, theirs = inside.kind.get(kind), outside.kind.get(kind)
+        if kind == "replaced_by" and None in (ours, theirs):  # of importance, or of an earlier version
+            continue
         if ours != theirs:
             notes.append(f"The {kind} differs: {ours or 'none'} {where[0]}, {theirs or 'none'} {where[1]}.")
     return notes
@@ -261,6 +269,14 @@ def _remove_noise(pair: Pair) -> Disattenuated:
     known = min(inside.reliability, outside.reliability) > 0
     r = float(np.clip(np.corrcoef(x, y)[0, 1] / np.sqrt(both), -1, 1)) if known else float("nan")
     return Disattenuated(r, float("nan"), float("nan"))
+
+
+def _remove_noise_from_ranks(pair: Pair) -> DisattenuatedRanks:
+    """Remove the noise of the examples from the rank correlation, where both sides have sums over blocks."""
+    inside, outside = pair.inside.sample, pair.outside.sample
+    if pair.shared is None or inside is None or outside is None:
+        return NOTHING
+    return disattenuate_ranks(inside, outside, shared=pair.shared)
 
 
 def _note_noise(pair: Pair, numbers: Mapping[str, float], *, alone: bool) -> Iterator[str]:

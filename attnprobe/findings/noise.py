@@ -128,8 +128,8 @@ def disattenuate(
         Spearman (1904), The proof and measurement of association between two things.
         Efron and Tibshirani (1993), An introduction to the bootstrap, chapters 10 and 13.
     """
-    one, other = (side.centred for side in _align(inside, outside, shared=shared))
-    if shared and _are_equal(one, other):
+    one, other = (side.centred for side in align_samples(inside, outside, shared=shared))
+    if shared and are_equal(one, other):
         return Disattenuated(1.0, 1.0, 1.0)
     once = [np.ones((1, len(side.count))) for side in (one, other)]
     found = _compute_moments(one, other, *once, shared=shared)
@@ -228,7 +228,7 @@ def _divide(moments: _Three) -> Floats:
     return np.where(possible, product / np.sqrt(np.where(possible, ours * theirs, 1.0)), np.nan)
 
 
-def _align(inside: Sample, outside: Sample, *, shared: bool) -> tuple[Sample, Sample]:
+def align_samples(inside: Sample, outside: Sample, *, shared: bool) -> tuple[Sample, Sample]:
     """Give both sides the same blocks, if they share blocks."""
     if not shared:
         return inside, outside
@@ -237,7 +237,7 @@ def _align(inside: Sample, outside: Sample, *, shared: bool) -> tuple[Sample, Sa
     return inside.reindex(blocks), outside.reindex(blocks)
 
 
-def _are_equal(one: Sample, other: Sample) -> bool:
+def are_equal(one: Sample, other: Sample) -> bool:
     """Tell whether both sides are the same numbers: then no noise is left, and no draw says otherwise."""
     if not np.array_equal(one.count, other.count):
         return False

@@ -20,7 +20,7 @@ VALUES = ("importance", "ig_abs", "relevance_abs", "score")
 #: What names a head.
 _PLACE = ("attention", "layer", "head")
 #: What must be the same in all rows of a table, and is worth a word where two tables differ in it.
-KINDS = ("objective", "method", "metric")
+KINDS = ("objective", "method", "metric", "replaced_by")
 #: What names a head: the kind of attention if there are several, layer, head.
 Named = tuple[Any, ...]
 #: A number for each head.

@@ -14,6 +14,10 @@ from attnprobe.tasks import OBJECTIVES, Gold
 Method = Literal["gradient", "ig", "lrp", "confidence"]
 #: What two datasets are compared by.
 Measure = Literal["gradient", "ig", "lrp", "ablation"]
+#: What takes the place of what a head gives.
+ReplacedBy = Literal["zero", "mean", "resample"]
+#: How often another example is drawn, where what it gives takes the place.
+DRAWS = 4
 
 #: Where labels are found.
 WHERE = {

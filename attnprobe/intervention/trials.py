@@ -1,6 +1,6 @@
 """Trials: what every example gives with some heads off, over the same examples every time."""
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import reduce
@@ -18,6 +18,7 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.metrics.metric import Outcome
 from attnprobe.intervention.objectives.objective import Answer, Objective, Values
 from attnprobe.intervention.objectives.related import RelatedTexts
+from attnprobe.intervention.replacing import Replacing
 from attnprobe.intervention.task import Bench
 from attnprobe.model.gates import BatchReplay, gate_attention
 from attnprobe.run.memory import Halving
@@ -98,10 +99,21 @@ ENOUGH = 8
 
 @dataclass(frozen=True)
 class Trials:
-    """The outcomes of all examples: with all heads on, and under each cut, in their order."""
+    """The outcomes of all examples: with all heads on, and under each cut, in their order.
+
+    Attributes:
+        draws: How many times heads were replaced anew; the outcomes under all cuts come once for each.
+    """
 
     untouched: Outcome
     cuts: list[Outcome]
+    draws: int = 1
+
+    @property
+    def by_cut(self) -> list[list[Outcome]]:
+        """For each cut, its outcomes in all draws."""
+        number = len(self.cuts) // self.draws
+        return [self.cuts[cut::number] for cut in range(number)]
 
 
 def cut_single_heads(layers: int, heads: int) -> list[NDArray[np.bool_]]:
@@ -122,7 +134,11 @@ def _cut_heads(layers: int, heads: int, layer: int, off: Sequence[int]) -> NDArr
 
 
 def run_trials(
-    bench: Bench, cuts: Sequence[NDArray[np.bool_]], needs: Sequence[str], name: str = "ablating"
+    bench: Bench,
+    cuts: Sequence[NDArray[np.bool_]],
+    needs: Sequence[str],
+    name: str = "ablating",
+    replacing: Replacing | None = None,
 ) -> Trials:
     """Score all examples with all heads on, and under every cut.
 
@@ -131,22 +147,27 @@ def run_trials(
     that. Processes share the batches; of few batches, the cuts too.
 
     A cut is (layer, head), True where a head is on; ``needs`` are the numbers that a metric needs of every
-    example.
+    example; ``replacing`` says what takes the place of heads that are off, if it is not zero.
     """
     batches = bench.corpus.batches
     outcomes = [
         bench.objective.complete(answers, batches, needs)
-        for answers in collect_answers(bench, cuts, bench.objective.list_kept(needs), name)
+        for answers in collect_answers(bench, cuts, bench.objective.list_kept(needs), name, replacing)
     ]
-    return Trials(outcomes[0], outcomes[1:])
+    return Trials(outcomes[0], outcomes[1:], 1 if replacing is None else replacing.draws)
 
 
 def collect_answers(
-    bench: Bench, cuts: Sequence[NDArray[Any]], asked: Sequence[str], name: str
+    bench: Bench,
+    cuts: Sequence[NDArray[Any]],
+    asked: Sequence[str],
+    name: str,
+    replacing: Replacing | None = None,
 ) -> Generator[dict[str, Values]]:
     """Collect numbers of all answers, with all heads on and then under every cut, in the order of sequences.
 
     A cut (layer, head) is True where a head is on; or it has numbers, of what a head gives the share that is.
+    Where heads are replaced anew in several draws, all cuts come once for each.
 
     Embeddings take much memory: of them, no more cuts are collected at a time than fit into ``_HELD`` bytes.
 
@@ -159,7 +180,11 @@ def collect_answers(
     resumable = subject.gating.replays and objective.resumable
     way, sites, present = architecture.way, architecture.sites, architecture.present
     question = {"cuts": compute_digest(*cuts), "numbers that are kept": " ".join(asked)}
-    order = _order_cuts(cuts)
+    single, order = max(1, len(cuts)), _order_cuts(cuts)
+    if replacing is not None:
+        question["what heads are replaced by"] = replacing.key
+        order = [draw * single + place for draw in range(replacing.draws) for place in order]
+        cuts = [*cuts] * replacing.draws
     with gate_attention(subject.checkpoint.body, way, sites, present) as gates:
         replay = BatchReplay(
             subject.checkpoint.body, gates, skip_projections=subject.gating.skips_projections
@@ -171,12 +196,21 @@ def collect_answers(
                 whole = objective.answer(part)
             _check_loss(whole, objective, subject.checkpoint.name)
             found, before = {0: whole}, np.ones(subject.shape)
+            placed: Mapping[int, Tensor] = {}
+            drawn = None
             for place in order:
                 if not some.start <= place < some.stop:
                     continue
-                gates.rows = _close_gates(cuts[place], subject.checkpoint.device)
-                first = _find_change(before, cuts[place])
-                before = cuts[place]
+                cut = cuts[place]
+                anew = replacing is not None and drawn != place // single
+                if replacing is not None and anew:
+                    drawn = place // single
+                    gates.open()
+                    placed = replacing.place(part, drawn, gates)
+                first = _find_change(before, cut, anew=anew)
+                before = cut
+                gates.rows = closed = _close_gates(cut, subject.checkpoint.device)
+                gates.replacements = {layer: placed[layer] for layer in closed if layer in placed}
                 with replay.resume_at(first, record=True) if resumable else nullcontext():
                     found[1 + place] = objective.answer(part, whole)
             numbers = sorted(found)
@@ -250,9 +284,12 @@ def _order_cuts(cuts: Sequence[NDArray[Any]]) -> list[int]:
     return sorted(range(len(cuts)), key=lambda place: tuple(-cuts[place].ravel().astype(np.float64)))
 
 
-def _find_change(before: NDArray[Any], cut: NDArray[Any]) -> int:
-    """Find the first layer at which a cut differs from the one before it; the last where none does."""
-    changed = (before != cut).any(-1)
+def _find_change(before: NDArray[Any], cut: NDArray[Any], *, anew: bool = False) -> int:
+    """Find the first layer at which a cut differs from the one before it; the last where none does.
+
+    Where heads are replaced ``anew``, that is the first layer at which either has a head off.
+    """
+    changed = ((before != 1) | (cut != 1) if anew else before != cut).any(-1)
     return int(changed.argmax()) if changed.any() else len(cut) - 1
 
 

@@ -273,6 +273,7 @@ class BatchReplay(local):
         self._resumed_block = 0
         self._recording = self._keeping = False
         self._call = 0
+        self._outputs: dict[int, Tensor] = {}  # what heads gave in the pass that is resumed
         self._given: list[Any] = []  # what each call of a block gave
         self._starts: list[int] = []  # the first attention layer of each call
         self._entered: dict[str, int] = {}  # for an attention module, the layer it was entered as
@@ -308,7 +309,7 @@ class BatchReplay(local):
         self._given, self._starts = [], []
         self._recording = True
         try:
-            with self._gates.record_outputs(differentiable=differentiable):
+            with self._gates.record_outputs(differentiable=differentiable) as self._outputs:
                 yield
         finally:
             self._recording = False
@@ -323,12 +324,14 @@ class BatchReplay(local):
         block = max((k for k, start in enumerate(self._starts) if start <= layer), default=0)
         first = self._starts[block] if self._starts else 0
         self._resumed_block, self._gates.sites.first = block, first
-        self._gates.replayed = {k: self._gates.outputs[k] for k in range(first, layer + 1)}
+        outputs, self._gates.outputs = self._gates.outputs, self._outputs
+        self._gates.replayed = {k: self._outputs[k] for k in range(first, layer + 1)}
         self._keeping = self._gates.recording = record
         try:
             yield
         finally:
             self._keeping = self._gates.recording = False
+            self._gates.outputs = outputs
             self._resumed_block, self._gates.sites.first, self._gates.replayed = 0, 0, {}
 
     def _restart(self, *_: Any) -> None:

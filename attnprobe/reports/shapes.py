@@ -379,3 +379,15 @@ def lay_out_roles(roles: Iterable[str | None]) -> Roles:
     """
     kinds = [None if role is None else find_role_kind(role) for role in roles]
     return Roles(kinds, {kind: kinds.count(kind) for kind in LETTERS if kind in kinds})
+
+
+def name_pairs(table: HeadTable) -> list[str]:
+    """Name the pair of each row, such as ``3-1 + 5-2``; beside a decoder with what each attends to."""
+    sides = []
+    for side in "ab":
+        columns = [name for name in (f"attention_{side}",) if name in table.data]
+        kinds = [f"{format_cell(cell)} " for name in columns for cell in read_cells(table, name)]
+        numbers = zip(*(read_cells(table, f"{name}_{side}") for name in ("layer", "head")), strict=True)
+        named = [f"{format_cell(layer)}-{format_cell(head)}" for layer, head in numbers]
+        sides.append([f"{kind}{name}" for kind, name in zip(kinds or [""] * len(named), named, strict=True)])
+    return [" + ".join(pair) for pair in zip(*sides, strict=True)]

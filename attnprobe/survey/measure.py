@@ -20,6 +20,7 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.reading.blocks import equalise_positions
 from attnprobe.model.reading.capture import capture_attention
+from attnprobe.model.reading.routing import Piece
 from attnprobe.model.refusals import UnsupportedModelError
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.observations import find_output_factors, find_output_weights, find_unembedding
@@ -29,8 +30,8 @@ from attnprobe.run.memory import Halving
 from attnprobe.run.passes import Run
 from attnprobe.run.preparation import PreparedCorpus
 from attnprobe.statistics.statistic import CONTROLS, Control, Statistic, evaluate_parameters
-from attnprobe.sums.base import Constant, Measurement
-from attnprobe.sums.tally import Tally
+from attnprobe.sums.base import Constant, Measurement, Sum
+from attnprobe.survey.output_recorder import OutputRecorder
 from attnprobe.survey.recorder import Recorders, Values
 from attnprobe.survey.tables import place_heads
 from attnprobe.table.naming import join_names
@@ -105,6 +106,7 @@ class Meter:
         statistics: What is measured.
         constants: What some of them say of the weights, the same for every batch.
         halving: Parts a batch that does not fit the memory.
+        outputs: Gives what the heads gave to that batch, like ``maps``, if that is kept.
     """
 
     part: Callable[[Batch], Values]
@@ -113,6 +115,7 @@ class Meter:
     statistics: Sequence[Statistic]
     constants: Mapping[str, Constant]
     halving: Halving
+    outputs: Callable[[], Mapping[Kind, tuple[Tensor, Layout]]]
 
     def values(self, batch: Batch) -> Values:
         """Run a batch, in parts where it does not fit the memory."""
@@ -128,9 +131,9 @@ class Meter:
         return Measurement(sums, len(batch), batch.size)
 
 
-def sum_sequences(sums: Any, values: NDArray[np.floating[Any]] | Tally, batch: Batch) -> Any:
+def sum_sequences(sums: Any, values: NDArray[np.floating[Any]] | Sum, batch: Batch) -> Any:
     """Sum up what was found in each sequence of a batch, (sequence, ...)."""
-    if isinstance(values, Tally):
+    if isinstance(values, Sum):
         return values
     named = batch.names if getattr(sums, "by_name", False) else batch.documents
     documents = batch.members if named is None else named
@@ -148,7 +151,7 @@ def join_parts(parts: Sequence[Values]) -> Values:
     """Put what was found in the parts of a batch together."""
 
     def join(values: list[Any]) -> Any:
-        return reduce(add, values) if isinstance(values[0], Tally) else np.concatenate(values)
+        return reduce(add, values) if isinstance(values[0], Sum) else np.concatenate(values)
 
     return parts[0] if len(parts) == 1 else {name: join([part[name] for part in parts]) for name in parts[0]}
 
@@ -160,10 +163,11 @@ def open_meter(
     statistics: Sequence[Statistic],
     *,
     keep: bool = False,
+    keep_outputs: bool = False,
 ) -> Iterator[Meter]:
     """Make a model ready to be measured, batch by batch, in as many threads as there are.
 
-    With ``keep``, all maps of a batch are kept until the next.
+    With ``keep``, all maps of a batch are kept until the next; with ``keep_outputs``, what its heads give.
     """
     needs = frozenset[str]().union(*(statistic.needs for statistic in statistics))
     read = frozenset[str]().union(*(statistic.reads for statistic in statistics))
@@ -181,6 +185,12 @@ def open_meter(
         of_text, factors, kinds, heads, projections, standing, unembedding=unembedding, keep=keep
     )
 
+    keeper = OutputRecorder(architecture.kinds)
+
+    def observe_piece(piece: Piece) -> None:
+        recorder(piece)
+        keeper(piece)
+
     beyond = [statistic.name for statistic in of_text if statistic.beyond_baseline]
 
     def record(part: Batch) -> Values:
@@ -188,6 +198,7 @@ def open_meter(
         # First without what is looked for: the maps that are kept are those of the batch itself.
         for batch in ([part.baseline] if part.baseline is not None and beyond else []) + [part]:
             recorder.begin(batch, baseline=batch is not part)
+            keeper.begin(batch)
             hidden = checkpoint.forward(batch.inputs)
             if not bool(torch.isfinite(hidden).all()):
                 raise AttnprobeError(
@@ -199,14 +210,16 @@ def open_meter(
         *without, whole_batch = found
         for name, there in (entry for values in without for entry in values.items()):
             here = whole_batch[name]
-            assert not isinstance(here, Tally)
-            assert not isinstance(there, Tally)  # which has answers, and no numbers to subtract
+            assert not isinstance(here, Sum)
+            assert not isinstance(there, Sum)  # which has answers, and no numbers to subtract
             whole_batch[name] = here - there
         return whole_batch
 
-    observe = needs - {"projection", UNEMBEDDING}
-    with capture_attention(checkpoint.body, recorder, architecture.way, observe) as capture:
-        yield Meter(record, recorder.maps, capture.thread_context, statistics, of_weights, Halving())
+    observe = needs - {"projection", UNEMBEDDING} | ({"outputs"} if keep_outputs else set())
+    observer = observe_piece if keep_outputs else recorder
+    with capture_attention(checkpoint.body, observer, architecture.way, observe) as capture:
+        context, halving = capture.thread_context, Halving()
+        yield Meter(record, recorder.maps, context, statistics, of_weights, halving, keeper.outputs)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -226,6 +226,8 @@ def _number_documents(batches: BatchReader) -> list[int]:
 
 
 Places = NDArray[np.intp]
+#: Within which heads partners are looked for: layers of one number, or all of the model.
+Within = Literal["layer", "model"]
 
 
 @dataclass(frozen=True)
@@ -290,6 +292,45 @@ class SharedHeads:
     def alike(self) -> bool:
         """Whether each head of the first has one of its number in the second, whatever the kind."""
         return all(map(self.numbered, self.kinds))
+
+    def check_layers(self, names: tuple[str, str], within: Within) -> None:
+        """Refuse layers that are to have partners of their number, where the numbers of layers differ."""
+        for kind in self.kinds if within == "layer" else ():
+            ours, theirs = map(len, self.layers(kind))
+            if ours != theirs:
+                raise AttnprobeError(
+                    f"{names[0]} has {ours} layers and {names[1]} has {theirs}, so that heads can't be "
+                    "matched layer by layer; use --match model."
+                )
+
+    def assign(self, apart: NDArray[np.float64], kind: Kind, within: Within) -> Places:
+        """Assign heads of a kind to heads one to one, so that how far they are apart adds up to the least.
+
+        Args:
+            apart: (head, other head), below 1; NaN for removed heads, which get no partner.
+            kind: The kind.
+            within: Where partners are looked for.
+
+        Returns:
+            The head of the second model for each of the first, -1 where there is none.
+
+        References:
+            Kuhn (1955), The Hungarian method for the assignment problem.
+        """
+        from scipy.optimize import linear_sum_assignment  # takes a while to import
+
+        cost = np.where(np.isnan(apart), 2.0, apart)  # more than any, so that removed heads come last
+        blocks = [np.ogrid[: len(cost), : cost.shape[1]]]
+        if within == "layer":
+            sizes = self.first.heads, self.second.heads
+            layers = range(len(self.layers(kind)[0]))
+            blocks = [np.ix_(*(np.arange(i * size, (i + 1) * size) for size in sizes)) for i in layers]
+        partner = np.full(len(cost), -1, np.intp)
+        for rows, columns in blocks:
+            picked = linear_sum_assignment(cost[rows, columns])
+            ours, theirs = rows.ravel()[picked[0]], columns.ravel()[picked[1]]
+            partner[ours] = np.where(np.isfinite(apart[ours, theirs]), theirs, -1)
+        return partner
 
     def find_kept(self, kind: Kind) -> tuple[tuple[Places, Places], tuple[Places, Places]]:
         """Say which heads the maps of a kind hold, in their order.

@@ -20,12 +20,12 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.model.reading.routing import Piece
 from attnprobe.model.verifying.observations import Unembedding
 from attnprobe.statistics.statistic import Function, Scope, Statistic, evaluate, reduce_sequences
-from attnprobe.sums.tally import Tally
+from attnprobe.sums.base import Sum
 from attnprobe.survey.finder import Finder
 from attnprobe.survey.tables import place_heads
 
 #: For each statistic, what it says of each sequence, (sequence, layer, head or pair, ...), or of all of them.
-Values = dict[str, NDArray[np.floating[Any]] | Tally]
+Values = dict[str, NDArray[np.floating[Any]] | Sum]
 #: Weights what a block holds, given the piece that it was made of.
 Weighting = Callable[[Piece, AttentionBlock], AttentionBlock]
 #: What statistics share: what is asked, of how much at once.
@@ -172,8 +172,8 @@ class Recorder(local):
                 "this model changes its layers with its input, which attnprobe can't tabulate."
             )
         values = self._sequences | self._evaluate_model()
-        found = {name: finder.finish() for name, finder in self._asking.items()}
-        return {name: cells.cpu().numpy() for name, cells in values.items()} | found
+        found: Values = {name: cells.cpu().numpy() for name, cells in values.items()}
+        return found | {name: finder.finish() for name, finder in self._asking.items()}
 
     def maps(self) -> Mapping[Kind, tuple[Tensor, Layout]]:
         """Give the maps that were kept of a batch: of each kind (batch, head of any layer, query, key).

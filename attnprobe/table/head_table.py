@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 #: Columns that name a row, in tables without a description.
 _WORDS = {
     *("model", "dataset", "attention", "objective", "method", "metric", "criterion", "check", "status"),
-    *("detail", "model_out", "in_domain", "out_domain"),
+    *("detail", "model_out", "in_domain", "out_domain", "replaced_by", "attention_a", "attention_b"),
 }
 _KEYS = _WORDS | {
     *("layer", "head", "layer_a", "head_a", "layer_b", "head_b", "seed", "step", "pruning_step"),
@@ -120,7 +120,7 @@ def _guess_role(name: str, names: Sequence[str]) -> Role:
 
 
 #: Keys that say what was asked, not which head a row is about.
-_ASKED = ("model", "dataset", "objective", "method", "metric")
+_ASKED = ("model", "dataset", "objective", "method", "metric", "replaced_by")
 #: How what belongs to a measure ends.
 _ENDINGS = ("_se", *(f"_{half}" for half in HALVES))
 

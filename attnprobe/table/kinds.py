@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 #: What a table can be drawn as, in the order in which ``--kind`` lists them.
 PictureKind = Literal[
     "roles", "change", "relations", "settling", "curves", "lines", "scatter", "matrix", "map", "dendrogram",
-    "heatmap", "positions", "depth", "intervals", "shares", "checks",
+    "heatmap", "positions", "depth", "intervals", "pairs", "shares", "checks",
 ]  # fmt: skip
 #: The picture that has clusters.
 TREE: Literal["dendrogram"] = "dendrogram"
 TableKind = Literal[
     "checks", "shares", "correlations", "settling", "pruning of checkpoints", "pruning", "best heads",
     "heads of checkpoints", "layers of checkpoints", "roles", "change", "two sides",
-    "heads at positions", "heads", "all pairs",
+    "heads at positions", "heads", "interactions", "all pairs",
     "pairs in layers", "layers", "other",
 ]  # fmt: skip
 #: The step of training that a checkpoint was saved at; and the step of removal where both are in a table.
@@ -103,6 +103,9 @@ KINDS: Mapping[TableKind, Kind] = {
         lambda keys, table: all(isinstance(cell, int) for cell in table.data[POSITION]),
     ),
     "heads": Kind("a head", _HEAD, (), _OF_HEADS),
+    "interactions": Kind(
+        "a pair of heads with what both do beyond each", PAIR, ("proposed", "interaction"), ["pairs"]
+    ),
     "all pairs": Kind("a pair of heads", PAIR, (), ["matrix", "map", "dendrogram"]),
     "pairs in layers": Kind("a pair of heads of a layer", PAIR_IN_LAYER, (), ["matrix", "map"]),
     "layers": Kind("a layer", ["layer"], (), ["depth"]),

@@ -37,6 +37,16 @@ SWITCHED = {
     "ablate": {
         "baseline, score, delta, p": "attnprobe.intervention.metrics.metric:Comparison",
         "p_adjusted": "attnprobe.sums.resampling:adjust",
+        "moved, moved_se": "attnprobe.intervention.changes:Moves",
+        "reliability, delta_reliability": "attnprobe.sums.reliability:split_half_reliability",
+        "replaced_by: mean": "attnprobe.intervention.replacing:average_outputs",
+        "replaced_by: resample": "attnprobe.intervention.replacing:OtherExamples",
+        "Of several draws: score, delta and errors": "attnprobe.intervention.changes:Changes",
+    },
+    "interact": {
+        "interaction": "attnprobe.intervention.interaction:confirm_pairs",
+        "proposed": "attnprobe.intervention.interaction:propose_pairs",
+        "replaced_share, with --by head": ("attnprobe.intervention.interaction:Interactions.measure_share"),
     },
     "patch": {
         "effect, attribution": "attnprobe.intervention.patching.passes:patch_pairs",
@@ -48,6 +58,9 @@ SWITCHED = {
         "pearson, pearson_low, pearson_high, pearson_p": "attnprobe.findings.correlation:correlate_sides",
         "pearson_true, pearson_true_low, pearson_true_high": "attnprobe.findings.noise:disattenuate",
         "spearman, spearman_p, kendall, kendall_p": "attnprobe.findings.correlation:correlate_sides",
+        "spearman_true, spearman_true_low, spearman_true_high": (
+            "attnprobe.findings.rank_noise:disattenuate_ranks"
+        ),
         "reliability_in, reliability_out": "attnprobe.findings.pair:Side.reliability",
         "disagreement, with --by head": "attnprobe.findings.correlation:tabulate_disagreement",
     },
@@ -78,8 +91,12 @@ INSIDE = {
     },
     "dynamics --by step": {
         "spearman_last, kendall_last, spearman_previous, kendall_previous": (
-            "attnprobe.findings.dynamics:tabulate_orders"
+            "attnprobe.findings.settling:tabulate_orders"
         ),
+        "spearman_last_true, spearman_last_true_low, spearman_last_true_high": (
+            "attnprobe.findings.rank_noise:disattenuate_ranks"
+        ),
+        "settled, settled_true, settled_low, settled_high": "attnprobe.findings.settling:Settling",
     },
     "census --weights": {
         "NAME_norm": "attnprobe.attention.block:AttentionBlock.by_norm",
@@ -88,16 +105,19 @@ INSIDE = {
 #: Columns of the command that compares two checkpoints.
 COMPARED = {
     "compare": {
-        "jsd": "attnprobe.survey.comparison:Divergences.compare",
-        "nearest_layer, nearest_head, jsd_nearest": "attnprobe.findings.comparison:find_nearest",
-        "matched_layer, matched_head, jsd_matched": "attnprobe.findings.comparison:match_heads",
+        "jsd": "attnprobe.survey.divergences:Divergences.compare",
+        "nearest_layer, nearest_head, jsd_nearest": "attnprobe.findings.partners:find_nearest",
+        "matched_layer, matched_head, jsd_matched": "attnprobe.findings.partners:match_heads",
+        "cka, cka_matched": "attnprobe.sums.cross_moments:CrossMoments.cka",
+        "cka_se, cka_matched_se": "attnprobe.survey.head_outputs:OutputPulls",
+        "With --match outputs: matched_layer, matched_head": ("attnprobe.survey.head_outputs:match_outputs"),
         "NAME_a, NAME_b, NAME_delta, NAME_delta_se, NAME_p_adjusted": (
             "attnprobe.findings.differences:compare_paired"
         ),
         "Between words: jsd": "attnprobe.survey.pairing:pool_words",
     },
     "compare --by layer": {
-        "nearest_layer, jsd_nearest": "attnprobe.findings.comparison:find_nearest_layers",
+        "nearest_layer, jsd_nearest": "attnprobe.findings.partners:find_nearest_layers",
     },
     "compare --measure importance": {
         "importance_a, importance_b, importance_delta, importance_p_adjusted": (

@@ -37,7 +37,7 @@ PAIRS = {"patch": {"dataset": "pairs"}}
 #: Where a table goes and how much is said: for the command line only.
 OUTPUT = {option.name for option in Output.options}
 #: Functions that are given what is right for each text.
-LABELLED = {"importance", "ablate", "prune", "dynamics", "correlate", "compare", "report"}
+LABELLED = {"importance", "ablate", "interact", "prune", "dynamics", "correlate", "compare", "report"}
 #: What writes a file that Python has as an object: ``picture.clusters`` is a table, which is saved.
 LINE_OPTIONS = {"plot": {"save_clusters"}}
 #: Those that take several models, as their first argument.

@@ -35,7 +35,7 @@ FOLLOWED = {
     "method": "gradient",
     "prune_by": "gradient",
     "prune_step": 0.1,
-    "random_orders": 5,
+    "random_orders": 19,
     "rerank": False,
 }
 

@@ -152,6 +152,57 @@ def test_permuted_heads_are_matched(compared, tmp_path, saved, texts, kept, matc
     assert table["jsd"].min() > 1e-3
 
 
+@pytest.mark.parametrize("match", ["outputs", "outputs-layer"])
+def test_permuted_heads_are_matched_by_what_they_give(compared, saved, texts, kept, match):
+    other = kept("permuted", permuted)
+    words = [saved("bert"), other, "-d", texts, "--match", match, "--measure", "entropy"]
+    table = compared(*words)
+    expected = [order.index(number) for order in ORDERS for number in range(4)]
+    assert table["matched_layer"].tolist() == table["layer"].tolist()
+    assert table["matched_head"].tolist() == expected
+    assert table["cka_matched"].min() > 1 - 1e-6
+    assert table["cka_matched_se"].max() < 1e-6
+    assert table["jsd_matched"].max() < 1e-6
+    assert np.abs(table["entropy_delta"]).max() < 1e-5  # of the matched head
+    moved = table["matched_head"] != table["head"]
+    assert table["cka"][moved].max() < 0.99
+    assert (table["cka_se"][moved] > 0).all()
+    alone = compared(*words, "--no-nearest")
+    assert not {"nearest_head", "jsd_matched"} & set(alone.data)
+    np.testing.assert_allclose(alone["cka_matched"], table["cka_matched"], rtol=1e-6)
+    assert "All partners give the same, but for rounding." in table.notes
+
+
+def test_a_second_pass_that_was_stopped_goes_on(invoke, saved, texts, kept, tmp_path, monkeypatch):
+    from attnprobe.survey import output_recorder
+
+    begin, done = output_recorder.OutputRecorder.begin, []
+    words = ["compare", saved("bert"), kept("permuted", permuted), "-d", texts, "--measure", "entropy"]
+    words += ["--match", "outputs", "--workers", 1, "--batch-tokens", 1]
+
+    def counted(self, batch):
+        done.append(batch)
+        begin(self, batch)
+        if len(done) in stops:
+            raise KeyboardInterrupt
+
+    stops: set[int] = set()
+    monkeypatch.setattr(output_recorder.OutputRecorder, "begin", counted)
+    code, expected, _ = invoke(*words)
+    assert code == 0
+    whole, stops = len(done), {len(done) + len(done) // 4 * 3}  # in the pass that gives errors
+    code, out, _ = invoke(*words, "--resume", tmp_path / "state")
+    assert (code, out) == (130, "")
+    code, out, _ = invoke(*words, "--resume", tmp_path / "state")
+    assert (code, out) == (0, expected)
+    assert len(done) <= 2 * whole + 2
+    code, _, said = invoke(
+        *words[:-6], "--match", "outputs-layer", *words[-4:], "--resume", tmp_path / "state"
+    )
+    assert code == 2
+    assert "belongs to a run with another" in said
+
+
 def test_the_head_whose_weights_were_noised_is_named_and_none_before_it(
     compared, tmp_path, saved, texts, kept
 ):
@@ -319,6 +370,8 @@ def test_the_record_names_both(compared, tmp_path, saved, texts, kept):
         (["demo", "demo", "demo"], "two checkpoints, not 3"),
         (["demo", "demo", "--match", "layer", "--no-nearest"], "leave out --no-nearest"),
         (["demo", "demo", "--match", "layer", "--by", "layer"], "leave out --by layer"),
+        (["demo", "demo", "--match", "outputs", "--by", "layer"], "leave out --by layer"),
+        (["demo", "demo", "--match", "outputs", "--measure", "importance"], "leave out --match"),
         (["demo", "demo", "--measure", "nonsense"], "no statistic 'nonsense'"),
         (["demo", "nowhere/at-all", "--offline"], "nowhere/at-all"),
         (["demo", "demo", "--revisions", "a,b"], "name one"),

@@ -22,8 +22,9 @@ GRADIENT = [
 SCORES = ["baseline", "baseline_se", "score", "score_se", "delta", "delta_se", "p", "p_adjusted"]
 CORRELATION = [
     "heads", "pearson", "pearson_low", "pearson_high", "pearson_p", "pearson_true",
-    "pearson_true_low", "pearson_true_high", "spearman", "spearman_p", "kendall",
-    "kendall_p", "reliability_in", "reliability_out",
+    "pearson_true_low", "pearson_true_high", "spearman", "spearman_p",
+    "spearman_true", "spearman_true_low", "spearman_true_high", "kendall", "kendall_p",
+    "reliability_in", "reliability_out",
 ]  # fmt: skip
 LAYERS, HEADS, WIDTH = 3, 4, 8
 
@@ -89,8 +90,10 @@ def test_importance_columns(tables):
 @pytest.mark.parametrize("name", ["ablate", "alone"])
 def test_ablate_columns(tables, name):
     found = pandas.read_csv(tables / f"{name}-second.csv")
+    moves = ["moved", "moved_se", "reliability", "delta_reliability"]
     halves = ["score_half_a", "score_half_b"]
-    assert list(found) == ["model", "dataset", "objective", "metric", *PLACE, *SCORES, *halves]
+    keys = ["model", "dataset", "objective", "metric", "replaced_by"]
+    assert list(found) == [*keys, *PLACE, *SCORES, *moves, *halves]
     np.testing.assert_allclose(found["score"] - found["baseline"], found["delta"], atol=1e-9)
     one, other = (found[half] for half in halves)
     np.testing.assert_allclose((4 * one + 2 * other) / 6, found["score"])

@@ -131,6 +131,7 @@ def test_every_command(invoke, classifier, reviews, text, tmp_path):
         "induction": ["induction", "demo", "--sequences", 7, "--length", 9],
         "mixing": ["mixing", classifier, *data, "--by", "pair", "--batch-tokens", 16],
         "compare": ["compare", classifier, "demo", *data, "--batch-tokens", 16],
+        "outputs": ["compare", classifier, "demo", *data, "--match", "outputs", "--batch-tokens", 16],
         "dynamics": [
             "dynamics", classifier, classifier, "--steps", "1,2", "--measure", "entropy", *data,
             "--batch-tokens", 16, "--no-keep", "--resume", tmp_path / "steps",

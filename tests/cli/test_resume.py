@@ -91,6 +91,7 @@ SEVERAL = [
     ["prune", "--by", "gradient,fisher,norm,ig", "--step", "0.25", "--rerank", "--random-orders", "1"],
     ["correlate"], ["correlate", "--measure", "ablation"],
     ["positional", "--control"], ["compare", "demo", "--match", "model"],
+    ["compare", "demo", "--match", "outputs"],
 ]  # fmt: skip
 
 

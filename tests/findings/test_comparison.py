@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from attnprobe.attention.kinds import Kind
-from attnprobe.findings.comparison import find_nearest
+from attnprobe.findings.partners import find_nearest
 from attnprobe.sums.groups import Clustered
-from attnprobe.survey.comparison import name_pairs
+from attnprobe.survey.divergences import name_pairs
 
 
 def compared(apart: np.ndarray) -> Any:

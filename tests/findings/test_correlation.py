@@ -12,6 +12,7 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.findings.correlation import FEW, NAMED, correlate_sides, tabulate_disagreement
 from attnprobe.findings.noise import block_record, disattenuate
 from attnprobe.findings.pair import Pair, Side
+from attnprobe.findings.rank_noise import disattenuate_ranks
 from attnprobe.sums.groups import Blocks
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
@@ -270,6 +271,20 @@ def test_the_same_examples_on_both_sides():
     assert not any("same examples" in note for note in compared(Side.from_table(both[0], "x"), side(2)).notes)
     for odd in (3, {"texts": 4}, {"texts": [{}]}, None):
         assert Side.from_table(replace(both[0], provenance={**both[0].provenance, "corpus": odd}), "x").sample
+
+
+def test_ranks_without_noise_need_blocks():
+    both = [Side.from_table(measured(seed, 12.0), str(seed)) for seed in (1, 2)]
+    found = compared(*both)
+    wanted = disattenuate_ranks(both[0].sample, both[1].sample)
+    ends = [number(found, f"spearman_true{end}") for end in ("", "_low", "_high")]
+    assert ends == [wanted.spearman, wanted.low, wanted.high]
+    assert number(found, "spearman") < ends[0]
+    without = compared(*(replace(side, sample=None) for side in both))
+    assert np.isnan([number(without, f"spearman_true{end}") for end in ("", "_low", "_high")]).all()
+    same = [read(measured(seed, 12.0), "abc") for seed in (1, 2)]
+    wanted = disattenuate_ranks(same[0].sample, same[1].sample, shared=True)
+    assert number(compared(*same), "spearman_true") == wanted.spearman
 
 
 def test_some_of_the_same_examples_on_both_sides():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from attnprobe.attention.kinds import Place
-from attnprobe.intervention.ablation import Effects, describe_ablation, describe_survivors
+from attnprobe.intervention.effects import Effects, describe_ablation, describe_survivors
 from attnprobe.intervention.metrics.mean import Mean
 
 ACCURACY = Mean("accuracy", "share", higher_is_better=True)

@@ -14,7 +14,8 @@ from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.progress import SilentProgress
 from attnprobe.statistics.registry import choose
-from attnprobe.survey.comparison import NUMBERED, OF_LAYERS, Comparison, compare_checkpoints, name_pairs
+from attnprobe.survey.comparison import Comparison, compare_checkpoints
+from attnprobe.survey.divergences import NUMBERED, OF_LAYERS, name_pairs
 
 SINGLE = [
     "the river bank was slow , and the dog ran to the water .",

@@ -21,6 +21,7 @@ GUESSED = {
     "pruning of checkpoints": tables.pruning_over_training,
     "heads of checkpoints": tables.over_training,
     "two sides": tables.correlated,
+    "interactions": tables.interactions,
     "all pairs": tables.all_pairs,
     "layers": tables.by_layer,
     "correlations": tables.correlation,

@@ -6,7 +6,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from attnprobe.commands.call.call import (
     Call,
@@ -38,12 +38,15 @@ if TYPE_CHECKING:
     from attnprobe.model.checkpoint import Checkpoint
     from attnprobe.statistics.statistic import Statistic
     from attnprobe.statistics.tabulation import Tabulation
+    from attnprobe.survey.pairing import Within
 
     Model = str | Path | PreTrainedModel
 
 #: The measure that is every column of the census, and the one that is none of them.
 CENSUS = "census"
 IMPORTANCE = "importance"
+#: Where partners are looked for by what heads give.
+_BY_OUTPUTS: "dict[str | None, Within]" = {"outputs": "model", "outputs-layer": "layer"}
 #: What only attention weights have a use for.
 _ATTENTION = ("weights", "frequencies")
 
@@ -56,7 +59,7 @@ def compare(
     revisions: str | Sequence[str] | None = None,
     measure: str = CENSUS,
     by: Literal["head", "layer"] = "head",
-    match: Literal["layer", "model"] | None = None,
+    match: Literal["layer", "model", "outputs", "outputs-layer"] | None = None,
     nearest: bool = True,
     spread: bool = False,
     method: Method = "gradient",
@@ -83,13 +86,16 @@ def compare(
         source = read_first(source)
         downloaded = [(one, revision) for one, revision in named if isinstance(one, str)]
         with nullcontext() if keep else Series(downloaded, call, keep=False):
-            found = _compare_pair(named, spoken, texts, labels, source, measure, nearest, options, call)
+            outputs = _BY_OUTPUTS.get(match)
+            asked = measure, nearest, outputs
+            found = _compare_pair(named, spoken, texts, labels, source, asked, options, call)
         from attnprobe.findings.comparison import tabulate_heads, tabulate_layers
         from attnprobe.survey.tables import check_layers, keep_layers
 
         if layers is not None:
             check_layers(layers, (place.layer for place in found.labels.places), found.labels.model)
-        table = tabulate_layers(found) if by == "layer" else tabulate_heads(found, match)
+        by_maps = None if match is None or outputs is not None else cast("Within", match)
+        table = tabulate_layers(found) if by == "layer" else tabulate_heads(found, by_maps)
         return table if layers is None else keep_layers(table, layers)
 
 
@@ -189,11 +195,12 @@ def _compare_pair(
     texts: Any,
     labels: Any,
     source: OpenSource,
-    measure: str,
-    nearest: bool,
+    asked: "tuple[str, bool, Within | None]",
     options: Any,
     call: Call,
 ) -> Any:
+    """Compare two checkpoints; ``asked`` is the measure, whether to look for the nearest, and outputs."""
+    measure, nearest, outputs = asked
     from attnprobe.statistics.norm import apply_weights
     from attnprobe.survey.comparison import compare_checkpoints
 
@@ -211,6 +218,7 @@ def _compare_pair(
         call.corpus,
         statistics,
         pairs=nearest,
+        outputs=outputs,
         dataset=source.name,
         facts={"command": describe_call("compare"), "dataset": source.described},
         labelled=labels is not None or options.get("label_column") is not None,

@@ -13,7 +13,7 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.reports.columns import DrawingRequest, is_numeric, list_keys, name_source, read_cells
 from attnprobe.reports.pairs import tabulate_clusters
 from attnprobe.reports.picture import Picture
-from attnprobe.reports.pictures import curves, lists, maps, positions, scatter, similarity
+from attnprobe.reports.pictures import curves, interactions, lists, maps, positions, scatter, similarity
 from attnprobe.reports.shapes import lay_out_grid
 from attnprobe.reports.theme import THEMES, ThemeName, check_look
 from attnprobe.table.cells import clean, format_cell
@@ -94,7 +94,7 @@ _MARGIN = 60
 #: How wide a bold letter is at most, on average, as a share of its size.
 _LETTER = 0.58
 #: Kinds that draw the same columns of every table.
-_FIXED = {"roles", "relations", "intervals", "shares", "checks"}
+_FIXED = {"roles", "relations", "intervals", "pairs", "shares", "checks"}
 
 
 _Drawing = tuple[Callable[[HeadTable], object], Callable[[HeadTable, DrawingRequest], Any]]
@@ -114,6 +114,7 @@ _DRAWINGS: Mapping[PictureKind, _Drawing] = {
     "positions": (positions.can_draw_positions, positions.draw_positions),
     "depth": (curves.can_draw_depth, curves.draw_depth),
     "intervals": (bool, lists.draw_intervals),
+    "pairs": (bool, interactions.draw_pairs),
     "shares": (bool, lists.draw_shares),
     "checks": (bool, lists.draw_checks),
 }

@@ -1,6 +1,7 @@
 """Lines: scores while heads are removed, a measure against depth, and both over the steps of training."""
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import altair as alt
@@ -157,7 +158,8 @@ def _draw_checkpoints(
 _LAYER = "layer"
 #: Columns that say what was measured, where and by what.
 _KEYS = {
-    *(_LAYER, "head", "model", "model_b", "dataset", "attention", "objective", "method", "metric", "table")
+    *(_LAYER, "head", "model", "model_b", "dataset", "attention", "objective", "method", "metric", "table"),
+    "replaced_by",
 }
 
 
@@ -317,7 +319,11 @@ _BESIDE, _LEGEND = 480, 200
 
 
 def draw_settling(table: HeadTable, request: DrawingRequest) -> Any:
-    """Draw four lines a measure: Spearman solid, Kendall dashed; with the last step, and the one before."""
+    """Draw four lines a measure: Spearman solid, Kendall dashed; with the last step, and the one before.
+
+    Where the table has them, a band is the 95 % interval of Spearman with the last step without noise, and a
+    grey field lies between the earliest and the latest step from which on the order may be settled.
+    """
     columns = request.columns(table) if request.measures else []
     wanted = [column.name for column in columns if column.name in _LINES] or list(_LINES)
     panels = label_rows(table, ["attention", "measure", "dataset"])
@@ -327,13 +333,16 @@ def draw_settling(table: HeadTable, request: DrawingRequest) -> Any:
         for name in wanted
         for row, value in enumerate(read_numbers(table, name))
     ]
+    bands = _read_bands(table, panels, steps) if "spearman_last" in wanted else []
+    data += bands
     labels = list(dict.fromkeys(panels))
     beside = request.width >= _BESIDE  # in a narrow picture, the legend stands below and leaves its room
     room = request.width - (_LEGEND if beside else 0)
     least = max(180.0, 0.58 * request.theme.size * max(map(len, labels)) + 30)
     across = int(max(1, min(len(labels), 3, room // least)))
     width = int(min(440, room / across - (30 if beside else 66)))
-    known = [record["value"] for record in data if record["value"] is not None]
+    known = [record["value"] for record in data if record.get("value") is not None]
+    known += [record["low"] for record in bands if record["low"] is not None]
     domain = [min(0.0, *known), 1.0] if known else [0.0, 1.0]
     names = [_LINES[name] for name in wanted]
     last, before, *_ = request.theme.categories
@@ -342,11 +351,48 @@ def draw_settling(table: HeadTable, request: DrawingRequest) -> Any:
     more: dict[str, Any] = {} if beside else {"orient": "bottom", "direction": "vertical", "columns": 1}
     legend = alt.Legend(title=None, symbolType="stroke", symbolSize=200, **more)
     lines = alt.Chart().mark_line(strokeWidth=1.8, point=alt.OverlayMarkDef(size=26, filled=True))
+    if bands:
+        lines = lines.transform_filter("isValid(datum.line)")
+    scale = alt.Scale(domain=domain)
+    x = make_step_axis(sort_labels(steps), width, request.theme)
     chart = lines.encode(
-        x=make_step_axis(sort_labels(steps), width, request.theme),
-        y=alt.Y("value:Q", title="rank correlation", scale=alt.Scale(domain=domain)),
+        x=x,
+        y=alt.Y("value:Q", title="rank correlation", scale=scale),
         color=alt.Color("line:N", scale=alt.Scale(domain=names, range=hues), legend=legend),
         strokeDash=alt.StrokeDash("line:N", scale=alt.Scale(domain=names, range=dashes), legend=legend),
         tooltip=make_tooltip({"line:N": "correlation", "step:Q": "step", "value:Q": "value"}),
-    ).properties(width=width, height=int(np.clip(width * 0.6, 110, 220)))
+    )
+    if bands:
+        field = alt.Chart().transform_filter("isValid(datum.settled_low)").mark_rect(opacity=0.16)
+        band = alt.Chart().transform_filter("isValid(datum.low)").mark_area(opacity=0.25, color=last)
+        tooltip = make_tooltip({"settled_low:Q": "settled from", "settled_high:Q": "at the latest from"})
+        chart = alt.layer(
+            field.encode(
+                x=alt.X("settled_low:Q", axis=x["axis"], scale=x["scale"], title="training step"),
+                x2="settled_high:Q", color=alt.value(request.theme.muted), tooltip=tooltip,
+            ),
+            band.encode(x=x, y=alt.Y("low:Q", title="rank correlation", scale=scale), y2="high:Q"),
+            chart,
+        )  # fmt: skip
+    chart = chart.properties(width=width, height=int(np.clip(width * 0.6, 110, 220)))
     return draw_panels(chart, data, labels, across, width)
+
+
+def _read_bands(table: HeadTable, panels: Sequence[str], steps: Sequence[Cell]) -> list[Record]:
+    """Read the ends of the intervals of every step, and those of the step of settling once a panel."""
+    names = ("spearman_last_true_low", "spearman_last_true_high", "settled_low", "settled_high")
+    if any(name not in table.data for name in names):
+        return []
+    low, high, first, latest = (read_numbers(table, name) for name in names)
+    found: list[Record] = [
+        {"panel": panels[row], "step": steps[row], "low": low[row], "high": high[row]}
+        for row in range(len(panels))
+        if low[row] is not None
+    ]
+    seen: set[str] = set()
+    for row, panel in enumerate(panels):
+        if first[row] is not None and panel not in seen:
+            seen.add(panel)
+            ends = {"settled_low": first[row], "settled_high": latest[row]}
+            found.append({"panel": panel, "low": None, **ends})
+    return found

@@ -93,6 +93,7 @@ _COEFFICIENTS = {
     "pearson": "Pearson",
     "pearson_true": "Pearson, without noise",
     "spearman": "Spearman",
+    "spearman_true": "Spearman, without noise",
     "kendall": "Kendall",
 }
 

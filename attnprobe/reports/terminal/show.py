@@ -20,7 +20,7 @@ from attnprobe.reports.shapes import (
     lay_out_runs,
     lay_out_settling,
 )
-from attnprobe.reports.terminal import curves, grid, lists
+from attnprobe.reports.terminal import curves, grid, interactions, lists
 from attnprobe.reports.terminal.console import choose_signs, has_palette
 from attnprobe.table.cells import clean, format_cell
 from attnprobe.table.head_table import HeadTable
@@ -66,9 +66,8 @@ def show(table: HeadTable, console: Console, precision: int | None = None) -> No
         shown = _draw_positions(table, measures, console, precision)
     elif panels:
         shown = _draw_panels(table, panels, _choose_measures(measures), console, precision)
-    elif lists.has_shares(table):
-        lists.draw_shares(table, console)
-        shown = lists.SHARES_COLUMNS
+    elif listed := _draw_list(table, console):
+        shown = listed
     elif (found := lay_out_best_heads(table)) is not None:
         lists.draw_best_heads(found, console)
         shown = lists.FOUND_COLUMNS
@@ -86,6 +85,17 @@ def show(table: HeadTable, console: Console, precision: int | None = None) -> No
         console.print()
     for note in table.notes:
         console.print(Text(f"{choose_signs(console).bullet} {clean(note)}"))
+
+
+def _draw_list(table: HeadTable, console: Console) -> Set[str]:
+    """Print shares of variance, or pairs of heads, a line each; returns the columns that are shown."""
+    if lists.has_shares(table):
+        lists.draw_shares(table, console)
+        return lists.SHARES_COLUMNS
+    if interactions.has_interactions(table):
+        interactions.draw_interactions(table, console)
+        return interactions.PAIR_COLUMNS
+    return frozenset()
 
 
 def _find_constants(table: HeadTable, names: Iterable[str]) -> dict[str, str]:

@@ -165,12 +165,14 @@ def correlated():
 
 
 def correlation():
-    columns = {name: [0.5] for name in ("pearson", "pearson_true", "spearman", "kendall")}
+    columns = {name: [0.5] for name in ("pearson", "pearson_true", "spearman", "spearman_true", "kendall")}
     columns |= {
         "pearson_low": [0.25],
         "pearson_high": [0.75],
         "pearson_true_low": [None],
         "pearson_true_high": [None],
+        "spearman_true_low": [0.3],
+        "spearman_true_high": [0.6],
     }
     return table("correlation", named(1), **columns)
 
@@ -211,6 +213,22 @@ def checked():
     return table("diagnosis", keys)
 
 
+def interactions():
+    keys = {
+        **named(3),
+        "objective": ["masked-lm"] * 3,
+        **{"layer_a": [0, 0, 1], "head_a": [0, 1, 0], "layer_b": [1, 1, 2], "head_b": [1, 0, 3]},
+    }
+    measures = {
+        "proposed": [0.3, -0.2, 0.1],
+        "interaction": [0.4, -0.3, 0.01],
+        "interaction_se": [0.05, 0.06, 0.05],
+        "p": [0.001, 0.002, 0.8],
+        "p_adjusted": [0.003, 0.004, 0.8],
+    }
+    return table("interactions of heads", keys, **measures)
+
+
 #: The picture that each table has by nature, and a column of it that is drawn.
 def at_positions(tokens=("[CLS]", "the", None, "ran"), layers=LAYERS, heads=HEADS, dataset="d"):
     """Make a table of heads at positions; of the third one, no token is usual."""
@@ -241,6 +259,7 @@ NATURAL = {
     "map": (all_pairs, "jsd"),
     "depth": (by_layer, "cancellation"),
     "intervals": (correlation, "pearson"),
+    "pairs": (interactions, "interaction"),
     "shares": (shares, "layers"),
     "checks": (checked, None),
 }

@@ -8,7 +8,8 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from attnprobe.findings.dynamics import stack_steps, tabulate_orders
+from attnprobe.findings.dynamics import stack_steps
+from attnprobe.findings.settling import tabulate_orders
 from attnprobe.reports.terminal.curves import SparkScale
 from attnprobe.reports.terminal.show import show
 from attnprobe.table.head_table import HeadTable

@@ -1,0 +1,83 @@
+"""The command that asks which heads stand in for each other."""
+
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from attnprobe.commands.output import Output
+from attnprobe.commands.registry import command
+from attnprobe.option import Option
+from attnprobe.options import SWITCHING, TASK, OneModel, Resume
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from attnprobe.commands.call.texts import Texts
+    from attnprobe.corpus.sources.document import Label
+    from attnprobe.table.head_table import HeadTable
+
+
+@command(
+    OneModel,
+    *SWITCHING,
+    Resume,
+    Output,
+    guesses=("interaction", "interactions", "backup", "redundancy", "synergy"),
+)
+def interact(
+    model: Any,
+    texts: "Texts" = None,
+    labels: "Iterable[Label] | None" = None,
+    *,
+    pairs: Annotated[
+        int, Option("Number of pairs that are tested, the strongest proposals.", low=1, panel=TASK)
+    ] = 20,
+    by: Annotated[
+        Literal["pair", "head"],
+        Option("Give one row for each tested pair, or for each head.", panel=TASK),
+    ] = "pair",
+    **options: Any,
+) -> "HeadTable":
+    """Find which heads stand in for each other.
+
+    A head that another replaces when it is gone looks as if it did not matter. [bold]interaction[/bold]:
+    the change of the loss without both heads, less the changes without each; positive where one stands in
+    for the other. Pairs are proposed on one half of the documents, by how much the signed gradient of one
+    head's gate changes when the other head is off ([bold]proposed[/bold]: the smaller of both directions),
+    and tested on the other half ([bold]p[/bold]: t over documents, [bold]p_adjusted[/bold]: Holm). Only
+    pairs that are confirmed there are a result.
+    With [bold]--by head[/bold]: [bold]delta[/bold], the change of the loss without the head alone, and
+    [bold]replaced_share[/bold], the share of its effect that the heads confirmed to stand in for it
+    ([bold]partners[/bold]) replace.
+    It takes a pass of gradients over one half for each head, and two to three passes for each tested pair.
+
+    Examples:
+      attnprobe interact demo -L 100
+
+      attnprobe interact my-classifier -d reviews.tsv -o pairs.csv
+
+      attnprobe interact my-classifier -d reviews.tsv --by head --pairs 40
+
+      attnprobe plot pairs.csv -o pairs.svg
+
+    Returns:
+        One row a tested pair, the strongest proposal first, or one row a head.
+    """
+    from attnprobe.commands.call.call import check_model, make_loader, open_call, open_labelled, read_task
+    from attnprobe.commands.call.record import describe_call
+
+    with open_call(options, model) as call:
+        task = read_task(options, labels)
+        check_model(model, call.tokenizer, options)
+        source = open_labelled(texts, labels, task, options)
+        from attnprobe.intervention.interaction_table import run_interactions
+
+        call.progress.stage("loading", None)
+        return run_interactions(
+            make_loader(model, call.tokenizer, call.load),
+            source,
+            call.corpus,
+            task,
+            pairs=pairs,
+            by=by,
+            facts={"command": describe_call("interact"), "dataset": source.described},
+            **call.run,
+        )

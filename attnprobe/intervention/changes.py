@@ -1,0 +1,155 @@
+"""How the scores of examples change when heads are off: each cut against the untouched model."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attnprobe.intervention.metrics.mean import Mean, student_p
+from attnprobe.intervention.metrics.metric import CLUSTER, Comparison, Metric, Outcome, select_examples
+from attnprobe.intervention.task import Bench, build_metric
+from attnprobe.sums.documents import in_second_half
+from attnprobe.sums.groups import Clustered
+from attnprobe.sums.reliability import split_half_reliability
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Changes:
+    """The scores under every cut, and how they differ from that of the untouched model.
+
+    Where something drawn at random takes the place of heads, a cut has several draws. Its score is the mean
+    of theirs, and what an example adds to it is the mean of what it adds in each; the spread of that over
+    examples holds what the draws scatter by.
+
+    Attributes:
+        scores: (cut,)
+        errors: (cut,) standard errors of the scores.
+        compared: (cut,) the differences.
+        added: (example, cut) what each example adds to the score: see ``Metric.pseudovalues``.
+        halves: (half, cut) the scores over either half of the documents; NaN where there is none.
+        reliability: Of the order of cuts by their differences: see ``split_half_reliability``.
+        drawn: (draw, cut) the scores of each draw.
+    """
+
+    scores: Floats
+    errors: Floats
+    compared: Sequence[Comparison]
+    added: Floats
+    halves: Floats
+    reliability: float
+    drawn: Floats
+
+    @classmethod
+    def of(
+        cls,
+        metric: Metric,
+        cuts: Sequence[Sequence[Outcome]],
+        untouched: Outcome,
+        documents: NDArray[np.int64],
+    ) -> Self:
+        """Score every cut, each of the same number of draws, over the same examples."""
+        own = metric.pseudovalues(untouched)
+        added = np.stack([_average([metric.pseudovalues(draw) for draw in cut]) for cut in cuts], 1)
+        drawn = np.array([[metric.score(draw) for draw in cut] for cut in cuts], np.float64).T
+        scores = drawn.mean(0)
+        second = in_second_half(documents)
+        halves = [_score_some(metric, cuts, some) for some in (~second, second)]
+        if len(cuts[0]) == 1:
+            errors = np.array([metric.standard_error(cut) for (cut,) in cuts])
+            compared = [metric.compare(cut, untouched) for (cut,) in cuts]
+        else:
+            clusters = untouched.get(CLUSTER)
+            errors = Clustered.of(added, clusters).standard_error
+            whole = metric.score(untouched)
+            apart = [Clustered.of(column - own, clusters) for column in added.T]
+            compared = [
+                Comparison(float(score - whole), float(one.standard_error), student_p(one))
+                for score, one in zip(scores, apart, strict=True)
+            ]
+        reliability = split_half_reliability(added - own[:, None], documents)
+        return cls(scores, errors, compared, added, np.stack(halves), reliability, drawn)
+
+
+def _average(values: Sequence[Floats]) -> Floats:
+    return values[0] if len(values) == 1 else np.stack(values).mean(0)
+
+
+def _score_some(metric: Metric, cuts: Sequence[Sequence[Outcome]], some: NDArray[np.bool_]) -> Floats:
+    """Score every cut over some of the examples."""
+    if not some.any():
+        return np.full(len(cuts), np.nan)
+    return _score_cuts(metric, [[select_examples(draw, some) for draw in cut] for cut in cuts])
+
+
+def _score_cuts(metric: Metric, cuts: Sequence[Sequence[Outcome]]) -> Floats:
+    return np.array([np.mean([metric.score(draw) for draw in cut]) for cut in cuts], np.float64)
+
+
+@dataclass(frozen=True)
+class Moves:
+    """How much examples move where heads are off, whichever way.
+
+        moved_h = mean over examples of |score without h - score with all heads|
+
+    Effects of opposite signs on different examples cancel in the mean change of the score, and here they add
+    up. It is no smaller than the size of that change. Of several draws, it is the mean.
+
+    Attributes:
+        means: (cut,)
+        errors: (cut,) standard errors over examples, or over documents that have several.
+        reliability: Of the order of cuts by the means.
+    """
+
+    means: Floats
+    errors: Floats
+    reliability: float
+
+    @classmethod
+    def of(
+        cls,
+        score: Mean | None,
+        cuts: Sequence[Sequence[Outcome]],
+        untouched: Outcome,
+        documents: NDArray[np.int64],
+    ) -> Self:
+        """Compare each example with itself under every cut; NaN without a score for each example."""
+        if score is None:
+            nothing = np.full(len(cuts), np.nan)
+            return cls(nothing, nothing, float("nan"))
+        own = score.pseudovalues(untouched)
+        sizes = np.stack(
+            [_average([np.abs(score.pseudovalues(draw) - own) for draw in cut]) for cut in cuts], 1
+        )
+        found = Clustered.of(sizes, untouched.get(CLUSTER))
+        return cls(found.average, found.standard_error, split_half_reliability(sizes, documents))
+
+
+def find_example_score(bench: Bench, metric: Metric) -> Mean | None:
+    """Find the score that each example has of its own: the metric if it is a mean, or else the loss.
+
+    None where an example has none, as where text is generated and scored for the corpus as a whole.
+    """
+    if isinstance(metric, Mean):
+        return metric
+    if not bench.objective.resumable:
+        return None
+    name = next((name for name in ("loss", "mse") if name in bench.subject.metrics), None)
+    found = None if name is None else build_metric(name, bench, 0)
+    return found if isinstance(found, Mean) else None
+
+
+def title_moves(score: Mean) -> str:
+    return f"size of the change of an example's {score.name.replace('_', ' ')}"
+
+
+def describe_moves(metric: Metric, by_example: Mean | None) -> list[str]:
+    """Say what ``moved`` is where it is not about the metric."""
+    if by_example is None:
+        return [f"{metric.name} is of all examples together, so moved is empty."]
+    if by_example is metric:
+        return []
+    return [f"{metric.name} is of all examples together, so moved is the {title_moves(by_example)}."]

@@ -1,0 +1,271 @@
+"""Which heads stand in for each other: pairs are proposed by gradients, and confirmed by removing both.
+
+A head that another replaces when it is gone looks as if it did not matter. Removing both shows it:
+
+    I(i, j) = delta(i, j) - delta(i) - delta(j)
+
+with delta the change of the loss without the heads in brackets. Positive: without both, more is lost than
+without each, so that one stood in for the other. Negative: without one, the other does less.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attnprobe.attention.kinds import Place
+from attnprobe.errors import AttnprobeError
+from attnprobe.intervention.gradient import sum_derivatives, sum_over_ties
+from attnprobe.intervention.metrics.mean import Mean, student_p
+from attnprobe.intervention.metrics.metric import CLUSTER
+from attnprobe.intervention.task import Bench, build_metric
+from attnprobe.intervention.trials import run_trials
+from attnprobe.sums.base import Moments
+from attnprobe.sums.groups import Clustered
+from attnprobe.sums.resampling import SIGNIFICANT, Jackknife, adjust
+
+Floats = NDArray[np.float64]
+#: A head, by its layer in the order of a forward pass and its number.
+Head = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Interactions:
+    """Pairs of heads, what their gradients proposed, and what removing them says on other examples.
+
+    Attributes:
+        pairs: The heads of each pair, the strongest proposal first.
+        proposed: (pair,) the proposed interaction: see ``propose_pairs``.
+        values: (example, pair) the interaction in each example of the other half.
+        means: (pair,)
+        errors: (pair,) standard errors over documents.
+        p: (pair,) of a mean of 0, Student's t over documents.
+        adjusted: (pair,) p adjusted for the number of pairs by Holm.
+        singles: (example,) for each head of a pair how the loss changes without it alone.
+        documents: (example,) the document of each example.
+        halves: Number of examples that proposed, and that confirmed.
+    """
+
+    pairs: Sequence[tuple[Head, Head]]
+    proposed: Floats
+    values: Floats
+    means: Floats
+    errors: Floats
+    p: Floats
+    adjusted: Floats
+    singles: Mapping[Head, Floats]
+    documents: NDArray[np.int64]
+    halves: tuple[int, int]
+
+    @property
+    def confirmed(self) -> NDArray[np.bool_]:
+        """Which pairs interact significantly (pair,)."""
+        return self.adjusted < SIGNIFICANT
+
+    def list_partners(self, head: Head) -> list[int]:
+        """List the confirmed pairs in which another head stands in for one, by their numbers."""
+        there = self.confirmed & (self.means > 0)
+        return [number for number, pair in enumerate(self.pairs) if there[number] and head in pair]
+
+    def measure_share(self, head: Head) -> tuple[float, float]:
+        """Measure which share of a head's effect others replace, and its standard error.
+
+            replaced_share = sum_k I(h, k) / (delta(h) + sum_k I(h, k))
+
+        over the heads k that are confirmed to stand in for it. The denominator is what is lost without h
+        where none of them can stand in, as long as they do so independently of each other. The error is the
+        jackknife over documents.
+
+        Unit: share. Limits: 0 without such a head; above 1 where the loss falls without h alone; NaN where
+        nothing is lost without it, or as long as it was not tried.
+        """
+        if head not in self.singles:
+            return float("nan"), float("nan")
+        partners = self.list_partners(head)
+        if not partners:
+            return 0.0, float("nan")
+        values = np.column_stack([self.singles[head], self.values[:, partners].sum(1)])
+
+        def divide(means: Floats) -> Floats:
+            whole = means.sum(-1)
+            return np.divide(means[..., 1], whole, out=np.full_like(whole, np.nan), where=whole > 0)
+
+        share, error = Jackknife.of(values, documents=self.documents).apply(divide)
+        return float(share), float(error)
+
+
+def propose_pairs(bench: Bench) -> tuple[list[Head], Floats]:
+    """Propose how every two heads interact, from one pass of gradients for each head that is off.
+
+        J[i, j] = E g_j with i off - E g_j,    g_j = d loss / d gate of j
+        proposed = -J[i, j] or -J[j, i], whichever is smaller in size; 0 where their signs differ
+
+    The signed gradient of j becomes more negative where j takes over from i. For a loss that is bilinear in
+    the two gates both are -I(i, j) exactly; that both directions have to agree keeps out what bends the loss
+    along one gate alone. Sizes of gradients would not do: they tell how much j moves the loss at all.
+
+    Returns:
+        The heads that were tried, and the proposed interaction (head, head), 0 on the diagonal.
+    """
+    subject = bench.subject
+    heads = [(int(layer), int(head)) for layer, head in np.argwhere(subject.units)]
+
+    def average(off: Head | None, name: str) -> Floats:
+        gates = np.ones(subject.shape, bool)
+        if off is not None:
+            gates[off] = False
+        found: Moments = sum_derivatives(
+            bench,
+            lambda answer: answer.loss,
+            lambda derivative, batch: Moments.of(sum_over_ties(derivative, subject.ties)),
+            Moments.from_arrays,
+            name=name,
+            open_heads=None if off is None else gates[subject.ties],
+        )
+        return found.average[subject.units]
+
+    whole = average(None, "gradients")
+    changed = np.stack([average(head, f"gradients without {_name(head)}") for head in heads]) - whole
+    np.fill_diagonal(changed, 0.0)
+    return heads, propose_interactions(changed)
+
+
+def _name(head: Head) -> str:
+    return f"{head[0]}-{head[1]}"
+
+
+def propose_interactions(changed: Floats) -> Floats:
+    """Give the smaller of both directions of the change of gradients (head off, head), with its sign turned.
+
+    >>> propose_interactions(np.array([[0, -3.0, 1.0], [-2.0, 0, 5.0], [-1.0, 4.0, 0]]))
+    array([[ 0.,  2.,  0.],
+           [ 2.,  0., -4.],
+           [ 0., -4.,  0.]])
+    """
+    other = changed.T
+    agree = np.sign(changed) == np.sign(other)
+    return np.where(agree, -np.sign(changed) * np.minimum(np.abs(changed), np.abs(other)), 0.0) + 0.0
+
+
+def find_interactions(bench: Bench, most: int) -> Interactions:
+    """Propose pairs on one half of the documents, and confirm the strongest ``most`` on the other half.
+
+    Raises:
+        AttnprobeError: When a half has less than two documents, or the task has no loss for each example.
+    """
+    score = _find_loss(bench)
+    if len(np.unique(bench.documents)) < 4 or not all(
+        len(np.unique(bench.half(second).documents)) > 1 for second in (False, True)
+    ):
+        raise AttnprobeError("interact needs at least two documents in either half of the data; give more.")
+    first, second = bench.half(False), bench.half(True)
+    heads, proposed = propose_pairs(first)
+    if len(heads) < 2:
+        raise AttnprobeError("interact needs a model with at least two heads of their own.")
+    order = sorted(combinations(range(len(heads)), 2), key=lambda pair: -abs(proposed[pair]))[:most]
+    pairs = [(heads[one], heads[other]) for one, other in order]
+    return confirm_pairs(
+        second, pairs, np.array([proposed[pair] for pair in order]), score, len(first.documents)
+    )
+
+
+def _find_loss(bench: Bench) -> Mean:
+    name = next((name for name in ("loss", "mse") if name in bench.subject.metrics), None)
+    found = None if name is None else build_metric(name, bench, 0)
+    if not isinstance(found, Mean):
+        raise AttnprobeError(
+            f"interact needs a loss of each example, and --objective {bench.objective.name} has none; take a "
+            "checkpoint with a task head, or data with labels."
+        )
+    return found
+
+
+def confirm_pairs(
+    bench: Bench, pairs: Sequence[tuple[Head, Head]], proposed: Floats, score: Mean, before: int = 0
+) -> Interactions:
+    """Remove the heads of pairs, each alone and both, and test whether effects add up.
+
+        I(i, j) = delta(i, j) - delta(i) - delta(j)
+
+    with delta the change of an example's loss without the heads in brackets; the mean over examples, its
+    error and Student's t are over documents. Holm adjusts p for the number of pairs.
+
+    Unit: that of the loss. Limits: 0 where effects add up. Positive where more is lost without both than
+    without each, so that one stands in for the other; negative where one does less without the other.
+    ``before`` is the number of examples that proposed them.
+
+    References:
+        Wang et al. (2023), Interpretability in the wild, on backup heads; McGrath et al. (2023), The Hydra
+        effect.
+    """
+    ties, shape = bench.subject.ties, bench.subject.shape
+    alone = sorted({head for pair in pairs for head in pair})
+
+    def close(*heads: Head) -> NDArray[np.bool_]:
+        cut = np.ones(shape, bool)
+        for head in heads:
+            cut[head] = False
+        return cut[ties]
+
+    cuts = [*(close(head) for head in alone), *(close(*pair) for pair in pairs)]
+    trials = run_trials(bench, cuts, score.needs, "confirming")
+    untouched = score.pseudovalues(trials.untouched)
+    apart = [score.pseudovalues(cut) - untouched for cut in trials.cuts]
+    singles = dict(zip(alone, apart, strict=False))
+    both = apart[len(alone) :]
+    values = np.stack(
+        [delta - singles[one] - singles[other] for delta, (one, other) in zip(both, pairs, strict=True)], 1
+    )
+    tested = [Clustered.of(column, trials.untouched.get(CLUSTER)) for column in values.T]
+    p = np.array([student_p(found) for found in tested])
+    return Interactions(
+        pairs,
+        proposed,
+        values,
+        np.array([float(found.average) for found in tested]),
+        np.array([float(found.standard_error) for found in tested]),
+        p,
+        np.asarray(adjust(p.tolist(), "holm"), np.float64),
+        singles,
+        bench.documents,
+        (before, len(values)),
+    )
+
+
+def describe_interactions(found: Interactions, places: Sequence[Place], unit: str) -> list[str]:
+    """Count the pairs that are confirmed, and name the strongest of either kind."""
+    number, (before, after) = len(found.pairs), found.halves
+    notes = [
+        f"Pairs were proposed on one half of the documents ({before:,} examples) and tested on the other "
+        f"({after:,})."
+    ]
+    kinds = {
+        1: "stand in for each other: without both, more is lost than without each",
+        -1: "do less without each other: without both, less is lost than without each",
+    }
+    some = found.confirmed
+    if not some.any():
+        return [
+            *notes,
+            f"None of the {number} proposed pairs interacts significantly (t over documents, Holm, "
+            f"p < {SIGNIFICANT}).",
+        ]
+    notes.append(
+        f"{int(some.sum())} of the {number} proposed pairs interact significantly (t over documents, Holm, "
+        f"p < {SIGNIFICANT}); only these are a result."
+    )
+    for sign, said in kinds.items():
+        those = some & (sign * found.means > 0)
+        if not those.any():
+            continue
+        most = int(np.where(those, sign * found.means, -np.inf).argmax())
+        (layer, head), (other_layer, other_head) = found.pairs[most]
+        size = f"{found.means[most]:+.2g} {unit}".rstrip()
+        notes.append(
+            f"The heads of {int(those.sum())} of them {said}. The strongest: head {head} of {places[layer]} "
+            f"and head {other_head} of {places[other_layer]} ({size}, standard error "
+            f"{found.errors[most]:.1g})."
+        )
+    return notes

@@ -1,0 +1,352 @@
+"""What takes the place of what a closed head gives: nothing, its mean, or what it gives elsewhere."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import reduce
+from itertools import combinations
+from operator import add
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from attnprobe.attention.features import TokenFeatures
+from attnprobe.attention.kinds import Kind
+from attnprobe.corpus.batch import Batch
+from attnprobe.corpus.batches import BatchReader
+from attnprobe.errors import AttnprobeError
+from attnprobe.intervention.request import ReplacedBy
+from attnprobe.intervention.task import Bench
+from attnprobe.model.gates import Gates, gate_attention
+from attnprobe.model.verifying.architecture import Architecture
+from attnprobe.model.verifying.switching import check_replacements
+from attnprobe.run.memory import Halving
+from attnprobe.sums.base import Sum, compute_digest
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+#: Kinds of tokens that have a mean each.
+FIRST, LAST, ORDINARY = range(3)
+#: Among so many other examples at least, one is drawn.
+LEAST_POOL = 8
+
+
+class Replacing(ABC):
+    """What takes the place of heads' output, batch by batch.
+
+    Attributes:
+        name: As the option spells it.
+        draws: How often all heads are replaced anew.
+        key: What it depends on beside the examples, for the state of a run.
+    """
+
+    name: ReplacedBy
+    draws: int = 1
+    key: str
+
+    @abstractmethod
+    def place(self, batch: Batch, draw: int, gates: Gates) -> Mapping[int, Tensor]:
+        """Give what takes the place in each layer: see ``Gates.replacements``. All gates are open."""
+
+
+def build_replacing(name: ReplacedBy, bench: Bench, *, draws: int, seed: int) -> Replacing | None:
+    """Prepare what takes the place of heads: a pass over all examples for means. None for zero.
+
+    Raises:
+        UnsupportedModelError: When what the heads give can't be replaced.
+        AttnprobeError: When answers are generated token by token, or there is no other example.
+    """
+    if name == "zero":
+        return None
+    if not bench.objective.resumable:
+        raise AttnprobeError(
+            f"--with {name} needs answers of one forward pass, and text is generated token by token here; "
+            "take --with zero, or another --metric."
+        )
+    check_replacements(bench.subject.checkpoint, bench.subject.architecture)
+    if name == "mean":
+        return MeanOutputs(bench.subject.architecture, average_outputs(bench))
+    return OtherExamples(bench, draws, seed)
+
+
+def describe_replacement(replacing: Replacing | None, drawn: Floats) -> list[str]:
+    """Say what heads were replaced by, and how far draws agree; ``drawn`` are their scores (draw, head)."""
+    if replacing is None:
+        return []
+    if replacing.name == "mean":
+        return [
+            "What a head gives is replaced by its mean over these examples: of the first special token, of "
+            "the last one, and of all others."
+        ]
+    said = (
+        f"What a head gives is replaced by what it gives in {replacing.draws} other examples of about the "
+        "same length, one after the other, at the same position; their spread is part of the errors"
+    )
+    if drawn.shape[1] < 3 or not np.ptp(drawn, axis=1).all():
+        return [f"{said}."]
+    from scipy.stats import spearmanr  # takes a second to import
+
+    rho: list[Any] = [spearmanr(one, other)[0] for one, other in combinations(drawn, 2)]
+    return [f"{said}. Two single draws rank heads alike at a rho of {np.mean(rho):.2f} on average."]
+
+
+def find_features(batch: Batch, kind: Kind | str) -> TokenFeatures | None:
+    """Find what is known about the tokens that attend in layers of a kind; None where nobody knows."""
+    if batch.targets is not None and kind in {Kind.DECODER, Kind.CROSS}:
+        return batch.targets
+    if batch.tokens is not None:
+        return batch.tokens
+    return None if batch.unseen is None else batch.unseen.layout(len(batch), batch.length).queries
+
+
+def sort_tokens(features: TokenFeatures | None, batch: int, queries: int) -> Tensor:
+    """Sort tokens into the first special one, the last special one, and all others, (batch, query).
+
+    Where there are no features of these tokens, as within the windows of an image, all are others.
+    """
+    found = torch.full((batch, queries), ORDINARY)
+    if features is None or (features.batch, features.length) != (batch, queries):
+        return found
+    place = torch.arange(queries)
+    separators = features.separator.cpu()
+    last = torch.where(separators, place, -1).amax(1)
+    found[place == last[:, None]] = LAST
+    found[features.first.cpu()] = FIRST
+    return found
+
+
+@dataclass(frozen=True)
+class OutputSums(Sum):
+    """What heads give, summed up for each kind of token.
+
+    Attributes:
+        count: Tokens of each kind (layer, kind).
+        total: (layer, kind, head, width) their sum; 0 beyond the heads and the width of a layer.
+        sizes: Heads of each layer that are computed, and their width (layer, 2).
+    """
+
+    count: Floats
+    total: Floats
+    sizes: Ints
+
+    @classmethod
+    def of(cls, outputs: Mapping[int, Tensor], batch: Batch, architecture: Architecture) -> Self:
+        """Sum up the outputs (batch, query, head, width) of all layers."""
+        layers = architecture.layers
+        sizes = np.array([outputs[layer].shape[2:] for layer in range(layers)])
+        count, total = np.zeros((layers, 3)), np.zeros((layers, 3, *sizes.max(0)))
+        for layer, output in outputs.items():
+            features = None if architecture.tilings else find_features(batch, architecture.kinds[layer])
+            sorts = sort_tokens(features, *output.shape[:2])
+            marks = torch.nn.functional.one_hot(sorts.flatten(), 3).to(output.device, torch.float64)
+            summed = marks.T @ output.flatten(2).flatten(0, 1).double()
+            count[layer] = marks.sum(0).cpu().numpy()
+            heads, width = sizes[layer]
+            total[layer, :, :heads, :width] = summed.unflatten(1, (heads, width)).cpu().numpy()
+        return cls(count, total, sizes)
+
+    def __add__(self, other: Self) -> Self:
+        return type(self)(self.count + other.count, self.total + other.total, self.sizes)
+
+    def average_layer(self, layer: int) -> Floats:
+        """Average the output of a layer for each kind of token (kind, head, width); 0 for one without any."""
+        heads, width = self.sizes[layer]
+        count = np.maximum(self.count[layer], 1)[:, None, None]
+        return self.total[layer, :, :heads, :width] / count
+
+
+def average_outputs(bench: Bench) -> OutputSums:
+    """Average what every head gives over the tokens of all examples, in one pass.
+
+        r_h(kind) = mean over tokens of a kind of o_h
+
+    with o_h what head h gives to the output projection. The kinds are the first special token, the last
+    special token, and all others.
+    """
+    subject, halving = bench.subject, Halving()
+    architecture = subject.architecture
+    way, sites, present = architecture.way, architecture.sites, architecture.present
+    with gate_attention(subject.checkpoint.body, way, sites, present) as gates:
+
+        def sum_part(part: Batch) -> OutputSums:
+            gates.open()
+            with gates.record_outputs() as outputs:
+                bench.objective.answer(part)
+            return OutputSums.of(outputs, part, architecture)
+
+        def sum_batch(batch: Batch) -> OutputSums:
+            with torch.inference_mode():
+                return reduce(add, halving.run(batch, sum_part))
+
+        return bench.total(
+            "averaging outputs", sum_batch, OutputSums.from_arrays, thread_context=gates.thread_context
+        )
+
+
+class MeanOutputs(Replacing):
+    """The mean of what a head gives, one for each kind of token.
+
+    References:
+        Wang et al. (2023), Interpretability in the wild: a circuit for indirect object identification in
+        GPT-2 small, where it is called mean ablation.
+    """
+
+    name = "mean"
+
+    def __init__(self, architecture: Architecture, sums: OutputSums) -> None:
+        self._kinds = architecture.kinds
+        self._means = [
+            torch.from_numpy(sums.average_layer(layer)).float() for layer in range(len(sums.count))
+        ]
+        #: Of which layers it is known which token is which.
+        self._sorted = [bool(count[[FIRST, LAST]].any()) for count in sums.count]
+        self.key = f"mean {compute_digest(sums.count, sums.total)}"
+
+    def place(self, batch: Batch, draw: int, gates: Gates) -> Mapping[int, Tensor]:
+        sorts: dict[str, Tensor] = {}
+        found: dict[int, Tensor] = {}
+        for layer, means in enumerate(self._means):
+            if not self._sorted[layer]:
+                found[layer] = means[None, None, ORDINARY]
+                continue
+            kind = self._kinds[layer]
+            if kind not in sorts:
+                features = find_features(batch, kind)
+                assert features is not None  # or nothing would have been sorted before
+                sorts[kind] = sort_tokens(features, features.batch, features.length)
+            found[layer] = means[sorts[kind]]
+        return found
+
+
+class OtherExamples(Replacing):
+    """What a head gives in another example, at the same position.
+
+    For each example and draw, the other example is drawn at random, the same one for all heads, from the
+    examples of other documents that have as many tokens (and, beside an encoder, as many that the decoder
+    reads). Where these are fewer than 8, so many of those that are nearest in length join them, longer ones
+    first. Position by position, from the first on; the last special token takes what the last special one
+    gives. What lies beyond the end of a shorter example begins again at its first ordinary token.
+
+    References:
+        Chan et al. (2022), Causal scrubbing; Zhang and Nanda (2024), Towards best practices of activation
+        patching in language models.
+    """
+
+    name = "resample"
+
+    def __init__(self, bench: Bench, draws: int, seed: int) -> None:
+        self.draws, self._bench, self._seed = draws, bench, seed
+        self.key = f"resample {draws} {seed}"
+        self._donors = Donors(bench.corpus.batches, seed)
+
+    def place(self, batch: Batch, draw: int, gates: Gates) -> Mapping[int, Tensor]:
+        batches, donors = self._bench.corpus.batches, self._donors
+        chosen = np.array([donors.draw(int(member), draw) for member in batch.members])
+        found: dict[int, Tensor] = {}
+        for others in donors.group(np.unique(chosen), len(batch)):
+            given = batches.read(others)
+            with gates.record_outputs() as outputs:
+                self._bench.objective.answer(given)
+            rows = np.flatnonzero(np.isin(chosen, others))
+            self._copy(found, outputs, batch, given, rows, np.searchsorted(others, chosen[rows]))
+        return {layer: each.flatten(0, 1) for layer, each in found.items()}
+
+    def _copy(
+        self,
+        found: dict[int, Tensor],
+        outputs: Mapping[int, Tensor],
+        batch: Batch,
+        given: Batch,
+        rows: Ints,
+        sources: Ints,
+    ) -> None:
+        """Copy what some examples gave to the rows of those that they were drawn for.
+
+        ``found`` is filled for each layer: (example, window, query, head, width).
+        """
+        kinds, tilings = self._bench.subject.architecture.kinds, self._bench.subject.architecture.tilings
+        into, source = torch.from_numpy(rows), torch.from_numpy(sources)
+        for layer, output in outputs.items():
+            windows = len(output) // len(given)
+            each = output.unflatten(0, (len(given), windows))[source.to(output.device)]
+            here, there = (None if tilings else find_features(one, kinds[layer]) for one in (batch, given))
+            if here is not None and there is not None and output.shape[1] == there.length:
+                each = each[:, :, align_positions(here, there).to(output.device)]
+            if layer not in found:
+                found[layer] = each.new_zeros((len(batch), *each.shape[1:]))
+            found[layer][into.to(output.device)] = each
+
+
+def align_positions(here: TokenFeatures, there: TokenFeatures) -> Tensor:
+    """Find the position of another example for each of an example, (query,).
+
+    >>> import torch
+    >>> def sentence(length):
+    ...     no = torch.zeros(1, length, dtype=torch.bool)
+    ...     first, last = no.clone(), no.clone()
+    ...     first[:, 0] = last[:, -1] = True
+    ...     rank = torch.zeros(1, length).long()
+    ...     return TokenFeatures(first, last, no, ~(first | last), no.float(), ~no, rank, rank)
+    >>> align_positions(sentence(5), sentence(7)).tolist(), align_positions(sentence(7), sentence(5)).tolist()
+    ([0, 1, 2, 3, 6], [0, 1, 2, 3, 1, 2, 4])
+    """
+    length, other = here.length, there.length
+    if length == other:
+        return torch.arange(length)
+    ends = bool(here.special[:, -1].all() and there.special[:, -1].all())
+    begins = int(there.special[:, 0].all())
+    last = other - ends  # behind the last that is not at the end
+    place = torch.arange(length)
+    ordinary = max(1, last - begins)
+    found = torch.where(place < last, place, begins + (place - begins) % ordinary).clamp_max(other - 1)
+    if ends:
+        found[-1] = other - 1
+    return found
+
+
+class Donors:
+    """Draws another example for each, of about the same length."""
+
+    def __init__(self, batches: BatchReader, seed: int) -> None:
+        members, self._seed = batches.members, seed
+        if len(np.unique(batches.documents[members])) < 2:
+            raise AttnprobeError("--with resample needs examples of at least two documents; give more.")
+        sides = [batches.lengths, *([] if batches.targets is None else [batches.targets.store.lengths])]
+        self._documents = batches.documents
+        self._lengths = np.stack([np.asarray(side, np.int64) for side in sides], 1)
+        self._keys, place = np.unique(self._lengths[members], axis=0, return_inverse=True)
+        place = place.ravel()
+        self._groups = [members[place == number] for number in range(len(self._keys))]
+
+    def draw(self, member: int, draw: int) -> int:
+        """Draw an example for another: the same for the same seed, whatever else is drawn."""
+        pool = self.list_pool(member)
+        return int(pool[np.random.default_rng((self._seed, draw, member)).integers(len(pool))])
+
+    def list_pool(self, member: int) -> Ints:
+        """List the examples that are drawn from, nearest in length first."""
+        own = self._lengths[member]
+        apart = np.abs(self._keys - own).sum(1)
+        shorter = (self._keys < own).any(1)
+        pool: list[Ints] = []
+        for number in np.lexsort((shorter, apart)):
+            if sum(map(len, pool)) >= LEAST_POOL:
+                break
+            group = self._groups[number]
+            others = group[self._documents[group] != self._documents[member]]
+            if apart[number]:  # of those that differ in length, no more than it takes
+                others = others[: LEAST_POOL - sum(map(len, pool))]
+            pool.append(others)
+        return np.concatenate(pool)
+
+    def group(self, members: Ints, most: int) -> Iterator[Ints]:
+        """Group examples of equal lengths, at most so many at a time; ascending in each group."""
+        _, place = np.unique(self._lengths[members], axis=0, return_inverse=True)
+        place = place.ravel()
+        for number in range(int(place.max(initial=-1)) + 1):
+            some = members[place == number]
+            for start in range(0, len(some), most):
+                yield some[start : start + most]

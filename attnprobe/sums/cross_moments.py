@@ -1,0 +1,98 @@
+"""What vectors of two sets of heads have in common, over tokens: sums that give linear CKA of every pair."""
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from attnprobe.sums.base import Sum
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class CrossMoments(Sum):
+    """Means of the vectors of two sets of heads, and products of what is left of them, over tokens.
+
+    With x_g what head g of one model gives to a token, y_h what head h of the other gives to the same one,
+    and tilde what is left without the mean, these are sum tilde x_g tilde x_g^T, sum tilde y_h tilde y_h^T,
+    and sum tilde x_g tilde y_h^T for every g and h. Their size does not depend on the number of tokens.
+
+    Attributes:
+        count: Tokens, as an array without axes.
+        first_mean: (head, width).
+        second_mean: (other head, other width).
+        first: (head, width, width).
+        second: (other head, other width, other width).
+        crossed: (head, width, other head, other width).
+
+    References:
+        Chan, Golub and LeVeque (1983), Algorithms for computing the sample variance.
+    """
+
+    count: Floats
+    first_mean: Floats
+    second_mean: Floats
+    first: Floats
+    second: Floats
+    crossed: Floats
+
+    @classmethod
+    def of_tokens(cls, first: Tensor, second: Tensor) -> Self:
+        """Sum up vectors (token, head, width) and (token, other head, other width) of the same tokens."""
+        count = len(first)
+        means = [side.mean(0) if count else side.new_zeros(side.shape[1:]) for side in (first, second)]
+        one, other = first - means[0], second - means[1]
+        own, its = (torch.einsum("thi,thj->hij", side, side) for side in (one, other))
+        crossed = (one.flatten(1).T @ other.flatten(1)).reshape(*one.shape[1:], *other.shape[1:])
+        arrays = (part.cpu().numpy().astype(np.float64) for part in (*means, own, its, crossed))
+        return cls(np.array(float(count)), *arrays)
+
+    def __add__(self, other: Self) -> Self:
+        count = self.count + other.count
+        share = float(other.count / count) if count else 0.0
+        apart = other.first_mean - self.first_mean, other.second_mean - self.second_mean
+        weight = float(self.count) * share
+        crossed = self.crossed + other.crossed
+        crossed += np.multiply.outer(weight * apart[0], apart[1])
+        return type(self)(
+            count,
+            self.first_mean + share * apart[0],
+            self.second_mean + share * apart[1],
+            self.first + other.first + weight * np.einsum("hi,hj->hij", apart[0], apart[0]),
+            self.second + other.second + weight * np.einsum("hi,hj->hij", apart[1], apart[1]),
+            crossed,
+        )
+
+    @property
+    def lengths(self) -> tuple[Floats, Floats]:
+        """Frobenius norms of the products of each head with itself, (head,) and (other head,)."""
+        first, second = (np.sqrt(np.square(side).sum((1, 2))) for side in (self.first, self.second))
+        return first, second
+
+    @property
+    def cka(self) -> Floats:
+        """Linear centred kernel alignment of every pair of heads, (head, other head).
+
+        The Gram matrices of the heads' outputs over all tokens, K = X X^T and L = Y Y^T, are centred, and
+        their inner product (HSIC) is taken relative to their lengths. Without them, from products over
+        tokens,
+
+            CKA = HSIC(K, L) / sqrt(HSIC(K, K) HSIC(L, L))
+                = |tilde X^T tilde Y|^2 / (|tilde X^T tilde X| |tilde Y^T tilde Y|)
+
+        in Frobenius norms. It is 1 where one head gives what the other gives, rotated, scaled and moved, and
+        0 where no direction of one varies with any direction of the other. Widths may differ. It is undefined
+        for a head that gives the same to all tokens. Independent outputs of widths w and v have about
+        sqrt(w v) / n over n tokens that are independent of each other, so few tokens make it too high.
+
+        References:
+            Kornblith, Norouzi, Lee and Hinton (2019), Similarity of neural network representations revisited,
+            sections 3 and 4.
+        """
+        lengths = np.multiply.outer(*self.lengths)
+        found = np.square(self.crossed).sum((1, 3))
+        return np.divide(found, lengths, out=np.full_like(found, np.nan), where=lengths > 0).clip(max=1.0)

@@ -1,0 +1,157 @@
+"""How much examples move, against loops by hand over models with zeroed columns."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import ttest_1samp
+
+from attnprobe.intervention.ablation import tabulate_ablation
+from attnprobe.intervention.changes import Changes, Moves
+from attnprobe.intervention.effects import describe_reliability
+from attnprobe.intervention.metrics.mean import Mean
+from attnprobe.intervention.task import build_metric
+from attnprobe.sums.reliability import split_half_reliability
+
+LAYERS, HEADS = 3, 4
+
+
+def losses_by_hand(checkpoint: Any, texts: Any, inputs_of: Any, cut_by_hand: Any) -> tuple[Any, Any]:
+    """Compute the loss of every text with all heads, and (text, layer, head) without each."""
+
+    def measure(mask: Any) -> Any:
+        model = cut_by_hand(checkpoint.model, mask)
+        with torch.no_grad():
+            logits = [model(**inputs_of(checkpoint.tokenizer, text)).logits[0] for text in texts]
+        right = torch.tensor([text.label for text in texts])
+        return torch.nn.functional.cross_entropy(torch.stack(logits), right, reduction="none").numpy()
+
+    whole = measure(np.ones((LAYERS, HEADS)))
+    found = np.zeros((len(texts), LAYERS, HEADS))
+    for layer in range(LAYERS):
+        for head in range(HEADS):
+            mask = np.ones((LAYERS, HEADS))
+            mask[layer, head] = 0
+            found[:, layer, head] = measure(mask)
+    return whole, found
+
+
+@pytest.mark.parametrize("metric", ["loss", "mcc", "accuracy"])
+def test_moved_of_a_classifier(
+    headed: Any, documents: Any, benched: Any, inputs_of: Any, cut_by_hand: Any, metric: str
+):
+    checkpoint, texts = headed("bert", "classification", double=True), documents("classification")
+    whole, without = losses_by_hand(checkpoint, texts, inputs_of, cut_by_hand)
+    with benched(checkpoint, texts, "classification") as bench:
+        table = tabulate_ablation(bench, build_metric(metric, bench, 42), "texts", facts={})
+    assert [column.unit for column in table.columns if column.name == "moved"] == [
+        "share" if metric == "accuracy" else "nats"
+    ]
+    if metric == "accuracy":  # by how much the score of each changes: its answer, right or wrong
+        delta = table["delta"] * len(texts)
+        assert ((table["moved"] * len(texts)).round(9) % 1 == 0).all()
+        assert (table["moved"] * len(texts) >= np.abs(delta) - 1e-9).all()
+        assert (table["moved"] >= 0).all()
+        return
+    sizes = np.abs(without - whole[:, None, None]).reshape(len(texts), -1)
+    np.testing.assert_allclose(table["moved"], sizes.mean(0), rtol=1e-5)
+    np.testing.assert_allclose(table["moved_se"], sizes.std(0, ddof=1) / len(texts) ** 0.5, rtol=1e-5)
+    expected = split_half_reliability(sizes, np.arange(len(texts)))
+    np.testing.assert_allclose(table["reliability"], expected, atol=0.02)  # a near tie may fall otherwise
+    own = "mcc is of all examples together, so moved is the size of the change of an example's loss."
+    assert (own in table.notes) == (metric == "mcc")
+    if metric == "loss":
+        apart = (without - whole[:, None, None]).reshape(len(texts), -1)
+        expected = split_half_reliability(apart, np.arange(len(texts)))
+        np.testing.assert_allclose(table["delta_reliability"], expected, atol=0.02)
+        assert (table["moved"] >= np.abs(table["delta"]) - 1e-9).all()
+        assert (table["moved"] > np.abs(table["delta"]) + 1e-4).any()
+
+
+def test_examples_without_a_score_of_their_own(headed: Any, documents: Any, benched: Any):
+    pytest.importorskip("sacrebleu")
+    checkpoint, texts = headed("bart", "seq2seq"), documents("seq2seq")
+    with benched(checkpoint, texts, "seq2seq", generate=True) as bench:
+        table = tabulate_ablation(bench, build_metric("bleu", bench, 42), "texts", facts={})
+    assert np.isnan(table["moved"]).all()
+    assert np.isnan(table["reliability"]).all()
+    assert "bleu is of all examples together, so moved is empty." in table.notes
+
+
+def outcome(values: Any, clusters: Any) -> dict[str, Any]:
+    return {"loss": np.asarray(values), "cluster": clusters}
+
+
+class TestDraws:
+    """A cut of several draws: its score is their mean, and its error knows how much they scatter."""
+
+    LOSS = Mean("loss", "nats", higher_is_better=False)
+
+    def drawn(self, seed: int, examples: int = 50, draws: int = 4, effect: float = 0.0) -> tuple[Any, Any]:
+        draw = np.random.default_rng(seed)
+        untouched = draw.normal(size=examples)
+        clusters = np.full(examples, -1)
+        # What a draw does to an example: something of the example, and something of the draw.
+        own = draw.normal(size=(examples, 1)) * 0.2 + effect
+        cuts = untouched[:, None] + own + draw.normal(size=(examples, draws))
+        return outcome(untouched, clusters), [[outcome(column, clusters) for column in cuts.T]]
+
+    def test_by_hand(self):
+        untouched, cuts = self.drawn(1)
+        documents = np.arange(50)
+        found = Changes.of(self.LOSS, cuts, untouched, documents)
+        mean = np.mean([cut["loss"] for cut in cuts[0]], 0)
+        apart = mean - untouched["loss"]
+        assert found.scores[0] == pytest.approx(mean.mean())
+        assert found.errors[0] == pytest.approx(mean.std(ddof=1) / 50**0.5)
+        assert found.compared[0].delta == pytest.approx(apart.mean())
+        assert found.compared[0].error == pytest.approx(apart.std(ddof=1) / 50**0.5)
+        assert found.compared[0].p == pytest.approx(ttest_1samp(apart, 0).pvalue)
+        np.testing.assert_allclose(found.added[:, 0], mean)
+        moves = Moves.of(self.LOSS, cuts, untouched, documents)
+        sizes = np.mean([np.abs(cut["loss"] - untouched["loss"]) for cut in cuts[0]], 0)
+        assert moves.means[0] == pytest.approx(sizes.mean())
+        assert moves.errors[0] == pytest.approx(sizes.std(ddof=1) / 50**0.5)
+
+    def test_errors_hold_the_spread_between_draws(self):
+        """Fresh examples with fresh draws scatter as the error says; one draw alone scatters more."""
+        found = [
+            Changes.of(self.LOSS, self.drawn(seed)[1], self.drawn(seed)[0], np.arange(50))
+            for seed in range(300)
+        ]
+        deltas = np.array([one.compared[0].delta for one in found])
+        errors = np.array([one.compared[0].error for one in found])
+        assert errors.mean() == pytest.approx(deltas.std(), rel=0.1)
+        p = np.array([one.compared[0].p for one in found])
+        assert 0.02 < (p < 0.05).mean() < 0.09
+        single = [self.drawn(seed) for seed in range(300)]
+        alone = [Changes.of(self.LOSS, [cut[:1] for cut in cuts], own, np.arange(50)) for own, cuts in single]
+        assert np.std([one.compared[0].delta for one in alone]) > 1.5 * deltas.std()
+
+
+@pytest.mark.parametrize(
+    ("moved", "delta", "said"),
+    [
+        (
+            0.9,
+            0.1,
+            "much alike by moved (reliability 0.90), and otherwise by delta (0.10): rank heads by how",
+        ),
+        (
+            0.9,
+            0.8,
+            "much alike by moved (reliability 0.90), and much alike by delta (0.80): these examples can",
+        ),
+        (
+            0.6,
+            0.2,
+            "only roughly alike by moved (reliability 0.60), and otherwise by delta (0.20): these",
+        ),
+        (np.nan, 0.8, "much alike by delta (reliability 0.80): rank heads by the change of loss"),
+    ],
+)
+def test_what_is_said(moved: float, delta: float, said: str):
+    (sentence,) = describe_reliability(moved, delta, "loss")
+    assert sentence.startswith(f"As many other examples would rank heads {said}")
+    assert describe_reliability(np.nan, np.nan, "loss") == []

@@ -1,0 +1,376 @@
+"""Means and other examples' outputs in the place of heads', against loops with hooks written by hand."""
+
+import re
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from torch import Tensor, nn
+
+import attnprobe
+from attnprobe.errors import AttnprobeError
+from attnprobe.intervention.ablation import tabulate_ablation
+from attnprobe.intervention.replacing import LEAST_POOL, Donors, average_outputs, build_replacing
+from attnprobe.intervention.task import build_metric
+from attnprobe.intervention.trials import cut_single_heads, keep_single_heads, run_trials
+from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.task_heads import CLASSIFICATION
+from attnprobe.run.passes import Run
+from attnprobe.run.process_group import ProcessGroup, Ranks
+from attnprobe.run.progress import SilentProgress
+from attnprobe.run.state import State, open_state
+
+READERS = re.compile(
+    r"(attention\.output\.dense|attention\.out_lin|attn\.Wo|self_attn\.o_proj|self_attn\.out_proj"
+    r"|SelfAttention\.o|encoder_attn\.out_proj|EncDecAttention\.o|attn\.c_proj)$"
+)
+CASES = [
+    ("bert", "classification"), ("distilbert", "classification"), ("modernbert", "classification"),
+    ("deberta-v2", "classification"), ("gpt2", "causal-lm"), ("llama", "causal-lm"), ("t5", "seq2seq"),
+    ("bart", "seq2seq"), ("one head", "classification"),
+]  # fmt: skip
+each_case = pytest.mark.parametrize(("name", "kind"), CASES)
+
+
+def checkpoint_of(headed: Any, name: str, kind: str) -> Checkpoint:
+    if name != "one head":
+        return headed(name, kind)
+    tokenizer = headed("bert", kind).tokenizer
+    torch.manual_seed(4)
+    sizes = {"hidden_size": 16, "num_attention_heads": 1, "num_hidden_layers": 3, "intermediate_size": 24}
+    config = transformers.BertConfig(vocab_size=len(tokenizer), num_labels=3, **sizes)
+    model = transformers.BertForSequenceClassification(config).eval().requires_grad_(False)
+    for weight in model.parameters():
+        weight.mul_(8) if weight.ndim == 2 else weight
+    return Checkpoint(name, model, tokenizer, head=CLASSIFICATION)
+
+
+@contextmanager
+def hooked(model: nn.Module, heads: int, hook: Callable[[int, Tensor], Tensor]) -> Iterator[None]:
+    """Change what output projections read, (batch, query, head, width), by hand."""
+    calls: list[int] = []
+
+    def enter(_: nn.Module, arguments: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        calls.append(0)
+        return (hook(len(calls) - 1, arguments[0].unflatten(-1, (heads, -1))).flatten(-2), *arguments[1:])
+
+    readers = [module for name, module in model.named_modules() if READERS.search(name)]
+    removes = [reader.register_forward_pre_hook(enter) for reader in readers]
+    try:
+        yield
+    finally:
+        for removed in removes:
+            removed.remove()
+
+
+class ByHand:
+    """Each example alone, its own tokens and outputs."""
+
+    def __init__(self, bench: Any) -> None:
+        self.bench, (self.layers, self.heads) = bench, bench.subject.shape
+        self.model = bench.subject.checkpoint.body
+        self.kinds = bench.subject.architecture.kinds
+        self.members = bench.corpus.batches.members
+        self.outputs = {int(member): self.record(int(member)) for member in self.members}
+
+    def batch(self, member: int) -> Any:
+        return self.bench.corpus.batches.read(np.array([member]))
+
+    def loss(self, member: int, hook: Callable[[int, Tensor], Tensor]) -> float:
+        with torch.no_grad(), hooked(self.model, self.heads, hook):
+            return float(self.bench.objective.answer(self.batch(member)).loss)
+
+    def record(self, member: int) -> dict[int, Tensor]:
+        found: dict[int, Tensor] = {}
+
+        def keep(layer: int, read: Tensor) -> Tensor:
+            found[layer] = read[0]
+            return read
+
+        self.loss(member, keep)
+        return found
+
+    def ids(self, member: int, layer: int) -> list[int]:
+        inputs = self.batch(member).inputs
+        cross = self.bench.subject.checkpoint.decodes and self.kinds[layer] != "encoder"
+        return inputs["decoder_input_ids" if cross else "input_ids"][0].tolist()
+
+    def sorts(self, member: int, layer: int) -> list[str]:
+        ids, special = self.ids(member, layer), {*self.bench.subject.checkpoint.tokenizer.all_special_ids}
+        special.discard(self.bench.subject.checkpoint.tokenizer.mask_token_id)
+        sorts = ["ordinary"] * len(ids)
+        if ids[-1] in special:
+            sorts[-1] = "last"
+        if ids[0] in special:
+            sorts[0] = "first"
+        return sorts
+
+    def means(self) -> dict[tuple[int, str], Tensor]:
+        tokens: dict[tuple[int, str], list[Tensor]] = {}
+        for member, outputs in self.outputs.items():
+            for layer, output in outputs.items():
+                for sort, row in zip(self.sorts(member, layer), output, strict=True):
+                    tokens.setdefault((layer, sort), []).append(row.double())
+        return {key: torch.stack(rows).mean(0) for key, rows in tokens.items()}
+
+    def losses(self, place: Callable[[int, int], Tensor], off: Callable[[int, int], list[int]]) -> Any:
+        """Give the loss (member, layer, head) with what ``place(member, layer)`` gives in place of heads."""
+        found = np.zeros((len(self.members), self.layers, self.heads))
+        for row, member in enumerate(self.members):
+            for layer in range(self.layers):
+                other = place(int(member), layer)
+                for head in range(self.heads):
+
+                    def hook(at: int, read: Tensor, layer=layer, other=other, head=head) -> Tensor:
+                        if at != layer:
+                            return read
+                        changed = read.clone()
+                        heads = off(layer, head)
+                        changed[0][:, heads] = other[:, heads].to(read)
+                        return changed
+
+                    found[row, layer, head] = self.loss(int(member), hook)
+        return found
+
+
+def found_losses(bench: Any, replacing: Any, keep_one: bool = False) -> Any:
+    cuts = (keep_single_heads if keep_one else cut_single_heads)(*bench.subject.shape)
+    trials = run_trials(bench, cuts, ("loss",), replacing=replacing)
+    draws = [[draw["loss"] for draw in cut] for cut in trials.by_cut]
+    return np.moveaxis(np.array(draws), (0, 1, 2), (2, 0, 1)).reshape(
+        trials.draws, len(bench.corpus.batches.members), *bench.subject.shape
+    )
+
+
+@each_case
+@torch.no_grad()
+def test_mean(headed: Any, documents: Any, benched: Any, name: str, kind: str):
+    with benched(checkpoint_of(headed, name, kind), documents(kind)[:7], kind) as bench:
+        replacing = build_replacing("mean", bench, draws=4, seed=1)
+        hand = ByHand(bench)
+        means = hand.means()
+
+        def place(member: int, layer: int) -> Tensor:
+            return torch.stack([means[layer, sort] for sort in hand.sorts(member, layer)])
+
+        expected = hand.losses(place, lambda _, head: [head])
+        (found,) = found_losses(bench, replacing)
+        (zero,) = found_losses(bench, None)
+        if name == "bert":
+            keep = hand.losses(place, lambda _, head: [other for other in range(4) if other != head])
+            (alone,) = found_losses(bench, replacing, keep_one=True)
+            np.testing.assert_allclose(alone, keep, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(found, expected, rtol=2e-6, atol=1e-6)
+    assert np.abs(found - zero).max() > 1e-4
+
+
+def positions_by_hand(own: list[str], other: list[str]) -> list[int]:
+    """Walk along an example and the other one side by side."""
+    core = [place for place, sort in enumerate(other) if not (place == len(other) - 1 and sort == "last")]
+    if own[-1] != "last" or other[-1] != "last":
+        core = list(range(len(other)))
+    ordinary = [place for place in core if not (place == 0 and other[0] == "first")] or core
+    found = []
+    for place, sort in enumerate(own):
+        if place == len(own) - 1 and sort == other[-1] == "last":
+            found.append(len(other) - 1)
+        elif place < len(core):
+            found.append(core[place])
+        else:
+            found.append(ordinary[(place - len(core)) % len(ordinary)])
+    return found
+
+
+@each_case
+@torch.no_grad()
+def test_resample(headed: Any, documents: Any, benched: Any, name: str, kind: str):
+    with benched(checkpoint_of(headed, name, kind), documents(kind)[:7], kind) as bench:
+        replacing = build_replacing("resample", bench, draws=4, seed=1)
+        donors, hand = Donors(bench.corpus.batches, 1), ByHand(bench)
+        found = found_losses(bench, replacing)
+        for draw in (0, 3):
+
+            def place(member: int, layer: int, draw=draw) -> Tensor:
+                other = donors.draw(member, draw)
+                assert other != member
+                places = positions_by_hand(hand.sorts(member, layer), hand.sorts(other, layer))
+                return hand.outputs[other][layer][places]
+
+            expected = hand.losses(place, lambda _, head: [head])
+            np.testing.assert_allclose(found[draw], expected, rtol=2e-6, atol=2e-6)
+        assert np.abs(found[0] - found[1]).max() > 1e-4
+        again = found_losses(bench, build_replacing("resample", bench, draws=4, seed=1))
+        np.testing.assert_array_equal(again, found)
+        other = found_losses(bench, build_replacing("resample", bench, draws=4, seed=2))
+        assert np.abs(other - found).max() > 1e-4
+
+
+def test_batches_change_nothing(headed: Any, documents: Any, benched: Any):
+    """Neither whom an example shares its batch with, nor that one reads it alone."""
+    found = []
+    for batch_tokens in (1, 40, 4096):
+        with benched(
+            headed("bert", "classification"), documents("classification"), batch_tokens=batch_tokens
+        ) as bench:
+            found.append(
+                [
+                    found_losses(bench, build_replacing(name, bench, draws=4, seed=1))
+                    for name in ("mean", "resample")
+                ]
+            )
+    for others in found[1:]:
+        for one, other in zip(found[0], others, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+
+
+class FakeBatches:
+    """Just what donors ask of batches."""
+
+    targets = None
+
+    def __init__(self, lengths: list[int], documents: list[int]) -> None:
+        self.lengths, self.documents = np.array(lengths), np.array(documents)
+        self.members = np.arange(len(lengths))
+
+
+class TestDonors:
+    def test_enough_of_the_same_length(self):
+        batches = FakeBatches([5] * 12 + [6] * 30, [*range(42)])
+        donors = Donors(batches, 0)
+        assert donors.list_pool(3).tolist() == [0, 1, 2, *range(4, 12)]
+        drawn = np.array([donors.draw(3, draw) for draw in range(2000)])
+        share = np.bincount(drawn, minlength=12)[[0, 1, 2, *range(4, 12)]] / 2000
+        np.testing.assert_allclose(share, 1 / 11, atol=0.03)
+
+    def test_neighbours_join_longer_ones_first(self):
+        lengths = [5, 5, 4, 6, 7, 3, 9, 5, 6, 6, 20]
+        pool = Donors(FakeBatches(lengths, [*range(11)]), 0).list_pool(0)
+        assert len(pool) == LEAST_POOL
+        assert [lengths[member] for member in pool] == [5, 5, 6, 6, 6, 4, 7, 3]
+
+    def test_the_longest_takes_shorter_ones(self):
+        pool = Donors(FakeBatches([*range(1, 21)], [*range(20)]), 0).list_pool(19)
+        assert pool.tolist() == [18, 17, 16, 15, 14, 13, 12, 11]
+
+    def test_never_of_the_same_document(self):
+        documents = [0] * 10 + [1] * 10
+        donors = Donors(FakeBatches([5] * 20, documents), 0)
+        assert all(donors.draw(member, draw) >= 10 for member in range(10) for draw in range(20))
+
+    def test_one_document(self):
+        with pytest.raises(AttnprobeError, match="--with resample needs examples of at least two documents"):
+            Donors(FakeBatches([5] * 20, [7] * 20), 0)
+
+
+def test_generated_text_is_refused(headed: Any, documents: Any, benched: Any):
+    with benched(headed("bart", "seq2seq"), documents("seq2seq"), "seq2seq", generate=True) as bench:
+        for name in ("mean", "resample"):
+            with pytest.raises(AttnprobeError, match=f"--with {name} needs answers of one forward pass"):
+                build_replacing(name, bench, draws=4, seed=1)
+        assert build_replacing("zero", bench, draws=4, seed=1) is None
+
+
+def test_heads_that_share_their_weights(headed: Any, documents: Any, benched: Any):
+    """In ALBERT a head goes from all layers, and its mean is that of each layer."""
+    with benched(headed("albert", "classification"), documents("classification")) as bench:
+        assert set(bench.subject.ties.tolist()) == {0}
+        replacing = build_replacing("mean", bench, draws=4, seed=1)
+        table = tabulate_ablation(
+            bench, build_metric("loss", bench, 42), "texts", facts={}, replacing=replacing
+        )
+        assert set(table["replaced_by"]) == {"mean"}
+        assert len(table) == 4
+        zero = tabulate_ablation(bench, build_metric("loss", bench, 42), "texts", facts={})
+        assert set(zero["replaced_by"]) == {"zero"}
+        assert not np.allclose(zero["delta"], table["delta"])
+
+
+def test_table_of_draws(headed: Any, documents: Any, benched: Any):
+    with benched(headed("bert", "classification"), documents("classification")) as bench:
+        replacing = build_replacing("resample", bench, draws=5, seed=1)
+        table = tabulate_ablation(
+            bench, build_metric("loss", bench, 42), "texts", facts={}, replacing=replacing
+        )
+        losses = found_losses(bench, replacing).astype(float)
+        untouched = run_trials(bench, [], ("loss",)).untouched["loss"].astype(float)
+    apart = (losses.mean(0) - untouched[:, None, None]).reshape(len(untouched), -1)
+    np.testing.assert_allclose(table["delta"], apart.mean(0), atol=1e-7)
+    np.testing.assert_allclose(table["delta_se"], apart.std(0, ddof=1) / len(apart) ** 0.5, rtol=1e-6)
+    sizes = np.abs(losses - untouched[:, None, None]).mean(0).reshape(len(untouched), -1)
+    np.testing.assert_allclose(table["moved"], sizes.mean(0), rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["mean", "resample"])
+def test_stopped_and_resumed(headed: Any, documents: Any, benched: Any, tmp_path: Path, name: str):
+    """What is kept goes on to the same bits, in either pass; another replacement is not mixed in."""
+    with benched(headed("bert", "classification"), documents("classification"), batch_tokens=12) as bench:
+        expected = found_losses(bench, build_replacing(name, bench, draws=4, seed=1))
+        whole = type(bench.objective).answer
+        for stop in (3, 40, 100):
+            path, told = tmp_path / f"{stop}", []
+
+            def run(path=path) -> Any:
+                state = open_state(path, {"model": "x"})
+                with state.save_on_exit():
+                    kept = replace(bench, run=Run(ProcessGroup(Ranks(), None), state, SilentProgress()))
+                    return found_losses(kept, build_replacing(name, kept, draws=4, seed=1))
+
+            def answer(*given: Any, told=told, stop=stop) -> Any:
+                told.append(0)
+                if len(told) == stop:
+                    raise RuntimeError("stopped")
+                return whole(*given)
+
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(type(bench.objective), "answer", answer)
+                with pytest.raises(RuntimeError, match="stopped"):
+                    run()
+            np.testing.assert_array_equal(run(), expected)
+
+
+@pytest.mark.parametrize("name", ["mean", "resample"])
+def test_processes_share(headed: Any, documents: Any, benched: Any, name: str):
+    """Three processes give what one does."""
+
+    class Table:
+        def __init__(self, rank: int, there: list[Any]) -> None:
+            self.ranks, self.there = Ranks(rank, 3), there
+
+        def gather(self, mine: Any) -> list[Any]:
+            self.there.append(mine)
+            return self.there
+
+    with benched(headed("bert", "classification"), documents("classification"), batch_tokens=40) as bench:
+        replacing = build_replacing(name, bench, draws=4, seed=1)
+        alone, there = found_losses(bench, replacing), []
+        averaged, sums = average_outputs(bench), []
+        for rank in range(3):
+            group = replace(bench, run=Run(Table(rank, there), State(None, {}), SilentProgress()))
+            cuts = cut_single_heads(*bench.subject.shape)
+            trials = run_trials(group, cuts, ("loss",), replacing=replacing)
+            group = replace(bench, run=Run(Table(rank, sums), State(None, {}), SilentProgress()))
+            shared = average_outputs(group)
+        draws = [[draw["loss"] for draw in cut] for cut in trials.by_cut]
+    found = np.moveaxis(np.array(draws), (0, 1, 2), (2, 0, 1)).reshape(alone.shape)
+    np.testing.assert_allclose(found, alone, rtol=1e-6)
+    for one, other in zip(averaged.arrays().values(), shared.arrays().values(), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["vit", "swin"])
+@pytest.mark.parametrize("how", ["mean", "resample"])
+def test_images(media_model: Any, photos: Path, name: str, how: str):
+    """Images have tokens of their own; those of windows are all of one kind."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        zero, found = (attnprobe.ablate(media_model(name), photos, replaced_by=one) for one in ("zero", how))
+    assert np.isfinite(found["score"]).all()
+    assert not np.allclose(found["score"], zero["score"], atol=1e-5)
+    assert set(found["replaced_by"]) == {how}

@@ -1,0 +1,72 @@
+"""Linear CKA from streamed products, against centred Gram matrices of all tokens."""
+
+import numpy as np
+import pytest
+import torch
+
+from attnprobe.sums.cross_moments import CrossMoments
+
+
+def by_gram_matrices(x, y):
+    """Kornblith et al. (2019), equations 3 and 5: tr(K H L H), over those of each with itself."""
+    centring = np.eye(len(x)) - 1 / len(x)
+
+    def hsic(one, other):
+        return np.trace(one @ one.T @ centring @ other @ other.T @ centring)
+
+    return hsic(x, y) / np.sqrt(hsic(x, x) * hsic(y, y))
+
+
+@pytest.fixture
+def sides():
+    draw = np.random.default_rng(0)
+    first = draw.normal(size=(50, 3, 4)) + 30  # far from 0
+    second = draw.normal(size=(50, 2, 6))
+    second[:, 0, :4] += first[:, 1] * [1, 2, 0, 0]
+    return first, second
+
+
+def summed(first, second, cuts=()):
+    parts = zip(np.split(first, cuts), np.split(second, cuts), strict=True)
+    whole = None
+    for part in parts:
+        one = CrossMoments.of_tokens(*(torch.from_numpy(side) for side in part))
+        whole = one if whole is None else whole + one
+    return whole
+
+
+@pytest.mark.parametrize("cuts", [(), (20,), (0, 1, 1, 2, 30), (50,)])
+def test_every_pair_is_that_of_gram_matrices(sides, cuts):
+    first, second = sides
+    found = summed(first, second, cuts)
+    wanted = [[by_gram_matrices(first[:, g], second[:, h]) for h in range(2)] for g in range(3)]
+    np.testing.assert_allclose(found.cka, wanted, rtol=1e-9)
+    assert found.count == 50
+    np.testing.assert_allclose(found.first_mean, first.mean(0))
+    assert wanted[1][0] > 0.3
+
+
+def test_rotations_scales_and_places_change_nothing(sides):
+    first, _ = sides
+    turn = np.linalg.qr(np.random.default_rng(1).normal(size=(4, 4)))[0]
+    assert np.diag(summed(first, 0.3 * first @ turn - 7).cka) == pytest.approx(1)
+
+
+def test_what_is_the_same_for_all_tokens_has_none(sides):
+    first, second = sides
+    still = second.copy()
+    still[:, 1] = 0
+    found = summed(first, still).cka
+    assert np.isnan(found[:, 1]).all()
+    assert np.isfinite(found[:, 0]).all()
+
+
+def test_arrays_give_it_back(sides):
+    one = summed(*sides)
+    np.testing.assert_array_equal(CrossMoments.from_arrays(one.arrays()).cka, one.cka)
+
+
+def test_independent_outputs_have_what_chance_gives():
+    draw = np.random.default_rng(3)
+    found = summed(draw.normal(size=(400, 10, 8)), draw.normal(size=(400, 10, 18))).cka
+    assert found.mean() == pytest.approx((8 * 18) ** 0.5 / 400, rel=0.1)

@@ -1,0 +1,314 @@
+"""Heads of two models by what they give: against numpy on outputs that the models' own projections read."""
+
+import copy
+import re
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoModel
+
+from attnprobe.attention.kinds import Kind
+from attnprobe.corpus.sources.document import Document
+from attnprobe.errors import AttnprobeError
+from attnprobe.findings.comparison import tabulate_heads
+from attnprobe.findings.partners import match_heads
+from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.run.options import CorpusOptions
+from attnprobe.run.progress import SilentProgress
+from attnprobe.statistics.registry import choose
+from attnprobe.sums.base import Measurement
+from attnprobe.sums.cross_moments import CrossMoments
+from attnprobe.sums.groups import Clustered
+from attnprobe.survey.comparison import compare_checkpoints
+from attnprobe.survey.head_outputs import OutputPulls, name_outputs
+
+TEXTS = [
+    "the river bank was slow , and the dog ran to the water .",
+    "stone",
+    "She said: never walk under the train-stop at night!",
+    "zyx qwv the the the the the the",
+    "he walks slowly over the road between river and bank with unlikely kindness",
+]
+#: What reads the heads of each layer, by the end of its name.
+PROJECTIONS = {
+    "bert": "attention.output.dense",
+    "gpt2": "attn.c_proj",
+    "llama": "self_attn.o_proj",
+    "modernbert": "attn.Wo",
+}
+
+
+def changed(model, seed=3, scale=0.3):
+    """Another checkpoint of the same shape."""
+    other = copy.deepcopy(model)
+    torch.manual_seed(seed)
+    for weight in other.parameters():
+        if weight.ndim == 2:
+            weight.data += scale * weight.std() * torch.randn_like(weight)
+    return other
+
+
+def against(first, second, *, texts=TEXTS, outputs="model", pairs=False, **options):
+    def documents():
+        return [text if isinstance(text, Document) else Document(text) for text in texts]
+
+    return compare_checkpoints(
+        (Checkpoint("one", *first), Checkpoint("other", *second)),
+        (documents(), documents()),
+        CorpusOptions(**options),
+        choose(["entropy"]),
+        pairs=pairs,
+        outputs=outputs,
+        dataset="texts",
+        facts={},
+        progress=SilentProgress(),
+    )
+
+
+@torch.no_grad()
+def given(model, tokenizer, text, ending, heads=4):
+    """What heads give to one text, (token, head of any layer, width), in double precision."""
+    found = []
+    hooks = [
+        module.register_forward_pre_hook(lambda _, inputs: found.append(inputs[0][0]))
+        for name, module in model.named_modules()
+        if name.endswith(ending)
+    ]
+    words = tokenizer(text, return_tensors="pt")
+    words.pop("token_type_ids", None)
+    model(**words)
+    for hook in hooks:
+        hook.remove()
+    return torch.cat([one.unflatten(-1, (heads, -1)) for one in found], 1).double().numpy()
+
+
+def cka(x, y, weights=None):
+    """Linear CKA by its definition, of tokens that count as often as ``weights`` says."""
+    weights = np.ones(len(x)) if weights is None else weights
+    x, y = (side - weights @ side / weights.sum() for side in (x, y))
+    crossed, own, its = ((weights[:, None] * a).T @ b for a, b in ((x, y), (x, x), (y, y)))
+    return (crossed**2).sum() / np.sqrt((own**2).sum() * (its**2).sum())
+
+
+@pytest.mark.parametrize("name", list(PROJECTIONS))
+def test_every_pair_is_that_of_the_models_own_outputs(tiny, name):
+    model, tokenizer = tiny(name)
+    other = changed(model)
+    found = against((model, tokenizer), (other, tokenizer))
+    sides = [
+        np.concatenate([given(one, tokenizer, text, PROJECTIONS[name]) for text in TEXTS])
+        for one in (model, other)
+    ]
+    heads = sides[0].shape[1]
+    wanted = [[cka(sides[0][:, g], sides[1][:, h]) for h in range(heads)] for g in range(heads)]
+    (kind,) = found.shared.kinds
+    np.testing.assert_allclose(found.alignment.similarity[kind], wanted, rtol=2e-4, atol=2e-5)
+    assert float(found.alignment.moments[kind].count) == len(sides[0])
+
+
+def test_special_tokens_are_left_out_if_they_do_not_count(tiny):
+    model, tokenizer = tiny("bert")
+    other = changed(model)
+    found = against((model, tokenizer), (other, tokenizer), content_only=True)
+    sides = [
+        np.concatenate([given(one, tokenizer, text, PROJECTIONS["bert"])[1:-1] for text in TEXTS])
+        for one in (model, other)
+    ]
+    (kind,) = found.shared.kinds
+    wanted = cka(sides[0][:, 5], sides[1][:, 2])
+    assert found.alignment.similarity[kind][5, 2] == pytest.approx(wanted, rel=2e-4)
+
+
+@torch.no_grad()
+def given_windows(model, tokenizer, text, room):
+    """What heads give to each window of a text, each framed by special tokens."""
+    first, last = tokenizer("")["input_ids"]
+    ids = tokenizer(text, add_special_tokens=False)["input_ids"]
+    found = []
+    for start in range(0, len(ids), room):
+        window = torch.tensor([[first, *ids[start : start + room], last]])
+        found.append(given(model, lambda *_, ids=window, **__: {"input_ids": ids}, "", PROJECTIONS["bert"]))
+    return found
+
+
+def pull_by_weights(x, y, owner, document, step=1e-5):
+    """Give the derivative of CKA by the weight of a document, by finite differences."""
+    ends = [cka(x, y, 1 + sign * step * (owner == document)) for sign in (1, -1)]
+    return (ends[0] - ends[1]) / (2 * step)
+
+
+@pytest.mark.parametrize("room", [10, 100])
+def test_errors_are_those_of_documents_weighed_a_little_more(tiny, room):
+    """All windows of a document are weighed together."""
+    model, tokenizer = tiny("bert")
+    other = changed(model)
+    texts = [f"{one} {two}" for one in TEXTS for two in TEXTS[::2]]
+    found = against((model, tokenizer), (other, tokenizer), texts=texts, max_length=room + 2)
+    sides = [[given_windows(one, tokenizer, text, room) for text in texts] for one in (model, other)]
+    first, second = (np.concatenate([window for windows in side for window in windows]) for side in sides)
+    tokens = [sum(map(len, windows)) for windows in sides[0]]
+    windows = np.array(list(map(len, sides[0])))
+    assert found.measurement.sequences == windows.sum()
+    assert (windows.max() > 1) == (room == 10)
+    owner, number = np.repeat(np.arange(len(texts)), tokens), len(texts)
+    (kind,) = found.shared.kinds
+    for head in (0, 5, 11):
+        for row, its in enumerate((found.alignment.partner[kind][head], head)):
+            x, y = first[:, head], second[:, its]
+            assert found.alignment.similarity[kind][head, its] == pytest.approx(cka(x, y), rel=2e-4)
+            pulls = np.array([pull_by_weights(x, y, owner, document) for document in range(number)])
+            assert pulls.sum() == pytest.approx(0, abs=1e-6)
+            pulls *= windows.sum() / (windows.sum() - windows)  # a document is left out, as in ``Clustered``
+            error = ((number - 1) / number * np.square(pulls).sum()) ** 0.5
+            assert found.alignment.errors[kind][row, head] == pytest.approx(error, rel=2e-3, abs=1e-6)
+
+
+def test_errors_cover_the_truth():
+    """Documents drawn again: the error is the scatter of CKA, and intervals hold its mean."""
+
+    class Shared:
+        kinds = (Kind.ENCODER,)
+
+        def find_kept(self, _):
+            return ((np.arange(1), np.arange(1)),) * 2
+
+        def size(self, _):
+            return 1, 1
+
+        def numbered(self, _):
+            return True
+
+        def assign(self, *_):
+            return np.zeros(1, np.intp)
+
+    class Asking:
+        def __init__(self, shape):
+            self.queries = self
+            self.asking = torch.ones(shape, dtype=torch.bool)
+
+    draw, values, errors, documents, length = np.random.default_rng(0), [], [], 60, 12
+    for _ in range(200):
+        common = draw.normal(size=(documents, length, 1, 3)) + draw.normal(size=(documents, 1, 1, 3))
+        noise = draw.normal(size=(2, documents, length, 1, 3)) * draw.exponential(size=(documents, 1, 1, 1))
+        sides = [torch.from_numpy(common + 0.7 * one) for one in noise]
+        both = [{Kind.ENCODER: (side, Asking((documents, length)))} for side in sides]
+        moments = CrossMoments.of_tokens(*(side.flatten(0, 1) for side in sides))
+        name = name_outputs(Kind.ENCODER)
+        pulls = OutputPulls.of(Shared(), Measurement({name: moments}, documents), "model")
+        found = pulls.compare(*both, None)[name]
+        values.append(moments.cka[0, 0])
+        errors.append(Clustered.of(found).standard_error[0, 0])
+    assert np.mean(errors) == pytest.approx(np.std(values), rel=0.15)
+    held = np.abs(np.array(values) - np.mean(values)) <= 1.96 * np.array(errors)
+    assert held.mean() > 0.9
+
+
+def test_a_model_gives_what_it_gives(tiny):
+    model, tokenizer = tiny("bert")
+    for other in (model, copy.deepcopy(model)):
+        alignment = against((model, tokenizer), (other, tokenizer)).alignment
+        (kind,) = alignment.similarity
+        assert alignment.partner[kind].tolist() == list(range(12))
+        np.testing.assert_allclose(alignment.similarity[kind].diagonal(), 1, atol=1e-6)
+        np.testing.assert_allclose(alignment.errors[kind], 0, atol=1e-6)
+
+
+def test_heads_that_look_alike_and_carry_something_else_are_told_apart(tiny):
+    """Two heads of a layer have one map; the other model has their values the other way round."""
+    model, tokenizer = tiny("bert")
+    model = copy.deepcopy(model)
+    own = model.encoder.layer[1].attention.self
+    width = own.query.weight.shape[0] // 4
+    with torch.no_grad():
+        for part in (own.query, own.key):
+            for values in (part.weight, part.bias):
+                values[width : 2 * width] = values[:width]
+    other = copy.deepcopy(model)
+    swapped = torch.cat(
+        [torch.arange(width, 2 * width), torch.arange(width), torch.arange(2 * width, 4 * width)]
+    )
+    layer = other.encoder.layer[1].attention
+    with torch.no_grad():
+        layer.self.value.weight[:] = layer.self.value.weight[swapped]
+        layer.self.value.bias[:] = layer.self.value.bias[swapped]
+        layer.output.dense.weight[:] = layer.output.dense.weight[:, swapped]
+    found = against((model, tokenizer), (other, tokenizer), pairs=True)
+    by_maps = match_heads(found, "model").head
+    assert by_maps.tolist() == list(range(12))
+    (kind,) = found.shared.kinds
+    assert found.alignment.partner[kind].tolist() == [0, 1, 2, 3, 5, 4, *range(6, 12)]
+    table = tabulate_heads(found)
+    assert table["matched_head"].tolist() == [0, 1, 2, 3, 1, 0, 2, 3, 0, 1, 2, 3]
+    np.testing.assert_allclose(table["cka_matched"], 1, atol=1e-6)
+    np.testing.assert_allclose(table["jsd_matched"], 0, atol=1e-6)
+    assert max(table["cka"][4:6]) < 0.99
+    assert "By maps, 2 of 12 heads would have another partner." in table.notes
+
+
+def test_kinds_of_attention_are_matched_each_with_its_own(tiny):
+    model, tokenizer = tiny("t5")
+    alignment = against((model, tokenizer), (changed(model), tokenizer)).alignment
+    assert set(alignment.partner) == {Kind.ENCODER, Kind.DECODER, Kind.CROSS}
+    for chosen in alignment.partner.values():
+        assert sorted(chosen) == list(range(len(chosen)))
+
+
+def test_models_of_other_shapes_have_partners_and_widths_may_differ(tiny):
+    model, tokenizer = tiny("bert")
+    settings = copy.deepcopy(model.config)
+    settings.num_hidden_layers, settings.num_attention_heads = 4, 2
+    torch.manual_seed(0)
+    other = AutoModel.from_config(settings).eval()
+    found = against((model, tokenizer), (other, tokenizer))
+    table = tabulate_heads(found)
+    assert not {"nearest_head", "jsd_matched", "cka"} & set(table.data)
+    pairs = list(zip(table["matched_layer"].tolist(), table["matched_head"].tolist(), strict=True))
+    known = [pair for pair in pairs if pair[1] is not None]
+    assert len(set(known)) == len(known) == 8
+    sides = [
+        np.concatenate([given(one, tokenizer, text, PROJECTIONS["bert"], heads) for text in TEXTS])
+        for one, heads in ((model, 4), (other, 2))
+    ]
+    assert sides[1].shape[2] == 2 * sides[0].shape[2]
+    (kind,) = found.shared.kinds
+    assert found.alignment.similarity[kind][7, 3] == pytest.approx(
+        cka(sides[0][:, 7], sides[1][:, 3]), rel=2e-4
+    )
+
+
+def test_words_have_the_mean_of_their_tokens(tiny):
+    (model, tokenizer), (other, other_tokenizer) = tiny("bert"), tiny("roberta")
+    texts, sides = ["the river bank was slow", "she walked over the road"], [[], []]
+    found = against((model, tokenizer), (other, other_tokenizer), texts=texts)
+    assert found.by_word
+    pairs = zip(sides, ((model, tokenizer), (other, other_tokenizer)), strict=True)
+    for side, (own, its) in pairs:
+        for text in texts:
+            vectors = given(own, its, text, PROJECTIONS["bert"])
+            ends = its(text, return_offsets_mapping=True)["offset_mapping"]
+            for word in re.finditer(r"\w+", text):
+                at = [row for row, (a, b) in enumerate(ends) if a < word.end() and b > max(word.start(), a)]
+                side.append(vectors[at].mean(0))
+    first, second = map(np.stack, sides)
+    (kind,) = found.shared.kinds
+    wanted = [[cka(first[:, g], second[:, h]) for h in range(12)] for g in range(12)]
+    np.testing.assert_allclose(found.alignment.similarity[kind], wanted, rtol=1e-3, atol=1e-4)
+
+
+def test_layers_of_another_number_are_not_matched_layer_by_layer(tiny):
+    model, tokenizer = tiny("bert")
+    settings = copy.deepcopy(model.config)
+    settings.num_hidden_layers = 2
+    other = AutoModel.from_config(settings).eval()
+    with pytest.raises(AttnprobeError, match="use --match model"):
+        against((model, tokenizer), (other, tokenizer), outputs="layer")
+    found = against((model, tokenizer), (other, tokenizer))
+    (kind,) = found.shared.kinds
+    assert (found.alignment.partner[kind] >= 0).sum() == 8
+
+
+def test_models_whose_outputs_can_not_be_read_are_refused_by_name(tiny):
+    model, tokenizer = tiny("deberta-v2")
+    with pytest.raises(AttnprobeError, match=r"Heads of one can't be matched by outputs: .*deberta-v2"):
+        against((model, tokenizer), (model, tokenizer))
