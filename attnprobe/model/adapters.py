@@ -42,6 +42,8 @@ _TASKS = {
 }
 #: How peft names the model inside its own.
 _INSIDE = "base_model.model."
+#: By how many numbers an adapter may have more places than its file holds, as a head of more labels has.
+_SPARE = 1 << 24
 
 
 @dataclass(frozen=True)
@@ -69,10 +71,15 @@ def find_adapter(folder: Path, name: str, base: str | None, *, hub: bool) -> Ada
         raise BadCheckpointError(f"The adapter {name} names no base model; name it with --base.")
     local = Path(named).expanduser()
     is_path = local.is_absolute() or named.startswith((".", "~")) or named.count("/") > 1
-    if base is None and named != DEMO and is_path and (hub or not local.is_dir()):
+    if base is None and named != DEMO and is_path and (hub or not _is_folder(local)):
         raise BadCheckpointError(
             f"The adapter {name} was trained on {clean(named)}, which is a folder of "
             f"{'another machine' if hub else 'its own machine, and not here'}; name its base with --base."
+        )
+    if base is None and hub and named != DEMO and _is_folder(local):  # a stranger's adapter may choose none
+        raise BadCheckpointError(
+            f"The adapter {name} was trained on {clean(named)}, and a folder here has this name, too; name "
+            "its base with --base."
         )
     revision = described.get("revision") if base is None else None
     return Adapter(
@@ -82,6 +89,13 @@ def find_adapter(folder: Path, name: str, base: str | None, *, hub: bool) -> Ada
         revision if isinstance(revision, str) else None,
         _find_stated_head(described),
     )
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):  # a name too long, or with a NUL in it
+        return False
 
 
 def _find_stated_head(described: dict[str, Any]) -> TaskHead | None:
@@ -109,6 +123,11 @@ def read_with_adapter(
     """
     import peft
 
+    if adapter.kind not in peft.PeftType.__members__:
+        raise BadCheckpointError(
+            f"{name} is an adapter of the kind {adapter.kind}, which peft {peft.__version__} does not know; "
+            "update peft."
+        )
     try:
         tensors = peft.load_peft_weights(str(adapter.folder), device="cpu")
     except Exception as error:
@@ -122,7 +141,9 @@ def read_with_adapter(
             break
     else:
         raise _misfit_error(name, adapter)
+    _check_size(adapter, name, skeleton, tensors)
     shapes = {key: weight.shape for key, weight in skeleton.named_parameters()}
+    _check_vocabulary(name, adapter, skeleton, saved)
     labels = {len(one) for key, one in saved.items() if key in shapes and one.shape != shapes[key]}
     if len(labels) == 1:
         config.num_labels = labels.pop()
@@ -222,6 +243,48 @@ def _has_place(model: PreTrainedModel, saved: dict[str, Any]) -> bool:
     """Tell whether a model has every module that an adapter changes."""
     modules = {name for name, _ in model.named_modules()}
     return all(any(part in modules for part in _list_parents(key)) for key in saved)
+
+
+def _check_vocabulary(
+    name: str, adapter: Adapter, skeleton: PreTrainedModel, saved: dict[str, torch.Tensor]
+) -> None:
+    """Refuse an adapter with embeddings of more or fewer tokens than its base has."""
+    both = (skeleton.get_input_embeddings(), skeleton.get_output_embeddings())
+    own = {id(part.weight) for part in both if part is not None and isinstance(part.weight, torch.Tensor)}
+    for key, weight in skeleton.named_parameters(remove_duplicate=False):
+        if id(weight) in own and key in saved and len(saved[key]) != len(weight):
+            raise BadCheckpointError(
+                f"The adapter {name} has embeddings of {len(saved[key]):,} tokens, and its base "
+                f"{clean(adapter.base)} of {len(weight):,}; call resize_token_embeddings on the base, merge "
+                "the adapter into it, and give the folder that it is saved in."
+            )
+
+
+def _check_size(adapter: Adapter, name: str, skeleton: PreTrainedModel, tensors: dict[str, Any]) -> None:
+    """Refuse an adapter whose description makes peft allocate far more than its file holds."""
+    held = sum(map(torch.numel, tensors.values()))
+    if _count_places(adapter, skeleton) > 2 * held + _SPARE:
+        raise BadCheckpointError(
+            f"The {ADAPTER} of {name} describes far more weights than its file holds ({held:,}); take both "
+            "from where the adapter comes from."
+        )
+
+
+def _count_places(adapter: Adapter, skeleton: PreTrainedModel) -> int:
+    """Count the weights that peft would make for an adapter; 0 where that needs the weights of the base."""
+    import peft
+
+    try:
+        with warnings.catch_warnings(), torch.device("meta"):
+            warnings.simplefilter("ignore")
+            config: Any = peft.PeftConfig.from_pretrained(str(adapter.folder))
+            if getattr(config, "init_lora_weights", None) is not None:
+                config.init_lora_weights = True  # others decompose weights, which a skeleton has none of
+            laid = peft.get_peft_model(deepcopy(skeleton), config)
+            places = peft.get_peft_model_state_dict(laid, save_embedding_layers=False)
+    except Exception:  # which merging, after this, says the reason of
+        return 0
+    return sum(map(torch.numel, places.values()))
 
 
 def _list_parents(key: str) -> list[str]:

@@ -22,7 +22,7 @@ ADAPTER = "adapter_config.json"
 _ADAPTER_WEIGHTS = "adapter_model"
 #: Kinds that add tokens which no tokenizer gives, and those that mix several models or layers of their own.
 _PROMPTS = {"PROMPT_TUNING", "MULTITASK_PROMPT_TUNING", "P_TUNING", "PREFIX_TUNING", "CPT", "CARTRIDGE"}
-_OTHERS = {"ADAPTION_PROMPT", "XLORA"}
+_OTHERS = {"ADAPTION_PROMPT", "XLORA", "SHADOW"}
 
 
 def read_json(path: Path) -> Any:
@@ -47,15 +47,11 @@ def acts_outside_layers(config: Any) -> bool:
 
 def check_adapter(folder: Path, name: str, *, base: bool) -> None:
     """Refuse a folder with an adapter that would not be read."""
-    path = folder / ADAPTER
-    if not path.is_file():
+    if not (folder / ADAPTER).is_file():
         return
-    try:
-        described = json.loads(path.read_text(encoding="utf-8"))
-        kind, of = str(described.get("peft_type")), described.get("base_model_name_or_path")
-    except (ValueError, AttributeError, OSError) as error:
-        raise BadCheckpointError(f"The {ADAPTER} of {name} can't be read as json.") from error
-    of = of or "its base model"
+    if not (described := read_object(folder / ADAPTER)):
+        raise BadCheckpointError(f"The {ADAPTER} of {name} can't be read as json.")
+    kind, of = str(described.get("peft_type")), described.get("base_model_name_or_path") or "its base model"
     if kind in _PROMPTS | _OTHERS:
         raise BadCheckpointError(
             f"{name} holds an adapter ({kind}) that adds virtual tokens or other parts outside of the base "
@@ -120,8 +116,8 @@ def find_weights(folder: Path, name: str, *, allow_bin: bool) -> list[Path]:
     check_adapter(folder, name, base=has_base)
     if has_base or not (folder / ADAPTER).is_file():
         check_config(folder, name)
-    else:
-        pickled = sorted(folder.glob(f"{_ADAPTER_WEIGHTS}*.bin"))
+    else:  # of other names, peft would read none, and ask the hub for what the folder is called
+        safe, pickled = ([*folder.glob(_ADAPTER_WEIGHTS + end)] for end in (".safetensors", ".bin"))
     if safe or (pickled and allow_bin):
         return safe or pickled
     if pickled:
@@ -129,7 +125,8 @@ def find_weights(folder: Path, name: str, *, allow_bin: bool) -> list[Path]:
             f"{name} holds only pickled weights ({pickled[0].name}), which can run code when they are "
             "loaded; pass --allow-bin if you trust them."
         )
-    raise BadCheckpointError(f"{name} holds no weights (*.safetensors).")
+    begin = "*" if (folder / "config.json").is_file() else _ADAPTER_WEIGHTS
+    raise BadCheckpointError(f"{name} holds no weights ({begin}.safetensors).")
 
 
 def check_free(folder: Path, *, overwrite: bool) -> Path:
@@ -321,8 +318,9 @@ def read_folder(root: Path, name: str) -> SentenceFolder | None:
     """Read a folder of sentence-transformers; None for any other.
 
     Raises:
-        BadCheckpointError: When a module lies outside of the folder.
+        BadCheckpointError: When a module lies outside of the folder, or a file that describes it is damaged.
     """
+    _check_json(root / MODULES, name)
     modules = [Module(find_kind(one["type"]), one["path"]) for one in _list_modules(root)]
     if not modules:
         return None
@@ -332,7 +330,18 @@ def read_folder(root: Path, name: str) -> SentenceFolder | None:
                 f"The {MODULES} of {name} names {clean(module.path)}, which is not inside the folder; take "
                 "it from where the model comes from."
             )
+    for path in (root / WHOLE, *_list_settings_files(root / modules[0].path)):
+        _check_json(path, name)  # without it, texts would be read without their prompt, or to another length
     return SentenceFolder(root, tuple(modules), read_object(root / WHOLE))
+
+
+def _check_json(path: Path, name: str) -> None:
+    try:
+        if path.is_file():
+            json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError) as error:
+        said = f"The {path.name} of {name} can't be read as json; take it from where the model comes from."
+        raise BadCheckpointError(said) from error
 
 
 def _list_modules(root: Path) -> list[dict[str, Any]]:

@@ -51,10 +51,9 @@ class StepCallback(TrainerCallback, ABC):
             return
         try:
             self._measure_step(state, control, given)
-        except AttnprobeError as error:
-            warnings.warn(
-                f"Step {state.global_step} is not measured: {error}", AttnprobeWarning, stacklevel=2
-            )
+        except Exception as error:  # of any kind: a run of days is worth more than what is measured of it
+            said = str(error) if isinstance(error, AttnprobeError) else f"{type(error).__name__}: {error}"
+            warnings.warn(f"Step {state.global_step} is not measured: {said}", AttnprobeWarning, stacklevel=2)
 
     def _measure_step(self, state: Any, control: Any, given: Mapping[str, Any]) -> None:
         step = state.global_step

@@ -2,6 +2,7 @@
 
 import math
 import random
+import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, islice
@@ -28,7 +29,7 @@ from attnprobe.corpus.sources.document import (
 )
 from attnprobe.corpus.sources.media import MediaFolder
 from attnprobe.corpus.tokenization import Reading, TokenSequence, refuse_without_offsets, tokenize
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import AttnprobeError, AttnprobeWarning
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.tasks import Gold
 
@@ -332,16 +333,34 @@ def _split_queries(documents: Iterable[Document], choose: Choose) -> Iterator[Do
     """Number the queries, and note at each passage which of them it answers."""
     search, numbers = _Search(documents, choose), DocumentNumbers()
     answers: dict[str, list[Use]] = {}
+    own = 0
     for example, document in enumerate(search.queries()):
         label, number = document.label, numbers.number(document.group)
         assert isinstance(label, Query)
         found = [(name, grade) for name, grade in label.judged if grade > 0 and name != label.name]
         for passage, grade in found:
             answers.setdefault(passage, []).append(Use(example, number, 1, float(grade)))
+        own += _answers_itself(label)
         use = Use(example, number, 0, float(len(found)))
         yield _read_alone(document, label.name, [use], "query")
+    _warn_of_own(own)
     for name, document in search.passages():
         yield _read_alone(document, name, answers.pop(name, []), "document")
+
+
+def _answers_itself(query: Query) -> bool:
+    return any(name == query.name and grade > 0 for name, grade in query.judged)
+
+
+def _warn_of_own(number: int) -> None:
+    """Warn of answers that count as the query itself; a user may number queries and passages apart."""
+    if number:
+        warnings.warn(
+            f"{number:,} {'answer is' if number == 1 else 'answers are'} left out: a passage that is called "
+            "as its query, or in a file says the same, counts as the query itself.",
+            AttnprobeWarning,
+            stacklevel=2,
+        )
 
 
 def _read_alone(document: Document, name: str, uses: Sequence[Use], role: Role) -> Document:
@@ -364,6 +383,7 @@ class CandidatePairs:
         """Give the pairs of each query, labelled with ``Uses`` of the passage's name and grade."""
         search = _Search(self._documents, self._choose)
         queries = [(document, *_list_candidates(document)) for document in search.queries()]
+        _warn_of_own(sum(_answers_itself(document.label) for document, _, _ in queries))
         wanted = {name for _, grades, _ in queries for name in grades}
         texts = {name: document.text for name, document in search.passages() if name in wanted}
         pool, numbers, example = sorted(texts), DocumentNumbers(), 0

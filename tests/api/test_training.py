@@ -193,6 +193,25 @@ class TestRefusals:
         assert callback.table is not None
         assert set(callback.table["step"].tolist()) == {0}
 
+    def test_an_error_of_the_users_own_texts_later_is_a_warning(self, build):
+        class Texts:
+            """Texts that can be read once, as those of a stream that breaks."""
+
+            reads = 0
+
+            def __iter__(self):
+                self.reads += 1
+                if self.reads > 1:
+                    raise RuntimeError("the stream is gone")
+                return iter(TEXTS)
+
+        callback = HeadCallback(Texts(), every=2, statistics=["entropy"])
+        trainer = build(callbacks=[callback])
+        with pytest.warns(AttnprobeWarning, match="Step 2 is not measured: RuntimeError: the stream is gone"):
+            trainer.train()
+        assert trainer.state.global_step == STEPS
+        assert len(list_losses(trainer)) == STEPS
+
     def test_weights_in_parts(self, build):
         trainer = build()
         trainer.model.classifier.weight.data = torch.empty(0)  # as ZeRO-3 leaves it

@@ -3,6 +3,7 @@
 import contextlib
 import struct
 import zlib
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
@@ -99,6 +100,10 @@ class TestImages:
         (path := tmp_path / "a.png").write_bytes(content)
         assert "a.png can't be read as an image" in sentence(read_image, path)
         assert "a.png can't be read as an image" in sentence(read_image_size, path)
+
+    def test_content_in_memory_is_not_named_by_its_address(self):
+        with pytest.raises(AttnprobeError, match=r"^the image can't be read as an image: .*Pillow knows"):
+            read_image(BytesIO(b"these are words"), "the image")
 
     def test_no_file(self, tmp_path):
         assert "can't be read as an image" in sentence(read_image, tmp_path / "gone.png")

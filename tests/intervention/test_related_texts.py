@@ -12,7 +12,7 @@ from scipy.stats import pearsonr, spearmanr
 from torch.nn.functional import cross_entropy
 
 from attnprobe.corpus.sources.document import Document, Pair, Passage, Query, Triplet, find_gold
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import AttnprobeError, AttnprobeWarning
 from attnprobe.intervention import trials
 from attnprobe.intervention.ablation import tabulate_ablation
 from attnprobe.intervention.gradient import gradient_importance, sum_derivatives
@@ -24,6 +24,7 @@ from attnprobe.intervention.trials import cut_single_heads, run_trials
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.gates import gate_attention
 from attnprobe.model.relevance import Relevance
+from attnprobe.run.examples import CandidatePairs
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.passes import open_single_run
 from attnprobe.run.progress import SilentProgress
@@ -283,6 +284,25 @@ def test_what_is_left_out_is_said(headed: Any, benched: Any):
         assert bench.record["corpus"]["sequences"] == len(QUERIES) + len(PASSAGES)
     assert "1 query is left out: no answer among the passages." in told.said
     assert "1 answer is left out: not among the passages." in told.said
+
+
+def test_answers_that_count_as_the_query_itself_are_said(headed: Any, benched: Any):
+    """Who numbers queries and passages apart, each from 0, hears why answers are missing."""
+    queries = [
+        Document(f"the {word}", label=Query(str(place), ((str(place), 1), ("9", 1)), ()), role="query")
+        for place, word in enumerate(("house", "river"))
+    ]
+    passages = [
+        Document(f"a {word}", label=Passage(name), role="document")
+        for name, word in zip("019", ("bird", "dog", "cat"), strict=True)
+    ]
+    with (
+        pytest.warns(AttnprobeWarning, match="2 answers are left out: a passage that is called as its query"),
+        benched(headed("bert", "representation"), [*queries, *passages]) as bench,
+    ):
+        assert bench.objective.column.tolist() == [0, 0]
+    with pytest.warns(AttnprobeWarning, match="2 answers are left out"):
+        assert not list(CandidatePairs([*queries, *passages], iter, 0))  # where nothing is left to tell apart
 
 
 def test_no_query_has_an_answer(headed: Any, benched: Any):

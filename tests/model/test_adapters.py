@@ -206,7 +206,10 @@ class TestBase:
             ({"base_model_name_or_path": "<b>x</b>"}, "neither a folder here nor a possible name"),
             ({"base_model_name_or_path": "/"}, "holds no config.json"),
             ({"peft_type": "PREFIX_TUNING"}, "adds virtual tokens"),
-            ({"peft_type": "NOTHING_KNOWN"}, "can't be merged"),
+            ({"peft_type": "NOTHING_KNOWN"}, "of the kind NOTHING_KNOWN, which peft .* does not know"),
+            ({"peft_type": "SHADOW", "shadow_model": "/"}, "other parts outside of the base"),
+            ({"r": 10**12}, "describes far more weights than its file holds"),
+            ({"base_model_name_or_path": "a\0b/c/d"}, "not here; name its base"),
         ],
     )
     def test_hostile(self, adapt, monkeypatch, stated, says):
@@ -240,6 +243,36 @@ class TestBase:
             attnprobe.entropy("org/adapter", TEXTS)
         found = attnprobe.entropy("org/adapter", TEXTS, base=str(saved("bert")))
         assert (found["entropy"] == attnprobe.entropy(str(folder), TEXTS)["entropy"]).all()
+
+    def test_a_folder_here_is_not_taken_for_a_base_of_the_hub(self, adapt, saved, tmp_path, monkeypatch):
+        folder, _ = adapt("bert", lora("bert"))
+        monkeypatch.chdir(tmp_path)
+        shutil.copytree(saved("bert"), tmp_path / "org" / "base")
+        self.state(folder, base_model_name_or_path="org/base")
+        monkeypatch.setattr(load, "snapshot_download", lambda *_, **__: str(folder))
+        with pytest.raises(AttnprobeError, match="a folder here has this name, too; name its base with"):
+            attnprobe.entropy("org/adapter", TEXTS)
+
+    def test_of_a_larger_vocabulary(self, adapt):
+        """Its rows are not taken for labels."""
+        folder, _ = adapt("bert", lora("bert"))
+        weights = load_file(folder / "adapter_model.safetensors")
+        weights["base_model.model.embeddings.word_embeddings.weight"] = torch.zeros(5, 4)
+        save_file(weights, folder / "adapter_model.safetensors")
+        with pytest.raises(AttnprobeError, match=r"has embeddings of 5 tokens, and .* call resize_token"):
+            attnprobe.entropy(str(folder), TEXTS)
+
+    @pytest.mark.parametrize("name", ["adapter_model_new.safetensors", "adapter_model-1.safetensors"])
+    def test_weights_of_another_name(self, adapt, monkeypatch, name):
+        """Peft would look for those of the usual name on the hub, or open the pickle beside them."""
+        folder, _ = adapt("bert", lora("bert"))
+        (folder / "adapter_model.safetensors").rename(folder / name)
+        monkeypatch.setattr(peft, "load_peft_weights", pytest.fail)
+        with pytest.raises(AttnprobeError, match=r"holds no weights \(adapter_model.safetensors\)"):
+            attnprobe.entropy(str(folder), TEXTS)
+        torch.save({}, folder / "adapter_model.bin")
+        with pytest.raises(AttnprobeError, match="only pickled weights"):
+            attnprobe.entropy(str(folder), TEXTS)
 
     def test_without_peft(self, adapt, monkeypatch):
         folder, _ = adapt("bert", lora("bert"))

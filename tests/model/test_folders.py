@@ -233,6 +233,17 @@ def test_odd_files(folder, saved, content):
     assert (measure(str(folder))[0]["entropy"] == expected["entropy"]).all()
 
 
+@pytest.mark.parametrize(
+    "file", ["modules.json", "config_sentence_transformers.json", "sentence_bert_config.json"]
+)
+@pytest.mark.parametrize("content", ['[{"idx": 0, "name"', "[" * 100_000, "\xff"])
+def test_a_damaged_description_is_refused(folder, file, content):
+    """Read without it, texts would have another prompt or another length."""
+    (folder / file).write_text(content, encoding="latin-1")
+    with pytest.raises(AttnprobeError, match=f"The {file} of .* can't be read as json"):
+        measure(str(folder))
+
+
 def change(folder, place, **stated):
     path = folder / place
     write(path, (json.loads(path.read_text()) if path.is_file() else {}) | stated)

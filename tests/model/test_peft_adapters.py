@@ -70,7 +70,7 @@ class TestBesideItsBase:
         with pytest.raises(AttnprobeError, match=rf"holds an adapter \({kind}\) .*give a/b"):
             attnprobe.census(str(both), TEXTS)
 
-    @pytest.mark.parametrize("content", ["{", "[]", "\xff"])
+    @pytest.mark.parametrize("content", ["{", "[]", "\xff", "[" * 100_000])
     def test_a_broken_description(self, both, content):
         (both / "adapter_config.json").write_text(content, encoding="latin-1")
         with pytest.raises(AttnprobeError, match="can't be read as json"):

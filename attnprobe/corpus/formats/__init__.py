@@ -41,6 +41,16 @@ class Row:
     group: str | None = None
 
 
+class Unsaved:
+    """Stands in a cell of a sheet for the value of a formula that was not saved with it."""
+
+    def __str__(self) -> str:
+        return "a formula whose value is not saved (open the file in a spreadsheet program and save it)"
+
+
+UNSAVED = Unsaved()
+
+
 @dataclass(frozen=True)
 class Table:
     """Column names and a stream of rows that is read once.

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
-from attnprobe.corpus.formats import PEEK_ROWS, Row, Table, is_number
+from attnprobe.corpus.formats import PEEK_ROWS, UNSAVED, Row, Table, is_number
 from attnprobe.corpus.sources.document import Document, Label
 from attnprobe.corpus.sources.gold import (
     ANSWERS,
@@ -406,7 +406,7 @@ def _read_label(row: Row, columns: _Columns, table: Table, name: str) -> Label |
 
 def _describe_cell(cell: Any) -> str:
     words = {bool: "true or false", int: "a number", float: "a number", list: "a list", dict: "an object"}
-    return words.get(type(cell), f"a value of type {type(cell).__name__}")
+    return str(cell) if cell is UNSAVED else words.get(type(cell), f"a value of type {type(cell).__name__}")
 
 
 def _list_columns(columns: Sequence[str]) -> str:

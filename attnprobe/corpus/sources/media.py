@@ -194,7 +194,7 @@ def _read_metadata(folder: Path, column: str | None) -> dict[str, Label] | None:
         if name is None:
             return {}
         return {row["file_name"]: row[name] for row in table if row.get(name) not in {None, ""}}
-    except (OSError, ValueError, TypeError, KeyError, csv.Error) as error:
+    except (OSError, ValueError, TypeError, KeyError, RecursionError, csv.Error) as error:
         raise AttnprobeError(f"{path} can't be read as a table: {first_line(error)}.") from error
 
 
@@ -211,7 +211,7 @@ def read_image(image: Path | BytesIO, name: str = "") -> NDArray[np.uint8]:
         AttnprobeError: When it is none, or larger than any honest one.
     """
     try:
-        from PIL import Image, ImageOps
+        from PIL import Image, ImageOps, UnidentifiedImageError
     except ImportError as error:
         raise AttnprobeError("Images need Pillow: pip install pillow.") from error
     try:
@@ -221,6 +221,10 @@ def read_image(image: Path | BytesIO, name: str = "") -> NDArray[np.uint8]:
                 if opened.format in _PROGRAMS:
                     raise ValueError(f"{opened.format} is a program that draws")
                 return np.asarray(ImageOps.exif_transpose(opened).convert("RGB"))
+    except UnidentifiedImageError as error:  # which names an object in memory
+        raise AttnprobeError(
+            f"{name or image} can't be read as an image: it is of no format that Pillow knows."
+        ) from error
     except Exception as error:  # decoders raise whatever they like over broken files
         raise AttnprobeError(f"{name or image} can't be read as an image: {first_line(error)}.") from error
 
@@ -361,7 +365,10 @@ def _explain(path: Path) -> Iterator[None]:
     except ImportError as error:
         raise AttnprobeError("Videos need PyAV: pip install av.") from error
     except Exception as error:  # decoders raise whatever they like over broken files
-        raise AttnprobeError(f"{path} can't be read as a video: {first_line(error)}.") from error
+        reason = getattr(error, "strerror", None) or first_line(
+            error
+        )  # without its number and the path again
+        raise AttnprobeError(f"{path} can't be read as a video: {reason}.") from error
 
 
 def _check_sizes(path: Path, sizes: set[tuple[int, int]], number: int) -> None:

@@ -142,7 +142,7 @@ class TestLabels:
         assert "no column 'file_name'" in refused(folder("a.png", csv="name,label\na.png,1\n"))
         assert "no column 'file_name'" in refused(folder("a.png", csv=""))
 
-    @pytest.mark.parametrize("line", ["{", "[]", "3", '{"label": 1}', '"text"', "null"])
+    @pytest.mark.parametrize("line", ["{", "[]", "3", '{"label": 1}', '"text"', "null", "[" * 100_000])
     def test_a_broken_table_of_json(self, folder, line):
         good = '{"file_name": "a.png", "label": "x"}\n'
         assert "metadata.jsonl" in refused(folder("a.png", jsonl=good + line + "\n"))

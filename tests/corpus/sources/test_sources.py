@@ -8,6 +8,7 @@ import json
 import lzma
 import re
 import sys
+import zipfile
 from collections.abc import Callable, Iterator
 from importlib.machinery import ModuleSpec
 from pathlib import Path
@@ -556,6 +557,35 @@ def test_a_name_that_is_a_number_comes_first(write: Write) -> None:
 
 
 # ---- sheets
+
+
+@pytest.mark.parametrize(
+    ("rows", "place"),
+    [
+        ([("text", "label"), ("a", 1), ('="b"&"c"', 0)], "row 3"),
+        ([(), ("text",), ("a",), (), ('="b"&"c"',)], "row 5"),
+        ([("text",), *[(f"{number} words",) for number in range(3000)], ('=A1&"b"',)], "row 3002"),
+    ],
+)
+def test_a_formula_without_its_value(write, rows, place):
+    """A row of it is not left out without a word: what writes formulas may not compute them."""
+    path = write("data.xlsx", sheet_bytes(one=rows))
+    assert f"{place} of {path} has a formula whose value is not saved" in refusal(path)
+
+
+def test_formulas_whose_values_are_there_or_not_read(write, tmp_path):
+    path = tmp_path / "data.xlsx"
+    raw = sheet_bytes(one=[("text", "sum"), ("a", "=1+1"), ('="b"', "=2"), ('=""', 3)])
+    with zipfile.ZipFile(io.BytesIO(raw)) as old, zipfile.ZipFile(path, "w") as new:
+        for name in old.namelist():
+            part = old.read(name)
+            if "sheet1" in name:
+                for cell, value in (("A3", b"b"), ("A4", b"")):  # as Excel writes what it has computed
+                    begin = f'<c r="{cell}"'.encode()
+                    head, tail = part.split(begin)
+                    part = head + begin + b' t="str"' + tail.replace(b"<v></v>", b"<v>" + value + b"</v>", 1)
+            new.writestr(name, part)
+    assert [document.text for document in read_documents(Source(str(path)))] == ["a", "b"]
 
 
 def test_a_sheet_by_its_name(write: Write) -> None:
