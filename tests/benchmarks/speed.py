@@ -37,6 +37,7 @@ from ratios import (
 )
 from report import report_figures
 from startup import entropy_seconds, help_seconds
+from training import callback_costs
 
 MEASUREMENTS = {
     "census": census_costs,
@@ -53,6 +54,7 @@ MEASUREMENTS = {
     "relevance": relevance_costs,
     "ablation": ablation_costs,
     "integration": integration_costs,
+    "callback": callback_costs,
     "pruning": pruning_gains,
     "kernel": kernel_speed,
     "error": kernel_error,
