@@ -1,7 +1,6 @@
 """Excel's .xlsx: one sheet as a table."""
 
 import io
-import re
 import warnings
 import zipfile
 from collections.abc import Iterator
@@ -13,13 +12,6 @@ from attnprobe.errors import AttnprobeError, first_line
 
 if TYPE_CHECKING:
     from attnprobe.corpus.sources.text import Source
-
-
-#: A cell with a formula and no value beside it, and the attributes of a cell.
-_FORMULA = re.compile(rb"<c\b([^>]*)>\s*<f\b[^>]*(?:/>|>[^<]*</f>)\s*(?:<v\s*/>|<v>\s*</v>)?\s*</c>")
-_PLACE, _STRING = re.compile(rb'\br="([A-Z]{1,3})([0-9]{1,7})"'), re.compile(rb'\bt="str"')
-#: Bytes of a sheet that are searched at a time, and of a cell that two parts may share.
-_PART, _CELL = 1 << 20, 1 << 16
 
 
 def read(stream: BinaryIO, source: "Source") -> Table:
@@ -41,7 +33,9 @@ def read(stream: BinaryIO, source: "Source") -> Table:
             sizes = [(part.file_size, part.compress_size) for part in parts.infolist()]
         check_proportion(sum(size for size, _ in sizes), sum(packed for _, packed in sizes), name)
         with _ignore_advice():
-            book = openpyxl.load_workbook(stream, read_only=True, data_only=True)
+            book, written = (
+                openpyxl.load_workbook(stream, read_only=True, data_only=values) for values in (True, False)
+            )
         names = [one.title for one in book.worksheets]
     except AttnprobeError:
         raise
@@ -52,8 +46,8 @@ def read(stream: BinaryIO, source: "Source") -> Table:
         raise AttnprobeError(f"{name} has no sheet {shorten(sheet)!r}; its sheets are {listed}")
     if not names:
         raise AttnprobeError(f"{name} has no sheet with cells; save it as csv")
-    found = book.worksheets[0 if sheet is None else names.index(sheet)]
-    rows = enumerate(_iterate_rows(found, name, _find_unsaved(stream, found, name)), start=1)
+    place = 0 if sheet is None else names.index(sheet)
+    rows = enumerate(_iterate_rows(book.worksheets[place], written.worksheets[place], name), start=1)
     header = next((cells for _, cells in rows if any(cell is not None for cell in cells)), [])
     titles = ["" if cell is None else str(cell) for cell in header]
     columns, first = name_columns(titles, source)
@@ -65,51 +59,22 @@ def _ignore_advice() -> Any:
     return warnings.catch_warnings(action="ignore")
 
 
-def _find_unsaved(stream: BinaryIO, sheet: Any, name: str) -> dict[int, list[int]]:
-    """Find formulas whose values were not saved, as programs write them that don't compute: columns by row.
+def _iterate_rows(sheet: Any, written: Any, name: str) -> Iterator[list[Any]]:
+    """Read the values of a sheet row by row, beside the formulas that are ``written`` there.
 
-    openpyxl gives nothing for them, and rows would be left out without a word. A formula that gives an empty
-    string has a type, and is no such.
+    A program that does not compute writes formulas without their values, for which openpyxl gives nothing.
+    They are ``UNSAVED``, or rows would be left out without a word. A formula that gives an empty string has a
+    type, and is no such.
     """
-    found: dict[int, list[int]] = {}
-    rest = b""
-    try:
-        with zipfile.ZipFile(stream) as parts, parts.open(sheet._worksheet_path.lstrip("/")) as content:
-            while part := content.read(_PART):
-                rest += part
-                last = 0
-                for match in _FORMULA.finditer(rest) if b"<f" in rest else ():
-                    last = match.end()
-                    place = _PLACE.search(match[1])
-                    if place is not None and _STRING.search(match[1]) is None:
-                        found.setdefault(int(place[2]), []).append(_count_columns(place[1]))
-                rest = rest[max(last, len(rest) - _CELL) :]
-    except Exception as error:
-        raise _refuse(error, name) from None
-    return found
-
-
-def _count_columns(letters: bytes) -> int:
-    """Count the columns before one.
-
-    >>> _count_columns(b"A"), _count_columns(b"Z"), _count_columns(b"AA")
-    (0, 25, 26)
-    """
-    number = 0
-    for letter in letters:
-        number = 26 * number + letter - ord("A") + 1
-    return number - 1
-
-
-def _iterate_rows(sheet: Any, name: str, unsaved: dict[int, list[int]]) -> Iterator[list[Any]]:
     try:
         with _ignore_advice():
-            for number, row in enumerate(sheet.iter_rows(values_only=True), start=1):
-                cells = list(row)
-                for column in unsaved.get(number, ()):
-                    if column < len(cells) and cells[column] is None:
-                        cells[column] = UNSAVED
-                yield cells
+            for values, formulas in zip(sheet.iter_rows(), written.iter_rows(), strict=True):
+                yield [
+                    UNSAVED
+                    if formula.data_type == "f" and cell.value is None and cell.data_type == "n"
+                    else cell.value
+                    for cell, formula in zip(values, formulas, strict=True)
+                ]
     except Exception as error:
         raise _refuse(error, name) from None
 
