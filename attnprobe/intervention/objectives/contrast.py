@@ -1,5 +1,6 @@
 """What is read off a model where a clean text is set against a corrupted one: one number m of each text."""
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -64,9 +65,9 @@ class ContrastMeasure(Objective):
             self.compared if several[0] else self.about
         )  # fmt: skip
 
+    @abstractmethod
     def compute(self, batch: Batch, *, corrupted: bool) -> Tensor:
         """Compute m of each text of a batch, (batch,)."""
-        raise NotImplementedError
 
     def answer(self, batch: Batch, untouched: Answer | None = None) -> Answer:
         """Give m of the clean texts of a batch."""
@@ -188,6 +189,9 @@ class TextContrast(ContrastMeasure):
     about = "the log probability of the text that is read, ln p(tokens after the first)"
     head = CAUSAL_LM
     signed = False
+
+    def compute(self, batch: Batch, *, corrupted: bool) -> Tensor:
+        return self.tokens(batch).sum(-1)
 
     def measure(self, batch: Batch, *, corrupted: bool) -> Answer:
         """Give m, and what the first token that differs adds to it, which no head can carry."""
