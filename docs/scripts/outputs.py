@@ -315,11 +315,19 @@ def executed(notebook: str) -> str:
 
 
 def printed(notebook: Any) -> str:
-    """Give what the cells of a notebook print and show as text."""
-    found = []
+    """Give what the cells of a notebook print and show as text.
+
+    What a cell prints comes in as many parts as the kernel had time for; they are put together.
+    """
+    found: list[str] = []
     for cell in notebook.cells:
+        before = ""
         for output in cell.get("outputs", []):
-            found.append(output.get("text") or output.get("data", {}).get("text/plain", ""))
+            if before == output.output_type == "stream":
+                found[-1] += output.text
+            else:
+                found.append(output.get("text") or output.get("data", {}).get("text/plain", ""))
+            before = output.output_type
     return "\n".join(found)
 
 

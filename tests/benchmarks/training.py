@@ -37,4 +37,8 @@ def callback_costs(*, quick: bool) -> Iterator[Figure]:
 
     ratios = paired_ratios(bare, measure, 3 if quick else 9)
     yield as_figure(f"HeadCallback, MiniLM-L6, {TEXTS} texts of {ids.shape[1]} tokens", ratios, 2.0, 1.3)
-    yield Figure("HeadCallback, processor time of a thousand tokens", 1000 * float(np.median(seconds)) / ids.numel(), "s")
+    yield Figure(
+        "HeadCallback, processor time of a thousand tokens",
+        1000 * float(np.median(seconds)) / ids.numel(),
+        "s",
+    )

@@ -441,9 +441,11 @@ def sorted_by(path, column, *, highest_first=False):
 @pytest.mark.parametrize(
     ("by", "table", "column", "highest_first"),
     [
-        ("gradient", "importance", "importance_normalized", False),
+        ("gradient", "importance", "importance", False),
+        ("gradient-normed", "importance", "importance_normalized", False),
+        ("fisher", "importance", "fisher", False),
         ("lrp", "relevance", "relevance_abs", False),
-        ("ablation", "ablate", "delta", False),
+        ("ablation", "ablate", "moved", False),
         ("entropy", "entropy", "entropy_normalized", True),
         ("confidence", "entropy", "confidence", False),
     ],
