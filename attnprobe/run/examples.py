@@ -383,7 +383,8 @@ class CandidatePairs:
         """Give the pairs of each query, labelled with ``Uses`` of the passage's name and grade."""
         search = _Search(self._documents, self._choose)
         queries = [(document, *_list_candidates(document)) for document in search.queries()]
-        _warn_of_own(sum(_answers_itself(document.label) for document, _, _ in queries))
+        labels = [document.label for document, _, _ in queries]
+        _warn_of_own(sum(_answers_itself(label) for label in labels if isinstance(label, Query)))
         wanted = {name for _, grades, _ in queries for name in grades}
         texts = {name: document.text for name, document in search.passages() if name in wanted}
         pool, numbers, example = sorted(texts), DocumentNumbers(), 0
