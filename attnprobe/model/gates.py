@@ -325,14 +325,14 @@ class BatchReplay(local):
         first = self._starts[block] if self._starts else 0
         self._resumed_block, self._gates.sites.first = block, first
         outputs, self._gates.outputs = self._gates.outputs, self._outputs
-        self._gates.replayed = {k: self._outputs[k] for k in range(first, layer + 1)}
         self._keeping = self._gates.recording = record
         try:
-            yield
+            with self._gates.take_outputs({k: self._outputs[k] for k in range(first, layer + 1)}):
+                yield
         finally:
             self._keeping = self._gates.recording = False
             self._gates.outputs = outputs
-            self._resumed_block, self._gates.sites.first, self._gates.replayed = 0, 0, {}
+            self._resumed_block, self._gates.sites.first = 0, 0
 
     def _restart(self, *_: Any) -> None:
         self._call = 0
