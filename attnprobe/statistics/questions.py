@@ -19,6 +19,7 @@ from attnprobe.statistics.rules import (
     choose_by_rules,
     list_labels,
 )
+from attnprobe.sums.tally import FAR
 
 #: A label, the name of a direction and, where a decoder beside an encoder is asked, at which position.
 Key = tuple[str, ...]
@@ -40,7 +41,7 @@ class Questions:
         right: (answer, 2) candidates that are right, as first and the one behind the last.
         answers: (question, 2) where its right answers are among ``right``.
         rules: What heads are compared with.
-        keys: What questions count for.
+        keys: What questions count for; those of links at a distance end in ``FAR``.
         entries: (entry, 3) a question, the key that it counts for, and the sequence it lies in.
         choices: (question, rule) what each rule chooses, by numbers of candidates; -1 where it says nothing.
         left_out: Questions that were not asked: because both ends of the link are the same tokens, because a
@@ -117,9 +118,11 @@ class _Collected:
         self._same = self._unseen = self._certain = 0
 
     def ask(self, sequence: int, said: TokenAnnotation) -> None:
-        asking = Words(said.words, said.second, said.forms)
+        asking = Words(said.words, said.second, said.forms, said.parts_of_speech)
         crossed = said.keys is not None
-        answering = asking if said.keys is None else Words(said.keys, forms=said.key_forms)
+        answering = asking
+        if said.keys is not None:
+            answering = Words(said.keys, forms=said.key_forms, parts_of_speech=said.key_parts_of_speech)
         first = len(self._spans)
         self._spans += answering.ends
         #: Of who was asked already, the row and where its candidates are.
@@ -150,6 +153,7 @@ class _Collected:
                         self._unseen += 1
                         continue
                 answers = [ends for _, ends in found]
+                far = _are_far(asker, place, [span for span, _ in found], said, answering)
                 choices = side.choices(self_, in_sight) if link.candidates else None
                 if choices is not None and choices <= {at for ends in answers for at in range(*ends)}:
                     self._certain += 1
@@ -164,7 +168,7 @@ class _Collected:
                         there = (at, at + len(side.ends), at + self_[0], at + self_[1])
                         self._rows.append((*who_asks, *there))
                     name = (direction, position) if position else (direction,)
-                    self._count(sequence, link, name, row, [(a + at, b + at) for a, b in answers])
+                    self._count(sequence, link, name, row, [(a + at, b + at) for a, b in answers], far=far)
                     answerers.append(
                         Answerer(
                             place,
@@ -180,15 +184,23 @@ class _Collected:
         self._choices.append(choose_by_rules(self._asking, home, answering, answerers, ahead=self._ahead))
 
     def _count(
-        self, sequence: int, link: TokenLink, name: tuple[str, ...], row: int, answers: list[Ends]
+        self,
+        sequence: int,
+        link: TokenLink,
+        name: tuple[str, ...],
+        row: int,
+        answers: list[Ends],
+        *,
+        far: bool,
     ) -> None:
         question = len(self._asked)
         self._asked.append(row)
         self._answers.append((len(self._right), len(self._right) + len(answers)))
         self._right += answers
         for label in list_labels(link):
-            key = self._keys.setdefault((label, *name), len(self._keys))
-            self._entries.append((question, key, sequence))
+            for counts_for in ((label, *name), *([(label, *name, FAR)] if far else [])):
+                key = self._keys.setdefault(counts_for, len(self._keys))
+                self._entries.append((question, key, sequence))
 
     def questions(self) -> Questions:
         rows = _array(self._rows, 7)
@@ -232,6 +244,30 @@ def _other_side(asker: TokenSpan, said: TokenAnnotation, answering: Words) -> En
     inside = [n for n in numbers if asker.start <= said.words[n].start and said.words[n].stop <= asker.stop]
     ends = [answering.within(said.keys[number]) for number in inside]
     return (min(first for first, _ in ends), max(stop for _, stop in ends)) if ends else NONE
+
+
+def _are_far(
+    asker: TokenSpan, place: Ends, answers: list[TokenSpan], said: TokenAnnotation, answering: Words
+) -> bool:
+    """Tell whether a word lies between the asker and each of the answers; between texts, nothing does.
+
+    ``place`` are the asker's words. Where words are not known, tokens are counted.
+    """
+    shift = 0
+    if said.keys is not None:
+        if not said.same:
+            return False
+        shift = 1  # a decoder reads the same text one place later
+    elif said.second and (asker.start >= said.second) != (answers[0].start >= said.second):
+        return False
+    for span in answers:
+        first, stop = answering.within(span)
+        one = place
+        if NONE in (place, (first, stop)):
+            first, stop, one = span.start, span.stop, (asker.start - shift, asker.stop - shift)
+        if max(first - one[1], one[0] - stop) < 1:
+            return False
+    return True
 
 
 def _in(ends: Ends, others: Ends) -> bool:
