@@ -1,5 +1,6 @@
 """From the annotations of a batch to flat arrays: who is asked, and what would be right."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -129,6 +130,7 @@ class _Collected:
         known: dict[tuple[TokenSpan, tuple[TokenSpan, ...], str], Ends] = {}
         answerers: list[Answerer] = []
         for link in said.links:
+            labels = list_labels(link)
             for direction, forward in self._asking.directions(link):
                 asker, *right = (
                     (link.source, link.target, *link.also) if forward else (link.target, link.source)
@@ -153,7 +155,9 @@ class _Collected:
                         self._unseen += 1
                         continue
                 answers = [ends for _, ends in found]
-                far = _are_far(asker, place, [span for span, _ in found], said, answering)
+                # Candidates are numbered among themselves.
+                words = [answering.within(span) if link.candidates else ends for span, ends in found]
+                far = _are_far(asker, place, [span for span, _ in found], words, said)
                 choices = side.choices(self_, in_sight) if link.candidates else None
                 if choices is not None and choices <= {at for ends in answers for at in range(*ends)}:
                     self._certain += 1
@@ -168,16 +172,16 @@ class _Collected:
                         there = (at, at + len(side.ends), at + self_[0], at + self_[1])
                         self._rows.append((*who_asks, *there))
                     name = (direction, position) if position else (direction,)
-                    self._count(sequence, link, name, row, [(a + at, b + at) for a, b in answers], far=far)
+                    self._count(sequence, labels, name, row, [(a + at, b + at) for a, b in answers], far=far)
                     answerers.append(
                         Answerer(
                             place,
                             own,
-                            answering.text_of(answering.within(found[0][0])[0]),
+                            answering.text_of(words[0][0]),
                             sight=_ALL if in_sight is None else in_sight,
                             first=first,
                             candidates=None if choices is None else _by_word(choices, side, answering, at),
-                            guesses=_guesses(link, side, choices, at),
+                            guesses=_guesses(link, side, choices, at) if link.guesses else (),
                         )
                     )
         home = answering if said.same else asking
@@ -186,7 +190,7 @@ class _Collected:
     def _count(
         self,
         sequence: int,
-        link: TokenLink,
+        labels: Sequence[str],
         name: tuple[str, ...],
         row: int,
         answers: list[Ends],
@@ -197,10 +201,11 @@ class _Collected:
         self._asked.append(row)
         self._answers.append((len(self._right), len(self._right) + len(answers)))
         self._right += answers
-        for label in list_labels(link):
-            for counts_for in ((label, *name), *([(label, *name, FAR)] if far else [])):
-                key = self._keys.setdefault(counts_for, len(self._keys))
-                self._entries.append((question, key, sequence))
+        keys = self._keys
+        for label in labels:
+            self._entries.append((question, keys.setdefault((label, *name), len(keys)), sequence))
+            if far:
+                self._entries.append((question, keys.setdefault((label, *name, FAR), len(keys)), sequence))
 
     def questions(self) -> Questions:
         rows = _array(self._rows, 7)
@@ -247,11 +252,12 @@ def _other_side(asker: TokenSpan, said: TokenAnnotation, answering: Words) -> En
 
 
 def _are_far(
-    asker: TokenSpan, place: Ends, answers: list[TokenSpan], said: TokenAnnotation, answering: Words
+    asker: TokenSpan, place: Ends, answers: list[TokenSpan], words: list[Ends], said: TokenAnnotation
 ) -> bool:
     """Tell whether a word lies between the asker and each of the answers; between texts, nothing does.
 
-    ``place`` are the asker's words. Where words are not known, tokens are counted.
+    ``place`` are the words of the asker, and ``words`` those of each answer. Where they are not known, tokens
+    are counted.
     """
     shift = 0
     if said.keys is not None:
@@ -260,12 +266,11 @@ def _are_far(
         shift = 1  # a decoder reads the same text one place later
     elif said.second and (asker.start >= said.second) != (answers[0].start >= said.second):
         return False
-    for span in answers:
-        first, stop = answering.within(span)
-        one = place
-        if NONE in (place, (first, stop)):
-            first, stop, one = span.start, span.stop, (asker.start - shift, asker.stop - shift)
-        if max(first - one[1], one[0] - stop) < 1:
+    for span, ends in zip(answers, words, strict=True):
+        one, other = place, ends
+        if NONE in (one, other):
+            one, other = (asker.start - shift, asker.stop - shift), (span.start, span.stop)
+        if max(other[0] - one[1], one[0] - other[1]) < 1:
             return False
     return True
 

@@ -234,8 +234,10 @@ def choose_by_rules(
             found[start : start + step] = table.numbers(np.concatenate(chosen, 1))
         found[[one.place == NONE for one in asked]] = -1
     for row, one in enumerate(asked):
+        if not one.guesses:
+            continue
         known = dict(reversed(one.guesses))
-        for rule, name in enumerate(asking.named if known else (), len(asking.offsets)):
+        for rule, name in enumerate(asking.named, len(asking.offsets)):
             # Some sources name no words but those that are asked. Their first rule is the nearest candidate.
             if name in known or found[row, rule] < 0:
                 found[row, rule] = known.get(name, one.guesses[0][1])
@@ -275,24 +277,23 @@ class _Table:
     """Some questions, by the words that answer them."""
 
     def __init__(self, asked: Sequence[Answerer], home: Words, answering: Words, alike: _Alike) -> None:
-        self._asked, self._alike = asked, alike
+        self._alike, self._begin = alike, np.array([one.first for one in asked], np.int64)[:, None]
         self._words = words = np.arange(len(answering.ends))
         stops = np.array([stop for _, stop in answering.ends])
-        place, own, text = (
-            np.array([getattr(one, name) for one in asked], np.int64).reshape(-1, 2)
-            for name in ("place", "own", "text")
+        numbers = [(*one.place, *one.own, *one.text, *home.text_of(one.place[0]), one.sight) for one in asked]
+        place, own, text, self._home, sight = np.split(
+            np.array(numbers, np.int64).reshape(-1, 9), [2, 4, 6, 8], axis=1
         )
-        sight = np.array([one.sight for one in asked])
         self._text = text
-        self._home = np.array([home.text_of(first) for first, _ in place.tolist()], np.int64).reshape(-1, 2)
         self._apart = (own[:, 1] <= own[:, 0]) | (self._home[:, 0] != text[:, 0])
-        self._open = (words >= text[:, :1]) & (words < text[:, 1:]) & (stops <= sight[:, None])
+        self._open = (words >= text[:, :1]) & (words < text[:, 1:]) & (stops <= sight)
         self._open &= (words < own[:, :1]) | (words >= own[:, 1:])
-        for row, one in enumerate(asked):
-            if one.candidates is not None:
-                self._open[row] = False
-                self._open[row, list(one.candidates)] = True
-        self._near = _nearest(self._open)
+        #: The questions whose links name candidates.
+        self._choosy = [(row, one.candidates) for row, one in enumerate(asked) if one.candidates is not None]
+        for row, candidates in self._choosy:
+            self._open[row] = False
+            self._open[row, list(candidates)] = True
+        self._near, self._rows = _nearest(self._open), np.arange(len(asked))[:, None]
         self._first = np.minimum(place[:, 0], len(home.ends) - 1)
         # Where the words of the asker are among those that answer: of two texts, at the same number.
         self._place = place - self._home[:, :1] + text[:, :1]
@@ -303,14 +304,15 @@ class _Table:
         aimed = np.where(steps > 0, self._place[:, 1:] - 1, self._place[:, :1]) + steps
         found = self._nearest_to(aimed)
         # A word itself is no answer, and the offset that aims at it would be another name for its neighbour.
-        named = np.array([one.candidates is not None for one in self._asked], bool)
-        found[np.ix_(~(self._apart | named), steps == 0)] = -1
+        itself = ~self._apart
+        itself[[row for row, _ in self._choosy]] = False
+        found[itself[:, None] & (steps == 0)] = -1
         return found
 
     def by_name(self, rule: str) -> Ints:
         """Choose by a rule that has a name, (question, 1); by the nearest word where it goes by no words."""
         if rule == SAME_TEXT:
-            return self._alike_with_most(np.zeros((len(self._asked), len(self._words)), np.int64))
+            return self._alike_with_most(np.zeros((len(self._begin), len(self._words)), np.int64))
         if rule == SAME_CONTEXT:
             return self._alike_with_most(self._left() + self._right())
         if rule == SAME_LEFT_CONTEXT:  # as an induction head would
@@ -335,9 +337,9 @@ class _Table:
         """
         number = len(PARTS_OF_SPEECH)
         if not len(parts) or self._apart.all():
-            return np.full((len(self._asked), 3 * number), -1, np.int64)
+            return np.full((len(self._begin), 3 * number), -1, np.int64)
         # Of words that are written to one place, the last one stays; the last place is for all other words.
-        before, after = (np.full((len(self._asked), number + 1), -1, np.int64) for _ in range(2))
+        before, after = (np.full((len(self._begin), number + 1), -1, np.int64) for _ in range(2))
         row, word = np.nonzero(self._open & (self._words < self._place[:, :1]))
         before[row, parts[word]] = word
         row, word = (part[::-1] for part in np.nonzero(self._open & (self._words >= self._place[:, 1:])))
@@ -351,12 +353,11 @@ class _Table:
 
     def numbers(self, words: Ints) -> Ints:
         """Turn numbers of words (question, ...) into those of spans."""
-        found = np.array([one.first for one in self._asked], np.int64)[:, None] + words
-        for row, one in enumerate(self._asked):
-            if one.candidates is not None:
-                number = np.zeros(len(self._words), np.int64)
-                number[list(one.candidates)] = list(one.candidates.values())
-                found[row] = number[words[row]]
+        found = self._begin + words
+        for row, candidates in self._choosy:
+            number = np.zeros(len(self._words), np.int64)
+            number[list(candidates)] = list(candidates.values())
+            found[row] = number[words[row]]
         return np.where(words < 0, -1, found)
 
     def _left(self) -> Ints:
@@ -376,7 +377,7 @@ class _Table:
         return np.where(same.any(1, keepdims=True), best, self._nearest_to(self._place[:, :1]))
 
     def _nearest_to(self, aimed: Ints) -> Ints:
-        return np.take_along_axis(self._near, aimed.clip(0, len(self._words) - 1), 1)
+        return self._near[self._rows, aimed.clip(0, len(self._words) - 1)]
 
 
 def _nearest(open_: NDArray[np.bool_]) -> Ints:

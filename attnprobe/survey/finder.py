@@ -141,12 +141,16 @@ def count_layers(
     places = [np.array([place[key] for key in index.asked.keys], np.int64) for index in indices]
     cut = [index.cluster >= 0 for index in indices]
     groups = [np.searchsorted(names, clusters[one][some]) for one, some in zip(indices, cut, strict=True)]
+    agreements = [
+        _Agreement(index, [layer for layer, one in enumerate(kinds) if one == kind], heads)
+        for kind, index in enumerate(indices)
+    ]
     for kind, (index, some) in enumerate(zip(indices, cut, strict=True)):
         tally.left_out[:] += index.asked.left_out
         cells = groups[kind], places[kind][index.key[some]]
         np.add.at(tally.groups.count[:, :, kind], cells, index.size[some])
         np.add.at(tally.group_guesses[:, :, kind], cells, index.guesses[some])
-        _count_guesses(tally, [at for at, one in enumerate(kinds) if one == kind], index, places[kind])
+        _count_guesses(tally, agreements[kind].layers, index, places[kind])
     for layer, (index, found) in enumerate(layers):
         kind = kinds[layer]
         key = places[kind][index.key]
@@ -165,15 +169,43 @@ def count_layers(
         _add(tally.hits_squared[:, layer], key[alone], there, index.half[alone], by_run[alone] ** 2)
         products = by_run[alone] * index.size[alone, None]
         _add(tally.products[:, layer], key[alone], there, index.half[alone], products)
-        # Counts are whole numbers below 2^53 and, of the questions of a batch, below 2^24.
-        right, hits = (by_run * alone[:, None]).astype(np.float64), by_question.astype(np.float32)
-        for number, runs, questions in index.scored:
-            cell = places[kind][number], layer, there
-            tally.agreed[cell] += (right[runs].T @ index.guesses[runs]).astype(np.int64)
-            tally.both[cell] += (hits[questions].T @ index.right[questions]).astype(np.int64)
+        agreements[kind].take(layer, there, by_run, by_question)
         cells = groups[kind][:, None], key[~alone, None], np.array(there)
         np.add.at(tally.group_hits[:, :, layer], cells, by_run[~alone])
+    for one, there in zip(agreements, places, strict=True):
+        one.count(tally, there)
     return tally
+
+
+class _Agreement:
+    """What heads and rules both answer rightly on the scoring half, in the layers of one kind of attention.
+
+    Counts are whole numbers, below 2^53 of a run and below 2^24 of the questions of a batch, so that
+    floating point holds them exactly.
+    """
+
+    def __init__(self, index: QuestionIndex, layers: list[int], heads: int) -> None:
+        """Expect what the heads of some layers answer."""
+        self._index, self.layers = index, layers
+        self._runs = np.zeros((len(index.size), len(layers), heads))
+        self._questions = np.zeros((len(index.right), len(layers), heads), np.float32)
+
+    def take(self, layer: int, heads: Sequence[int], runs: Ints, questions: NDArray[np.bool_]) -> None:
+        """Take the right answers of some heads of a layer, (run, head) and (question, head)."""
+        at = self.layers.index(layer)
+        self._runs[:, at, heads] = np.where(self._index.cluster[:, None] < 0, runs, 0)
+        self._questions[:, at, heads] = questions
+
+    def count(self, tally: Tally, places: Ints) -> None:
+        """Count by the place of each key."""
+        index, shape = self._index, (len(self.layers), tally.both.shape[2], tally.both.shape[3])
+        cells = shape[0] * shape[1]
+        runs, questions = (part.reshape(len(part), cells) for part in (self._runs, self._questions))
+        guesses = index.guesses.astype(np.float64)
+        for number, some, asked in index.scored:
+            cell = places[number], self.layers
+            tally.agreed[cell] += (runs[some].T @ guesses[some]).astype(np.int64).reshape(shape)
+            tally.both[cell] += (questions[asked].T @ index.right[asked]).astype(np.int64).reshape(shape)
 
 
 def _count_guesses(tally: Tally, layers: list[int], index: QuestionIndex, places: Ints) -> None:
@@ -213,7 +245,7 @@ class Finder:
     def begin(self, batch: Batch) -> None:
         self._batch = batch
         self._indices: dict[Kind, QuestionIndex] = {}
-        self._layers: list[tuple[QuestionIndex, Choices]] = []
+        self.layers: list[tuple[QuestionIndex, Choices]] = []
 
     def take(self, layer: int, kind: Kind, layout: Layout, piece: Piece) -> None:
         """Take a block of a layer; ``layout`` is that of the whole batch."""
@@ -221,11 +253,11 @@ class Finder:
             questions: Any = self._statistic.function
             self._indices[kind] = QuestionIndex(questions(layout), self._batch)
         index = self._indices[kind]
-        if layer == len(self._layers):
+        if layer == len(self.layers):
             heads = piece.probabilities.shape[1]
-            self._layers.append((index, Choices(index.asked.rows, heads)))
-        self._layers[layer][1].take(piece.probabilities, piece.sequence, piece.query)
+            self.layers.append((index, Choices(index.asked.rows, heads)))
+        self.layers[layer][1].take(piece.probabilities, piece.sequence, piece.query)
 
     def finish(self) -> Tally:
-        found = [(index, choices.found) for index, choices in self._layers]
+        found = [(index, choices.found) for index, choices in self.layers]
         return count_layers(found, self._heads, self._present, self._standing)
