@@ -336,7 +336,6 @@ def _note_significant(
     cells: Sequence[Cell], found: Sequence[Best], adjusted: np.ndarray, asking: Asking, labels: Labels
 ) -> Iterator[str]:
     rows = [row for row, p in enumerate(adjusted) if p < SIGNIFICANT and cells[row].label != ALL]
-    rule = "rule" if asking.named else "fixed offset"
     shown = {cell.label for cell in cells} - {ALL}
     if not shown:
         return
@@ -348,7 +347,7 @@ def _note_significant(
         return
     if not rows:
         which = "" if len(shown) == 1 else f", for any of {len(shown)} {asking.counted(len(shown))}"
-        yield f"No head finds significantly more links than the best {rule}{which} {TESTED}."
+        yield f"No head finds significantly more links than the best rule{which} {TESTED}."
         return
     best: dict[str, int] = {}
     for row in sorted(rows, key=lambda row: found[row].baseline - found[row].accuracy):
@@ -362,7 +361,7 @@ def _note_significant(
     more = f", and {len(listed) - 6} more" if len(listed) > 6 else ""
     yield (
         f"For {len(best)} of {len(shown)} {asking.counted(len(shown))}, a head finds significantly more "
-        f"links than the best {rule} {TESTED}: {', '.join(listed[:6])}{more}."
+        f"links than the best rule {TESTED}: {', '.join(listed[:6])}{more}."
     )
 
 

@@ -354,10 +354,10 @@ def link_antecedent(source: Mention, others: Sequence[Mention], label: str) -> L
     The head words of the others are the candidates; those that share characters with the head word of the
     source are left out. All of the same entity are right; the target is the nearest of them. Simple rules
     guess too, letter case set aside: the nearest candidate, by the characters between, the nearest of each
-    kind, and the first of all; the first earlier mention that ends in the same word; the nearest earlier one with the same
-    head word; and the nearest earlier one with all words the same, or else the same head word. If a guess
-    does not lie in the window of text that a model reads, the first one that does is the guess of the rule:
-    they are given one after the other.
+    kind, and the first of all; the first earlier mention that ends in the same word; the nearest earlier one
+    with the same head word; and the nearest earlier one with all words the same, or else the same head word.
+    If a guess does not lie in the window of text that a model reads, the first one that does is the guess of
+    the rule: they are given one after the other.
 
     Args:
         source: The mention that asks.
