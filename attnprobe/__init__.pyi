@@ -403,7 +403,7 @@ def view(
     attention: Literal["encoder", "decoder", "cross"] | None = None, layer: int | None = None,
     head: int | None = None, draw: Literal["lines", "map"] | None = None, words: bool = False,
     hide_special: bool = False, rollout: bool = False, theme: Literal["light", "dark", "paper"] | None = None,
-    width: int | None = None, revision: str | None = None, cache_dir: Path | str | None = None,
+    width: str | int | None = None, revision: str | None = None, cache_dir: Path | str | None = None,
     token: str | None = None, offline: bool = False, trust_remote_code: bool = False, base: str | None = None,
     adapter: str | None = None, prompt: str | None = None, allow_bin: bool = False, device: str = "auto",
     device_map: str | dict[str, Any] | None = None, dtype: str = "float32", threads: int | None = None,
@@ -438,8 +438,10 @@ def plot(
     tables: HeadTable | Path | str | Sequence[HeadTable | Path | str], *, kind: Literal["roles", "change",
     "relations", "settling", "curves", "lines", "scatter", "matrix", "map", "dendrogram", "heatmap",
     "positions", "depth", "intervals", "pairs", "shares", "checks"] | None = None,
-    measure: str | Sequence[str] | None = None, theme: Literal["light", "dark", "paper"] = "light",
-    width: int | None = None, title: str | None = None, clusters: int | None = None,
+    measure: str | Sequence[str] | None = None, theme: Literal["light", "dark", "paper"] | None = None,
+    width: str | int | None = None, columns: int | None = None,
+    journal: Literal["acl", "nature", "plain"] | None = None, font: str | None = None,
+    title: str | None = None, clusters: int | None = None,
 ) -> Picture: ...
 def doctor(
     model: str | Path | PreTrainedModel, texts: Texts = None, *, revision: str | None = None,
