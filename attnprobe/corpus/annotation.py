@@ -311,7 +311,7 @@ def annotate_target(
     keys = {"keys": encoder.words, "key_forms": encoder.forms}
     return DecoderAnnotation(
         TokenAnnotation(words, tuple(inside), cut=cut, forms=forms),
-        TokenAnnotation(words, tuple(across), forms=forms, **keys),
+        TokenAnnotation(words, tuple(across), cut=cut or encoder.cut, forms=forms, **keys),
         lost,
         unasked,
     )
