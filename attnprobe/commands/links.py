@@ -238,18 +238,18 @@ def links(
     which text a span lies. Columns are those of syntax, and [bold]baseline_rule[/bold]: the best of some
     simple rules, such as an offset, or the nearest word of the same text.
 
-    Word alignments: [bold]--alignments[/bold] reads what aligners write (Pharaoh), and [bold]--metric
-    aer[/bold] gives the alignment error rate (Och and Ney 2003) of one link for each word: to the word that a
-    head attends to most. Best: 0; [bold]baseline[/bold]: words at the same relative place.
+    Word alignments: --alignments reads what aligners write (Pharaoh), and --metric aer gives the alignment
+    error rate (Och and Ney 2003) of one link for each word: to the word that a head attends to most. The best
+    is 0; [bold]baseline[/bold] is that of the words at the same relative place.
 
     Examples:
       attnprobe links demo
 
       attnprobe links my-molecule-model -d reactions.jsonl
 
-      attnprobe links opus-mt-en-de -d a.en --targets a.de --alignments a.align --metric aer
+      attnprobe links my-translator -d en --targets de --alignments gold --metric aer
 
-      attnprobe links opus-mt-en-de -d en_de.txt --alignments a.align --metric aer --by head
+      attnprobe links my-translator -d pairs.txt --alignments gold --metric aer
 
     Notes:
         Rules beside heads are fixed offsets, the nearest word of the same text, the word of the same text

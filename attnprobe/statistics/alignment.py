@@ -245,5 +245,6 @@ AER = Statistic(
 )  # fmt: skip
 AER_OF_MEAN = Statistic(
     "aer_of_mean", "error rate", align_by_layer_mean, scope="map", rows="layer", sums=RatioByFold,
-    columns=rate_columns, family=FAMILY, title="alignment error rate of the mean over heads", headline=True, order=5,
+    columns=rate_columns, family=FAMILY, headline=True, order=5,
+    title="alignment error rate of the mean over heads",
 )  # fmt: skip

@@ -50,9 +50,10 @@ class RatioByFold(Sum):
     ) -> "RatioByFold":
         """Sum up a sample (sequence, ..., number)."""
         sample = np.asarray(values, np.float64)
-        documents = np.arange(len(sample)) if documents is None else documents
-        fold = find_block(documents) // (BLOCKS // FOLDS)
         names = np.full(len(sample), -1) if clusters is None else clusters
+        if documents is None:
+            documents = np.where(names < 0, np.arange(len(sample)), names)
+        fold = find_block(documents) // (BLOCKS // FOLDS)
         names = np.where(names < 0, -1, names - names % FOLDS + fold)
         parts = [Ratio.of(sample[fold == one], names[fold == one]) for one in range(FOLDS)]
         arrays = (
