@@ -38,7 +38,8 @@ def open_aligned(
     ``|||`` between both; a table or a hub dataset, whose columns ``options`` name; or pairs one by one.
     ``alignments`` is the path of a file, or a line for each pair.
     """
-    texts = _take_one(texts)
+    listed = targets is not None and not isinstance(targets, str | Path)
+    texts = texts if listed else _take_one(texts)
     source = _open_pairs(texts, targets, options)
     path = alignments if isinstance(alignments, str | Path) else None
     name = _ALIGNMENTS if path is None else str(path)
