@@ -158,6 +158,13 @@ def coreference(
             given=("one_based",),
             lacks=("alignments",),
         ),
+        Rule("--reverse is about alignments; add --metric aer.", given=("reverse",), lacks=("metric=aer",)),
+        Rule(
+            "--reverse gives a row for the best head of either model and for both together; leave out --by.",
+            given=("reverse",),
+            beside=("by=head", "by=layer"),
+        ),
+        Rule("With --reverse, give --weights norm or leave it out.", given=("reverse", "weights=both")),
     ],
     guesses=("alignment", "align", "gold", "aer"),
 )
@@ -210,6 +217,15 @@ def links(
         bool,
         Option("Words of --alignments count from 1, as those of Europarl do, and not from 0.", panel=TEXT),
     ] = False,
+    reverse: Annotated[
+        "str | Path | None",
+        Option(
+            "A model of the other direction, which reads each target and gives its text: rows for its best "
+            "head, and for the intersection, the union and grow-diag of both alignments.",
+            metavar="MODEL",
+            line=str | None,
+        ),
+    ] = None,
     weights: Annotated[
         Literal["attention", "norm", "both"],
         Option(
@@ -250,6 +266,7 @@ def links(
       attnprobe links my-translator -d en --targets de --alignments gold --metric aer
 
       attnprobe links my-translator -d pairs.txt --alignments gold --metric aer
+      --reverse my-other-translator
 
     Notes:
         Rules beside heads are fixed offsets, the nearest word of the same text, the word of the same text
@@ -266,5 +283,12 @@ def links(
     aligned = None
     if alignments is not None:
         aligned = partial(open_aligned, texts, alignments, targets, options, one_based=one_based)
+    if reverse is not None:
+        from attnprobe.commands.call.both_directions import align_both_directions
+        from attnprobe.commands.call.texts import open_gold
+
+        opened = aligned or partial(open_gold, texts, Gold.LINKS, options)
+        options = {**options, "weights": weights}
+        return align_both_directions(model, reverse, opened, options, Gold.LINKS.nothing)
     chosen, options = {"labels": labels, "min_links": min_links}, {**options, "weights": weights}
     return find_links("links", Gold.LINKS, model, texts, by, chosen, options, metric=metric, aligned=aligned)

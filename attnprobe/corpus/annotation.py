@@ -311,7 +311,9 @@ def annotate_target(
     keys = {"keys": encoder.words, "key_forms": encoder.forms}
     return DecoderAnnotation(
         TokenAnnotation(words, tuple(inside), cut=cut, forms=forms),
-        TokenAnnotation(words, tuple(across), cut=cut or encoder.cut, forms=forms, **keys),
+        TokenAnnotation(
+            words, tuple(across), number=encoder.number, cut=cut or encoder.cut, forms=forms, **keys
+        ),
         lost,
         unasked,
     )

@@ -43,6 +43,15 @@ FOUND, AT_PLACE = _sum_of(IN_SURE, IN_POSSIBLE), _sum_of(PLACE_IN_SURE, PLACE_IN
 AHEAD = [found - place for found, place in zip(FOUND, AT_PLACE, strict=True)]
 
 
+def find_places(askers: int, answers: int) -> Ints:
+    """Give for each word that asks the one that stands at the same share of the length of its text.
+
+    >>> find_places(2, 4).tolist()
+    [1, 3]
+    """
+    return ((np.arange(askers) + 0.5) / askers * answers).astype(np.int64)
+
+
 @dataclass(frozen=True)
 class GoldAlignments:
     """The gold alignments of a batch, as questions to a map.
@@ -92,9 +101,7 @@ def find_gold_alignments(layout: Layout) -> GoldAlignments:
             either, certain = np.zeros(shape, bool), np.zeros(shape, bool)
             for (asker, answer), whether in side.gold.items():
                 either[asker, answer], certain[asker, answer] = True, whether
-            # The answer at the same share of the length of its text.
-            asker = np.arange(shape[0])
-            place = ((asker + 0.5) / shape[0] * shape[1]).astype(np.int64)
+            asker, place = np.arange(shape[0]), find_places(*shape)
             numbers = {
                 BOTH: shape[0] + certain.sum(),
                 PROPOSED: shape[0],

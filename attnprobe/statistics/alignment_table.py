@@ -48,15 +48,12 @@ def list_directions(found: RatioByFold, labels: Labels) -> list[Direction]:
     listed = []
     for kind in dict.fromkeys(kinds):
         layers = [layer for layer, other in enumerate(kinds) if other is kind]
-        several = (
-            [(BACKWARD, (0, 1), (OUTPUT, INPUT))]
-            if kind is Kind.CROSS
-            else [(BACKWARD, (0,), ("",)), (FORWARD, (1,), ("",))]
-        )
-        count = found.count[layers]
-        listed += [
-            Direction(kind, layers, *one) for one in several if count[..., list(one[1])].max(initial=0) > 0
-        ]
+        back = Direction(kind, layers, BACKWARD, (0,), ("",))
+        forth = Direction(kind, layers, FORWARD, (1,), ("",))
+        across = Direction(kind, layers, BACKWARD, (0, 1), (OUTPUT, INPUT))
+        for one in (across,) if kind is Kind.CROSS else (back, forth):
+            if found.count[list(layers)][..., list(one.ways)].max(initial=0) > 0:
+                listed.append(one)
     return listed
 
 
@@ -91,7 +88,7 @@ def choose_and_score(
     parts: list[Ratio] = []
     best: list[float] = []
     here = np.zeros(counts.total.shape[1:-1], bool)
-    here[np.ix_(direction.layers, range(here.shape[1]), direction.ways)] = True
+    here[np.ix_(list(direction.layers), range(int(here.shape[1])), list(direction.ways))] = True
     here &= ~gone[..., None]
     for choosing, scoring in splits:
         rate, scored = (
@@ -135,6 +132,62 @@ def find_gain(found: Ratio) -> tuple[float, float, float]:
     return gain, error, float(t.sf(gain / error, found.clusters - 1))
 
 
+@dataclass(frozen=True)
+class Row:
+    """A row of a table of the best alignments.
+
+    Attributes:
+        alignment: What it is read off.
+        direction: Who asks whom.
+        kind: The kind of attention; None where the model has only one.
+        layer: Which was chosen; None where none could be, or none is named, and so is the head.
+        head: Which was chosen.
+        position: Where a decoder beside an encoder is asked.
+        found: The numbers of the texts on which it is scored; None where there are none.
+        selected: The least error rate of any there.
+        compared: Whether the words at the same relative place make an alignment of as many links.
+        label: What its head is called in a note.
+        model: What its model is called; that of the table by default.
+    """
+
+    alignment: str
+    direction: str
+    kind: Kind | None = None
+    layer: int | None = None
+    head: int | None = None
+    position: str = ""
+    found: Ratio | None = None
+    selected: float = np.nan
+    compared: bool = False
+    label: str = ""
+    model: str = ""
+
+    @property
+    def rate(self) -> float:
+        """Its error rate; NaN where it is not scored."""
+        return np.nan if self.found is None else 1 - float(self.found.of_totals(FOUND)[0])
+
+
+def make_row(alignment: str, direction: Direction, scored: Scored, labels: Labels) -> Row:
+    """Make the row of a head, or of the mean over the heads of a layer, that was chosen and scored."""
+    if scored.cell is None:
+        return Row(alignment, direction.name, direction.kind)
+    layer, head, way = scored.cell
+    position, place = direction.positions[direction.ways.index(way)], labels.places[layer]
+    return Row(
+        alignment,
+        direction.name,
+        direction.kind,
+        place.layer,
+        None if alignment == LAYER_MEAN else head,
+        position,
+        scored.found,
+        scored.selected,
+        compared=True,
+        label=place.head(head) + (position and f" at {position}"),
+    )
+
+
 def best_table(title: str, measurement: Measurement, _: Sequence[Statistic], labels: Labels) -> HeadTable:
     """Tabulate the head, and the mean over the heads of a layer, with the least alignment error rate.
 
@@ -149,82 +202,67 @@ def best_table(title: str, measurement: Measurement, _: Sequence[Statistic], lab
     for place in labels.absent:
         gone[place] = True
     none = np.zeros(means.total.shape[1:3], bool)
-    directions = list_directions(heads, labels)
-    rows = [(direction, what) for direction in directions for what in (HEAD, LAYER_MEAN)]
-    scored = [
-        choose_and_score(heads, one, gone) if what == HEAD else choose_and_score(means, one, none)
-        for one, what in rows
+    rows = [
+        make_row(what, direction, choose_and_score(counts, direction, left_out), labels)
+        for direction in list_directions(heads, labels)
+        for what, counts, left_out in ((HEAD, heads, gone), (LAYER_MEAN, means, none))
     ]
+    return tabulate_rows(title, rows, labels, list(_note_left_out(heads, labels)))
+
+
+def tabulate_rows(title: str, rows: Sequence[Row], labels: Labels, notes: Sequence[str]) -> HeadTable:
+    """Tabulate what was chosen and scored, with notes on it before others."""
     build = TableBuilder(labels, len(rows))
-    build.key("alignment", [what for _, what in rows])
-    if any(one.kind for one, _ in rows):
-        build.key("attention", [str(one.kind) for one, _ in rows])
-    build.key("direction", [one.name for one, _ in rows])
-    build.count("n", np.array([0 if one.found is None else one.found.count for one in scored]), _PAIRS)
-    cells = [one.cell for one in scored]
-    layers = [None if cell is None else labels.places[cell[0]].layer for cell in cells]
-    build.add(Column("layer", role="count"), layers)
-    numbers = [
-        None if cell is None or what == LAYER_MEAN else cell[1]
-        for cell, (_, what) in zip(cells, rows, strict=True)
-    ]
-    build.add(Column("head", role="count"), numbers)
-    if any("".join(one.positions) for one, _ in rows):
-        positions = [
-            "" if cell is None else one.positions[one.ways.index(cell[2])]
-            for cell, (one, _) in zip(cells, rows, strict=True)
-        ]
-        build.add(Column("position", role="text"), positions)
+    build.data["model"] = [row.model or labels.model for row in rows]
+    build.key("alignment", [row.alignment for row in rows])
+    if any(row.kind for row in rows):
+        build.key("attention", [str(row.kind) for row in rows])
+    build.key("direction", [row.direction for row in rows])
+    build.count("n", np.array([0 if row.found is None else row.found.count for row in rows]), _PAIRS)
+    build.add(Column("layer", role="count"), [row.layer for row in rows])
+    build.add(Column("head", role="count"), [row.head for row in rows])
+    if any(row.position for row in rows):
+        build.add(Column("position", role="text"), [row.position for row in rows])
     nothing = Ratio.of(np.zeros((1, CUT + 1)))
-    AER.columns(AER, [one.found or nothing for one in scored], build)
-    gain, error, p = np.array([find_gain(one.found or nothing) for one in scored]).reshape(-1, 3).T
+    found = [row.found or nothing for row in rows]
+    AER.columns(AER, found, build)
+    compared = np.array([row.compared for row in rows], bool)
+    build.data["baseline"] = np.where(compared, build.data["baseline"], np.nan).tolist()
+    gain, error, p = np.where(compared, np.array([find_gain(one) for one in found]).reshape(-1, 3).T, np.nan)
     build.measure("gain", AER.unit, gain, error, title=f"gain over the {SAME_PLACE}")
     build.add(Column("p", title="p"), p)
     adjusted = adjust(p)
     build.add(Column("p_adjusted", title="adjusted p"), adjusted)
-    selected = np.array([one.selected for one in scored])
+    selected = [row.selected for row in rows]
     build.add(Column("aer_selected", AER.unit, title="error rate where it was chosen"), selected)
-    notes = [
-        *_note_best(rows, scored, adjusted, labels),
-        *_note_halves(scored, selected),
-        *_note_left_out(heads, labels),
-    ]
-    return build.table(title, notes)
+    return build.table(title, [*_note_best(rows, adjusted), *_note_halves(rows), *notes])
 
 
-def _note_best(
-    rows: Sequence[tuple[Direction, str]],
-    scored: Sequence[Scored],
-    adjusted: NDArray[np.float64],
-    labels: Labels,
-) -> Iterator[str]:
-    for (direction, what), one, p in zip(rows, scored, adjusted, strict=True):
-        if what != HEAD or one.cell is None or one.found is None:
+def _note_best(rows: Sequence[Row], adjusted: NDArray[np.float64]) -> Iterator[str]:
+    for row, p in zip(rows, adjusted, strict=True):
+        if row.head is None or row.found is None:
             continue
-        layer, head, way = one.cell
-        position = direction.positions[direction.ways.index(way)]
-        name = labels.places[layer].head(head) + (position and f" at {position}")
-        rate, place = (1 - float(one.found.of_totals(some)[0]) for some in (FOUND, AT_PLACE))
+        place = 1 - float(row.found.of_totals(AT_PLACE)[0])
         sure = "significantly lower than" if p < SIGNIFICANT else "not significantly lower than"
+        of = f" of {row.model}" if row.model else ""
         yield (
-            f"The alignment of head {name} ({direction.name}) has the error rate {rate:.2f}, {sure} the "
-            f"{place:.2f} of the {SAME_PLACE} {TESTED}."
+            f"The alignment of head {row.label}{of} ({row.direction}) has the error rate {row.rate:.2f}, "
+            f"{sure} the {place:.2f} of the {SAME_PLACE} {TESTED}."
         )
 
 
-def _note_halves(scored: Sequence[Scored], selected: NDArray[np.float64]) -> Iterator[str]:
-    rates = [1 - float(one.found.of_totals(FOUND)[0]) for one in scored if one.found is not None]
-    if scored and not rates:
+def _note_halves(rows: Sequence[Row]) -> Iterator[str]:
+    less = [row.rate - row.selected for row in rows if row.compared]
+    if rows and not less:
         yield (
             "All documents with pairs of texts lie in one half of the documents, so that nothing can be "
             "chosen on one and scored on the other; give more documents, or look at all heads."
         )
-    elif rates:
-        less = np.array(rates) - selected[np.isfinite(selected)]
+    elif less:
         yield (
             "Heads and layers were chosen on one half of the documents and scored on the other. Chosen and "
-            f"scored on the same half, the error rate would be lower by {less.mean():.3f} on average, and by "
-            f"{less.max():.3f} at most (aer_selected)."
+            f"scored on the same half, the error rate would be lower by {np.mean(less):.3f} on average, and "
+            f"by {max(less):.3f} at most (aer_selected)."
         )
 
 

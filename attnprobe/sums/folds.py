@@ -56,13 +56,13 @@ class RatioByFold(Sum):
         fold = find_block(documents) // (BLOCKS // FOLDS)
         names = np.where(names < 0, -1, names - names % FOLDS + fold)
         parts = [Ratio.of(sample[fold == one], names[fold == one]) for one in range(FOLDS)]
-        arrays = (
+        alone, total, products = (
             np.stack([getattr(part, name) for part in parts]) for name in ("alone", "total", "products")
         )
         groups = Groups.none(sample.shape[1:])
         for part in parts:
             groups = groups + part.groups
-        return cls(*arrays, groups)
+        return cls(alone, total, products, groups)
 
     @classmethod
     def from_arrays(cls, arrays: Arrays, **known: Any) -> Self:

@@ -54,13 +54,13 @@ def open_aligned(
 
 def _take_one(texts: Any) -> Any:
     """Give the one file of pairs, or whatever else holds them."""
-    files = texts if isinstance(texts, list | tuple) else [texts]
+    files: list[Any] = list(texts) if isinstance(texts, list | tuple) else [texts]
     if files and all(isinstance(one, str | Path) for one in files):
         if len(files) > 1:
             raise AttnprobeError(
                 "--alignments goes with one file of pairs; name the file of the second texts with --targets."
             )
-        (texts,) = files
+        texts = files[0]
     if texts is None or texts == EMBEDDED:
         raise AttnprobeError("--alignments needs the texts that are aligned; name their file with --dataset.")
     check_standard_input(texts)
