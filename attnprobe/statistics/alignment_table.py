@@ -222,7 +222,7 @@ def tabulate_rows(title: str, rows: Sequence[Row], labels: Labels, notes: Sequen
     build.add(Column("layer", role="count"), [row.layer for row in rows])
     build.add(Column("head", role="count"), [row.head for row in rows])
     if any(row.position for row in rows):
-        build.add(Column("position", role="text"), [row.position for row in rows])
+        build.add(Column("position", role="text"), [row.position or None for row in rows])
     nothing = Ratio.of(np.zeros((1, CUT + 1)))
     found = [row.found or nothing for row in rows]
     AER.columns(AER, found, build)

@@ -65,7 +65,7 @@ def align_both_directions(
         if left:
             said = "1 pair was" if left == 1 else f"{left:,} pairs were"
             notes = [
-                f"{said} left out: not all words have tokens of their own in both models, or they are too many."
+                f"{said} left out: not all words have tokens of their own in both, or they are too many."
             ]
         return tabulate_rows(f"links: alignments of two directions{by_norm}", rows, labels, notes)
 
