@@ -33,7 +33,7 @@ def open_lines(path: Path) -> Iterator[Iterator[str]]:
     except (OSError, ValueError):  # a name too long, or with a NUL in it
         there = False
     if not there:
-        raise AttnprobeError(f"There is no file {shorten(str(path))}; check the path.")
+        raise AttnprobeError(f"There is no file {path}; check the path.")
     with open_file(path, str(path)) as stream:
         yield strip_ends(decode_lines(stream, str(path)))
 

@@ -22,7 +22,8 @@ _GROUPS = ("weights", "attention", "direction")
 
 def draw_alignments(table: HeadTable, console: Console, precision: int | None = None) -> None:
     """Print a line an alignment, apart for each direction and weighting; then say what stands there."""
-    pairs = " to ".join(f"{number:,}" for number in sorted({min(table.data["n"]), max(table.data["n"])}))
+    numbers = sorted({number for number in table.data["n"] if isinstance(number, int)})
+    pairs = " to ".join(f"{number:,}" for number in dict.fromkeys([*numbers[:1], *numbers[-1:]]))
     for said, rows in _part_rows(table):
         if said:
             console.print()
