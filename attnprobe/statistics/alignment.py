@@ -187,8 +187,7 @@ def align_by_head(block: AttentionBlock) -> Tensor:
     Two texts that are read as one are asked from the second to the first, and, but in a decoder, from the
     first to the second.
 
-    Limits: 0 to 1; the least that a head can reach is above 0 where some words have several sure links, or
-    none.
+    Limits: 0 to 1; a head can't reach 0 where a word that asks has no link, or several sure ones.
 
     Source: Och and Ney (2003), A systematic comparison of various statistical alignment models, for the error
     rate; Kobayashi et al. (2020), section 5, for heads.

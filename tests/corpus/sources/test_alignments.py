@@ -35,8 +35,8 @@ def test_links_lie_between_words_of_either_text():
 @pytest.mark.parametrize(
     ("line", "how", "said"),
     [
-        ("0-0 3-1", {}, "line 1 of gold: 3-1 names a word of the first text that is not there: its words count "
-         "from 0 to 2; if yours count from 1, say --one-based."),
+        ("0-0 3-1", {}, "line 1 of gold: 3-1 names a word of the first text that is not there: its words "
+         "count from 0 to 2; if yours count from 1, say --one-based."),
         ("0-5", {}, "5 names a word of the second text that is not there: its words count from 0 to 1."),
         ("0-0", {"one_based": True}, "count from 1 to 3; if yours count from 0, leave out --one-based."),
         ("4-1", {"one_based": True}, "its words count from 1 to 3."),
@@ -154,7 +154,7 @@ def test_accuracy_by_norm_has_rows_of_its_own(files, saved):
         (["-d", "none", "--targets", "t.de", "--alignments", "gold"], "There is no file none"),
         (["-d", "t.csv", "--text-column", "en", "--alignments", "gold"], "with --target-column"),
         (["-d", "t.csv", "--text-column", "fr", "--target-column", "de", "--alignments", "gold"], "no column"),
-        (["-d", "t.csv", "--text-column", "en", "--targets", "t.de", "--alignments", "gold"], "leave it out"),
+        (["-d", "t.csv", "--text-column", "en", "--targets", "t.de", "--alignments", "gold"], "it out"),
         (["-d", "both", "--alignments", "gold", "--one-based"], "leave out --one-based"),
         (["-d", "both", "--alignments", "both"], "is no link"),
         (["-d", "both", "--alignments", "."], "There is no file ."),
