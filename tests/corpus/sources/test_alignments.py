@@ -153,7 +153,7 @@ def test_accuracy_by_norm_has_rows_of_its_own(files, saved):
         (["-d", "both", "--alignments", "none"], "There is no file none"),
         (["-d", "none", "--targets", "t.de", "--alignments", "gold"], "There is no file none"),
         (["-d", "t.csv", "--text-column", "en", "--alignments", "gold"], "with --target-column"),
-        (["-d", "t.csv", "--text-column", "fr", "--target-column", "de", "--alignments", "gold"], "no column"),
+        (["-d", "t.csv", "--text-column", "fr", "--target-column", "de", "--alignments", "gold"], "fr"),
         (["-d", "t.csv", "--text-column", "en", "--targets", "t.de", "--alignments", "gold"], "it out"),
         (["-d", "both", "--alignments", "gold", "--one-based"], "leave out --one-based"),
         (["-d", "both", "--alignments", "both"], "is no link"),
