@@ -87,8 +87,9 @@ def choose_and_score(
     chosen: list[tuple[int, int, int]] = []
     parts: list[Ratio] = []
     best: list[float] = []
-    here = np.zeros(counts.total.shape[1:-1], bool)
-    here[np.ix_(list(direction.layers), range(int(here.shape[1])), list(direction.ways))] = True
+    layers, heads, ways = counts.total.shape[1:-1]
+    here = np.zeros((layers, heads, ways), bool)
+    here[np.ix_(list(direction.layers), range(heads), list(direction.ways))] = True
     here &= ~gone[..., None]
     for choosing, scoring in splits:
         rate, scored = (
