@@ -267,10 +267,11 @@ def links(
 
       attnprobe links my-molecule-model -d reactions.jsonl
 
-      attnprobe links my-translator -d en --targets de --alignments gold --metric aer
+      attnprobe links en-de -d test.en --targets test.de --alignments gold
 
-      attnprobe links my-translator -d pairs.txt --alignments gold --metric aer
-      --reverse my-other-translator
+      attnprobe links en-de -d pairs.txt --alignments gold --metric aer
+
+      attnprobe links en-de -d test.jsonl --metric aer --reverse de-en
 
     Notes:
         Rules beside heads are fixed offsets, the nearest word of the same text, the word of the same text
