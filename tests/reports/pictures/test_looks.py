@@ -227,8 +227,9 @@ def test_parts_of_a_variance_are_told_apart_in_grey():
 @pytest.mark.parametrize(("layers", "heads", "most"), [(2, 3, 6), (6, 12, 12)])
 def test_names_on_a_map_begin_at_the_farthest_and_do_not_touch(layers, heads, most):
     drawn = draw_picture([tables.all_pairs(layers, heads)], "map", columns=1)
-    every = [part["values"] for part in parts(drawn.spec) if isinstance(part.get("values"), list)]
-    rows = next(values for values in every if isinstance(values[0], dict) and "named" in values[0])
+    every = [*drawn.spec.get("datasets", {}).values()]
+    every += [part["values"] for part in parts(drawn.spec) if isinstance(part.get("values"), list)]
+    rows = next(values for values in every if "named" in str(values[0]))
     assert len(rows) == layers * heads
     points = np.array([[row["x"], row["y"]] for row in rows])
     apart = np.hypot(*(points - points.mean(0)).T)
