@@ -104,6 +104,15 @@ def test_a_document_with_nested_mentions_and_an_empty_node():
     assert document.group is None
 
 
+def test_parts_of_speech():
+    """Every sentence has its words where the text has them."""
+    (document,) = read(ZOO)
+    said = document.annotation.parts_of_speech
+    found = [(document.text[word.start : word.stop], said[word]) for word in document.annotation.words]
+    expected = [line.split("\t") for line in ZOO if line[:1].isdigit() and "." not in line.split("\t")[0]]
+    assert found == [(cells[1], cells[3]) for cells in expected]
+
+
 def test_mentions_that_cross_and_one_in_pieces():
     lines = [
         DECLARED,
