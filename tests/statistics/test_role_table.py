@@ -8,14 +8,8 @@ from attnprobe.attention.kinds import number_layers
 from attnprobe.statistics.links import ASKING_SYNTAX
 from attnprobe.statistics.positional import FURTHEST
 from attnprobe.statistics.registry import all_statistics
-from attnprobe.statistics.role_table import (
-    ROLES,
-    Heads,
-    decide_roles,
-    find_known_relations,
-    lost_when_shuffled,
-    stability,
-)
+from attnprobe.statistics.role_evidence import Heads, decide_roles, lost_when_shuffled
+from attnprobe.statistics.role_table import ROLES, find_known_relations, stability
 from attnprobe.statistics.roles import THRESHOLDS
 from attnprobe.statistics.rules import OFFSETS
 from attnprobe.sums.base import Measurement

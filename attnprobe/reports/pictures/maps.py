@@ -316,10 +316,14 @@ COLOURS = {
     "rare words": "#d55e00",
     "syntactic": "#009e73",
     "coreference": "#7fd0a8",
+    "links": "#b5d96b",
     "induction": "#cc79a7",
     "duplicate": "#ecb8d3",
     "broad": "#b3b3b3",
     "block": "#8c6d46",
+    "aligns": "#4a90a4",
+    "sink": "#f7e3a1",
+    "part of speech": "#f0a58a",
     MIXED: None,
 }
 

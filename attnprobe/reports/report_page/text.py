@@ -26,10 +26,14 @@ MEANINGS = {
     "rare words": "looks at the rarest token",
     "syntactic": "finds the other end of a grammatical relation",
     "coreference": "finds who or what a word stands for",
+    "links": "finds the other end of a link of your own",
     "induction": "looks at what came after the same token earlier",
     "duplicate": "looks at the same token in another place",
     "broad": "spreads almost evenly over all tokens",
     "block": "stays within one of two texts",
+    "aligns": "looks at the same place in the other text",
+    "sink": "looks at the first token, whatever it is",
+    "part of speech": "looks at words of one part of speech",
     MIXED: "shows none of the roles asked for",
 }
 #: What roles are read off and the census has no column for, in words.
@@ -38,6 +42,9 @@ _EVIDENCE = {
     "punctuation_excess": "attention to punctuation beyond that of uniform attention",
     "effective_share": "share of the tokens that attention is as broad as",
     "rarest_excess": "share of queries that look most at the rarest token, beyond chance",
+    "aligned_excess": "share of queries that look most at the same relative place in the other text, beyond "
+    "chance",
+    "first_token_excess": "attention to the first token beyond that of uniform attention",
     "segment_excess": "attention within the query\u2019s own text beyond that of uniform attention",
     "induction": "attention to what came after the same token, in random tokens that are given twice, beyond "
     "that without a repetition",
