@@ -11,7 +11,10 @@ from transformers import AutoConfig, AutoModel
 import attnprobe
 from attnprobe.table.naming import find_role_kind
 
-COLUMNS = ["layer", "head", "role", "measure", "value", "value_se", "threshold", "also", "stability"]
+COLUMNS = [
+    "layer", "head", "role", "measure", "value", "value_se", "threshold", "also", "stability", "pattern", "nearest",
+    "nearest_measure", "nearest_value", "nearest_threshold",
+]  # fmt: skip
 
 
 def rows_of(out):

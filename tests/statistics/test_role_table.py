@@ -6,6 +6,7 @@ import pytest
 import attnprobe
 from attnprobe.attention.kinds import number_layers
 from attnprobe.statistics.links import ASKING_SYNTAX
+from attnprobe.statistics.parts_of_speech import PARTS
 from attnprobe.statistics.positional import FURTHEST
 from attnprobe.statistics.registry import all_statistics
 from attnprobe.statistics.role_evidence import Heads, decide_roles, lost_when_shuffled
@@ -14,7 +15,7 @@ from attnprobe.statistics.roles import THRESHOLDS
 from attnprobe.statistics.rules import OFFSETS
 from attnprobe.sums.base import Measurement
 from attnprobe.sums.documents import find_block
-from attnprobe.sums.groups import FOLDS, ByFold
+from attnprobe.sums.groups import FOLDS
 from attnprobe.sums.resampling import half_width
 from attnprobe.sums.tally import CHOOSING, SCORING, Tally
 from attnprobe.table.builder import Labels
@@ -216,6 +217,9 @@ def tabulated(corpus=None, documents=slice(None), **given):
         "special_excess": 0.1, "special_preference": 0.95, "punctuation_excess": 0.1,
         "punctuation_preference": 0.6, "effective_share": 0.3, "rarest_excess": 0.1, "segment_excess": np.nan,
         "offset_share_by_fold": 0.1, "offset_share_shuffled_by_fold": 0.1, "rare_lift_by_fold": 0.9,
+        "vertical_excess": 0.1, "diagonal_excess": 0.1, "vertical_diagonal_excess": 0.2,
+        "aligned_excess": np.nan, "first_token_excess": np.nan, "first_token_preference": np.nan,
+        "part_of_speech_excess": np.nan,
     }  # fmt: skip
     statistics = [one for one in all_statistics().values() if one.family.name == "roles"]
     sums, numbers = {}, np.arange(DOCUMENTS)[documents]
@@ -225,7 +229,9 @@ def tabulated(corpus=None, documents=slice(None), **given):
             offsets = np.zeros((DOCUMENTS, 1, HEADS, 2 * FURTHEST + 1))
             offsets[..., FURTHEST - 1] = values
             values = offsets
-        sums[one.name] = ByFold.of(values[documents], None, numbers)
+        if one.name == "part_of_speech_excess":
+            values = np.stack([values] * len(PARTS), -1)
+        sums[one.name] = one.sums.of(values[documents], None, numbers)
     record = {"corpus": corpus or {}}
     labels = Labels("tiny", "text", record, number_layers(("encoder",)))
     return ROLES.table("roles", Measurement(sums, len(numbers)), statistics, labels)

@@ -40,6 +40,9 @@ MEANINGS = {
 _EVIDENCE = {
     "special_excess": "attention to special tokens beyond that of uniform attention",
     "punctuation_excess": "attention to punctuation beyond that of uniform attention",
+    "special_preference": "attention to a special token, beside another token",
+    "punctuation_preference": "attention to a punctuation mark, beside another token",
+    "first_token_preference": "attention to the first token, beside another token",
     "effective_share": "share of the tokens that attention is as broad as",
     "rarest_excess": "share of queries that look most at the rarest token, beyond chance",
     "aligned_excess": "share of queries that look most at the same relative place in the other text, beyond "
@@ -52,6 +55,10 @@ _EVIDENCE = {
     "repetition",
     "accuracy": "share of the relation\u2019s words that are found",
 }
+
+
+#: How the measure of a part of speech begins.
+_OF_A_PART = "part_of_speech_excess_"
 
 
 def describe_heads(contents: Contents, heads: Heads) -> str:
@@ -146,6 +153,9 @@ def warn_of_other_data(contents: Contents) -> str:
 def describe_evidence(measure: str, measures: Sequence[Measure]) -> str:
     """Say in words what a role was read off."""
     titles = {one.column.name: one.title for one in measures}
+    if measure.startswith(_OF_A_PART):
+        part = measure.removeprefix(_OF_A_PART).upper()
+        return f"attention to words that are {part} beyond that of uniform attention"
     return titles.get(measure) or _EVIDENCE.get(measure.partition(",")[0]) or measure.replace("_", " ")
 
 
