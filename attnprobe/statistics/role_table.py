@@ -95,10 +95,11 @@ def find_known_relations(tally: Tally, asking: Asking, name: str, gain: float) -
 
 
 def find_nearest_relation(tally: Tally, asking: Asking, name: str, gain: float) -> list[Role | None]:
-    """Give the relation that each head is nearest to: with the largest gain over the rule on one half.
+    """Give the relation that each head is nearest to, chosen on one half: the largest gain times sqrt(n).
 
-    How near it is, by the other half: accuracy less that of the rule, over ``gain``. The arguments are those
-    of ``find_known_relations``.
+    The gain is accuracy less that of the rule, of n links; times sqrt(n), so that a relation of few links
+    does not win by chance. How near it is, by the other half: the gain there over ``gain``. The arguments are
+    those of ``find_known_relations``.
 
     Returns:
         For each head, layer by layer; None where no relation has 20 links in either half.
@@ -106,15 +107,15 @@ def find_nearest_relation(tally: Tally, asking: Asking, name: str, gain: float) 
     layers, heads = tally.hits.shape[1:3]
     best: list[tuple[float, Role] | None] = [None] * (layers * heads)
     for place, layer, rule, label, measure, ahead in _list_asked(tally, asking):
-        n = int(tally.asked[place, layer, SCORING])
+        tried, n = tally.asked[place, layer].tolist()
         accuracy = tally.hits[place, layer, :, SCORING] / n
         baseline = tally.guessed[place, layer, rule, SCORING] / n
         for head in range(heads):
-            held = best[at := layer * heads + head]
-            if held is None or ahead[head] > held[0]:
+            held, lead = best[at := layer * heads + head], float(ahead[head]) * tried**0.5
+            if held is None or lead > held[0]:
                 found = float(accuracy[head])
                 way = (found - baseline) / gain
-                best[at] = ahead[head], Role(f"{name}: {label}", measure, found, np.nan, baseline + gain, way)
+                best[at] = lead, Role(f"{name}: {label}", measure, found, np.nan, baseline + gain, way)
     return [None if held is None else held[1] for held in best]
 
 
