@@ -5,7 +5,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 from attnprobe.commands.output import Output
 from attnprobe.commands.registry import Rule, command
 from attnprobe.option import Group, Option
-from attnprobe.options import TEXT, Batches, Data, Frequencies, Hub, Layers, OneModel, Reading, Resume, Targets
+from attnprobe.options import (
+    TEXT,
+    Batches,
+    Data,
+    Frequencies,
+    Hub,
+    Layers,
+    OneModel,
+    Reading,
+    Resume,
+    Targets,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -51,7 +51,7 @@ def part_of_speech_excess(block: AttentionBlock) -> Tensor:
     Limits: 0 for uniform attention, 1 where all of it is on such words, below 0 where they get less than from
     uniform attention.
 
-    Source: Vig and Belinkov (2019), section 4.2, who give the share of all attention that a part of speech
+    Source: Vig and Belinkov (2019), who give the share of all attention that a part of speech
     gets.
 
     Returns:

@@ -1,4 +1,4 @@
-"""Patterns of attention maps, after Kovaleva et al. (2019): columns, the diagonal, both, blocks, or neither."""
+"""What patterns of maps are read off: columns, the diagonal, either; and the same place of another text."""
 
 from collections.abc import Callable
 from functools import partial
@@ -9,7 +9,7 @@ from torch import Tensor
 from attnprobe.attention.block import AttentionBlock
 from attnprobe.attention.layout import Layout
 from attnprobe.statistics.roles import FAMILY, excess, preference
-from attnprobe.statistics.statistic import Statistic, mean_over_queries, peak, sinks
+from attnprobe.statistics.statistic import Function, Statistic, mean_over_queries, peak, sinks
 from attnprobe.sums.groups import ByFold
 
 #: Boolean (batch, query, key), of the keys that count and that the query sees.
@@ -140,7 +140,7 @@ def first_mass(block: AttentionBlock) -> Tensor:
     return block.probabilities[..., 0].where(there[:, None], torch.nan)
 
 
-def _of_pattern(name: str, function: Mark, mark: Mark, title: str, order: int) -> Statistic:
+def _of_pattern(name: str, function: Function, mark: Mark, title: str, order: int) -> Statistic:
     return Statistic(
         f"{name}_excess", "share", function, partial(beyond_uniform, mark=mark), family=FAMILY,
         title=f"attention to {title}, beyond uniform", order=order,

@@ -1,4 +1,4 @@
-"""When a head has a role, since its interval lies beyond a threshold; how near one without is; its pattern."""
+"""When a head has a role, since its interval lies beyond a threshold; the nearest role; the pattern."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -166,7 +166,7 @@ def decide_roles(
 
     References:
         Voita et al. (2019), sections 5.1 to 5.3; Clark et al. (2019); Kovaleva et al. (2019);
-        Olsson et al. (2022); Xiao et al. (2024); Vig and Belinkov (2019), section 4.2.
+        Olsson et al. (2022); Xiao et al. (2024); Vig and Belinkov (2019).
     """
     every: list[list[Role]] = [[] for _ in range(heads.number)]
 

@@ -120,9 +120,9 @@ def find_nearest_relation(tally: Tally, asking: Asking, name: str, gain: float) 
 
 
 def _list_asked(tally: Tally, asking: Asking) -> Iterator[tuple[int, int, int, str, str, Floats]]:
-    """List what there are enough links of in both halves: key, layer, the best rule of the choosing half, label.
+    """List what there are enough links of in both halves: key, layer, the best rule of the choosing half.
 
-    Then how it is called as a measure, and by how much each head is ahead of the rule there, (head,).
+    Then the label, how it is called as a measure, and by how much each head is ahead of the rule, (head,).
     """
     only_all = all(label == ALL for label, *_ in tally.keys)
     for place, (label, direction, *position) in enumerate(tally.keys):
@@ -183,9 +183,9 @@ def role_table(
     build.add(Column("pattern", role="text"), name_patterns(every, thresholds))
     build.add(Column("nearest", role="text"), [role and role.name for role in nearest])
     build.add(Column("nearest_measure", role="text"), [role and role.measure for role in nearest])
-    for name, title in (("value", "value of its measure"), ("threshold", "its threshold")):
-        cells = [np.nan if role is None else getattr(role, name) for role in nearest]
-        build.add(Column(f"nearest_{name}", title=f"nearest role: {title}"), cells)
+    for part in ("value", "threshold"):
+        cells = [np.nan if role is None else getattr(role, part) for role in nearest]
+        build.add(Column(f"nearest_{part}", title=f"{part} of the nearest role"), cells)
 
     names = [place.head(head) for place in labels.places for head in range(heads)]
     there = np.array([divmod(at, heads) not in labels.absent for at in range(len(names))], bool)

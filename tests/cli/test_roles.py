@@ -12,8 +12,8 @@ import attnprobe
 from attnprobe.table.naming import find_role_kind
 
 COLUMNS = [
-    "layer", "head", "role", "measure", "value", "value_se", "threshold", "also", "stability", "pattern", "nearest",
-    "nearest_measure", "nearest_value", "nearest_threshold",
+    "layer", "head", "role", "measure", "value", "value_se", "threshold", "also", "stability", "pattern",
+    "nearest", "nearest_measure", "nearest_value", "nearest_threshold",
 ]  # fmt: skip
 
 
@@ -175,7 +175,9 @@ def test_links_of_ones_own(invoke, links, tmp_path):
         some = [row for row, role in enumerate(found["role"]) if not role.startswith("noun")]
         assert [str(found[name][row]) for row in some] == [str(plain[name][row]) for row in some]
     rows = [json.loads(line) for line in links.read_text().splitlines()]
-    assert list(attnprobe.roles("demo", limit=60, links=rows, links_name="noun")["role"]) == list(found["role"])
+    assert list(attnprobe.roles("demo", limit=60, links=rows, links_name="noun")["role"]) == list(
+        found["role"]
+    )
 
 
 def test_what_roles_by_links_cannot_be_called(invoke, links):
@@ -214,7 +216,11 @@ def test_links_that_are_none(invoke, links, tmp_path):
 def test_jobs_with_links_add_up(invoke, links, tmp_path):
     """Links that jobs share count once; jobs whose links have another name are about another question."""
     texts = ["the dog ran home .", "the cat sat there .", "a bird came by ."]
-    for name, some, called in (("one", texts[:2], "noun"), ("two", texts[2:], "noun"), ("three", texts[2:], "x")):
+    for name, some, called in (
+        ("one", texts[:2], "noun"),
+        ("two", texts[2:], "noun"),
+        ("three", texts[2:], "x"),
+    ):
         (tmp_path / f"{name}.txt").write_text("\n".join(some))
         words = ["roles", "demo", "-d", tmp_path / f"{name}.txt", "--links", links, "--name", called]
         code, _, error = invoke(*words, "-o", tmp_path / f"{name}.csv", "-q")

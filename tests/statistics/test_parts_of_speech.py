@@ -12,7 +12,15 @@ from attnprobe.statistics.parts_of_speech import PART_OF_SPEECH, PARTS, name_col
 
 TEXT = "[wwwwwwwww|"
 #: Words of one token or two; one has a tag of another scheme, one none.
-WORDS = [(1, 2, "DET"), (2, 4, "NOUN"), (4, 5, "VERB"), (5, 6, "DET"), (6, 8, "NOUN"), (8, 9, "VBZ"), (9, 10, "")]
+WORDS = [
+    (1, 2, "DET"),
+    (2, 4, "NOUN"),
+    (4, 5, "VERB"),
+    (5, 6, "DET"),
+    (6, 8, "NOUN"),
+    (8, 9, "VBZ"),
+    (9, 10, ""),
+]
 
 
 def annotate(layout, kind):

@@ -109,7 +109,7 @@ def test_planted_maps():
 
 @pytest.mark.parametrize(("queries", "keys"), [(20, 40), (40, 20), (31, 17), (12, 12)])
 def test_planted_alignment(queries, keys):
-    """A head that goes along the other text comes to 1, one that stays at a key, or goes back, to next to 0."""
+    """A head that goes along the other text comes to 1, one that stays or goes back to next to 0."""
     layout = Layout(tokens("w" * queries), tokens("w" * keys))
     along = ((np.arange(queries) + 0.5) * keys / queries).astype(int)
     rows = torch.zeros(1, HEADS, queries, keys, dtype=torch.float64)

@@ -203,12 +203,12 @@ def test_the_condition_that_is_furthest_counts():
 
 def test_no_place_is_near_whose_share_is_lost():
     found = heads(offset_share=(0.97, 0.001), offset_share_shuffled=([0.97, 0.3, 0.97, 0.3], 0.001))
-    assert ["previous" == one.name for one in nearest(found)] == [True, False, True, False]
+    assert [one.name == "previous" for one in nearest(found)] == [True, False, True, False]
 
 
 def test_nothing_is_near_where_nothing_points_there():
-    below = {name: (-0.1, 0.01) for name in ("special_excess", "punctuation_excess", "rarest_excess")}
-    below |= {name: (-0.1, 0.01) for name in ("offset_share", "induction", "duplicate", "effective_share")}
+    below = dict.fromkeys(("special_excess", "punctuation_excess", "rarest_excess"), (-0.1, 0.01))
+    below |= dict.fromkeys(("offset_share", "induction", "duplicate", "effective_share"), (-0.1, 0.01))
     assert nearest(heads(**below)) == [None] * NUMBER
 
 
@@ -219,7 +219,7 @@ def test_patterns_by_hand():
         diagonal_excess=([0.1, -0.1, 0.6, 0.3], 0.01),
         vertical_diagonal_excess=(0.6, 0.01),
     )
-    # The second reaches below the threshold; what is on either is beyond it, and nothing of it on the diagonal.
+    # The second reaches below the threshold; what is on either is beyond it, and none on the diagonal.
     assert name_patterns(found, THRESHOLDS) == ["vertical", "heterogeneous", "diagonal", "vertical+diagonal"]
     found = heads(segment_excess=([0.9, 0.7, 0.9, 0.9], 0.01), diagonal_excess=([0.1, 0.1, 0.6, 0.1], 0.01))
     assert name_patterns(found, THRESHOLDS) == ["block", "heterogeneous", "diagonal", "block"]
@@ -319,9 +319,9 @@ def test_of_two_relations_the_one_with_more_links():
 
 def test_links_without_labels_are_tried_together():
     found = replace(tally(np.random.default_rng(0), np.full((2, 2), 0.9), 0.5), keys=((ALL, "a"),))
-    assert {role.name for held in find_known_relations(found, ASKING_SYNTAX, "mine", 0.1) for role in held} == {
-        "mine: all"
-    }
+    assert {
+        role.name for held in find_known_relations(found, ASKING_SYNTAX, "mine", 0.1) for role in held
+    } == {"mine: all"}
 
 
 def test_of_a_tie_the_nearest_offset():

@@ -12,8 +12,11 @@ from attnprobe.sums.base import unpack
 
 #: So wide is a head; more than there are tokens in a sequence.
 WIDTH = 64
-NOUNS = "river bank house dog cat bird parcel road train water night day".split()
-OTHERS = "the of and to was late early ran walk slow quick red green between never always".split()
+NOUNS = ["river", "bank", "house", "dog", "cat", "bird", "parcel", "road", "train", "water", "night", "day"]
+OTHERS = [
+    "the", "of", "and", "to", "was", "late", "early", "ran", "walk", "slow", "quick", "red", "green", "between",
+    "never", "always",
+]  # fmt: skip
 
 
 def clear(model):
@@ -107,8 +110,10 @@ def test_links_of_ones_own_and_parts_of_speech(bert, gold):
     assert found["nearest"].isna().all()  # none is mixed
     assert any("atom-map: pair: 0-0" in note for note in table.notes)
     assert found["stability"].isna().tolist() == [True, True, False, False]
-    # Without links, the head is near to nothing that was asked for; the others are what they were.
-    without = by_head(attnprobe.roles(model, gold / "links.jsonl", treebank=more["treebank"], tokenizer=tokenizer))
+    # Without links, the head has no role; the others are what they were.
+    without = by_head(
+        attnprobe.roles(model, gold / "links.jsonl", treebank=more["treebank"], tokenizer=tokenizer)
+    )
     assert without["role"].tolist() == ["mixed", *found["role"].tolist()[1:]]
     columns = ["role", "measure", "value", "value_se", "stability", "pattern"]
     assert without[columns].iloc[1:].equals(found[columns].iloc[1:])
@@ -124,7 +129,7 @@ def test_thresholds_of_ones_own_links(bert, gold):
 
 
 def test_a_decoder_that_sinks(tiny):
-    """Of GPT-2, whose texts begin with no special token: a head at the first one, one at itself, one at none."""
+    """Of GPT-2, where no special token comes first: one head at the first, one at itself, one at none."""
     tokenizer = tiny("gpt2")[1]
     model = clear(GPT2Model(GPT2Config(
         vocab_size=len(tokenizer), n_embd=3 * WIDTH, n_head=3, n_layer=1, n_inner=8, n_positions=WIDTH
@@ -162,7 +167,9 @@ def test_a_decoder_that_aligns(tiny, tmp_path, labelled):
         + "".join(f"{' '.join(words)}\t{' '.join(words[::-1])}\n" for words in draw_sentences(60))
     )
     more = {"text_column": "one", **({"label_column": "other"} if labelled else {})}
-    found = by_head(attnprobe.roles(model, tmp_path / "pairs.tsv", tokenizer=tokenizer, max_length=40, **more))
+    found = by_head(
+        attnprobe.roles(model, tmp_path / "pairs.tsv", tokenizer=tokenizer, max_length=40, **more)
+    )
     across = found.xs("cross", level="attention")
     assert across["role"].tolist() == ["aligns", "broad"]
     assert across["value"].iloc[0] > 0.8

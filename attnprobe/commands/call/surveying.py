@@ -323,7 +323,7 @@ def _make_parts(
     from attnprobe.statistics.roles import FAMILY
     from attnprobe.survey.survey import CorpusRequest
 
-    by_gold = {
+    by_gold: dict[Gold | None, list[Statistic]] = {
         Gold.TREEBANK: [SYNTAX, PART_OF_SPEECH],
         Gold.COREFERENCE: [COREFERENCE],
         Gold.LINKS: [LINKED],
@@ -361,8 +361,8 @@ def check_role_name(name: str | None, *, given: bool) -> None:
         raise AttnprobeError(f"Roles by links can't be called {name!r}; give a word, such as atom-map.")
     if not 0 < len(name) <= _LONGEST_NAME or set(_PARTING) & set(name):
         raise AttnprobeError(
-            f"Roles by links can't be called {shorten(repr(name))}; give 1 to {_LONGEST_NAME} characters, none "
-            "of them a colon or a semicolon."
+            f"Roles by links can't be called {shorten(repr(name))}; give 1 to {_LONGEST_NAME} characters, "
+            "none of them a colon or a semicolon."
         )
     if find_role_kind(name) not in {MIXED, "links", "aligns"} or name == MIXED:
         raise AttnprobeError(f"{name} is another role already; give the roles by links another name.")
