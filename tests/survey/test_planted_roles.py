@@ -14,8 +14,8 @@ from attnprobe.sums.base import unpack
 WIDTH = 64
 NOUNS = ["river", "bank", "house", "dog", "cat", "bird", "parcel", "road", "train", "water", "night", "day"]
 OTHERS = [
-    "the", "of", "and", "to", "was", "late", "early", "ran", "walk", "slow", "quick", "red", "green", "between",
-    "never", "always",
+    "the", "of", "and", "to", "was", "late", "early", "ran", "walk", "slow", "quick", "red", "green",
+    "between", "never", "always",
 ]  # fmt: skip
 
 
