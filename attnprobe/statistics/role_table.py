@@ -240,7 +240,7 @@ def stability(names: Sequence[str], in_folds: Sequence[Sequence[str]]) -> Floats
     means of its documents, without intervals, which would say how few documents a fold has.
 
     Limits: 0 to 1. Undefined where fewer than two folds have a document, and for heads that are named by
-    what is not decided again in each fold: a relation, coreference, induction or duplicate.
+    what is not decided again in each fold: gold links, a part of speech, induction or duplicate.
 
     Args:
         names: On all documents, head by head.

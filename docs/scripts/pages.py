@@ -151,10 +151,15 @@ FOUND = {
         "gain, p, p_adjusted": "attnprobe.statistics.trees:tree_columns",
     },
     "roles": {
-        "role, also": "attnprobe.statistics.role_table:decide_roles",
-        "syntactic, coreference": "attnprobe.statistics.role_table:find_known_relations",
-        "measure, value, threshold": "attnprobe.statistics.role_table:Role",
+        "role, also": "attnprobe.statistics.role_evidence:decide_roles",
+        "syntactic, coreference, links": "attnprobe.statistics.role_table:find_known_relations",
+        "measure, value, threshold": "attnprobe.statistics.role_evidence:Role",
         "stability": "attnprobe.statistics.role_table:stability",
+        "pattern": "attnprobe.statistics.role_evidence:name_patterns",
+        "nearest, nearest_measure, nearest_value, nearest_threshold": (
+            "attnprobe.statistics.role_evidence:find_nearest"
+        ),
+        "The nearest relation": "attnprobe.statistics.role_table:find_nearest_relation",
     },
     "positional --control": {
         "notes": "attnprobe.statistics.positional:controlled_table",
