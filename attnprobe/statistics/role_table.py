@@ -124,8 +124,8 @@ def _list_asked(tally: Tally, asking: Asking) -> Iterator[tuple[int, int, int, s
 
     Then the label, how it is called as a measure, and by how much each head is ahead of the rule, (head,).
     """
-    only_all = all(label == ALL for label, *_ in tally.keys)
-    for place, (label, direction, *position) in enumerate(tally.keys):
+    only_all = all(label == ALL for label, *_ in tally.compared)
+    for place, (label, direction, *position) in enumerate(tally.compared):
         if label == ALL and not only_all:
             continue
         asked_as = [*([direction.replace("_", " ")] if asking.backward else []), *position]
@@ -133,7 +133,7 @@ def _list_asked(tally: Tally, asking: Asking) -> Iterator[tuple[int, int, int, s
         for layer, asked in enumerate(tally.asked[place]):
             if asked.min() < FEWEST:
                 continue
-            by_rule = tally.guessed[place, layer, :, CHOOSING]
+            by_rule = tally.guessed[place, layer, : asking.least, CHOOSING]
             rule = asking.best_rule(by_rule)
             ahead = (tally.hits[place, layer, :, CHOOSING] - by_rule[rule]) / asked[CHOOSING]
             yield place, layer, rule, label, measure, ahead

@@ -306,7 +306,8 @@ class _Text:
         kind = _KINDS.get(head.part, OTHER)
         if head.part == "DET" and len(words) == 1:
             kind = PRONOUN
-        return Mention(head.span, self.nodes[words[-1]].form, bracketed.entity, kind)
+        forms = [self.nodes[place].form for place in words]
+        return Mention(head.span, forms[-1], bracketed.entity, kind, head.form, " ".join(forms))
 
     def _top(self, words: list[int]) -> int:
         """Find the first word whose syntactic head lies outside; the last word where nothing is known."""
