@@ -66,9 +66,8 @@ def part_of_speech_excess(block: AttentionBlock) -> Tensor:
     return torch.stack([beyond.sum(2), there.to(mass.dtype).sum(2)], -1)
 
 
-def average_parts(found: Tensor, layout: Layout) -> Tensor:
+def average_parts(found: Tensor, _: Layout) -> Tensor:
     """Divide by the queries that count: (batch, head, part), NaN where none does."""
-    del layout
     return found[..., 0] / found[..., 1]
 
 

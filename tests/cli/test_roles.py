@@ -204,7 +204,7 @@ def test_what_roles_by_links_cannot_be_called(invoke, links):
 def test_links_that_are_none(invoke, links, tmp_path):
     for content, why in (
         ("", "it is empty or blank"),
-        ('{"text": "the dog"}', "can't be asked about: it holds no links"),
+        ('{"text": "the dog", "links": []}', "can't be asked about: it holds no links"),
         ('{"text": "the dog", "links": [{"source": [0, 3], "target": [4, 70]}]}', "is no span of its text"),
     ):
         (tmp_path / "bad.jsonl").write_text(content)
