@@ -479,11 +479,12 @@ def _define(
     best = f"{name}: the best head for each {asking.counted(1)}"
     return (
         found,
-        Tabulation(asking.label, partial(by_label_table, found, asking), best),
+        Tabulation(asking.label, partial(by_label_table, found, asking), best, stacked=True),
         Tabulation(
             f"{asking.label} and head",
             partial(by_head_table, found, asking),
             f"{name}: how often each head finds {noun}",
+            stacked=True,
         ),
     )
 
