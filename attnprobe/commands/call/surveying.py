@@ -178,8 +178,8 @@ def find_links(
 ) -> HeadTable:
     """Ask heads for the other end of gold links, for the command of that name.
 
-    A row is what ``by`` says: ``"head"``, ``"trees"``, or a word of the command. ``chosen`` holds which links
-    are asked for: ``labels``, ``subtypes``, ``min_links``.
+    A row is what ``by`` says: ``"head"``, ``"trees"``, ``"trees by layer"``, or a word of the command.
+    ``chosen`` holds which links are asked for: ``labels``, ``subtypes``, ``min_links``.
     """
     layers = parse_layers(options.get("layers"))
     if "labels" in chosen:
@@ -188,7 +188,7 @@ def find_links(
             raise AttnprobeError(
                 "No label is named; name some, such as nsubj, or leave the option out for all."
             )
-    chosen = {} if by == "trees" else chosen
+    chosen = {} if by in _TREES else chosen
     with open_call(options, model) as call:
         check_model(model, call.tokenizer, options)
         source = read_first(open_gold(texts, gold, options))
@@ -199,14 +199,14 @@ def find_links(
             fold=gold is Gold.TREEBANK and not chosen.get("subtypes", True),
             nothing=gold.nothing,
         )
-        statistic, tabulation = _ask(gold, by)
+        statistics, tabulation = _ask(gold, by)
         from attnprobe.run.examples import check_targets
         from attnprobe.survey.survey import CorpusRequest, TableRequest, survey_corpora
 
         call.progress.stage("loading", None)
         checkpoint = load_model(model, call.tokenizer, call.load, source.kind)
         documents, labelled = check_targets(checkpoint, documents)
-        corpus = CorpusRequest(documents, [statistic], call.corpus, labelled=labelled)
+        corpus = CorpusRequest(documents, statistics, call.corpus, labelled=labelled)
         facts = {"command": describe_call(name), "dataset": source.described, "asked": chosen}
         (found,) = survey_corpora(
             checkpoint,
@@ -216,12 +216,18 @@ def find_links(
         return found.table
 
 
-def _ask(gold: Gold, by: str) -> "tuple[Statistic, Tabulation]":
-    """Choose what is measured, and how it is tabulated."""
-    if by == "trees":
-        from attnprobe.statistics.trees import TREE, TREES
+#: What ``by`` says of trees.
+_TREES = ("trees", "trees by layer")
 
-        return TREES, TREE
+
+def _ask(gold: Gold, by: str) -> "tuple[list[Statistic], Tabulation]":
+    """Choose what is measured, and how it is tabulated."""
+    if by in _TREES:
+        from attnprobe.statistics import trees
+
+        if by == "trees":
+            return [trees.TREES, trees.DIRECTED], trees.BY_HEAD
+        return [trees.LAYER_TREES, trees.LAYER_DIRECTED], trees.BY_LAYER
     from attnprobe.statistics import links
 
     statistic, by_label, by_head = {
@@ -229,7 +235,7 @@ def _ask(gold: Gold, by: str) -> "tuple[Statistic, Tabulation]":
         Gold.COREFERENCE: (links.COREFERENCE, links.BY_MENTION, links.BY_MENTION_AND_HEAD),
         Gold.LINKS: (links.LINKED, links.BY_LABEL, links.BY_LABEL_AND_HEAD),
     }[gold]
-    return statistic, by_head if by == "head" else by_label
+    return [statistic], by_head if by == "head" else by_label
 
 
 def request_roles(
