@@ -219,7 +219,7 @@ def test_nothing_to_ask(dtype: torch.dtype):
 
 
 def read_trees(p: Tensor, words: list[tuple[int, int]], root: int, number: int) -> list[dict[int, int]]:
-    """Read the heads of all words off the counts, tree by tree: each sentence has one of the possible arcs."""
+    """Read the heads of all words off the counts, tree by tree: each sentence has one of all arcs."""
     arcs = [(word, head) for word, head in permutations(range(len(words)), 2) if word != root]
     asked = sentences(
         *[words] * len(arcs),
