@@ -61,7 +61,7 @@ _NAMED = 6
 
 
 def compare_with_gold(block: AttentionBlock, *, mean: bool = False) -> Tensor:
-    """Count what the trees of each head have of the gold, or those of the mean over the heads of the layer.
+    """Draw the trees of each head, or of the mean over a layer's heads, and count what they have of the gold.
 
     Returns:
         (batch, head or 1, 13) what is counted of undirected trees, and what of directed ones; NaN where
@@ -122,6 +122,16 @@ def arcs_in_trees(counts: Tensor, _: Layout) -> Tensor:
     the gold root. Cayley (1889), A theorem on trees, for the number of trees.
     """
     return counts[..., EDGE_COUNTS:]
+
+
+def edges_in_layer_trees(counts: Tensor, layout: Layout) -> Tensor:
+    """Share of gold edges that are edges of the tree of a layer's mean attention: ``uuas`` by layer."""
+    return edges_in_trees(counts, layout)
+
+
+def arcs_in_layer_trees(counts: Tensor, layout: Layout) -> Tensor:
+    """Share of words whose head is right in the directed tree of a layer's mean attention: ``uas`` by layer."""
+    return arcs_in_trees(counts, layout)
 
 
 def edge_columns(statistic: Statistic, found: Ratio, build: TableBuilder) -> None:
@@ -218,11 +228,11 @@ DIRECTED = Statistic(
     family=FAMILY, title="words with their gold head in the tree of a head", headline=True, order=4,
 )  # fmt: skip
 LAYER_TREES = replace(
-    TREES, name="uuas_layer", function=_compare_layer, rows="layer", order=5,
+    TREES, name="uuas_layer", function=_compare_layer, reduce=edges_in_layer_trees, rows="layer", order=5,
     title="gold edges in the tree of a layer",
 )  # fmt: skip
 LAYER_DIRECTED = replace(
-    DIRECTED, name="uas_layer", function=_compare_layer, rows="layer", order=6,
+    DIRECTED, name="uas_layer", function=_compare_layer, reduce=arcs_in_layer_trees, rows="layer", order=6,
     title="words with their gold head in the tree of a layer",
 )  # fmt: skip
 

@@ -26,7 +26,7 @@ from attnprobe.statistics.positional import FURTHEST
 from attnprobe.statistics.registry import families, select_controls
 from attnprobe.statistics.roles import SUFFIX
 from attnprobe.statistics.statistic import MEANING, Family
-from attnprobe.statistics.trees import arcs_in_trees, edges_in_trees
+from attnprobe.statistics.trees import LAYER_TREES, TREES
 from attnprobe.sums.base import Measurement
 from attnprobe.sums.documents import name_documents
 
@@ -132,7 +132,7 @@ class TestEvery:
     ):  # fmt: skip
         whole = drawn(3, heads, 9, content_only=content_only, kind=kind)
         values = statistic(shown(statistic, whole))
-        if statistic.scope == "layer" or statistic.reduce in {edges_in_trees, arcs_in_trees}:
+        if statistic.scope == "layer" or statistic.function in {TREES.function, LAYER_TREES.function}:
             # What blocks or several statistics share is between a function and its reduction.
             assert len(values) == 3
             assert number(statistic, whole).shape == (3, *cells(statistic, heads))
