@@ -51,11 +51,9 @@ _SIMPLE_TREES = {
 }
 #: Both directed trees of a head: the column, who attends to whom, and its title.
 _DIRECTED = {
-    TO_HEAD: ("uas", "dependent to head", "words with their gold head, where dependents attend to heads"),
-    FROM_HEAD: (
-        "uas_from_head", "head to dependent", "words with their gold head, where heads attend to dependents"
-    ),
-}  # fmt: skip
+    TO_HEAD: ("uas", "dependent to head", "words with their gold head (dependent to head)"),
+    FROM_HEAD: ("uas_from_head", "head to dependent", "words with their gold head (head to dependent)"),
+}
 #: So many trees are named in a note.
 _NAMED = 6
 
