@@ -46,6 +46,10 @@ def table_seconds(*, quick: bool) -> Iterator[Figure]:
         yield wall("attnprobe rerun --check", ["rerun", heads, "--check"], None, None, repetitions)
 
 
+def environment() -> dict[str, str]:
+    return os.environ | {"OMP_NUM_THREADS": "2", "HF_HUB_OFFLINE": "1"}
+
+
 def wall(name: str, arguments: list[str], bar: float | None, aim: float | None, repetitions: int) -> Figure:
     """Give the fastest of some runs in wall seconds, after one to fill the disk cache."""
     beside = Path(sys.executable).with_name("attnprobe")
