@@ -233,14 +233,14 @@ TREES = Statistic(
 )  # fmt: skip
 DIRECTED = Statistic(
     "uas", "share of words", compare_with_gold, arcs_in_trees, scope="map", sums=Ratio, columns=arc_columns,
-    family=FAMILY, title="words with their gold head in the tree of a head", headline=True, order=4,
+    family=FAMILY, title="words with their gold head in the tree of a head", headline=True, order=6,
 )  # fmt: skip
 LAYER_TREES = replace(
-    TREES, name="uuas_layer", function=_compare_layer, reduce=edges_in_layer_trees, rows="layer", order=5,
+    TREES, name="uuas_layer", function=_compare_layer, reduce=edges_in_layer_trees, rows="layer", order=7,
     title="gold edges in the tree of a layer",
 )  # fmt: skip
 LAYER_DIRECTED = replace(
-    DIRECTED, name="uas_layer", function=_compare_layer, reduce=arcs_in_layer_trees, rows="layer", order=6,
+    DIRECTED, name="uas_layer", function=_compare_layer, reduce=arcs_in_layer_trees, rows="layer", order=8,
     title="words with their gold head in the tree of a layer",
 )  # fmt: skip
 

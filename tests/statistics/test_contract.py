@@ -78,15 +78,8 @@ COLUMNS = {
     "norm": ["norm_total", "norm_first", "norm_separator", "norm_punctuation", "norm_other"],
     "induction": ["induction", "duplicate", "previous_again", "copying"],
     "links": [
-        "syntax",
-        "coreference",
-        "links",
-        "uuas",
-        "aer",
-        "uas",
-        "aer_of_mean",
-        "uuas_layer",
-        "uas_layer",
+        *("syntax", "coreference", "links", "uuas", "aer", "aer_of_mean"),
+        *("uas", "uuas_layer", "uas_layer"),
     ],
     "roles": [
         "special_excess",
