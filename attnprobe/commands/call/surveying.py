@@ -184,10 +184,10 @@ def find_links(
 ) -> HeadTable:
     """Ask heads for the other end of gold links, for the command of that name.
 
-    A row is what ``by`` says: ``"head"``, ``"layer"``, ``"trees"``, or a word of the command. ``chosen``
-    holds which links are asked for: ``labels``, ``subtypes``, ``min_links``. ``metric`` is ``"aer"`` where
-    whole alignments are scored, and ``aligned`` opens pairs with alignments of their own in place of
-    ``texts``.
+    A row is what ``by`` says: ``"head"``, ``"layer"``, ``"trees"``, ``"trees by layer"``, or a word of the
+    command. ``chosen`` holds which links are asked for: ``labels``, ``subtypes``, ``min_links``. ``metric``
+    is ``"aer"`` where whole alignments are scored, and ``aligned`` opens pairs with alignments of their own
+    in place of ``texts``.
     """
     layers = parse_layers(options.get("layers"))
     if "labels" in chosen:
@@ -196,7 +196,7 @@ def find_links(
             raise AttnprobeError(
                 "No label is named; name some, such as nsubj, or leave the option out for all."
             )
-    chosen = {} if by == "trees" else {"metric": metric} if metric == "aer" else chosen
+    chosen = {} if by in _TREES else {"metric": metric} if metric == "aer" else chosen
     with open_call(options, model) as call:
         check_model(model, call.tokenizer, options)
         source = read_first(open_gold(texts, gold, options) if aligned is None else aligned())
@@ -230,12 +230,18 @@ def find_links(
         return found.table
 
 
+#: What ``by`` says of trees.
+_TREES = ("trees", "trees by layer")
+
+
 def _ask(gold: Gold, by: str) -> Answer:
     """Choose what is measured, and how it is tabulated."""
-    if by == "trees":
-        from attnprobe.statistics.trees import TREE, TREES
+    if by in _TREES:
+        from attnprobe.statistics import trees
 
-        return [TREES], TREE
+        if by == "trees":
+            return [trees.TREES, trees.DIRECTED], trees.BY_HEAD
+        return [trees.LAYER_TREES, trees.LAYER_DIRECTED], trees.BY_LAYER
     from attnprobe.statistics import links
 
     statistic, by_label, by_head = {
