@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from attnprobe.commands.output import picture_output
 from attnprobe.commands.registry import Rule, command, split_names
-from attnprobe.commands.roles import RoleGold
+from attnprobe.commands.roles import NAMED, RoleGold
 from attnprobe.option import Group, Option
 from attnprobe.options import (
     TEXT,
@@ -320,6 +320,7 @@ def plot(
 @command(
     *(Model, Data, Hub, Reading, Batches, Frequencies, RoleGold, Labels, Task, Metric, Resume),
     picture_output("Write this file, whose name ends in .html. Default: a page in the browser."),
+    rules=[NAMED],
     guesses=("page", "dossier", "summary", "html"),
 )
 def report(
@@ -349,6 +350,8 @@ def report(
     ] = None,
     treebank: "Texts" = None,
     coreference: "Texts" = None,
+    links: "Texts" = None,
+    links_name: str | None = None,
     thresholds: "Mapping[str, float] | str | None" = None,
     out_domain: Annotated[
         "Texts",
@@ -422,6 +425,7 @@ def report(
     """
     from attnprobe.commands.call.reporting import report as run
 
-    asked = {"sections": sections, "treebank": treebank, "coreference": coreference, "thresholds": thresholds}
+    asked = {"sections": sections, "treebank": treebank, "coreference": coreference, "links": links}
+    asked |= {"links_name": links_name, "thresholds": thresholds}
     asked |= {"out_domain": out_domain, "from_tables": from_tables, "save_tables": save_tables}
     return run(model, texts, labels, **asked, overwrite=overwrite, tokenizer=tokenizer, **options)
