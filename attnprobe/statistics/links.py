@@ -1,16 +1,16 @@
 """What heads find: gold links between words, and how often a head's most attended word is their other end.
 
-The best head for each label is chosen on one half of the documents and scored on the other.
+The best head for each label is chosen on some documents and scored on others.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 
 import numpy as np
 
 from attnprobe.attention.kinds import Kind
+from attnprobe.statistics.best_heads import Best, Cell, Selection, choose_and_score
 from attnprobe.statistics.questions import questions_of
 from attnprobe.statistics.rules import (
     ALL,
@@ -27,8 +27,8 @@ from attnprobe.statistics.rules import (
 from attnprobe.statistics.statistic import Family, Statistic
 from attnprobe.statistics.tabulation import Tabulation
 from attnprobe.sums.base import Measurement
-from attnprobe.sums.resampling import SIGNIFICANT, adjust, mcnemar, sign_flip
-from attnprobe.sums.tally import CHOOSING, SCORING, Tally
+from attnprobe.sums.resampling import SIGNIFICANT, adjust
+from attnprobe.sums.tally import Tally
 from attnprobe.table.builder import FEW_DOCUMENTS, Labels, TableBuilder
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
@@ -40,21 +40,6 @@ UNIT = "share of links"
 FEWEST = 20
 #: So many labels are named in a note.
 _NAMED = 8
-
-
-@dataclass(frozen=True)
-class Cell:
-    """A label and direction, at their place in the tally, as the layers of one kind of attention are asked.
-
-    The kind is None where the model has only one. The position is where a decoder beside an encoder is asked.
-    """
-
-    place: int
-    label: str
-    direction: str
-    kind: Kind | None
-    layers: Sequence[int]
-    position: str = ""
 
 
 def choose_cells(tally: Tally, labels: Labels, asking: Asking) -> tuple[list[Cell], list[str]]:
@@ -135,101 +120,6 @@ def find_first_alike(tally: Tally, cells: Sequence[Cell]) -> list[int]:
     return found
 
 
-@dataclass(frozen=True)
-class Compared:
-    """Heads and rules on the scoring half, see ``Tally.disagreement``."""
-
-    error: np.ndarray  # of accuracy, (key, layer, head)
-    clusters: np.ndarray
-    squares: np.ndarray
-    around: np.ndarray
-    tally: Tally
-
-    @classmethod
-    def of(cls, tally: Tally) -> "Compared":
-        return cls(tally.accuracy(SCORING)[1], *tally.disagreement(), tally)
-
-    def chance(self, where: tuple[int, int, int, int]) -> float:
-        """Give the p value, one-sided, that a head finds more than a rule: over documents.
-
-        Where each sequence is a document, links are compared, see ``mcnemar``; where some are parts of one,
-        documents are, see ``sign_flip``. ``where`` is key, layer, head and rule.
-        """
-        key, layer, head, rule = where
-        tally, squares = self.tally, round(float(self.squares[where]))
-        right = int(tally.hits[key, layer, head, SCORING])
-        guessed = int(tally.guessed[key, layer, rule, SCORING])
-        apart = tally.ahead_by_group(where)
-        if not len(apart):
-            both = int(tally.both[where])
-            return mcnemar(right - both, guessed - both, squares)
-        rest = squares - int(np.square(apart).sum())
-        return sign_flip(apart, right - guessed - int(apart.sum()), rest)
-
-    def gain_error(self, where: tuple[int, int, int, int], n: int) -> float:
-        """Give the standard error of the share of ``n`` links by which a head is ahead of a rule.
-
-        It is that of a ratio over documents, see ``Tally.accuracy``; NaN below two documents.
-        """
-        clusters = self.clusters[where[:2]].item()
-        if clusters < 2:
-            return np.nan
-        return float((self.around[where] * clusters / (clusters - 1)) ** 0.5 / n)
-
-
-@dataclass(frozen=True)
-class Best:
-    """The head that finds most links of a label, and what a rule finds of the ``n`` that are scored."""
-
-    n: int
-    layer: int | None = None  # None where nothing could be chosen
-    head: int | None = None
-    position: str = ""
-    accuracy: float = np.nan
-    error: float = np.nan
-    rule: int | None = None  # None where none ever answers
-    baseline: float = np.nan
-    gain_error: float = np.nan
-    p: float = np.nan
-    selected: float = np.nan  # the accuracy that choosing on the scoring half itself would have claimed
-    documents: int = 0  # documents of several sequences over which p is; 0 where each sequence is one
-
-
-def choose_and_score(
-    tally: Tally, cells: Sequence[Cell], gone: np.ndarray, asking: Asking, compared: Compared
-) -> Best:
-    """Choose a head and a rule on one half of the documents, and score both on the other.
-
-    The cells are those of the same links, at each position of a decoder that is asked; ``gone`` are heads
-    that the checkpoint lacks (layer, head).
-    """
-    layers, places = np.array(cells[0].layers), [cell.place for cell in cells]
-    n = int(tally.asked[places[0], layers[0], SCORING])
-    hits = np.where(gone[layers, :, None], -1, tally.hits[np.array(places)[:, None], layers])
-    if not n or not tally.asked[places[0], layers[0], CHOOSING] or (hits < 0).all():
-        return Best(n)
-    which, at, head = np.unravel_index(hits[..., CHOOSING].argmax(), hits.shape[:3])
-    cell, layer, right = cells[int(which)], int(layers[at]), int(hits[which, at, head, SCORING])
-    by_rule = tally.guessed[cell.place, layer]
-    rule = asking.best_rule(by_rule[:, CHOOSING])
-    guessed = int(by_rule[rule, SCORING])
-    where = cell.place, layer, int(head), rule
-    return Best(
-        n,
-        layer,
-        int(head),
-        cell.position,
-        right / n,
-        float(compared.error[where[:3]]),
-        rule if by_rule[rule, CHOOSING] else None,
-        guessed / n,
-        compared.gain_error(where, n),
-        compared.chance(where),
-        int(hits[..., SCORING].max()) / n,
-        compared.clusters[where[:2]].item() if len(tally.groups) else 0,
-    )
-
-
 def by_label_table(
     statistic: Statistic,
     asking: Asking,
@@ -240,22 +130,38 @@ def by_label_table(
 ) -> HeadTable:
     """Tabulate the best head for each label and direction, beside the best rule.
 
-    Head and rule are those with most right answers on one half of the documents; of equals, the first head
-    and the nearest offset. A head of a decoder beside an encoder is asked where it predicts a word and where
-    it reads it, and ``position`` says which of the two was chosen: ``output`` or ``input``. ``n`` counts the
-    links of the other half, where both are scored: ``accuracy`` and ``baseline``, both shares of these links.
-    ``gain`` is accuracy less baseline, and its error is over documents, of right answers of the head less
-    those of the rule; for ``p`` see ``Compared.chance``. ``accuracy_selected`` is the largest accuracy of any
-    head on the scored half, which choosing there would have claimed. ``p_adjusted`` counts rows that are
-    about the very same links once.
+    The documents are in K folds (5, or as many as ``folds`` says). For each fold, head and rule are those
+    with most right answers on the other folds; of equals, the first head and the nearest offset. They are
+    scored on that fold, so that all ``n`` links are scored, none by whom it chose: ``accuracy`` and
+    ``baseline`` are right answers of all folds, divided by n. ``layer``, ``head``, ``baseline_offset`` and
+    ``baseline_rule`` name those that most folds chose, and ``chosen`` is the share of folds that chose the
+    head. ``runner_up_layer``, ``runner_up_head`` and ``runner_up_accuracy`` are the same without that head.
+    ``accuracy_selected`` is the largest accuracy of any head over all documents, which choosing and scoring
+    on the same would have claimed.
+
+    A head of a decoder beside an encoder is asked where it predicts a word and where it reads it, and
+    ``position`` says which of the two was chosen: ``output`` or ``input``. ``gain`` is accuracy less
+    baseline. Its error and that of the accuracy are over blocks of documents (``Contrast.error``), and so is
+    ``p`` (``Contrast.chance``); both choose anew with every draw. ``p_adjusted`` counts rows that are about
+    the very same links once.
+
+    ``control`` is the accuracy of the best heads of a control, cross-fitted alike over the same documents,
+    and ``selectivity`` is accuracy less control, with its paired error. With ``control="links"``, each link
+    was moved to another word of its sequence (``move_links``), with ``"weights"`` the model has random
+    weights, and the control is the mean over three seeds.
+
+    With ``selection="half"``, head and rule are chosen on one half of the documents and scored on the other,
+    of which all numbers are then; ``p`` is ``Compared.chance``.
     """
     tally: Tally = measurement.sums[statistic.name]
     cells, notes = choose_cells(tally, labels, asking)
-    compared, gone = Compared.of(tally), np.zeros(tally.hits.shape[1:3], bool)
+    gone = np.zeros(tally.hits.shape[1:3], bool)
     for place in labels.removed:
         gone[place] = True
     rows = [list(some) for _, some in groupby(cells, lambda cell: (cell.kind, cell.label, cell.direction))]
-    found = [choose_and_score(tally, some, gone, asking, compared) for some in rows]
+    asked = labels.provenance.get("asked", {})
+    selection = Selection.read(asked, tally, len(rows), list_controls(statistic, measurement))
+    found = [choose_and_score(tally, some, gone, asking, selection) for some in rows]
     cells = [some[0] for some in rows]
     build = TableBuilder(labels, len(cells))
     build.key(asking.label, [cell.label for cell in cells])
@@ -289,12 +195,39 @@ def by_label_table(
     build.add(Column("p_adjusted", title="adjusted p"), adjusted)
     selected = Column("accuracy_selected", UNIT, title="links found where the head was chosen")
     build.add(selected, _read(found, "selected"))
+    if selection.folds:
+        _add_choices(build, found, labels)
+    if selection.controls:
+        control, error = _read(found, "control"), _read(found, "control_error")
+        build.measure("control", UNIT, control, error, title="links that the best head of the control finds")
+        selectivity, error = _read(found, "selectivity"), _read(found, "selectivity_error")
+        build.measure("selectivity", UNIT, selectivity, error, title="accuracy less that of the control")
     said = [
-        *_note_significant(cells, found, adjusted, asking, labels),
-        *_note_few_documents(found),
-        *_note_optimism(found),
+        *_note_significant(cells, found, adjusted, asking, labels, selection),
+        *_note_few_documents(found, selection),
+        *_note_ties(cells, found, selection, labels),
+        *_note_optimism(found, selection),
     ]
     return build.table(title, [*said, *_note_same_links(cells, first), *notes], "best heads")
+
+
+def list_controls(statistic: Statistic, measurement: Measurement) -> list[Tally]:
+    """List what was counted of the controls of a statistic."""
+    return [tally for name, tally in measurement.sums.items() if name.startswith(f"{statistic.name}_")]
+
+
+def _add_choices(build: TableBuilder, found: Sequence[Best], labels: Labels) -> None:
+    """Append how sure the choice of the head is, and which one is next."""
+    build.add(
+        Column("chosen", "share", title="folds that chose the head"),
+        [best.times / best.folds if best.folds else np.nan for best in found],
+    )
+    ups = [best.runner_up for best in found]
+    layers = [None if layer is None else labels.places[layer].layer for layer, _ in ups]
+    build.add(Column("runner_up_layer", role="count"), layers)
+    build.add(Column("runner_up_head", role="count"), [head for _, head in ups])
+    accuracy = Column("runner_up_accuracy", UNIT, title="links that the next best head finds")
+    build.add(accuracy, _read(found, "runner_up_accuracy"))
 
 
 def _read(found: Sequence[Best], name: str) -> np.ndarray:
@@ -302,7 +235,12 @@ def _read(found: Sequence[Best], name: str) -> np.ndarray:
 
 
 def _note_significant(
-    cells: Sequence[Cell], found: Sequence[Best], adjusted: np.ndarray, asking: Asking, labels: Labels
+    cells: Sequence[Cell],
+    found: Sequence[Best],
+    adjusted: np.ndarray,
+    asking: Asking,
+    labels: Labels,
+    selection: Selection,
 ) -> Iterator[str]:
     rows = [row for row, p in enumerate(adjusted) if p < SIGNIFICANT and cells[row].label != ALL]
     rule = "rule" if asking.named else "fixed offset"
@@ -310,9 +248,10 @@ def _note_significant(
     if not shown:
         return
     if all(found[row].layer is None for row in range(len(cells))):
+        part, other = ("fold", "another") if selection.folds else ("half", "the other")
         yield (
-            "All documents with links lie in one half of the documents, so that no head can be chosen on one "
-            "and scored on the other; give more documents, or look at all heads."
+            f"All documents with links lie in one {part} of the documents, so that no head can be chosen on one "
+            f"and scored on {other}; give more documents, or look at all heads."
         )
         return
     if not rows:
@@ -324,10 +263,7 @@ def _note_significant(
         best.setdefault(cells[row].label, row)
     listed = []
     for label, one in ((label, found[row]) for label, row in best.items()):
-        assert one.layer is not None  # or it would have no p
-        assert one.head is not None
-        name = labels.places[one.layer].head(one.head) + (one.position and f" at {one.position}")
-        listed.append(f"{label} {name} ({one.accuracy:.2f} against {one.baseline:.2f})")
+        listed.append(f"{label} {_name_best(one, labels)} ({one.accuracy:.2f} against {one.baseline:.2f})")
     more = f", and {len(listed) - 6} more" if len(listed) > 6 else ""
     yield (
         f"For {len(best)} of {len(shown)} {asking.counted(len(shown))}, a head finds significantly more "
@@ -335,13 +271,45 @@ def _note_significant(
     )
 
 
-def _note_few_documents(found: Sequence[Best]) -> Iterator[str]:
+def _name_best(best: Best, labels: Labels) -> str:
+    assert best.layer is not None  # or it would have no p
+    assert best.head is not None
+    return labels.places[best.layer].head(best.head) + (best.position and f" at {best.position}")
+
+
+def _note_few_documents(found: Sequence[Best], selection: Selection) -> Iterator[str]:
     most = max((best.documents for best in found), default=0)
     if 0 < most < FEW_DOCUMENTS / 2:
+        over = "documents. The scored half has" if selection.compared else "blocks of documents. There are"
         yield (
-            "Heads are compared with rules by the sign-flip test over documents. The scored half has at most "
-            f"{most} that hold such links, so that no p is below {0.5**most:.2g}."
+            f"Heads are compared with rules by the sign-flip test over {over} at most {most} that hold such "
+            f"links, so that no p is below {0.5**most:.2g}."
         )
+
+
+def _note_ties(
+    cells: Sequence[Cell], found: Sequence[Best], selection: Selection, labels: Labels
+) -> Iterator[str]:
+    """Name the heads that not all folds chose, those that fewest chose first."""
+    known = [(cell, best) for cell, best in zip(cells, found, strict=True) if best.layer is not None]
+    if not selection.folds or not known:
+        return
+    torn = sorted((one for one in known if one[1].times < one[1].folds), key=lambda one: one[1].times)
+    if not torn:
+        yield f"Every head that is named was chosen in {selection.folds} of {selection.folds} folds."
+        return
+    listed = []
+    for cell, best in torn[:6]:
+        name, (layer, head) = _name_best(best, labels), best.runner_up
+        assert layer is not None  # or every fold would have chosen the only one
+        assert head is not None
+        after = labels.places[layer].head(head)
+        listed.append(f"{cell.label} {name} ({best.times} of {best.folds} folds, next {after})")
+    more = f", and {len(torn) - 6} more" if len(torn) > 6 else ""
+    yield (
+        f"Folds agree on the head in {len(known) - len(torn)} of {len(known)} rows. Where they don't, several heads "
+        f"are about as good: {', '.join(listed)}{more}."
+    )
 
 
 def _note_same_links(cells: Sequence[Cell], first: np.ndarray) -> Iterator[str]:
@@ -354,15 +322,25 @@ def _note_same_links(cells: Sequence[Cell], first: np.ndarray) -> Iterator[str]:
         yield f"The rows {listed} are about the same links, and count once where p is adjusted."
 
 
-def _note_optimism(found: Sequence[Best]) -> Iterator[str]:
+def _note_optimism(found: Sequence[Best], selection: Selection) -> Iterator[str]:
     more = _read(found, "selected") - _read(found, "accuracy")
     more = more[np.isfinite(more)]
-    if len(more):
-        yield (
-            "Heads and baselines were chosen on one half of the documents and scored on the other. Chosen "
-            f"and scored on the same half, accuracy would be higher by {more.mean():.3f} on average, and by "
-            f"{more.max():.3f} at most (accuracy_selected)."
+    if not len(more):
+        return
+    if selection.folds:
+        said = (
+            f"The documents are in {selection.folds} folds, and heads and baselines of each were chosen on the "
+            "others. Chosen and scored on the same documents"
         )
+    else:
+        said = (
+            "Heads and baselines were chosen on one half of the documents and scored on the other. Chosen and "
+            "scored on the same half"
+        )
+    yield (
+        f"{said}, accuracy would be higher by {more.mean():.3f} on average, and by {more.max():.3f} at most "
+        "(accuracy_selected)."
+    )
 
 
 def by_head_table(
@@ -415,7 +393,7 @@ def _define(
     """Give the statistic of some links, its table of labels, and its table of labels and heads."""
     found = Statistic(
         name, "share of links", partial(questions_of, asking=asking), scope="links", rows="label",
-        sums=Tally, version=2, family=FAMILY, title=title, order=order,
+        sums=Tally, version=3, family=FAMILY, title=title, order=order,
     )  # fmt: skip
     best = f"{name}: the best head for each {asking.counted(1)}"
     return (

@@ -71,10 +71,15 @@ class Asking:
         """Name a rule by its place: "offset +1", "same text"."""
         return f"offset {self.offsets[rule]:+d}" if rule < len(self.offsets) else self.rules[rule]
 
+    @cached_property
+    def preference(self) -> tuple[int, ...]:
+        """The places of rules in the order in which equals are chosen: the nearest offset, the earlier name."""
+        nearest = sorted(range(len(self.offsets)), key=lambda place: abs(self.offsets[place]))
+        return (*nearest, *range(len(nearest), len(self.rules)))
+
     def best_rule(self, right: NDArray[np.int64]) -> int:
         """Choose the rule with most right answers (rule,); of equals the nearest offset, the earlier name."""
-        nearest = sorted(range(len(self.offsets)), key=lambda place: abs(self.offsets[place]))
-        return max([*nearest, *range(len(nearest), len(right))], key=lambda rule: right[rule])
+        return max(self.preference, key=lambda rule: right[rule])
 
     def counted(self, number: int) -> str:
         """Call labels what they are called in a sentence: "relation", "relations", "kinds of mention"."""
