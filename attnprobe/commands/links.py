@@ -6,17 +6,51 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from attnprobe.commands.output import Output
 from attnprobe.commands.registry import Rule, command
-from attnprobe.option import Option
+from attnprobe.option import Group, Option
 from attnprobe.options import GOLD, TEXT, OneModel
 
 if TYPE_CHECKING:
     from attnprobe.commands.call.texts import Texts
     from attnprobe.table.head_table import HeadTable
 
+
+
+class BestHeads(Group):
+    """How the best heads are chosen, and what they are compared with beside simple rules."""
+
+    selection: Annotated[
+        Literal["folds", "half"],
+        Option(
+            "Choose heads and rules on all folds of the documents but one and score them on that one, for each "
+            "(folds); or choose on one half and score on the other (half)."
+        ),
+    ] = "folds"
+    folds: Annotated[int, Option("Put the documents into so many folds.", low=2, high=32)] = 5
+    control: Annotated[
+        Literal["links", "weights"] | None,
+        Option(
+            "Compare with what heads find of the same links, each moved to another word of its text at the "
+            "same distance (links); or with the same architecture with random weights, three times (weights, "
+            "three more passes). One at a time.",
+            guesses=("controls", "baseline"),
+        ),
+    ] = None
+
+
 _MinLinks = Annotated[int, Option("Leave labels out that have fewer links.", low=1, panel=TEXT)]
 _LAYERS_OF_HEADS = Rule(
     "--layers picks rows of heads; give --by head with it.", given=("layers",), lacks=("by=head",)
 )
+_OF_BEST_HEADS = [
+    Rule(
+        f"--{name} is about the best heads; leave out --by head.", given=(name, "by=head")
+    )
+    for name in ("selection", "folds", "control")
+]
+_OF_FOLDS = [
+    Rule("--folds needs --selection folds.", given=("folds", "selection=half")),
+    Rule("--control needs --selection folds.", given=("control", "selection=half")),
+]
 
 
 @command(
@@ -51,7 +85,31 @@ def syntax(
         ),
     ] = None,
     subtypes: Annotated[bool, Option("Tell nsubj:pass from nsubj.", panel=TEXT)] = False,
-    min_links: _MinLinks = 20,
+    min_links: 
+
+class BestHeads(Group):
+    """How the best heads are chosen, and what they are compared with beside simple rules."""
+
+    selection: Annotated[
+        Literal["folds", "half"],
+        Option(
+            "Choose heads and rules on all folds of the documents but one and score them on that one, for each "
+            "(folds); or choose on one half and score on the other (half)."
+        ),
+    ] = "folds"
+    folds: Annotated[int, Option("Put the documents into so many folds.", low=2, high=32)] = 5
+    control: Annotated[
+        Literal["links", "weights"] | None,
+        Option(
+            "Compare with what heads find of the same links, each moved to another word of its text at the "
+            "same distance (links); or with the same architecture with random weights, three times (weights, "
+            "three more passes). One at a time.",
+            guesses=("controls", "baseline"),
+        ),
+    ] = None
+
+
+_MinLinks = 20,
     trees: Annotated[
         bool, Option("Give one row per head: the share of dependencies in its maximum spanning tree (UUAS).")
     ] = False,
@@ -103,7 +161,31 @@ def coreference(
         Literal["mention", "head"],
         Option("Give one row per kind of mention with its best head, or one per head too."),
     ] = "mention",
-    min_links: _MinLinks = 20,
+    min_links: 
+
+class BestHeads(Group):
+    """How the best heads are chosen, and what they are compared with beside simple rules."""
+
+    selection: Annotated[
+        Literal["folds", "half"],
+        Option(
+            "Choose heads and rules on all folds of the documents but one and score them on that one, for each "
+            "(folds); or choose on one half and score on the other (half)."
+        ),
+    ] = "folds"
+    folds: Annotated[int, Option("Put the documents into so many folds.", low=2, high=32)] = 5
+    control: Annotated[
+        Literal["links", "weights"] | None,
+        Option(
+            "Compare with what heads find of the same links, each moved to another word of its text at the "
+            "same distance (links); or with the same architecture with random weights, three times (weights, "
+            "three more passes). One at a time.",
+            guesses=("controls", "baseline"),
+        ),
+    ] = None
+
+
+_MinLinks = 20,
     **options: Any,
 ) -> "HeadTable":
     """Find the heads that look from a pronoun or a name to what it stands for.
@@ -150,7 +232,31 @@ def links(
             line=str | None,
         ),
     ] = None,
-    min_links: _MinLinks = 20,
+    min_links: 
+
+class BestHeads(Group):
+    """How the best heads are chosen, and what they are compared with beside simple rules."""
+
+    selection: Annotated[
+        Literal["folds", "half"],
+        Option(
+            "Choose heads and rules on all folds of the documents but one and score them on that one, for each "
+            "(folds); or choose on one half and score on the other (half)."
+        ),
+    ] = "folds"
+    folds: Annotated[int, Option("Put the documents into so many folds.", low=2, high=32)] = 5
+    control: Annotated[
+        Literal["links", "weights"] | None,
+        Option(
+            "Compare with what heads find of the same links, each moved to another word of its text at the "
+            "same distance (links); or with the same architecture with random weights, three times (weights, "
+            "three more passes). One at a time.",
+            guesses=("controls", "baseline"),
+        ),
+    ] = None
+
+
+_MinLinks = 20,
     **options: Any,
 ) -> "HeadTable":
     """Find the heads that look from one end of any gold links to the other.

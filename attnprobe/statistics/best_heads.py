@@ -148,10 +148,10 @@ def choose_and_score(
     rules = CrossFit(heads.asked, guessed[order], selection.folds)
     ahead = Contrast([heads, rules], [1, -1])
     others = heads.without(heads.named)
-    more: dict[str, Any] = {}
+    runner_up: tuple[int | None, int | None] = (None, None)
     if others.possible:
-        _, *next_best = [name for name in names if name != names[heads.named]][others.named]
-        more = {"runner_up": tuple(next_best), "runner_up_accuracy": others.share}
+        left = [name for name in names if name != names[heads.named]]
+        runner_up = left[others.named][1:]
     return Best(
         n,
         layer,
@@ -167,7 +167,8 @@ def choose_and_score(
         ahead.blocks,
         heads.times,
         int(heads.scored.sum()),
-        **more,
+        runner_up,
+        others.share if others.possible else np.nan,
         **_compare_with_controls(heads, tally, cells, gone, selection),
     )
 
@@ -175,7 +176,7 @@ def choose_and_score(
 def _compare_with_controls(
     heads: CrossFit, tally: Tally, cells: Sequence[Cell], gone: np.ndarray, selection: Selection
 ) -> dict[str, float]:
-    """Give the mean share that the best heads of the controls find, and by how much the best head is ahead."""
+    """Give what the best heads of the controls find on average, and how far the best head is ahead."""
     sides = []
     for control in selection.controls:
         places = {key: place for place, key in enumerate(control.keys)}

@@ -250,8 +250,8 @@ def _note_significant(
     if all(found[row].layer is None for row in range(len(cells))):
         part, other = ("fold", "another") if selection.folds else ("half", "the other")
         yield (
-            f"All documents with links lie in one {part} of the documents, so that no head can be chosen on one "
-            f"and scored on {other}; give more documents, or look at all heads."
+            f"All documents with links lie in one {part} of the documents, so that no head can be chosen on "
+            f"one and scored on {other}; give more documents, or look at all heads."
         )
         return
     if not rows:
@@ -298,17 +298,18 @@ def _note_ties(
     if not torn:
         yield f"Every head that is named was chosen in {selection.folds} of {selection.folds} folds."
         return
-    listed = []
-    for cell, best in torn[:6]:
+    listed: dict[str, str] = {}
+    for cell, best in torn:
         name, (layer, head) = _name_best(best, labels), best.runner_up
         assert layer is not None  # or every fold would have chosen the only one
         assert head is not None
         after = labels.places[layer].head(head)
-        listed.append(f"{cell.label} {name} ({best.times} of {best.folds} folds, next {after})")
-    more = f", and {len(torn) - 6} more" if len(torn) > 6 else ""
+        said = f"{cell.label} {name} ({best.times} of {best.folds} folds, next {after})"
+        listed.setdefault(cell.label, said)
+    more = f", and {len(listed) - 6} more" if len(listed) > 6 else ""
     yield (
-        f"Folds agree on the head in {len(known) - len(torn)} of {len(known)} rows. Where they don't, several heads "
-        f"are about as good: {', '.join(listed)}{more}."
+        f"Folds agree on the head in {len(known) - len(torn)} of {len(known)} rows. Where they don't, several "
+        f"heads are about as good: {', '.join([*listed.values()][:6])}{more}."
     )
 
 
@@ -329,13 +330,13 @@ def _note_optimism(found: Sequence[Best], selection: Selection) -> Iterator[str]
         return
     if selection.folds:
         said = (
-            f"The documents are in {selection.folds} folds, and heads and baselines of each were chosen on the "
-            "others. Chosen and scored on the same documents"
+            f"The documents are in {selection.folds} folds, and heads and baselines of each were chosen on "
+            "the others. Chosen and scored on the same documents"
         )
     else:
         said = (
-            "Heads and baselines were chosen on one half of the documents and scored on the other. Chosen and "
-            "scored on the same half"
+            "Heads and baselines were chosen on one half of the documents and scored on the other. Chosen "
+            "and scored on the same half"
         )
     yield (
         f"{said}, accuracy would be higher by {more.mean():.3f} on average, and by {more.max():.3f} at most "

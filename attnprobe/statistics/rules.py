@@ -73,7 +73,7 @@ class Asking:
 
     @cached_property
     def preference(self) -> tuple[int, ...]:
-        """The places of rules in the order in which equals are chosen: the nearest offset, the earlier name."""
+        """The places of rules, first that of equals which is chosen: the nearest offset, the earlier name."""
         nearest = sorted(range(len(self.offsets)), key=lambda place: abs(self.offsets[place]))
         return (*nearest, *range(len(nearest), len(self.rules)))
 
@@ -191,6 +191,8 @@ def choose_by_rules(
     among the spans of all sequences; -1 where a rule says nothing.
     """
     found = np.full((len(asked), len(asking.rules)), -1, np.int64)
+    if not asking.rules:
+        return found
     if words := len(answering.ends):
         step = max(1, _AT_ONCE // words)
         alike = _Alike(home, answering, ahead=ahead)
