@@ -14,15 +14,14 @@ if TYPE_CHECKING:
     from attnprobe.table.head_table import HeadTable
 
 
-
 class BestHeads(Group):
     """How the best heads are chosen, and what they are compared with beside simple rules."""
 
     selection: Annotated[
         Literal["folds", "half"],
         Option(
-            "Choose heads and rules on all folds of the documents but one and score them on that one, for each "
-            "(folds); or choose on one half and score on the other (half)."
+            "folds: choose heads and rules on all folds of the documents but one and score them on that one, "
+            "for each; half: choose on one half of the documents and score on the other."
         ),
     ] = "folds"
     folds: Annotated[int, Option("Put the documents into so many folds.", low=2, high=32)] = 5
@@ -42,20 +41,19 @@ _LAYERS_OF_HEADS = Rule(
     "--layers picks rows of heads; give --by head with it.", given=("layers",), lacks=("by=head",)
 )
 _OF_BEST_HEADS = [
-    Rule(
-        f"--{name} is about the best heads; leave out --by head.", given=(name, "by=head")
-    )
-    for name in ("selection", "folds", "control")
-]
-_OF_FOLDS = [
-    Rule("--folds needs --selection folds.", given=("folds", "selection=half")),
-    Rule("--control needs --selection folds.", given=("control", "selection=half")),
+    *(
+        Rule(f"--{name} is about the best heads; leave out --by head.", given=(name, "by=head"))
+        for name in ("selection", "folds", "control")
+    ),
+    Rule("--folds and --selection half exclude one another; leave one out.", ("folds", "selection=half")),
+    Rule("--control goes with folds; leave out --selection half.", ("control", "selection=half")),
 ]
 
 
 @command(
     OneModel,
     *GOLD,
+    BestHeads,
     Output,
     rules=[
         Rule(
@@ -63,7 +61,13 @@ _OF_FOLDS = [
             given=("trees",),
             beside=("by", "relations"),
         ),
+        Rule(
+            "--trees gives one row per head, and chooses none; leave out --selection, --folds and --control.",
+            given=("trees",),
+            beside=("selection", "folds", "control"),
+        ),
         replace(_LAYERS_OF_HEADS, lacks=("by=head", "trees")),
+        *_OF_BEST_HEADS,
     ],
     guesses=("dependency", "dependencies", "relations", "parse", "ud", "treebank"),
 )
@@ -85,31 +89,7 @@ def syntax(
         ),
     ] = None,
     subtypes: Annotated[bool, Option("Tell nsubj:pass from nsubj.", panel=TEXT)] = False,
-    min_links: 
-
-class BestHeads(Group):
-    """How the best heads are chosen, and what they are compared with beside simple rules."""
-
-    selection: Annotated[
-        Literal["folds", "half"],
-        Option(
-            "Choose heads and rules on all folds of the documents but one and score them on that one, for each "
-            "(folds); or choose on one half and score on the other (half)."
-        ),
-    ] = "folds"
-    folds: Annotated[int, Option("Put the documents into so many folds.", low=2, high=32)] = 5
-    control: Annotated[
-        Literal["links", "weights"] | None,
-        Option(
-            "Compare with what heads find of the same links, each moved to another word of its text at the "
-            "same distance (links); or with the same architecture with random weights, three times (weights, "
-            "three more passes). One at a time.",
-            guesses=("controls", "baseline"),
-        ),
-    ] = None
-
-
-_MinLinks = 20,
+    min_links: _MinLinks = 20,
     trees: Annotated[
         bool, Option("Give one row per head: the share of dependencies in its maximum spanning tree (UUAS).")
     ] = False,
@@ -152,7 +132,14 @@ _MinLinks = 20,
     return find_links("syntax", Gold.TREEBANK, model, texts, "trees" if trees else by, chosen, options)
 
 
-@command(OneModel, *GOLD, Output, rules=[_LAYERS_OF_HEADS], guesses=("coref", "pronouns"))
+@command(
+    OneModel,
+    *GOLD,
+    BestHeads,
+    Output,
+    rules=[_LAYERS_OF_HEADS, *_OF_BEST_HEADS],
+    guesses=("coref", "pronouns"),
+)
 def coreference(
     model: Any,
     texts: "Texts" = None,
@@ -161,31 +148,7 @@ def coreference(
         Literal["mention", "head"],
         Option("Give one row per kind of mention with its best head, or one per head too."),
     ] = "mention",
-    min_links: 
-
-class BestHeads(Group):
-    """How the best heads are chosen, and what they are compared with beside simple rules."""
-
-    selection: Annotated[
-        Literal["folds", "half"],
-        Option(
-            "Choose heads and rules on all folds of the documents but one and score them on that one, for each "
-            "(folds); or choose on one half and score on the other (half)."
-        ),
-    ] = "folds"
-    folds: Annotated[int, Option("Put the documents into so many folds.", low=2, high=32)] = 5
-    control: Annotated[
-        Literal["links", "weights"] | None,
-        Option(
-            "Compare with what heads find of the same links, each moved to another word of its text at the "
-            "same distance (links); or with the same architecture with random weights, three times (weights, "
-            "three more passes). One at a time.",
-            guesses=("controls", "baseline"),
-        ),
-    ] = None
-
-
-_MinLinks = 20,
+    min_links: _MinLinks = 20,
     **options: Any,
 ) -> "HeadTable":
     """Find the heads that look from a pronoun or a name to what it stands for.
@@ -214,7 +177,14 @@ _MinLinks = 20,
     return find_links("coreference", Gold.COREFERENCE, model, texts, by, chosen, options)
 
 
-@command(OneModel, *GOLD, Output, rules=[_LAYERS_OF_HEADS], guesses=("alignment", "align", "gold"))
+@command(
+    OneModel,
+    *GOLD,
+    BestHeads,
+    Output,
+    rules=[_LAYERS_OF_HEADS, *_OF_BEST_HEADS],
+    guesses=("alignment", "align", "gold"),
+)
 def links(
     model: Any,
     texts: "Texts" = None,
@@ -232,31 +202,7 @@ def links(
             line=str | None,
         ),
     ] = None,
-    min_links: 
-
-class BestHeads(Group):
-    """How the best heads are chosen, and what they are compared with beside simple rules."""
-
-    selection: Annotated[
-        Literal["folds", "half"],
-        Option(
-            "Choose heads and rules on all folds of the documents but one and score them on that one, for each "
-            "(folds); or choose on one half and score on the other (half)."
-        ),
-    ] = "folds"
-    folds: Annotated[int, Option("Put the documents into so many folds.", low=2, high=32)] = 5
-    control: Annotated[
-        Literal["links", "weights"] | None,
-        Option(
-            "Compare with what heads find of the same links, each moved to another word of its text at the "
-            "same distance (links); or with the same architecture with random weights, three times (weights, "
-            "three more passes). One at a time.",
-            guesses=("controls", "baseline"),
-        ),
-    ] = None
-
-
-_MinLinks = 20,
+    min_links: _MinLinks = 20,
     **options: Any,
 ) -> "HeadTable":
     """Find the heads that look from one end of any gold links to the other.

@@ -4,8 +4,10 @@ The best head for each label is chosen on some documents and scored on others.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import groupby
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -24,7 +26,7 @@ from attnprobe.statistics.rules import (
     Asking,
     offsets_to,
 )
-from attnprobe.statistics.statistic import Family, Statistic
+from attnprobe.statistics.statistic import CONTROLS, Family, Statistic
 from attnprobe.statistics.tabulation import Tabulation
 from attnprobe.sums.base import Measurement
 from attnprobe.sums.resampling import SIGNIFICANT, adjust
@@ -308,8 +310,8 @@ def _note_ties(
         listed.setdefault(cell.label, said)
     more = f", and {len(listed) - 6} more" if len(listed) > 6 else ""
     yield (
-        f"Folds agree on the head in {len(known) - len(torn)} of {len(known)} rows. Where they don't, several "
-        f"heads are about as good: {', '.join([*listed.values()][:6])}{more}."
+        f"Folds agree on the head in {len(known) - len(torn)} of {len(known)} rows. Where they don't, "
+        f"several heads are about as good: {', '.join([*listed.values()][:6])}{more}."
     )
 
 
@@ -415,3 +417,37 @@ COREFERENCE, BY_MENTION, BY_MENTION_AND_HEAD = _define(
     "coreference", ASKING_COREFERENCE, "antecedents found", "an antecedent", 1
 )
 LINKED, BY_LABEL, BY_LABEL_AND_HEAD = _define("links", ASKING_LINKS, "links found", "a label", 2)
+
+
+#: What heads are compared with beside simple rules.
+LinkControl = Literal["links", "weights"]
+
+
+def make_controls(statistic: Statistic, control: LinkControl) -> list[Statistic]:
+    """Make the control of what heads find: the same of links that were moved, or with random weights.
+
+    No rule is asked. Moved links are asked in the same pass, and random weights take a pass of their own for
+    each of three seeds.
+    """
+    of_links: Any = statistic.function
+    asking = replace(of_links.keywords["asking"], rules=())
+    if control == "links":
+        function = partial(questions_of, asking=asking, moved=True)
+        return [replace(statistic, name=f"{statistic.name}_moved", function=function)]
+    function = partial(questions_of, asking=asking)
+    return [
+        replace(statistic, name=f"{statistic.name}_{one.replace(' ', '_')}", function=function, control=one)
+        for one in CONTROLS
+        if one.startswith("random ")
+    ]
+
+
+def find_control(name: str) -> Statistic | None:
+    """Find the control of that name, if it is one."""
+    every = (
+        one
+        for statistic in (SYNTAX, COREFERENCE, LINKED)
+        for control in get_args(LinkControl)
+        for one in make_controls(statistic, control)
+    )
+    return next((one for one in every if one.name == name), None)

@@ -189,6 +189,8 @@ def find_links(
                 "No label is named; name some, such as nsubj, or leave the option out for all."
             )
     chosen = {} if by == "trees" else chosen
+    if by not in {"trees", "head"}:
+        chosen |= _choose_selection(options)
     with open_call(options, model) as call:
         check_model(model, call.tokenizer, options)
         source = read_first(open_gold(texts, gold, options))
@@ -200,13 +202,14 @@ def find_links(
             nothing=gold.nothing,
         )
         statistic, tabulation = _ask(gold, by)
+        statistics = [statistic, *_ask_controls(statistic, chosen)]
         from attnprobe.run.examples import check_targets
         from attnprobe.survey.survey import CorpusRequest, TableRequest, survey_corpora
 
         call.progress.stage("loading", None)
         checkpoint = load_model(model, call.tokenizer, call.load, source.kind)
         documents, labelled = check_targets(checkpoint, documents)
-        corpus = CorpusRequest(documents, [statistic], call.corpus, labelled=labelled)
+        corpus = CorpusRequest(documents, statistics, call.corpus, labelled=labelled)
         facts = {"command": describe_call(name), "dataset": source.described, "asked": chosen}
         (found,) = survey_corpora(
             checkpoint,
@@ -230,6 +233,21 @@ def _ask(gold: Gold, by: str) -> "tuple[Statistic, Tabulation]":
         Gold.LINKS: (links.LINKED, links.BY_LABEL, links.BY_LABEL_AND_HEAD),
     }[gold]
     return statistic, by_head if by == "head" else by_label
+
+
+def _choose_selection(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Say how the best heads are chosen and what they are compared with, as far as it goes on record."""
+    selection, control = options.get("selection", "folds"), options.get("control")
+    chosen = {"selection": selection}
+    if selection == "folds":
+        chosen["folds"] = options.get("folds", 5)
+    return chosen if control is None else {**chosen, "control": control}
+
+
+def _ask_controls(statistic: "Statistic", chosen: Mapping[str, Any]) -> "list[Statistic]":
+    from attnprobe.statistics.links import make_controls
+
+    return make_controls(statistic, chosen["control"]) if "control" in chosen else []
 
 
 def request_roles(
