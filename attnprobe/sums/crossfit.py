@@ -109,11 +109,11 @@ class CrossFit:
     def draw(self, signs: Floats) -> Floats:
         """Give the share of links, less what all are expected to find, as it might have come out, (draw,).
 
-        With h_mb right answers of candidate m to the n_b links of block b, a_m its share of all links, and C
-        blocks that have links, a draw is made of sqrt(C / (C - 1)) s_b (h_mb - a_m n_b), with signs s_b, and
-        chooses anew for each fold. How far a candidate is behind the best counts as it is, and as nothing
-        where it is less than three standard errors of the difference: then all of them may be equally good,
-        which is where choosing adds most noise.
+        With h_mb right answers of candidate m to the n_b links of block b, and a_m its share of all links, a
+        draw is made of s_b (h_mb - a_m n_b), with signs s_b, and chooses anew for each fold. How far a
+        candidate is behind the best counts as it is, and as nothing where it is less than three standard
+        errors of the difference: then all of them may be equally good, which is where choosing adds most
+        noise.
 
         Args:
             signs: (draw, block) each 1 or -1.
@@ -143,8 +143,7 @@ class CrossFit:
         error = np.sqrt(np.square(residuals - residuals[:, [best]]).sum(0)) / self.links
         some = behind <= _HOPELESS * error
         behind = np.where(behind <= _TIED * error, 0.0, behind)
-        filled = int((self.asked > 0).sum())
-        return asked, residuals[:, some] * (filled / max(filled - 1, 1)) ** 0.5, behind[some]
+        return asked, residuals[:, some], behind[some]
 
     @cached_property
     def _starts(self) -> Ints:
@@ -185,13 +184,15 @@ class Contrast:
     def error(self) -> float:
         """The standard error, over blocks of documents; NaN below two of them.
 
-        It is the standard deviation over ``DRAWS`` draws of signs, see ``CrossFit.draw``. Where all of them
-        choose the same, that is the error of a ratio, as ``Tally.accuracy`` has it, with blocks for
-        documents.
+        With C blocks that have links, it is sqrt(C / (C - 1)) times the standard deviation over ``DRAWS``
+        draws of signs, see ``CrossFit.draw``. Where all of them choose the same, that is the error of a
+        ratio, as ``Tally.accuracy`` has it, with blocks for documents.
         """
-        if self.blocks < 2:
+        number = self.blocks
+        if number < 2:
             return np.nan
-        return float(self.draw(draw_signs(np.random.default_rng(0), DRAWS)).std())
+        found = self.draw(draw_signs(np.random.default_rng(0), DRAWS))
+        return float(found.std() * (number / (number - 1)) ** 0.5)
 
     def chance(self, tests: int) -> float:
         """Give the p value, one-sided, that the value is above 0: by signs over blocks of documents.

@@ -10,7 +10,8 @@ from attnprobe.attention.annotation import TokenAnnotation, TokenLink, TokenSpan
 from attnprobe.attention.block import build_uniform_block
 from attnprobe.attention.layout import Layout
 from attnprobe.corpus.batch import Batch
-from attnprobe.statistics.links import ASKING_LINKS, Cell, Compared, choose_and_score
+from attnprobe.statistics.best_heads import Cell, Selection, choose_and_score
+from attnprobe.statistics.links import ASKING_LINKS
 from attnprobe.statistics.links import ASKING_SYNTAX as SYNTAX
 from attnprobe.statistics.questions import questions_of
 from attnprobe.statistics.rules import ALL, SAME_CONTEXT, SAME_LEFT_CONTEXT, SAME_PLACE, SAME_TEXT
