@@ -5,7 +5,7 @@ The best head for each label is chosen on some documents and scored on others.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from itertools import groupby
 from typing import Any, Literal, get_args
 
@@ -423,7 +423,8 @@ LINKED, BY_LABEL, BY_LABEL_AND_HEAD = _define("links", ASKING_LINKS, "links foun
 LinkControl = Literal["links", "weights"]
 
 
-def make_controls(statistic: Statistic, control: LinkControl) -> list[Statistic]:
+@cache
+def make_controls(statistic: Statistic, control: LinkControl) -> Sequence[Statistic]:
     """Make the control of what heads find: the same of links that were moved, or with random weights.
 
     No rule is asked. Moved links are asked in the same pass, and random weights take a pass of their own for

@@ -12,7 +12,8 @@ import attnprobe
 from attnprobe.corpus.sources.text import Embedded, open_embedded
 
 BEST = ["n", "layer", "head", "accuracy", "accuracy_se", "baseline", "baseline_offset", "gain", "gain_se"]
-BEST += ["p", "p_adjusted", "accuracy_selected"]
+BEST += ["p", "p_adjusted", "accuracy_selected", "chosen"]
+BEST += ["runner_up_layer", "runner_up_head", "runner_up_accuracy"]
 
 
 @pytest.fixture(scope="session")
@@ -55,7 +56,7 @@ def test_syntax(invoke, treebank):
     assert list(found[0]) == ["model", "dataset", "relation", "direction", *BEST]
     assert {row["direction"] for row in found} == {"dependent_to_head", "head_to_dependent"}
     assert found[0]["relation"] == "all"
-    assert "chosen on one half of the documents and scored on the other" in error
+    assert "The documents are in 5 folds, and heads and baselines of each were chosen on the others" in error
 
 
 def test_by_head(invoke, treebank):

@@ -161,7 +161,7 @@ def test_p_is_uniform_where_no_head_is_ahead(case):
 
 
 def test_few_false_alarms():
-    p, value, error, alone = simulate("few", 400)
+    p, value, error, _ = simulate("few", 400)
     assert 0.02 <= (p < 0.05).mean() <= 0.08  # .05 within three standard errors
     assert 0.4 <= (p < 0.5).mean() <= 0.6
     assert error.mean() == pytest.approx(value.std(), rel=0.15)

@@ -244,7 +244,7 @@ def _choose_selection(options: Mapping[str, Any]) -> dict[str, Any]:
     return chosen if control is None else {**chosen, "control": control}
 
 
-def _ask_controls(statistic: "Statistic", chosen: Mapping[str, Any]) -> "list[Statistic]":
+def _ask_controls(statistic: "Statistic", chosen: Mapping[str, Any]) -> "Sequence[Statistic]":
     from attnprobe.statistics.links import make_controls
 
     return make_controls(statistic, chosen["control"]) if "control" in chosen else []
