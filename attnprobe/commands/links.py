@@ -102,15 +102,22 @@ def syntax(
     which stands for the nearest word where it points outside of the sentence.
     [bold]position[/bold]: a decoder beside an encoder is asked where it predicts a word (output), and where
     it reads it, one place later (input).
-    Head and offset are chosen on one half of the documents and scored on the other;
-    [bold]accuracy_selected[/bold] is what choosing on the scored half would have claimed. [bold]p[/bold]:
-    how likely chance alone would put the head so far ahead of the offset (McNemar);
+    Head and offset of each fold of the documents are chosen on the other folds;
+    [bold]accuracy_selected[/bold] is what choosing and scoring on the same would have claimed.
+    [bold]chosen[/bold]: the share of folds that chose the head that is named;
+    [bold]runner_up_accuracy[/bold]: that of the next best. [bold]p[/bold]: how likely chance alone would put
+    the head so far ahead of the offset (sign flips over documents, heads and offsets chosen anew);
     [bold]p_adjusted[/bold]: the same, corrected for the number of rows (Holm).
+    [bold]selectivity[/bold], with --control: accuracy less that of the best heads of the control.
 
     Examples:
       attnprobe syntax demo
 
       attnprobe syntax my-bert -d dev.conllu --relations nsubj,obj,det
+
+      attnprobe syntax my-bert -d dev.conllu --control links -o syntax.csv
+
+      attnprobe syntax my-bert -d dev.conllu --selection half
 
       attnprobe syntax my-bert -d dev.conllu --by head -o heads.csv
 
@@ -156,14 +163,14 @@ def coreference(
     Of the other mentions, the answer of a head is the one whose head word the mention's head word attends to
     most. [bold]accuracy[/bold]: the share of mentions of which that is an antecedent; [bold]baseline[/bold]:
     the same for the nearest mention, or for the first one with the same last word (the nearest where there is
-    none). Head and rule are chosen
-    on one half of the documents and scored on the other.
+    none). Head and rule of each fold of the documents are chosen on the other folds; see syntax on
+    [bold]chosen[/bold], [bold]p[/bold] and [bold]selectivity[/bold].
     Files: CoNLL-U with Entity= (CorefUD), the tsv of GAP, sentences with brackets (WinoBias).
 
     Examples:
       attnprobe coreference demo
 
-      attnprobe coreference bert-base-uncased -d gap-test.tsv
+      attnprobe coreference bert-base-uncased -d gap-test.tsv --control weights
 
       attnprobe coreference bert-base-uncased -d pro_type1.txt -d anti_type1.txt
 
@@ -216,7 +223,7 @@ def links(
     Examples:
       attnprobe links demo
 
-      attnprobe links my-molecule-model -d reactions.jsonl
+      attnprobe links my-molecule-model -d reactions.jsonl --control links
 
       attnprobe links Helsinki-NLP/opus-mt-en-de -d aligned.jsonl --by head
 

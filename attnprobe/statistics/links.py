@@ -209,6 +209,7 @@ def by_label_table(
         *_note_few_documents(found, selection),
         *_note_ties(cells, found, selection, labels),
         *_note_optimism(found, selection),
+        *_note_control(found, asked.get("control")),
     ]
     return build.table(title, [*said, *_note_same_links(cells, first), *notes], "best heads")
 
@@ -312,6 +313,22 @@ def _note_ties(
     yield (
         f"Folds agree on the head in {len(known) - len(torn)} of {len(known)} rows. Where they don't, "
         f"several heads are about as good: {', '.join([*listed.values()][:6])}{more}."
+    )
+
+
+def _note_control(found: Sequence[Best], control: str | None) -> Iterator[str]:
+    known = [best for best in found if np.isfinite(best.selectivity)]
+    if control is None or not known:
+        return
+    said = {
+        "links": "of the same links, each moved to another word of its text at the same distance",
+        "weights": "of the same architecture with random weights, of three seeds",
+    }[control]
+    mean = np.mean([best.control for best in known])
+    sure = sum(best.selectivity > 1.96 * best.selectivity_error for best in known)
+    yield (
+        f"The best heads {said}, find {mean:.2f} on average (control). In {sure} of {len(known)} rows, accuracy "
+        "is higher by more than 1.96 standard errors (selectivity)."
     )
 
 

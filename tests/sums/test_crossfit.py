@@ -142,10 +142,8 @@ def simulate(case, runs):
         if not run % 5:
             error.append(contrast.error)
         fold = assign_folds(5)
-        right = sum(
-            sign * side.hits[side.chosen[fold], np.arange(BLOCKS)]
-            for side, sign in zip(contrast.sides, (1, -1), strict=True)
-        )
+        head, rule = (side.hits[side.chosen[fold], np.arange(BLOCKS)] for side in contrast.sides)
+        right = head - rule
         alone.append(right.sum() / np.sqrt(np.square(right - right.sum() / asked.sum() * asked).sum()))
     return (np.array(one) for one in (p, value, error, alone))
 

@@ -1,5 +1,7 @@
 """The best head and the best rule, cross-fitted: by hand, of planted heads, beside controls, merged."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -244,12 +246,13 @@ def test_other_batches_are_the_same(parts):
 
 
 def test_what_excludes_what():
-    for options, said in (
+    cases: list[tuple[dict[str, Any], str]] = [
         ({"selection": "half", "folds": 3}, "folds"),
         ({"selection": "half", "control": "links"}, "control"),
         ({"by": "head", "control": "links"}, "by"),
         ({"trees": True, "folds": 3}, "trees"),
         ({"folds": 1}, "at least 2"),
-    ):
+    ]
+    for options, said in cases:
         with pytest.raises(attnprobe.AttnprobeError, match=said):
             attnprobe.syntax("demo", **options)

@@ -25,9 +25,7 @@ def drawn(random, **more):
     """Draw links between words, of two labels."""
     spans = words()
     ends = [random.choice(WORDS, 2, replace=False) for _ in range(20)]
-    links = [
-        TokenLink(spans[a], spans[b], "odd" if number % 2 else "even") for number, (a, b) in enumerate(ends)
-    ]
+    links = [TokenLink(spans[a], spans[b], "odd" if a % 2 else "even") for a, b in ends]
     forms = tuple(int(one) for one in random.integers(0, 1 << 60, WORDS))
     return TokenAnnotation(spans, tuple(links), forms=forms, **more)
 
@@ -41,9 +39,8 @@ def test_every_distance_of_every_label_stays():
     random = np.random.default_rng(0)
     for _ in range(20):
         said = drawn(random)
-        there = [
-            link for link in said.links if abs(distances(replace(said, links=(link,)))[0][1]) < WORDS - 1
-        ]
+        far = [abs(distance) == WORDS - 1 for _, distance in distances(said)]  # from one end to the other
+        there = [link for link, one in zip(said.links, far, strict=True) if not one]
         moved = move_links(said)
         assert distances(moved) == distances(replace(said, links=tuple(there)))
         assert all(one.source != link.source for one, link in zip(moved.links, there, strict=True))
@@ -65,7 +62,7 @@ def test_the_same_in_every_run_and_other_for_other_words():
     random = np.random.default_rng(2)
     said = drawn(random)
     assert move_links(said) == move_links(said)
-    assert move_links(said) != move_links(replace(said, forms=tuple(reversed(said.forms[1:] + (5,)))))
+    assert move_links(said) != move_links(replace(said, forms=(*said.forms[1:], 5)))
 
 
 def test_of_two_texts_each_end_stays_in_its_own():
@@ -84,10 +81,13 @@ def test_of_two_texts_each_end_stays_in_its_own():
 def test_across_two_kinds_of_tokens():
     """A decoder's word to one that the encoder reads: both move by as many words."""
     queries, keys = words(5), words(9, first=0)
-    for asks, ends in (("forward", (queries[1], keys[3])), ("backward", (keys[3], queries[1]))):
-        link = TokenLink(*ends, "x", asks=asks)
+    for link in (
+        TokenLink(queries[1], keys[3], "x", asks="forward"),
+        TokenLink(keys[3], queries[1], "x", asks="backward"),
+    ):
         (moved,) = move_links(TokenAnnotation(queries, (link,), keys=keys)).links
-        query, key = (moved.source, moved.target) if asks == "forward" else (moved.target, moved.source)
+        ends = moved.source, moved.target
+        query, key = ends if link.asks == "forward" else reversed(ends)
         assert queries.index(query) - keys.index(key) == -2
         assert query != queries[1]
 
