@@ -8,7 +8,7 @@ import numpy as np
 
 from attnprobe.attention.kinds import Kind
 from attnprobe.statistics.rules import Asking
-from attnprobe.sums.crossfit import FOLDS, Contrast, CrossFit
+from attnprobe.sums.crossfit import FOLDS, Contrast, CrossFit, Transferred
 from attnprobe.sums.resampling import mcnemar, sign_flip
 from attnprobe.sums.tally import CHOOSING, SCORING, Tally
 
@@ -18,6 +18,7 @@ class Cell:
     """A label and direction, at their place in the tally, as the layers of one kind of attention are asked.
 
     The kind is None where the model has only one. The position is where a decoder beside an encoder is asked.
+    ``far`` is the place of the same links at a distance, if there is any.
     """
 
     place: int
@@ -26,6 +27,7 @@ class Cell:
     kind: Kind | None
     layers: Sequence[int]
     position: str = ""
+    far: int | None = None
 
 
 @dataclass(frozen=True)
@@ -86,6 +88,11 @@ class Best:
     p: float = np.nan
     selected: float = np.nan  # the accuracy that choosing on the scoring half itself would have claimed
     documents: int = 0  # documents of several sequences, or blocks, over which p is; 0 where each is one
+    # Of the links whose ends are not neighbours:
+    n_far: int = 0
+    accuracy_far: float = np.nan
+    error_far: float = np.nan
+    baseline_far: float = np.nan
     times: int = 0  # in how many folds the head was chosen
     folds: int = 0  # of so many that have links
     runner_up: tuple[int | None, int | None] = (None, None)  # layer and head of the next best
@@ -94,6 +101,11 @@ class Best:
     control_error: float = np.nan
     selectivity: float = np.nan  # by how much the accuracy is above that
     selectivity_error: float = np.nan
+
+
+def read_numbers(found: Sequence[Best], name: str) -> np.ndarray:
+    """Read one number of each, by the name of its field."""
+    return np.array([getattr(best, name) for best in found], np.float64)
 
 
 @dataclass(frozen=True)
@@ -165,12 +177,34 @@ def choose_and_score(
         ahead.chance(selection.tests),
         int(heads.hits.sum(1).max()) / n,
         ahead.blocks,
+        *_score_links_at_a_distance(heads, rules, tally, cells, gone, order),
         heads.times,
         int(heads.scored.sum()),
         runner_up,
         others.share if others.possible else np.nan,
         **_compare_with_controls(heads, tally, cells, gone, selection),
     )
+
+
+def _score_links_at_a_distance(
+    heads: CrossFit,
+    rules: CrossFit,
+    tally: Tally,
+    cells: Sequence[Cell],
+    gone: np.ndarray,
+    order: np.ndarray,
+) -> tuple[int, float, float, float]:
+    """Score the chosen heads and rules on links at a distance: number, accuracy, its error, baseline."""
+    if any(cell.far is None for cell in cells):
+        return 0, np.nan, np.nan, np.nan
+    far, _ = _find_answers(tally, [replace(cell, place=cell.far or 0) for cell in cells], gone)
+    asked, hits = far
+    if not asked.any():
+        return 0, np.nan, np.nan, np.nan
+    found = Transferred(heads, asked, hits)
+    place, kind = cells[0].far, tally.kinds[cells[0].layers[0]]
+    baseline = Transferred(rules, asked, tally.blocks.guessed[place, kind][order].astype(np.int64))
+    return int(asked.sum()), found.share, Contrast([found], [1]).error, baseline.share
 
 
 def _compare_with_controls(
@@ -211,13 +245,20 @@ def _fit_heads(
     """
     if not cells:
         return None
+    (asked, hits), named = _find_answers(tally, cells, gone)
+    return CrossFit(asked, hits, folds), named
+
+
+def _find_answers(
+    tally: Tally, cells: Sequence[Cell], gone: np.ndarray
+) -> tuple[tuple[np.ndarray, np.ndarray], list[tuple[int, int, int]]]:
+    """Find links (block,), right answers (head, block), and cell, layer and head of each that is there."""
     layers, places = np.array(cells[0].layers), np.array([cell.place for cell in cells])
     hits = tally.blocks.hits[places[:, None], layers].astype(np.int64)
-    named = [(which, int(layers[at]), head) for which, at, head in np.ndindex(*hits.shape[:3])]
     asked = tally.blocks.asked[places[0], tally.kinds[layers[0]]].astype(np.int64)
     there = ~np.broadcast_to(gone[layers], hits.shape[:3])
-    named = [name for name, one in zip(named, there.ravel(), strict=True) if one]
-    return CrossFit(asked, hits[there], folds), named
+    named = [(int(which), int(layers[at]), int(head)) for which, at, head in np.argwhere(there)]
+    return (asked, hits[there]), named
 
 
 def _score_half(
@@ -248,4 +289,17 @@ def _score_half(
         compared.chance(where),
         int(hits[..., SCORING].max()) / n,
         compared.clusters[where[:2]].item() if len(tally.groups) else 0,
+        *_score_far(tally, cell.far, layer, int(head), rule, compared),
     )
+
+
+def _score_far(
+    tally: Tally, place: int | None, layer: int, head: int, rule: int, compared: Compared
+) -> tuple[int, float, float, float]:
+    """Score a head and a rule on links at a distance: their number, accuracy, its error, baseline."""
+    n = 0 if place is None else int(tally.asked[place, layer, SCORING])
+    if not n:
+        return 0, np.nan, np.nan, np.nan
+    accuracy = int(tally.hits[place, layer, head, SCORING]) / n
+    baseline = int(tally.guessed[place, layer, rule, SCORING]) / n
+    return n, accuracy, float(compared.error[place, layer, head]), baseline

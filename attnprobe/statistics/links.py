@@ -3,7 +3,7 @@
 The best head for each label is chosen on some documents and scored on others.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache, partial
 from itertools import groupby
@@ -12,26 +12,37 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from attnprobe.attention.kinds import Kind
-from attnprobe.statistics.best_heads import Best, Cell, Selection, choose_and_score
+from attnprobe.statistics.best_heads import Best, Cell, Selection, choose_and_score, read_numbers
+from attnprobe.statistics.link_notes import (
+    note_control,
+    note_few_documents,
+    note_left_out,
+    note_optimism,
+    note_rare,
+    note_same_links,
+    note_significant,
+    note_ties,
+)
 from attnprobe.statistics.questions import questions_of
 from attnprobe.statistics.rules import (
     ALL,
+    FIRST,
     INPUT,
+    OF_PARTS_OF_SPEECH,
     OFFSETS,
     SAME_CONTEXT,
     SAME_LEFT_CONTEXT,
     SAME_PLACE,
     SAME_TEXT,
-    TESTED,
     Asking,
     offsets_to,
 )
 from attnprobe.statistics.statistic import CONTROLS, Family, Statistic
 from attnprobe.statistics.tabulation import Tabulation
 from attnprobe.sums.base import Measurement
-from attnprobe.sums.resampling import SIGNIFICANT, adjust
-from attnprobe.sums.tally import Tally
-from attnprobe.table.builder import FEW_DOCUMENTS, Labels, TableBuilder
+from attnprobe.sums.resampling import adjust
+from attnprobe.sums.tally import FAR, Tally
+from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
 
@@ -40,8 +51,6 @@ FAMILY = Family("links", "what heads find", 7, commands=("syntax", "coreference"
 UNIT = "share of links"
 #: Labels of fewer links say too little of a head to be shown.
 FEWEST = 20
-#: So many labels are named in a note.
-_NAMED = 8
 
 
 def choose_cells(tally: Tally, labels: Labels, asking: Asking) -> tuple[list[Cell], list[str]]:
@@ -58,7 +67,8 @@ def choose_cells(tally: Tally, labels: Labels, asking: Asking) -> tuple[list[Cel
     named = {label for label, *_ in tally.keys} - {ALL}
     for kind in dict.fromkeys(kinds):
         layers = [layer for layer, other in enumerate(kinds) if other is kind]
-        for place, (label, direction, *position) in enumerate(tally.keys):
+        for place, key in enumerate(tally.compared):
+            label, direction, *position = key
             if label == ALL and chosen and named:
                 continue
             number = int(tally.asked[place, layers[0]].sum())
@@ -71,7 +81,8 @@ def choose_cells(tally: Tally, labels: Labels, asking: Asking) -> tuple[list[Cel
             if number < fewest and label != ALL:
                 rare[label] = max(number, rare.get(label, 0))
                 continue
-            found.append((number, Cell(place, label, direction, kind, layers, "".join(position))))
+            far = places.get((*key, FAR))
+            found.append((number, Cell(place, label, direction, kind, layers, "".join(position), far)))
     shown = {cell.label for _, cell in found}
     most = {label: max(number for number, cell in found if cell.label == label) for label in shown}
     found.sort(
@@ -85,30 +96,9 @@ def choose_cells(tally: Tally, labels: Labels, asking: Asking) -> tuple[list[Cel
         )
     )
     if not tally.keys:
-        return [], ["No text has a link that is asked for.", *_note_left_out(tally)]
+        return [], ["No text has a link that is asked for.", *note_left_out(tally)]
     gone = {label: number for label, number in rare.items() if label not in shown}
-    return [cell for _, cell in found], [*_note_rare(gone, fewest, asking), *_note_left_out(tally)]
-
-
-def _note_rare(gone: dict[str, int], fewest: int, asking: Asking) -> Iterator[str]:
-    if not gone:
-        return
-    named = sorted(gone, key=lambda label: (-gone[label], label))
-    listed = ", ".join(named[:_NAMED]) + (", ..." if len(named) > _NAMED else "")
-    verb = "is" if len(named) == 1 else "are"
-    said = f"{len(named)} {asking.counted(len(named))} with fewer than {fewest} links"
-    yield f"{said} {verb} left out: {listed}."
-
-
-def _note_left_out(tally: Tally) -> Iterator[str]:
-    same, unseen, certain = tally.left_out.tolist()
-    for number, reason in (
-        (same, "both ends of the link have the same tokens"),
-        (unseen, "a decoder sees only what comes before a word, and the answer comes after it"),
-        (certain, "every candidate in sight is right"),
-    ):
-        if number:
-            yield f"{number:,} {'question was' if number == 1 else 'questions were'} left out: {reason}."
+    return [cell for _, cell in found], [*note_rare(gone, fewest, asking), *note_left_out(tally)]
 
 
 def find_first_alike(tally: Tally, cells: Sequence[Cell]) -> list[int]:
@@ -138,6 +128,8 @@ def by_label_table(
     ``baseline`` are right answers of all folds, divided by n. ``layer``, ``head``, ``baseline_offset`` and
     ``baseline_rule`` name those that most folds chose, and ``chosen`` is the share of folds that chose the
     head. ``runner_up_layer``, ``runner_up_head`` and ``runner_up_accuracy`` are the same without that head.
+    ``n_far`` counts the links that have a word between their ends, and ``accuracy_far`` and ``baseline_far``
+    are shares of these; there are none between two texts, which know no distance.
     ``accuracy_selected`` is the largest accuracy of any head over all documents, which choosing and scoring
     on the same would have claimed.
 
@@ -177,9 +169,11 @@ def by_label_table(
     build.add(Column("head", role="count"), [best.head for best in found])
     if any(cell.position for cell in cells):
         build.add(Column("position", role="text"), [best.position for best in found])
-    accuracy, title_of = _read(found, "accuracy"), "links that the best head finds"
-    build.measure("accuracy", UNIT, accuracy, _read(found, "error"), headline=True, title=title_of)
-    build.add(Column("baseline", UNIT, title="links that the best rule finds"), _read(found, "baseline"))
+    accuracy, title_of = read_numbers(found, "accuracy"), "links that the best head finds"
+    build.measure("accuracy", UNIT, accuracy, read_numbers(found, "error"), headline=True, title=title_of)
+    build.add(
+        Column("baseline", UNIT, title="links that the best rule finds"), read_numbers(found, "baseline")
+    )
     chosen = [best.rule for best in found]
     if asking.offsets:
         number = len(asking.offsets)
@@ -188,35 +182,55 @@ def by_label_table(
     if asking.named:
         names = [None if rule is None else asking.name_of(rule) for rule in chosen]
         build.add(Column("baseline_rule", role="text"), names)
-    gain = accuracy - _read(found, "baseline")
-    build.measure("gain", UNIT, gain, _read(found, "gain_error"), title="gain over the best rule")
-    build.add(Column("p", title="p"), _read(found, "p"))
+    gain = accuracy - read_numbers(found, "baseline")
+    build.measure("gain", UNIT, gain, read_numbers(found, "gain_error"), title="gain over the best rule")
+    build.add(Column("p", title="p"), read_numbers(found, "p"))
     first = np.array(find_first_alike(tally, cells), np.int64)
     once, where = np.unique(first, return_inverse=True)
-    adjusted = adjust(_read(found, "p")[once])[where]
+    adjusted = adjust(read_numbers(found, "p")[once])[where]
     build.add(Column("p_adjusted", title="adjusted p"), adjusted)
     selected = Column("accuracy_selected", UNIT, title="links found where the head was chosen")
-    build.add(selected, _read(found, "selected"))
+    build.add(selected, read_numbers(found, "selected"))
+    _add_far(build, found)
     if selection.folds:
         _add_choices(build, found, labels)
     if selection.controls:
-        control, error = _read(found, "control"), _read(found, "control_error")
-        build.measure("control", UNIT, control, error, title="links that the best head of the control finds")
-        selectivity, error = _read(found, "selectivity"), _read(found, "selectivity_error")
-        build.measure("selectivity", UNIT, selectivity, error, title="accuracy less that of the control")
+        _add_controls(build, found)
     said = [
-        *_note_significant(cells, found, adjusted, asking, labels, selection),
-        *_note_few_documents(found, selection),
-        *_note_ties(cells, found, selection, labels),
-        *_note_optimism(found, selection),
-        *_note_control(found, asked.get("control")),
+        *note_significant(cells, found, adjusted, asking, labels, selection),
+        *note_few_documents(found, selection),
+        *note_ties(cells, found, selection, labels),
+        *note_optimism(found, selection),
+        *note_control(found, asked.get("control")),
     ]
-    return build.table(title, [*said, *_note_same_links(cells, first), *notes], "best heads")
+    return build.table(title, [*said, *note_same_links(cells, first), *notes], "best heads")
 
 
 def list_controls(statistic: Statistic, measurement: Measurement) -> list[Tally]:
     """List what was counted of the controls of a statistic."""
     return [tally for name, tally in measurement.sums.items() if name.startswith(f"{statistic.name}_")]
+
+
+def _add_far(build: TableBuilder, found: Sequence[Best]) -> None:
+    """Append what is found of links that have a word between their ends."""
+    build.count("n_far", np.array([best.n_far for best in found], np.int64), "links")
+    accuracy, title = (
+        read_numbers(found, "accuracy_far"),
+        "links with a word between their ends that it finds",
+    )
+    build.measure("accuracy_far", UNIT, accuracy, read_numbers(found, "error_far"), title=title)
+    title = "links with a word between their ends that the rule finds"
+    build.add(Column("baseline_far", UNIT, title=title), read_numbers(found, "baseline_far"))
+
+
+def _add_controls(build: TableBuilder, found: Sequence[Best]) -> None:
+    """Append what the best heads of the control find, and how far the best head is ahead of them."""
+    for name, title in (
+        ("control", "links that the best head of the control finds"),
+        ("selectivity", "accuracy less that of the control"),
+    ):
+        value, error = (read_numbers(found, one) for one in (name, f"{name}_error"))
+        build.measure(name, UNIT, value, error, title=title)
 
 
 def _add_choices(build: TableBuilder, found: Sequence[Best], labels: Labels) -> None:
@@ -230,137 +244,7 @@ def _add_choices(build: TableBuilder, found: Sequence[Best], labels: Labels) -> 
     build.add(Column("runner_up_layer", role="count"), layers)
     build.add(Column("runner_up_head", role="count"), [head for _, head in ups])
     accuracy = Column("runner_up_accuracy", UNIT, title="links that the next best head finds")
-    build.add(accuracy, _read(found, "runner_up_accuracy"))
-
-
-def _read(found: Sequence[Best], name: str) -> np.ndarray:
-    return np.array([getattr(best, name) for best in found], np.float64)
-
-
-def _note_significant(
-    cells: Sequence[Cell],
-    found: Sequence[Best],
-    adjusted: np.ndarray,
-    asking: Asking,
-    labels: Labels,
-    selection: Selection,
-) -> Iterator[str]:
-    rows = [row for row, p in enumerate(adjusted) if p < SIGNIFICANT and cells[row].label != ALL]
-    rule = "rule" if asking.named else "fixed offset"
-    shown = {cell.label for cell in cells} - {ALL}
-    if not shown:
-        return
-    if all(found[row].layer is None for row in range(len(cells))):
-        part, other = ("fold", "another") if selection.folds else ("half", "the other")
-        yield (
-            f"All documents with links lie in one {part} of the documents, so that no head can be chosen on "
-            f"one and scored on {other}; give more documents, or look at all heads."
-        )
-        return
-    if not rows:
-        which = "" if len(shown) == 1 else f", for any of {len(shown)} {asking.counted(len(shown))}"
-        yield f"No head finds significantly more links than the best {rule}{which} {TESTED}."
-        return
-    best: dict[str, int] = {}
-    for row in sorted(rows, key=lambda row: found[row].baseline - found[row].accuracy):
-        best.setdefault(cells[row].label, row)
-    listed = []
-    for label, one in ((label, found[row]) for label, row in best.items()):
-        listed.append(f"{label} {_name_best(one, labels)} ({one.accuracy:.2f} against {one.baseline:.2f})")
-    more = f", and {len(listed) - 6} more" if len(listed) > 6 else ""
-    yield (
-        f"For {len(best)} of {len(shown)} {asking.counted(len(shown))}, a head finds significantly more "
-        f"links than the best {rule} {TESTED}: {', '.join(listed[:6])}{more}."
-    )
-
-
-def _name_best(best: Best, labels: Labels) -> str:
-    assert best.layer is not None  # or it would have no p
-    assert best.head is not None
-    return labels.places[best.layer].head(best.head) + (best.position and f" at {best.position}")
-
-
-def _note_few_documents(found: Sequence[Best], selection: Selection) -> Iterator[str]:
-    most = max((best.documents for best in found), default=0)
-    if 0 < most < FEW_DOCUMENTS / 2:
-        over = "documents. The scored half has" if selection.compared else "blocks of documents. There are"
-        yield (
-            f"Heads are compared with rules by the sign-flip test over {over} at most {most} that hold such "
-            f"links, so that no p is below {0.5**most:.2g}."
-        )
-
-
-def _note_ties(
-    cells: Sequence[Cell], found: Sequence[Best], selection: Selection, labels: Labels
-) -> Iterator[str]:
-    """Name the heads that not all folds chose, those that fewest chose first."""
-    known = [(cell, best) for cell, best in zip(cells, found, strict=True) if best.layer is not None]
-    if not selection.folds or not known:
-        return
-    torn = sorted((one for one in known if one[1].times < one[1].folds), key=lambda one: one[1].times)
-    if not torn:
-        yield f"Every head that is named was chosen in {selection.folds} of {selection.folds} folds."
-        return
-    listed: dict[str, str] = {}
-    for cell, best in torn:
-        name, (layer, head) = _name_best(best, labels), best.runner_up
-        assert layer is not None  # or every fold would have chosen the only one
-        assert head is not None
-        after = labels.places[layer].head(head)
-        said = f"{cell.label} {name} ({best.times} of {best.folds} folds, next {after})"
-        listed.setdefault(cell.label, said)
-    more = f", and {len(listed) - 6} more" if len(listed) > 6 else ""
-    yield (
-        f"Folds agree on the head in {len(known) - len(torn)} of {len(known)} rows. Where they don't, "
-        f"several heads are about as good: {', '.join([*listed.values()][:6])}{more}."
-    )
-
-
-def _note_control(found: Sequence[Best], control: str | None) -> Iterator[str]:
-    known = [best for best in found if np.isfinite(best.selectivity)]
-    if control is None or not known:
-        return
-    said = {
-        "links": "of the same links, each moved to another word of its text at the same distance",
-        "weights": "of the same architecture with random weights, of three seeds",
-    }[control]
-    mean = np.mean([best.control for best in known])
-    sure = sum(best.selectivity > 1.96 * best.selectivity_error for best in known)
-    yield (
-        f"The best heads {said}, find {mean:.2f} on average (control). In {sure} of {len(known)} rows, accuracy "
-        "is higher by more than 1.96 standard errors (selectivity)."
-    )
-
-
-def _note_same_links(cells: Sequence[Cell], first: np.ndarray) -> Iterator[str]:
-    alike = {
-        tuple(dict.fromkeys(cells[int(row)].label for row in np.flatnonzero(first == number)))
-        for number in set(first.tolist())
-    }
-    for labels in sorted(labels for labels in alike if len(labels) > 1):
-        listed = f"{', '.join(labels[:-1])} and {labels[-1]}"
-        yield f"The rows {listed} are about the same links, and count once where p is adjusted."
-
-
-def _note_optimism(found: Sequence[Best], selection: Selection) -> Iterator[str]:
-    more = _read(found, "selected") - _read(found, "accuracy")
-    more = more[np.isfinite(more)]
-    if not len(more):
-        return
-    if selection.folds:
-        said = (
-            f"The documents are in {selection.folds} folds, and heads and baselines of each were chosen on "
-            "the others. Chosen and scored on the same documents"
-        )
-    else:
-        said = (
-            "Heads and baselines were chosen on one half of the documents and scored on the other. Chosen "
-            "and scored on the same half"
-        )
-    yield (
-        f"{said}, accuracy would be higher by {more.mean():.3f} on average, and by {more.max():.3f} at most "
-        "(accuracy_selected)."
-    )
+    build.add(accuracy, read_numbers(found, "runner_up_accuracy"))
 
 
 def by_head_table(
@@ -391,19 +275,48 @@ def by_head_table(
     build.count("n", tally.asked.sum(-1)[at[:2]], "links")
     share, error = tally.accuracy()
     build.measure("accuracy", "share of links", share[at], error[at], headline=True, title="links found")
+    # Places of links at a distance; where there are none, any place will do, as nothing is said of it.
+    there = np.array([cell.far is not None for cell, _, _ in rows], bool)
+    far = tuple(
+        np.array([(cell.far or 0, layer, head) for cell, layer, head in rows], np.int64).reshape(-1, 3).T
+    )
+    build.count("n_far", np.where(there, tally.asked.sum(-1)[far[:2]], 0), "links")
+    share, error = (np.where(there, one[far], np.nan) for one in (share, error))
+    title = "links with a word between their ends that are found"
+    build.measure("accuracy_far", UNIT, share, error, title=title)
     return build.table(title, notes)
 
 
 #: The rules that a head has to beat, as the guesses of links name them.
 NEAREST, SAME_LAST_WORD = "nearest", "same last word"
+SAME_HEAD_WORD, SAME_STRING = "same head word", "same string"
+NEAREST_OF_KIND = ("nearest pronoun", "nearest proper", "nearest nominal")
 #: A fixed offset looks so many words far at most.
 FURTHEST_LINK = 48
 
-ASKING_SYNTAX = Asking("dependent_to_head", "head_to_dependent", OFFSETS, label="relation")
-ASKING_COREFERENCE = Asking(
-    "mention_to_antecedent", "", (NEAREST, SAME_LAST_WORD), label="mention", noun="kind of mention"
+ASKING_SYNTAX = Asking(
+    "dependent_to_head",
+    "head_to_dependent",
+    (*OFFSETS, SAME_TEXT, *OF_PARTS_OF_SPEECH),
+    label="relation",
+    least=len(OFFSETS),
 )
-_RULES = (*offsets_to(FURTHEST_LINK), SAME_TEXT, SAME_CONTEXT, SAME_LEFT_CONTEXT, SAME_PLACE)
+ASKING_COREFERENCE = Asking(
+    "mention_to_antecedent",
+    "",
+    (NEAREST, SAME_LAST_WORD, SAME_HEAD_WORD, SAME_STRING, FIRST, *NEAREST_OF_KIND),
+    label="mention",
+    noun="kind of mention",
+    least=2,
+)
+_RULES = (
+    *offsets_to(FURTHEST_LINK),
+    SAME_TEXT,
+    SAME_CONTEXT,
+    SAME_LEFT_CONTEXT,
+    SAME_PLACE,
+    *OF_PARTS_OF_SPEECH,
+)
 ASKING_LINKS = Asking("source_to_target", "target_to_source", _RULES, label="label")
 
 

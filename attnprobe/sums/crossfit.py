@@ -106,7 +106,7 @@ class CrossFit:
         """Count right answers of another kind, (candidate, block), given by whom the other folds choose."""
         return int(np.add.reduceat(others, self._starts, -1)[self.chosen, np.arange(self.folds)].sum())
 
-    def draw(self, signs: Floats) -> Floats:
+    def draw(self, signs: Floats, other: "Transferred | None" = None) -> Floats:
         """Give the share of links, less what all are expected to find, as it might have come out, (draw,).
 
         With h_mb right answers of candidate m to the n_b links of block b, and a_m its share of all links, a
@@ -117,37 +117,74 @@ class CrossFit:
 
         Args:
             signs: (draw, block) each 1 or -1.
+            other: Other links that are scored with what these choose; then nothing is taken to be equally
+                good, as those may well differ that these can't tell apart.
 
         References:
             Hansen (2005), A test for superior predictive ability, on which of them are taken for equal.
             Wu (1986), on errors by random signs.
         """
-        asked, residuals, behind = self._residuals
-        fold = assign_folds(self.folds)
-        parts = [
-            signs[:, fold == one] @ residuals[fold == one] - asked[fold == one].sum() * behind
-            for one in range(self.folds)
-        ]
-        total = np.sum(parts, 0)
-        draws = np.arange(len(signs))
-        return sum((one[draws, (total - one).argmax(1)] for one in parts), np.zeros(len(signs))) / self.links
+        residuals, behind, tied, some = self._residuals
+        if other is None:
+            behind = np.where(tied, 0.0, behind)
+        scored = self.asked
+        parts = self._add_up(signs, residuals, behind, self.asked)
+        values = parts
+        if other is not None:
+            left, apart = _subtract_shares(other.asked, other.hits[some])
+            values, scored = self._add_up(signs, left, apart, other.asked), other.asked
+        total, draws = np.sum(parts, 0), np.arange(len(signs))
+        found = np.zeros(len(signs))
+        for part, value in zip(parts, values, strict=True):
+            found += value[draws, (total - part).argmax(1)]
+        return found / scored.sum()
+
+    def _add_up(self, signs: Floats, residuals: Floats, behind: Floats, asked: Ints) -> list[Floats]:
+        """Draw right answers of each fold, (draw, candidate)."""
+        here = [assign_folds(self.folds) == one for one in range(self.folds)]
+        return [signs[:, one] @ residuals[one] - asked[one].sum() * behind for one in here]
 
     @cached_property
-    def _residuals(self) -> tuple[Floats, Floats, Floats]:
-        """Links (block,), s of candidates (block, candidate) and how far each is behind the best."""
-        asked, hits = self.asked.astype(np.float64), self.hits.T.astype(np.float64)
-        shares = hits.sum(0) / self.links
-        residuals = hits - asked[:, None] * shares
-        best = int(shares.argmax())
-        behind = shares[best] - shares
+    def _residuals(self) -> tuple[Floats, Floats, NDArray[np.bool_], NDArray[np.bool_]]:
+        """Residuals of some (block, candidate), how far each is behind, who ties, and who they are."""
+        residuals, behind = _subtract_shares(self.asked, self.hits)
+        best = int(behind.argmin())
         error = np.sqrt(np.square(residuals - residuals[:, [best]]).sum(0)) / self.links
         some = behind <= _HOPELESS * error
-        behind = np.where(behind <= _TIED * error, 0.0, behind)
-        return asked, residuals[:, some], behind[some]
+        return residuals[:, some], behind[some], (behind <= _TIED * error)[some], some
 
     @cached_property
     def _starts(self) -> Ints:
         return np.searchsorted(assign_folds(self.folds), np.arange(self.folds))
+
+
+@dataclass(frozen=True)
+class Transferred:
+    """Other links to the same candidates, answered by whom each fold has chosen.
+
+    Attributes:
+        by: What chooses.
+        asked: (block,) other links, such as those at a distance.
+        hits: (candidate, block) right answers to them.
+    """
+
+    by: CrossFit
+    asked: Ints
+    hits: Ints
+
+    @property
+    def share(self) -> float:
+        return self.by.answer_of(self.hits) / int(self.asked.sum())
+
+    def draw(self, signs: Floats) -> Floats:
+        return self.by.draw(signs, self)
+
+
+def _subtract_shares(asked: Ints, hits: Ints) -> tuple[Floats, Floats]:
+    """Give answers beyond each candidate's share, (block, candidate), and how far it is behind."""
+    right = hits.T.astype(np.float64)
+    shares = right.sum(0) / asked.sum()
+    return right - asked[:, None] * shares, shares.max() - shares
 
 
 def draw_signs(draw: np.random.Generator, number: int) -> Floats:
@@ -164,7 +201,7 @@ class Contrast:
         weights: One each.
     """
 
-    sides: Sequence[CrossFit]
+    sides: Sequence[CrossFit | Transferred]
     weights: Sequence[float]
 
     @property
@@ -207,7 +244,8 @@ class Contrast:
         References:
             Canay, Romano and Shaikh (2017), Randomization tests under an approximate symmetry assumption.
         """
-        value, links, asked = self.value, self.sides[0].links, self.sides[0].asked
+        value, asked = self.value, self.sides[0].asked
+        links = int(asked.sum())
 
         def draws(draw: np.random.Generator, number: int) -> Floats:
             signs = draw_signs(draw, number)

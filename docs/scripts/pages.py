@@ -144,6 +144,7 @@ FOUND = {
         "n, baseline, gain, accuracy_selected, chosen, control, selectivity": (
             "attnprobe.statistics.links:by_label_table"
         ),
+        "n_far, accuracy_far, baseline_far": "attnprobe.statistics.links:by_label_table",
         "accuracy_se, gain_se, control_se, selectivity_se": "attnprobe.sums.crossfit:Contrast.error",
         "p": "attnprobe.sums.crossfit:Contrast.chance",
         "One draw of signs": "attnprobe.sums.crossfit:CrossFit.draw",
