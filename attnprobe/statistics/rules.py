@@ -98,8 +98,8 @@ class Asking:
         return (*nearest, *range(len(nearest), len(self.rules)))
 
     def best_rule(self, right: NDArray[np.int64]) -> int:
-        """Choose the rule with most right answers (rule,); of equals the nearest offset, the earlier name."""
-        return max(self.preference, key=lambda rule: right[rule])
+        """Choose the rule with most right answers, of all or of the first (rule,); see ``preference``."""
+        return max((rule for rule in self.preference if rule < len(right)), key=lambda rule: right[rule])
 
     def counted(self, number: int) -> str:
         """Call labels what they are called in a sentence: "relation", "relations", "kinds of mention"."""

@@ -106,29 +106,27 @@ class CrossFit:
         """Count right answers of another kind, (candidate, block), given by whom the other folds choose."""
         return int(np.add.reduceat(others, self._starts, -1)[self.chosen, np.arange(self.folds)].sum())
 
-    def draw(self, signs: Floats, other: "Transferred | None" = None) -> Floats:
+    def draw(self, signs: Floats, *, tied: bool = False, other: "Transferred | None" = None) -> Floats:
         """Give the share of links, less what all are expected to find, as it might have come out, (draw,).
 
         With h_mb right answers of candidate m to the n_b links of block b, and a_m its share of all links, a
-        draw is made of s_b (h_mb - a_m n_b), with signs s_b, and chooses anew for each fold. How far a
-        candidate is behind the best counts as it is, and as nothing where it is less than three standard
-        errors of the difference: then all of them may be equally good, which is where choosing adds most
-        noise.
+        draw is made of s_b (h_mb - a_m n_b) - n_b d_m, with signs s_b, and d_m by how much m is behind the
+        best, and chooses anew for each fold.
 
         Args:
             signs: (draw, block) each 1 or -1.
-            other: Other links that are scored with what these choose; then nothing is taken to be equally
-                good, as those may well differ that these can't tell apart.
+            tied: Take d_m to be 0 where it is less than three standard errors of the difference: all of them
+                may be equally good, which is where choosing adds most noise.
+            other: Other links that are scored with what these choose.
 
         References:
-            Hansen (2005), A test for superior predictive ability, on which of them are taken for equal.
-            Wu (1986), on errors by random signs.
+            Wu (1986), Jackknife, bootstrap and other resampling methods, on errors by random signs.
+            Hansen (2005), A test for superior predictive ability, on which are taken to be equally good.
         """
-        residuals, behind, tied, some = self._residuals
-        if other is None:
-            behind = np.where(tied, 0.0, behind)
-        scored = self.asked
-        parts = self._add_up(signs, residuals, behind, self.asked)
+        residuals, behind, ties, some = self._residuals
+        if tied:
+            behind = np.where(ties, 0.0, behind)
+        parts, scored = self._add_up(signs, residuals, behind, self.asked), self.asked
         values = parts
         if other is not None:
             left, apart = _subtract_shares(other.asked, other.hits[some])
@@ -176,8 +174,8 @@ class Transferred:
     def share(self) -> float:
         return self.by.answer_of(self.hits) / int(self.asked.sum())
 
-    def draw(self, signs: Floats) -> Floats:
-        return self.by.draw(signs, self)
+    def draw(self, signs: Floats, *, tied: bool = False) -> Floats:
+        return self.by.draw(signs, tied=tied, other=self)
 
 
 def _subtract_shares(asked: Ints, hits: Ints) -> tuple[Floats, Floats]:
@@ -213,8 +211,11 @@ class Contrast:
         """Blocks of documents with links."""
         return int(np.any([side.asked > 0 for side in self.sides], 0).sum())
 
-    def draw(self, signs: Floats) -> Floats:
-        parts = (weight * side.draw(signs) for side, weight in zip(self.sides, self.weights, strict=True))
+    def draw(self, signs: Floats, *, tied: bool = False) -> Floats:
+        parts = (
+            weight * side.draw(signs, tied=tied)
+            for side, weight in zip(self.sides, self.weights, strict=True)
+        )
         return sum(parts, np.zeros(len(signs)))
 
     @property
@@ -249,7 +250,7 @@ class Contrast:
 
         def draws(draw: np.random.Generator, number: int) -> Floats:
             signs = draw_signs(draw, number)
-            return self.draw(signs) + value * (signs @ asked) / links
+            return self.draw(signs, tied=True) + value * (signs @ asked) / links
 
         least = value - 0.5 / links
         return Exchanges.for_tests(tests, seed=0).p_of(draws, least, _AT_ONCE, one_sided=True)

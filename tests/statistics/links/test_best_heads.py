@@ -1,5 +1,6 @@
 """The best head and the best rule, cross-fitted: by hand, of planted heads, beside controls, merged."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from attnprobe.statistics.registry import find_statistic
 from attnprobe.statistics.rules import Asking, offsets_to
 from attnprobe.sums.crossfit import assign_folds
 from attnprobe.sums.documents import BLOCKS
-from attnprobe.sums.tally import Tally
+from attnprobe.sums.tally import FAR, Tally
 from attnprobe.survey.survey import CorpusRequest, TableRequest, survey_corpora
 
 ASKING = Asking("to", "", (*offsets_to(1), "nearest"), "label")
@@ -28,14 +29,16 @@ LAYERS, HEADS = 2, 3
 
 
 def tally_of(random, *, positions=1, rules=4):
-    """Draw how many links there are in each block, and who answers them rightly."""
-    keys = [("x", "to", name) if name else ("x", "to") for name in ["output", "input"][:positions] or [""]]
-    keys = keys if positions > 1 else [("x", "to")]
-    tally = Tally.empty(keys, [0] * LAYERS, HEADS, rules, np.zeros(0, np.int64))
+    """Draw links in each block, and who answers them rightly; behind them, those at a distance."""
+    keys = [("x", "to", name) for name in ("output", "input")] if positions > 1 else [("x", "to")]
+    every = [*keys, *((*key, FAR) for key in keys)]
+    tally = Tally.empty(every, [0] * LAYERS, HEADS, rules, np.zeros(0, np.int64))
     asked = random.integers(0, 6, BLOCKS)
-    tally.blocks.asked[:] = asked
-    tally.blocks.hits[:] = random.binomial(asked, random.random((positions, LAYERS, HEADS, 1)))
-    tally.blocks.guessed[:] = random.binomial(asked, random.random((rules, 1)))
+    for some, links in ((slice(0, positions), asked), (slice(positions, None), asked // 2)):
+        tally.blocks.asked[some] = links
+        hits = random.binomial(links, random.random((positions, LAYERS, HEADS, 1)))
+        tally.blocks.hits[some] = hits
+        tally.blocks.guessed[some] = random.binomial(links, random.random((rules, 1)))
     return tally
 
 
@@ -50,24 +53,33 @@ def test_by_hand(folds, positions):
         gone = random.random((LAYERS, HEADS)) < 0.3
         gone[0, 0] = False
         names = ["output", "input"] if positions > 1 else [""]
-        cells = [Cell(at, "x", "to", None, range(LAYERS), name) for at, name in enumerate(names)]
+        cells = [
+            Cell(at, "x", "to", None, range(LAYERS), name, positions + at) for at, name in enumerate(names)
+        ]
         best = choose_and_score(tally, cells, gone, ASKING, Selection(folds))
 
         fold, asked = assign_folds(folds), tally.blocks.asked[0, 0]
         there = [one for one in np.ndindex(positions, LAYERS, HEADS) if not gone[one[1:]]]
         order = [1, 0, 2, 3]  # offset 0, then -1, then +1, then what has a name
-        right, guessed, heads, rules = 0, 0, [], []
+        right, guessed, far, far_guessed, heads, rules = 0, 0, 0, 0, [], []
         for one in range(folds):
             here = fold == one
             head = max(there, key=lambda at: tally.blocks.hits[at][~here].sum())
             rule = max(order, key=lambda at: tally.blocks.guessed[0, 0, at, ~here].sum())
             right += tally.blocks.hits[head][here].sum()
             guessed += tally.blocks.guessed[0, 0, rule, here].sum()
+            far += tally.blocks.hits[(positions + head[0], *head[1:])][here].sum()
+            far_guessed += tally.blocks.guessed[positions, 0, rule, here].sum()
             heads.append(head)
             rules.append(rule)
         assert best.n == asked.sum()
         assert best.accuracy == pytest.approx(right / asked.sum())
         assert best.baseline == pytest.approx(guessed / asked.sum())
+        n_far = tally.blocks.asked[positions, 0].sum()
+        assert best.n_far == n_far
+        assert best.accuracy_far == pytest.approx(far / n_far)
+        assert best.baseline_far == pytest.approx(far_guessed / n_far)
+        assert 0 <= best.error_far < 0.5
         named = (names.index(best.position), best.layer, best.head)
         assert best.times == heads.count(named) == max(map(heads.count, heads))
         assert rules.count(best.rule) == max(map(rules.count, rules))
@@ -118,8 +130,10 @@ def test_controls_are_cross_fitted_alike():
     cell, gone = Cell(0, "x", "to", None, range(LAYERS)), np.zeros((LAYERS, HEADS), bool)
     best = choose_and_score(tally, [cell], gone, ASKING, Selection(controls=[one, other]))
     alone = [
-        choose_and_score(each, [cell], gone, ASKING_COREFERENCE, Selection()).accuracy
-        for each in (with_rules(one._over((("x", "to"), ("y", "to")))), with_rules(other))
+        choose_and_score(
+            each, [replace(cell, place=each.keys.index(("x", "to")))], gone, ASKING_COREFERENCE, Selection()
+        ).accuracy
+        for each in (with_rules(one), with_rules(other))
     ]
     assert best.control == pytest.approx(np.mean(alone))
     assert best.selectivity == pytest.approx(best.accuracy - np.mean(alone))
@@ -193,25 +207,29 @@ def test_controls_are_found_by_their_names(control):
 
 
 HALF = [
-    ("all", "dependent_to_head", 1227, 4, 0, 509, 414, 1, 5.722607777241527e-05, 509),
-    ("all", "head_to_dependent", 1227, 3, 2, 412, 414, -1, 1.0, 412),
-    ("det", "dependent_to_head", 167, 4, 0, 127, 123, 1, 1.0, 127),
+    ("all", "dependent_to_head", 1227, 4, 0, 509, 423, "nearest VERB", 0.061317213964316455, 509, 743),
+    ("all", "head_to_dependent", 1227, 3, 2, 412, 414, "offset -1", 1.0, 412, 743),
+    ("det", "dependent_to_head", 167, 4, 0, 127, 147, "NOUN after", 1.0, 127, 44),
+    ("det", "head_to_dependent", 167, 1, 2, 147, 166, "DET before", 1.0, 147, 44),
 ]
 
 
 def test_half_is_as_it_was():
     """What ``syntax demo`` gave before folds."""
     found = attnprobe.syntax("demo", selection="half")
-    assert list(found.data)[-1] == "accuracy_selected"
-    for row, (relation, direction, n, layer, head, right, guessed, offset, p, selected) in enumerate(HALF):
-        names = ("relation", "direction", "n", "layer", "head", "baseline_offset")
-        assert [found.data[name][row] for name in names] == [relation, direction, n, layer, head, offset]
+    assert list(found.data)[-1] == "baseline_far"
+    for row, (*keys, n, layer, head, right, guessed, rule, p, selected, far) in enumerate(HALF):
+        names = ("relation", "direction", "n", "layer", "head", "baseline_rule", "n_far")
+        assert [found.data[name][row] for name in names] == [*keys, n, layer, head, rule, far]
         assert found["accuracy"][row] == right / n
         assert found["baseline"][row] == guessed / n
         assert found["accuracy_selected"][row] == selected / n
         assert found["p_adjusted"][row] == pytest.approx(p, rel=1e-9)
     assert found["accuracy_se"][0] == pytest.approx(0.010779271127922397, rel=1e-12)
     assert found["gain_se"][1] == pytest.approx(0.0011439261164751737, rel=1e-12)
+    assert found["accuracy_far"][2] == pytest.approx(0.4318181818181818, rel=1e-12)
+    assert found["accuracy_far_se"][3] == pytest.approx(0.060835195867959165, rel=1e-12)
+    assert found["baseline_far"][0] == pytest.approx(0.3391655450874832, rel=1e-12)
     assert "chosen on one half of the documents and scored on the other" in " ".join(found.notes)
 
 
