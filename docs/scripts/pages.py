@@ -141,20 +141,19 @@ CLUSTERED = {
 FOUND = {
     "syntax, coreference, links": {
         "accuracy": "attnprobe.statistics.questions:questions_of",
-        "n, baseline, gain, accuracy_selected, chosen, control, selectivity": (
+        "n, baseline, gain, accuracy_selected, accuracy_far, chosen, control, selectivity": (
             "attnprobe.statistics.links:by_label_table"
         ),
-        "n_far, accuracy_far, baseline_far": "attnprobe.statistics.links:by_label_table",
         "accuracy_se, gain_se, control_se, selectivity_se": "attnprobe.sums.crossfit:Contrast.error",
         "p": "attnprobe.sums.crossfit:Contrast.chance",
-        "One draw of signs": "attnprobe.sums.crossfit:CrossFit.draw",
+        "In both: draws": "attnprobe.sums.crossfit:CrossFit.draw",
         "p_adjusted": "attnprobe.sums.resampling:adjust",
-        "Links that are moved": "attnprobe.statistics.moved_links:move_links",
-        "Random weights": "attnprobe.model.random_weights:randomise_weights",
-        "accuracy_se with --by head or --selection half": "attnprobe.sums.tally:Tally.accuracy",
-        "p with --selection half": "attnprobe.statistics.best_heads:Compared.chance",
-        "p with --selection half, each sequence a document": "attnprobe.sums.resampling:mcnemar",
-        "p with --selection half, several sequences a document": "attnprobe.sums.resampling:sign_flip",
+        "--control links: moved": "attnprobe.statistics.moved_links:move_links",
+        "--control weights: random": "attnprobe.model.random_weights:randomise_weights",
+        "--by head, --selection half: accuracy_se": "attnprobe.sums.tally:Tally.accuracy",
+        "--selection half: p": "attnprobe.statistics.best_heads:Compared.chance",
+        "Where each sequence is a document: mcnemar": "attnprobe.sums.resampling:mcnemar",
+        "Where documents have several sequences: sign_flip": "attnprobe.sums.resampling:sign_flip",
     },
     "syntax --trees": {
         "uuas, baseline": "attnprobe.statistics.trees:edges_in_trees",
