@@ -169,11 +169,11 @@ def count_layers(
             continue
         columns = [present[layer].index(head) for head in there]
         by_run, by_question = index.hits(found[:, columns])
-        _add(tally.hits[:, layer], key, there, index.half, by_run)
-        _add(tally.blocks.hits[:, layer], key, there, index.block, by_run)
-        _add(tally.hits_squared[:, layer], key[alone], there, index.half[alone], by_run[alone] ** 2)
+        _add(tally.hits, layer, key, there, index.half, by_run)
+        _add(tally.blocks.hits, layer, key, there, index.block, by_run)
+        _add(tally.hits_squared, layer, key[alone], there, index.half[alone], by_run[alone] ** 2)
         products = by_run[alone] * index.size[alone, None]
-        _add(tally.products[:, layer], key[alone], there, index.half[alone], products)
+        _add(tally.products, layer, key[alone], there, index.half[alone], products)
         agreements[kind].take(layer, there, by_run, by_question)
         cells = groups[kind][:, None], key[~alone, None], np.array(there)
         np.add.at(tally.group_hits[:, :, layer], cells, by_run[~alone])
@@ -233,10 +233,18 @@ def _sum_by_key(values: Ints, key: Ints, number: int) -> Ints:
 
 
 def _add(
-    whole: NDArray[np.signedinteger[Any]], key: Ints, heads: Sequence[int], last: Ints, values: Ints
+    whole: NDArray[np.signedinteger[Any]],
+    layer: int,
+    key: Ints,
+    heads: Sequence[int],
+    last: Ints,
+    values: Ints,
 ) -> None:
-    """Add (run, head) to (key, head, last) of each run."""
-    np.add.at(whole, (key[:, None], np.array(heads), last[:, None]), values)
+    """Add (run, head) to (key, layer, head, last) of each run."""
+    _, layers, number, size = whole.shape
+    place = ((key * layers + layer)[:, None] * number + np.array(heads)) * size + last[:, None]
+    # Of one axis and one type, numpy adds at once what it otherwise adds number by number.
+    np.add.at(whole.reshape(-1), place.ravel(), values.astype(whole.dtype).ravel())
 
 
 class Finder:
