@@ -208,7 +208,8 @@ def by_label_table(
 
 def list_controls(statistic: Statistic, measurement: Measurement) -> list[Tally]:
     """List what was counted of the controls of a statistic."""
-    return [tally for name, tally in measurement.sums.items() if name.startswith(f"{statistic.name}_")]
+    every = [one.name for control in get_args(LinkControl) for one in make_controls(statistic, control)]
+    return [measurement.sums[name] for name in every if name in measurement.sums]
 
 
 def _add_far(build: TableBuilder, found: Sequence[Best]) -> None:
@@ -331,11 +332,12 @@ def _define(
     best = f"{name}: the best head for each {asking.counted(1)}"
     return (
         found,
-        Tabulation(asking.label, partial(by_label_table, found, asking), best),
+        Tabulation(asking.label, partial(by_label_table, found, asking), best, stacked=True),
         Tabulation(
             f"{asking.label} and head",
             partial(by_head_table, found, asking),
             f"{name}: how often each head finds {noun}",
+            stacked=True,
         ),
     )
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _WORDS = {
     *("model", "dataset", "attention", "objective", "method", "metric", "criterion", "check", "status"),
     *("detail", "model_out", "in_domain", "out_domain", "replaced_by", "attention_a", "attention_b"),
+    *("alignment", "weights"),
 }
 _KEYS = _WORDS | {
     *("layer", "head", "layer_a", "head_a", "layer_b", "head_b", "seed", "step", "pruning_step"),
