@@ -201,6 +201,8 @@ def syntax(
     max_length: int | None = None, truncate: bool = False, limit: int | None = None,
     sample: int | None = None, seed: int = 42, batch_tokens: int | None = None, memory: str | None = None,
     layers: str | int | Sequence[int] | None = None, resume: Path | str | None = None,
+    selection: Literal["folds", "half"] = "folds", folds: int = 5,
+    control: Literal["links", "weights"] | None = None,
 ) -> HeadTable: ...
 def coreference(
     model: str | Path | PreTrainedModel, texts: Texts = None, *, by: Literal["mention", "head"] = "mention",
@@ -214,6 +216,8 @@ def coreference(
     max_length: int | None = None, truncate: bool = False, limit: int | None = None,
     sample: int | None = None, seed: int = 42, batch_tokens: int | None = None, memory: str | None = None,
     layers: str | int | Sequence[int] | None = None, resume: Path | str | None = None,
+    selection: Literal["folds", "half"] = "folds", folds: int = 5,
+    control: Literal["links", "weights"] | None = None,
 ) -> HeadTable: ...
 def links(
     model: str | Path | PreTrainedModel, texts: Texts = None, *,
@@ -231,7 +235,8 @@ def links(
     max_length: int | None = None, truncate: bool = False, limit: int | None = None,
     sample: int | None = None, seed: int = 42, batch_tokens: int | None = None, memory: str | None = None,
     layers: str | int | Sequence[int] | None = None, resume: Path | str | None = None,
-    label_column: str | None = None,
+    label_column: str | None = None, selection: Literal["folds", "half"] = "folds", folds: int = 5,
+    control: Literal["links", "weights"] | None = None,
 ) -> HeadTable: ...
 def induction(
     model: str | Path | PreTrainedModel, *, length: int = 50, sequences: int = 64, seed: int = 42,

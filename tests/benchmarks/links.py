@@ -12,7 +12,7 @@ from attnprobe.attention.annotation import TokenAnnotation, TokenLink, TokenSpan
 from attnprobe.corpus.batch import Batch
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.verifying.architecture import Architecture
-from attnprobe.statistics.links import SYNTAX
+from attnprobe.statistics.links import SYNTAX, make_controls
 from attnprobe.statistics.registry import census_statistics, select_controls
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.statistics.trees import DIRECTED, TREES
@@ -57,21 +57,30 @@ def link_costs(*, quick: bool) -> Iterator[Figure]:
     """
     census = [SYNTAX, *census_statistics()]
     shuffled = [one for one in select_controls("positional") if one.control == "shuffled"]
-    for name, shape, batches, bar, aim in (
+    for name, shape, batches, (bar, aim), syntax, control in (
         (
             "MiniLM-L6, sentences of a treebank",
             MINILM,
             [random_batch(640 // length, length) for length in TREEBANK],
-            1.8,
-            1.4,
+            (1.8, 1.4),
+            (1.25, 1.15),
+            (1.4, 1.2),
         ),
-        ("BERT-base, 128 tokens", BERT_BASE, [random_batch(8, 128)], 1.3, 1.15),
-        ("BERT-base, 512 tokens", BERT_BASE, [random_batch(2, 512)], None, None),
+        (
+            "BERT-base, 128 tokens",
+            BERT_BASE,
+            [random_batch(8, 128)],
+            (1.3, 1.15),
+            (1.10, 1.05),
+            (1.2, 1.1),
+        ),
+        ("BERT-base, 512 tokens", BERT_BASE, [random_batch(2, 512)], *[(None, None)] * 3),
     ):
         annotated = [treebank_like(batch) for batch in batches]
         checkpoint, architecture = shape.checkpoint(), shape.architecture()
         for command, passes, limits in (
-            ("syntax --by head", [[SYNTAX]], (bar, aim)),
+            ("syntax", [[SYNTAX]], syntax),
+            ("syntax --control links", [[SYNTAX, *make_controls(SYNTAX, "links")]], control),
             ("syntax --trees", [[TREES, DIRECTED]], (bar, aim)),
             ("roles", [census, shuffled], (3.2, 2.6)),
         ):

@@ -197,6 +197,8 @@ def find_links(
                 "No label is named; name some, such as nsubj, or leave the option out for all."
             )
     chosen = {} if by in _TREES else {"metric": metric} if metric == "aer" else chosen
+    if by not in {*_TREES, "head"} and metric == "accuracy":
+        chosen |= _choose_selection(options)
     with open_call(options, model) as call:
         check_model(model, call.tokenizer, options)
         source = read_first(open_gold(texts, gold, options) if aligned is None else aligned())
@@ -208,6 +210,7 @@ def find_links(
             nothing=gold.nothing,
         )
         statistics, tabulation = _ask(gold, by) if metric == "accuracy" else _ask_alignment(by)
+        statistics = [*statistics, *_ask_controls(statistics[0], chosen)]
         from attnprobe.corpus.sources.alignments import read_as_pairs
         from attnprobe.run.examples import check_targets
         from attnprobe.statistics.norm import apply_weights
@@ -294,6 +297,21 @@ class RoleOptions:
         """What goes on record, and what the table is made by."""
         named = {"links": self.links_name or "links"} if self.links is not None else {}
         return {"thresholds": read_thresholds(self.thresholds), **named}
+
+
+def _choose_selection(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Say how the best heads are chosen and what they are compared with, as far as it goes on record."""
+    selection, control = options.get("selection", "folds"), options.get("control")
+    chosen = {"selection": selection}
+    if selection == "folds":
+        chosen["folds"] = options.get("folds", 5)
+    return chosen if control is None else {**chosen, "control": control}
+
+
+def _ask_controls(statistic: "Statistic", chosen: Mapping[str, Any]) -> "Sequence[Statistic]":
+    from attnprobe.statistics.links import make_controls
+
+    return make_controls(statistic, chosen["control"]) if "control" in chosen else []
 
 
 def request_roles(
