@@ -72,7 +72,6 @@ def probe(
         float,
         Option(
             "Penalty of squared weights, lambda: it counts as much as so many links. Default: 100.",
-            low=1e-6,
             panel=TASK,
             guesses=("penalty", "regularization", "regularisation", "weight-decay"),
         ),

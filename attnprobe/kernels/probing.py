@@ -1,4 +1,4 @@
-"""Probes of word-level attention: maps between words, a byte a cell; who attends most; scores and gradients."""
+"""Probes of attention between words: maps of a byte a cell, most attended words, scores and gradients."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -240,10 +240,11 @@ def answer(
     hit, likelihood, objective = np.zeros(len(which), np.bool_), np.zeros(len(which)), 0.0
     if len(which):
         given = (asked.maps, asked.cell, asked.word, asked.words, asked.asker, asked.starts, asked.candidates)
-        weights = ((one / scale).astype(one.dtype) for one in (asking, others))
+        weights = tuple((one / scale).astype(one.dtype) for one in (asking, others))
         most = int(np.diff(asked.starts).max())
         out = (hit, likelihood, by_asking, by_answering)
-        objective = _answer(*given, asked.right, which, *weights, most, derive, *out)
+        inputs: Any = (*given, asked.right, which, *weights, most, derive)
+        objective = _answer(*inputs, *out)
     return Answers(hit, likelihood, objective, by_asking / scale, by_answering / scale)
 
 

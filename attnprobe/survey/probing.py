@@ -238,7 +238,7 @@ def _check_documents(data: ProbeData, dataset: str) -> None:
 
 
 def _note_left_out(data: ProbeData) -> Iterator[str]:
-    same, _, certain = sum(batch.left_out for batch in data.corpus.batches).tolist()
+    same, _, certain = np.sum([batch.left_out for batch in data.corpus.batches], 0).tolist()
     for number, reason in (
         (same, "both ends of the link have the same tokens"),
         (certain, "every candidate is right"),

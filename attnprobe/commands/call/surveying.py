@@ -221,8 +221,13 @@ def probe_links(
     how: dict[str, Any],
     options: Mapping[str, Any],
 ) -> HeadTable:
-    """Fit probes of all heads to gold links; ``chosen`` is as for ``find_links``, and ``how`` of ``ProbePlan``."""
+    """Fit probes of all heads to gold links.
+
+    ``chosen`` is as for ``find_links``, and ``how`` holds options of ``ProbePlan``.
+    """
     chosen["labels"] = _read_labels(chosen["labels"])
+    if not how["l2"] > 0:
+        raise AttnprobeError(f"--l2 must be above 0, not {how['l2']:g}.")
     with open_call(options, model) as call:
         check_model(model, call.tokenizer, options)
         source = read_first(open_gold(texts, gold, options))

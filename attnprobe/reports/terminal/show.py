@@ -20,7 +20,7 @@ from attnprobe.reports.shapes import (
     lay_out_runs,
     lay_out_settling,
 )
-from attnprobe.reports.terminal import curves, grid, interactions, lists
+from attnprobe.reports.terminal import curves, grid, interactions, lists, probes
 from attnprobe.reports.terminal.console import choose_signs, has_palette
 from attnprobe.table.cells import clean, format_cell
 from attnprobe.table.head_table import HeadTable
@@ -88,13 +88,16 @@ def show(table: HeadTable, console: Console, precision: int | None = None) -> No
 
 
 def _draw_list(table: HeadTable, console: Console) -> Set[str]:
-    """Print shares of variance, or pairs of heads, a line each; returns the columns that are shown."""
+    """Print shares of variance, pairs of heads or probes, a line each; returns the columns that are shown."""
     if lists.has_shares(table):
         lists.draw_shares(table, console)
         return lists.SHARES_COLUMNS
     if interactions.has_interactions(table):
         interactions.draw_interactions(table, console)
         return interactions.PAIR_COLUMNS
+    if probes.has_probes(table):
+        probes.draw_probes(table, console)
+        return probes.PROBE_COLUMNS
     return frozenset()
 
 
