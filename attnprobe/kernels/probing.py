@@ -237,14 +237,15 @@ def answer(
     scale = LAST_CODE**2  # of squared codes
     others = asking[:0] if answering is None else answering
     by_asking, by_answering = np.zeros(asking.shape), np.zeros(others.shape)
-    hit, likelihood, objective = np.zeros(len(which), np.bool_), np.zeros(len(which)), 0.0
+    hit, likelihood = np.zeros(len(which), np.bool_), np.zeros(len(which))
+    objective: Any = 0.0
     if len(which):
         given = (asked.maps, asked.cell, asked.word, asked.words, asked.asker, asked.starts, asked.candidates)
         weights = tuple((one / scale).astype(one.dtype) for one in (asking, others))
         most = int(np.diff(asked.starts).max())
         out = (hit, likelihood, by_asking, by_answering)
-        inputs: Any = (*given, asked.right, which, *weights, most, derive)
-        objective = _answer(*inputs, *out)
+        inputs: Any = (*given, asked.right, which, *weights, most, derive, *out)
+        objective = _answer(*inputs)
     return Answers(hit, likelihood, objective, by_asking / scale, by_answering / scale)
 
 

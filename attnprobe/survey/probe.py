@@ -17,8 +17,11 @@ Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 Found = TypeVar("Found")
 
-#: L-BFGS goes on until no component of the gradient per question is larger, or for so many steps.
-TOLERANCE, STEPS = 1e-4, 500
+#: L-BFGS goes on until no component of the gradient per question is larger, the loss falls by no larger part
+#: of it, or for so many steps.
+TOLERANCE, CHANGE, STEPS = 1e-4, 1e-12, 500
+#: Scores of candidates are added up in this type.
+PRECISION: type[np.floating] = np.float32
 #: The first block of the online code has one in so many of the links, and each further one doubles them.
 FIRST_BLOCK = 128
 
@@ -47,12 +50,12 @@ class Probe:
         """All parameters in a row."""
         return np.concatenate([self.weights, self.gates.ravel()])
 
-    def weigh_words(self, batch: AskedWords, scale: Floats) -> tuple[NDArray[np.float32], ...]:
+    def weigh_words(self, batch: AskedWords, scale: Floats) -> tuple[NDArray[np.floating], ...]:
         """Give the weights of attention, see ``answer``: of those who are asked, and of candidates."""
-        weights = (self.weights * scale)[None].astype(np.float32)
+        weights = (self.weights * scale)[None].astype(PRECISION)
         if not self.gates.size:
             return (weights,)
-        first, second = ((batch.embeddings @ (one * scale)).astype(np.float32) for one in self.gates)
+        first, second = ((batch.embeddings @ (one * scale)).astype(PRECISION) for one in self.gates)
         return weights + first, second
 
 
@@ -157,7 +160,7 @@ class ProbeData:
 
         size = self.features * (1 + 2 * self.dimensions)
         begin = np.zeros(size) if start is None else start.flat
-        options = {"maxiter": STEPS, "gtol": TOLERANCE, "ftol": 1e-12, "maxcor": 20}
+        options = {"maxiter": STEPS, "gtol": TOLERANCE, "ftol": CHANGE, "maxcor": 20}
         found = minimize(compute_loss, begin, jac=True, method="L-BFGS-B", options=options)
         return Probe.read(found.x, self.features)
 

@@ -40,7 +40,7 @@ def draw_probes(table: HeadTable, request: DrawingRequest) -> Any:
             )
             low, high = spread or (None, None)
             data.append({
-                "panel": panels[row], "label": named[row], "mark": mark, "value": value, "low": low,
+                "panel": panels[row], "label": named[row], "by": mark, "value": value, "low": low,
                 "high": high, "bits": bits[row], "uniform": uniform[row],
             })  # fmt: skip
     labels = list(dict.fromkeys(named))
@@ -53,18 +53,18 @@ def draw_probes(table: HeadTable, request: DrawingRequest) -> Any:
     known_marks = list(_MARKS.values())
     scale = {mark: place for place, mark in enumerate(known_marks)}
     colour = alt.Color(
-        "mark:N", legend=below, scale=alt.Scale(domain=order, range=[colours[scale[one]] for one in order])
+        "by:N", legend=below, scale=alt.Scale(domain=order, range=[colours[scale[one]] for one in order])
     )
     shapes = ["circle", "diamond", "stroke", "triangle-up"]
     shape = alt.Shape(
-        "mark:N", legend=below, scale=alt.Scale(domain=order, range=[shapes[scale[one]] for one in order])
+        "by:N", legend=below, scale=alt.Scale(domain=order, range=[shapes[scale[one]] for one in order])
     )
     axis = alt.Axis(grid=True, domain=False, ticks=False, labelLimit=220)
     base = alt.Chart().encode(y=alt.Y("label:N", sort=labels, title=None, axis=axis))
     x: dict[str, Any] = {"title": "links found", "scale": alt.Scale(domain=[0, 1], nice=False)}
     percent = alt.Axis(format="%", tickCount=5, grid=False)
     tooltip = make_tooltip({
-        "label:N": label.replace("_", " "), "mark:N": "found by", "value:Q": "links found",
+        "label:N": label.replace("_", " "), "by:N": "found by", "value:Q": "links found",
         "bits:Q": "bits per link", "uniform:Q": "uniform code",
     })  # fmt: skip
     bars = base.transform_filter("isValid(datum.low)").mark_rule(strokeWidth=1.6, clip=True)

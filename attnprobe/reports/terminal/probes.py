@@ -64,8 +64,8 @@ def draw_probes(table: HeadTable, console: Console) -> None:
     console.print(
         Text(
             "links found: by a probe of all heads, by the best head (layer-head, counted from 0), by the "
-            f"best simple rule{said}; bits per link: online code (uniform code); * all heads significantly more "
-            f"than the best (adjusted p < {SIGNIFICANT})",
+            f"best simple rule{said}; bits per link: online code (uniform code); * all heads find "
+            f"significantly more than the best (adjusted p < {SIGNIFICANT})",
             "dim",
         )
     )
