@@ -231,7 +231,7 @@ def probe(
     model: str | Path | PreTrainedModel, texts: Texts = None, *,
     gold: Literal["treebank", "coreference", "links"] = "treebank", by: Literal["label", "head"] = "label",
     labels: str | Sequence[str] | None = None, subtypes: bool = False, min_links: int = 20, folds: int = 5,
-    l2: float = 100.0, words: bool = False, control: Literal["weights"] | None = None,
+    penalty: float = 100.0, words: bool = False, control: Literal["weights"] | None = None,
     revision: str | None = None, cache_dir: Path | str | None = None, token: str | None = None,
     offline: bool = False, trust_remote_code: bool = False, base: str | None = None,
     adapter: str | None = None, prompt: str | None = None, allow_bin: bool = False, device: str = "auto",

@@ -68,12 +68,12 @@ def probe(
             "Number of folds of documents; each is scored by a probe fitted to the others.", low=2, panel=TASK
         ),
     ] = 5,
-    l2: Annotated[
+    penalty: Annotated[
         float,
         Option(
-            "Penalty of squared weights, lambda: it counts as much as so many links. Default: 100.",
+            "Penalty of squared weights, lambda: it counts as much as so many links.",
             panel=TASK,
-            guesses=("penalty", "regularization", "regularisation", "weight-decay"),
+            guesses=("l2", "regularization", "regularisation", "weight-decay"),
         ),
     ] = 100.0,
     words: Annotated[
@@ -127,5 +127,5 @@ def probe(
     from attnprobe.commands.call.texts import Gold
 
     chosen = {"labels": labels, "subtypes": subtypes, "min_links": min_links}
-    how = {"folds": folds, "l2": l2, "words": words, "control": control}
+    how = {"folds": folds, "penalty": penalty, "words": words, "control": control}
     return probe_links(Gold(gold), model, texts, by, chosen, how, options)

@@ -65,11 +65,11 @@ class ProbeData:
 
     Attributes:
         corpus: The questions, batch by batch.
-        l2: lambda of the penalty, see ``fit``.
+        penalty: lambda of the penalty, see ``fit``.
     """
 
     corpus: AskedCorpus
-    l2: float
+    penalty: float
 
     @cached_property
     def ends(self) -> Ints:
@@ -155,8 +155,8 @@ class ProbeData:
                 if gates.size:
                     gates[0] -= batch.embeddings.T @ found.asking
                     gates[1] -= batch.embeddings.T @ found.answering
-            derived = Probe(weights * self.scale, gates * self.scale).flat + self.l2 * flat
-            return (value + self.l2 / 2 * float(flat @ flat)) / number, derived / number
+            derived = Probe(weights * self.scale, gates * self.scale).flat + self.penalty * flat
+            return (value + self.penalty / 2 * float(flat @ flat)) / number, derived / number
 
         size = self.features * (1 + 2 * self.dimensions)
         begin = np.zeros(size) if start is None else start.flat

@@ -25,6 +25,7 @@ from attnprobe.run.preparation import Documents, PreparedCorpus, examine_part, p
 from attnprobe.run.progress import Progress
 from attnprobe.run.record import record_provenance
 from attnprobe.statistics.rules import Asking
+from attnprobe.survey.measure import check_finite
 from attnprobe.survey.probe import Bools, ProbeData
 from attnprobe.survey.probe_table import Scored, tabulate_heads, tabulate_labels
 from attnprobe.survey.word_maps import AskedCorpus, Floats, WordRecorder, list_heads
@@ -47,7 +48,7 @@ class ProbePlan:
         asking: What a link is, and the rules beside heads.
         by: What a row is.
         folds: Into how many folds documents are sorted.
-        l2: lambda of the penalty.
+        penalty: lambda of the penalty.
         words: Whether weights go by static embeddings of the words, too.
         control: Whether the same probe is fitted to a model with random weights.
         seed: From which these are drawn.
@@ -56,7 +57,7 @@ class ProbePlan:
     asking: Asking
     by: Literal["label", "head"] = "label"
     folds: int = 5
-    l2: float = 100.0
+    penalty: float = 100.0
     words: bool = False
     control: bool = False
     seed: int = 42
@@ -116,7 +117,7 @@ def probe_checkpoint(
         read = [_read(run, *model, ready, plan, control=number > 0) for number, model in enumerate(models)]
         record = record_provenance(checkpoint, architecture, ready.corpus, options, ready.workers)
         progress.stage("fitting probes", None)
-        data, *others = (ProbeData(corpus, plan.l2) for corpus in read)
+        data, *others = (ProbeData(corpus, plan.penalty) for corpus in read)
         _check_documents(data, dataset)
         labels = Labels(
             checkpoint.name, dataset, {**record, **facts}, architecture.places, removed=architecture.removed
@@ -169,12 +170,7 @@ def _open_reader(
 
     def read_part(part: Batch) -> Any:
         recorder.begin(part)
-        hidden = checkpoint.forward(part.inputs)
-        if not bool(torch.isfinite(hidden).all()):
-            raise AttnprobeError(
-                f"{checkpoint.name} produced NaN or infinite hidden states; try --dtype float32, or look at "
-                "its weights."
-            )
+        check_finite(checkpoint, checkpoint.forward(part.inputs))
         with torch.inference_mode():
             return recorder.finish()
 
@@ -253,7 +249,7 @@ def _explain(plan: ProbePlan, data: ProbeData, folds: int) -> Iterator[str]:
     yield (
         f"The probe has {data.features} weights, two for each head{gates}; it was fitted to the documents of "
         f"{folds - 1} of {folds} folds and scored on the other, and so were head and rule. The penalty is "
-        f"lambda / 2 times the sum of squared weights, lambda = {plan.l2:g}."
+        f"lambda / 2 times the sum of squared weights, lambda = {plan.penalty:g}."
     )
     if plan.control:
         yield (

@@ -104,14 +104,14 @@ def test_state_and_record(invoke, tmp_path):
     code, out, said = invoke(*WORDS, "--resume", state)
     assert code == 0, said
     assert invoke(*WORDS, "--resume", state)[1] == out
-    again = invoke(*WORDS, "--resume", state, "--l2", 1, "--control", "weights")
+    again = invoke(*WORDS, "--resume", state, "--penalty", 1, "--control", "weights")
     assert again[0] == 0, again[2]
     code, _, said = invoke(*WORDS, "--resume", state, "--words")
     assert code == 2
     assert "--words" in said
     assert invoke(*WORDS, "-o", path)[0] == 0
     record = json.loads(path.with_suffix(".json").read_text())["provenance"]
-    assert record["asked"]["l2"] == 100
+    assert record["asked"]["penalty"] == 100
     code, _, said = invoke("rerun", path)
     assert code == 0, said
     code, _, said = invoke("merge", path, path)
@@ -166,8 +166,8 @@ def test_refusals(invoke, few, tmp_path):
     for words, sentence in (
         (["--by", "head", "--control", "weights"], "leave out --control and --folds"),
         (["--gold", "links", "--subtypes"], "--subtypes is about treebanks"),
-        (["--l2", 0], "--l2 must be above 0, not 0."),
-        (["--l2", "nan"], "--l2 must be above 0"),
+        (["--penalty", 0], "--penalty must be above 0, not 0."),
+        (["--penalty", "nan"], "--penalty must be above 0"),
         (["--folds", 1], "--folds"),
         (["--labels", "none"], "has no link called 'none'"),
         (["--labels", ","], "No label is named"),

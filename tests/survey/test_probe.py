@@ -79,16 +79,18 @@ def test_float32_and_the_tolerance_move_weights_little(monkeypatch: Any):
 
 
 @pytest.mark.usefixtures("exactly")
-@pytest.mark.parametrize("l2", [0.5, 20.0])
-def test_two_candidates_are_logistic_regression(l2: float):
+@pytest.mark.parametrize("penalty", [0.5, 20.0])
+def test_two_candidates_are_logistic_regression(penalty: float):
     """Of two candidates, p is the logistic function of the difference of their features."""
     draw = np.random.default_rng(0)
     maps = [draw_maps(draw, 2, 3) for _ in range(150)]
     right = [[[1 if one[0, 0, 1] + draw.normal() * 0.2 > one[0, 0, 2] else 2], [], []] for one in maps]
-    data = ProbeData(AskedCorpus((make_batch(maps, right, np.arange(150)),)), l2)
+    data = ProbeData(AskedCorpus((make_batch(maps, right, np.arange(150)),)), penalty)
     apart = np.array([x[1] - x[0] for x, _ in read_features(data)])
     second = np.array([answers[1] for _, answers in read_features(data)])
-    known = LogisticRegression(C=1 / l2, fit_intercept=False, tol=1e-10, max_iter=10000).fit(apart, second)
+    known = LogisticRegression(C=1 / penalty, fit_intercept=False, tol=1e-10, max_iter=10000).fit(
+        apart, second
+    )
     np.testing.assert_allclose(data.fit(data.every).weights, known.coef_[0], atol=1e-7)
 
 

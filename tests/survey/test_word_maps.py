@@ -255,7 +255,7 @@ def test_a_planted_head_finds_the_next_word(tiny: Tiny, texts: Any, monkeypatch:
         take(self, piece)
 
     monkeypatch.setattr(WordRecorder, "__call__", planted)
-    table = run(Checkpoint("bert", model, tokenizer), sentences * 4, l2=1.0)
+    table = run(Checkpoint("bert", model, tokenizer), sentences * 4, penalty=1.0)
     assert table["accuracy"][0] == 1
     assert (table["layer"][0], table["head"][0], table["best_head_accuracy"][0]) == (1, 2, 1)
     assert table["baseline_rule"][0] == "offset +1"

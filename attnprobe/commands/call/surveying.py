@@ -226,8 +226,8 @@ def probe_links(
     ``chosen`` is as for ``find_links``, and ``how`` holds options of ``ProbePlan``.
     """
     chosen["labels"] = _read_labels(chosen["labels"])
-    if not how["l2"] > 0:
-        raise AttnprobeError(f"--l2 must be above 0, not {how['l2']:g}.")
+    if not how["penalty"] > 0:
+        raise AttnprobeError(f"--penalty must be above 0, not {how['penalty']:g}.")
     with open_call(options, model) as call:
         check_model(model, call.tokenizer, options)
         source = read_first(open_gold(texts, gold, options))
