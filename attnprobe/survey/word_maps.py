@@ -18,6 +18,7 @@ from attnprobe.model.reading.routing import Piece
 from attnprobe.statistics.questions import Questions, questions_of
 from attnprobe.statistics.rules import Asking, Ends
 from attnprobe.sums.base import Arrays, Sum, add_prefix, select_prefix
+from attnprobe.sums.tally import FAR
 from attnprobe.survey.recorder import make_layout
 
 Floats = NDArray[np.float32]
@@ -148,8 +149,10 @@ class WordRecorder(local):
                 "run; this model changes its layers with its input, which attnprobe can't tabulate."
             )
         asked, heads = self._questions, np.concatenate(self._hits, 1)
-        entry, key, _ = asked.entries.T
         names = np.array([label for label, *_ in asked.keys], np.str_)
+        # What counts for links at a distance counts for all of its label, too.
+        once = np.array([key[-1] != FAR for key in asked.keys], bool)[asked.entries[:, 1]]
+        entry, key, _ = asked.entries[once].T
         documents = self._batch.members if self._batch.names is None else self._batch.names
         return AskedWords(
             WordQuestions(
