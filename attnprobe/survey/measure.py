@@ -162,6 +162,15 @@ def join_parts(parts: Sequence[Values]) -> Values:
     return parts[0] if len(parts) == 1 else {name: join([part[name] for part in parts]) for name in parts[0]}
 
 
+def check_finite(checkpoint: Checkpoint, hidden: Tensor) -> None:
+    """Refuse hidden states that are not numbers."""
+    if not bool(torch.isfinite(hidden).all()):
+        raise AttnprobeError(
+            f"{checkpoint.name} produced NaN or infinite hidden states; "
+            "try --dtype float32, or look at its weights."
+        )
+
+
 @contextmanager
 def open_meter(
     checkpoint: Checkpoint,
@@ -206,11 +215,7 @@ def open_meter(
             recorder.begin(batch, baseline=batch is not part)
             keeper.begin(batch)
             hidden = checkpoint.forward(batch.inputs)
-            if not bool(torch.isfinite(hidden).all()):
-                raise AttnprobeError(
-                    f"{checkpoint.name} produced NaN or infinite hidden states; "
-                    "try --dtype float32, or look at its weights."
-                )
+            check_finite(checkpoint, hidden)
             with torch.inference_mode():
                 found.append(recorder.finish())
         *without, whole_batch = found
