@@ -264,7 +264,7 @@ def _add_parts(
             if new and not shared:
                 beside[name] += part.beside[name]
         sequences, tokens = whole.sequences + more.sequences, whole.tokens + more.tokens
-        whole = Measurement(sums, sequences, tokens)
+        whole = Measurement(sums, sequences, tokens, whole.add_strata(more))
     return whole, {name: seen for name, seen in beside.items() if name in whole.sums}
 
 

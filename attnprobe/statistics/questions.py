@@ -1,12 +1,13 @@
 """From the annotations of a batch to flat arrays: who is asked, and what would be right."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.attention.annotation import TokenAnnotation, TokenLink, TokenSpan
 from attnprobe.attention.layout import Layout
+from attnprobe.corpus.batch import Strata
 from attnprobe.kernels.words import Ints, Rows
 from attnprobe.statistics.rules import (
     INPUT,
@@ -73,6 +74,15 @@ class Questions:
         answer = np.repeat(chosen, times, 0)
         inside = (answer >= self.right[:, :1]) & (answer < self.right[:, 1:])
         return np.logical_or.reduceat(inside, self.answers[:, 0], 0)
+
+
+def part_by_stratum(asked: Questions, strata: Strata) -> Questions:
+    """Let questions count by group of documents: the name of its group is added to each key, at its end."""
+    question, key, sequence = asked.entries.T
+    number = len(strata.names)
+    there, place = np.unique(key * number + strata.of[sequence], return_inverse=True)
+    keys = tuple((*asked.keys[one // number], strata.names[one % number]) for one in there.tolist())
+    return replace(asked, keys=keys, entries=np.stack([question, place, sequence], 1))
 
 
 def questions_of(layout: Layout, asking: Asking) -> Questions:

@@ -26,6 +26,8 @@ TableKind = Literal[
 ]  # fmt: skip
 #: The step of training that a checkpoint was saved at; and the step of removal where both are in a table.
 STEP, PRUNING_STEP = "step", "pruning_step"
+#: The group of documents that a row is about, where there is a row for each.
+GROUP = "group"
 #: The position of a token, where a head has a row for each.
 POSITION = "position"
 #: The columns that name the rule that a head is compared with; of two, the first says more.

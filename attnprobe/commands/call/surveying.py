@@ -21,6 +21,7 @@ from attnprobe.commands.call.texts import Gold, Texts, check_standard_input, ope
 from attnprobe.commands.registry import split_names
 from attnprobe.corpus.sources.links import filter_links
 from attnprobe.corpus.sources.pictures import BOTH
+from attnprobe.corpus.sources.strata import check_strata
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError
 from attnprobe.table.head_table import HeadTable
@@ -127,6 +128,7 @@ def survey_texts(
         sees = partial(sees_text, model, call)
         source = read_first(open_texts(texts, named=options, label_column=label_column, sees=sees))
         check_queries(source, options)
+        source = check_groups(source, options)
         if targets is not None:
             source = _add_targets(texts, source, targets)
         if shuffled and source.kind != "text":
@@ -146,7 +148,7 @@ def survey_texts(
             call.corpus,
             labelled=targets is not None or label_column is not None,
         )
-        facts = {"command": describe_call(name), "dataset": source.described}
+        facts = {"command": describe_call(name), "dataset": source.described, **describe_groups(options)}
         seed = {"seed": call.corpus.seed} if shuffled else {}
         (found,) = survey_corpora(
             load_model(model, call.tokenizer, call.load, source.kind),
@@ -155,6 +157,22 @@ def survey_texts(
             **call.run,
         )
         return found.table
+
+
+def check_groups(source: OpenSource, options: Mapping[str, Any]) -> OpenSource:
+    """Keep the documents that are in a group, where groups are asked for; refuse what can have none."""
+    column = options.get("by_group")
+    if column is None:
+        return source
+    if source.kind not in {"text", BOTH}:
+        raise AttnprobeError("--by-group is about texts; images and sound have no groups here. Leave it out.")
+    return replace(source, documents=check_strata(source.documents, column, source.name))
+
+
+def describe_groups(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Describe which groups were asked for, for the record; nothing where there are none."""
+    column = options.get("by_group")
+    return {} if column is None else {"asked": {"by_group": column}}
 
 
 def _add_targets(texts: Any, source: OpenSource, targets: Sequence[str]) -> OpenSource:
@@ -191,7 +209,7 @@ def find_links(
     chosen = {} if by == "trees" else chosen
     with open_call(options, model) as call:
         check_model(model, call.tokenizer, options)
-        source = read_first(open_gold(texts, gold, options))
+        source = check_groups(read_first(open_gold(texts, gold, options)), options)
         documents = filter_links(
             source.documents,
             source.name,
@@ -207,7 +225,8 @@ def find_links(
         checkpoint = load_model(model, call.tokenizer, call.load, source.kind)
         documents, labelled = check_targets(checkpoint, documents)
         corpus = CorpusRequest(documents, [statistic], call.corpus, labelled=labelled)
-        facts = {"command": describe_call(name), "dataset": source.described, "asked": chosen}
+        asked = {"asked": chosen | describe_groups(options).get("asked", {})}
+        facts = {"command": describe_call(name), "dataset": source.described, **asked}
         (found,) = survey_corpora(
             checkpoint,
             [TableRequest([corpus], source.name, facts, tabulation, layers)],
