@@ -304,20 +304,11 @@ class Panels(Group, panel=TEXT):
     by_group: Annotated[
         str | None,
         Option(
-            "Measure each group of documents too, and test whether they are alike: a column such as a "
-            "language, a genre or a source; of CoNLL-U a comment (# genre = news); file for several files; "
-            "folder for the folders of .txt files in a folder.",
+            "Measure each group of documents too, and test whether groups are alike: a column such as "
+            "language, genre or source; of CoNLL-U a comment (# genre = news); file, where there are several "
+            "files; folder, for .txt files in folders of a folder.",
             metavar="COLUMN",
-            guesses=(
-                "group",
-                "group-by",
-                "groups",
-                "by-genre",
-                "group-column",
-                "panel",
-                "panels",
-                "stratify",
-            ),
+            guesses=("group", "group-by", "groups", "by-genre", "group-column", "panel", "panels"),
         ),
     ] = None
 

@@ -62,13 +62,13 @@ class Strata:
             clusters[here] = np.where(count[inverse] > 1, called[here], -1)
         return cls(names, np.asarray(of, np.int64), numbers, clusters)
 
-    def rows(self, some: "slice | NDArray[np.integer]") -> "Strata":
+    def rows(self, some: slice | NDArray[np.integer]) -> "Strata":
         """Give the groups of some sequences."""
         return Strata(self.names, self.of[some], self.documents[some], self.clusters[some])
 
-    def parts(self) -> "Iterator[tuple[str, NDArray[np.intp]]]":
+    def parts(self) -> Iterator[tuple[str, NDArray[np.intp]]]:
         """Give the name of each group that is there, and which of the sequences count in it."""
-        for one in np.unique(self.of).tolist():
+        for one in map(int, np.unique(self.of)):
             yield self.names[one], np.flatnonzero(self.of == one)
 
 

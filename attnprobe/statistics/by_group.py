@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from attnprobe.corpus.sources.strata import ALL_GROUPS
 from attnprobe.sums.base import Measurement
-from attnprobe.sums.heterogeneity import compare_groups, has_error
+from attnprobe.sums.heterogeneity import Homogeneity, compare_groups
 from attnprobe.sums.resampling import SIGNIFICANT, adjust
 from attnprobe.table.builder import FEW_DOCUMENTS
 from attnprobe.table.cells import clean
@@ -53,11 +53,13 @@ class Part:
         table: Its rows.
         places: The row of each key.
         documents: How many documents it is of.
+        by_row: How many each row is of, where that is known.
     """
 
     table: HeadTable
     places: Mapping[Key, int]
     documents: int
+    by_row: Mapping[Key, int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, table: HeadTable, documents: int) -> "Part":
@@ -88,8 +90,17 @@ def tabulate_groups(build: BuildPart, measurement: Measurement) -> HeadTable:
     return stack_groups(whole, groups)
 
 
-def stack_groups(whole: Part, groups: Mapping[str, Part]) -> HeadTable:
-    """Put the rows of all groups, with their tests, above those of each group."""
+def stack_groups(
+    whole: Part, groups: Mapping[str, Part], told: Sequence[str] | None = None, *, row_by_row: bool = False
+) -> HeadTable:
+    """Put the rows of all groups, with their tests, above those of each group.
+
+    Args:
+        whole: The table of all groups.
+        groups: That of each, by its name.
+        told: Sentences on what differs; by default those of the measures that a terminal shows.
+        row_by_row: Whether the rows of one key stand together.
+    """
     columns, data = [], dict[str, list[Any]]()
     tables = [whole.table, *(part.table for part in groups.values())]
     names = [ALL_GROUPS, *groups]
@@ -110,10 +121,20 @@ def stack_groups(whole: Part, groups: Mapping[str, Part]) -> HeadTable:
             columns.append(one)
             data[one.name] = [*cells.tolist(), *below]
         described.append((measure.headline, tested))
-    headlines = [tested for headline, tested in described if headline] or [one for _, one in described]
-    told = [sentence for one in headlines[:_TOLD] for sentence in one.describe(whole, groups)]
+    if told is None:
+        headlines = [tested for headline, tested in described if headline] or [one for _, one in described]
+        told = [sentence for one in headlines[:_TOLD] for sentence in one.describe(whole, groups)]
+    if row_by_row:
+        rows = [row for part in (whole, *groups.values()) for row in _find_rows(part, whole)]
+        order = sorted(range(len(rows)), key=rows.__getitem__)
+        data = {name: [cells[row] for row in order] for name, cells in data.items()}
     notes = [*_describe_groups(groups), *told, *_note_few(groups), *whole.table.notes]
     return HeadTable(f"{whole.table.title}, by group", columns, data, notes, whole.table.provenance)
+
+
+def _find_rows(part: Part, whole: Part) -> list[int]:
+    """Find the row of the table of all for each row of a group, by its key."""
+    return [whole.places[key] for key in part.places]
 
 
 @dataclass(frozen=True)
@@ -131,12 +152,9 @@ class Tested:
     @classmethod
     def of(cls, measure: Column, whole: Part, groups: Mapping[str, Part]) -> "Tested":
         keys, name = list(whole.places), measure.name
-        values, errors = (
-            np.array([part.read(one, keys) for part in groups.values()]) for one in (name, f"{name}_se")
-        )
-        documents = np.array([_count_documents(part, name, keys) for part in groups.values()])
-        found = compare_groups(values, errors, documents)
-        return cls(measure, keys, values, has_error(values, errors), found.q, found.p, adjust(found.p))
+        found = compare_parts(name, groups, keys)
+        values, weighed = _read_parts(name, groups, keys)[0], found.weighed
+        return cls(measure, keys, values, weighed, found.q, found.p, adjust(found.p))
 
     def columns(self) -> Iterator[tuple[Column, Floats]]:
         name = self.measure.name
@@ -182,8 +200,24 @@ class Tested:
             yield f"Where {name} has no error, or one of 0, a group does not count in Q: {listed} {rows}."
 
 
+def compare_parts(name: str, groups: Mapping[str, Part], keys: Sequence[Key]) -> Homogeneity:
+    """Test whether groups are alike in a measure, in some rows."""
+    documents = np.array([_count_documents(part, name, keys) for part in groups.values()])
+    return compare_groups(*_read_parts(name, groups, keys), documents)
+
+
+def _read_parts(name: str, groups: Mapping[str, Part], keys: Sequence[Key]) -> tuple[Floats, Floats]:
+    """Give a measure and its error in each group, (group, row)."""
+    values, errors = (
+        np.array([part.read(one, keys) for part in groups.values()]) for one in (name, f"{name}_se")
+    )
+    return values, errors
+
+
 def _count_documents(part: Part, name: str, keys: Sequence[Key]) -> Floats:
     """Count the documents that the errors of a measure are of, at most: no more than what the row counts."""
+    if part.by_row:
+        return np.array([part.by_row.get(key, 0) for key in keys], np.float64)
     counted = next((one for one in (f"{name}_n", "n") if one in part.table.data), None)
     rows = np.full(len(keys), np.inf) if counted is None else part.read(counted, keys)
     return np.minimum(np.nan_to_num(rows, nan=np.inf), part.documents)

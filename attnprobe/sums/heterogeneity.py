@@ -18,19 +18,12 @@ class Homogeneity:
     Attributes:
         q: Cochran's Q; NaN below two groups with an error.
         p: How likely chance alone would make it so large.
-        groups: Of how many groups it is.
+        weighed: Which groups count in it, (group, ...).
     """
 
     q: Floats
     p: Floats
-    groups: NDArray[np.int64]
-
-
-def has_error(values: ArrayLike, errors: ArrayLike) -> NDArray[np.bool_]:
-    """Tell which numbers have an error that can be weighed: neither undefined nor 0 up to rounding."""
-    x, se = np.asarray(values, np.float64), np.asarray(errors, np.float64)
-    with np.errstate(invalid="ignore"):
-        return np.isfinite(x) & np.isfinite(se) & (se > _ROUNDING * np.abs(x))
+    weighed: NDArray[np.bool_]
 
 
 def compare_groups(values: ArrayLike, errors: ArrayLike, documents: ArrayLike) -> Homogeneity:
@@ -71,15 +64,15 @@ def compare_groups(values: ArrayLike, errors: ArrayLike, documents: ArrayLike) -
     x, se = np.asarray(values, np.float64), np.asarray(errors, np.float64)
     n = np.asarray(documents, np.float64)
     n = np.broadcast_to(n.reshape(*n.shape, *(1,) * (x.ndim - n.ndim)), x.shape)
-    counted = has_error(x, se) & (n > 1)
     with np.errstate(divide="ignore", invalid="ignore"):
-        weight = np.where(counted, 1 / np.square(se), 0.0)
+        weighed = np.isfinite(x) & np.isfinite(se) & (se > _ROUNDING * np.abs(x)) & (n > 1)
+        weight = np.where(weighed, 1 / np.square(se), 0.0)
         share = weight / weight.sum(0)
-        mean = np.where(counted, share * x, 0.0).sum(0)
-        q = np.where(counted, weight * np.square(x - mean), 0.0).sum(0)
-        groups = counted.sum(0)
-        lost = np.where(counted, np.square(1 - share) / (n - 1), 0.0).sum(0)
+        mean = np.where(weighed, share * x, 0.0).sum(0)
+        q = np.where(weighed, weight * np.square(x - mean), 0.0).sum(0)
+        groups = weighed.sum(0)
+        lost = np.where(weighed, np.square(1 - share) / (n - 1), 0.0).sum(0)
         ratio = q / (groups - 1) / (1 + 2 * (groups - 2) / (np.square(groups) - 1) * lost)
         p = f.sf(ratio, groups - 1, (np.square(groups) - 1) / (3 * lost))
     enough = groups > 1
-    return Homogeneity(np.where(enough, q, np.nan), np.where(enough, p, np.nan), groups)
+    return Homogeneity(np.where(enough, q, np.nan), np.where(enough, p, np.nan), weighed)

@@ -131,7 +131,7 @@ class Tally(Sum):
         """
         found = self._rename_keys([key[:-1] if key[-1] == name else None for key in self.keys])
         groups = found.groups
-        there = groups.count.reshape(len(groups), -1).any(1)
+        there = groups.count.any((1, 2))
         own = Groups(groups.keys[there], groups.count[there], groups.total[there])
         return replace(found, groups=own, left_out=np.zeros_like(self.left_out))
 
