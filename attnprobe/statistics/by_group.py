@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attnprobe.corpus.sources.strata import ALL_GROUPS
 from attnprobe.sums.base import Measurement
 from attnprobe.sums.heterogeneity import Homogeneity, compare_groups
 from attnprobe.sums.resampling import SIGNIFICANT, adjust
 from attnprobe.table.builder import FEW_DOCUMENTS
 from attnprobe.table.cells import clean
 from attnprobe.table.head_table import HeadTable
-from attnprobe.table.kinds import GROUP
+from attnprobe.table.kinds import ALL_GROUPS, GROUP
 from attnprobe.table.naming import join_names
 from attnprobe.table.table import Column
 

@@ -175,7 +175,7 @@ def _list_groups(groups: Mapping[str, Part], row: int) -> str:
     failing = [clean(name) for name, p in ps.items() if not (isinstance(p, float) and p < SIGNIFICANT)]
     if not failing:
         return f"in all {len(groups)} groups"
-    return f"in {len(groups) - len(failing)} of {len(groups)} groups, not in {join_names(failing)}"
+    return f"in {len(groups) - len(failing)} of {len(groups)} groups, not shown in {join_names(failing)}"
 
 
 def _test_accuracy(groups: Mapping[str, Part], keys: Sequence[Key]) -> list[str]:

@@ -9,11 +9,10 @@ from attnprobe.corpus.sources.document import Document
 from attnprobe.corpus.sources.streams import shorten
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError, AttnprobeWarning
+from attnprobe.table.kinds import ALL_GROUPS
 
 #: Of more groups, tables and sums would grow too large.
 MOST = 100
-#: What the rows over all groups are called, so that no group can be.
-ALL_GROUPS = "all groups"
 
 
 def name_files(sources: Iterable[OpenSource]) -> list[OpenSource]:

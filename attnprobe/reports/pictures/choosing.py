@@ -13,7 +13,16 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.reports.columns import DrawingRequest, is_numeric, list_keys, name_source, read_cells
 from attnprobe.reports.pairs import tabulate_clusters
 from attnprobe.reports.picture import Picture
-from attnprobe.reports.pictures import curves, interactions, lists, maps, positions, scatter, similarity
+from attnprobe.reports.pictures import (
+    curves,
+    groups,
+    interactions,
+    lists,
+    maps,
+    positions,
+    scatter,
+    similarity,
+)
 from attnprobe.reports.shapes import lay_out_grid
 from attnprobe.reports.theme import THEMES, ThemeName, check_look
 from attnprobe.table.cells import clean, format_cell
@@ -117,6 +126,7 @@ _DRAWINGS: Mapping[PictureKind, _Drawing] = {
     "pairs": (bool, interactions.draw_pairs),
     "shares": (bool, lists.draw_shares),
     "checks": (bool, lists.draw_checks),
+    "groups": (groups.can_draw_groups, groups.draw_groups),
 }
 
 

@@ -20,7 +20,7 @@ from attnprobe.reports.shapes import (
     lay_out_runs,
     lay_out_settling,
 )
-from attnprobe.reports.terminal import curves, grid, interactions, lists
+from attnprobe.reports.terminal import curves, grid, groups, interactions, lists
 from attnprobe.reports.terminal.console import choose_signs, has_palette
 from attnprobe.table.cells import clean, format_cell
 from attnprobe.table.head_table import HeadTable
@@ -44,7 +44,8 @@ def show(table: HeadTable, console: Console, precision: int | None = None) -> No
     measures = [column for column in described if read_floats(table, column.name) is not None]
     runs = lay_out_runs(table)
     at_positions = bool(measures) and bool(lay_out_positions(table, measures[0].name))
-    panels = lay_out_panels(table) if measures and not runs and not at_positions else []
+    apart = runs or at_positions or groups.has_groups(table)
+    panels = lay_out_panels(table) if measures and not apart else []
     orders = lay_out_pruning(table)
     keys = list_keys(table)
     of_heads = (*AXES, POSITION) if at_positions else AXES
@@ -88,7 +89,9 @@ def show(table: HeadTable, console: Console, precision: int | None = None) -> No
 
 
 def _draw_list(table: HeadTable, console: Console) -> Set[str]:
-    """Print shares of variance, or pairs of heads, a line each; returns the columns that are shown."""
+    """Print groups, shares of variance or pairs of heads, a line a row; returns the columns shown."""
+    if groups.has_groups(table):
+        return groups.draw_groups(table, console)
     if lists.has_shares(table):
         lists.draw_shares(table, console)
         return lists.SHARES_COLUMNS
