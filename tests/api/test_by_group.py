@@ -16,8 +16,8 @@ from attnprobe.table.kinds import ALL_GROUPS
 
 pytestmark = pytest.mark.filterwarnings("ignore::attnprobe.errors.AttnprobeWarning")
 WORDS = (
-    "the", "a", "of", "river", "bank", "house", "dog", "cat", "bird", "parcel", "came", "late", "early", "ran",
-    "walk", "slow", "quick", "red", "green",
+    "the", "a", "of", "river", "bank", "house", "dog", "cat", "bird", "parcel", "came", "late", "early",
+    "ran", "walk", "slow", "quick", "red", "green",
 )  # fmt: skip
 GROUPS = ("fiction", "law", "news")
 
@@ -167,14 +167,14 @@ def test_best_heads_are_chosen_over_all_groups_and_scored_in_each(treebank):
     table = attnprobe.syntax("demo", treebank["whole"], by_group="genre", min_links=1)
     whole = attnprobe.syntax("demo", treebank["whole"], min_links=1)
     assert_same(rows_of(table, ALL_GROUPS), whole, rtol=0, atol=0)
-    row = whole.data["relation"].index("det")
+    row = whole.data["relation"].index("obj")
     layer, head, offset = (whole.data[name][row] for name in ("layer", "head", "baseline_offset"))
     accuracies = []
     for group in GROUPS:
         alone = attnprobe.syntax("demo", treebank[group], min_links=1)
         sums = unpack(alone.provenance["measurement"]["sums"])
         tally: Tally = Measurement.from_arrays(sums, {SYNTAX.name: Tally}).sums[SYNTAX.name]
-        key = tally.keys.index(("det", whole.data["direction"][row]))
+        key = tally.keys.index(("obj", whole.data["direction"][row]))
         n = int(tally.asked[key, layer, SCORING])
         found = {name: cells[row] for name, cells in rows_of(table, group).items()}
         assert found["n"] == n
