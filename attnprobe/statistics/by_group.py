@@ -26,6 +26,8 @@ BuildPart = Callable[[Measurement], HeadTable]
 
 #: Columns that stand before that of the group, so that files can be stacked.
 _STACKING = ("model", "dataset")
+#: How the title of such a table ends.
+_BY_GROUP = ", by group"
 #: So many measures are spoken of below a table.
 _TOLD = 4
 
@@ -128,7 +130,9 @@ def stack_groups(
         order = sorted(range(len(rows)), key=rows.__getitem__)
         data = {name: [cells[row] for row in order] for name, cells in data.items()}
     notes = [*_describe_groups(groups), *told, *_note_few(groups), *whole.table.notes]
-    return HeadTable(f"{whole.table.title}, by group", columns, data, notes, whole.table.provenance)
+    # What is merged is called so already.
+    title = f"{whole.table.title.removesuffix(_BY_GROUP)}{_BY_GROUP}"
+    return HeadTable(title, columns, data, notes, whole.table.provenance)
 
 
 def _find_rows(part: Part, whole: Part) -> list[int]:

@@ -9,6 +9,7 @@ from attnprobe.corpus.sources.document import Document
 from attnprobe.corpus.sources.streams import shorten
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError, AttnprobeWarning
+from attnprobe.table.cells import clean
 from attnprobe.table.kinds import ALL_GROUPS
 
 #: Of more groups, tables and sums would grow too large.
@@ -35,7 +36,7 @@ def _mark(documents: Iterable[Document], stratum: str) -> Iterator[Document]:
 
 
 def check_strata(documents: Iterable[Document], column: str, name: str) -> Iterator[Document]:
-    """Keep the documents that are in a group; values are stripped of blanks, and empty ones are none.
+    """Keep the documents that are in a group; what steers a terminal is no part of its name, nor are blanks.
 
     How many are left out is said at the end.
 
@@ -51,7 +52,7 @@ def check_strata(documents: Iterable[Document], column: str, name: str) -> Itera
     known: set[str] = set()
     left = 0
     for document in documents:
-        stratum = (document.stratum or "").strip()
+        stratum = clean(document.stratum or "").strip()
         if not stratum:
             left += 1
             continue
