@@ -76,6 +76,8 @@ def syntax(
 
       attnprobe syntax my-bert -d dev.conllu --by head -o heads.csv
 
+      attnprobe syntax my-bert -d gum.conllu --by-group genre -o genres.csv
+
       attnprobe syntax xlm-roberta-base -d ja_gsd-ud-test.conllu --trees
 
     Notes:
@@ -120,7 +122,7 @@ def coreference(
 
       attnprobe coreference bert-base-uncased -d gap-test.tsv
 
-      attnprobe coreference bert-base-uncased -d pro_type1.txt -d anti_type1.txt
+      attnprobe coreference bert-base-uncased -d pro_type1.txt -d anti_type1.txt --by-group file
 
     Returns:
         One row a kind of mention, with its best head; or see ``by``.
@@ -164,7 +166,7 @@ def links(
     Examples:
       attnprobe links demo
 
-      attnprobe links my-molecule-model -d reactions.jsonl
+      attnprobe links my-molecule-model -d reactions.jsonl --by-group source
 
       attnprobe links Helsinki-NLP/opus-mt-en-de -d aligned.jsonl --by head
 

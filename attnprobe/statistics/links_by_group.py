@@ -174,7 +174,7 @@ def _list_groups(groups: Mapping[str, Part], row: int) -> str:
     ps = {name: part.table.data["p"][row] for name, part in groups.items()}
     failing = [clean(name) for name, p in ps.items() if not (isinstance(p, float) and p < SIGNIFICANT)]
     if not failing:
-        return f"in all {len(groups)} groups"
+        return "in both groups" if len(groups) == 2 else f"in all {len(groups)} groups"
     return f"in {len(groups) - len(failing)} of {len(groups)} groups, not shown in {join_names(failing)}"
 
 

@@ -2,13 +2,14 @@
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from importlib import resources
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from attnprobe.corpus.formats import (
+    FILE,
     FOLDER,
     Table,
     TableFormat,
@@ -45,6 +46,10 @@ from attnprobe.errors import AttnprobeError
 STDIN = "-"
 #: Names the package's own text where a path could stand.
 EMBEDDED = "embedded"
+
+
+#: The comment that numbers the sentences of a treebank.
+_NUMBER = "sent_id"
 
 
 class Embedded(StrEnum):
@@ -98,8 +103,11 @@ def read_documents(source: Source) -> Iterator[Document]:
         )
     if source.spec == EMBEDDED:
         refuse_columns(source, "the embedded text")
-        refuse_group(source, "the embedded text")
-        documents = _read_pairs(source) if source.read_rows else read_embedded(_choose_embedded(source))
+        part = _choose_embedded(source)
+        by_file = source.group_column == FILE and part in {Embedded.SENTENCES, Embedded.TREEBANK}
+        if not by_file:
+            refuse_group(source, "the embedded text")
+        documents = _read_pairs(source) if source.read_rows else read_embedded(part, by_file=by_file)
     elif source.spec == STDIN:
         documents = _read_stdin(source)
     else:
@@ -141,20 +149,24 @@ def open_embedded(part: Embedded) -> Iterator[tuple[BinaryIO, str]]:
             yield cast(BinaryIO, stream), file.name
 
 
-def read_embedded(part: Embedded = Embedded.SENTENCES) -> Iterator[Document]:
+def read_embedded(part: Embedded = Embedded.SENTENCES, *, by_file: bool = False) -> Iterator[Document]:
     """Stream what ships inside the package, file by file in the order of their names.
 
     Args:
         part: The plain sentences; those with dependencies; or the snippets with coreference. Each sentence or
             snippet is a document of its own.
+        by_file: Whether a sentence counts in the group of the file of plain sentences that it is from.
     """
     for stream, name in open_embedded(part):
         lines = decode_lines(stream, name)
         match part:
             case Embedded.SENTENCES:
-                yield from (Document(line) for line in strip_ends(lines) if line.strip())
+                stratum = Path(name).stem if by_file else None
+                yield from (Document(line, stratum=stratum) for line in strip_ends(lines) if line.strip())
             case Embedded.TREEBANK:
-                yield from read_conllu(lines, name, annotated=True)
+                for document in read_conllu(lines, name, annotated=True, group=_NUMBER if by_file else None):
+                    number = document.stratum  # such as narrative-12
+                    yield document if number is None else replace(document, stratum=number.rpartition("-")[0])
             case _:
                 yield from read_coreference(lines, name)
 

@@ -134,6 +134,16 @@ def test_files_by_their_names(tmp_path):
         list(check_strata(alone.documents, "file", alone.name))
 
 
+def test_the_texts_that_ship_with_attnprobe():
+    for annotated in (False, True):
+        documents = list(read_documents(Source("embedded", group_column="file", annotated=annotated)))
+        assert list(dict.fromkeys(one.stratum for one in documents)) == ["narrative", "technical"]
+        plain = read_documents(Source("embedded", annotated=annotated))
+        assert [one.text for one in plain] == [one.text for one in documents]
+    with pytest.raises(AttnprobeError, match="the embedded text is text without columns"):
+        list(read_documents(Source("embedded", group_column="file", coreference=True)))
+
+
 def test_hostile_columns(tmp_path):
     path = tmp_path / "it.jsonl"
 
