@@ -60,13 +60,16 @@ def syntax(
     """Find the heads that know subjects, objects and the other dependencies of a treebank.
 
     The answer of a head is the word that a word attends to most. [bold]accuracy[/bold]: the share of
-    dependencies whose other end it is; [bold]baseline[/bold]: the same for the best fixed offset in words,
-    which stands for the nearest word where it points outside of the sentence.
+    dependencies whose other end it is; [bold]baseline[/bold]: the same for the best of some simple rules, by
+    its name in [bold]baseline_rule[/bold]: a word at a fixed offset, the nearest word of a part of speech,
+    the nearest of those of a part of speech before or after the word that is asked, the nearest that is
+    spelled alike. A rule that finds no such word takes the nearest. [bold]accuracy_far[/bold] and
+    [bold]baseline_far[/bold]: the same for dependencies whose ends are not neighbours.
     [bold]position[/bold]: a decoder beside an encoder is asked where it predicts a word (output), and where
     it reads it, one place later (input).
-    Head and offset are chosen on one half of the documents and scored on the other;
+    Head and rule are chosen on one half of the documents and scored on the other;
     [bold]accuracy_selected[/bold] is what choosing on the scored half would have claimed. [bold]p[/bold]:
-    how likely chance alone would put the head so far ahead of the offset (McNemar);
+    how likely chance alone would put the head so far ahead of the rule (McNemar);
     [bold]p_adjusted[/bold]: the same, corrected for the number of rows (Holm).
 
     Examples:
@@ -112,9 +115,10 @@ def coreference(
 
     Of the other mentions, the answer of a head is the one whose head word the mention's head word attends to
     most. [bold]accuracy[/bold]: the share of mentions of which that is an antecedent; [bold]baseline[/bold]:
-    the same for the nearest mention, or for the first one with the same last word (the nearest where there is
-    none). Head and rule are chosen
-    on one half of the documents and scored on the other.
+    the same for the best of some simple rules: the nearest mention, the first, the nearest pronoun, proper
+    noun or other noun, the nearest with the same words or head word, or the first with the same last word
+    (the nearest where there is none). Head and rule are chosen on one half of the documents and scored on
+    the other.
     Files: CoNLL-U with Entity= (CorefUD), the tsv of GAP, sentences with brackets (WinoBias).
 
     Examples:
@@ -172,8 +176,8 @@ def links(
 
     Notes:
         Rules beside heads are fixed offsets, the nearest word of the same text, the word of the same text
-        whose neighbours are most like those of the word that is asked, and, in another text, the word at the
-        same share of its length.
+        whose neighbours are most like those of the word that is asked, where parts of speech are known the
+        nearest word of each, and, in another text, the word at the same share of its length.
 
     Returns:
         One row a label and direction, with its best head; or see ``by``.

@@ -1,7 +1,7 @@
 """What heads find in each group of documents: the head and the rule that the row of all groups names."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from attnprobe.statistics.statistic import Statistic
 from attnprobe.statistics.tabulation import Build
 from attnprobe.sums.base import Measurement
 from attnprobe.sums.resampling import SIGNIFICANT, adjust
-from attnprobe.sums.tally import SCORING, Tally
+from attnprobe.sums.tally import FAR, SCORING, Tally
 from attnprobe.table.builder import Labels
 from attnprobe.table.cells import clean
 from attnprobe.table.head_table import HeadTable
@@ -49,6 +49,10 @@ class Scored:
     gain_se: float = np.nan
     p: float = np.nan
     documents: int = 0
+    n_far: int = 0  # of them, those that have a word between their ends, and what is found of these
+    accuracy_far: float = np.nan
+    accuracy_far_se: float = np.nan
+    baseline_far: float = np.nan
 
 
 def by_label_and_group_table(
@@ -110,29 +114,41 @@ def score_named(compared: "Compared", named: Named) -> Scored:
     if named.key not in tally.keys:
         return Scored()
     place = tally.keys.index(named.key)
-    n = int(tally.asked[place, named.layer, SCORING])
+    n, accuracy, error, baseline = _score_links(compared, place, named)
     if not n:
         return Scored()
-    right = int(tally.hits[place, named.layer, named.head, SCORING])
     where = place, named.layer, named.head, named.rule or 0
-    guessed = 0 if named.rule is None else int(tally.guessed[place, named.layer, named.rule, SCORING])
-    return Scored(
+    scored = Scored(
         n,
-        right / n,
-        float(compared.error[where[:3]]),
-        guessed / n,
-        (right - guessed) / n,
+        accuracy,
+        error,
+        baseline,
+        accuracy - baseline,
         compared.gain_error(where, n),
         compared.chance(where),
         int(tally.count_documents(SCORING)[place, named.layer]),
     )
+    if (far := (*named.key, FAR)) not in tally.keys:
+        return scored
+    n, accuracy, error, baseline = _score_links(compared, tally.keys.index(far), named)
+    return replace(scored, n_far=n, accuracy_far=accuracy, accuracy_far_se=error, baseline_far=baseline)
+
+
+def _score_links(compared: "Compared", place: int, named: Named) -> tuple[int, float, float, float]:
+    """Give the number of links of a key, and the accuracy of a head, its error, and that of a rule."""
+    tally, layer, rule = compared.tally, named.layer, named.rule
+    n = int(tally.asked[place, layer, SCORING])
+    if not n:
+        return 0, np.nan, np.nan, np.nan
+    right = int(tally.hits[place, layer, named.head, SCORING])
+    guessed = 0 if rule is None else int(tally.guessed[place, layer, rule, SCORING])
+    return n, right / n, float(compared.error[place, layer, named.head]), guessed / n
 
 
 def _fill(table: HeadTable, found: Sequence[Scored]) -> HeadTable:
     """Put what was found in a group into a table like that of all groups; the rest of it is empty."""
     scores: dict[str, Sequence[Any]] = {
-        name: [getattr(one, name) for one in found]
-        for name in ("n", "accuracy", "accuracy_se", "baseline", "gain", "gain_se", "p")
+        one.name: [getattr(scored, one.name) for scored in found] for one in fields(Scored)
     }
     scores["p_adjusted"] = adjust(scores["p"]).tolist()
     kept = {*_CHOSEN, *(column.name for column in table.columns if column.role == "key")}

@@ -249,7 +249,7 @@ class HeadTable(Table):
 
     @speaks_python
     def save(self, path: Path | str, *, overwrite: bool = False, precision: int | None = None) -> list[Path]:
-        """Write the table; the extension picks the format, such as csv, json, md, parquet or xlsx.
+        """Write the table; the extension picks the format, such as csv, json, md, parquet, tex or xlsx.
 
         A json beside it holds units, notes and provenance where the format itself does not. Files appear
         whole or not at all.

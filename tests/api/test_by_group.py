@@ -9,9 +9,9 @@ from scipy.stats import ttest_ind
 
 import attnprobe
 from attnprobe.errors import AttnprobeError
-from attnprobe.statistics.links import SYNTAX
+from attnprobe.statistics.links import ASKING_SYNTAX, SYNTAX
 from attnprobe.sums.base import Measurement, unpack
-from attnprobe.sums.tally import SCORING, Tally
+from attnprobe.sums.tally import FAR, SCORING, Tally
 from attnprobe.table.kinds import ALL_GROUPS
 
 pytestmark = pytest.mark.filterwarnings("ignore::attnprobe.errors.AttnprobeWarning")
@@ -168,7 +168,8 @@ def test_best_heads_are_chosen_over_all_groups_and_scored_in_each(treebank):
     whole = attnprobe.syntax("demo", treebank["whole"], min_links=1)
     assert_same(rows_of(table, ALL_GROUPS), whole, rtol=0, atol=0)
     row = whole.data["relation"].index("obj")
-    layer, head, offset = (whole.data[name][row] for name in ("layer", "head", "baseline_offset"))
+    layer, head, named = (whole.data[name][row] for name in ("layer", "head", "baseline_rule"))
+    rule = next(at for at in range(len(ASKING_SYNTAX.rules)) if ASKING_SYNTAX.name_of(at) == named)
     accuracies = []
     for group in GROUPS:
         alone = attnprobe.syntax("demo", treebank[group], min_links=1)
@@ -178,14 +179,19 @@ def test_best_heads_are_chosen_over_all_groups_and_scored_in_each(treebank):
         n = int(tally.asked[key, layer, SCORING])
         found = {name: cells[row] for name, cells in rows_of(table, group).items()}
         assert found["n"] == n
-        assert (found["layer"], found["head"], found["baseline_offset"]) == (layer, head, offset)
+        assert (found["layer"], found["head"], found["baseline_rule"]) == (layer, head, named)
         if not n:
             continue
-        rule = tally.guessed.shape[2] // 2 + offset
         assert found["accuracy"] == tally.hits[key, layer, head, SCORING] / n
         assert found["baseline"] == tally.guessed[key, layer, rule, SCORING] / n
         assert found["gain"] == pytest.approx(found["accuracy"] - found["baseline"])
         np.testing.assert_allclose(found["accuracy_se"], tally.accuracy(SCORING)[1][key, layer, head])
+        far = tally.keys.index((*tally.keys[key], FAR))
+        n_far = tally.asked[far, layer, SCORING]
+        assert found["n_far"] == n_far
+        if n_far:
+            assert found["accuracy_far"] == tally.hits[far, layer, head, SCORING] / n_far
+            assert found["baseline_far"] == tally.guessed[far, layer, rule, SCORING] / n_far
         if found["accuracy_se"]:
             accuracies.append((found["accuracy"], found["accuracy_se"]))
     assert len(accuracies) > 1

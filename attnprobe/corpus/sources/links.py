@@ -319,7 +319,8 @@ def _quote(cell: Any) -> str:
 #: Kinds of mention, as the labels of links have them.
 PRONOUN, PROPER, NOMINAL, OTHER = "pronoun", "proper", "nominal", "other"
 #: What simple rules are called.
-NEAREST, SAME_WORD = "nearest", "same last word"
+NEAREST, SAME_WORD, SAME_HEAD, SAME_STRING = "nearest", "same last word", "same head word", "same string"
+FIRST = "first"
 #: How many mentions back an antecedent is looked for in a document. A window of text holds fewer, and memory
 #: would grow with the square of their number.
 REACH = 1000
@@ -334,12 +335,21 @@ class Mention:
         last: Its last word.
         entity: What it speaks of; mentions of one entity corefer.
         kind: What its head word is: a pronoun, a proper noun, a noun.
+        head_word: Its head word, as it is spelled; the last by default.
+        text: All its words, parted by blanks; the head word by default.
     """
 
     head: Span
     last: str
     entity: Hashable
     kind: str = OTHER
+    head_word: str = ""
+    text: str = ""
+
+    def spell(self) -> tuple[str, str]:
+        """Give the head word and the text, letter case set aside."""
+        word = self.head_word or self.last
+        return word.casefold(), (self.text or word).casefold()
 
 
 def link_antecedent(source: Mention, others: Sequence[Mention], label: str) -> Link | None:
@@ -347,9 +357,11 @@ def link_antecedent(source: Mention, others: Sequence[Mention], label: str) -> L
 
     The head words of the others are the candidates; those that share characters with the head word of the
     source are left out. All of the same entity are right; the target is the nearest of them. Simple rules
-    guess too: the nearest candidate, by the characters between, and the first earlier mention that ends in
-    the same word, letter case set aside. If that one does not lie in the window of text that a model reads,
-    the first one that does is the guess of the rule: they are given one after the other.
+    guess too, letter case set aside: the nearest candidate, by the characters between, the nearest of each
+    kind, and the first of all; the first earlier mention that ends in the same word; the nearest earlier one
+    with the same head word; and the nearest earlier one with all words the same, or else the same head word.
+    If a guess does not lie in the window of text that a model reads, the first one that does is the guess of
+    the rule: they are given one after the other.
 
     Args:
         source: The mention that asks.
@@ -370,12 +382,25 @@ def link_antecedent(source: Mention, others: Sequence[Mention], label: str) -> L
 
     target = min(right, key=distance)
     word = source.last.casefold()
-    same = dict.fromkeys(
-        one.head for one in apart if one.head.stop <= source.head.start and one.last.casefold() == word
-    )
-    guesses = ((NEAREST, min(candidates, key=distance)), *((SAME_WORD, span) for span in same))
+    earlier = [one for one in apart if one.head.stop <= source.head.start]
+    same = dict.fromkeys(one.head for one in earlier if one.last.casefold() == word)
+    guesses = [(NEAREST, min(candidates, key=distance)), *((SAME_WORD, span) for span in same)]
+    guesses.append((FIRST, candidates[0]))
+    (head, text), known = source.spell(), dict[str, Span]()
+    for one in sorted(apart, key=lambda one: distance(one.head)):
+        if one.kind != OTHER:
+            known.setdefault(f"{NEAREST} {one.kind}", one.head)
+        if one.head.stop <= source.head.start:
+            spelled = one.spell()
+            if spelled[1] == text:
+                known.setdefault(SAME_STRING, one.head)
+            if spelled[0] == head:
+                known.setdefault(SAME_HEAD, one.head)
+    guesses += known.items()
+    if SAME_HEAD in known:
+        guesses.append((SAME_STRING, known[SAME_HEAD]))
     also = tuple(span for span in right if span != target)
-    return Link(source.head, target, label, candidates, also, guesses)
+    return Link(source.head, target, label, candidates, also, tuple(guesses))
 
 
 def link_mentions(mentions: Sequence[Mention]) -> tuple[list[Link], int]:
