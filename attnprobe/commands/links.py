@@ -126,7 +126,7 @@ def coreference(
 
       attnprobe coreference bert-base-uncased -d gap-test.tsv
 
-      attnprobe coreference bert-base-uncased -d pro_type1.txt -d anti_type1.txt --by-group file
+      attnprobe coreference my-bert -d pro.txt -d anti.txt --by-group file
 
     Returns:
         One row a kind of mention, with its best head; or see ``by``.
