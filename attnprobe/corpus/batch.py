@@ -23,48 +23,35 @@ class Strata:
     Attributes:
         names: What the groups of the corpus are called.
         of: The group of each sequence, by its place among the names (sequence,).
-        documents: The document of each, by its number among those of its group (sequence,).
         clusters: What names the document of each, or -1 where it has no other sequence in its group.
     """
 
     names: Sequence[str]
     of: NDArray[np.int64]
-    documents: NDArray[np.int64]
     clusters: NDArray[np.int64]
 
     @classmethod
-    def number(
-        cls,
-        names: Sequence[str],
-        of: NDArray[np.integer],
-        documents: NDArray[np.int64],
-        called: NDArray[np.int64],
-    ) -> "Strata":
-        """Number the documents of each group from 0 on, as they come, as if the others were not there.
+    def find(cls, names: Sequence[str], of: NDArray[np.integer], documents: NDArray[np.int64]) -> "Strata":
+        """Find which sequences are of one document within each group, as if the others were not there.
 
         Args:
             names: What the groups are called.
             of: The group of each sequence.
-            documents: The document of each, by its number.
-            called: What names the document of each.
+            documents: What names the document of each.
 
-        >>> found = Strata.number("ab", np.array([0, 1, 0, 1]), np.array([5, 6, 6, 6]), np.arange(90, 94))
-        >>> found.documents.tolist(), found.clusters.tolist()
-        ([0, 0, 1, 0], [-1, 91, -1, 93])
+        >>> Strata.find("ab", np.array([0, 1, 0, 1]), np.array([95, 96, 96, 96])).clusters.tolist()
+        [-1, 96, -1, 96]
         """
-        numbers, clusters = np.zeros(len(of), np.int64), np.full(len(of), -1)
+        clusters = np.full(len(of), -1)
         for one in range(len(names)):
             here = np.flatnonzero(of == one)
-            _, first, inverse, count = np.unique(
-                documents[here], return_index=True, return_inverse=True, return_counts=True
-            )
-            numbers[here] = np.argsort(np.argsort(first))[inverse]
-            clusters[here] = np.where(count[inverse] > 1, called[here], -1)
-        return cls(names, np.asarray(of, np.int64), numbers, clusters)
+            _, inverse, count = np.unique(documents[here], return_inverse=True, return_counts=True)
+            clusters[here] = np.where(count[inverse] > 1, documents[here], -1)
+        return cls(names, np.asarray(of, np.int64), clusters)
 
     def rows(self, some: slice | NDArray[np.integer]) -> "Strata":
         """Give the groups of some sequences."""
-        return Strata(self.names, self.of[some], self.documents[some], self.clusters[some])
+        return Strata(self.names, self.of[some], self.clusters[some])
 
     def parts(self) -> Iterator[tuple[str, NDArray[np.intp]]]:
         """Give the name of each group that is there, and which of the sequences count in it."""

@@ -235,7 +235,7 @@ class Batches(BatchReader):
     def strata(self) -> Strata | None:
         store = self.source.store
         within = store.in_stratum
-        return None if within is None else Strata.number(store.strata, within, self.documents, self.names)
+        return None if within is None else Strata.find(store.strata, within, self.names)
 
     def shuffle(self, seed: int) -> Self:
         some = copy(self)

@@ -152,8 +152,7 @@ def sum_sequences(
 ) -> Any:
     """Sum up what was found in each sequence of a batch, (sequence, ...).
 
-    With ``stratum``, the values are those of these sequences, which are all of one group. Its documents are
-    those that they are where the other groups are not read.
+    With ``stratum``, the values are those of these sequences, which are all of one group.
     """
     if isinstance(values, Sum):
         return values
@@ -161,9 +160,7 @@ def sum_sequences(
     documents = batch.members if named is None else named
     if stratum is not None:
         assert batch.strata is not None
-        own = batch.strata.rows(stratum)
-        documents = documents[stratum] if getattr(sums, "by_name", False) else own.documents
-        clusters = own.clusters
+        documents, clusters = documents[stratum], batch.strata.clusters[stratum]
     rows = max(1, CHUNK // max(1, values[0].size))
 
     def sum_rows(start: int) -> Any:

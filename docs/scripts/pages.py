@@ -163,9 +163,7 @@ FOUND = {
     "--by-group": {
         "group, NAME_q, NAME_q_p, NAME_q_p_adjusted": "attnprobe.statistics.by_group:tabulate_groups",
         "Q and its p": "attnprobe.sums.heterogeneity:compare_groups",
-        "Of syntax, coreference and links": (
-            "attnprobe.statistics.links_by_group:by_label_and_group_table"
-        ),
+        "Of syntax, coreference and links": ("attnprobe.statistics.links_by_group:by_label_and_group_table"),
     },
     "induction": {
         "notes": "attnprobe.statistics.induction:induction_table",
