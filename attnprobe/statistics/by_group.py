@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.sums.base import Measurement
+from attnprobe.sums.groups import Groups
 from attnprobe.sums.heterogeneity import Homogeneity, compare_groups
 from attnprobe.sums.resampling import SIGNIFICANT, adjust
 from attnprobe.table.builder import FEW_DOCUMENTS
@@ -55,12 +56,14 @@ class Part:
         places: The row of each key.
         documents: How many documents it is of.
         by_row: How many each row is of, where that is known.
+        folded: Whether there may be more of them, as many documents share a sum (see ``Groups``).
     """
 
     table: HeadTable
     places: Mapping[Key, int]
     documents: int
     by_row: Mapping[Key, int] = field(default_factory=dict)
+    folded: bool = False
 
     @classmethod
     def of(cls, table: HeadTable, documents: int) -> "Part":
@@ -85,10 +88,17 @@ def tabulate_groups(build: BuildPart, measurement: Measurement) -> HeadTable:
     """
     whole = Part.of(build(replace(measurement, strata={})), measurement.documents)
     groups = {
-        name: Part.of(build(measurement.strata[name]), measurement.strata[name].documents)
+        name: replace(Part.of(build(one), one.documents), folded=is_folded(one))
         for name in sort_groups([*measurement.strata])
+        for one in [measurement.strata[name]]
     }
     return stack_groups(whole, groups)
+
+
+def is_folded(measurement: Measurement) -> bool:
+    """Tell whether documents share sums, so that there may be more than are told apart."""
+    groups = (getattr(one, "groups", None) for one in measurement.sums.values())
+    return any(isinstance(one, Groups) and one.shared for one in groups)
 
 
 def stack_groups(
@@ -243,7 +253,9 @@ def name_row(keys: Mapping[str, Any]) -> str:
 
 def _describe_groups(groups: Mapping[str, Part]) -> Iterator[str]:
     """Name the groups with their documents."""
-    listed = [f"{clean(name)} ({part.documents:,})" for name, part in groups.items()]
+    listed = [
+        f"{clean(name)} ({part.documents:,}{' or more' * part.folded})" for name, part in groups.items()
+    ]
     if len(listed) == 1:
         yield f"There is one group only, {listed[0]}, and nothing to compare it with."
         return

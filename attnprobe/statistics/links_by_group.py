@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from attnprobe.statistics.by_group import Key, Part, compare_parts, sort_groups, stack_groups
+from attnprobe.statistics.by_group import Key, Part, compare_parts, is_folded, sort_groups, stack_groups
 from attnprobe.statistics.rules import ALL, Asking
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.statistics.tabulation import Build
@@ -87,7 +87,7 @@ def by_label_and_group_table(
         compared = compare(one.sums[statistic.name])
         found = [Scored() if who is None else score_named(compared, who) for who in named]
         documents = dict(zip(whole.places, (one.documents for one in found), strict=True))
-        groups[name] = Part(_fill(table, found), whole.places, one.documents, documents)
+        groups[name] = Part(_fill(table, found), whole.places, one.documents, documents, is_folded(one))
     told = [*_say_where_it_holds(table, named, groups, labels)]
     return stack_groups(whole, groups, told, row_by_row=True)
 
