@@ -328,11 +328,18 @@ def annotate_target(
         for word in spans
         if (here := read(word)) is not None
     ]
-    words, forms, known = order_words(found)
+    (words, forms, known), cut = order_words(found), len(found) < len(spans)
     said = {"forms": forms, "parts_of_speech": known}
     return DecoderAnnotation(
-        TokenAnnotation(words, tuple(inside), cut=len(found) < len(spans), **said),
-        TokenAnnotation(words, tuple(across), **said, **_describe_keys(encoder)),
+        TokenAnnotation(words, tuple(inside), cut=cut, **said),
+        TokenAnnotation(
+            words,
+            tuple(across),
+            number=encoder.number,
+            cut=cut or encoder.cut,
+            **said,
+            **_describe_keys(encoder),
+        ),
         lost,
         unasked,
     )

@@ -486,11 +486,13 @@ def _define(
             by_label,
             best,
             partial(by_label_and_group_table, by_label, Compared.of, found, asking),
+            stacked=True,
         ),
         Tabulation(
             f"{asking.label} and head",
             partial(by_head_table, found, asking),
             f"{name}: how often each head finds {noun}",
+            stacked=True,
         ),
     )
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.statistics.by_group import tabulate_groups
-from attnprobe.statistics.norm import mark_by_norm, strip_norm
+from attnprobe.statistics.norm import mark_by_norm, stack_by_norm, strip_norm
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.sums.base import Measurement
 from attnprobe.table.builder import Labels, TableBuilder
@@ -32,12 +32,15 @@ class Tabulation:
         title: What the table shows, where that does not depend on the statistics.
         build_groups: Makes the table of a measurement that is parted into groups of documents; by default all
             groups and each of them are tabulated as they are alone, see ``tabulate_groups``.
+        stacked: Whether what is weighted by norm has rows of its own, told apart by a column ``weights``;
+            else it has columns of its own.
     """
 
     name: str
     build: Build
     title: str = ""
     build_groups: Build | None = None
+    stacked: bool = False
 
     def table(
         self, title: str, measurement: Measurement, statistics: Sequence[Statistic], labels: Labels
@@ -63,7 +66,10 @@ class Tabulation:
         tables = [self.build(title, measurement, as_it_is, labels)] if as_it_is else []
         if by_norm:
             of, found = strip_norm(by_norm, measurement)
-            tables.append(mark_by_norm(self.build(title, found, of, labels), labels.said))
+            table = self.build(title, found, of, labels)
+            if self.stacked:
+                return stack_by_norm(tables, table, labels.said)
+            tables.append(mark_by_norm(table, labels.said))
         if lengths:
             tables.append(self.build(title, measurement, lengths, labels))
         first, *others = tables

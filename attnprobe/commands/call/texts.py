@@ -133,10 +133,13 @@ def open_gold(texts: Texts, gold: Gold, options: Mapping[str, Any]) -> OpenSourc
     if all(isinstance(one, str | Path | Source) for one in files):
         check_standard_input(files)
         specs = [one if isinstance(one, Source) else gold.source(str(one)) for one in files]
+        column = options.get("label_column")
         if is_file(options.get("by_group"), len(specs)):
-            options = {**options, "by_group": None}
-            return join_sources(name_files(open_texts(spec, named=options) for spec in specs))
-        return join_sources([open_texts(spec, named=options) for spec in specs])
+            named = {**options, "by_group": None}
+            return join_sources(
+                name_files(open_texts(spec, named=named, label_column=column) for spec in specs)
+            )
+        return join_sources([open_texts(spec, named=options, label_column=column) for spec in specs])
     if not isinstance(texts, Iterable) or isinstance(texts, Mapping):
         raise AttnprobeError(
             f"Give the path of a file, several, or dicts with text and links, not {type(texts).__name__}."

@@ -18,6 +18,8 @@ Where = Literal["text", "pair", "target"]
 Role = Literal["", "query", "document"]
 #: What parts several labels of one link.
 SEVERAL = "|"
+#: The label of a link that may be left out of an alignment, and is no mistake where it is there.
+POSSIBLE = "possible"
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from itertools import pairwise
 from numbers import Integral, Real
 from typing import Any, get_args
 
-from attnprobe.corpus.sources.document import SEVERAL, Annotation, Document, Link, Span, Where
+from attnprobe.corpus.sources.document import POSSIBLE, SEVERAL, Annotation, Document, Link, Span, Where
 from attnprobe.corpus.sources.streams import shorten
 from attnprobe.errors import AttnprobeError, AttnprobeWarning
 
@@ -130,7 +130,7 @@ def complete_words(annotation: Annotation, texts: Mapping[Where, str]) -> Annota
 
 LINKS = "links"
 #: What a link may say.
-LINK_KEYS = ("source", "target", "label", "candidates", "also", "source_in", "target_in")
+LINK_KEYS = ("source", "target", "label", "candidates", "also", "source_in", "target_in", "possible")
 #: Columns of texts, and of the words of each.
 TEXT_COLUMNS: dict[Where, str] = {"text": "text", "pair": "text_pair", "target": "target"}
 WORD_COLUMNS: dict[Where, str] = {"text": "words", "pair": "words_pair", "target": "words_target"}
@@ -143,6 +143,7 @@ def read_annotation(cells: Mapping[str, Any], where: str, texts: Mapping[Where, 
     spans count as answers, ``candidates``; ``also`` holds further right answers. Characters count from 0 in
     Unicode code points, ends exclusive. ``source_in`` and ``target_in`` say in which text a span lies:
     ``text`` (the default), ``pair`` or ``target``; candidates and further answers lie where the target does.
+    A link that is ``possible``, true or false, has the label ``POSSIBLE`` beside its own.
     A text whose words are not named has those that ``find_words`` finds.
 
     Args:
@@ -262,7 +263,16 @@ def _read_link(link: Any, where: str, texts: Mapping[Where, str]) -> Link:
             "candidates."
         )
     also = tuple(one for one in dict.fromkeys(also) if one != target)
-    return Link(source, target, _read_label(link.get("label"), where), tuple(dict.fromkeys(candidates)), also)
+    label = _read_label(link.get("label"), where)
+    if _read_possible(link.get("possible"), where):
+        label = f"{label}{SEVERAL}{POSSIBLE}" if label else POSSIBLE
+    return Link(source, target, label, tuple(dict.fromkeys(candidates)), also)
+
+
+def _read_possible(cell: Any, where: str) -> bool:
+    if cell is None or isinstance(cell, bool) or type(cell).__name__ == "bool_":  # numpy's
+        return bool(cell)
+    raise AttnprobeError(f"{where}: possible of a link must be true or false, not {_quote(cell)}.")
 
 
 def _read_label(label: Any, where: str) -> str:

@@ -20,7 +20,7 @@ from attnprobe.reports.shapes import (
     lay_out_runs,
     lay_out_settling,
 )
-from attnprobe.reports.terminal import curves, grid, groups, interactions, lists
+from attnprobe.reports.terminal import alignments, curves, grid, groups, interactions, lists
 from attnprobe.reports.terminal.console import choose_signs, has_palette
 from attnprobe.table.cells import clean, format_cell
 from attnprobe.table.head_table import HeadTable
@@ -67,7 +67,7 @@ def show(table: HeadTable, console: Console, precision: int | None = None) -> No
         shown = _draw_positions(table, measures, console, precision)
     elif panels:
         shown = _draw_panels(table, panels, _choose_measures(measures), console, precision)
-    elif listed := _draw_list(table, console):
+    elif listed := _draw_list(table, console, precision):
         shown = listed
     elif (found := lay_out_best_heads(table)) is not None:
         lists.draw_best_heads(found, console)
@@ -88,10 +88,13 @@ def show(table: HeadTable, console: Console, precision: int | None = None) -> No
         console.print(Text(f"{choose_signs(console).bullet} {clean(note)}"))
 
 
-def _draw_list(table: HeadTable, console: Console) -> Set[str]:
-    """Print groups, shares of variance or pairs of heads, a line a row; returns the columns shown."""
+def _draw_list(table: HeadTable, console: Console, precision: int | None) -> Set[str]:
+    """Print groups, alignments, shares of variance or pairs, a line each; returns the columns shown."""
     if groups.has_groups(table):
         return groups.draw_groups(table, console)
+    if table.kind == "alignments" and len(table):
+        alignments.draw_alignments(table, console, precision)
+        return alignments.ALIGNMENT_COLUMNS
     if lists.has_shares(table):
         lists.draw_shares(table, console)
         return lists.SHARES_COLUMNS
