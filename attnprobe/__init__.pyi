@@ -38,10 +38,10 @@ def census(
     text_column: str | None = None, text_pair_column: str | None = None, document_column: str | None = None,
     max_length: int | None = None, truncate: bool = False, limit: int | None = None,
     sample: int | None = None, seed: int = 42, batch_tokens: int | None = None, memory: str | None = None,
-    frequencies: Path | str | None = None, content_only: bool = False, image_column: str | None = None,
-    queries: Literal["text", "image"] | None = None, label_column: str | None = None,
-    layers: str | int | Sequence[int] | None = None, resume: Path | str | None = None,
-    weights: Literal["attention", "norm", "both"] = "attention",
+    frequencies: Path | str | None = None, content_only: bool = False, by_group: str | None = None,
+    image_column: str | None = None, queries: Literal["text", "image"] | None = None,
+    label_column: str | None = None, layers: str | int | Sequence[int] | None = None,
+    resume: Path | str | None = None, weights: Literal["attention", "norm", "both"] = "attention",
 ) -> HeadTable: ...
 def entropy(
     model: str | Path | PreTrainedModel, texts: Texts = None, *, revision: str | None = None,
@@ -54,10 +54,10 @@ def entropy(
     text_column: str | None = None, text_pair_column: str | None = None, document_column: str | None = None,
     max_length: int | None = None, truncate: bool = False, limit: int | None = None,
     sample: int | None = None, seed: int = 42, batch_tokens: int | None = None, memory: str | None = None,
-    frequencies: Path | str | None = None, content_only: bool = False, image_column: str | None = None,
-    queries: Literal["text", "image"] | None = None, label_column: str | None = None,
-    layers: str | int | Sequence[int] | None = None, resume: Path | str | None = None,
-    weights: Literal["attention", "norm", "both"] = "attention",
+    frequencies: Path | str | None = None, content_only: bool = False, by_group: str | None = None,
+    image_column: str | None = None, queries: Literal["text", "image"] | None = None,
+    label_column: str | None = None, layers: str | int | Sequence[int] | None = None,
+    resume: Path | str | None = None, weights: Literal["attention", "norm", "both"] = "attention",
 ) -> HeadTable: ...
 def positional(
     model: str | Path | PreTrainedModel, texts: Texts = None, *, control: bool = False,
@@ -70,10 +70,10 @@ def positional(
     text_column: str | None = None, text_pair_column: str | None = None, document_column: str | None = None,
     max_length: int | None = None, truncate: bool = False, limit: int | None = None,
     sample: int | None = None, seed: int = 42, batch_tokens: int | None = None, memory: str | None = None,
-    frequencies: Path | str | None = None, content_only: bool = False, image_column: str | None = None,
-    queries: Literal["text", "image"] | None = None, label_column: str | None = None,
-    layers: str | int | Sequence[int] | None = None, resume: Path | str | None = None,
-    weights: Literal["attention", "norm", "both"] = "attention",
+    frequencies: Path | str | None = None, content_only: bool = False, by_group: str | None = None,
+    image_column: str | None = None, queries: Literal["text", "image"] | None = None,
+    label_column: str | None = None, layers: str | int | Sequence[int] | None = None,
+    resume: Path | str | None = None, weights: Literal["attention", "norm", "both"] = "attention",
 ) -> HeadTable: ...
 def special(
     model: str | Path | PreTrainedModel, texts: Texts = None, *, revision: str | None = None,
@@ -86,10 +86,10 @@ def special(
     text_column: str | None = None, text_pair_column: str | None = None, document_column: str | None = None,
     max_length: int | None = None, truncate: bool = False, limit: int | None = None,
     sample: int | None = None, seed: int = 42, batch_tokens: int | None = None, memory: str | None = None,
-    frequencies: Path | str | None = None, content_only: bool = False, image_column: str | None = None,
-    queries: Literal["text", "image"] | None = None, label_column: str | None = None,
-    layers: str | int | Sequence[int] | None = None, resume: Path | str | None = None,
-    weights: Literal["attention", "norm", "both"] = "attention",
+    frequencies: Path | str | None = None, content_only: bool = False, by_group: str | None = None,
+    image_column: str | None = None, queries: Literal["text", "image"] | None = None,
+    label_column: str | None = None, layers: str | int | Sequence[int] | None = None,
+    resume: Path | str | None = None, weights: Literal["attention", "norm", "both"] = "attention",
 ) -> HeadTable: ...
 def rare(
     model: str | Path | PreTrainedModel, texts: Texts = None, *, revision: str | None = None,
@@ -102,10 +102,10 @@ def rare(
     text_column: str | None = None, text_pair_column: str | None = None, document_column: str | None = None,
     max_length: int | None = None, truncate: bool = False, limit: int | None = None,
     sample: int | None = None, seed: int = 42, batch_tokens: int | None = None, memory: str | None = None,
-    frequencies: Path | str | None = None, content_only: bool = False, image_column: str | None = None,
-    queries: Literal["text", "image"] | None = None, label_column: str | None = None,
-    layers: str | int | Sequence[int] | None = None, resume: Path | str | None = None,
-    weights: Literal["attention", "norm", "both"] = "attention",
+    frequencies: Path | str | None = None, content_only: bool = False, by_group: str | None = None,
+    image_column: str | None = None, queries: Literal["text", "image"] | None = None,
+    label_column: str | None = None, layers: str | int | Sequence[int] | None = None,
+    resume: Path | str | None = None, weights: Literal["attention", "norm", "both"] = "attention",
 ) -> HeadTable: ...
 def modality(
     model: str | Path | PreTrainedModel, texts: Texts = None, *, revision: str | None = None,
@@ -118,10 +118,10 @@ def modality(
     text_column: str | None = None, text_pair_column: str | None = None, document_column: str | None = None,
     max_length: int | None = None, truncate: bool = False, limit: int | None = None,
     sample: int | None = None, seed: int = 42, batch_tokens: int | None = None, memory: str | None = None,
-    frequencies: Path | str | None = None, content_only: bool = False, image_column: str | None = None,
-    queries: Literal["text", "image"] | None = None, label_column: str | None = None,
-    layers: str | int | Sequence[int] | None = None, resume: Path | str | None = None,
-    weights: Literal["attention", "norm", "both"] = "attention",
+    frequencies: Path | str | None = None, content_only: bool = False, by_group: str | None = None,
+    image_column: str | None = None, queries: Literal["text", "image"] | None = None,
+    label_column: str | None = None, layers: str | int | Sequence[int] | None = None,
+    resume: Path | str | None = None, weights: Literal["attention", "norm", "both"] = "attention",
 ) -> HeadTable: ...
 def distance(
     model: str | Path | PreTrainedModel, texts: Texts = None, *,
@@ -135,10 +135,10 @@ def distance(
     text_column: str | None = None, text_pair_column: str | None = None, document_column: str | None = None,
     max_length: int | None = None, truncate: bool = False, limit: int | None = None,
     sample: int | None = None, seed: int = 42, batch_tokens: int | None = None, memory: str | None = None,
-    frequencies: Path | str | None = None, content_only: bool = False, image_column: str | None = None,
-    queries: Literal["text", "image"] | None = None, label_column: str | None = None,
-    layers: str | int | Sequence[int] | None = None, resume: Path | str | None = None,
-    weights: Literal["attention", "norm", "both"] = "attention",
+    frequencies: Path | str | None = None, content_only: bool = False, by_group: str | None = None,
+    image_column: str | None = None, queries: Literal["text", "image"] | None = None,
+    label_column: str | None = None, layers: str | int | Sequence[int] | None = None,
+    resume: Path | str | None = None, weights: Literal["attention", "norm", "both"] = "attention",
 ) -> HeadTable: ...
 def mixing(
     model: str | Path | PreTrainedModel, texts: Texts = None, *,
@@ -152,9 +152,10 @@ def mixing(
     text_column: str | None = None, text_pair_column: str | None = None, document_column: str | None = None,
     max_length: int | None = None, truncate: bool = False, limit: int | None = None,
     sample: int | None = None, seed: int = 42, batch_tokens: int | None = None, memory: str | None = None,
-    frequencies: Path | str | None = None, content_only: bool = False, image_column: str | None = None,
-    queries: Literal["text", "image"] | None = None, label_column: str | None = None,
-    layers: str | int | Sequence[int] | None = None, resume: Path | str | None = None,
+    frequencies: Path | str | None = None, content_only: bool = False, by_group: str | None = None,
+    image_column: str | None = None, queries: Literal["text", "image"] | None = None,
+    label_column: str | None = None, layers: str | int | Sequence[int] | None = None,
+    resume: Path | str | None = None,
 ) -> HeadTable: ...
 def rank(
     model: str | Path | PreTrainedModel, texts: Texts = None, *, map_rank: bool = False,
@@ -167,9 +168,10 @@ def rank(
     text_column: str | None = None, text_pair_column: str | None = None, document_column: str | None = None,
     max_length: int | None = None, truncate: bool = False, limit: int | None = None,
     sample: int | None = None, seed: int = 42, batch_tokens: int | None = None, memory: str | None = None,
-    frequencies: Path | str | None = None, content_only: bool = False, image_column: str | None = None,
-    queries: Literal["text", "image"] | None = None, label_column: str | None = None,
-    layers: str | int | Sequence[int] | None = None, resume: Path | str | None = None,
+    frequencies: Path | str | None = None, content_only: bool = False, by_group: str | None = None,
+    image_column: str | None = None, queries: Literal["text", "image"] | None = None,
+    label_column: str | None = None, layers: str | int | Sequence[int] | None = None,
+    resume: Path | str | None = None,
 ) -> HeadTable: ...
 def roles(
     model: str | Path | PreTrainedModel, texts: Texts = None, *, treebank: Texts = None,
@@ -200,8 +202,8 @@ def syntax(
     text_column: str | None = None, text_pair_column: str | None = None, document_column: str | None = None,
     max_length: int | None = None, truncate: bool = False, limit: int | None = None,
     sample: int | None = None, seed: int = 42, batch_tokens: int | None = None, memory: str | None = None,
-    layers: str | int | Sequence[int] | None = None, resume: Path | str | None = None,
-    selection: Literal["folds", "half"] = "folds", folds: int = 5,
+    by_group: str | None = None, layers: str | int | Sequence[int] | None = None,
+    resume: Path | str | None = None, selection: Literal["folds", "half"] = "folds", folds: int = 5,
     control: Literal["links", "weights"] | None = None,
 ) -> HeadTable: ...
 def coreference(
@@ -215,8 +217,8 @@ def coreference(
     text_column: str | None = None, text_pair_column: str | None = None, document_column: str | None = None,
     max_length: int | None = None, truncate: bool = False, limit: int | None = None,
     sample: int | None = None, seed: int = 42, batch_tokens: int | None = None, memory: str | None = None,
-    layers: str | int | Sequence[int] | None = None, resume: Path | str | None = None,
-    selection: Literal["folds", "half"] = "folds", folds: int = 5,
+    by_group: str | None = None, layers: str | int | Sequence[int] | None = None,
+    resume: Path | str | None = None, selection: Literal["folds", "half"] = "folds", folds: int = 5,
     control: Literal["links", "weights"] | None = None,
 ) -> HeadTable: ...
 def links(
@@ -234,8 +236,9 @@ def links(
     text_column: str | None = None, text_pair_column: str | None = None, document_column: str | None = None,
     max_length: int | None = None, truncate: bool = False, limit: int | None = None,
     sample: int | None = None, seed: int = 42, batch_tokens: int | None = None, memory: str | None = None,
-    layers: str | int | Sequence[int] | None = None, resume: Path | str | None = None,
-    label_column: str | None = None, selection: Literal["folds", "half"] = "folds", folds: int = 5,
+    by_group: str | None = None, layers: str | int | Sequence[int] | None = None,
+    resume: Path | str | None = None, label_column: str | None = None,
+    selection: Literal["folds", "half"] = "folds", folds: int = 5,
     control: Literal["links", "weights"] | None = None,
 ) -> HeadTable: ...
 def probe(
@@ -464,7 +467,7 @@ def merge(
 def plot(
     tables: HeadTable | Path | str | Sequence[HeadTable | Path | str], *, kind: Literal["roles", "change",
     "relations", "settling", "curves", "lines", "scatter", "matrix", "map", "dendrogram", "heatmap",
-    "positions", "depth", "intervals", "pairs", "shares", "checks", "probes"] | None = None,
+    "positions", "depth", "intervals", "pairs", "shares", "checks", "probes", "groups"] | None = None,
     measure: str | Sequence[str] | None = None, theme: Literal["light", "dark", "paper"] | None = None,
     width: str | int | None = None, columns: int | None = None,
     journal: Literal["acl", "nature", "plain"] | None = None, font: str | None = None,
