@@ -229,7 +229,13 @@ def special(model: Any, texts: "Texts" = None, **options: Any) -> "HeadTable":
     return survey_texts("special", model, texts, question, options)
 
 
-@command(OneModel, *SURVEY, Weights, Output)
+@command(
+    OneModel,
+    *SURVEY,
+    Weights,
+    Output,
+    rules=[Rule("What is rare is counted over the whole text; leave out --until.", given=("until",))],
+)
 def rare(model: Any, texts: "Texts" = None, **options: Any) -> "HeadTable":
     """Measure whether heads look at rare tokens.
 

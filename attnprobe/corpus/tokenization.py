@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from itertools import takewhile
 from typing import Any, Protocol
 
@@ -189,6 +189,11 @@ class Reading:
     words: int = 0
     words_lost: int = 0
     unanswered: int = 0
+
+    def __add__(self, other: "Reading") -> "Reading":
+        named = {one.name: (getattr(self, one.name), getattr(other, one.name)) for one in fields(self)}
+        token = self.spelled_token or other.spelled_token
+        return Reading(**{name: token if name == "spelled_token" else sum(both) for name, both in named.items()})
 
     def count_links(self, annotation: Annotation, found: Iterable[TokenAnnotation]) -> None:
         """Count the links of a document, and those that its sequences don't hold.

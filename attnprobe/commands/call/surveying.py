@@ -124,8 +124,9 @@ def survey_texts(
     layers = parse_layers(options.get("layers"))
     with open_call(options, model) as call:
         check_model(model, call.tokenizer, options)
-        sees = partial(sees_text, model, call)
-        source = read_first(open_texts(texts, named=options, label_column=label_column, sees=sees))
+        sees, order = partial(sees_text, model, call), call.order
+        named = {**options, "order": order}
+        source = read_first(open_texts(texts, named=named, label_column=label_column, sees=sees))
         check_queries(source, options)
         if targets is not None:
             source = _add_targets(texts, source, targets)
@@ -145,6 +146,7 @@ def survey_texts(
             apply_weights(statistics, options.get("weights", "attention")),
             call.corpus,
             labelled=targets is not None or label_column is not None,
+            order=order,
         )
         facts = {"command": describe_call(name), "dataset": source.described}
         seed = {"seed": call.corpus.seed} if shuffled else {}
@@ -191,7 +193,8 @@ def find_links(
     chosen = {} if by == "trees" else chosen
     with open_call(options, model) as call:
         check_model(model, call.tokenizer, options)
-        source = read_first(open_gold(texts, gold, options))
+        order = call.order
+        source = read_first(open_gold(texts, gold, {**options, "order": order}))
         documents = filter_links(
             source.documents,
             source.name,
@@ -206,7 +209,7 @@ def find_links(
         call.progress.stage("loading", None)
         checkpoint = load_model(model, call.tokenizer, call.load, source.kind)
         documents, labelled = check_targets(checkpoint, documents)
-        corpus = CorpusRequest(documents, [statistic], call.corpus, labelled=labelled)
+        corpus = CorpusRequest(documents, [statistic], call.corpus, labelled=labelled, order=order)
         facts = {"command": describe_call(name), "dataset": source.described, "asked": chosen}
         (found,) = survey_corpora(
             checkpoint,
