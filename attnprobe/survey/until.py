@@ -66,9 +66,8 @@ class Enough:
         looks: What was known at each look.
         places: For each look, what names the row of the widest interval of each column.
         order: In which order documents were read.
-        targets: How precise each column was to be.
+        targets: How precise columns were to be; under no name, all of them.
         strict: Whether two looks in a row had to be precise enough.
-        exhausted: Whether there was nothing more to read.
     """
 
     found: Round
@@ -77,7 +76,6 @@ class Enough:
     order: Order
     targets: Mapping[str, float]
     strict: bool
-    exhausted: bool
 
     @property
     def reached(self) -> bool:
@@ -109,14 +107,13 @@ class Enough:
     def notes(self) -> Iterator[str]:
         """Say how many documents were enough, or that they were not."""
         look, total = self.looks[-1], self.order.total
-        read = f"{look.documents:,}"
-        widest = f"the widest 95 % interval is {_list_widest(look)}"
+        read, widest = f"{look.documents:,}", self._describe_widest()
         if self.reached:
             of = f" of {total:,}" if total is not None else ""
             twice = ", at two looks in a row" if self.strict else ""
             yield f"{read}{of} documents were enough{twice}: {widest}. They were read in a random order."
         else:
-            more = f"; some {look.estimate:,} would be needed" if look.estimate is not None else ""
+            more = f"; some {_round_up(look.estimate)} would be needed" if look.estimate is not None else ""
             if look.reached:
                 more = "; --strict asks for that at two looks in a row"
             yield f"{read} documents, all there were to read, are not enough: {widest}{more}."
@@ -126,14 +123,28 @@ class Enough:
                 "that are held at a time."
             )
 
+    def _describe_widest(self) -> str:
+        """Name columns with their widest intervals and their targets, those furthest from them first."""
+        look = self.looks[-1]
+        if "" in self.targets:
+            name, one = look.worst
+            return f"the widest 95 % interval is ±{one.half_width:.2g}, of {name} (asked: ±{one.target:g})"
+        ranked = sorted(look.widest.items(), key=lambda one: -one[1].factor)
+        listed = [f"of {name} ±{one.half_width:.2g} (asked: ±{one.target:g})" for name, one in ranked[:_NAMED]]
+        more = len(ranked) - len(listed)
+        (first, *others) = listed + ([f"of {more} other columns less"] if more else [])
+        first = first.replace(" ±", " is ±", 1)
+        return f"the widest 95 % interval {join_names([first, *others])}"
 
-def _list_widest(look: Look) -> str:
-    """List columns with their widest intervals and their targets, those furthest from them first."""
-    ranked = sorted(look.widest.items(), key=lambda one: -one[1].factor)
-    listed = [f"±{one.half_width:.2g} of {name} (asked: ±{one.target:g})" for name, one in ranked[:_NAMED]]
-    more = len(ranked) - len(listed)
-    rest = "all " if look.reached else ""
-    return join_names(listed) + (f", and less of {rest}{more} other columns" if more else "")
+
+def _round_up(number: int) -> str:
+    """Write an estimate with two digits, rounded up.
+
+    >>> _round_up(193_111_105), _round_up(161)
+    ('200,000,000', '170')
+    """
+    step = 10 ** max(0, len(str(number)) - 2)
+    return f"{-(-number // step) * step:,}"
 
 
 def find_targets(table: HeadTable, targets: Mapping[str, float]) -> dict[str, float]:
@@ -248,7 +259,7 @@ def read_until_enough(
     if found is None:
         raise NothingToMeasureError("There is not a single document to measure.")
     order.total = rounds.read if rounds.exhausted else order.total
-    return Enough(found, looks, places, order, targets, options.strict, rounds.exhausted)
+    return Enough(found, looks, places, order, options.targets, options.strict)
 
 
 def _describe_aim(looks: Sequence[Look]) -> str:
@@ -257,7 +268,7 @@ def _describe_aim(looks: Sequence[Look]) -> str:
         return ""
     name, one = looks[-1].worst
     estimate = looks[-1].estimate
-    rest = f", {looks[-1].documents:,} of some {estimate:,} documents" if estimate is not None else ""
+    rest = f", {looks[-1].documents:,} of some {_round_up(estimate)} documents" if estimate is not None else ""
     return f"{name} ±{one.half_width:.2g}, to be ±{one.target:g}{rest}"
 
 

@@ -5,6 +5,7 @@ import pickle
 from array import array
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import chain, islice
 from pathlib import Path
 from typing import BinaryIO, Self, cast
 
@@ -63,15 +64,17 @@ def arrange(documents: Iterable[Document], order: Order) -> Iterator[list[Docume
     What no index can be made of is read once, to a temporary file; in memory are 16 bytes for each part.
     Parts of one document, wherever they stand, come together, in their own order.
     """
+    documents = iter(documents)
+    first = list(islice(documents, 1))  # a source says with its first document in which order they come
     if order.arranged:
-        yield from ([document] for document in documents)
+        yield from ([document] for document in chain(first, documents))
         return
     keys, starts, pictures = array("Q"), array("Q"), {}
     groups: dict[str, int] = {}
     with Spool("The text") as spool:
         chunk: list[bytes] = []
         end = 0
-        for place, document in enumerate(documents):
+        for place, document in enumerate(chain(first, documents)):
             if document.group is None:
                 keys.append(draw_key(order.seed, name_place(place)))
             else:
@@ -136,8 +139,9 @@ class ShuffledLines:
         keys = np.fromiter((draw_key(order.seed, name_place(place)) for place in range(len(lines))), np.uint64)
         self._starts: NDArray[np.uint64] = lines[np.argsort(keys, kind="stable")]
         self._next = 0
-        self._ends = len(lines) > 1  # a lone line may be a whole file of an old Macintosh
-        order.total, order.arranged = len(lines), True
+        self._several = len(lines) > 1  # a lone line may be a whole file of an old Macintosh
+        if self._several:
+            order.total, order.arranged = len(lines), True
 
     def readline(self, size: int = -1) -> bytes:
         """Read the next line in the order, with its end; at most so many bytes of it."""
@@ -151,7 +155,7 @@ class ShuffledLines:
         with explain_errors(self._name):
             self._file.seek(start)
             line = self._file.readline(size)
-        whole = line.endswith(b"\n") or len(line) == size or not self._ends
+        whole = line.endswith(b"\n") or len(line) == size or not self._several
         return line if whole else line + b"\n"
 
     def __enter__(self) -> Self:
