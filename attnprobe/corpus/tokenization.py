@@ -193,7 +193,9 @@ class Reading:
     def __add__(self, other: "Reading") -> "Reading":
         named = {one.name: (getattr(self, one.name), getattr(other, one.name)) for one in fields(self)}
         token = self.spelled_token or other.spelled_token
-        return Reading(**{name: token if name == "spelled_token" else sum(both) for name, both in named.items()})
+        return Reading(
+            **{name: token if name == "spelled_token" else sum(both) for name, both in named.items()}
+        )
 
     def count_links(self, annotation: Annotation, found: Iterable[TokenAnnotation]) -> None:
         """Count the links of a document, and those that its sequences don't hold.

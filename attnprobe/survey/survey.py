@@ -373,7 +373,13 @@ class _Draft:
         self.record["options"] |= controls.record
 
     def note(
-        self, checkpoint: Checkpoint, architecture: Architecture, name: str, rarity: Rarity | None, *, first: bool
+        self,
+        checkpoint: Checkpoint,
+        architecture: Architecture,
+        name: str,
+        rarity: Rarity | None,
+        *,
+        first: bool,
     ) -> None:
         """Note what a reader has to know of what was found in a corpus, the first of the table or another."""
         own, found = self.controls[name], self.measurements[name]

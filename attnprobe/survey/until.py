@@ -116,7 +116,12 @@ class Enough:
             more = f"; some {_round_up(look.estimate)} would be needed" if look.estimate is not None else ""
             if look.reached:
                 more = "; --strict asks for that at two looks in a row"
-            yield f"{read} documents, all there were to read, are not enough: {widest}{more}."
+            are = (
+                "documents, all there were to read, are"
+                if read != "1"
+                else "document, all there was to read, is"
+            )
+            yield f"{read} {are} not enough: {widest}{more}."
         if self.order.buffered:
             yield (
                 f"The random order is that of a stream: shards at random, and rows from {SHUFFLE_BUFFER:,} "
@@ -130,7 +135,9 @@ class Enough:
             name, one = look.worst
             return f"the widest 95 % interval is ±{one.half_width:.2g}, of {name} (asked: ±{one.target:g})"
         ranked = sorted(look.widest.items(), key=lambda one: -one[1].factor)
-        listed = [f"of {name} ±{one.half_width:.2g} (asked: ±{one.target:g})" for name, one in ranked[:_NAMED]]
+        listed = [
+            f"of {name} ±{one.half_width:.2g} (asked: ±{one.target:g})" for name, one in ranked[:_NAMED]
+        ]
         more = len(ranked) - len(listed)
         (first, *others) = listed + ([f"of {more} other columns less"] if more else [])
         first = first.replace(" ±", " is ±", 1)
@@ -155,7 +162,9 @@ def find_targets(table: HeadTable, targets: Mapping[str, float]) -> dict[str, fl
     """
     errors = [one.name.removesuffix("_se") for one in table.columns if one.role == "error"]
     if not errors:
-        raise AttnprobeError("No column of this table has an error that could get smaller; leave out --until.")
+        raise AttnprobeError(
+            "No column of this table has an error that could get smaller; leave out --until."
+        )
     for name in targets:
         if name in errors or not name:
             continue
@@ -167,7 +176,9 @@ def find_targets(table: HeadTable, targets: Mapping[str, float]) -> dict[str, fl
         near = difflib.get_close_matches(name, errors, 1)
         hint = f"did you mean {near[0]}? It has" if near else "it has"
         raise AttnprobeError(f"The table has no column {name!r}; {hint} errors of {join_names(errors)}.")
-    return {name: targets.get(name, targets.get("", 0.0)) for name in errors if name in targets or "" in targets}
+    return {
+        name: targets.get(name, targets.get("", 0.0)) for name in errors if name in targets or "" in targets
+    }
 
 
 def limit_observations(statistics: Iterable[Statistic], corpus: Mapping[str, Any]) -> int | None:
@@ -268,7 +279,9 @@ def _describe_aim(looks: Sequence[Look]) -> str:
         return ""
     name, one = looks[-1].worst
     estimate = looks[-1].estimate
-    rest = f", {looks[-1].documents:,} of some {_round_up(estimate)} documents" if estimate is not None else ""
+    rest = (
+        f", {looks[-1].documents:,} of some {_round_up(estimate)} documents" if estimate is not None else ""
+    )
     return f"{name} ±{one.half_width:.2g}, to be ±{one.target:g}{rest}"
 
 

@@ -22,7 +22,8 @@ def test_nothing_is_precise_without_an_error_or_with_one_document():
 
 
 @pytest.mark.parametrize(
-    ("total", "looks"), [(None, [128, 256, 512, 1024]), (1000, [128, 256, 512, 1000]), (256, [128, 256]), (5, [5])]
+    ("total", "looks"),
+    [(None, [128, 256, 512, 1024]), (1000, [128, 256, 512, 1000]), (256, [128, 256]), (5, [5])],
 )
 def test_looks_are_at_doubled_numbers_and_at_the_end(total, looks):
     assert [number for number, _ in zip(plan_looks(total), range(4), strict=False)] == looks

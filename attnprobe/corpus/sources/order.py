@@ -136,7 +136,9 @@ class ShuffledLines:
                 at += len(line)
         self._waiting = starts[:header].tolist()
         lines = np.array(starts[header:], np.uint64)
-        keys = np.fromiter((draw_key(order.seed, name_place(place)) for place in range(len(lines))), np.uint64)
+        keys = np.fromiter(
+            (draw_key(order.seed, name_place(place)) for place in range(len(lines))), np.uint64
+        )
         self._starts: NDArray[np.uint64] = lines[np.argsort(keys, kind="stable")]
         self._next = 0
         self._several = len(lines) > 1  # a lone line may be a whole file of an old Macintosh

@@ -63,7 +63,9 @@ def test_files_of_a_folder(tmp_path):
     order = Order(4)
     found = arrange_media(folder, order)
     assert order.total == 30
-    assert {item.path for item in found.items[:9]} == {item.path for item in draw_documents(folder.items, 9, 4)}
+    assert {item.path for item in found.items[:9]} == {
+        item.path for item in draw_documents(folder.items, 9, 4)
+    }
 
 
 FILES = {
@@ -133,7 +135,7 @@ class Stream:
         self.texts, self.asked = texts, []
 
     def __iter__(self):
-        return ({"text": text} for text in self.texts)
+        return ({"text": text, "id": text} for text in self.texts)
 
     def shuffle(self, *, seed, buffer_size):
         self.asked.append((seed, buffer_size))
@@ -159,9 +161,7 @@ def test_a_dataset_of_the_hub_is_shuffled_as_a_stream(stream):
     assert (order.total, order.buffered) == (700, True)
 
 
-@pytest.mark.parametrize(
-    ("order", "column"), [(Order(9, whole=False), None), (Order(9), "text"), (None, None)]
-)
+@pytest.mark.parametrize(("order", "column"), [(Order(9, whole=False), None), (Order(9), "id"), (None, None)])
 def test_one_of_which_the_first_rows_or_whole_documents_are_wanted_is_not(stream, order, column):
     source = Source("org/set", split="train", order=order, document_column=column)
     assert [document.text for document in read_documents(source)] == TEXTS
