@@ -34,13 +34,14 @@ def parse_until(said: "str | float | Mapping[str, float]") -> dict[str, float]:
     >>> parse_until("0.05"), parse_until("entropy=0.1,previous=.02")
     ({'': 0.05}, {'entropy': 0.1, 'previous': 0.02})
     """
-    if named := isinstance(said, Mapping):
+    named = True
+    if isinstance(said, Mapping):
         pairs = [(str(name).strip(), value) for name, value in said.items()]
-    elif named := isinstance(said, str) and "=" in said:
+    elif isinstance(said, str) and "=" in said:
         parts = [part.partition("=") for part in said.split(",") if part.strip()]
         pairs = [(name.strip(), value.strip()) for name, _, value in parts]
     else:
-        pairs = [("", said)]
+        pairs, named = [("", said)], False
     found: dict[str, float] = {}
     for name, value in pairs:
         number = _read_width(value)

@@ -16,7 +16,7 @@ CONFIDENCE = 0.95
 
 
 def plan_looks(total: int | None = None) -> Iterator[int]:
-    """Give how many documents are read at each look: 128, 256, 512, ..., and all of them, where that is known.
+    """Give how many documents are read at each look: 128, 256, 512, ..., and all, where that is known.
 
     >>> list(plan_looks(300))
     [128, 256, 300]
@@ -113,7 +113,7 @@ class Look:
 
 
 def is_enough(looks: Sequence[Look], *, strict: bool = False) -> bool:
-    """Tell whether a run ends at the last of its looks: it has reached its target, or, strictly, the last two.
+    """Tell whether a run ends at the last of its looks: it is precise enough, or, strictly, the last two are.
 
     The rule looks at the largest of many errors, which is seldom too small; so each interval still covers the
     truth in .92 to .96 of runs (``tests/sums/test_precision.py`` simulates it).

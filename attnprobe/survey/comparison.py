@@ -33,6 +33,7 @@ from attnprobe.survey.head_outputs import (
     price_outputs,
 )
 from attnprobe.survey.measure import Meter, join_parts, open_meter, sum_sequences
+from attnprobe.survey.needs import check_modality, drop_impossible, verify_needs
 from attnprobe.survey.pairing import (
     SAME,
     SecondReader,
@@ -47,13 +48,7 @@ from attnprobe.survey.pairing import (
     share_tokens,
 )
 from attnprobe.survey.recorder import Values
-from attnprobe.survey.survey import (
-    CorpusRequest,
-    check_modality,
-    drop_impossible,
-    keep_targeted,
-    verify_needs,
-)
+from attnprobe.survey.survey import CorpusRequest, keep_targeted
 from attnprobe.survey.tables import write_notes
 from attnprobe.table.builder import Labels
 

@@ -302,7 +302,7 @@ class _Rounds:
         self._parts = arrange(islice(documents, options.limit), order)
 
     def take(self, upto: int) -> Documents | None:
-        """Take documents until so many were taken, None if there are none; they are counted as they are read."""
+        """Take documents until so many were taken, or None; they are counted as they are read."""
         number = upto - self.read
         if self._folder is not None:
             items = self._folder.items[self.read : upto]
@@ -314,7 +314,8 @@ class _Rounds:
         return None if first is None else self._count(first, number)
 
     def _count(self, first: list[Document], number: int) -> Iterator[Document]:
-        for taken, parts in enumerate(chain([first], islice(self._parts, number - 1)), start=1):
+        before = self.read
+        for parts in chain([first], islice(self._parts, number - 1)):
             self.read += 1
             yield from parts
-        self.exhausted = taken < number
+        self.exhausted = self.read < before + number

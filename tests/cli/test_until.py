@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from itertools import islice
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -43,8 +43,7 @@ def widest(table, column, documents):
 
 def run_drawn(invoke, number):
     """Give the table of a file of so many documents, drawn as samples are."""
-    with open("drawn.txt", "w") as drawn:
-        drawn.write("\n".join(draw_documents(LINES, number, 5)))
+    Path("drawn.txt").write_text("\n".join(draw_documents(LINES, number, 5)))
     code, out, error = invoke("entropy", "demo", "-d", "drawn.txt")
     assert code == 0, error
     return numbers(out)

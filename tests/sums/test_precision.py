@@ -53,7 +53,7 @@ RUNS, HEADS, MOST = 2000, 6, 1024
 
 
 def simulate(first, draw, target):
-    """Run the rule on documents drawn anew each time; give estimates and half-widths at the end, and where."""
+    """Run the rule on documents drawn anew; give estimates and half-widths at the end, and where that was."""
     ends = np.full((2, RUNS, HEADS), np.nan)
     read = np.zeros(RUNS, int)
     for run in range(RUNS):
@@ -84,7 +84,7 @@ def skewed(random):
 
 @pytest.mark.parametrize("draw", [normal, skewed])
 def test_intervals_cover_and_heads_are_within_the_target(draw):
-    """Every head's interval covers its mean, 0, in .92 to .96 of runs; and all heads are within the target."""
+    """Every head's interval covers its mean, 0, in .92 to .96 of runs; all heads are within the target."""
     estimates, widths, read = simulate(FIRST, draw, 0.12)
     assert 128 < read.mean() < 1024  # it stops early, and not at once
     covered = (np.abs(estimates) <= widths).mean(0)

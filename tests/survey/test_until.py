@@ -72,7 +72,7 @@ def test_targets_are_columns_with_errors():
 
 
 def read(values, target=0.1, *, sample=None, limit=None, strict=False, empty=()):
-    """Read documents whose numbers are known, in the order of a seed; give the end and what came in rounds."""
+    """Read documents of known numbers, in the order of a seed; give the end, and what came in rounds."""
     rounds = []
 
     def measure(documents, number, title):
@@ -121,7 +121,7 @@ def test_it_ends_at_the_first_look_that_is_precise_enough():
 
 
 def test_strictly_it_reads_twice_as_much():
-    end, rounds = read(VALUES, strict=True)
+    end, _ = read(VALUES, strict=True)
     assert [look.documents for look in end.looks] == [128, 256, 512, 1024]
     assert "1,024 of 5,000 documents were enough, at two looks in a row" in next(end.notes())
 
