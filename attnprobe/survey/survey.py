@@ -27,7 +27,7 @@ from attnprobe.run.preparation import (
     prepare_corpus,
 )
 from attnprobe.run.progress import Progress
-from attnprobe.run.record import NOT_COUNTED, record_provenance
+from attnprobe.run.record import record_provenance
 from attnprobe.run.repeated import RepeatedTokens
 from attnprobe.statistics.registry import write_title
 from attnprobe.statistics.statistic import Statistic
@@ -194,7 +194,7 @@ def _survey_rounds(
     """Measure documents in a random order, until the table is as precise as was asked."""
     (checkpoint, architecture), controls, name = model, draft.controls[corpus.name], corpus.name
     assert corpus.order is not None
-    assert not isinstance(corpus.documents, RepeatedTokens)
+    assert not isinstance(corpus.documents, RepeatedTokens)  # of which there are as many as one asks for
     # What is read of it is chosen here, round by round.
     options = replace(corpus.options, limit=None, sample=None, until=None, strict=False)
 
@@ -209,7 +209,6 @@ def _survey_rounds(
             checkpoint, architecture, part, [draft], controls, workers, run.progress, describe=False
         ) as ready:
             record = record_provenance(checkpoint, architecture, ready.corpus, corpus.options, ready.workers)
-            record["corpus"] |= NOT_COUNTED
             measured = partial(measure_passes, checkpoint=checkpoint, architecture=architecture)
             if not number:  # a name that no column has is refused before much was read
                 shortest = ready.corpus.batches.follow(ready.corpus.batches.plan[-1:])

@@ -20,7 +20,7 @@ from attnprobe.run.examples import Documents
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.preparation import Corpus
 from attnprobe.run.progress import Progress
-from attnprobe.run.record import add_corpora
+from attnprobe.run.record import NOT_COUNTED, add_corpora
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.sums.documents import BLOCKS
 from attnprobe.sums.groups import MOST
@@ -48,9 +48,16 @@ class Round:
     corpus: Corpus
 
     def __add__(self, other: "Round") -> "Round":
-        record = {**self.record, "corpus": add_corpora(self.record["corpus"], other.record["corpus"])}
+        record = _add_records(self.record, other.record)
+        if "other" in record:  # of a second model, which reads the same documents
+            record["other"] = _add_records(record["other"], other.record["other"])
         corpus = replace(other.corpus, reading=self.corpus.reading + other.corpus.reading)
         return Round(self.sums + other.sums, record, corpus)
+
+
+def _add_records(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    """Add up what is on record of the documents of two rounds."""
+    return {**one, "corpus": add_corpora(one["corpus"], other["corpus"])}
 
 
 #: Measures documents, the first of all to see what the table will be like; the text is for a progress bar.
@@ -269,6 +276,8 @@ def read_until_enough(
             break
     if found is None:
         raise NothingToMeasureError("There is not a single document to measure.")
+    for record in (found.record, found.record.get("other", {})):
+        record.get("corpus", {}).update(NOT_COUNTED)
     order.total = rounds.read if rounds.exhausted else order.total
     return Enough(found, looks, places, order, options.targets, options.strict)
 

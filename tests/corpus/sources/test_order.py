@@ -13,7 +13,7 @@ from attnprobe.corpus.sources.media import Item, MediaFolder
 from attnprobe.corpus.sources.opening import draw_documents
 from attnprobe.corpus.sources.order import Order, arrange, arrange_media
 from attnprobe.corpus.sources.text import Source, read_documents
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import AttnprobeError, AttnprobeWarning
 
 TEXTS = [f"text {place}" for place in range(700)]
 
@@ -86,6 +86,17 @@ def test_lines_of_a_file(tmp_path, name):
     found = [document.text for document in read_documents(Source(str(path), order=order))]
     assert (order.arranged, order.total) == (True, 700)
     assert found == flat(arrange(map(Document, TEXTS), Order(11)))
+
+
+def test_a_last_line_that_comes_first(tmp_path):
+    """Without a line feed, carriage returns in it would look like the line ends of an old Macintosh."""
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"one\ntwo\rthree")
+    for seed in range(8):
+        with pytest.warns(AttnprobeWarning, match="carriage returns inside"):
+            found = [document.text for document in read_documents(Source(str(path), order=Order(seed)))]
+        assert sorted(found) == ["one", "two\rthree"]
+    assert len({flat(arrange(map(Document, "ab"), Order(seed)))[0] for seed in range(8)}) == 2
 
 
 def test_what_is_not_drawn_is_not_read(tmp_path):
