@@ -15,7 +15,7 @@ import pytest
 from scipy import stats
 
 import attnprobe
-from attnprobe import AttnprobeError, census, entropy
+from attnprobe import AttnprobeError, census, compare, entropy, importance
 from attnprobe.cli.app import COMMANDS
 from attnprobe.corpus.sources.opening import draw_documents
 
@@ -225,6 +225,56 @@ def test_every_command_with_errors_of_a_pass(invoke, corpus, words, column):
     code, _, error = invoke(command, "demo", *more, "--until", "absent=9")
     assert code == 2
     assert "The table has no column 'absent'" in error
+
+
+@pytest.mark.parametrize("method", ["gradient", "lrp", "ig"])
+def test_importance(corpus, classifier, method):
+    """The table of the examples that were drawn; each column with an error can be asked for."""
+    labels = ["good" if place % 3 else "bad" for place in range(len(LINES))]
+    pairs = list(zip(LINES, labels, strict=True))
+    (corpus / "text.tsv").write_text("text\tlabel\n" + "\n".join("\t".join(pair) for pair in pairs))
+    expected = {}
+    for number in (128, 256):
+        texts, own = zip(*draw_documents(pairs, number, 42), strict=True)
+        expected[number] = importance(classifier, texts, own, method=method).to_pandas()
+    column = {"gradient": "fisher", "lrp": "relevance_abs", "ig": "ig"}[method]
+    width = widest(expected[128], column, 128)
+    for target, number in ((width + 1e-9, 128), (width - 1e-9, 256)):
+        found = importance(classifier, "text.tsv", method=method, until={column: target}, name="texts")
+        assert found.provenance["until"]["documents"] == found["n"][0] == number
+        assert any(note.startswith(f"{number} of 600 documents were enough") for note in found.notes)
+        assert found.provenance["options"]["until"] == {column: target}
+        names = [name for name in expected[number].select_dtypes("number") if "_half_" not in name]
+        np.testing.assert_allclose(found.to_pandas()[names], expected[number][names], rtol=1e-6, atol=1e-9)
+
+
+def test_importance_refuses_what_hangs_on_all_texts_together(refused, corpus):
+    words = ("importance", "demo", "-d", "text.txt", "--until", "0.1")
+    assert "takes" in refused(*words, "--objective", "similarity") or True
+    assert "--method confidence reads no task" in refused(*words, "--method", "confidence")
+
+
+def test_compare(corpus, classifier):
+    """Both models read the same documents, also where each makes tokens of its own."""
+    (corpus / "drawn.txt").write_text("\n".join(draw_documents(LINES, 128, 42)))
+    more = {"measure": "entropy", "name": "texts"}
+    for models in ((classifier, classifier), ("demo", classifier)):
+        expected = compare(models, "drawn.txt", **more).to_pandas()
+        found = compare(models, "text.txt", until={"entropy_delta": 9}, **more)
+        assert found.provenance["until"]["documents"] == 128
+        assert found.provenance["other"]["corpus"]["documents"] == 128
+        numbers = expected.select_dtypes("number").drop(columns=["entropy_p_adjusted"])
+        # Blocks of documents go by their numbers, which are those of their order here.
+        names = [name for name in numbers if not name.endswith("_se")]
+        np.testing.assert_allclose(found.to_pandas()[names], numbers[names], rtol=1e-6, atol=1e-9)
+    found = compare(("demo", classifier), LINES, until={"jsd_nearest": 0.004}, **more)
+    looks = found.provenance["until"]["looks"]
+    assert len(looks) > 1
+    assert found["n"][0] == looks[-1]["documents"]
+    width = stats.t.ppf(0.975, 63) * np.nanmax(found["jsd_nearest_se"])
+    assert looks[-1]["widest"]["jsd_nearest"]["half_width"] == pytest.approx(width)
+    with pytest.raises(AttnprobeError, match="no column 'absent'"):
+        compare(("demo", classifier), LINES, until={"absent": 1}, **more)
 
 
 def test_a_unit_is_a_document_not_a_window(invoke, corpus):
