@@ -38,10 +38,11 @@ def census(
     text_column: str | None = None, text_pair_column: str | None = None, document_column: str | None = None,
     max_length: int | None = None, truncate: bool = False, limit: int | None = None,
     sample: int | None = None, seed: int = 42, batch_tokens: int | None = None, memory: str | None = None,
-    frequencies: Path | str | None = None, content_only: bool = False, image_column: str | None = None,
-    queries: Literal["text", "image"] | None = None, label_column: str | None = None,
-    layers: str | int | Sequence[int] | None = None, resume: Path | str | None = None,
-    weights: Literal["attention", "norm", "both"] = "attention",
+    frequencies: Path | str | None = None, content_only: bool = False,
+    until: str | float | Mapping[str, float] | None = None, strict: bool = False,
+    image_column: str | None = None, queries: Literal["text", "image"] | None = None,
+    label_column: str | None = None, layers: str | int | Sequence[int] | None = None,
+    resume: Path | str | None = None, weights: Literal["attention", "norm", "both"] = "attention",
 ) -> HeadTable: ...
 def entropy(
     model: str | Path | PreTrainedModel, texts: Texts = None, *, revision: str | None = None,
@@ -54,10 +55,11 @@ def entropy(
     text_column: str | None = None, text_pair_column: str | None = None, document_column: str | None = None,
     max_length: int | None = None, truncate: bool = False, limit: int | None = None,
     sample: int | None = None, seed: int = 42, batch_tokens: int | None = None, memory: str | None = None,
-    frequencies: Path | str | None = None, content_only: bool = False, image_column: str | None = None,
-    queries: Literal["text", "image"] | None = None, label_column: str | None = None,
-    layers: str | int | Sequence[int] | None = None, resume: Path | str | None = None,
-    weights: Literal["attention", "norm", "both"] = "attention",
+    frequencies: Path | str | None = None, content_only: bool = False,
+    until: str | float | Mapping[str, float] | None = None, strict: bool = False,
+    image_column: str | None = None, queries: Literal["text", "image"] | None = None,
+    label_column: str | None = None, layers: str | int | Sequence[int] | None = None,
+    resume: Path | str | None = None, weights: Literal["attention", "norm", "both"] = "attention",
 ) -> HeadTable: ...
 def positional(
     model: str | Path | PreTrainedModel, texts: Texts = None, *, control: bool = False,
@@ -70,10 +72,11 @@ def positional(
     text_column: str | None = None, text_pair_column: str | None = None, document_column: str | None = None,
     max_length: int | None = None, truncate: bool = False, limit: int | None = None,
     sample: int | None = None, seed: int = 42, batch_tokens: int | None = None, memory: str | None = None,
-    frequencies: Path | str | None = None, content_only: bool = False, image_column: str | None = None,
-    queries: Literal["text", "image"] | None = None, label_column: str | None = None,
-    layers: str | int | Sequence[int] | None = None, resume: Path | str | None = None,
-    weights: Literal["attention", "norm", "both"] = "attention",
+    frequencies: Path | str | None = None, content_only: bool = False,
+    until: str | float | Mapping[str, float] | None = None, strict: bool = False,
+    image_column: str | None = None, queries: Literal["text", "image"] | None = None,
+    label_column: str | None = None, layers: str | int | Sequence[int] | None = None,
+    resume: Path | str | None = None, weights: Literal["attention", "norm", "both"] = "attention",
 ) -> HeadTable: ...
 def special(
     model: str | Path | PreTrainedModel, texts: Texts = None, *, revision: str | None = None,
@@ -86,10 +89,11 @@ def special(
     text_column: str | None = None, text_pair_column: str | None = None, document_column: str | None = None,
     max_length: int | None = None, truncate: bool = False, limit: int | None = None,
     sample: int | None = None, seed: int = 42, batch_tokens: int | None = None, memory: str | None = None,
-    frequencies: Path | str | None = None, content_only: bool = False, image_column: str | None = None,
-    queries: Literal["text", "image"] | None = None, label_column: str | None = None,
-    layers: str | int | Sequence[int] | None = None, resume: Path | str | None = None,
-    weights: Literal["attention", "norm", "both"] = "attention",
+    frequencies: Path | str | None = None, content_only: bool = False,
+    until: str | float | Mapping[str, float] | None = None, strict: bool = False,
+    image_column: str | None = None, queries: Literal["text", "image"] | None = None,
+    label_column: str | None = None, layers: str | int | Sequence[int] | None = None,
+    resume: Path | str | None = None, weights: Literal["attention", "norm", "both"] = "attention",
 ) -> HeadTable: ...
 def rare(
     model: str | Path | PreTrainedModel, texts: Texts = None, *, revision: str | None = None,
@@ -102,10 +106,11 @@ def rare(
     text_column: str | None = None, text_pair_column: str | None = None, document_column: str | None = None,
     max_length: int | None = None, truncate: bool = False, limit: int | None = None,
     sample: int | None = None, seed: int = 42, batch_tokens: int | None = None, memory: str | None = None,
-    frequencies: Path | str | None = None, content_only: bool = False, image_column: str | None = None,
-    queries: Literal["text", "image"] | None = None, label_column: str | None = None,
-    layers: str | int | Sequence[int] | None = None, resume: Path | str | None = None,
-    weights: Literal["attention", "norm", "both"] = "attention",
+    frequencies: Path | str | None = None, content_only: bool = False,
+    until: str | float | Mapping[str, float] | None = None, strict: bool = False,
+    image_column: str | None = None, queries: Literal["text", "image"] | None = None,
+    label_column: str | None = None, layers: str | int | Sequence[int] | None = None,
+    resume: Path | str | None = None, weights: Literal["attention", "norm", "both"] = "attention",
 ) -> HeadTable: ...
 def modality(
     model: str | Path | PreTrainedModel, texts: Texts = None, *, revision: str | None = None,
@@ -118,10 +123,11 @@ def modality(
     text_column: str | None = None, text_pair_column: str | None = None, document_column: str | None = None,
     max_length: int | None = None, truncate: bool = False, limit: int | None = None,
     sample: int | None = None, seed: int = 42, batch_tokens: int | None = None, memory: str | None = None,
-    frequencies: Path | str | None = None, content_only: bool = False, image_column: str | None = None,
-    queries: Literal["text", "image"] | None = None, label_column: str | None = None,
-    layers: str | int | Sequence[int] | None = None, resume: Path | str | None = None,
-    weights: Literal["attention", "norm", "both"] = "attention",
+    frequencies: Path | str | None = None, content_only: bool = False,
+    until: str | float | Mapping[str, float] | None = None, strict: bool = False,
+    image_column: str | None = None, queries: Literal["text", "image"] | None = None,
+    label_column: str | None = None, layers: str | int | Sequence[int] | None = None,
+    resume: Path | str | None = None, weights: Literal["attention", "norm", "both"] = "attention",
 ) -> HeadTable: ...
 def distance(
     model: str | Path | PreTrainedModel, texts: Texts = None, *,
@@ -135,10 +141,11 @@ def distance(
     text_column: str | None = None, text_pair_column: str | None = None, document_column: str | None = None,
     max_length: int | None = None, truncate: bool = False, limit: int | None = None,
     sample: int | None = None, seed: int = 42, batch_tokens: int | None = None, memory: str | None = None,
-    frequencies: Path | str | None = None, content_only: bool = False, image_column: str | None = None,
-    queries: Literal["text", "image"] | None = None, label_column: str | None = None,
-    layers: str | int | Sequence[int] | None = None, resume: Path | str | None = None,
-    weights: Literal["attention", "norm", "both"] = "attention",
+    frequencies: Path | str | None = None, content_only: bool = False,
+    until: str | float | Mapping[str, float] | None = None, strict: bool = False,
+    image_column: str | None = None, queries: Literal["text", "image"] | None = None,
+    label_column: str | None = None, layers: str | int | Sequence[int] | None = None,
+    resume: Path | str | None = None, weights: Literal["attention", "norm", "both"] = "attention",
 ) -> HeadTable: ...
 def mixing(
     model: str | Path | PreTrainedModel, texts: Texts = None, *,
@@ -152,9 +159,11 @@ def mixing(
     text_column: str | None = None, text_pair_column: str | None = None, document_column: str | None = None,
     max_length: int | None = None, truncate: bool = False, limit: int | None = None,
     sample: int | None = None, seed: int = 42, batch_tokens: int | None = None, memory: str | None = None,
-    frequencies: Path | str | None = None, content_only: bool = False, image_column: str | None = None,
-    queries: Literal["text", "image"] | None = None, label_column: str | None = None,
-    layers: str | int | Sequence[int] | None = None, resume: Path | str | None = None,
+    frequencies: Path | str | None = None, content_only: bool = False,
+    until: str | float | Mapping[str, float] | None = None, strict: bool = False,
+    image_column: str | None = None, queries: Literal["text", "image"] | None = None,
+    label_column: str | None = None, layers: str | int | Sequence[int] | None = None,
+    resume: Path | str | None = None,
 ) -> HeadTable: ...
 def rank(
     model: str | Path | PreTrainedModel, texts: Texts = None, *, map_rank: bool = False,
@@ -167,9 +176,11 @@ def rank(
     text_column: str | None = None, text_pair_column: str | None = None, document_column: str | None = None,
     max_length: int | None = None, truncate: bool = False, limit: int | None = None,
     sample: int | None = None, seed: int = 42, batch_tokens: int | None = None, memory: str | None = None,
-    frequencies: Path | str | None = None, content_only: bool = False, image_column: str | None = None,
-    queries: Literal["text", "image"] | None = None, label_column: str | None = None,
-    layers: str | int | Sequence[int] | None = None, resume: Path | str | None = None,
+    frequencies: Path | str | None = None, content_only: bool = False,
+    until: str | float | Mapping[str, float] | None = None, strict: bool = False,
+    image_column: str | None = None, queries: Literal["text", "image"] | None = None,
+    label_column: str | None = None, layers: str | int | Sequence[int] | None = None,
+    resume: Path | str | None = None,
 ) -> HeadTable: ...
 def roles(
     model: str | Path | PreTrainedModel, texts: Texts = None, *, treebank: Texts = None,
@@ -197,7 +208,8 @@ def syntax(
     split: str | None = None, dataset_config: str | None = None, name: str | None = None,
     text_column: str | None = None, text_pair_column: str | None = None, document_column: str | None = None,
     max_length: int | None = None, truncate: bool = False, limit: int | None = None,
-    sample: int | None = None, seed: int = 42, batch_tokens: int | None = None, memory: str | None = None,
+    sample: int | None = None, seed: int = 42, until: str | float | Mapping[str, float] | None = None,
+    strict: bool = False, batch_tokens: int | None = None, memory: str | None = None,
     layers: str | int | Sequence[int] | None = None, resume: Path | str | None = None,
 ) -> HeadTable: ...
 def coreference(
@@ -210,7 +222,8 @@ def coreference(
     split: str | None = None, dataset_config: str | None = None, name: str | None = None,
     text_column: str | None = None, text_pair_column: str | None = None, document_column: str | None = None,
     max_length: int | None = None, truncate: bool = False, limit: int | None = None,
-    sample: int | None = None, seed: int = 42, batch_tokens: int | None = None, memory: str | None = None,
+    sample: int | None = None, seed: int = 42, until: str | float | Mapping[str, float] | None = None,
+    strict: bool = False, batch_tokens: int | None = None, memory: str | None = None,
     layers: str | int | Sequence[int] | None = None, resume: Path | str | None = None,
 ) -> HeadTable: ...
 def links(
@@ -224,7 +237,8 @@ def links(
     split: str | None = None, dataset_config: str | None = None, name: str | None = None,
     text_column: str | None = None, text_pair_column: str | None = None, document_column: str | None = None,
     max_length: int | None = None, truncate: bool = False, limit: int | None = None,
-    sample: int | None = None, seed: int = 42, batch_tokens: int | None = None, memory: str | None = None,
+    sample: int | None = None, seed: int = 42, until: str | float | Mapping[str, float] | None = None,
+    strict: bool = False, batch_tokens: int | None = None, memory: str | None = None,
     layers: str | int | Sequence[int] | None = None, resume: Path | str | None = None,
 ) -> HeadTable: ...
 def induction(
@@ -252,6 +266,7 @@ def importance(
     objective: Literal["classification", "multi-label", "regression", "token-classification",
     "question-answering", "seq2seq", "masked-lm", "causal-lm", "representation", "similarity", "triplet",
     "retrieval", "reranking"] | None = None, label_column: str | None = None, force_head: bool = False,
+    until: str | float | Mapping[str, float] | None = None, strict: bool = False,
     resume: Path | str | None = None,
 ) -> HeadTable: ...
 def ablate(
@@ -326,10 +341,11 @@ def compare(
     text_pair_column: str | None = None, document_column: str | None = None, max_length: int | None = None,
     truncate: bool = False, limit: int | None = None, sample: int | None = None, seed: int = 42,
     batch_tokens: int | None = None, memory: str | None = None, frequencies: Path | str | None = None,
-    content_only: bool = False, objective: Literal["classification", "multi-label", "regression",
-    "token-classification", "question-answering", "seq2seq", "masked-lm", "causal-lm", "representation",
-    "similarity", "triplet", "retrieval", "reranking"] | None = None, label_column: str | None = None,
-    force_head: bool = False, weights: Literal["attention", "norm", "both"] = "attention",
+    content_only: bool = False, until: str | float | Mapping[str, float] | None = None, strict: bool = False,
+    objective: Literal["classification", "multi-label", "regression", "token-classification",
+    "question-answering", "seq2seq", "masked-lm", "causal-lm", "representation", "similarity", "triplet",
+    "retrieval", "reranking"] | None = None, label_column: str | None = None, force_head: bool = False,
+    weights: Literal["attention", "norm", "both"] = "attention",
     layers: str | int | Sequence[int] | None = None, resume: Path | str | None = None,
 ) -> HeadTable: ...
 def correlate(
