@@ -5,6 +5,7 @@ is added in their order. So a run that goes on after it was killed stops at the 
 """
 
 import difflib
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
@@ -140,15 +141,21 @@ class Enough:
         look = self.looks[-1]
         if "" in self.targets:
             name, one = look.worst
-            return f"the widest 95 % interval is ±{one.half_width:.2g}, of {name} (asked: ±{one.target:g})"
+            return f"the widest 95 % interval is {_format_width(one)}, of {name} (asked: ±{one.target:g})"
         ranked = sorted(look.widest.items(), key=lambda one: -one[1].factor)
         listed = [
-            f"of {name} ±{one.half_width:.2g} (asked: ±{one.target:g})" for name, one in ranked[:_NAMED]
+            f"of {name}{'' if place else ' is'} {_format_width(one)} (asked: ±{one.target:g})"
+            for place, (name, one) in enumerate(ranked[:_NAMED])
         ]
         more = len(ranked) - len(listed)
-        (first, *others) = listed + ([f"of {more} other columns less"] if more else [])
-        first = first.replace(" ±", " is ±", 1)
-        return f"the widest 95 % interval {join_names([first, *others])}"
+        rest = [f"of {more} other columns less"] if more else []
+        return f"the widest 95 % interval {join_names([*listed, *rest])}"
+
+
+def _format_width(widest: Widest) -> str:
+    if widest.row is None:
+        return "none, as no row has a number"
+    return f"±{widest.half_width:.2g}" if math.isfinite(widest.half_width) else "unknown"
 
 
 def _round_up(number: int) -> str:
@@ -224,7 +231,13 @@ def take_look(
     places: dict[str, dict[str, Any]] = {}
     keys = [one.name for one in table.columns if one.role == "key" and one.name not in {"model", "dataset"}]
     for name, target in targets.items():
-        one = widest[name] = find_widest(measure_widths(table, name, documents, most), target)
+        empty = np.isnan(_read_numbers(table, name)).all()
+        one = (
+            Widest(0.0, target)
+            if empty
+            else find_widest(measure_widths(table, name, documents, most), target)
+        )
+        widest[name] = one
         if one.row is not None:
             places[name] = {key: table.data[key][one.row] for key in keys}
     return Look(documents, widest), places
@@ -283,15 +296,13 @@ def read_until_enough(
 
 
 def _describe_aim(looks: Sequence[Look]) -> str:
-    """Say what is known so far and how much is to come, for a bar."""
+    """Say for a bar, in a few words, what is known so far, and how many documents it is going to take."""
     if not looks:
         return ""
     name, one = looks[-1].worst
     estimate = looks[-1].estimate
-    rest = (
-        f", {looks[-1].documents:,} of some {_round_up(estimate)} documents" if estimate is not None else ""
-    )
-    return f"{name} ±{one.half_width:.2g}, to be ±{one.target:g}{rest}"
+    rest = f", some {_round_up(estimate)} documents" if estimate is not None else ""
+    return f"{name} ±{one.half_width:.2g} (±{one.target:g}){rest}"
 
 
 class _Rounds:
