@@ -153,7 +153,7 @@ class Enough:
 
 
 def _format_width(widest: Widest) -> str:
-    if widest.row is None:
+    if widest.row is None and widest.reached:
         return "none, as no row has a number"
     return f"±{widest.half_width:.2g}" if math.isfinite(widest.half_width) else "unknown"
 
@@ -231,12 +231,10 @@ def take_look(
     places: dict[str, dict[str, Any]] = {}
     keys = [one.name for one in table.columns if one.role == "key" and one.name not in {"model", "dataset"}]
     for name, target in targets.items():
-        empty = np.isnan(_read_numbers(table, name)).all()
-        one = (
-            Widest(0.0, target)
-            if empty
-            else find_widest(measure_widths(table, name, documents, most), target)
-        )
+        if np.isnan(_read_numbers(table, name)).all():  # where there are no rows yet, some may come
+            one = Widest(0.0 if len(table) else math.inf, target)
+        else:
+            one = find_widest(measure_widths(table, name, documents, most), target)
         widest[name] = one
         if one.row is not None:
             places[name] = {key: table.data[key][one.row] for key in keys}

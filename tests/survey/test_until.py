@@ -62,9 +62,16 @@ def test_a_column_without_a_number_is_no_reason_to_read_on():
     end, _ = read(VALUES, 9)
     some = replace(end, looks=[look], places=[places], targets={"entropy": 0.5, "rare": 0.2})
     assert next(some.notes()) == (
-        "128 of 5,000 documents were enough: the widest 95 % interval of entropy is ±0.2 (asked: ±0.5) and of "
-        "rare none, as no row has a number (asked: ±0.2). They were read in a random order."
+        "128 of 5,000 documents were enough: the widest 95 % interval of entropy is ±0.2 (asked: ±0.5) and "
+        "of rare none, as no row has a number (asked: ±0.2). They were read in a random order."
     )
+
+
+def test_a_table_without_rows_may_come_to_have_some():
+    """Such as of labels, which are shown from so many links on."""
+    look, _ = take_look(tabulate([], []), {"entropy": 9.0}, 128)
+    assert not look.reached
+    assert look.estimate is None
 
 
 def test_one_document_has_no_interval():
