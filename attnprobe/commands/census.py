@@ -88,7 +88,7 @@ def census(
 
       attnprobe census my-checkpoint -d corpus.jsonl > heads.csv
 
-      attnprobe census my-checkpoint -d corpus.jsonl --until entropy=0.1,previous=0.02
+      attnprobe census my-bert -d corpus.jsonl --until entropy=0.1
 
       attnprobe census my-embedding-model -d questions.txt --prompt query
 
