@@ -213,8 +213,9 @@ class _Whole:
 
 def _make_error(name: str, error: Exception) -> AttnprobeError:
     known = _list_mergeable_commands()
+    lacking = f"it holds no {error}" if isinstance(error, KeyError) else first_line(error)
     return AttnprobeError(
-        f"{name} is no record of a table that can be merged ({first_line(error)}); give the json beside "
+        f"{name} is no record of a table that can be merged ({lacking}); give the json beside "
         f"tables of {', '.join(known[:-1])} or {known[-1]}."
     )
 

@@ -78,11 +78,15 @@ def sort_by_difference(rows: Sequence[Compared]) -> list[Compared]:
 
 
 def _name_rows(table: HeadTable, keys: Sequence[str]) -> list[str]:
-    """Name rows by what they are about, heads in short: 2-8."""
+    """Name rows by what they are about, heads in short: 2-8, and the mean of a layer by its number."""
     beside = [name for name in keys if name not in _AXES]
     labels = label_rows(table, beside)
-    if not all(name in table.data for name in _AXES):
+    if "layer" not in table.data:
         return labels
     layers, heads = (list(map(format_cell, read_cells(table, name))) for name in _AXES)
-    named = [f"{layer}-{head}" if layer else "" for layer, head in zip(layers, heads, strict=True)]
+    whole = "" if "head" in table.data else "layer "
+    named = [
+        f"{layer}-{head}" if layer and head else f"{whole}{layer}" if layer else ""
+        for layer, head in zip(layers, heads, strict=True)
+    ]
     return [clean(" ".join(filter(None, parts))) for parts in zip(labels, named, strict=True)]

@@ -178,9 +178,16 @@ def _draw_svg(spec: Spec) -> str:
 _NUMBER = "({0} % 1 === 0 ? '' + {0} : format({0}, '.4~g'))"
 
 
+#: What holds the rows that a chart draws.
+_OF_DATA = {"data", "datasets"}
+
+
 def describe_marks(spec: Mapping[str, Any]) -> dict[str, Any]:
     """Give each mark of a chart the text of its tooltip for screen readers, which skip marks without one."""
-    changed = {name: _describe_within(part) for name, part in spec.items()}
+    changed = {
+        name: part if name in _OF_DATA else _describe_within(part)  # rows may have a "mark" of their own
+        for name, part in spec.items()
+    }
     if "mark" not in spec:
         return changed
     encoding, mark = dict(changed.get("encoding", {})), changed["mark"]

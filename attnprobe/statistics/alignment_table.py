@@ -260,10 +260,11 @@ def _note_halves(rows: Sequence[Row]) -> Iterator[str]:
             "chosen on one and scored on the other; give more documents, or look at all heads."
         )
     elif less:
+        lower = f"lower by {np.mean(less):.3f} on average, and by {max(less):.3f} at most"
         yield (
             "Heads and layers were chosen on one half of the documents and scored on the other. Chosen and "
-            f"scored on the same half, the error rate would be lower by {np.mean(less):.3f} on average, and "
-            f"by {max(less):.3f} at most (aer_selected)."
+            f"scored on the same half, the error rate would be {lower if any(less) else 'the same'} "
+            "(aer_selected)."
         )
 
 

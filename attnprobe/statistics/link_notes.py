@@ -128,18 +128,23 @@ def note_optimism(found: Sequence[Best], selection: Selection) -> Iterator[str]:
             "Heads and baselines were chosen on one half of the documents and scored on the other. Chosen "
             "and scored on the same half"
         )
+    if not more.any():
+        yield f"{said}, accuracy would be the same (accuracy_selected)."
+        return
     yield (
         f"{said}, accuracy would be higher by {more.mean():.3f} on average, and by {more.max():.3f} at most "
         "(accuracy_selected)."
     )
 
 
-def note_control(found: Sequence[Best], control: str | None) -> Iterator[str]:
+def note_control(found: Sequence[Best], control: str | None, asking: Asking) -> Iterator[str]:
     known = [best for best in found if np.isfinite(best.selectivity)]
     if control is None or not known:
         return
     said = {
-        "links": "of the same links, each moved to another word of its text at the same distance",
+        "links": "of the same links, each moved to another word of its text at the same distance"
+        if asking.backward
+        else "of the same mentions, their right answers drawn anew from all that they choose among",
         "weights": "of the same architecture with random weights, of three seeds",
     }[control]
     mean = np.mean([best.control for best in known])

@@ -202,7 +202,7 @@ def by_label_table(
         *note_few_documents(found, selection),
         *note_ties(cells, found, selection, labels),
         *note_optimism(found, selection),
-        *note_control(found, asked.get("control")),
+        *note_control(found, asked.get("control"), asking),
     ]
     return build.table(title, [*said, *note_same_links(cells, first), *notes], "best heads")
 
@@ -284,8 +284,8 @@ def by_head_table(
     )
     build.count("n_far", np.where(there, tally.asked.sum(-1)[far[:2]], 0), "links")
     share, error = (np.where(there, one[far], np.nan) for one in (share, error))
-    title = "links with a word between their ends that are found"
-    build.measure("accuracy_far", UNIT, share, error, title=title)
+    far = "links with a word between their ends that are found"
+    build.measure("accuracy_far", UNIT, share, error, title=far)
     return build.table(title, notes)
 
 

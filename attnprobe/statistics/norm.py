@@ -136,7 +136,8 @@ def mark_by_norm(table: Tabled, shared: Sequence[str]) -> Tabled:
 def stack_by_norm(as_it_is: Sequence[Tabled], table: Tabled, shared: Sequence[str]) -> Tabled:
     """Put the rows of a table of weighted attention below those of attention as it is, if there are any.
 
-    A column ``weights`` tells them apart. Notes that are ``shared`` are not about what is weighted.
+    A column ``weights`` tells them apart. Notes that are ``shared`` are not about what is weighted,
+    and those that say the same of both are said once.
     """
     marked: list[Tabled] = []
     for name, one in [*(("attention", one) for one in as_it_is), ("norm", table)]:
@@ -145,8 +146,8 @@ def stack_by_norm(as_it_is: Sequence[Tabled], table: Tabled, shared: Sequence[st
         data = {**one.data, "weights": [name] * len(one)}
         marked.append(replace(one, columns=columns, data={each.name: data[each.name] for each in columns}))
     first, last = marked[0], marked[-1]
-    own = [f"By norm: {note}" for note in last.notes if note not in shared]
     notes = [note for one in as_it_is for note in one.notes if note not in shared]
+    own = [f"By norm: {note}" for note in last.notes if note not in {*shared, *notes}]
     whole = first
     if as_it_is:
         every = list(dict.fromkeys([*first.columns, *last.columns]))

@@ -14,6 +14,7 @@ from attnprobe.sums.resampling import SIGNIFICANT, adjust, sign_flip
 from attnprobe.survey.probe import Bools, Floats, Ints, Probe, ProbeData
 from attnprobe.table.builder import FEW_DOCUMENTS, Labels, TableBuilder
 from attnprobe.table.head_table import HeadTable
+from attnprobe.table.naming import join_names
 from attnprobe.table.table import Column
 
 #: What is counted by document, of the links of a label.
@@ -195,11 +196,10 @@ def tabulate_labels(
     build.add(uniform, [float(scored.data.uniform[questions].mean()) for questions in rows])
     said = [*_describe(shown, accuracy, best, adjusted, asking), *_note_few_documents(scored)]
     if rare:
-        listed = ", ".join(rare[:8]) + (", ..." if len(rare) > 8 else "")
         verb = "is" if len(rare) == 1 else "are"
         said.append(
             f"{len(rare)} {asking.counted(len(rare))} with fewer than {fewest} links {verb} in no row of "
-            f"{'its' if len(rare) == 1 else 'their'} own: {listed}."
+            f"{'its' if len(rare) == 1 else 'their'} own: {join_names(rare)}."
         )
     return build.table("probe: what all heads know together", [*said, *notes], "probes")
 
@@ -249,19 +249,22 @@ def _describe(
     shown: Sequence[str], accuracy: Floats, best: Sequence[Choice], adjusted: Floats, asking: Asking
 ) -> Iterator[str]:
     labels = [row for row, label in enumerate(shown) if label != ALL]
+    who = "all heads together"
+    tested = f" (one-sided sign-flip test over documents, Holm, p < {SIGNIFICANT})"
     if shown and shown[0] == ALL:
         head = float(best[0].hit.mean())
         sure = adjusted[0] < SIGNIFICANT
         more = "significantly more" if sure else "not significantly more"
         yield (
-            f"All heads together find {accuracy[0]:.2f} of the links, and the best head {head:.2f}: {more} "
-            f"(one-sided sign-flip test over documents, Holm, p < {SIGNIFICANT})."
+            f"All heads together find {accuracy[0]:.2f} of the links, and the best head {head:.2f}: "
+            f"{more}{tested}."
         )
+        who = "they"
     if labels:
         number = sum(adjusted[row] < SIGNIFICANT for row in labels)
         yield (
-            f"For {number} of {len(labels)} {asking.counted(len(labels))}, they find significantly more than "
-            "the best head."
+            f"For {number} of {len(labels)} {asking.counted(len(labels))}, {who} find significantly more than "
+            f"the best head{'' if shown[0] == ALL else tested}."
         )
 
 

@@ -68,10 +68,12 @@ def test_columns(invoke):
     assert list(found) == [*COLUMNS, *CODE]
     assert list(found["relation"][:1]) == ["all"]
     np.testing.assert_allclose(found["gain"], found["accuracy"] - found["best_head_accuracy"], atol=1e-12)
-    code, out, _ = invoke(*WORDS, "--control", "weights", "--labels", "det,case")
+    loud = [word for word in WORDS if word != "-q"]
+    code, out, said = invoke(*loud, "--control", "weights", "--labels", "det,case")
     found = read(out)
     assert list(found) == [*COLUMNS, *CONTROL, *CODE]
     assert sorted(found["relation"]) == ["case", "det"]
+    assert "2 relations, all heads together find significantly more" in " ".join(said.split())
     assert (found["selectivity"] > 0.1).all()
     code, out, _ = invoke(*WORDS, "--by", "head")
     heads = read(out)

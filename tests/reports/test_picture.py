@@ -6,6 +6,7 @@ from html import unescape
 import picture_tables as tables
 import pytest
 
+from attnprobe.reports.picture import describe_marks
 from attnprobe.reports.pictures.choosing import draw_picture
 from attnprobe.table.head_table import HeadTable
 
@@ -38,3 +39,22 @@ def test_a_hostile_title_is_said_and_not_run():
     name = '"+alert(1)+"\u2028\\'
     table = tables.of_heads(name, layers=1, heads=2)
     assert any('"+alert(1)+"' in one for one in heard(draw_picture([table])))
+
+
+def test_the_rows_of_a_chart_are_no_marks_of_it():
+    """A column that is called mark, as of what a point stands for, stays as it is."""
+    rows = [{"mark": "best head", "x": 1}]
+    layer = {"mark": "point", "encoding": {"x": {"field": "x"}}}
+    spec = {"datasets": {"rows": rows}, "data": {"values": rows}, "layer": [layer]}
+    described = describe_marks(spec)
+    assert described["datasets"] == {"rows": rows}
+    assert described["data"] == {"values": rows}
+    assert described["layer"][0]["mark"] == {"type": "point", "aria": False}
+
+
+def test_the_best_heads_are_points():
+    svg = draw_picture([tables.NATURAL["relations"][0]()]).rendered("svg").decode()
+    points = re.findall(r'aria-roledescription="point"[^>]*>', svg)
+    circles = [one for one in points if "rotate" not in one]
+    assert circles
+    assert all('stroke="#' in one for one in circles)

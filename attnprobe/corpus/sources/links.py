@@ -46,7 +46,8 @@ def filter_links(
         raise AttnprobeError(f"{name} can't be asked about: {nothing}.")
     if missing := [label for label in labels or () if label not in seen]:
         named = sorted(seen - {""})
-        there = ", ".join(named[:_NAMED]) + (", ..." if len(named) > _NAMED else "")
+        more = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
+        there = ", ".join(named[:_NAMED]) + more
         there = there or "only links without a label"
         subtype = fold and fold_subtype(missing[0]) in seen
         hint = ", and --subtypes tells their subtypes apart" if subtype else ""

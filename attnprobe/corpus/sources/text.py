@@ -107,9 +107,13 @@ def read_documents(source: Source) -> Iterator[Document]:
     if source.spec == EMBEDDED:
         refuse_columns(source, "the embedded text")
         part = _choose_embedded(source)
-        by_file = source.group_column == FILE and part in {Embedded.SENTENCES, Embedded.TREEBANK}
-        if not by_file:
-            refuse_group(source, "the embedded text")
+        of_files = part in {Embedded.SENTENCES, Embedded.TREEBANK}
+        by_file = source.group_column == FILE and of_files
+        if source.group_column is not None and not by_file:
+            known = f"its groups are its files: give --by-group {FILE}, or" if of_files else "give"
+            raise AttnprobeError(
+                f"the embedded text is text without columns; {known} texts of your own with --dataset"
+            )
         documents = _read_pairs(source) if source.read_rows else read_embedded(part, by_file=by_file)
     elif source.spec == STDIN:
         documents = _read_stdin(source)

@@ -16,6 +16,8 @@ _MARKS = {
     "accuracy": "all heads", "best_head_accuracy": "best head", "baseline": "simple rule",
     "control": "random weights",
 }  # fmt: skip
+#: A tick across the interval, which would hide one along it.
+_TICK = "M0,-1L0,1"
 _LONGEST = 40
 
 
@@ -55,7 +57,7 @@ def draw_probes(table: HeadTable, request: DrawingRequest) -> Any:
     colour = alt.Color(
         "by:N", legend=below, scale=alt.Scale(domain=order, range=[colours[scale[one]] for one in order])
     )
-    shapes = ["circle", "diamond", "stroke", "triangle-up"]
+    shapes = ["circle", "diamond", _TICK, "triangle-up"]
     shape = alt.Shape(
         "by:N", legend=below, scale=alt.Scale(domain=order, range=[shapes[scale[one]] for one in order])
     )

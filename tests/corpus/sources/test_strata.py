@@ -183,7 +183,7 @@ def test_texts_without_a_group_are_left_out_and_counted(tmp_path):
 
 @pytest.mark.parametrize(("texts", "says"), [
     (["a dog", "a bird"], "leave out by_group"), ("photos", "is about texts"),
-    ({"t": ["a dog"]}, "no column 'genre'"), (None, "the embedded text is text without columns"),
+    ({"t": ["a dog"]}, "no column 'genre'"), (None, "its groups are its files: give by_group file"),
 ])  # fmt: skip
 def test_what_has_no_groups(texts, says, photos):
     given = str(photos) if texts == "photos" else texts

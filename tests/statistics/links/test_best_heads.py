@@ -255,6 +255,17 @@ def test_merged_parts_are_the_whole(parts, options):
             np.testing.assert_equal(merged.data[name], cells)  # to the bit
 
 
+def test_what_a_control_is_said_to_be():
+    mentions = attnprobe.coreference("demo", control="links", limit=30).notes
+    assert any(
+        "their right answers drawn anew from all that they choose among, find" in one for one in mentions
+    )
+    relations = attnprobe.syntax("demo", control="links", limit=30).notes
+    assert any(
+        "each moved to another word of its text at the same distance, find" in one for one in relations
+    )
+
+
 def test_other_batches_are_the_same(parts):
     one, other = (
         attnprobe.syntax("demo", parts / "whole.conllu", control="links", batch_tokens=tokens)

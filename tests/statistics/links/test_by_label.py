@@ -103,6 +103,7 @@ def test_a_planted_head_is_found():
         in found.notes[0]
     )
     every = table(model(0, planted=True), sentences(60, 0), BY_RELATION_AND_HEAD)
+    assert every.title == BY_RELATION_AND_HEAD.title
     mine = (every["layer"] == PLANTED[0]) & (every["head"] == PLANTED[1])
     assert (every["accuracy"][mine] == 1).all()
     assert (every["accuracy"][~mine] < 0.5).all()
