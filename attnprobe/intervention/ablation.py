@@ -160,13 +160,7 @@ def tabulate_ablation(
     build.add(Column("p", "probability", title="p"), fill(found.p for found in changes.compared))
     p_adjusted = Column("p_adjusted", "probability", headline=not keep_one, title="adjusted p")
     build.add(p_adjusted, fill(adjusted))
-    _add_moves(build, by_example, fill(moves.means), fill(moves.errors))
-    reliabilities = {"reliability": moves.reliability, "delta_reliability": changes.reliability}
-    for column, value in reliabilities.items():
-        build.add(Column(column, "correlation", title=_TITLES[column]), np.full(rows, value))
-    for end, which, part in (("low", "least", ranks.low), ("high", "most", ranks.high)):
-        column = Column(f"rank_{end}", role="count", title=f"rank by {ranked_by}, at {which}")
-        build.add(column, fill(part))
+    _add_order(build, by_example, changes, moves, ranks, ranked_by, fill)
     for half, half_scores in zip(HALVES, changes.halves, strict=True):
         build.add(Column(f"score_{half}", metric.unit, role="half"), fill(half_scores))
     title = "each head alone in its layer" if keep_one else "ablation of heads"
@@ -176,12 +170,16 @@ def tabulate_ablation(
         metric, metric.score(whole), grid, deltas.reshape(shape), spread.reshape(shape),
         fill(adjusted).reshape(shape), bench.subject.architecture.places, tested,
     )  # fmt: skip
-    notes = [*(describe_survivors if keep_one else describe_ablation)(effects)]
-    notes += [*describe_moves(metric, by_example), *describe_replacement(replacing, changes.drawn)]
-    notes += describe_reliability(moves.reliability, changes.reliability, metric.name)
     places = [(effects.places[layer], head) for layer, head in np.argwhere(bench.subject.units).tolist()]
-    notes += describe_ranks(ranks, ranked_by, places, by_layer=keep_one)
-    return build.table(title, notes if found is None else [*notes, *found.notes()])
+    notes = [
+        *(describe_survivors if keep_one else describe_ablation)(effects),
+        *describe_moves(metric, by_example),
+        *describe_replacement(replacing, changes.drawn),
+        *describe_reliability(moves.reliability, changes.reliability, metric.name),
+        *describe_ranks(ranks, ranked_by, places, by_layer=keep_one),
+        *(found.notes() if found else ()),
+    ]
+    return build.table(title, notes)
 
 
 def _ablate_all(
@@ -236,6 +234,22 @@ _TITLES = {
 }
 
 
-def _add_moves(build: TableBuilder, score: Mean | None, means: Floats, errors: Floats) -> None:
+def _add_order(
+    build: TableBuilder,
+    score: Mean | None,
+    changes: Changes,
+    moves: Moves,
+    ranks: Ranks,
+    ranked_by: str,
+    fill: Callable[[Iterable[float]], Floats],
+) -> None:
+    """Append what orders heads, how well that is known, and the ranks that a head may have."""
     unit, title = (score.unit, title_moves(score)) if score else ("", "")
-    build.measure("moved", unit, means, errors, headline=True, title=title)
+    build.measure("moved", unit, fill(moves.means), fill(moves.errors), headline=True, title=title)
+    reliabilities = {"reliability": moves.reliability, "delta_reliability": changes.reliability}
+    for column, value in reliabilities.items():
+        whole = np.full(len(fill(ranks.low)), value)
+        build.add(Column(column, "correlation", title=_TITLES[column]), whole)
+    for end, which, part in (("low", "least", ranks.low), ("high", "most", ranks.high)):
+        column = Column(f"rank_{end}", role="count", title=f"rank by {ranked_by}, at {which}")
+        build.add(column, fill(part))

@@ -133,19 +133,17 @@ def describe_ranks(
         f"{ranks.separated:,} of {ranks.pairs:,} {of} are separated {by} (95 %, all together, paired over "
         "examples): rank_low to rank_high are the ranks that a head may have."
     )
-    (first,) = np.flatnonzero(ranks.low == 1)[:1] if not by_layer else (None,)
-    if first is not None:
-        may = int((ranks.low == 1).sum())
-        layer, head = places[first]
-        yield (f"Rank 1 is head {head} of {layer}." if may == 1 else f"Each of {may} heads may have rank 1.")
+    if not by_layer:
+        may = np.flatnonzero(ranks.low == 1)
+        layer, head = places[may[0]]
+        alone = f"Rank 1 is head {head} of {layer}."
+        yield alone if len(may) == 1 else f"Each of {len(may)} heads may have rank 1."
     if (pair := ranks.unseparated) is None:
         return
     (one, head), (other, next_head) = (places[cell] for cell in pair.cells)
-    two = (
-        f"heads {head} of {one} and {next_head} of {other}"
-        if one != other
-        else f"heads {head} and {next_head} of {one}"
-    )
+    two = f"heads {head} of {one} and {next_head} of {other}"
+    if one == other:
+        two = f"heads {head} and {next_head} of {one}"
     which = f"The next two, {two} (ranks {pair.rank} and {pair.rank + 1})"
     if pair.observations is None:
         yield f"{which}, are alike in these examples."

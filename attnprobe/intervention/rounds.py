@@ -119,20 +119,17 @@ class Rounds:
 
     def notes(self) -> Iterator[str]:
         """Say how many passes were made, and which heads the examples were not enough for."""
-        known = join_names([f"{name} to ±{width:g}" for name, width in self.targets.items()])
+        known = join_names([f"its {name} to ±{width:g}" for name, width in self.targets.items()])
         twice = " at two looks in a row" if self.strict else ""
-        counts = Counter(
-            count_examples(cut[0])
-            for cut, look in zip(self.ablated.cuts, self.left, strict=True)
-            if look >= 0
-        )
+        gone = compress(self.ablated.cuts, self.left >= 0)
+        counts = Counter(count_examples(cut[0]) for cut in gone)
         listed = [f"{heads} after {examples:,}" for examples, heads in sorted(counts.items())]
         heads = f": of {len(self.left)} heads, {join_names(listed)}" if listed else ""
         total = self.order.total
         of = f" of {total:,}" if total is not None else ""
         yield (
-            f"{self.share:.0%} of the passes were made that it takes to switch off every head in every example. "
-            f"Examples were read in a random order, {self.read:,}{of} documents, and each head left once its "
+            f"{self.share:.0%} of the passes were made that it takes to switch off every head in every "
+            f"example. {self.read:,}{of} documents were read in a random order, and each head left once "
             f"{known} was known{twice} (95 %){heads}. n says how many examples a head's numbers are of."
         )
         if still := int((self.left < 0).sum()):
@@ -250,8 +247,8 @@ def ablate_in_rounds(
                 score = build_metric(metric, bench, subject.options.seed)
                 if not isinstance(score, Mean):
                     raise AttnprobeError(
-                        f"--until is for scores that are means over examples, and {metric} is of all examples "
-                        "together; leave it out, or take another --metric, such as loss."
+                        f"--until is for scores that are means over examples, and {metric} is of all "
+                        "examples together; leave it out, or take another --metric, such as loss."
                     )
                 scores.append(score)
                 replacings.append(build_replacing(replaced_by, bench, draws=1, seed=subject.options.seed))

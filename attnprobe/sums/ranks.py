@@ -1,6 +1,7 @@
 """Which ranks are told apart: for each cell an interval of ranks, and all of them hold together."""
 
 from dataclasses import dataclass
+from itertools import pairwise
 from math import ceil
 
 import numpy as np
@@ -143,7 +144,7 @@ def _find_unseparated(
         cells = np.flatnonzero((within == group) & known)
         # In the order of their means; of equals the first one first.
         cells = cells[np.argsort(-(apart[cells][:, cells] > 0).sum(1), kind="stable")]
-        for rank, (one, other) in enumerate(zip(cells, cells[1:], strict=False), 1):
+        for rank, (one, other) in enumerate(pairwise(cells), 1):
             if above[one, other]:
                 continue
             gap = apart[one, other]
