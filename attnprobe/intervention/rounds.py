@@ -268,6 +268,7 @@ def ablate_in_rounds(
             return ""
         return f"{looks[-1]['open']} of {len(cuts)} heads are left"
 
+    found, read = None, 0
     with closing(read_in_rounds(documents, options, order, measure, say_aim)) as rounds:
         for found, read in rounds:
             open_ = np.flatnonzero(left < 0)
@@ -285,6 +286,7 @@ def ablate_in_rounds(
             })  # fmt: skip
             if (left >= 0).all():
                 break
+    assert found is not None  # or there would have been nothing to measure
     for sentence in describe_reading(found.corpus):
         run.progress.say(sentence)
     bench = replace(benches[-1], record=dict(found.record))

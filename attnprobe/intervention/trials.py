@@ -206,9 +206,8 @@ def collect_answers(
             with replay.record() if resumable else nullcontext():
                 whole = objective.answer(part)
             _check_loss(whole, objective, subject.checkpoint.name)
-            found, before = {0: whole}, np.ones(subject.shape)
+            found, before, drawn = {0: whole}, np.ones(subject.shape), None
             placed: Mapping[int, Tensor] = {}
-            drawn = None
             for place in order:
                 if not some.start <= place < some.stop:
                     continue

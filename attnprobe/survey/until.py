@@ -254,6 +254,7 @@ def read_until_enough(
     looks: list[Look] = []
     places: list[dict[str, dict[str, Any]]] = []
     targets: dict[str, float] = {}
+    found: Round | None = None
     with closing(read_in_rounds(documents, options, order, measure, lambda: _describe_aim(looks))) as rounds:
         for found, read in rounds:
             table = tabulate(found)
@@ -263,6 +264,7 @@ def read_until_enough(
             places.append(place)
             if is_enough(looks, strict=options.strict):
                 break
+    assert found is not None  # or there would have been nothing to measure
     return Enough(found, looks, places, order, options.targets, options.strict)
 
 

@@ -106,7 +106,8 @@ def search_steps(
     """
     subject, objective = bench.subject, bench.objective
     classed = isinstance(objective, Classification)
-    needs = list(dict.fromkeys((*metric.needs, *([ACCURACY] if classed else []))))
+    also = (ACCURACY,) if classed and ACCURACY not in metric.needs else ()
+    needs = [*metric.needs, *also]
     known: dict[int, Outcome] = {}
 
     def bound(steps: Sequence[int]) -> Floats:
