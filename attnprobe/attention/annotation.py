@@ -83,6 +83,9 @@ class TokenAnnotation:
         key_forms: The same of ``keys``.
         numbered: Where that was asked for, each word of the document by its number; None for one that is not
             there whole.
+        parts_of_speech: For each word, what it is, such as NOUN; "" for one of which nothing is said, and
+            empty where that is so of all.
+        key_parts_of_speech: The same of ``keys``.
     """
 
     words: tuple[TokenSpan, ...] = ()
@@ -97,9 +100,14 @@ class TokenAnnotation:
     numbered: tuple[TokenSpan | None, ...] = ()
     forms: tuple[int, ...] = ()
     key_forms: tuple[int, ...] = ()
+    parts_of_speech: tuple[str, ...] = ()
+    key_parts_of_speech: tuple[str, ...] = ()
 
     def to_bytes(self) -> bytes:
-        """Encode it, always in one layout: digests of corpora, which states and records hold, are of it."""
+        """Encode it, always in one layout: digests of corpora, which states and records hold, are of it.
+
+        Parts of speech are there only where some are known.
+        """
         links = [
             [
                 *_list_values(link.source),
@@ -110,13 +118,15 @@ class TokenAnnotation:
             ]
             for link in self.links
         ]
-        values = [links if name == "links" else getattr(self, name) for name in self.__slots__]
+        known = bool(self.parts_of_speech or self.key_parts_of_speech)
+        names = [*self.__slots__][: None if known else -2]
+        values = [links if name == "links" else getattr(self, name) for name in names]
         return json.dumps(values, default=_list_values, separators=(",", ":")).encode()
 
     @classmethod
     def from_bytes(cls, content: bytes) -> "TokenAnnotation":
         """Read what ``to_bytes`` gives."""
-        words, links, tags, answers, keys, number, same, cut, second, numbered, *forms = json.loads(content)
+        words, links, tags, answers, keys, number, same, cut, second, numbered, *more = json.loads(content)
         return cls(
             _make_spans(words),
             tuple(
@@ -140,7 +150,7 @@ class TokenAnnotation:
             cut,
             second,
             tuple(ends and TokenSpan(*ends) for ends in numbered),
-            *map(tuple, forms),
+            *map(tuple, more),  # what is known of each word
         )
 
 

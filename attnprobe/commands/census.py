@@ -88,6 +88,8 @@ def census(
 
       attnprobe census my-checkpoint -d corpus.jsonl > heads.csv
 
+      attnprobe census my-bert -d corpus.jsonl --until entropy=0.1
+
       attnprobe census my-embedding-model -d questions.txt --prompt query
 
       attnprobe census google/vit-base-patch16-224 -d photos/ -o heads.csv
@@ -140,6 +142,8 @@ def entropy(model: Any, texts: "Texts" = None, **options: Any) -> "HeadTable":
       attnprobe entropy gpt2 -d reviews.csv --text-column review > entropy.csv
 
       attnprobe entropy my-bert -d corpus.txt --sample 1000 > entropy.csv
+
+      attnprobe entropy my-bert -d corpus.txt --until 0.05 > entropy.csv
 
     Returns:
         One row a head, as of ``census``.

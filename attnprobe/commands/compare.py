@@ -213,7 +213,7 @@ def compare(
 
       attnprobe compare seed-1 seed-2 --match layer --measure entropy,previous
 
-      attnprobe compare seed-1 seed-2 -d corpus.txt --until jsd=0.01,entropy_delta=0.05
+      attnprobe compare seed-1 seed-2 -d corpus.txt --until jsd=0.01
 
       attnprobe compare seed-1 seed-2 --match outputs -d corpus.txt
 

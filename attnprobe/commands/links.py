@@ -2,14 +2,17 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from attnprobe.commands.output import Output
 from attnprobe.commands.registry import Rule, command
 from attnprobe.option import Option
-from attnprobe.options import GOLD, TEXT, OneModel
+from attnprobe.options import GOLD, TEXT, OneModel, Targets
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from attnprobe.commands.call.texts import Texts
     from attnprobe.table.head_table import HeadTable
 
@@ -60,13 +63,16 @@ def syntax(
     """Find the heads that know subjects, objects and the other dependencies of a treebank.
 
     The answer of a head is the word that a word attends to most. [bold]accuracy[/bold]: the share of
-    dependencies whose other end it is; [bold]baseline[/bold]: the same for the best fixed offset in words,
-    which stands for the nearest word where it points outside of the sentence.
+    dependencies whose other end it is; [bold]baseline[/bold]: the same for the best of some simple rules, by
+    its name in [bold]baseline_rule[/bold]: a word at a fixed offset, the nearest word of a part of speech,
+    the nearest of those of a part of speech before or after the word that is asked, the nearest that is
+    spelled alike. A rule that finds no such word takes the nearest. [bold]accuracy_far[/bold] and
+    [bold]baseline_far[/bold]: the same for dependencies whose ends are not neighbours.
     [bold]position[/bold]: a decoder beside an encoder is asked where it predicts a word (output), and where
     it reads it, one place later (input).
-    Head and offset are chosen on one half of the documents and scored on the other;
+    Head and rule are chosen on one half of the documents and scored on the other;
     [bold]accuracy_selected[/bold] is what choosing on the scored half would have claimed. [bold]p[/bold]:
-    how likely chance alone would put the head so far ahead of the offset (McNemar);
+    how likely chance alone would put the head so far ahead of the rule (McNemar);
     [bold]p_adjusted[/bold]: the same, corrected for the number of rows (Holm).
 
     Examples:
@@ -110,9 +116,10 @@ def coreference(
 
     Of the other mentions, the answer of a head is the one whose head word the mention's head word attends to
     most. [bold]accuracy[/bold]: the share of mentions of which that is an antecedent; [bold]baseline[/bold]:
-    the same for the nearest mention, or for the first one with the same last word (the nearest where there is
-    none). Head and rule are chosen
-    on one half of the documents and scored on the other.
+    the same for the best of some simple rules: the nearest mention, the first, the nearest pronoun, proper
+    noun or other noun, the nearest with the same words or head word, or the first with the same last word
+    (the nearest where there is none). Head and rule are chosen on one half of the documents and scored on
+    the other.
     Files: CoNLL-U with Entity= (CorefUD), the tsv of GAP, sentences with brackets (WinoBias).
 
     Examples:
@@ -132,15 +139,105 @@ def coreference(
     return find_links("coreference", Gold.COREFERENCE, model, texts, by, chosen, options)
 
 
-@command(OneModel, *GOLD, Output, rules=[_LAYERS_OF_HEADS], guesses=("alignment", "align", "gold"))
+@command(
+    OneModel,
+    *GOLD,
+    Targets,
+    Output,
+    rules=[
+        replace(_LAYERS_OF_HEADS, lacks=("by=head", "by=layer")),
+        Rule("--by layer is about alignments; add --metric aer.", given=("by=layer",), lacks=("metric=aer",)),
+        Rule(
+            "--metric aer scores whole alignments, whatever the labels; leave out --labels and --min-links.",
+            given=("metric=aer",),
+            beside=("labels", "min_links"),
+        ),
+        Rule(
+            "--targets and --one-based go with --alignments; name the file of the alignments.",
+            given=("targets",),
+            lacks=("alignments",),
+        ),
+        Rule(
+            "--targets and --one-based go with --alignments; name the file of the alignments.",
+            given=("one_based",),
+            lacks=("alignments",),
+        ),
+        Rule("--reverse is about alignments; add --metric aer.", given=("reverse",), lacks=("metric=aer",)),
+        Rule(
+            "--reverse gives a row for the best head of either model and for both together; leave out --by.",
+            given=("reverse",),
+            beside=("by=head", "by=layer"),
+        ),
+        Rule("With --reverse, give --weights norm or leave it out.", given=("reverse", "weights=both")),
+    ],
+    guesses=("alignment", "align", "gold", "aer"),
+)
 def links(
     model: Any,
     texts: "Texts" = None,
     *,
     by: Annotated[
-        Literal["label", "head"],
-        Option("Give one row per label and direction with its best head, or one per head too."),
+        Literal["label", "head", "layer"],
+        Option(
+            "Give one row per label and direction with its best head, or one per head. With --metric aer, "
+            "one for the best head and the best layer, one per head, or one per layer."
+        ),
     ] = "label",
+    metric: Annotated[
+        Literal["accuracy", "aer"],
+        Option(
+            "accuracy: how many links are found. aer: the alignment error rate of all links of a pair of "
+            "texts together, with precision and recall.",
+        ),
+    ] = "accuracy",
+    alignments: Annotated[
+        "str | Path | Sequence[str] | None",
+        Option(
+            "A file of word alignments such as 0-0 1-2 3p3 (p: possible), a line for each pair of texts. The "
+            "dataset is a table with --target-column, lines such as the house ||| das Haus, or a file of "
+            "first texts beside --targets.",
+            doc="The path of a file of word alignments such as 0-0 1-2 3p3 (p: possible), a line for each "
+            "pair of texts; or such a string for each.",
+            metavar="FILE",
+            panel=TEXT,
+            line=str | None,
+            reads="data",
+            guesses=("pharaoh", "gold-alignments", "align-file"),
+        ),
+    ] = None,
+    targets: Annotated[
+        "str | Path | Sequence[str] | None",
+        Option(
+            "A file of second texts, a line for each line of the dataset.",
+            doc="The path of a file of second texts, a line for each line of the dataset; of a list of "
+            "texts, a second one for each.",
+            metavar="FILE",
+            panel=TEXT,
+            line=str | None,
+            reads="data",
+        ),
+    ] = None,
+    one_based: Annotated[
+        bool,
+        Option("Words of --alignments count from 1, as those of Europarl do, and not from 0.", panel=TEXT),
+    ] = False,
+    reverse: Annotated[
+        "str | Path | None",
+        Option(
+            "A model of the other direction, which reads each target and gives its text: rows for its best "
+            "head, and for the intersection, the union and grow-diag of both alignments.",
+            metavar="MODEL",
+            line=str | None,
+        ),
+    ] = None,
+    weights: Annotated[
+        Literal["attention", "norm", "both"],
+        Option(
+            "norm: weight each key by the length of what it gives to the residual stream. both: rows of "
+            "both. A column weights tells them apart.",
+            panel=TEXT,
+        ),
+    ] = "attention",
     labels: Annotated[
         str | Sequence[str] | None,
         Option(
@@ -161,23 +258,42 @@ def links(
     which text a span lies. Columns are those of syntax, and [bold]baseline_rule[/bold]: the best of some
     simple rules, such as an offset, or the nearest word of the same text.
 
+    Word alignments: --alignments reads what aligners write (Pharaoh), and --metric aer gives the alignment
+    error rate (Och and Ney 2003) of one link for each word: to the word that a head attends to most. The best
+    is 0; [bold]baseline[/bold] is that of the words at the same relative place.
+
     Examples:
       attnprobe links demo
 
       attnprobe links my-molecule-model -d reactions.jsonl
 
-      attnprobe links Helsinki-NLP/opus-mt-en-de -d aligned.jsonl --by head
+      attnprobe links en-de -d test.en --targets test.de --alignments gold
+
+      attnprobe links en-de -d pairs.txt --alignments gold --metric aer
+
+      attnprobe links en-de -d test.jsonl --metric aer --reverse de-en
 
     Notes:
         Rules beside heads are fixed offsets, the nearest word of the same text, the word of the same text
-        whose neighbours are most like those of the word that is asked, and, in another text, the word at the
-        same share of its length.
+        whose neighbours are most like those of the word that is asked, where parts of speech are known the
+        nearest word of each, and, in another text, the word at the same share of its length.
 
     Returns:
         One row a label and direction, with its best head; or see ``by``.
     """
+    from attnprobe.commands.call.alignments import open_aligned
     from attnprobe.commands.call.surveying import find_links
     from attnprobe.commands.call.texts import Gold
 
-    chosen = {"labels": labels, "min_links": min_links}
-    return find_links("links", Gold.LINKS, model, texts, by, chosen, options)
+    aligned = None
+    if alignments is not None:
+        aligned = partial(open_aligned, texts, alignments, targets, options, one_based=one_based)
+    if reverse is not None:
+        from attnprobe.commands.call.both_directions import align_both_directions
+        from attnprobe.commands.call.texts import open_gold
+
+        opened = aligned or partial(open_gold, texts, Gold.LINKS, options)
+        options = {**options, "weights": weights}
+        return align_both_directions(model, reverse, opened, options, Gold.LINKS.nothing)
+    chosen, options = {"labels": labels, "min_links": min_links}, {**options, "weights": weights}
+    return find_links("links", Gold.LINKS, model, texts, by, chosen, options, metric=metric, aligned=aligned)

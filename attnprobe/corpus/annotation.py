@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 from zlib import crc32
 
 from attnprobe.attention.annotation import Asks, TokenAnnotation, TokenAnswers, TokenLink, TokenSpan, TokenTag
@@ -124,7 +124,7 @@ def split_annotation(
     """
     starts = [window.first for window in windows]
     alignment = windows[0].alignment
-    words: list[list[tuple[TokenSpan, int]]] = [[] for _ in windows]
+    words: list[list[Word]] = [[] for _ in windows]
     links: list[list[TokenLink]] = [[] for _ in windows]
 
     def find_window(span: TokenSpan | None) -> int:
@@ -135,7 +135,8 @@ def split_annotation(
     for word, span in zip(annotation.words, spans, strict=True):
         number = find_window(span)
         if number >= 0 and (here := windows[number].move(span)) is not None:
-            words[number].append((here, hash_form(word, texts)))
+            part = annotation.parts_of_speech.get(word, "")
+            words[number].append(Word(here, hash_form(word, texts), part))
     for link in annotation.links:
         number = find_window(alignment.tokens(link.source))
         if number >= 0:
@@ -144,7 +145,7 @@ def split_annotation(
                 links[number].append(found)
     split = []
     for here, linked, window in zip(words, links, windows, strict=True):
-        known, forms = order_words(here)
+        known, forms, parts = order_words(here)
         split.append(
             TokenAnnotation(
                 known,
@@ -154,19 +155,34 @@ def split_annotation(
                 second=alignment.second and window.at + alignment.second - window.first,
                 numbered=tuple(map(window.move, spans)) if annotation.numbered else (),
                 forms=forms,
+                parts_of_speech=parts,
             )
         )
     return split
 
 
-def order_words(words: Sequence[tuple[TokenSpan, int]]) -> tuple[tuple[TokenSpan, ...], tuple[int, ...]]:
-    """Order words, each with its form, by their ends; of those of the very same tokens the first is there.
+class Word(NamedTuple):
+    """A word, a number for its spelling, and its part of speech, "" where that is not known."""
+
+    span: TokenSpan
+    form: int
+    part_of_speech: str
+
+
+def order_words(
+    words: Sequence[Word],
+) -> tuple[tuple[TokenSpan, ...], tuple[int, ...], tuple[str, ...]]:
+    """Order words by their ends; of those of the very same tokens the first is there.
 
     So the words that are left where the last tokens are cut off are always the first ones.
+
+    Returns:
+        The words, their forms and their parts of speech, none where that of no word is known.
     """
-    forms = dict(reversed(words))
-    found = sorted(forms, key=lambda word: (word.stop, word.start))
-    return tuple(found), tuple(forms[word] for word in found)
+    first = {word.span: word for word in reversed(words)}
+    found = sorted(first.values(), key=lambda word: (word.span.stop, word.span.start))
+    parts = tuple(word.part_of_speech for word in found)
+    return tuple(word.span for word in found), tuple(word.form for word in found), parts if any(parts) else ()
 
 
 def convert_link(
@@ -271,10 +287,10 @@ def annotate_shifted(encoder: TokenAnnotation, length: int) -> DecoderAnnotation
     )
     inside, across = (tuple(link for link in links if link is not None) for links in (inside, across))
     cut = encoder.cut or len(words) < len(encoder.words)
-    keys = {"keys": encoder.words, "key_forms": encoder.forms}
+    said = {"forms": forms, "parts_of_speech": encoder.parts_of_speech[: len(words)]}
     return DecoderAnnotation(
-        TokenAnnotation(words, inside, cut=cut, forms=forms),
-        TokenAnnotation(words, across, same=True, forms=forms, **keys),
+        TokenAnnotation(words, inside, cut=cut, **said),
+        TokenAnnotation(words, across, same=True, **said, **_describe_keys(encoder)),
     )
 
 
@@ -306,15 +322,36 @@ def annotate_target(
             (inside if begins and ends else across).append(found)
     spans = [word for word in awaited.annotation.words if target.has_tokens(word)]
     texts: Mapping[Where, str] = {"target": text}
-    found = [(here, hash_form(word, texts)) for word in spans if (here := read(word)) is not None]
-    (words, forms), cut = order_words(found), len(found) < len(spans)
-    keys = {"keys": encoder.words, "key_forms": encoder.forms}
+    parts = awaited.annotation.parts_of_speech
+    found = [
+        Word(here, hash_form(word, texts), parts.get(word, ""))
+        for word in spans
+        if (here := read(word)) is not None
+    ]
+    (words, forms, known), cut = order_words(found), len(found) < len(spans)
+    said = {"forms": forms, "parts_of_speech": known}
     return DecoderAnnotation(
-        TokenAnnotation(words, tuple(inside), cut=cut, forms=forms),
-        TokenAnnotation(words, tuple(across), forms=forms, **keys),
+        TokenAnnotation(words, tuple(inside), cut=cut, **said),
+        TokenAnnotation(
+            words,
+            tuple(across),
+            number=encoder.number,
+            cut=cut or encoder.cut,
+            **said,
+            **_describe_keys(encoder),
+        ),
         lost,
         unasked,
     )
+
+
+def _describe_keys(encoder: TokenAnnotation) -> dict[str, Any]:
+    """Say of the words among the keys what is said of those that the encoder reads."""
+    return {
+        "keys": encoder.words,
+        "key_forms": encoder.forms,
+        "key_parts_of_speech": encoder.parts_of_speech,
+    }
 
 
 def _shift(span: TokenSpan, length: int) -> TokenSpan | None:

@@ -191,11 +191,10 @@ class Reading:
     unanswered: int = 0
 
     def __add__(self, other: "Reading") -> "Reading":
-        named = {one.name: (getattr(self, one.name), getattr(other, one.name)) for one in fields(self)}
-        token = self.spelled_token or other.spelled_token
-        return Reading(
-            **{name: token if name == "spelled_token" else sum(both) for name, both in named.items()}
-        )
+        found = replace(self, spelled_token=self.spelled_token or other.spelled_token)
+        for name in (one.name for one in fields(self) if one.name != "spelled_token"):
+            setattr(found, name, getattr(self, name) + getattr(other, name))
+        return found
 
     def count_links(self, annotation: Annotation, found: Iterable[TokenAnnotation]) -> None:
         """Count the links of a document, and those that its sequences don't hold.

@@ -2,18 +2,19 @@
 
 import ast
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import reduce
-from itertools import combinations
-from operator import add
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from attnprobe.attention.kinds import list_lacking, number_layers
 from attnprobe.errors import AttnprobeError, first_line
+from attnprobe.findings.overlaps import Content, check_overlaps
 from attnprobe.sums.base import Arrays, Measurement, pack, unpack
-from attnprobe.sums.documents import Overlap, Sketch
+from attnprobe.sums.documents import Sketch
 from attnprobe.table.builder import Labels
 from attnprobe.table.formats.json import to_json
 from attnprobe.table.head_table import HeadTable, describe_table
@@ -28,8 +29,6 @@ _MOST_LAYERS = _MOST_HEADS = 1000
 _ALIKE = {"model": "model", "architecture": "architecture", "options": "setting", "asked": "question"}
 #: Options that say how much is read or how fast, not what is measured.
 _FREE = {"limit", "sample", "sample_seed", "until", "strict", "batch_tokens", "memory"}
-#: Fewer documents than this, compared, don't tell whether two corpora overlap.
-_FEW = 10
 
 
 @dataclass(frozen=True)
@@ -105,14 +104,109 @@ class Part:
     def files(self) -> set[str]:
         """The files of its texts, each by its SHA-256 and the columns that were read."""
         names = ("sha256", "text_column", "pair_column", "label_column")
-        every = [file for one in self.datasets if one for file in one.get("sources", [one])]
+        every = [file for one in self.datasets if one for file in one.get("sources") or [one]]
         return {"|".join(str(file.get(name)) for name in names) for file in every if file.get("sha256")}
 
-    def measurement(self, statistics: Sequence["Statistic"]) -> Measurement:
+    def measure(self, statistics: Sequence["Statistic"]) -> Measurement:
         try:
             return Measurement.from_arrays(self.sums, {one.name: one.sums for one in statistics})
         except (ValueError, KeyError, TypeError, IndexError) as error:
             raise _make_error(self.name, error) from error
+
+
+@dataclass
+class _Whole:
+    """What parts add up to, one after the other; of each part only what it has read is kept.
+
+    Attributes:
+        first: The first part.
+        statistics: What is left of what was measured, see ``drop_rare``.
+        measurement: The sums.
+        beside: Of each statistic that was measured beside the texts, on what.
+        contents: What each part has read.
+        names: The names of the datasets, each once.
+        datasets: The datasets, those of parts that were merged themselves one by one.
+        tables: The names and hashes of the files.
+        clusters: The number of documents.
+        sketch: Which these are.
+        rare_decided: Whether all parts were large enough to say what is rare.
+    """
+
+    first: Part
+    statistics: "list[Statistic]"
+    measurement: Measurement
+    beside: dict[str, list[str]]
+    contents: list[Content]
+    names: dict[str, None]
+    datasets: list[Any]
+    tables: list[Mapping[str, str]]
+    clusters: int
+    sketch: Sketch
+    rare_decided: bool
+    rarities_differ: bool = False
+    dropped: bool = False
+
+    @classmethod
+    def begin(cls, first: Part, own: "Iterable[Statistic]") -> "_Whole":
+        """Begin with a part; ``own`` are statistics that no package brings along."""
+        statistics = _find_statistics(first, own)
+        beside = {name: list(seen) for name, seen in first.beside.items()}
+        begun = cls(
+            replace(first, sums={}), statistics, first.measure(statistics), beside, [], {}, [], [], 0,
+            Sketch.of(np.empty(0, np.int64)), rare_decided=True,
+        )  # fmt: skip
+        begun._note(first)
+        return begun
+
+    def add(self, part: Part) -> None:
+        """Add a part; what jobs share, such as a treebank beside their texts, counts once."""
+        _check_alike(self.first, part)
+        if part.rarity != self.first.rarity and not self.rarities_differ:
+            self._drop_rare()
+        more, whole, sums = part.measure(self.statistics), self.measurement, {}
+        for statistic in self.statistics:
+            name, one = statistic.name, self.measurement.sums[statistic.name]
+            known, new = set(self.beside.get(name, ())), set(part.beside.get(name, ()))
+            if known & new and not new <= known:
+                raise AttnprobeError(
+                    f"{part.name} shares only some of what {name} was measured on with the tables before it; "
+                    "it can't be added up."
+                )
+            shared = bool(new) and new <= known
+            sums[name] = one if shared else one + more.sums[name]
+            if new and not shared:
+                self.beside[name] += part.beside[name]
+        self.measurement = Measurement(sums, whole.sequences + more.sequences, whole.tokens + more.tokens)
+        self._note(part)
+
+    def _note(self, part: Part) -> None:
+        """Keep what is on record about a part."""
+        self.contents.append(Content(part.name, frozenset(part.texts), frozenset(part.files), part.sketch))
+        self.names[str(part.record["dataset"]["name"])] = None
+        self.datasets += part.datasets
+        self.tables += [part.described] if part.described else []
+        self.clusters += part.record["corpus"]["clusters"]
+        self.sketch += part.sketch
+        self.rare_decided &= bool(part.record["corpus"].get("rare_decided", True))
+
+    def _drop_rare(self) -> None:
+        """Drop what depends on counts over the corpus, since the jobs did not count alike."""
+        self.rarities_differ = True
+        left = [statistic for statistic in self.statistics if not statistic.by_corpus]
+        if not left:
+            raise AttnprobeError(
+                "What is rare was counted in each job's own text, so tables on rare tokens don't add up."
+            )
+        self.dropped = len(left) < len(self.statistics)
+        self.statistics = left
+        names = {statistic.name for statistic in left}
+        self.beside = {name: seen for name, seen in self.beside.items() if name in names}
+
+    def list_left_out(self) -> list[str]:
+        """Say what could not be added up."""
+        if not self.dropped:
+            return []
+        return ["Columns on rare tokens are left out: what is rare was counted in each job's own text."]
 
 
 def _make_error(name: str, error: Exception) -> AttnprobeError:
@@ -154,34 +248,34 @@ def merge_tables(
     """
     if len(tables) < 2:
         raise AttnprobeError("One table is whole already; give at least two.")
-    parts = [Part.read(table) for table in tables]
-    first = parts[0]
-    for part in parts[1:]:
-        _check_alike(first, part)
-    statistics, notes = _drop_rare(parts, _find_statistics(first, own))
-    notes += _check_overlaps(parts)
+    parts = map(Part.read, tables)
+    first, second = next(parts), next(parts)
+    _check_alike(first, second)  # before the statistics of one of them are looked for
+    whole = _Whole.begin(first, own)
+    for part in chain([second], parts):
+        whole.add(part)
+    notes = [*whole.list_left_out(), *check_overlaps(whole.contents)]
     tabulation = _find_tabulation(first)
-    whole, beside = _add_parts(parts, statistics)
     record = {key: first.record[key] for key in (*_ALIKE, "versions") if key in first.record}
-    datasets = " and ".join(dict.fromkeys(str(part.record["dataset"]["name"]) for part in parts))
+    datasets = " and ".join(whole.names)
     record |= {
         "command": command,
         "dataset": {"name": datasets},
         "corpus": {
-            "texts": sorted({text for part in parts for text in part.texts}),
+            "texts": sorted(set().union(*(content.texts for content in whole.contents))),
             "rarity": first.rarity,
-            "sequences": whole.sequences,
-            "clusters": sum(part.record["corpus"]["clusters"] for part in parts),
-            "sketch": reduce(add, (part.sketch for part in parts)).pack(),
-            "rare_decided": all(part.record["corpus"].get("rare_decided", True) for part in parts),
+            "sequences": whole.measurement.sequences,
+            "clusters": whole.clusters,
+            "sketch": whole.sketch.pack(),
+            "rare_decided": whole.rare_decided,
         },
-        "merged": [one for part in parts for one in part.datasets],
-        "tables": [part.described for part in parts if part.described],
+        "merged": whole.datasets,
+        "tables": whole.tables,
         "measurement": {
             "table": tabulation.name,
-            "statistics": [statistic.identity for statistic in statistics],
-            "sums": pack(whole.arrays()),
-            "beside": beside,
+            "statistics": [statistic.identity for statistic in whole.statistics],
+            "sums": pack(whole.measurement.arrays()),
+            "beside": whole.beside,
         },
     }
     architecture = first.record["architecture"]
@@ -195,77 +289,8 @@ def merge_tables(
         {(layer, head) for layer, head in architecture.get("removed", ())},
         tied=list_lacking([min(one["heads"], _MOST_HEADS) for one in tilings[:_MOST_LAYERS]]),
     )
-    table = tabulation.table(first.title, whole, statistics, labels)
+    table = tabulation.table(first.title, whole.measurement, whole.statistics, labels)
     return replace(table, notes=[*table.notes, *notes])
-
-
-def _check_overlaps(parts: Sequence[Part]) -> list[str]:
-    """Note how many documents count twice, and refuse a part of which all do."""
-    notes: list[str] = []
-    for one, other in combinations(parts, 2):
-        if set(one.texts) & set(other.texts):
-            raise AttnprobeError(f"{other.name} is about a text that is there already; it would count twice.")
-        if one.files & other.files:
-            raise AttnprobeError(
-                f"{one.name} and {other.name} read the same file, which would count twice; give each job a "
-                "file of its own."
-            )
-        overlap = one.sketch.compare(other.sketch)
-        if overlap.every:
-            which = "every document of one of them is"
-            if not overlap.exact:
-                which = f"all {overlap.compared:,} documents of one of them that can be compared are"
-            raise AttnprobeError(
-                f"{one.name} and {other.name} can't be added up: {which} in the other too, and would count "
-                "twice."
-            )
-        notes += _describe_overlap(overlap, one.name, other.name)
-    return notes
-
-
-def _describe_overlap(overlap: Overlap, one: str, other: str) -> Iterator[str]:
-    """Say how many documents count twice, or that it is not known."""
-    if not overlap.exact and overlap.compared < _FEW:
-        known = f"only {overlap.compared} can be compared" if overlap.compared else "none can be compared"
-        both = f", of which {overlap.seen} {'is' if overlap.seen == 1 else 'are'}" if overlap.seen else ""
-        yield (
-            f"Whether documents are both in {one} and in {other}, and count twice, is not known: "
-            f"{known}{both}."
-        )
-    elif overlap.number:
-        number = f"{overlap.number:,.0f}" if overlap.exact else f"About {overlap.number:,.0f}"
-        are = "document is" if round(overlap.number) == 1 else "documents are"
-        yield f"{number} {are} both in {one} and in {other}, and count twice."
-
-
-def _add_parts(
-    parts: Sequence[Part], statistics: "Sequence[Statistic]"
-) -> tuple[Measurement, dict[str, list[str]]]:
-    """Add up the sums of all parts, but only once what jobs share, such as a treebank beside their texts.
-
-    Returns:
-        The sums, and of each statistic that was measured beside the texts, on what.
-    """
-    first, *others = parts
-    whole = first.measurement(statistics)
-    beside = {name: list(seen) for name, seen in first.beside.items()}
-    for part in others:
-        more = part.measurement(statistics)
-        sums = {}
-        for name, one in whole.sums.items():
-            known, new = set(beside.get(name, ())), set(part.beside.get(name, ()))
-            if known & new and not new <= known:
-                raise AttnprobeError(
-                    f"{part.name} shares only some of what {name} was measured on with the tables before it; "
-                    "it can't be added up."
-                )
-            shared = bool(new) and new <= known
-            sums[name] = one if shared else one + more.sums[name]
-            if new and not shared:
-                beside[name] += part.beside[name]
-        sequences, tokens = whole.sequences + more.sequences, whole.tokens + more.tokens
-        whole = Measurement(sums, sequences, tokens)
-    return whole, {name: seen for name, seen in beside.items() if name in whole.sums}
 
 
 def _check_alike(first: Part, other: Part) -> None:
@@ -317,17 +342,3 @@ def _find_statistics(part: Part, own: "Iterable[Statistic]") -> "list[Statistic]
             )
         found.append(statistic)
     return found
-
-
-def _drop_rare(parts: Sequence[Part], statistics: "list[Statistic]") -> "tuple[list[Statistic], list[str]]":
-    """Drop what depends on counts over the corpus where the jobs did not count alike."""
-    if len({part.rarity for part in parts}) == 1:
-        return statistics, []
-    left = [statistic for statistic in statistics if not statistic.by_corpus]
-    if len(left) == len(statistics):
-        return statistics, []
-    if not left:
-        raise AttnprobeError(
-            "What is rare was counted in each job's own text, so tables on rare tokens don't add up."
-        )
-    return left, ["Columns on rare tokens are left out: what is rare was counted in each job's own text."]

@@ -14,7 +14,9 @@ from attnprobe.attention.kinds import Kind
 from attnprobe.statistics.questions import questions_of
 from attnprobe.statistics.rules import (
     ALL,
+    FIRST,
     INPUT,
+    OF_PARTS_OF_SPEECH,
     OFFSETS,
     SAME_CONTEXT,
     SAME_LEFT_CONTEXT,
@@ -28,7 +30,7 @@ from attnprobe.statistics.statistic import Family, Statistic
 from attnprobe.statistics.tabulation import Tabulation
 from attnprobe.sums.base import Measurement
 from attnprobe.sums.resampling import SIGNIFICANT, adjust, mcnemar, sign_flip
-from attnprobe.sums.tally import CHOOSING, SCORING, Tally
+from attnprobe.sums.tally import CHOOSING, FAR, SCORING, Tally
 from attnprobe.table.builder import FEW_DOCUMENTS, Labels, TableBuilder
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
@@ -47,6 +49,7 @@ class Cell:
     """A label and direction, at their place in the tally, as the layers of one kind of attention are asked.
 
     The kind is None where the model has only one. The position is where a decoder beside an encoder is asked.
+    ``far`` is the place of the same links at a distance, if there is any.
     """
 
     place: int
@@ -55,6 +58,7 @@ class Cell:
     kind: Kind | None
     layers: Sequence[int]
     position: str = ""
+    far: int | None = None
 
 
 def choose_cells(tally: Tally, labels: Labels, asking: Asking) -> tuple[list[Cell], list[str]]:
@@ -71,7 +75,8 @@ def choose_cells(tally: Tally, labels: Labels, asking: Asking) -> tuple[list[Cel
     named = {label for label, *_ in tally.keys} - {ALL}
     for kind in dict.fromkeys(kinds):
         layers = [layer for layer, other in enumerate(kinds) if other is kind]
-        for place, (label, direction, *position) in enumerate(tally.keys):
+        for place, key in enumerate(tally.compared):
+            label, direction, *position = key
             if label == ALL and chosen and named:
                 continue
             number = int(tally.asked[place, layers[0]].sum())
@@ -84,7 +89,8 @@ def choose_cells(tally: Tally, labels: Labels, asking: Asking) -> tuple[list[Cel
             if number < fewest and label != ALL:
                 rare[label] = max(number, rare.get(label, 0))
                 continue
-            found.append((number, Cell(place, label, direction, kind, layers, "".join(position))))
+            far = places.get((*key, FAR))
+            found.append((number, Cell(place, label, direction, kind, layers, "".join(position), far)))
     shown = {cell.label for _, cell in found}
     most = {label: max(number for number, cell in found if cell.label == label) for label in shown}
     found.sort(
@@ -193,6 +199,11 @@ class Best:
     p: float = np.nan
     selected: float = np.nan  # the accuracy that choosing on the scoring half itself would have claimed
     documents: int = 0  # documents of several sequences over which p is; 0 where each sequence is one
+    # Of the links whose ends are not neighbours:
+    n_far: int = 0
+    accuracy_far: float = np.nan
+    error_far: float = np.nan
+    baseline_far: float = np.nan
 
 
 def choose_and_score(
@@ -227,7 +238,20 @@ def choose_and_score(
         compared.chance(where),
         int(hits[..., SCORING].max()) / n,
         compared.clusters[where[:2]].item() if len(tally.groups) else 0,
+        *_score_far(tally, cell.far, layer, int(head), rule, compared),
     )
+
+
+def _score_far(
+    tally: Tally, place: int | None, layer: int, head: int, rule: int, compared: Compared
+) -> tuple[int, float, float, float]:
+    """Score a head and a rule on links at a distance: their number, accuracy, its error, baseline."""
+    n = 0 if place is None else int(tally.asked[place, layer, SCORING])
+    if not n:
+        return 0, np.nan, np.nan, np.nan
+    accuracy = int(tally.hits[place, layer, head, SCORING]) / n
+    baseline = int(tally.guessed[place, layer, rule, SCORING]) / n
+    return n, accuracy, float(compared.error[place, layer, head]), baseline
 
 
 def by_label_table(
@@ -244,6 +268,8 @@ def by_label_table(
     and the nearest offset. A head of a decoder beside an encoder is asked where it predicts a word and where
     it reads it, and ``position`` says which of the two was chosen: ``output`` or ``input``. ``n`` counts the
     links of the other half, where both are scored: ``accuracy`` and ``baseline``, both shares of these links.
+    ``n_far`` counts those of them that have a word between their ends, and ``accuracy_far`` and
+    ``baseline_far`` are shares of these; there are none between two texts, which know no distance.
     ``gain`` is accuracy less baseline, and its error is over documents, of right answers of the head less
     those of the rule; for ``p`` see ``Compared.chance``. ``accuracy_selected`` is the largest accuracy of any
     head on the scored half, which choosing there would have claimed. ``p_adjusted`` counts rows that are
@@ -289,6 +315,11 @@ def by_label_table(
     build.add(Column("p_adjusted", title="adjusted p"), adjusted)
     selected = Column("accuracy_selected", UNIT, title="links found where the head was chosen")
     build.add(selected, _read(found, "selected"))
+    build.count("n_far", np.array([best.n_far for best in found], np.int64), "links")
+    far, title_far = _read(found, "accuracy_far"), "links with a word between their ends that it finds"
+    build.measure("accuracy_far", UNIT, far, _read(found, "error_far"), title=title_far)
+    title_far = "links with a word between their ends that the rule finds"
+    build.add(Column("baseline_far", UNIT, title=title_far), _read(found, "baseline_far"))
     said = [
         *_note_significant(cells, found, adjusted, asking, labels),
         *_note_few_documents(found),
@@ -305,7 +336,6 @@ def _note_significant(
     cells: Sequence[Cell], found: Sequence[Best], adjusted: np.ndarray, asking: Asking, labels: Labels
 ) -> Iterator[str]:
     rows = [row for row, p in enumerate(adjusted) if p < SIGNIFICANT and cells[row].label != ALL]
-    rule = "rule" if asking.named else "fixed offset"
     shown = {cell.label for cell in cells} - {ALL}
     if not shown:
         return
@@ -317,7 +347,7 @@ def _note_significant(
         return
     if not rows:
         which = "" if len(shown) == 1 else f", for any of {len(shown)} {asking.counted(len(shown))}"
-        yield f"No head finds significantly more links than the best {rule}{which} {TESTED}."
+        yield f"No head finds significantly more links than the best rule{which} {TESTED}."
         return
     best: dict[str, int] = {}
     for row in sorted(rows, key=lambda row: found[row].baseline - found[row].accuracy):
@@ -331,7 +361,7 @@ def _note_significant(
     more = f", and {len(listed) - 6} more" if len(listed) > 6 else ""
     yield (
         f"For {len(best)} of {len(shown)} {asking.counted(len(shown))}, a head finds significantly more "
-        f"links than the best {rule} {TESTED}: {', '.join(listed[:6])}{more}."
+        f"links than the best rule {TESTED}: {', '.join(listed[:6])}{more}."
     )
 
 
@@ -393,19 +423,48 @@ def by_head_table(
     build.count("n", tally.asked.sum(-1)[at[:2]], "links")
     share, error = tally.accuracy()
     build.measure("accuracy", "share of links", share[at], error[at], headline=True, title="links found")
+    # Places of links at a distance; where there are none, any place will do, as nothing is said of it.
+    there = np.array([cell.far is not None for cell, _, _ in rows], bool)
+    far = tuple(
+        np.array([(cell.far or 0, layer, head) for cell, layer, head in rows], np.int64).reshape(-1, 3).T
+    )
+    build.count("n_far", np.where(there, tally.asked.sum(-1)[far[:2]], 0), "links")
+    share, error = (np.where(there, one[far], np.nan) for one in (share, error))
+    title = "links with a word between their ends that are found"
+    build.measure("accuracy_far", UNIT, share, error, title=title)
     return build.table(title, notes)
 
 
 #: The rules that a head has to beat, as the guesses of links name them.
 NEAREST, SAME_LAST_WORD = "nearest", "same last word"
+SAME_HEAD_WORD, SAME_STRING = "same head word", "same string"
+NEAREST_OF_KIND = ("nearest pronoun", "nearest proper", "nearest nominal")
 #: A fixed offset looks so many words far at most.
 FURTHEST_LINK = 48
 
-ASKING_SYNTAX = Asking("dependent_to_head", "head_to_dependent", OFFSETS, label="relation")
-ASKING_COREFERENCE = Asking(
-    "mention_to_antecedent", "", (NEAREST, SAME_LAST_WORD), label="mention", noun="kind of mention"
+ASKING_SYNTAX = Asking(
+    "dependent_to_head",
+    "head_to_dependent",
+    (*OFFSETS, SAME_TEXT, *OF_PARTS_OF_SPEECH),
+    label="relation",
+    least=len(OFFSETS),
 )
-_RULES = (*offsets_to(FURTHEST_LINK), SAME_TEXT, SAME_CONTEXT, SAME_LEFT_CONTEXT, SAME_PLACE)
+ASKING_COREFERENCE = Asking(
+    "mention_to_antecedent",
+    "",
+    (NEAREST, SAME_LAST_WORD, SAME_HEAD_WORD, SAME_STRING, FIRST, *NEAREST_OF_KIND),
+    label="mention",
+    noun="kind of mention",
+    least=2,
+)
+_RULES = (
+    *offsets_to(FURTHEST_LINK),
+    SAME_TEXT,
+    SAME_CONTEXT,
+    SAME_LEFT_CONTEXT,
+    SAME_PLACE,
+    *OF_PARTS_OF_SPEECH,
+)
 ASKING_LINKS = Asking("source_to_target", "target_to_source", _RULES, label="label")
 
 
@@ -415,16 +474,17 @@ def _define(
     """Give the statistic of some links, its table of labels, and its table of labels and heads."""
     found = Statistic(
         name, "share of links", partial(questions_of, asking=asking), scope="links", rows="label",
-        sums=Tally, version=2, family=FAMILY, title=title, order=order,
+        sums=Tally, version=3, family=FAMILY, title=title, order=order,
     )  # fmt: skip
     best = f"{name}: the best head for each {asking.counted(1)}"
     return (
         found,
-        Tabulation(asking.label, partial(by_label_table, found, asking), best),
+        Tabulation(asking.label, partial(by_label_table, found, asking), best, stacked=True),
         Tabulation(
             f"{asking.label} and head",
             partial(by_head_table, found, asking),
             f"{name}: how often each head finds {noun}",
+            stacked=True,
         ),
     )
 

@@ -11,7 +11,7 @@ from attnprobe.attention.block import AttentionBlock
 from attnprobe.statistics.special import where_present
 from attnprobe.statistics.statistic import Family, Reduce, Statistic
 from attnprobe.sums.base import Measurement
-from attnprobe.table.table import Table
+from attnprobe.table.table import Column, Table
 
 FAMILY = Family("norm", "what heads carry, by length", 5)
 
@@ -69,6 +69,13 @@ MEANING = (
     "length of what a key gives to the residual stream (Kobayashi et al. 2020), each row divided by its sum."
 )
 
+#: What stands below a table that has rows of both.
+_STACKED = (
+    "Rows with the weights norm are about attention weighted by what it carries: p_ij ||W_O,h v_j||, the "
+    "length of what a key gives to the residual stream (Kobayashi et al. 2020), each row of a map divided by "
+    "its sum."
+)
+
 Tabled = TypeVar("Tabled", bound=Table)
 
 
@@ -124,6 +131,31 @@ def mark_by_norm(table: Tabled, shared: Sequence[str]) -> Tabled:
     own = [f"By norm: {note}" for note in table.notes if note not in shared]
     rest = [note for note in table.notes if note in shared]
     return replace(table, columns=columns, data=data, notes=[MEANING, *own, *rest])
+
+
+def stack_by_norm(as_it_is: Sequence[Tabled], table: Tabled, shared: Sequence[str]) -> Tabled:
+    """Put the rows of a table of weighted attention below those of attention as it is, if there are any.
+
+    A column ``weights`` tells them apart. Notes that are ``shared`` are not about what is weighted.
+    """
+    marked: list[Tabled] = []
+    for name, one in [*(("attention", one) for one in as_it_is), ("norm", table)]:
+        place = next((at for at, column in enumerate(one.columns) if column.name == "dataset"), -1) + 1
+        columns = [*one.columns[:place], Column("weights", role="key"), *one.columns[place:]]
+        data = {**one.data, "weights": [name] * len(one)}
+        marked.append(replace(one, columns=columns, data={each.name: data[each.name] for each in columns}))
+    first, last = marked[0], marked[-1]
+    own = [f"By norm: {note}" for note in last.notes if note not in shared]
+    notes = [note for one in as_it_is for note in one.notes if note not in shared]
+    whole = first
+    if as_it_is:
+        every = list(dict.fromkeys([*first.columns, *last.columns]))
+        cells = {
+            one.name: [cell for part in marked for cell in part.data.get(one.name, [None] * len(part))]
+            for one in every
+        }
+        whole = replace(first, columns=every, data=cells)
+    return replace(whole, notes=[_STACKED, *notes, *own, *shared])
 
 
 def _name_by_norm(name: str, table: Table) -> str:

@@ -1,5 +1,6 @@
 """From the annotations of a batch to flat arrays: who is asked, and what would be right."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +20,7 @@ from attnprobe.statistics.rules import (
     choose_by_rules,
     list_labels,
 )
+from attnprobe.sums.tally import FAR
 
 #: A label, the name of a direction and, where a decoder beside an encoder is asked, at which position.
 Key = tuple[str, ...]
@@ -40,7 +42,7 @@ class Questions:
         right: (answer, 2) candidates that are right, as first and the one behind the last.
         answers: (question, 2) where its right answers are among ``right``.
         rules: What heads are compared with.
-        keys: What questions count for.
+        keys: What questions count for; those of links at a distance end in ``FAR``.
         entries: (entry, 3) a question, the key that it counts for, and the sequence it lies in.
         choices: (question, rule) what each rule chooses, by numbers of candidates; -1 where it says nothing.
         left_out: Questions that were not asked: because both ends of the link are the same tokens, because a
@@ -117,15 +119,18 @@ class _Collected:
         self._same = self._unseen = self._certain = 0
 
     def ask(self, sequence: int, said: TokenAnnotation) -> None:
-        asking = Words(said.words, said.second, said.forms)
+        asking = Words(said.words, said.second, said.forms, said.parts_of_speech)
         crossed = said.keys is not None
-        answering = asking if said.keys is None else Words(said.keys, forms=said.key_forms)
+        answering = asking
+        if said.keys is not None:
+            answering = Words(said.keys, forms=said.key_forms, parts_of_speech=said.key_parts_of_speech)
         first = len(self._spans)
         self._spans += answering.ends
         #: Of who was asked already, the row and where its candidates are.
         known: dict[tuple[TokenSpan, tuple[TokenSpan, ...], str], Ends] = {}
         answerers: list[Answerer] = []
         for link in said.links:
+            labels = list_labels(link)
             for direction, forward in self._asking.directions(link):
                 asker, *right = (
                     (link.source, link.target, *link.also) if forward else (link.target, link.source)
@@ -150,6 +155,9 @@ class _Collected:
                         self._unseen += 1
                         continue
                 answers = [ends for _, ends in found]
+                # Candidates are numbered among themselves.
+                words = [answering.within(span) if link.candidates else ends for span, ends in found]
+                far = _are_far(asker, place, [span for span, _ in found], words, said)
                 choices = side.choices(self_, in_sight) if link.candidates else None
                 if choices is not None and choices <= {at for ends in answers for at in range(*ends)}:
                     self._certain += 1
@@ -164,31 +172,40 @@ class _Collected:
                         there = (at, at + len(side.ends), at + self_[0], at + self_[1])
                         self._rows.append((*who_asks, *there))
                     name = (direction, position) if position else (direction,)
-                    self._count(sequence, link, name, row, [(a + at, b + at) for a, b in answers])
+                    self._count(sequence, labels, name, row, [(a + at, b + at) for a, b in answers], far=far)
                     answerers.append(
                         Answerer(
                             place,
                             own,
-                            answering.text_of(answering.within(found[0][0])[0]),
+                            answering.text_of(words[0][0]),
                             sight=_ALL if in_sight is None else in_sight,
                             first=first,
                             candidates=None if choices is None else _by_word(choices, side, answering, at),
-                            guesses=_guesses(link, side, choices, at),
+                            guesses=_guesses(link, side, choices, at) if link.guesses else (),
                         )
                     )
         home = answering if said.same else asking
         self._choices.append(choose_by_rules(self._asking, home, answering, answerers, ahead=self._ahead))
 
     def _count(
-        self, sequence: int, link: TokenLink, name: tuple[str, ...], row: int, answers: list[Ends]
+        self,
+        sequence: int,
+        labels: Sequence[str],
+        name: tuple[str, ...],
+        row: int,
+        answers: list[Ends],
+        *,
+        far: bool,
     ) -> None:
         question = len(self._asked)
         self._asked.append(row)
         self._answers.append((len(self._right), len(self._right) + len(answers)))
         self._right += answers
-        for label in list_labels(link):
-            key = self._keys.setdefault((label, *name), len(self._keys))
-            self._entries.append((question, key, sequence))
+        keys = self._keys
+        for label in labels:
+            self._entries.append((question, keys.setdefault((label, *name), len(keys)), sequence))
+            if far:
+                self._entries.append((question, keys.setdefault((label, *name, FAR), len(keys)), sequence))
 
     def questions(self) -> Questions:
         rows = _array(self._rows, 7)
@@ -232,6 +249,30 @@ def _other_side(asker: TokenSpan, said: TokenAnnotation, answering: Words) -> En
     inside = [n for n in numbers if asker.start <= said.words[n].start and said.words[n].stop <= asker.stop]
     ends = [answering.within(said.keys[number]) for number in inside]
     return (min(first for first, _ in ends), max(stop for _, stop in ends)) if ends else NONE
+
+
+def _are_far(
+    asker: TokenSpan, place: Ends, answers: list[TokenSpan], words: list[Ends], said: TokenAnnotation
+) -> bool:
+    """Tell whether a word lies between the asker and each of the answers; between texts, nothing does.
+
+    ``place`` are the words of the asker, and ``words`` those of each answer. Where they are not known, tokens
+    are counted.
+    """
+    shift = 0
+    if said.keys is not None:
+        if not said.same:
+            return False
+        shift = 1  # a decoder reads the same text one place later
+    elif said.second and (asker.start >= said.second) != (answers[0].start >= said.second):
+        return False
+    for span, ends in zip(answers, words, strict=True):
+        one, other = place, ends
+        if NONE in (one, other):
+            one, other = (asker.start - shift, asker.stop - shift), (span.start, span.stop)
+        if max(other[0] - one[1], one[0] - other[1]) < 1:
+            return False
+    return True
 
 
 def _in(ends: Ends, others: Ends) -> bool:

@@ -178,14 +178,14 @@ def find_known_relations(tally: Tally, asking: Asking, name: str, gain: float) -
 
     compared, layers, heads = Compared.of(tally), *tally.hits.shape[1:3]
     tried = []
-    for place, (label, direction, *position) in enumerate(tally.keys):
+    for place, (label, direction, *position) in enumerate(tally.compared):
         if label == ALL:
             continue
         for layer in range(layers):
             asked = tally.asked[place, layer]
             if asked.min() < FEWEST:
                 continue
-            by_rule = tally.guessed[place, layer, :, CHOOSING]
+            by_rule = tally.guessed[place, layer, : asking.least, CHOOSING]
             rule = asking.best_rule(by_rule)
             best = by_rule[rule]
             ahead = (tally.hits[place, layer, :, CHOOSING] - best) / asked[CHOOSING]

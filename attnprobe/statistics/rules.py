@@ -39,6 +39,18 @@ def offsets_to(furthest: int) -> tuple[str, ...]:
 
 OFFSETS = offsets_to(FURTHEST)
 
+#: The universal parts of speech (de Marneffe et al. 2021).
+PARTS_OF_SPEECH = (
+    "ADJ", "ADP", "ADV", "AUX", "CCONJ", "DET", "INTJ", "NOUN", "NUM", "PART", "PRON", "PROPN", "PUNCT",
+    "SCONJ", "SYM", "VERB", "X",
+)  # fmt: skip
+#: The rules that go by them: the nearest of each, then the nearest before and after who asks.
+OF_PARTS_OF_SPEECH = (
+    *(f"nearest {part}" for part in PARTS_OF_SPEECH),
+    *(f"{part} before" for part in PARTS_OF_SPEECH),
+    *(f"{part} after" for part in PARTS_OF_SPEECH),
+)
+
 
 @dataclass(frozen=True)
 class Asking:
@@ -47,9 +59,11 @@ class Asking:
     Attributes:
         forward: What it is called when the source looks for the target.
         backward: What it is called when the target looks for the source; empty where that is not asked.
-        rules: What heads are compared with: fixed offsets, then rules that have a name.
+        rules: What heads are compared with: fixed offsets, then rules that have a name, and last those that
+            go by parts of speech, if any.
         label: What a label is called: the column of a table.
         noun: What a label is called in a sentence, where that is another word than the column's.
+        least: So many rules, the first ones, a head has to beat for its role; all of them by default.
     """
 
     forward: str
@@ -57,6 +71,7 @@ class Asking:
     rules: tuple[str, ...]
     label: str
     noun: str = ""
+    least: int | None = None
 
     @cached_property
     def offsets(self) -> tuple[int, ...]:
@@ -66,6 +81,11 @@ class Asking:
     @property
     def named(self) -> tuple[str, ...]:
         return self.rules[len(self.offsets) :]
+
+    @cached_property
+    def by_parts(self) -> bool:
+        """Whether rules go by parts of speech."""
+        return self.rules[-len(OF_PARTS_OF_SPEECH) :] == OF_PARTS_OF_SPEECH
 
     def name_of(self, rule: int) -> str:
         """Name a rule by its place: "offset +1", "same text"."""
@@ -101,6 +121,9 @@ Ends = tuple[int, int]
 NONE: Ends = (0, 0)
 
 
+_PLACES = {part: place for place, part in enumerate(PARTS_OF_SPEECH)}
+
+
 class Words:
     """The words of one side of a sequence, each once, in their order.
 
@@ -109,17 +132,29 @@ class Words:
         second: The number of the first word of the second of two texts; 0 where there is one text.
         forms: What stands for the spelling of each word: two are spelled alike if it is the same; empty
             where that is not known.
+        parts: The place of each word's part of speech in ``PARTS_OF_SPEECH``, -1 for any other; empty where
+            none is known.
     """
 
-    def __init__(self, words: Sequence[TokenSpan], second: int = 0, forms: Sequence[int] = ()) -> None:
+    def __init__(
+        self,
+        words: Sequence[TokenSpan],
+        second: int = 0,
+        forms: Sequence[int] = (),
+        parts_of_speech: Sequence[str] = (),
+    ) -> None:
         """Number words; ``second`` is the position at which the second of two texts begins."""
         self.ends: list[Ends] = sorted({(word.start, word.stop) for word in words})
         self._place = {ends: place for place, ends in enumerate(self.ends)}
         self.second = sum(start < second for start, _ in self.ends) if second else 0
-        spelled = {
-            (word.start, word.stop): form for word, form in zip(words, forms, strict=False)
-        }  # words of the same tokens are one
-        self.forms: Ints = np.array([spelled[ends] for ends in self.ends] if forms else [], np.int64)
+        self.forms: Ints = self._order(words, forms)
+        places = [_PLACES.get(part, -1) for part in parts_of_speech]
+        self.parts: Ints = self._order(words, places)
+
+    def _order(self, words: Sequence[TokenSpan], numbers: Sequence[int]) -> Ints:
+        """Put what is known of words in the order of words, each once."""
+        known = {(word.start, word.stop): number for word, number in zip(words, numbers, strict=False)}
+        return np.array([known[ends] for ends in self.ends] if numbers else [], np.int64)
 
     def text_of(self, word: int) -> Ends:
         """Give the words of the text that a word is of; of two texts, words count from either's beginning."""
@@ -147,6 +182,7 @@ class Words:
 
 SAME_TEXT, SAME_CONTEXT, SAME_LEFT_CONTEXT = "same text", "same context", "same left context"
 SAME_PLACE = "same relative place"
+FIRST = "first"
 #: So many pairs of a question and a word are looked at at once.
 _AT_ONCE = 1 << 20
 #: Where a word is that can't be reached.
@@ -191,12 +227,17 @@ def choose_by_rules(
         alike = _Alike(home, answering, ahead=ahead)
         for start in range(0, len(asked), step):
             table = _Table(asked[start : start + step], home, answering, alike)
-            chosen = [table.at_offsets(asking.offsets), *map(table.by_name, asking.named)]
+            names = asking.named[: -len(OF_PARTS_OF_SPEECH)] if asking.by_parts else asking.named
+            chosen = [table.at_offsets(asking.offsets), *map(table.by_name, names)]
+            if asking.by_parts:
+                chosen.append(table.by_part_of_speech(answering.parts))
             found[start : start + step] = table.numbers(np.concatenate(chosen, 1))
         found[[one.place == NONE for one in asked]] = -1
     for row, one in enumerate(asked):
+        if not one.guesses:
+            continue
         known = dict(reversed(one.guesses))
-        for rule, name in enumerate(asking.named if known else (), len(asking.offsets)):
+        for rule, name in enumerate(asking.named, len(asking.offsets)):
             # Some sources name no words but those that are asked. Their first rule is the nearest candidate.
             if name in known or found[row, rule] < 0:
                 found[row, rule] = known.get(name, one.guesses[0][1])
@@ -236,24 +277,23 @@ class _Table:
     """Some questions, by the words that answer them."""
 
     def __init__(self, asked: Sequence[Answerer], home: Words, answering: Words, alike: _Alike) -> None:
-        self._asked, self._alike = asked, alike
+        self._alike, self._begin = alike, np.array([one.first for one in asked], np.int64)[:, None]
         self._words = words = np.arange(len(answering.ends))
         stops = np.array([stop for _, stop in answering.ends])
-        place, own, text = (
-            np.array([getattr(one, name) for one in asked], np.int64).reshape(-1, 2)
-            for name in ("place", "own", "text")
+        numbers = [(*one.place, *one.own, *one.text, *home.text_of(one.place[0]), one.sight) for one in asked]
+        place, own, text, self._home, sight = np.split(
+            np.array(numbers, np.int64).reshape(-1, 9), [2, 4, 6, 8], axis=1
         )
-        sight = np.array([one.sight for one in asked])
         self._text = text
-        self._home = np.array([home.text_of(first) for first, _ in place.tolist()], np.int64).reshape(-1, 2)
         self._apart = (own[:, 1] <= own[:, 0]) | (self._home[:, 0] != text[:, 0])
-        self._open = (words >= text[:, :1]) & (words < text[:, 1:]) & (stops <= sight[:, None])
+        self._open = (words >= text[:, :1]) & (words < text[:, 1:]) & (stops <= sight)
         self._open &= (words < own[:, :1]) | (words >= own[:, 1:])
-        for row, one in enumerate(asked):
-            if one.candidates is not None:
-                self._open[row] = False
-                self._open[row, list(one.candidates)] = True
-        self._near = _nearest(self._open)
+        #: The questions whose links name candidates.
+        self._choosy = [(row, one.candidates) for row, one in enumerate(asked) if one.candidates is not None]
+        for row, candidates in self._choosy:
+            self._open[row] = False
+            self._open[row, list(candidates)] = True
+        self._near, self._rows = _nearest(self._open), np.arange(len(asked))[:, None]
         self._first = np.minimum(place[:, 0], len(home.ends) - 1)
         # Where the words of the asker are among those that answer: of two texts, at the same number.
         self._place = place - self._home[:, :1] + text[:, :1]
@@ -264,18 +304,21 @@ class _Table:
         aimed = np.where(steps > 0, self._place[:, 1:] - 1, self._place[:, :1]) + steps
         found = self._nearest_to(aimed)
         # A word itself is no answer, and the offset that aims at it would be another name for its neighbour.
-        named = np.array([one.candidates is not None for one in self._asked], bool)
-        found[np.ix_(~(self._apart | named), steps == 0)] = -1
+        itself = ~self._apart
+        itself[[row for row, _ in self._choosy]] = False
+        found[itself[:, None] & (steps == 0)] = -1
         return found
 
     def by_name(self, rule: str) -> Ints:
         """Choose by a rule that has a name, (question, 1); by the nearest word where it goes by no words."""
         if rule == SAME_TEXT:
-            return self._alike_with_most(np.zeros((len(self._asked), len(self._words)), np.int64))
+            return self._alike_with_most(np.zeros((len(self._begin), len(self._words)), np.int64))
         if rule == SAME_CONTEXT:
             return self._alike_with_most(self._left() + self._right())
         if rule == SAME_LEFT_CONTEXT:  # as an induction head would
             return self._alike_with_most(self._left())
+        if rule == FIRST:
+            return np.where(self._open.any(1), self._open.argmax(1), -1)[:, None]
         if rule == SAME_PLACE:  # in another text, at the same share of its length
             (begin, end), (first, last) = self._home.T, self._text.T
             share = (self._place[:, 0] - first + 0.5) / np.maximum(end - begin, 1)
@@ -283,14 +326,38 @@ class _Table:
             return np.where(self._apart[:, None], self._nearest_to(aimed[:, None]), -1)
         return self._nearest_to(self._place[:, :1])
 
+    def by_part_of_speech(self, parts: Ints) -> Ints:
+        """Choose the nearest word of each part of speech, then the nearest before and after the asker.
+
+        Where there is none on one side it is the one on the other, and where there is none at all the nearest
+        word. Nothing is chosen in another text than the asker's, nor where no part of speech is known.
+
+        Returns:
+            (question, rule) in the order of ``OF_PARTS_OF_SPEECH``.
+        """
+        number = len(PARTS_OF_SPEECH)
+        if not len(parts) or self._apart.all():
+            return np.full((len(self._begin), 3 * number), -1, np.int64)
+        # Of words that are written to one place, the last one stays; the last place is for all other words.
+        before, after = (np.full((len(self._begin), number + 1), -1, np.int64) for _ in range(2))
+        row, word = np.nonzero(self._open & (self._words < self._place[:, :1]))
+        before[row, parts[word]] = word
+        row, word = (part[::-1] for part in np.nonzero(self._open & (self._words >= self._place[:, 1:])))
+        after[row, parts[word]] = word
+        before, after = before[:, :-1], after[:, :-1]
+        steps = self._place[:, :1] - before, after - self._place[:, :1]
+        nearest = np.where((before >= 0) & ((after < 0) | (steps[0] <= steps[1])), before, after)
+        nearest = np.where(nearest < 0, self._nearest_to(self._place[:, :1]), nearest)
+        found = [nearest, *(np.where(side < 0, nearest, side) for side in (before, after))]
+        return np.where(self._apart[:, None], -1, np.concatenate(found, 1))
+
     def numbers(self, words: Ints) -> Ints:
         """Turn numbers of words (question, ...) into those of spans."""
-        found = np.array([one.first for one in self._asked], np.int64)[:, None] + words
-        for row, one in enumerate(self._asked):
-            if one.candidates is not None:
-                number = np.zeros(len(self._words), np.int64)
-                number[list(one.candidates)] = list(one.candidates.values())
-                found[row] = number[words[row]]
+        found = self._begin + words
+        for row, candidates in self._choosy:
+            number = np.zeros(len(self._words), np.int64)
+            number[list(candidates)] = list(candidates.values())
+            found[row] = number[words[row]]
         return np.where(words < 0, -1, found)
 
     def _left(self) -> Ints:
@@ -310,7 +377,7 @@ class _Table:
         return np.where(same.any(1, keepdims=True), best, self._nearest_to(self._place[:, :1]))
 
     def _nearest_to(self, aimed: Ints) -> Ints:
-        return np.take_along_axis(self._near, aimed.clip(0, len(self._words) - 1), 1)
+        return self._near[self._rows, aimed.clip(0, len(self._words) - 1)]
 
 
 def _nearest(open_: NDArray[np.bool_]) -> Ints:

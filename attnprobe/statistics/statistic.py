@@ -272,9 +272,7 @@ class Statistic:
     def _check_weighable(self) -> None:
         """Refuse what has no meaning for weighted rows."""
         name = (self.of or self).name
-        if self.scope == "links":
-            reason = "it asks where heads look most, by attention alone"
-        elif self.scope == "parameters":
+        if self.scope == "parameters":
             reason = "it sees no rows"
         elif found := sorted(self.reads & UNWEIGHABLE):
             reason = f"it reads {' and '.join(found)}, which belong to the rows as they are"

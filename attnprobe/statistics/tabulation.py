@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attnprobe.statistics.norm import mark_by_norm, strip_norm
+from attnprobe.statistics.norm import mark_by_norm, stack_by_norm, strip_norm
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.sums.base import Measurement
 from attnprobe.table.builder import Labels, TableBuilder
@@ -29,11 +29,14 @@ class Tabulation:
         name: What a row is; records know it by this.
         build: Makes the table.
         title: What the table shows, where that does not depend on the statistics.
+        stacked: Whether what is weighted by norm has rows of its own, told apart by a column ``weights``;
+            else it has columns of its own.
     """
 
     name: str
     build: Build
     title: str = ""
+    stacked: bool = False
 
     def table(
         self, title: str, measurement: Measurement, statistics: Sequence[Statistic], labels: Labels
@@ -49,7 +52,10 @@ class Tabulation:
         tables = [self.build(title, measurement, as_it_is, labels)] if as_it_is else []
         if by_norm:
             of, found = strip_norm(by_norm, measurement)
-            tables.append(mark_by_norm(self.build(title, found, of, labels), labels.said))
+            table = self.build(title, found, of, labels)
+            if self.stacked:
+                return stack_by_norm(tables, table, labels.said)
+            tables.append(mark_by_norm(table, labels.said))
         if lengths:
             tables.append(self.build(title, measurement, lengths, labels))
         first, *others = tables

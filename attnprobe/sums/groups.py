@@ -194,28 +194,33 @@ class Ratio(Sum):
         squares = np.einsum("a,...ab,b->...", weighed, self.products, weighed)
         return self.groups.total @ weighed, self.total @ weighed, squares
 
-    def of_totals(self, weights: Sequence[float]) -> tuple[Floats, Floats]:
-        """Divide a weighted sum of the totals by the first of them, and give the standard error of that.
+    def of_totals(self, weights: Sequence[float], by: int = 0) -> tuple[Floats, Floats]:
+        """Divide a weighted sum of the totals by one of them, and give the standard error of that.
 
-        With y_c = sum_a w_a x_ca of document c, N = sum x_c0, r = sum y_c / N, and C documents that ask
+        With y_c = sum_a w_a x_ca of document c, N = sum x_c,by, r = sum y_c / N, and C documents that ask
         something,
 
-            SE^2 = C / (C - 1)  sum_c (y_c - r x_c0)^2 / N^2
+            SE^2 = C / (C - 1)  sum_c (y_c - r x_c,by)^2 / N^2
 
         Both are NaN where nothing is asked, the error also below two documents. The weights (0, 1, -1) give
         the second number less the third.
 
+        Args:
+            weights: One for each number.
+            by: The number that is divided by, the first by default.
+
         References:
             Cochran (1977), Sampling techniques, section 6.4.
         """
-        asked, clusters = self.totals[..., 0], self.clusters
+        asked, clusters = self.totals[..., by], self.clusters
         with np.errstate(divide="ignore", invalid="ignore"):
             share = self.totals @ np.asarray(weights, np.float64) / asked
             left = np.zeros_like(self.total) + weights
-            left[..., 0] -= np.nan_to_num(share)
+            left[..., by] -= np.nan_to_num(share)
             squares = np.einsum("...a,...ab,...b->...", left, self.products, left)
             squares = squares + np.square((self.groups.total * left).sum(-1)).sum(0)
             error = np.sqrt(np.maximum(squares, 0) * clusters / (clusters - 1)) / asked
+        share = np.where(asked > 0, share, np.nan)
         return share, np.where((clusters > 1) & (asked > 0), error, np.nan)
 
 

@@ -1,7 +1,7 @@
 """Counts of right answers: per label, direction, layer and head, beside those of simple rules."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Self
 
@@ -16,8 +16,12 @@ Floats = NDArray[np.float64]
 #: What is counted: a label, the name of a direction and, of some decoders, the position that is asked.
 Key = tuple[str, ...]
 
+#: What ends the keys of those links alone whose ends are not neighbours.
+FAR = "far"
 #: The half of the documents on which heads and rules are chosen, and the one on which they are scored.
 CHOOSING, SCORING = 0, 1
+#: What is not counted of links at a distance.
+_NEAR = ("both", "agreed")
 #: What does not depend on keys.
 _WHOLE = ("left_out", "groups", "kinds")
 
@@ -29,7 +33,7 @@ class Tally(Sum):
     Halves are halves of the documents: on the first, heads and rules are chosen, on the second scored.
 
     Attributes:
-        keys: The labels and directions.
+        keys: The labels and directions; behind them, each that ends in ``FAR``.
         asked: (key, layer, half) links.
         hits: (key, layer, head, half) links that a head answers rightly.
         clusters: (key, layer, half) sequences with such a link, those in ``groups`` not counted.
@@ -37,7 +41,8 @@ class Tally(Sum):
         hits_squared: (key, layer, head, half) sum of h_c^2, h_c their right answers.
         products: (key, layer, head, half) sum of h_c n_c.
         guessed: (key, layer, rule, half) links that a rule answers rightly.
-        both: (key, layer, head, rule) links of the scoring half that head and rule answer rightly.
+        both: (key, layer, head, rule) links of the scoring half that head and rule answer rightly; this and
+            ``agreed`` for the keys in ``compared``.
         agreed: (key, layer, head, rule) sum over sequences of the scoring half of h_c g_c, g_c the right
             answers of a rule.
         guessed_squared: (key, layer, rule) sum of g_c^2 there.
@@ -87,13 +92,19 @@ class Tally(Sum):
             np.zeros((len(groups), len(keys), number)),
             np.zeros((len(groups), len(keys), layers * heads + number * rules)),
         )
+        rows = {name: _count_near(keys) if name in _NEAR else len(keys) for name in shapes}
         return cls(
             tuple(keys),
-            **{name: np.zeros((len(keys), layers, *shape), np.int64) for name, shape in shapes.items()},
+            **{name: np.zeros((rows[name], layers, *shape), np.int64) for name, shape in shapes.items()},
             left_out=np.zeros(3, np.int64),
             kinds=np.array(kinds, np.int64),
             groups=by_group,
         )
+
+    @property
+    def compared(self) -> tuple[Key, ...]:
+        """The keys for which heads are compared with rules: all but those of links at a distance."""
+        return self.keys[: len(self.both)]
 
     @property
     def group_hits(self) -> Floats:
@@ -108,7 +119,7 @@ class Tally(Sum):
         return self.groups.total[..., layers * heads :].reshape(*self.groups.count.shape, rules)
 
     def __add__(self, other: Self) -> Self:
-        keys = self.keys if self.keys == other.keys else tuple(dict.fromkeys((*self.keys, *other.keys)))
+        keys = self.keys if self.keys == other.keys else order_keys((*self.keys, *other.keys))
         ours, theirs = self._over(keys), other._over(keys)
         names = [field.name for field in fields(self) if field.name not in {"keys", "kinds"}]
         return replace(ours, **{name: getattr(ours, name) + getattr(theirs, name) for name in names})
@@ -120,7 +131,7 @@ class Tally(Sum):
     @classmethod
     def from_arrays(cls, arrays: Arrays, **known: Any) -> Self:
         keys = tuple(tuple(map(str, key)) for key in json.loads(arrays["keys"].tobytes()))
-        number, layers, heads, rules = arrays["both"].shape
+        (_, layers, heads, rules), number = arrays["both"].shape, len(keys)
         kinds = len(np.unique(arrays["kinds"]))
         groups = Groups.within(arrays, (number, kinds), (number, layers * heads + kinds * rules))
         return super().from_arrays(arrays, keys=keys, groups=groups, **known)
@@ -169,8 +180,9 @@ class Tally(Sum):
         number of documents with such a link (key, layer, 1, 1); sum of d_c^2 and sum of (d_c - D n_c)^2,
         where D = sum d_c / sum n_c, (key, layer, head, rule).
         """
-        hits, guessed = self.hits[..., SCORING][..., None], self.guessed[..., SCORING][:, :, None]
-        asked = self.asked[..., SCORING][..., None, None].astype(np.float64)
+        near = len(self.both)
+        hits, guessed = self.hits[:near, ..., SCORING, None], self.guessed[:near, :, None, :, SCORING]
+        asked = self.asked[:near, :, SCORING, None, None].astype(np.float64)
         ahead = np.divide(hits - guessed, asked, out=np.zeros(self.both.shape), where=asked > 0)
         agreed, by_head, by_rule, by_link, mixed_head, mixed_rule, clusters = self._scored()
         squares = by_head[..., None] - 2 * agreed + by_rule[:, :, None]
@@ -183,20 +195,21 @@ class Tally(Sum):
 
         Whole numbers below 2^53, so that floating point holds them exactly.
         """
+        near = len(self.both)
         found = (
             self.agreed,
-            self.hits_squared[..., SCORING],
-            self.guessed_squared,
-            self.asked_squared[..., SCORING],
-            self.products[..., SCORING],
-            self.guess_products,
-            self.clusters[..., SCORING],
+            self.hits_squared[:near, ..., SCORING],
+            self.guessed_squared[:near],
+            self.asked_squared[:near, ..., SCORING],
+            self.products[:near, ..., SCORING],
+            self.guess_products[:near],
+            self.clusters[:near, ..., SCORING],
         )
         mine = self.groups.keys % 2 == SCORING
         if not mine.any():
             return tuple(one.astype(np.float64) for one in found)
-        right, guessed = self.group_hits[mine].transpose(1, 2, 3, 0), self.group_guesses[mine]
-        guessed, asked = guessed.transpose(1, 2, 0, 3), self.groups.count[mine].transpose(1, 2, 0)
+        right, guessed = self.group_hits[mine, :near].transpose(1, 2, 3, 0), self.group_guesses[mine, :near]
+        guessed, asked = guessed.transpose(1, 2, 0, 3), self.groups.count[mine, :near].transpose(1, 2, 0)
         of_kind = (
             np.square(guessed).sum(2),
             np.square(asked).sum(2),
@@ -226,15 +239,26 @@ class Tally(Sum):
         place = {key: at for at, key in enumerate(keys)}
         at = np.array([place[key] for key in self.keys], np.int64)
 
-        def spread(values: NDArray, axis: int = 0) -> NDArray:  # type: ignore[type-arg]
+        def spread(values: NDArray, axis: int = 0, number: int = len(keys)) -> NDArray:  # type: ignore[type-arg]
             shape = list(values.shape)
-            shape[axis] = len(keys)
+            there = at[: shape[axis]]
+            shape[axis] = number
             whole = np.zeros(shape, values.dtype)
-            whole[(slice(None),) * axis + (at,)] = values
+            whole[(slice(None),) * axis + (there,)] = values
             return whole
 
-        plain = [field.name for field in fields(self) if field.name not in {"keys", *_WHOLE}]
+        near = {name: spread(getattr(self, name), number=_count_near(keys)) for name in _NEAR}
+        plain = [field.name for field in fields(self) if field.name not in {"keys", *_WHOLE, *_NEAR}]
         groups = Groups(self.groups.keys, spread(self.groups.count, 1), spread(self.groups.total, 1))
         return replace(
-            self, keys=keys, groups=groups, **{name: spread(getattr(self, name)) for name in plain}
+            self, keys=keys, groups=groups, **near, **{name: spread(getattr(self, name)) for name in plain}
         )
+
+
+def order_keys(keys: Iterable[Key]) -> tuple[Key, ...]:
+    """Give each key once, those of links at a distance last."""
+    return tuple(sorted(dict.fromkeys(keys), key=lambda key: key[-1] == FAR))
+
+
+def _count_near(keys: Sequence[Key]) -> int:
+    return sum(key[-1] != FAR for key in keys)

@@ -167,7 +167,7 @@ def compare_checkpoints(
 
         def measure(some: Documents, number: int, title: str) -> Round:
             some = some if isinstance(some, MediaFolder) else list(some)  # which both models read
-            return two.measure(run, (some, some), f", look {number + 1}", title and f"comparing: {title}")[0]
+            return two.measure(run, (some, some), f", look {number + 1}", title)[0]
 
         enough = read_until_enough(
             texts,

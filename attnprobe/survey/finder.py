@@ -1,10 +1,12 @@
 """From blocks of attention to counts of gold links that heads answer rightly."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from attnprobe.attention.kinds import Kind
@@ -16,7 +18,7 @@ from attnprobe.statistics.questions import Questions
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.sums.documents import in_second_half
 from attnprobe.sums.groups import fold_names
-from attnprobe.sums.tally import SCORING, Tally
+from attnprobe.sums.tally import CHOOSING, FAR, SCORING, Tally, order_keys
 
 #: For each layer, the heads that were not removed; empty where none is.
 Standing = Sequence[Sequence[int]]
@@ -65,7 +67,7 @@ class Choices:
 
 
 class QuestionIndex:
-    """The questions of a batch in one kind of attention, sorted by what they count for and by document."""
+    """The questions of a batch in one kind of attention, sorted by what they count for, half and sequence."""
 
     def __init__(self, asked: Questions, batch: Batch) -> None:
         """Find which questions count for which cells, and which lie in one document."""
@@ -74,7 +76,7 @@ class QuestionIndex:
         documents = batch.members if batch.names is None else batch.names
         clusters = np.full(len(batch), -1) if batch.clusters is None else batch.clusters
         half = in_second_half(documents).astype(np.int64)
-        order = np.lexsort((asked.entries[:, 2], asked.entries[:, 1]))
+        order = np.lexsort((asked.entries[:, 2], half[asked.entries[:, 2]], asked.entries[:, 1]))
         self._question, key, sequence = asked.entries[order].T
         # A run is what a key is asked in one sequence.
         self._starts = np.flatnonzero(np.diff(key, prepend=-1) | np.diff(sequence, prepend=-1))
@@ -83,24 +85,28 @@ class QuestionIndex:
         self.half = half[where]
         #: What names the document of each run, see ``Tally.groups``; negative where it is alone.
         self.cluster = np.where(clusters[where] < 0, -1, 2 * clusters[where] + self.half)
-        # Right guesses, once for each key that their question counts for.
-        rights = asked.guesses
-        entry, self.rule = np.nonzero(rights[self._question])
+        #: (question of a run, rule) which rules answer it rightly, run by run.
+        self.right = asked.guesses[self._question].astype(np.float32)
         #: (run, rule) how many questions of a run each rule answers rightly.
-        self.guesses = _sum_runs(rights[self._question].astype(np.int64), self._starts)
-        self._guessed, self.guess_key, self.guess_half = (
-            self._question[entry],
-            key[entry],
-            half[sequence[entry]],
-        )
+        self.guesses = _sum_runs(self.right.astype(np.int64), self._starts)
+        #: The runs of each key that are compared on the scoring half, and the questions of these runs.
+        self.scored = list(self._list_scored())
 
-    def hits(self, found: Ints) -> tuple[Ints, Ints]:
-        """Count right answers, (run, head), and tell those to each right guess, (guess, head).
+    def hits(self, found: Ints) -> tuple[Ints, NDArray[np.bool_]]:
+        """Count right answers, (run, head), and tell those to each question of a run, (question, head).
 
         ``found`` is what each row chose (row, head).
         """
-        hits = self.asked.hits(found).astype(np.int64)
-        return _sum_runs(hits[self._question], self._starts), hits[self._guessed]
+        hits = self.asked.hits(found)[self._question]
+        return _sum_runs(hits.astype(np.int64), self._starts), hits
+
+    def _list_scored(self) -> Iterator[tuple[int, slice, slice]]:
+        ends = np.append(self._starts, len(self._question))
+        begins = np.flatnonzero(np.diff(self.key, prepend=-1) | np.diff(self.half, prepend=-1))
+        for first, stop in pairwise([*begins.tolist(), len(self.key)]):
+            key = int(self.key[first])
+            if self.half[first] == SCORING and self.asked.keys[key][-1] != FAR:
+                yield key, slice(first, stop), slice(int(ends[first]), int(ends[stop]))
 
 
 def _sum_runs(values: Ints, starts: Ints) -> Ints:
@@ -122,7 +128,7 @@ def count_layers(
         standing: Those of them that were not removed; empty where none is.
     """
     indices = list(dict.fromkeys(index for index, _ in layers))
-    keys = tuple(dict.fromkeys(key for index in indices for key in index.asked.keys))
+    keys = order_keys(key for index in indices for key in index.asked.keys)
     place = {key: at for at, key in enumerate(keys)}
     # A batch may hold windows of more documents than are told apart.
     every = np.concatenate([index.cluster for index in indices])
@@ -135,42 +141,90 @@ def count_layers(
     places = [np.array([place[key] for key in index.asked.keys], np.int64) for index in indices]
     cut = [index.cluster >= 0 for index in indices]
     groups = [np.searchsorted(names, clusters[one][some]) for one, some in zip(indices, cut, strict=True)]
+    agreements = [
+        _Agreement(index, [layer for layer, one in enumerate(kinds) if one == kind], heads)
+        for kind, index in enumerate(indices)
+    ]
     for kind, (index, some) in enumerate(zip(indices, cut, strict=True)):
         tally.left_out[:] += index.asked.left_out
         cells = groups[kind], places[kind][index.key[some]]
         np.add.at(tally.groups.count[:, :, kind], cells, index.size[some])
         np.add.at(tally.group_guesses[:, :, kind], cells, index.guesses[some])
+        _count_guesses(tally, agreements[kind].layers, index, places[kind])
     for layer, (index, found) in enumerate(layers):
         kind = kinds[layer]
-        key, guess_key = places[kind][index.key], places[kind][index.guess_key]
+        key = places[kind][index.key]
         alone = ~cut[kind]
         np.add.at(tally.asked[:, layer], (key, index.half), index.size)
         cells = key[alone], index.half[alone]
         np.add.at(tally.clusters[:, layer], cells, 1)
         np.add.at(tally.asked_squared[:, layer], cells, index.size[alone] ** 2)
-        np.add.at(tally.guessed[:, layer], (guess_key, index.rule, index.guess_half), 1)
-
-        scored = alone & (index.half == SCORING)
-        run, rule = np.nonzero(index.guesses * scored[:, None])
-        right = index.guesses[run, rule]
-        np.add.at(tally.guessed_squared[:, layer], (key[run], rule), right**2)
-        np.add.at(tally.guess_products[:, layer], (key[run], rule), right * index.size[run])
 
         there = (standing or present)[layer]
         if not there:
             continue
         columns = [present[layer].index(head) for head in there]
-        by_run, by_guess = (values[:, columns] for values in index.hits(found))
+        by_run, by_question = index.hits(found[:, columns])
         _add(tally.hits[:, layer], key, there, index.half, by_run)
         _add(tally.hits_squared[:, layer], key[alone], there, index.half[alone], by_run[alone] ** 2)
         products = by_run[alone] * index.size[alone, None]
         _add(tally.products[:, layer], key[alone], there, index.half[alone], products)
-        _add(tally.agreed[:, layer], key[run], there, rule, by_run[run] * right[:, None])
-        some = index.guess_half == SCORING
-        _add(tally.both[:, layer], guess_key[some], there, index.rule[some], by_guess[some])
+        agreements[kind].take(layer, there, by_run, by_question)
         cells = groups[kind][:, None], key[~alone, None], np.array(there)
         np.add.at(tally.group_hits[:, :, layer], cells, by_run[~alone])
+    for one, there in zip(agreements, places, strict=True):
+        one.count(tally, there)
     return tally
+
+
+class _Agreement:
+    """What heads and rules both answer rightly on the scoring half, in the layers of one kind of attention.
+
+    Counts are whole numbers, below 2^53 of a run and below 2^24 of the questions of a batch, so that
+    floating point holds them exactly.
+    """
+
+    def __init__(self, index: QuestionIndex, layers: list[int], heads: int) -> None:
+        """Expect what the heads of some layers answer."""
+        self._index, self.layers = index, layers
+        self._runs = np.zeros((len(index.size), len(layers), heads))
+        self._questions = np.zeros((len(index.right), len(layers), heads), np.float32)
+
+    def take(self, layer: int, heads: Sequence[int], runs: Ints, questions: NDArray[np.bool_]) -> None:
+        """Take the right answers of some heads of a layer, (run, head) and (question, head)."""
+        at = self.layers.index(layer)
+        self._runs[:, at, heads] = np.where(self._index.cluster[:, None] < 0, runs, 0)
+        self._questions[:, at, heads] = questions
+
+    def count(self, tally: Tally, places: Ints) -> None:
+        """Count by the place of each key."""
+        index, shape = self._index, (len(self.layers), tally.both.shape[2], tally.both.shape[3])
+        cells = shape[0] * shape[1]
+        runs, questions = (part.reshape(len(part), cells) for part in (self._runs, self._questions))
+        guesses = index.guesses.astype(np.float64)
+        for number, some, asked in index.scored:
+            cell = places[number], self.layers
+            tally.agreed[cell] += (runs[some].T @ guesses[some]).astype(np.int64).reshape(shape)
+            tally.both[cell] += (questions[asked].T @ index.right[asked]).astype(np.int64).reshape(shape)
+
+
+def _count_guesses(tally: Tally, layers: list[int], index: QuestionIndex, places: Ints) -> None:
+    """Count what rules answer rightly in the layers of one kind, which are asked the same."""
+    key, right = places[index.key], index.guesses
+    scored = (index.cluster < 0) & (index.half == SCORING)
+    for half in (CHOOSING, SCORING):
+        here = index.half == half
+        tally.guessed[..., half][:, layers] += _sum_by_key(right[here], key[here], len(tally.keys))
+    key, right, size = key[scored], right[scored], index.size[scored, None]
+    tally.guessed_squared[:, layers] += _sum_by_key(right**2, key, len(tally.keys))
+    tally.guess_products[:, layers] += _sum_by_key(right * size, key, len(tally.keys))
+
+
+def _sum_by_key(values: Ints, key: Ints, number: int) -> Ints:
+    """Add up (run, rule) by key, (key, 1, rule), for all layers alike."""
+    found = np.zeros((number, 1, values.shape[1]), np.int64)
+    np.add.at(found[:, 0], key, values)
+    return found
 
 
 def _add(whole: Ints, key: Ints, heads: Sequence[int], last: Ints, values: Ints) -> None:
@@ -191,7 +245,7 @@ class Finder:
     def begin(self, batch: Batch) -> None:
         self._batch = batch
         self._indices: dict[Kind, QuestionIndex] = {}
-        self._layers: list[tuple[QuestionIndex, Choices]] = []
+        self.layers: list[tuple[QuestionIndex, Choices]] = []
 
     def take(self, layer: int, kind: Kind, layout: Layout, piece: Piece) -> None:
         """Take a block of a layer; ``layout`` is that of the whole batch."""
@@ -199,11 +253,11 @@ class Finder:
             questions: Any = self._statistic.function
             self._indices[kind] = QuestionIndex(questions(layout), self._batch)
         index = self._indices[kind]
-        if layer == len(self._layers):
+        if layer == len(self.layers):
             heads = piece.probabilities.shape[1]
-            self._layers.append((index, Choices(index.asked.rows, heads)))
-        self._layers[layer][1].take(piece.probabilities, piece.sequence, piece.query)
+            self.layers.append((index, Choices(index.asked.rows, heads)))
+        self.layers[layer][1].take(piece.probabilities, piece.sequence, piece.query)
 
     def finish(self) -> Tally:
-        found = [(index, choices.found) for index, choices in self._layers]
+        found = [(index, choices.found) for index, choices in self.layers]
         return count_layers(found, self._heads, self._present, self._standing)

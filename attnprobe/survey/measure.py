@@ -302,7 +302,7 @@ def measure_passes(
 ) -> Measurement:
     """Pass over the batches once for each control, each a stage of the run, and put the sums together.
 
-    ``name`` tells the corpus from others of the same run; ``title`` is what a bar says beside the stage.
+    ``name`` tells the corpus from others of the same run; ``title`` is what a bar says instead of the stage.
     """
     found: list[Measurement] = []
     for control, statistics in controls.passes.items():
@@ -327,7 +327,7 @@ def measure_passes(
                     workers=ready.workers,
                     thread_context=meter.thread_context,
                     question=question,
-                    title=f"{STAGES[control]}: {title}" if title else "",
+                    title=f"{title}, {control}" if title and control else title,
                 )
             )
     return reduce(Measurement.join_pass, found)

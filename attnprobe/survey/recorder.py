@@ -138,13 +138,18 @@ class Recorder(local):
         kind = self._kinds[piece.layer]
         if kind not in self._layouts:
             self._layouts[kind] = make_layout(kind, self._batch, piece.queries, keys)
-        if isinstance(kind, Kind):  # windows have no words
-            for finder in self._asking.values():
-                finder.take(piece.layer, kind, self._layouts[kind], piece)
         observed = self._observe(piece)
         block = self._make_block(kind, some, piece.query, piece.probabilities, observed).restricted()
+        weighed = piece
         if self._weigh is not None:
             block = self._weigh(piece, block)
+            # A head that carries nothing attends to nothing.
+            weighed = (
+                replace(piece, probabilities=block.probabilities.nan_to_num(0)) if self._asking else piece
+            )
+        if isinstance(kind, Kind):  # windows have no words
+            for finder in self._asking.values():
+                finder.take(piece.layer, kind, self._layouts[kind], weighed)
         side = self._layouts[kind].queries
         for function, statistic in self._functions.get("query", {}).items():
             values = evaluate(statistic, block)

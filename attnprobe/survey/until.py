@@ -5,6 +5,7 @@ is added in their order. So a run that goes on after it was killed stops at the 
 """
 
 import difflib
+import math
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -150,15 +151,21 @@ class Enough:
         look = self.looks[-1]
         if "" in self.targets:
             name, one = look.worst
-            return f"the widest 95 % interval is ±{one.half_width:.2g}, of {name} (asked: ±{one.target:g})"
+            return f"the widest 95 % interval is {_format_width(one)}, of {name} (asked: ±{one.target:g})"
         ranked = sorted(look.widest.items(), key=lambda one: -one[1].factor)
         listed = [
-            f"of {name} ±{one.half_width:.2g} (asked: ±{one.target:g})" for name, one in ranked[:_NAMED]
+            f"of {name}{'' if place else ' is'} {_format_width(one)} (asked: ±{one.target:g})"
+            for place, (name, one) in enumerate(ranked[:_NAMED])
         ]
         more = len(ranked) - len(listed)
-        (first, *others) = listed + ([f"of {more} other columns less"] if more else [])
-        first = first.replace(" ±", " is ±", 1)
-        return f"the widest 95 % interval {join_names([first, *others])}"
+        rest = [f"of {more} other columns less"] if more else []
+        return f"the widest 95 % interval {join_names([*listed, *rest])}"
+
+
+def _format_width(widest: Widest) -> str:
+    if widest.row is None and widest.reached:
+        return "none, as no row has a number"
+    return f"±{widest.half_width:.2g}" if math.isfinite(widest.half_width) else "unknown"
 
 
 def find_targets(table: HeadTable, targets: Mapping[str, float]) -> dict[str, float]:
@@ -224,7 +231,11 @@ def take_look(
     places: dict[str, dict[str, Any]] = {}
     keys = [one.name for one in table.columns if one.role == "key" and one.name not in {"model", "dataset"}]
     for name, target in targets.items():
-        one = widest[name] = find_widest(measure_widths(table, name, documents, most), target)
+        if np.isnan(_read_numbers(table, name)).all():  # where there are no rows yet, some may come
+            one = Widest(0.0 if len(table) else math.inf, target)
+        else:
+            one = find_widest(measure_widths(table, name, documents, most), target)
+        widest[name] = one
         if one.row is not None:
             places[name] = {key: table.data[key][one.row] for key in keys}
     return Look(documents, widest), places
@@ -307,13 +318,13 @@ def read_in_rounds(
 
 
 def _describe_aim(looks: Sequence[Look]) -> str:
-    """Say what is known so far and how much is to come, for a bar."""
+    """Say for a bar, in a few words, what is known so far, and how many documents it is going to take."""
     if not looks:
         return ""
     name, one = looks[-1].worst
     estimate = looks[-1].estimate
-    rest = f", {looks[-1].documents:,} of some {round_up(estimate)} documents" if estimate is not None else ""
-    return f"{name} ±{one.half_width:.2g}, to be ±{one.target:g}{rest}"
+    rest = f", some {round_up(estimate)} documents" if estimate is not None else ""
+    return f"{name} ±{one.half_width:.2g} (±{one.target:g}){rest}"
 
 
 class _Rounds:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _WORDS = {
     *("model", "dataset", "attention", "objective", "method", "metric", "criterion", "check", "status"),
     *("detail", "model_out", "in_domain", "out_domain", "replaced_by", "attention_a", "attention_b"),
+    *("alignment", "weights"),
 }
 _KEYS = _WORDS | {
     *("layer", "head", "layer_a", "head_a", "layer_b", "head_b", "seed", "step", "pruning_step"),
@@ -249,7 +250,7 @@ class HeadTable(Table):
 
     @speaks_python
     def save(self, path: Path | str, *, overwrite: bool = False, precision: int | None = None) -> list[Path]:
-        """Write the table; the extension picks the format, such as csv, json, md, parquet or xlsx.
+        """Write the table; the extension picks the format, such as csv, json, md, parquet, tex or xlsx.
 
         A json beside it holds units, notes and provenance where the format itself does not. Files appear
         whole or not at all.

@@ -20,7 +20,7 @@ PictureKind = Literal[
 TREE: Literal["dendrogram"] = "dendrogram"
 TableKind = Literal[
     "checks", "shares", "correlations", "settling", "pruning of checkpoints", "pruning", "best heads",
-    "heads of checkpoints", "layers of checkpoints", "roles", "change", "two sides",
+    "alignments", "heads of checkpoints", "layers of checkpoints", "roles", "change", "two sides",
     "heads at positions", "heads", "interactions", "all pairs",
     "pairs in layers", "layers", "other",
 ]  # fmt: skip
@@ -75,6 +75,10 @@ KINDS: Mapping[TableKind, Kind] = {
     "best heads": Kind(
         "a label with the head that finds it best", (), FOUND, ["relations"],
         lambda keys, table: not {"layer", "head"} & set(keys) and any(name in table.data for name in RULES),
+    ),
+    "alignments": Kind(
+        "an alignment of pairs of texts", ["alignment"], ("aer", "precision", "recall", "p_adjusted"),
+        ["intervals"],
     ),
     "heads of checkpoints": Kind(
         "a head at a step of training", (STEP, *_HEAD), (), ["lines", "heatmap", "scatter"],

@@ -143,6 +143,7 @@ FOUND = {
         "accuracy": "attnprobe.statistics.questions:questions_of",
         "accuracy_se": "attnprobe.sums.tally:Tally.accuracy",
         "n, baseline, gain, accuracy_selected": "attnprobe.statistics.links:by_label_table",
+        "n_far, accuracy_far, baseline_far": "attnprobe.statistics.links:by_label_table",
         "p": "attnprobe.sums.resampling:mcnemar",
         "p_adjusted": "attnprobe.sums.resampling:adjust",
     },

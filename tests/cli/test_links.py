@@ -11,8 +11,19 @@ import pytest
 import attnprobe
 from attnprobe.corpus.sources.text import Embedded, open_embedded
 
-BEST = ["n", "layer", "head", "accuracy", "accuracy_se", "baseline", "baseline_offset", "gain", "gain_se"]
-BEST += ["p", "p_adjusted", "accuracy_selected"]
+BEST = [
+    "n",
+    "layer",
+    "head",
+    "accuracy",
+    "accuracy_se",
+    "baseline",
+    "baseline_offset",
+    "baseline_rule",
+    "gain",
+]
+BEST += ["gain_se", "p", "p_adjusted", "accuracy_selected", "n_far", "accuracy_far", "accuracy_far_se"]
+BEST += ["baseline_far"]
 
 
 @pytest.fixture(scope="session")
@@ -64,7 +75,9 @@ def test_by_head(invoke, treebank):
     )
     found = rows_of(out)
     assert code == 0
-    assert list(found[0])[2:] == ["relation", "direction", "layer", "head", "n", "accuracy", "accuracy_se"]
+    keys = ["relation", "direction", "layer", "head"]
+    far = ["n_far", "accuracy_far", "accuracy_far_se"]
+    assert list(found[0])[2:] == [*keys, "n", "accuracy", "accuracy_se", *far]
     assert len(found) == len({tuple(row.values())[:6] for row in found})
     assert all(int(row["n"]) >= 30 for row in found)
     only = rows_of(
@@ -98,7 +111,7 @@ def test_coreference(invoke):
     found = rows_of(out)
     assert code == 0
     assert list(found[0]) == [
-        "model", "dataset", "mention", *(name.replace("offset", "rule") for name in BEST)
+        "model", "dataset", "mention", *(name for name in BEST if name != "baseline_offset")
     ]  # fmt: skip
     assert [row["mention"] for row in found] == ["all", "pronoun", "feminine", "masculine"]
     assert {row["baseline_rule"] for row in found} == {"nearest"}
@@ -124,10 +137,8 @@ def test_links_of_pairs(invoke, aligned):
     code, out, _ = invoke("links", "demo", "-d", aligned)
     found = rows_of(out)
     assert code == 0
-    both = [
-        part for name in BEST for part in ([name, "baseline_rule"] if name == "baseline_offset" else [name])
-    ]
-    assert list(found[0]) == ["model", "dataset", "label", "direction", *both]
+    assert list(found[0]) == ["model", "dataset", "label", "direction", *BEST]
+    assert {(row["n_far"], row["accuracy_far"], row["baseline_far"]) for row in found} == {("0", "", "")}
     assert [row["direction"] for row in found] == ["source_to_target", "target_to_source"]
     every = rows_of(invoke("links", "demo", "-d", aligned, "--by", "head")[1])
     letters = sum(len(json.loads(line)["links"]) for line in aligned.read_text().splitlines())
@@ -179,14 +190,14 @@ def test_every_format(invoke, treebank, tmp_path, name):
 
 
 def test_the_terminal(invoke, treebank, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("COLUMNS", "100")
     words = ["syntax", "demo", "-d", treebank / "whole.conllu", "--format", "table", "--min-links", 10]
     code, out, _ = invoke(*words)
     assert code == 0
     lines = out.splitlines()
     header = next(at for at, line in enumerate(lines) if line.startswith("relation"))
     assert lines[header - 1].split() == ["dependent", "to", "head", "head", "to", "dependent"]
-    assert [line for line in lines if len(line) > 80] == []
+    assert [line for line in lines if len(line) > 100] == []
     det = next(line for line in lines if line.startswith("det "))
     assert det.count("±") == 2
     monkeypatch.setenv("COLUMNS", "50")

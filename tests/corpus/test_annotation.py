@@ -11,7 +11,7 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processor
 from transformers import PreTrainedTokenizerFast
 
 from attnprobe.attention.annotation import TokenAnnotation, TokenLink, TokenSpan
-from attnprobe.corpus.annotation import Alignment, convert_link
+from attnprobe.corpus.annotation import Alignment, annotate_shifted, annotate_target, convert_link
 from attnprobe.corpus.sources.document import Annotation, Document, Link, Span
 from attnprobe.corpus.sources.links import find_words
 from attnprobe.corpus.store import SequenceStore
@@ -267,6 +267,66 @@ def test_a_store_gives_back_what_it_was_given(tokenizer):
         assert store.annotated
         assert store.documents.tolist() == [sequence.document for sequence in sequences]
         assert store.documents[-1] == 2
+
+
+TAGS = ["DET", "NOUN", "NOUN", "AUX", "ADJ", "PUNCT", "ADV", "NOUN", "ADP", "PROPN", "NOUN", "VERB", "PUNCT"]
+
+
+def tagged(text):
+    """Say of every word of a text but the last what it is."""
+    annotation = chained(text)
+    return replace(annotation, parts_of_speech=dict(zip(annotation.words, TAGS, strict=False)))
+
+
+@pytest.mark.parametrize("room", [6, 100])
+def test_parts_of_speech_go_with_their_words(tokenizer, name, room):
+    fast = tokenizer(name)
+    reader = SequenceReader(fast, room + len(fast("a")["input_ids"]) - 1)
+    known = dict(zip([word.lower() for word in TEXT.split()], [*TAGS, ""], strict=True))
+    sequences = list(reader.read([Document(TEXT, annotation=tagged(TEXT))]))
+    found = [
+        (spelled(fast, sequence.ids, word), part)
+        for sequence in sequences
+        for word, part in zip(sequence.annotation.words, sequence.annotation.parts_of_speech, strict=True)
+    ]
+    assert len(found) > 8
+    assert all(known[word] == part for word, part in found if "[unk]" not in word)
+    with SequenceStore(len(fast)).extend(sequences) as store:
+        assert [store.annotation(place) for place in range(len(sequences))] == [
+            sequence.annotation for sequence in sequences
+        ]
+
+
+def test_parts_of_speech_of_a_decoder(tokenizer):
+    """It reads the words of the encoder, or a text of its own."""
+    fast = tokenizer("bert")
+    (sequence,) = SequenceReader(fast, 100).read([Document(TEXT, annotation=tagged(TEXT))])
+    encoder = sequence.annotation
+    beside = annotate_shifted(encoder, 6)
+    assert 3 < len(beside.decoder.words) < len(encoder.words)
+    assert beside.decoder.parts_of_speech == encoder.parts_of_speech[: len(beside.decoder.words)]
+    assert beside.cross.parts_of_speech == beside.decoder.parts_of_speech
+    assert beside.cross.key_parts_of_speech == encoder.parts_of_speech
+
+    words = words_of("le chien", "target")
+    said = replace(tagged(TEXT), words=(*words_of(TEXT), *words))
+    said = replace(said, parts_of_speech={**said.parts_of_speech, words[1]: "NOUN"})
+    (sequence,) = SequenceReader(fast, 100).read([Document(TEXT, annotation=said)])
+    offsets = Alignment({"target": [(0, 2), (3, 8)]})
+    beside = annotate_target(sequence.annotation, sequence.awaited, "le chien", offsets, 3)
+    assert beside.decoder.parts_of_speech == ("", "NOUN")
+    assert beside.cross.parts_of_speech == ("", "NOUN")
+    assert beside.cross.key_parts_of_speech == encoder.parts_of_speech
+
+
+def test_what_is_written_of_words_without_parts_of_speech_is_as_it_was():
+    """Digests of corpora, which states hold, go by it."""
+    bare = TokenAnnotation((TokenSpan(1, 2),), forms=(7,))
+    assert bare.to_bytes() == b"[[[1,2]],[],[],null,null,null,false,false,0,[],[7],[]]"
+    said = replace(bare, parts_of_speech=("NOUN",))
+    assert TokenAnnotation.from_bytes(said.to_bytes()) == said
+    crossed = replace(bare, keys=bare.words, key_parts_of_speech=("DET",))
+    assert TokenAnnotation.from_bytes(crossed.to_bytes()) == crossed
 
 
 def test_words_of_one_token_are_one(tokenizer):

@@ -7,7 +7,6 @@ import pytest
 
 import attnprobe
 from attnprobe.errors import AttnprobeError
-from attnprobe.sums.documents import Overlap, Sketch
 
 #: Documents of two or three sentences, "who verb place" with the verb as their root.
 SENTENCES = [
@@ -123,28 +122,6 @@ class TestTwice:
         assert names == ["first.conllu", "second.conllu", "third.conllu"]
         with pytest.raises(AttnprobeError, match="read the same file, which would count twice"):
             attnprobe.merge([merged, attnprobe.entropy("demo", files["first"], limit=5)])
-
-    @pytest.mark.parametrize(
-        ("overlap", "says"),
-        [
-            (Overlap(80.0, 1, 4, exact=False), ["is not known: only 4 can be compared, of which 1 is."]),
-            (Overlap(0.0, 0, 0, exact=False), ["is not known: none can be compared."]),
-            (Overlap(0.0, 0, 10, exact=False), []),
-            (Overlap(400.0, 20, 20, exact=False), ["About 400 documents are both in "]),
-            (Overlap(3.0, 3, 5, exact=True), ["3 documents are both in "]),
-        ],
-    )
-    def test_what_is_said_of_an_estimate(self, files, monkeypatch, overlap, says):
-        monkeypatch.setattr(Sketch, "compare", lambda *_: overlap)
-        table = attnprobe.merge([attnprobe.entropy("demo", files[name]) for name in ("first", "second")])
-        said = [note for note in table.notes if "count twice" in note]
-        assert len(said) == len(says)
-        assert all(words in note for words, note in zip(says, said, strict=True))
-
-    def test_an_estimate_that_refuses(self, files, monkeypatch):
-        monkeypatch.setattr(Sketch, "compare", lambda *_: Overlap(900.0, 30, 30, exact=False))
-        with pytest.raises(AttnprobeError, match="all 30 documents of one of them that can be compared"):
-            attnprobe.merge([attnprobe.entropy("demo", files[name]) for name in ("first", "second")])
 
 
 def test_a_refusal_lists_every_command_that_can_be_merged():

@@ -129,8 +129,8 @@ def test_bom_is_for_csv(tmp_path, stdout, table):
 @pytest.mark.parametrize(
     ("name", "format", "message"),
     [
-        ("heads.ods", None, r"\.csv, \.json, \.md, \.parquet, \.xlsx"),
-        ("heads", None, r"\.csv, \.json, \.md, \.parquet, \.xlsx"),
+        ("heads.ods", None, r"\.csv, \.json, \.md, \.parquet, \.tex, \.xlsx"),
+        ("heads", None, r"\.csv, \.json, \.md, \.parquet, \.tex, \.xlsx"),
         ("heads.csv", "xml", "unknown format 'xml'"),
         ("heads.csv", "table", "for the terminal"),
         ("heads.json", "csv", r"ends in \.json, but --format is csv: .* end the name in \.csv"),

@@ -76,7 +76,7 @@ COLUMNS = {
     "distance": ["jsd", "jsd_mean", "jsd_layer", "jsd_all_pairs"],
     "norm": ["norm_total", "norm_first", "norm_separator", "norm_punctuation", "norm_other"],
     "induction": ["induction", "duplicate", "previous_again", "copying"],
-    "links": ["syntax", "coreference", "links", "uuas"],
+    "links": ["syntax", "coreference", "links", "uuas", "aer", "aer_of_mean"],
     "roles": [
         "special_excess",
         "special_preference",
@@ -115,6 +115,7 @@ def cells(statistic: Statistic, heads: int) -> tuple[int, ...]:
     """The shape of the number of one sequence."""
     rows = {"head": heads, "pair": heads * (heads - 1) // 2, "layer": 1}[statistic.rows]
     more = {"offset_share": (2 * FURTHEST + 1,), "uuas": (5,), "longer": (2,), "logit_rank": (2,)}
+    more |= dict.fromkeys(("aer", "aer_of_mean"), (2, 8))
     name = (statistic.of or statistic).name.removesuffix(SUFFIX).removesuffix(f"_{statistic.control}")
     return (rows, *more.get(name, ()))
 
@@ -135,7 +136,8 @@ class TestEvery:
             assert number(statistic, whole).shape == (3, *cells(statistic, heads))
             return
         over_pairs = statistic.rows == "pair" or statistic.function is all_statistics()["jsd"].function
-        promised = (3, heads * (heads - 1) // 2 if over_pairs else heads)
+        of_layer = statistic.scope == "map" and statistic.rows == "layer"
+        promised = (3, heads * (heads - 1) // 2 if over_pairs else 1 if of_layer else heads)
         by_query = statistic.scope == "query"
         more = (whole.layout.queries.length,) if by_query else cells(statistic, heads)[1:]
         assert values.shape == (*promised, *more)
@@ -157,7 +159,7 @@ class TestEvery:
         framing = {"entropy_first", "first", "separator", "norm_first", "norm_separator"}
         framing |= {"special_excess", "special_preference"}
         unframed = content_only and name in framing
-        if name == "segment_excess":  # only of two texts that are read together
+        if name in {"segment_excess", "aer", "aer_of_mean"}:  # only of two texts that are read together
             return
         if unframed or across or ahead or statistic.about == "patches":
             assert found.isnan().all()
@@ -351,7 +353,7 @@ def test_names_and_units(statistic: Statistic):
     assert statistic.name.isidentifier()
     assert not statistic.name.endswith(("_se", "_n"))
     assert re.fullmatch(rf"{statistic.name}@[1-9]\d*", statistic.identity)
-    units = {"nats", "share", "tokens", "ratio", "correlation", "cosine", "length"}
+    units = {"nats", "share", "tokens", "ratio", "correlation", "cosine", "length", "error rate"}
     assert statistic.unit in units or statistic.unit.startswith("share of ")
     assert (statistic.unit_of(patches=True) == "patches") == (statistic.unit == "tokens")
     assert statistic.unit_of(patches=False) == statistic.unit

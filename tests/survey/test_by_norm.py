@@ -558,11 +558,6 @@ def test_statistics_about_rows_as_they_are(saved, texts, needs):
         attnprobe.census(str(saved("bert")), texts, statistics=[own], weights="norm")
 
 
-def test_links_are_refused():
-    with pytest.raises(AttnprobeError, match="can't be weighted by norm: it asks where heads look most"):
-        weight_by_norm(all_statistics()["syntax"])
-
-
 def test_values_may_be_read_beside_weighted_rows(saved, texts):
     own = statistic(
         lambda block: block.probabilities.amax(-1) * (block.values.ndim == 4) * (block.projection.ndim == 3),

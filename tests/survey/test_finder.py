@@ -1,14 +1,24 @@
 """Counts of gold links: the same in one batch as in several, with documents that were cut into windows."""
 
+from dataclasses import fields, replace
+
 import numpy as np
+import pytest
 
 import attnprobe
+from attnprobe.attention.annotation import TokenAnnotation, TokenLink, TokenSpan
+from attnprobe.attention.block import build_uniform_block
+from attnprobe.attention.layout import Layout
+from attnprobe.corpus.batch import Batch
 from attnprobe.corpus.sources.links import read_linked_rows
 from attnprobe.model.load import load_checkpoint
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.progress import SilentProgress
-from attnprobe.statistics.links import BY_LABEL, LINKED
+from attnprobe.statistics.links import ASKING_SYNTAX, BY_LABEL, LINKED
+from attnprobe.statistics.questions import questions_of
+from attnprobe.sums.documents import in_second_half
 from attnprobe.sums.tally import CHOOSING, SCORING
+from attnprobe.survey.finder import QuestionIndex, count_layers
 from attnprobe.survey.survey import CorpusRequest, TableRequest, survey_corpora
 
 
@@ -42,3 +52,43 @@ def test_documents_that_were_cut_count_in_their_half():
         links_there = tally.groups.count[mine][:, :, tally.kinds].sum(0)
         np.testing.assert_array_equal(links_there, tally.asked[..., half])
         np.testing.assert_array_equal(tally.group_hits[mine].sum(0), tally.hits[..., half])
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_what_heads_and_rules_both_answer(grouped):
+    """Question by question and sequence by sequence, in two layers of which one lacks a head."""
+    random, number = np.random.default_rng(3), 12
+    said = []
+    for _ in range(number):
+        words = tuple(TokenSpan(at, at + 1) for at in range(1, random.integers(6, 10)))
+        ends = [random.choice(len(words), 2, replace=False) for _ in range(8)]
+        links = tuple(TokenLink(words[a], words[b], random.choice(["x", "y"])) for a, b in ends)
+        parts = tuple(random.choice(["NOUN", "VERB"], len(words)).tolist())
+        said.append(TokenAnnotation(words, links, parts_of_speech=parts))
+    one = build_uniform_block(12).layout.keys
+    names = [field.name for field in fields(one) if field.name != "mixed"]
+    tokens = replace(one, **{name: getattr(one, name).repeat(number, 1) for name in names})
+    found = questions_of(Layout(tokens, tokens, annotations=tuple(said)), ASKING_SYNTAX)
+    clusters = np.where(np.arange(number) % 3 == 0, 1000 + np.arange(number), -1) if grouped else None
+    index = QuestionIndex(found, Batch({}, tokens, np.arange(number), clusters=clusters))
+    present = [[0, 1, 2], [0, 2]]
+    rows = found.rows
+    chosen = [rows.candidates[:, :1] + random.integers(0, 5, (len(rows), len(heads))) for heads in present]
+    tally = count_layers([(index, one) for one in chosen], 3, present, [])
+    scored = in_second_half(np.arange(number))
+    both, agreed = np.zeros_like(tally.both), np.zeros_like(tally.agreed)
+    for place, key in enumerate(tally.compared):
+        for layer, heads in enumerate(present):
+            hits, guesses = found.hits(chosen[layer]), found.guesses
+            for sequence in np.flatnonzero(scored):
+                asked = [q for q, k, s in found.entries.tolist() if found.keys[k] == key and s == sequence]
+                for at, head in enumerate(heads):
+                    for rule in range(guesses.shape[1]):
+                        both[place, layer, head, rule] += sum(hits[q, at] & guesses[q, rule] for q in asked)
+                        if clusters is None or clusters[sequence] < 0:
+                            right = hits[asked, at].sum() * guesses[asked, rule].sum()
+                            agreed[place, layer, head, rule] += right
+    assert both.sum() > 100
+    assert (tally.both == both).all()
+    assert (tally.agreed == agreed).all()
+    assert (agreed > both).any()

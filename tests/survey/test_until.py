@@ -1,6 +1,7 @@
 """Rounds of documents and looks at a table, against widths computed by hand."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -51,6 +52,34 @@ def test_a_look_is_at_the_widest_interval_of_each_column():
     assert places["entropy"] == {"layer": 0, "head": 1}
     assert not look.reached
     assert look.worst[0] == "rare"
+
+
+def test_a_column_without_a_number_is_no_reason_to_read_on():
+    table = tabulate([1.0], [0.1], rare=math.nan, rare_error=math.nan, rare_n=0)
+    look, places = take_look(table, {"entropy": 0.5, "rare": 0.2}, 128)
+    assert look.reached
+    assert "rare" not in places
+    end, _ = read(VALUES, 9)
+    some = replace(end, looks=[look], places=[places], targets={"entropy": 0.5, "rare": 0.2})
+    assert next(some.notes()) == (
+        "128 of 5,000 documents were enough: the widest 95 % interval of entropy is ±0.2 (asked: ±0.5) and "
+        "of rare none, as no row has a number (asked: ±0.2). They were read in a random order."
+    )
+
+
+def test_a_table_without_rows_may_come_to_have_some():
+    """Such as of labels, which are shown from so many links on."""
+    look, _ = take_look(tabulate([], []), {"entropy": 9.0}, 128)
+    assert not look.reached
+    assert look.estimate is None
+
+
+def test_one_document_has_no_interval():
+    end, _ = read(VALUES[:1])
+    assert next(end.notes()) == (
+        "1 document, all there was to read, is not enough: the widest 95 % interval of entropy is unknown "
+        "(asked: ±0.1)."
+    )
 
 
 def test_targets_are_columns_with_errors():
@@ -114,8 +143,11 @@ def test_it_ends_at_the_first_look_that_is_precise_enough():
     assert first.startswith(
         "512 of 5,000 documents were enough: the widest 95 % interval of entropy is ±0.08"
     )
-    assert rounds[1][1].startswith("entropy ±0.1")
-    assert "128 of some" in rounds[1][1]
+    needed = math.ceil(128 * (widths[0] / 0.1) ** 2)
+    assert [title for _, title, _ in rounds[:2]] == [
+        "",
+        f"entropy ±{widths[0]:.2g} (±0.1), some {-(-needed // 10) * 10} documents",
+    ]
     assert [look["documents"] for look in end.record["looks"]] == [128, 256, 512]
     assert end.record["looks"][2]["widest"]["entropy"]["head"] == 0
 

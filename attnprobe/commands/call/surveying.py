@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from attnprobe.commands.call.alignments import check_pairs
 from attnprobe.commands.call.call import (
     Call,
     check_model,
@@ -177,11 +178,16 @@ def find_links(
     by: str,
     chosen: dict[str, Any],
     options: Mapping[str, Any],
+    *,
+    metric: str = "accuracy",
+    aligned: Callable[[], OpenSource] | None = None,
 ) -> HeadTable:
     """Ask heads for the other end of gold links, for the command of that name.
 
-    A row is what ``by`` says: ``"head"``, ``"trees"``, or a word of the command. ``chosen`` holds which links
-    are asked for: ``labels``, ``subtypes``, ``min_links``.
+    A row is what ``by`` says: ``"head"``, ``"layer"``, ``"trees"``, or a word of the command. ``chosen``
+    holds which links are asked for: ``labels``, ``subtypes``, ``min_links``. ``metric`` is ``"aer"`` where
+    whole alignments are scored, and ``aligned`` opens pairs with alignments of their own in place of
+    ``texts``.
     """
     layers = parse_layers(options.get("layers"))
     if "labels" in chosen:
@@ -190,11 +196,12 @@ def find_links(
             raise AttnprobeError(
                 "No label is named; name some, such as nsubj, or leave the option out for all."
             )
-    chosen = {} if by == "trees" else chosen
+    chosen = {} if by == "trees" else {"metric": metric} if metric == "aer" else chosen
     with open_call(options, model) as call:
         check_model(model, call.tokenizer, options)
         order = call.order
-        source = read_first(open_gold(texts, gold, {**options, "order": order}))
+        named = {**options, "order": order}
+        source = read_first(open_gold(texts, gold, named) if aligned is None else aligned())
         documents = filter_links(
             source.documents,
             source.name,
@@ -202,14 +209,20 @@ def find_links(
             fold=gold is Gold.TREEBANK and not chosen.get("subtypes", True),
             nothing=gold.nothing,
         )
-        statistic, tabulation = _ask(gold, by)
+        statistics, tabulation = _ask(gold, by) if metric == "accuracy" else _ask_alignment(by)
+        from attnprobe.corpus.sources.alignments import read_as_pairs
         from attnprobe.run.examples import check_targets
+        from attnprobe.statistics.norm import apply_weights
         from attnprobe.survey.survey import CorpusRequest, TableRequest, survey_corpora
 
         call.progress.stage("loading", None)
         checkpoint = load_model(model, call.tokenizer, call.load, source.kind)
+        if aligned is not None and not checkpoint.decodes:  # which reads two texts as one
+            documents = read_as_pairs(documents)
+        documents = check_pairs(documents) if metric == "aer" else documents
         documents, labelled = check_targets(checkpoint, documents)
-        corpus = CorpusRequest(documents, [statistic], call.corpus, labelled=labelled, order=order)
+        statistics = apply_weights(statistics, options.get("weights", "attention"))
+        corpus = CorpusRequest(documents, statistics, call.corpus, labelled=labelled, order=order)
         facts = {"command": describe_call(name), "dataset": source.described, "asked": chosen}
         (found,) = survey_corpora(
             checkpoint,
@@ -219,12 +232,12 @@ def find_links(
         return found.table
 
 
-def _ask(gold: Gold, by: str) -> "tuple[Statistic, Tabulation]":
+def _ask(gold: Gold, by: str) -> Answer:
     """Choose what is measured, and how it is tabulated."""
     if by == "trees":
         from attnprobe.statistics.trees import TREE, TREES
 
-        return TREES, TREE
+        return [TREES], TREE
     from attnprobe.statistics import links
 
     statistic, by_label, by_head = {
@@ -232,7 +245,16 @@ def _ask(gold: Gold, by: str) -> "tuple[Statistic, Tabulation]":
         Gold.COREFERENCE: (links.COREFERENCE, links.BY_MENTION, links.BY_MENTION_AND_HEAD),
         Gold.LINKS: (links.LINKED, links.BY_LABEL, links.BY_LABEL_AND_HEAD),
     }[gold]
-    return statistic, by_head if by == "head" else by_label
+    return [statistic], by_head if by == "head" else by_label
+
+
+def _ask_alignment(by: str) -> Answer:
+    """Ask for alignment error rates: of each head, of each layer's mean, or of the best of both."""
+    from attnprobe.statistics.alignment import AER, AER_OF_MEAN
+    from attnprobe.statistics.alignment_table import BEST_ALIGNMENTS, BY_HEAD, BY_LAYER
+
+    asked: dict[str, Answer] = {"head": ([AER], BY_HEAD), "layer": ([AER_OF_MEAN], BY_LAYER)}
+    return asked.get(by, ([AER, AER_OF_MEAN], BEST_ALIGNMENTS))
 
 
 def request_roles(

@@ -133,7 +133,8 @@ def open_gold(texts: Texts, gold: Gold, options: Mapping[str, Any]) -> OpenSourc
         specs = [one if isinstance(one, Source) else gold.source(str(one)) for one in files]
         if len(specs) > 1:  # one order for all of them
             options = {**options, "order": None}
-        return join_sources([open_texts(spec, named=options) for spec in specs])
+        column = options.get("label_column")
+        return join_sources([open_texts(spec, named=options, label_column=column) for spec in specs])
     if not isinstance(texts, Iterable) or isinstance(texts, Mapping):
         raise AttnprobeError(
             f"Give the path of a file, several, or dicts with text and links, not {type(texts).__name__}."

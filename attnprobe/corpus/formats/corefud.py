@@ -7,7 +7,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from attnprobe.corpus.formats import CoreferenceFormat
-from attnprobe.corpus.formats.treebank import Sentence, is_glued, looks_like_conllu, parse_conllu, place_words
+from attnprobe.corpus.formats.treebank import (
+    Sentence,
+    find_parts_of_speech,
+    is_glued,
+    looks_like_conllu,
+    parse_conllu,
+    place_words,
+)
 from attnprobe.corpus.sources.document import Annotation, Document, Span
 from attnprobe.corpus.sources.links import (
     NOMINAL,
@@ -229,6 +236,7 @@ class _Text:
         self.nodes: list[_Node] = []
         self._name = name
         self._parts: list[str] = []
+        self._parts_of_speech: dict[Span, str] = {}
         self._length = 0
         self._glued = False
 
@@ -240,6 +248,8 @@ class _Text:
             self._append("\n" if sentence.begins_paragraph else "" if self._glued else " ")
         text, spans = place_words(sentence.tokens, sentence.said)
         places = self._places(sentence)
+        for span, part in find_parts_of_speech(sentence.tokens, spans).items():
+            self._parts_of_speech[Span(span.start + self._length, span.stop + self._length)] = part
         for token, line in zip(sentence.tokens, sentence.numbers, strict=True):
             number, entity = token["id"], (token.get("misc") or {}).get("Entity")
             if _is_range(number):
@@ -261,15 +271,16 @@ class _Text:
 
     def finish(self, left_out: Counter[str]) -> Document | None:
         """Give the document, or None if it has no link; count the mentions that are left out."""
-        found = [self._mention(bracketed) for bracketed in self.brackets.finish()]
-        mentions = [mention for mention in found if mention is not None]
+        every = [self._mention(bracketed) for bracketed in self.brackets.finish()]
+        mentions = [mention for mention in every if mention is not None]
         links, unasked = link_mentions(mentions)
-        left_out["for words that are not in the text (empty nodes)"] += len(found) - len(mentions)
+        left_out["for words that are not in the text (empty nodes)"] += len(every) - len(mentions)
         left_out["with an antecedent, but without two mentions before to choose from"] += unasked
         if not links:
             return None
         words = dict.fromkeys(node.span for node in self.nodes if node.span is not None)
-        return Document("".join(self._parts), annotation=Annotation(tuple(words), tuple(links)))
+        found = Annotation(tuple(words), tuple(links), parts_of_speech=self._parts_of_speech)
+        return Document("".join(self._parts), annotation=found)
 
     def _append(self, text: str) -> None:
         self._parts.append(text)
@@ -295,7 +306,8 @@ class _Text:
         kind = _KINDS.get(head.part, OTHER)
         if head.part == "DET" and len(words) == 1:
             kind = PRONOUN
-        return Mention(head.span, self.nodes[words[-1]].form, bracketed.entity, kind)
+        forms = [self.nodes[place].form for place in words]
+        return Mention(head.span, forms[-1], bracketed.entity, kind, head.form, " ".join(forms))
 
     def _top(self, words: list[int]) -> int:
         """Find the first word whose syntactic head lies outside; the last word where nothing is known."""

@@ -87,7 +87,10 @@ def _read_document(cells: Mapping[str, str], where: str) -> Document | str:
         return "in which neither A nor B is the antecedent"
     source = Mention(_read_span(cells, "Pronoun", where), word, True, PRONOUN)
     heads = {name: _find_last_word(text, _read_span(cells, name, where)) for name in _NAMES}
-    names = [Mention(head, cells[name].split()[-1], name in right, PROPER) for name, head in heads.items()]
+    names = [
+        Mention(head, cells[name].split()[-1], name in right, PROPER, text=" ".join(cells[name].split()))
+        for name, head in heads.items()
+    ]
     gender = GENDERS.get(word.casefold())
     label = PRONOUN if gender is None else f"{PRONOUN}{SEVERAL}{gender}"
     link = link_antecedent(source, sorted(names, key=lambda one: one.head.start), label)

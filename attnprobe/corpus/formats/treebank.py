@@ -44,7 +44,29 @@ def annotate_sentence(tokens: Sequence[Token], text: str | None) -> tuple[str, A
             relation = token.get("deprel")
             label = "" if relation in (None, "_") else str(relation)
             links.append(Link(spans[number], spans[head], label))
-    return text, Annotation(tuple(dict.fromkeys(spans.values())), tuple(links)), inside
+    words = tuple(dict.fromkeys(spans.values()))
+    return text, Annotation(words, tuple(links), parts_of_speech=find_parts_of_speech(tokens, spans)), inside
+
+
+def find_parts_of_speech(tokens: Iterable[Token], spans: Mapping[int, Span]) -> dict[Span, str]:
+    """Find what part of speech the words of a sentence are: UPOS, or XPOS where UPOS is ``_``.
+
+    A multi-word token is what its first word is that depends on none inside it: "du" is an adposition, as
+    "de" is, and "dámelo" a verb.
+    """
+    found: dict[Span, str] = {}
+    inner: dict[Span, str] = {}
+    for token in tokens:
+        span, part, head = spans.get(token["id"]), _read_part_of_speech(token), token.get("head")
+        if span is not None and part:
+            inside = head is not None and spans.get(head) == span
+            (inner if inside else found).setdefault(span, part)
+    return inner | found
+
+
+def _read_part_of_speech(token: Token) -> str:
+    said = (token.get(column) for column in ("upos", "xpos"))
+    return next((str(part) for part in said if part not in (None, "_", "")), "")
 
 
 def tag_sentence(tokens: Iterable[Token], column: str) -> Tagged | None:

@@ -1,7 +1,7 @@
 """A document: what a source yields and the tokeniser reads."""
 
 import hashlib
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import NoneType
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
@@ -18,6 +18,8 @@ Where = Literal["text", "pair", "target"]
 Role = Literal["", "query", "document"]
 #: What parts several labels of one link.
 SEVERAL = "|"
+#: The label of a link that may be left out of an alignment, and is no mistake where it is there.
+POSSIBLE = "possible"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,8 @@ class Annotation:
         numbered: Whether words are to be known by their numbers, so that they can be found in the tokens of
             another tokenizer too.
         number: Where they are, that of the document among all that are read.
+        parts_of_speech: What the source says that words are, such as NOUN; a word of which it says nothing is
+            not among them.
     """
 
     words: tuple[Span, ...] = ()
@@ -88,6 +92,8 @@ class Annotation:
     answers: tuple[Span, ...] | None = None
     numbered: bool = False
     number: int | None = None
+    # States go by what is written of a document.
+    parts_of_speech: Mapping[Span, str] = field(default_factory=dict, repr=False, hash=False)
 
     @property
     def elsewhere(self) -> bool:

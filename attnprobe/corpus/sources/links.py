@@ -9,7 +9,7 @@ from itertools import pairwise
 from numbers import Integral, Real
 from typing import Any, get_args
 
-from attnprobe.corpus.sources.document import SEVERAL, Annotation, Document, Link, Span, Where
+from attnprobe.corpus.sources.document import POSSIBLE, SEVERAL, Annotation, Document, Link, Span, Where
 from attnprobe.corpus.sources.streams import shorten
 from attnprobe.errors import AttnprobeError, AttnprobeWarning
 
@@ -130,7 +130,7 @@ def complete_words(annotation: Annotation, texts: Mapping[Where, str]) -> Annota
 
 LINKS = "links"
 #: What a link may say.
-LINK_KEYS = ("source", "target", "label", "candidates", "also", "source_in", "target_in")
+LINK_KEYS = ("source", "target", "label", "candidates", "also", "source_in", "target_in", "possible")
 #: Columns of texts, and of the words of each.
 TEXT_COLUMNS: dict[Where, str] = {"text": "text", "pair": "text_pair", "target": "target"}
 WORD_COLUMNS: dict[Where, str] = {"text": "words", "pair": "words_pair", "target": "words_target"}
@@ -143,6 +143,7 @@ def read_annotation(cells: Mapping[str, Any], where: str, texts: Mapping[Where, 
     spans count as answers, ``candidates``; ``also`` holds further right answers. Characters count from 0 in
     Unicode code points, ends exclusive. ``source_in`` and ``target_in`` say in which text a span lies:
     ``text`` (the default), ``pair`` or ``target``; candidates and further answers lie where the target does.
+    A link that is ``possible``, true or false, has the label ``POSSIBLE`` beside its own.
     A text whose words are not named has those that ``find_words`` finds.
 
     Args:
@@ -258,7 +259,16 @@ def _read_link(link: Any, where: str, texts: Mapping[Where, str]) -> Link:
             "candidates."
         )
     also = tuple(one for one in dict.fromkeys(also) if one != target)
-    return Link(source, target, _read_label(link.get("label"), where), tuple(dict.fromkeys(candidates)), also)
+    label = _read_label(link.get("label"), where)
+    if _read_possible(link.get("possible"), where):
+        label = f"{label}{SEVERAL}{POSSIBLE}" if label else POSSIBLE
+    return Link(source, target, label, tuple(dict.fromkeys(candidates)), also)
+
+
+def _read_possible(cell: Any, where: str) -> bool:
+    if cell is None or isinstance(cell, bool) or type(cell).__name__ == "bool_":  # numpy's
+        return bool(cell)
+    raise AttnprobeError(f"{where}: possible of a link must be true or false, not {_quote(cell)}.")
 
 
 def _read_label(label: Any, where: str) -> str:
@@ -315,7 +325,8 @@ def _quote(cell: Any) -> str:
 #: Kinds of mention, as the labels of links have them.
 PRONOUN, PROPER, NOMINAL, OTHER = "pronoun", "proper", "nominal", "other"
 #: What simple rules are called.
-NEAREST, SAME_WORD = "nearest", "same last word"
+NEAREST, SAME_WORD, SAME_HEAD, SAME_STRING = "nearest", "same last word", "same head word", "same string"
+FIRST = "first"
 #: How many mentions back an antecedent is looked for in a document. A window of text holds fewer, and memory
 #: would grow with the square of their number.
 REACH = 1000
@@ -330,12 +341,21 @@ class Mention:
         last: Its last word.
         entity: What it speaks of; mentions of one entity corefer.
         kind: What its head word is: a pronoun, a proper noun, a noun.
+        head_word: Its head word, as it is spelled; the last by default.
+        text: All its words, parted by blanks; the head word by default.
     """
 
     head: Span
     last: str
     entity: Hashable
     kind: str = OTHER
+    head_word: str = ""
+    text: str = ""
+
+    def spell(self) -> tuple[str, str]:
+        """Give the head word and the text, letter case set aside."""
+        word = self.head_word or self.last
+        return word.casefold(), (self.text or word).casefold()
 
 
 def link_antecedent(source: Mention, others: Sequence[Mention], label: str) -> Link | None:
@@ -343,9 +363,11 @@ def link_antecedent(source: Mention, others: Sequence[Mention], label: str) -> L
 
     The head words of the others are the candidates; those that share characters with the head word of the
     source are left out. All of the same entity are right; the target is the nearest of them. Simple rules
-    guess too: the nearest candidate, by the characters between, and the first earlier mention that ends in
-    the same word, letter case set aside. If that one does not lie in the window of text that a model reads,
-    the first one that does is the guess of the rule: they are given one after the other.
+    guess too, letter case set aside: the nearest candidate, by the characters between, the nearest of each
+    kind, and the first of all; the first earlier mention that ends in the same word; the nearest earlier one
+    with the same head word; and the nearest earlier one with all words the same, or else the same head word.
+    If a guess does not lie in the window of text that a model reads, the first one that does is the guess of
+    the rule: they are given one after the other.
 
     Args:
         source: The mention that asks.
@@ -366,12 +388,25 @@ def link_antecedent(source: Mention, others: Sequence[Mention], label: str) -> L
 
     target = min(right, key=distance)
     word = source.last.casefold()
-    same = dict.fromkeys(
-        one.head for one in apart if one.head.stop <= source.head.start and one.last.casefold() == word
-    )
-    guesses = ((NEAREST, min(candidates, key=distance)), *((SAME_WORD, span) for span in same))
+    earlier = [one for one in apart if one.head.stop <= source.head.start]
+    same = dict.fromkeys(one.head for one in earlier if one.last.casefold() == word)
+    guesses = [(NEAREST, min(candidates, key=distance)), *((SAME_WORD, span) for span in same)]
+    guesses.append((FIRST, candidates[0]))
+    (head, text), known = source.spell(), dict[str, Span]()
+    for one in sorted(apart, key=lambda one: distance(one.head)):
+        if one.kind != OTHER:
+            known.setdefault(f"{NEAREST} {one.kind}", one.head)
+        if one.head.stop <= source.head.start:
+            spelled = one.spell()
+            if spelled[1] == text:
+                known.setdefault(SAME_STRING, one.head)
+            if spelled[0] == head:
+                known.setdefault(SAME_HEAD, one.head)
+    guesses += known.items()
+    if SAME_HEAD in known:
+        guesses.append((SAME_STRING, known[SAME_HEAD]))
     also = tuple(span for span in right if span != target)
-    return Link(source.head, target, label, candidates, also, guesses)
+    return Link(source.head, target, label, candidates, also, tuple(guesses))
 
 
 def link_mentions(mentions: Sequence[Mention]) -> tuple[list[Link], int]:

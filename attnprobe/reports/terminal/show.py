@@ -20,7 +20,7 @@ from attnprobe.reports.shapes import (
     lay_out_runs,
     lay_out_settling,
 )
-from attnprobe.reports.terminal import curves, grid, interactions, lists
+from attnprobe.reports.terminal import alignments, curves, grid, interactions, lists
 from attnprobe.reports.terminal.console import choose_signs, has_palette
 from attnprobe.table.cells import clean, format_cell
 from attnprobe.table.head_table import HeadTable
@@ -66,7 +66,7 @@ def show(table: HeadTable, console: Console, precision: int | None = None) -> No
         shown = _draw_positions(table, measures, console, precision)
     elif panels:
         shown = _draw_panels(table, panels, _choose_measures(measures), console, precision)
-    elif listed := _draw_list(table, console):
+    elif listed := _draw_list(table, console, precision):
         shown = listed
     elif (found := lay_out_best_heads(table)) is not None:
         lists.draw_best_heads(found, console)
@@ -87,8 +87,11 @@ def show(table: HeadTable, console: Console, precision: int | None = None) -> No
         console.print(Text(f"{choose_signs(console).bullet} {clean(note)}"))
 
 
-def _draw_list(table: HeadTable, console: Console) -> Set[str]:
-    """Print shares of variance, or pairs of heads, a line each; returns the columns that are shown."""
+def _draw_list(table: HeadTable, console: Console, precision: int | None) -> Set[str]:
+    """Print shares of variance, pairs of heads, or alignments, a line each; returns the columns shown."""
+    if table.kind == "alignments" and len(table):
+        alignments.draw_alignments(table, console, precision)
+        return alignments.ALIGNMENT_COLUMNS
     if lists.has_shares(table):
         lists.draw_shares(table, console)
         return lists.SHARES_COLUMNS

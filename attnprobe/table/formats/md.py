@@ -1,9 +1,11 @@
-"""Markdown: a pipe table to paste into an issue, a README or a paper's notes."""
+"""Markdown: a pipe table for an issue, a README or a paper's notes, its numbers rounded by their errors."""
 
 import re
+from collections.abc import Sequence
 
-from attnprobe.table.cells import clean, format_cell, to_plain_column
+from attnprobe.table.cells import clean, to_plain_column
 from attnprobe.table.formats import Format
+from attnprobe.table.rounding import find_errors, format_rounded
 from attnprobe.table.table import Cell, Column, Table
 
 # Everything that could end a cell, start a tag, a link, an image, code, emphasis or mathematics.
@@ -13,12 +15,18 @@ _HTML = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 
 
 def render(table: Table, precision: int | None = None) -> str:
-    """Write a title, the table and its notes; undefined numbers are empty cells."""
+    """Write a title, the table and its notes; undefined numbers are empty cells.
 
-    def field(value: Cell) -> str:
-        return escape(value) if isinstance(value, str) else format_cell(value, precision)
+    A number has as many decimals as two digits of its error have, or three significant digits where it has
+    no error; with ``precision``, so many.
+    """
+
+    def field(value: Cell, error: Cell) -> str:
+        return escape(value) if isinstance(value, str) else format_rounded(value, error, precision)
 
     cells = [to_plain_column(table.data[column.name], column) for column in table.columns]
+    errors = [find_errors(table, column) for column in table.columns]
+    written = [list(map(field, values, beside)) for values, beside in zip(cells, errors, strict=True)]
     lines = [
         f"### {escape(clean(table.title))}",
         "",
@@ -26,7 +34,7 @@ def render(table: Table, precision: int | None = None) -> str:
         _write_row(
             [_write_rule(column, values) for column, values in zip(table.columns, cells, strict=True)]
         ),
-        *(_write_row([field(value) for value in row]) for row in zip(*cells, strict=True)),
+        *map(_write_row, zip(*written, strict=True)),
     ]
     if table.notes:
         lines += ["", *(f"- {escape(clean(note))}" for note in table.notes)]
@@ -50,7 +58,7 @@ def _write_rule(column: Column, values: list[Cell]) -> str:
     return "---" if is_text else "---:"
 
 
-def _write_row(fields: list[str]) -> str:
+def _write_row(fields: Sequence[str]) -> str:
     return f"| {' | '.join(fields)} |"
 
 

@@ -6,7 +6,7 @@ import warnings
 import pytest
 
 from attnprobe.corpus.formats import read_coreference
-from attnprobe.corpus.sources.links import SAME_WORD
+from attnprobe.corpus.sources.links import NEAREST, SAME_WORD
 from attnprobe.errors import AttnprobeError, AttnprobeWarning
 
 DECLARED = "# global.Entity = eid-etype-head-other"
@@ -33,7 +33,7 @@ def told(document):
             word(link.target),
             [word(one) for one in link.also],
             [word(one) for one in link.candidates],
-            {rule: word(span) for rule, span in reversed(link.guesses)},
+            {rule: word(span) for rule, span in reversed(link.guesses) if rule in {NEAREST, SAME_WORD}},
         )
         for link in document.annotation.links
     ]
@@ -102,6 +102,26 @@ def test_a_document_with_nested_mentions_and_an_empty_node():
     words = [document.text[word.start : word.stop] for word in document.annotation.words]
     assert words == document.text.replace(".", " .").replace(";", " ;").split()
     assert document.group is None
+
+
+def test_what_is_guessed_by_spelling_and_kind():
+    """ "this Lion" has the head word of "the old lion", and no mention has all its words."""
+    with pytest.warns(AttnprobeWarning):
+        (document,) = read(ZOO)
+    link = next(link for link in document.annotation.links if link.label == "proper")
+    guesses = dict(reversed(link.guesses))
+    found = {rule: document.text[span.start : span.stop] for rule, span in guesses.items()}
+    assert found["same head word"] == found["same string"] == found["nearest nominal"] == "lion"
+    assert found["nearest pronoun"] == "him"
+
+
+def test_parts_of_speech():
+    """Every sentence has its words where the text has them."""
+    (document,) = read(ZOO)
+    said = document.annotation.parts_of_speech
+    found = [(document.text[word.start : word.stop], said[word]) for word in document.annotation.words]
+    expected = [line.split("\t") for line in ZOO if line[:1].isdigit() and "." not in line.split("\t")[0]]
+    assert found == [(cells[1], cells[3]) for cells in expected]
 
 
 def test_mentions_that_cross_and_one_in_pieces():

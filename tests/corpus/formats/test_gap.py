@@ -32,7 +32,8 @@ def test_a_row():
     assert words(document, [link.source, link.target]) == ["she", "𠮷ster"]
     assert words(document, link.candidates) == ["𠮷ster", "Jr."]
     assert (link.also, link.label) == ((), "pronoun|feminine")
-    assert [(rule, *words(document, [span])) for rule, span in link.guesses] == [("nearest", "Jr.")]
+    guesses = [(rule, *words(document, [span])) for rule, span in link.guesses]
+    assert guesses == [("nearest", "Jr."), ("first", "𠮷ster"), ("nearest proper", "Jr.")]
 
 
 @pytest.mark.parametrize(
@@ -57,7 +58,11 @@ def test_names_behind_the_pronoun():
     (link,) = document.annotation.links
     assert words(document, [link.target, *link.also]) == ["Low", "Bea"]
     assert words(document, link.candidates) == ["Low", "Bea"]
-    assert link.guesses == (("nearest", Span(20, 23)),)
+    assert dict(link.guesses) == {
+        "nearest": Span(20, 23),
+        "nearest proper": Span(20, 23),
+        "first": Span(20, 23),
+    }
 
 
 def test_a_mark_alone_is_no_word_of_a_name():

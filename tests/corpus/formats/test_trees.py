@@ -72,6 +72,36 @@ def test_words_of_a_multi_word_token_cover_the_whole_of_it():
     ]
 
 
+def parts_of_speech(sentence):
+    (found,) = read_conllu(io.StringIO(sentence), "it", annotated=True)
+    annotation = found.annotation
+    return [
+        (found.text[one.start : one.stop], annotation.parts_of_speech.get(one)) for one in annotation.words
+    ]
+
+
+def test_parts_of_speech():
+    """A token for several words is what the first of them is that depends on none of the others."""
+    assert parts_of_speech(PLAIN)[:3] == [("Who", "PRON"), ("rang", "VERB"), (",", "PUNCT")]
+    french = [("le", "DET"), ("chat", "NOUN"), ("du", "ADP"), ("roi", "NOUN")]
+    assert parts_of_speech(FRENCH) == french
+    assert parts_of_speech(SPANISH) == [("dámelo", "VERB"), ("ya", "ADV")]
+    turned = SPANISH.replace("\t0\troot", "\t2\tx").replace("PRON\t_\t_\t1\tiobj", "PRON\t_\t_\t0\troot")
+    assert parts_of_speech(turned)[0] == ("dámelo", "PRON")
+    without = SPANISH.replace("\t0\troot", "\t_\t_").replace("\t1\t", "\t_\t")
+    assert parts_of_speech(without)[0] == ("dámelo", "VERB")
+
+
+def test_parts_of_speech_in_other_words():
+    """XPOS stands where there is no UPOS; where there is neither, nothing is said of the word."""
+    words = [("the", "_", "DT"), ("dog", "NOUN", "NN"), ("barks", "_", "_")]
+    sentence = "".join(
+        f"{number}\t{form}\t_\t{upos}\t{xpos}\t_\t_\t_\t_\t_\n"
+        for number, (form, upos, xpos) in enumerate(words, 1)
+    )
+    assert parts_of_speech(sentence) == [("the", "DT"), ("dog", "NOUN"), ("barks", None)]
+
+
 def test_relations_inside_a_token_are_left_out_and_counted():
     with pytest.warns(AttnprobeWarning, match=r"^2 relations of it lie inside one multi-word token"):
         _, words, links = read(SPANISH)

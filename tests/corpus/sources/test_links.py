@@ -340,8 +340,13 @@ def test_labels_that_are_not_there():
         list(filter_links([document()], "it"))
 
 
-def mention(start, entity, last="w", *, length=2, kind="nominal"):
-    return Mention(Span(start, start + length), last, entity, kind)
+def mention(start, entity, last="w", *, length=2, kind="nominal", **spelled):
+    return Mention(Span(start, start + length), last, entity, kind, **spelled)
+
+
+def first_guesses(link):
+    """What is guessed by the nearest mention and by the same last word."""
+    return tuple(guess for guess in link.guesses if guess[0] in {NEAREST, SAME_WORD})
 
 
 def test_nearest_right_one_is_the_target_and_the_others_are_right_too():
@@ -357,14 +362,53 @@ def test_nearest_right_one_is_the_target_and_the_others_are_right_too():
 def test_rules_guess_the_nearest_and_the_first_with_the_same_last_word():
     others = [mention(0, "a", "Dog"), mention(5, "b", "cat"), mention(10, "b", "DOG")]
     link = link_antecedent(mention(20, "b", "dog"), others, "")
-    assert link.guesses == ((NEAREST, Span(10, 12)), (SAME_WORD, Span(0, 2)), (SAME_WORD, Span(10, 12)))
-    assert link_antecedent(mention(20, "b", "cow"), others, "").guesses == ((NEAREST, Span(10, 12)),)
+    expected = ((NEAREST, Span(10, 12)), (SAME_WORD, Span(0, 2)), (SAME_WORD, Span(10, 12)))
+    assert first_guesses(link) == expected
+    assert first_guesses(link_antecedent(mention(20, "b", "cow"), others, "")) == expected[:1]
 
 
 def test_what_follows_is_near_but_is_no_earlier_mention():
     others = [mention(0, "a", "dog"), mention(30, "b", "dog")]
     link = link_antecedent(mention(22, "a", "dog"), others, "")
-    assert link.guesses == ((NEAREST, Span(30, 32)), (SAME_WORD, Span(0, 2)))
+    assert first_guesses(link) == ((NEAREST, Span(30, 32)), (SAME_WORD, Span(0, 2)))
+
+
+def test_rules_guess_by_kind_head_word_and_all_words():
+    """The nearest of each kind; of those before, the nearest that are spelled alike."""
+    draw, kinds = random.Random(6), ["pronoun", "proper", "nominal", "other"]
+    checked = 0
+    for _ in range(300):
+        found = [
+            mention(
+                3 * place,
+                draw.choice("ab"),
+                "x",
+                kind=draw.choice(kinds),
+                head_word=draw.choice(["H", "h", "k"]),
+                text=draw.choice(["the h", "THE h", "a h", "k"]),
+            )
+            for place in range(7)
+        ]
+        at = draw.randrange(1, 7)
+        source, others = found[at], [one for one in found if one is not found[at]]
+        link = link_antecedent(source, others, "")
+        if link is None:
+            continue
+        near = sorted(others, key=lambda one: (abs(one.head.start - source.head.start), one.head.start))
+        before = [one for one in near if one.head.start < source.head.start]
+        alike = [one for one in before if one.head_word.lower() == source.head_word.lower()]
+        whole = [one for one in before if one.text.lower() == source.text.lower()]
+        expected = {
+            "first": sorted(others, key=lambda one: one.head.start),
+            "same head word": alike,
+            "same string": whole or alike,
+            **{f"nearest {kind}": [one for one in near if one.kind == kind] for kind in kinds[:3]},
+        }
+        for rule, some in expected.items():
+            guesses = [span for name, span in link.guesses if name == rule]
+            assert guesses[:1] == [one.head for one in some[:1]], rule
+            checked += bool(some)
+    assert checked > 500
 
 
 def test_mentions_that_share_characters_with_the_source_are_no_candidates():

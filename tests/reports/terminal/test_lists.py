@@ -11,7 +11,7 @@ from rich.console import Console
 import attnprobe
 from attnprobe.findings.spread import PARTS
 from attnprobe.reports.terminal.show import show
-from attnprobe.table.head_table import HeadTable
+from attnprobe.table.head_table import HeadTable, read_head_table
 from attnprobe.table.table import Column
 
 
@@ -119,3 +119,38 @@ def test_other_tables_are_lists(missing):
     other = HeadTable(made.title, left, {one.name: made.data[one.name] for one in left})
     assert "in % of the variance" in drawn(made)
     assert "in % of the variance" not in drawn(other)
+
+
+def aligned(**more):
+    pairs = [("the dog ran home", "a cat"), ("who rang", "she did it"), ("it was late", "so it was")] * 4
+    lines = ["0-0 2p1", "0-0 1-1", "0-1 1-2 2p0"] * 4
+    return attnprobe.links("demo", pairs, alignments=lines, metric="aer", **more)
+
+
+def test_alignments_have_a_line_each():
+    """Apart for each direction and weighting, with their error rates, and a star where it is sure."""
+    table = aligned(weights="both")
+    text = shown(dataclasses.replace(table, data={**table.data, "p_adjusted": [0.01] + [1.0] * 7}), 80)
+    heads = ["attention, target to source", "attention, source to target"]
+    heads += ["norm, target to source", "norm, source to target"]
+    assert [line for line in text.splitlines() if line in heads] == heads
+    assert max(map(cell_len, text.splitlines())) <= 80
+    rows = [line.split() for line in text.splitlines() if re.match(" (head|layer mean) ", line)]
+    assert len(rows) == 8
+    assert [row[-1] == "*" for row in rows] == [True] + [False] * 7
+    for row, rate, layer, head in zip(rows, *(table.data[n] for n in ("aer", "layer", "head")), strict=True):
+        words = row[1:] if row[0] == "head" else row[2:]
+        assert words[0] == (f"{layer}-{head}" if row[0] == "head" else str(layer))
+        assert float(words[1]) == pytest.approx(rate, abs=5e-4)
+    assert f"{table.data['n'][0]} pairs of texts" in " ".join(text.split())
+
+
+def test_a_picture_of_alignments(tmp_path):
+    table = aligned()
+    assert table.kind == "alignments"
+    table.save(tmp_path / "found.csv")
+    (tmp_path / "found.json").unlink()
+    assert read_head_table(tmp_path / "found.csv").kind == "alignments"
+    drawn = table.plot().rendered("svg").decode()
+    for word in ("alignment error rate", "head, target to source", "layer mean, source to target"):
+        assert word in drawn

@@ -52,16 +52,19 @@ def counted(model, tokenizer, sentences, *, causal=False):
             for direction, asker, answer in (("forward", s, t), ("backward", t, s)):
                 if causal and distinct[answer][1] > distinct[asker][1]:
                     continue
-                links[label, direction] += 1
+                # Links of words that are not neighbours count again, by themselves.
+                named = [label, f"{label}|far"] if abs(asker - answer) > 1 else [label]
+                links.update((name, direction) for name in named)
                 choices = [
                     w for w in range(len(distinct))
                     if w != asker and (not causal or distinct[w][1] <= distinct[asker][1])
                 ]  # fmt: skip
                 for offset in OFFSETS:  # the nearest word to where it aims, of two the earlier
                     chosen = min(choices, key=lambda w: (abs(w - asker - offset), w))
-                    offsets_hit[label, direction, offset] += offset != 0 and chosen == answer
+                    for name in named:
+                        offsets_hit[name, direction, offset] += offset != 0 and chosen == answer
                 for layer, head in np.argwhere(choice[..., asker] == answer):
-                    hits[label, direction, layer, head] += 1
+                    hits.update((name, direction, layer, head) for name in named)
     return hits, links, offsets_hit
 
 
@@ -116,7 +119,8 @@ def counted_beside(model, tokenizer, sentences, start):
                             continue
                         if kind == "decoder" and asking[answer][1] > asking[asker][1]:
                             continue
-                        links[kind][label, direction, position] += 1
+                        named = [label, f"{label}|far"] if abs(asker - answer) > 1 else [label]
+                        links[kind].update((name, direction, position) for name in named)
                         for layer, head in np.argwhere(choice[..., asker] == answer):
-                            hits[kind][label, direction, position, layer, head] += 1
+                            hits[kind].update((name, direction, position, layer, head) for name in named)
     return hits, links

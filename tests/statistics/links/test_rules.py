@@ -13,7 +13,16 @@ from attnprobe.corpus.batch import Batch
 from attnprobe.statistics.links import ASKING_LINKS, Cell, Compared, choose_and_score
 from attnprobe.statistics.links import ASKING_SYNTAX as SYNTAX
 from attnprobe.statistics.questions import questions_of
-from attnprobe.statistics.rules import ALL, SAME_CONTEXT, SAME_LEFT_CONTEXT, SAME_PLACE, SAME_TEXT
+from attnprobe.statistics.rules import (
+    ALL,
+    OF_PARTS_OF_SPEECH,
+    PARTS_OF_SPEECH,
+    SAME_CONTEXT,
+    SAME_LEFT_CONTEXT,
+    SAME_PLACE,
+    SAME_TEXT,
+)
+from attnprobe.sums.tally import FAR
 from attnprobe.survey.finder import QuestionIndex, count_layers
 
 
@@ -76,6 +85,118 @@ def test_words_of_the_same_text(rule, causal):
             known = SAME_LEFT_CONTEXT if causal and rule == SAME_CONTEXT else rule
             expected.append(by_definition(known, letters, at, letters, choices) + 1)
         assert chosen(found, rule) == expected
+
+
+def by_part_of_speech(rule, parts, at, choices):
+    """Choose by a rule that goes by parts of speech, with loops."""
+
+    def near(place):
+        return (abs(place - at), place)
+
+    first, second = rule.split()
+    part = second if first == "nearest" else first
+    some = [place for place in choices if parts[place] == part]
+    side = [
+        place for place in some if first == "nearest" or (place < at if second == "before" else place > at)
+    ]
+    return min(side or some or choices, key=near)
+
+
+@pytest.mark.parametrize("asking", [ASKING_LINKS, SYNTAX])
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("chosen_from", [None, 5])
+def test_parts_of_speech(asking, causal, chosen_from):
+    """The nearest word of each, on either side, of all words that may be chosen."""
+    random = np.random.default_rng(5)
+    tags = [*PARTS_OF_SPEECH[:4], "NN", ""]
+    checked = 0
+    for _ in range(8):
+        parts = random.choice(tags, 11).tolist()
+        words, links, open_ = spans(11), [], []
+        for at in range(11):
+            some = [one for one in range(11) if one != at]
+            if chosen_from:
+                some = sorted(random.choice(some, chosen_from, replace=False).tolist())
+            sources = tuple(words[one] for one in some) if chosen_from else ()
+            links.append(TokenLink(words[at], words[some[0]], "x", sources, asks="forward"))
+            open_.append([one for one in some if not causal or one < at])
+        found = asked(
+            TokenAnnotation(words, tuple(links), parts_of_speech=tuple(parts)), asking, causal=causal
+        )
+        askers = [int(found.rows.queries[row, 0]) - 1 for row in found.row]
+        for question, at in enumerate(askers):
+            for rule in OF_PARTS_OF_SPEECH:
+                choice = found.choices[question, asking.rules.index(rule)]
+                expected = by_part_of_speech(rule, parts, at, open_[at])
+                assert int(found.rows.spans[choice][0]) - 1 == expected, (rule, parts, at)
+                checked += 1
+    assert checked > 1000
+
+
+def test_parts_of_speech_of_spans_and_of_other_texts():
+    """A span is none of its own answers; between texts, and where nothing is known, the rules say nothing."""
+    words, parts = spans(6), ("VERB", "NOUN", "NOUN", "VERB", "NOUN", "X")
+    rules = ["nearest NOUN", "NOUN before", "NOUN after", "nearest VERB", "VERB after", "DET before"]
+    link = TokenLink(TokenSpan(2, 4), words[3], "x", asks="forward")  # the second and the third word
+    found = asked(TokenAnnotation(words, (link,), parts_of_speech=parts))
+    assert [chosen(found, rule) for rule in rules] == [[5], [5], [5], [1], [4], [1]]
+
+    bare = asked(TokenAnnotation(words, (link,)))
+    beside = TokenAnnotation(words[:3], (TokenLink(words[0], words[1], "x", asks="forward"),), keys=words)
+    crossed = asked(replace(beside, parts_of_speech=parts[:3], key_parts_of_speech=parts))
+    pair = TokenAnnotation(words, (TokenLink(words[0], words[4], "x"),), second=4, parts_of_speech=parts)
+    for silent in (bare, crossed, asked(pair)):
+        assert len(silent.row)
+        assert (silent.choices[:, -len(OF_PARTS_OF_SPEECH) :] == -1).all()
+    # A decoder that reads the same text goes by its words.
+    same = TokenAnnotation(
+        spans(6, 2), (TokenLink(TokenSpan(3, 4), words[3], "x", asks="forward"),), keys=words, same=True,
+        key_parts_of_speech=parts,
+    )  # fmt: skip
+    found = asked(same)
+    assert [chosen(found, rule) for rule in rules] == [[3], [3], [3], [1], [4], [1]]
+
+
+def far(said, **options):
+    """Tell which links are counted among those whose ends are no neighbours, question by question."""
+    found = asked(said, **options)
+    distant = {question for question, key, _ in found.entries.tolist() if found.keys[key][-1] == FAR}
+    return [question in distant for question in range(len(found.row))]
+
+
+def test_links_at_a_distance():
+    """A word lies between the ends, however many tokens it has; of several answers, the nearest counts."""
+    words = (TokenSpan(1, 2), TokenSpan(2, 5), TokenSpan(5, 6), TokenSpan(6, 9), TokenSpan(9, 10))
+
+    def link(source, target, *also, **more):
+        return TokenLink(words[source], words[target], "x", also=tuple(words[one] for one in also), **more)
+
+    links = (link(0, 1), link(0, 2), link(4, 2), link(4, 3))
+    assert far(TokenAnnotation(words, links)) == [False] * 2 + [True] * 4 + [False] * 2
+    assert far(TokenAnnotation(words, (link(0, 2, 1, asks="forward"), link(0, 2, 4, asks="forward")))) == [
+        False,
+        True,
+    ]
+    wide = TokenLink(TokenSpan(1, 5), words[2], "x"), TokenLink(TokenSpan(1, 5), words[3], "x")
+    assert far(TokenAnnotation(words, wide)) == [False, False, True, True]
+    chosen_ = link(0, 3, candidates=(words[3], words[4])), link(0, 1, candidates=(words[1], words[3]))
+    assert far(TokenAnnotation(words, chosen_)) == [True, False]
+    # Where no words are known, tokens are counted.
+    assert far(TokenAnnotation((), chosen_)) == [True, False]
+    # What a decoder does not see is no answer.
+    assert far(TokenAnnotation(words, (link(3, 1, 4, asks="forward"),)), causal=True) == [True]
+
+
+def test_between_texts_there_is_no_distance():
+    words = spans(6)
+    link = TokenLink(words[0], words[4], "x"), TokenLink(words[0], words[2], "x")
+    assert far(TokenAnnotation(words, link, second=4)) == [False, False, True, True]
+    forward = tuple(replace(one, asks="forward") for one in link)
+    assert far(TokenAnnotation(words[:3], forward, keys=words)) == [False, False]
+    later = tuple(replace(one, source=TokenSpan(2, 3)) for one in forward)
+    assert far(TokenAnnotation(spans(6, 2), later, keys=words, same=True)) == [True, True]
+    beside = replace(later[0], target=words[1])
+    assert far(TokenAnnotation(spans(6, 2), (beside,), keys=words, same=True)) == [False]
 
 
 @pytest.mark.parametrize("rule", [SAME_TEXT, SAME_CONTEXT, SAME_LEFT_CONTEXT])

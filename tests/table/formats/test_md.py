@@ -16,7 +16,7 @@ def test_the_whole_of_it():
         "\n"
         "| model | n | js_distance |\n"
         "| --- | ---: | ---: |\n"
-        "| \\[CLS\\] | 1 | -0.25 |\n"
+        "| \\[CLS\\] | 1 | -0.250 |\n"
         "|  | 2 |  |\n"
         "\n"
         "- A note.\n"
@@ -49,5 +49,11 @@ def test_escape(text, expected):
 
 def test_precision():
     table = HeadTable("t", [Column("x")], {"x": [1 / 3]})
-    assert "| 0.333 |" in render(table, precision=3)
-    assert "| 0.3333333333333333 |" in render(table)
+    assert "| 0.333 |" in render(table)
+    assert "| 0.33333 |" in render(table, precision=5)
+
+
+def test_numbers_are_rounded_by_their_errors():
+    columns = [Column("x"), Column("x_se", role="error")]
+    table = HeadTable("t", columns, {"x": [1 / 3, 20.46], "x_se": [0.0123, 1.87]})
+    assert render(table).splitlines()[-2:] == ["| 0.333 | 0.012 |", "| 20.5 | 1.9 |"]

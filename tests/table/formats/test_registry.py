@@ -82,16 +82,16 @@ def test_a_format_is_one_file(tmp_path):
     assert done.returncode == 0, done.stderr
     assert "['a.tabs', 'a.json'] layer\tx\n0\t0.5\n1\t2.0\n" in said
     assert "[(0, 0.5), (1, 2.0)]" in said
-    assert "end it in .csv, .json, .md, .parquet, .tabs, .xlsx" in said
+    assert "end it in .csv, .json, .md, .parquet, .tabs, .tex, .xlsx" in said
     assert "give a file that ends in .csv, .json, .parquet, .tabs, .xlsx." in said
     assert said.count("layer\tx\n0\t0.5\n1\t2.0\n") == 2
-    assert ".csv, .json, .md, .parquet, .tabs or .xlsx picks the format" in " ".join(
+    assert ".csv, .json, .md, .parquet, .tabs, .tex or .xlsx picks the format" in " ".join(
         said.replace("│", " ").split()
     )
-    assert "csv|json|md|parquet|tabs|xlsx>" in said
+    assert "csv|json|md|parquet|tabs|tex|xlsx>" in said
 
 
 def test_what_formats_can_do():
-    assert tuple(FORMATS) == ("csv", "json", "md", "parquet", "xlsx")
+    assert tuple(FORMATS) == ("csv", "json", "md", "parquet", "tex", "xlsx")
     assert READABLE == ("csv", "json", "parquet", "xlsx")
     assert [name for name, format in FORMATS.items() if format.binary] == ["parquet", "xlsx"]

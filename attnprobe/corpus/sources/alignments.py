@@ -1,0 +1,181 @@
+"""Word alignments in the Pharaoh format, and the pairs of texts that they are of."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+from attnprobe.corpus.sources.document import POSSIBLE, Annotation, Document, Link, Span, Where
+from attnprobe.corpus.sources.streams import decode_lines, open_file, shorten, strip_ends
+from attnprobe.errors import AttnprobeError
+
+#: The label of a link that an alignment has to have.
+SURE = "sure"
+#: Stands between the two texts of a line, as fast_align reads them.
+BETWEEN = "|||"
+#: A link: the number of a word of the source, whether it is possible only, the number of one of the target.
+_LINK = re.compile(r"(\d{1,9})(-|p|\?)(\d{1,9})")
+_WORD = re.compile(r"\S+")
+
+
+@contextmanager
+def open_lines(path: Path) -> Iterator[Iterator[str]]:
+    """Open the lines of a file, blank ones too, without their ends.
+
+    Raises:
+        AttnprobeError: When it is not there or is no text.
+    """
+    try:
+        there = path.is_file() or (path.exists() and not path.is_dir())
+    except (OSError, ValueError):  # a name too long, or with a NUL in it
+        there = False
+    if not there:
+        raise AttnprobeError(f"There is no file {path}; check the path.")
+    with open_file(path, str(path)) as stream:
+        yield strip_ends(decode_lines(stream, str(path)))
+
+
+def read_parallel(source: Path, target: Path) -> Iterator[Document]:
+    """Read two files of parallel texts, a text a line; the text of the second is the label.
+
+    Raises:
+        AttnprobeError: When one has more lines than the other.
+    """
+    with open_lines(source) as ours, open_lines(target) as theirs:
+        for number, (text, other) in enumerate(zip_longest(ours, theirs), start=1):
+            if text is None or other is None:
+                short, long = (source, target) if text is None else (target, source)
+                raise AttnprobeError(
+                    f"{short} has {number - 1:,} lines, and {long} more; give two files with a line for each "
+                    "pair."
+                )
+            yield Document(text, label=other)
+
+
+def read_joined(path: Path) -> Iterator[Document]:
+    """Read pairs of texts with ``|||`` between them, a pair a line; the second text is the label.
+
+    Raises:
+        AttnprobeError: When a line does not hold two texts.
+    """
+    with open_lines(path) as lines:
+        for number, line in enumerate(lines, start=1):
+            parts = line.split(BETWEEN)
+            if len(parts) != 2:
+                raise AttnprobeError(
+                    f"line {number} of {path} does not hold two texts with {BETWEEN} between them; name the "
+                    "file of the second texts with --targets, or give a table with columns."
+                )
+            yield Document(parts[0].strip(), label=parts[1].strip())
+
+
+def align_documents(
+    documents: Iterable[Document], lines: Iterable[str], name: str, texts: str, *, one_based: bool = False
+) -> Iterator[Document]:
+    """Give pairs of texts their words and alignments.
+
+    Words are what stands between blanks. A line such as ``0-0 1-2 3p3`` holds the links of a pair: the number
+    of a word of its first text, and that of a word of its second; links with ``p`` or ``?`` between them are
+    possible, others sure. An empty line is a pair without a link. Pairs of which a text is blank are left
+    out, with their line.
+
+    Args:
+        documents: The pairs, the second text as label or as pair.
+        lines: One for each of them.
+        name: What errors call the lines.
+        texts: What they call the pairs.
+        one_based: Whether words are counted from 1, and not from 0.
+
+    Raises:
+        AttnprobeError: When there are fewer pairs than lines or more, a pair has one text alone, or a link is
+            not what it has to be.
+
+    References:
+        Koehn (2004), Pharaoh; the format is written by fast_align, eflomal and awesome-align.
+    """
+    nothing = object()
+    for number, (document, line) in enumerate(zip_longest(documents, lines, fillvalue=nothing), start=1):
+        if not isinstance(document, Document) or not isinstance(line, str):
+            short, long = (name, texts) if line is nothing else (texts, name)
+            raise AttnprobeError(
+                f"{short} ends behind {number - 1:,} pairs, and {long} goes on; give a line of alignments "
+                "for each pair of texts."
+            )
+        second = document.label if document.pair is None else document.pair
+        if not isinstance(second, str):
+            raise AttnprobeError(
+                f"Pair {number} of {texts} has one text alone; name the other with --target-column, or its "
+                "file with --targets."
+            )
+        where = f"line {number} of {name}"
+        sides: tuple[tuple[Where, str], ...] = (
+            ("text", document.text), ("target" if document.pair is None else "pair", second)
+        )  # fmt: skip
+        words = [[Span(*one.span(), side) for one in _WORD.finditer(text)] for side, text in sides]
+        links = tuple(_read_links(line, words, where, one_based=one_based))
+        if all(words):
+            yield replace(document, annotation=Annotation((*words[0], *words[1]), links))
+
+
+def _read_links(line: str, words: Sequence[Sequence[Span]], where: str, *, one_based: bool) -> Iterator[Link]:
+    for part in line.split():
+        match = _LINK.fullmatch(part)
+        if match is None:
+            raise AttnprobeError(
+                f"{where}: {shorten(repr(part))} is no link; write the numbers of two words, such as 0-2, or "
+                "0p2 for a link that is possible."
+            )
+        ends = []
+        for said, side, text in zip((match[1], match[3]), words, ("first", "second"), strict=True):
+            place = int(said) - one_based
+            if not 0 <= place < len(side):
+                raise AttnprobeError(
+                    _explain_outside(part, place, len(side), text, where, one_based=one_based)
+                )
+            ends.append(side[place])
+        yield Link(ends[0], ends[1], SURE if match[2] == "-" else POSSIBLE)
+
+
+def _explain_outside(part: str, place: int, number: int, text: str, where: str, *, one_based: bool) -> str:
+    counted = f"from 1 to {number}" if one_based else f"from 0 to {number - 1}"
+    said = f"{where}: {part} is a link to a word of the {text} text that is not there: it has no words"
+    if number:
+        said = f"{where}: {part} names a word of the {text} text that is not there: its words count {counted}"
+    if place == number and number and not one_based:
+        return f"{said}; if yours count from 1, say --one-based."
+    if place < 0:
+        return f"{said}; if yours count from 0, leave out --one-based."
+    return f"{said}."
+
+
+def read_as_pairs(documents: Iterable[Document]) -> Iterator[Document]:
+    """Give documents whose second text is their label that text as pair, as an encoder reads two texts."""
+    for document in documents:
+        if document.pair is not None or not isinstance(document.label, str):
+            yield document
+            continue
+        said = document.annotation
+        if said is not None:
+            links = tuple(
+                replace(link, source=_move(link.source), target=_move(link.target)) for link in said.links
+            )
+            said = replace(said, words=tuple(map(_move, said.words)), links=links)
+        yield replace(document, pair=document.label, label=None, annotation=said)
+
+
+def _move(span: Span) -> Span:
+    return replace(span, where="pair") if span.where == "target" else span
+
+
+def list_lines(said: Any) -> list[str]:
+    """Take lines that a program holds, or refuse what is none."""
+    found = list(said) if isinstance(said, Iterable) else [said]
+    if wrong := next((one for one in found if not isinstance(one, str)), None):
+        raise AttnprobeError(
+            f"Alignments are the path of a file, or a string such as '0-0 1-2' for each pair, not of type "
+            f"{type(wrong).__name__}."
+        )
+    return found

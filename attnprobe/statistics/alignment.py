@@ -1,0 +1,256 @@
+"""Word alignment: how far the most attended words of a head are those that people aligned."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from attnprobe.attention.annotation import TokenAnnotation
+from attnprobe.attention.block import AttentionBlock
+from attnprobe.attention.layout import Layout
+from attnprobe.corpus.sources.document import POSSIBLE, SEVERAL
+from attnprobe.kernels.words import Ints, Rows, find_most_attended
+from attnprobe.statistics.links import FAMILY, UNIT
+from attnprobe.statistics.rules import NONE, SAME_PLACE, Ends, Words
+from attnprobe.statistics.statistic import Statistic
+from attnprobe.sums.folds import RatioByFold
+from attnprobe.sums.groups import Ratio
+from attnprobe.table.builder import TableBuilder
+from attnprobe.table.table import Column
+
+#: What is counted of a pair of texts. ``BOTH`` is |A| + |S|, which the error rate divides by; of ``SURE`` and
+#: ``PROPOSED`` it is the sum. ``IN_SURE`` and ``IN_POSSIBLE`` are |A & S| and |A & P|, ``PLACE_...`` the same
+#: of the words at the same relative place. ``CUT`` counts pairs that are left out, as a part of one is there.
+BOTH, PROPOSED, SURE, IN_SURE, IN_POSSIBLE, PLACE_IN_SURE, PLACE_IN_POSSIBLE, CUT = range(8)
+_NUMBERS = 8
+#: The two ways in which a pair of texts is asked. In cross-attention, words of the target ask: where the
+#: decoder predicts them, and where it reads them. Within one sequence, words of the second text ask those of
+#: the first; and words of the first those of the second.
+WAYS = 2
+
+
+def _sum_of(*numbers: int) -> list[float]:
+    """Give the weights that add some numbers up."""
+    return [float(number in numbers) for number in range(_NUMBERS)]
+
+
+#: As weights of these numbers, to be divided by |A| + |S|: 1 - AER of a head, that of the words at the same
+#: relative place, and by how much the first is more.
+FOUND, AT_PLACE = _sum_of(IN_SURE, IN_POSSIBLE), _sum_of(PLACE_IN_SURE, PLACE_IN_POSSIBLE)
+AHEAD = [found - place for found, place in zip(FOUND, AT_PLACE, strict=True)]
+
+
+def find_places(askers: int, answers: int) -> Ints:
+    """Give for each word that asks the one that stands at the same share of the length of its text.
+
+    >>> find_places(2, 4).tolist()
+    [1, 3]
+    """
+    return ((np.arange(askers) + 0.5) / askers * answers).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class GoldAlignments:
+    """The gold alignments of a batch, as questions to a map.
+
+    Attributes:
+        rows: For each word that asks, the words of the other text as its candidates.
+        way: (row,) which of the ways it is asked in.
+        base: (row,) where its candidates begin in the next two.
+        sure: (row and candidate,) whether people aligned the two for sure.
+        possible: The same, or only perhaps.
+        counts: (sequence, way, number) what is counted, without what a head finds; NaN where nobody said
+            anything of the sequence, or nothing is asked.
+    """
+
+    rows: Rows
+    way: Ints
+    base: Ints
+    sure: NDArray[np.bool_]
+    possible: NDArray[np.bool_]
+    counts: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class _Side:
+    """Words that ask words of another text, and which of them are aligned: (asker, answer, whether sure)."""
+
+    way: int
+    before: int  # so many places before it stands a word is asked
+    asking: list[Ends]
+    answering: list[Ends]
+    gold: dict[tuple[int, int], bool]
+
+
+def find_gold_alignments(layout: Layout) -> GoldAlignments:
+    """Find the words of both texts and the gold links between them, pair by pair."""
+    counts = np.full((layout.queries.batch, WAYS, _NUMBERS), np.nan)
+    rows, spans, ways, base = list[tuple[int, ...]](), list[Ends](), list[int](), list[int]()
+    sure, possible = list[NDArray[np.bool_]](), list[NDArray[np.bool_]]()
+    cells = 0
+    for sequence, said in enumerate(layout.annotations):
+        for side in () if said is None else _find_sides(layout, said):
+            counts[sequence, side.way] = 0
+            if said is not None and said.cut:
+                counts[sequence, side.way, CUT] = 1
+                continue
+            shape = len(side.asking), len(side.answering)
+            either, certain = np.zeros(shape, bool), np.zeros(shape, bool)
+            for (asker, answer), whether in side.gold.items():
+                either[asker, answer], certain[asker, answer] = True, whether
+            asker, place = np.arange(shape[0]), find_places(*shape)
+            numbers = {
+                BOTH: shape[0] + certain.sum(),
+                PROPOSED: shape[0],
+                SURE: certain.sum(),
+                PLACE_IN_SURE: certain[asker, place].sum(),
+                PLACE_IN_POSSIBLE: either[asker, place].sum(),
+            }
+            counts[sequence, side.way, list(numbers)] = list(numbers.values())
+            there = (len(spans), len(spans) + shape[1], 0, 0)
+            rows += [(sequence, a - side.before, b - side.before, *there) for a, b in side.asking]
+            spans += side.answering
+            ways += [side.way] * shape[0]
+            base += range(cells, cells + shape[0] * shape[1], shape[1])
+            cells += shape[0] * shape[1]
+            sure.append(certain.ravel())
+            possible.append(either.ravel())
+    flat = np.array(rows, np.int64).reshape(-1, 7)
+    return GoldAlignments(
+        Rows(flat[:, 0], flat[:, 1:3], flat[:, 3:5], flat[:, 5:7], np.array(spans, np.int64).reshape(-1, 2)),
+        np.array(ways, np.int64),
+        np.array(base, np.int64),
+        np.concatenate([*sure, np.zeros(0, bool)]),
+        np.concatenate([*possible, np.zeros(0, bool)]),
+        counts,
+    )
+
+
+def _find_sides(layout: Layout, said: TokenAnnotation) -> Iterator[_Side]:
+    """Find who asks whom in a sequence: nobody where it holds one text alone."""
+    if layout.crossed:
+        if said.same or said.keys is None:  # the decoder reads what the encoder does
+            return
+        asking, answering = Words(said.words), Words(said.keys)
+        pairs = [
+            (answer, asker, link.label) if link.asks == "backward" else (asker, answer, link.label)
+            for link in said.links
+            for asker, answer in ((link.source, other) for other in (link.target, *link.also))
+        ]
+        gold = _find_gold((asking.within(a), answering.within(b), label) for a, b, label in pairs)
+        if asking.ends and answering.ends:
+            for way, before in enumerate((1, 0)):
+                yield _Side(way, before, asking.ends, answering.ends, gold)
+        return
+    words = Words(said.words, said.second)
+    first, second = words.ends[: words.second], words.ends[words.second :]
+    if not (first and second):
+        return
+    found = list[tuple[Ends, Ends, str]]()
+    for link in said.links:
+        for other in (link.target, *link.also):
+            low, high = sorted((words.within(link.source), words.within(other)))
+            if low != NONE and low[0] < words.second <= high[0]:
+                found.append(((high[0] - words.second, high[1] - words.second), low, link.label))
+    gold = _find_gold(found)
+    yield _Side(0, 0, second, first, gold)
+    if not layout.causal:
+        yield _Side(1, 0, first, second, {(b, a): whether for (a, b), whether in gold.items()})
+
+
+def _find_gold(pairs: "Iterator[tuple[Ends, Ends, str]] | list[tuple[Ends, Ends, str]]") -> dict[Ends, bool]:
+    """Tell which words are aligned, and whether for sure; a span stands for each of its words."""
+    found: dict[Ends, bool] = {}
+    for asker, answer, label in pairs:
+        sure = POSSIBLE not in label.split(SEVERAL)
+        for one in ((a, b) for a in range(*asker) for b in range(*answer)):
+            found[one] = found.get(one, False) or sure
+    return found
+
+
+def align_by_head(block: AttentionBlock) -> Tensor:
+    """Alignment error rate of each head.
+
+    A holds one link for each word of the text that asks: to the word of the other text that the head attends
+    to most. Attention to a word is the sum over its tokens, attention from a word the mean over its tokens,
+    and special tokens are no words. With the sure links S and the possible links P, which hold S,
+
+        AER = 1 - (|A & S| + |A & P|) / (|A| + |S|)
+
+    over all pairs of texts together; precision is |A & P| / |A|, recall |A & S| / |S|. A pair without a link
+    counts, and one that was cut does not. Words that share all their tokens are one.
+
+    A decoder beside an encoder is asked where it predicts a word and where it reads it, one place later.
+    Two texts that are read as one are asked from the second to the first, and, but in a decoder, from the
+    first to the second.
+
+    Limits: 0 to 1; a head can't reach 0 where a word that asks has no link, or several sure ones.
+
+    Source: Och and Ney (2003), A systematic comparison of various statistical alignment models, for the error
+    rate; Kobayashi et al. (2020), section 5, for heads.
+
+    Returns:
+        (batch, head, way, number) what is counted of each pair; NaN where nothing is asked, and for a head
+        that gives nothing.
+    """
+    return _count(block, block.probabilities)
+
+
+def align_by_layer_mean(block: AttentionBlock) -> Tensor:
+    """Alignment error rate of the mean over the heads of a layer, as ``align_by_head`` has it.
+
+    Rows weighted by norm are averaged before they are divided by their sums, as p_ij ||W_O,h v_j||, so that
+    heads count by what they carry.
+
+    Limits: 0 to 1.
+
+    Source: Kobayashi et al. (2020), section 5.
+    """
+    rows = block.probabilities
+    if block.weighted is not None:
+        rows = (rows * block.weighted[..., None]).nan_to_num(0)
+    return _count(block, rows.mean(1, keepdim=True))
+
+
+def _count(block: AttentionBlock, p: Tensor) -> Tensor:
+    """Count what is found by rows (batch, head, query, key): (batch, head, way, number)."""
+    gold: GoldAlignments = block.layout.once(find_gold_alignments)
+    heads, rows = p.shape[1], gold.rows
+    counts = np.repeat(gold.counts[:, None], heads, 1)
+    chosen = find_most_attended(p, rows)
+    cell = gold.base[:, None] + chosen - rows.candidates[:, :1]
+    for number, aligned in ((IN_SURE, gold.sure), (IN_POSSIBLE, gold.possible)):
+        found = np.zeros((len(counts), WAYS, heads))
+        np.add.at(found, (rows.sequence, gold.way), aligned[np.maximum(cell, 0)] & (chosen >= 0))
+        counts[..., number] += found.transpose(0, 2, 1)
+    counts[p[..., 0].isnan().any(-1).cpu().numpy()] = np.nan
+    # Counts, which half precision would round.
+    return torch.from_numpy(counts).to(p.device, torch.float32)
+
+
+def rate_columns(statistic: Statistic, found: Sequence[Ratio], build: TableBuilder) -> None:
+    """Append error rate, precision and recall of each row, and the error rate at the same relative place."""
+
+    def read(weights: Sequence[float], by: int = BOTH) -> NDArray[np.float64]:
+        return np.array([one.of_totals(weights, by) for one in found], np.float64).reshape(-1, 2).T
+
+    share, error = read(FOUND)
+    build.measure("aer", statistic.unit, 1 - share, error, headline=True, title=statistic.title)
+    build.measure("precision", UNIT, *read(_sum_of(IN_POSSIBLE), PROPOSED), title="precision")
+    build.measure("recall", UNIT, *read(_sum_of(IN_SURE), SURE), title="recall")
+    baseline = Column("baseline", statistic.unit, title=f"error rate of the {SAME_PLACE}")
+    build.add(baseline, 1 - read(AT_PLACE)[0])
+
+
+AER = Statistic(
+    "aer", "error rate", align_by_head, scope="map", sums=RatioByFold, columns=rate_columns, family=FAMILY,
+    title="alignment error rate", headline=True, order=4,
+)  # fmt: skip
+AER_OF_MEAN = Statistic(
+    "aer_of_mean", "error rate", align_by_layer_mean, scope="map", rows="layer", sums=RatioByFold,
+    columns=rate_columns, family=FAMILY, headline=True, order=5,
+    title="alignment error rate of the mean over heads",
+)  # fmt: skip

@@ -1,0 +1,178 @@
+"""Word alignments as aligners write them, beside texts as people have them."""
+
+import gzip
+import re
+
+import pytest
+
+import attnprobe
+from attnprobe.cli.app import run
+from attnprobe.corpus.sources.alignments import align_documents, read_as_pairs, read_joined, read_parallel
+from attnprobe.corpus.sources.document import Document, Span
+from attnprobe.errors import AttnprobeError
+
+
+def read(line, text="a bc  d", target="xy z", **how):
+    (found,) = align_documents([Document(text, label=target)], [line], "gold", "texts", **how)
+    spans = {"text": text, "target": target}
+    return [
+        (*(spans[end.where][end.start : end.stop] for end in (link.source, link.target)), link.label)
+        for link in found.annotation.links
+    ]
+
+
+def test_links_lie_between_words_of_either_text():
+    assert read("0-0 1-1 2p1 0?1") == [
+        ("a", "xy", "sure"), ("bc", "z", "sure"), ("d", "z", "possible"), ("a", "z", "possible"),
+    ]  # fmt: skip
+    assert read(" 1-1\t2-2 ", one_based=True) == [("a", "xy", "sure"), ("bc", "z", "sure")]
+    assert read("") == []
+    (pair,) = align_documents([Document("a b", "c")], ["1-0"], "gold", "texts")
+    assert pair.annotation.words == (Span(0, 1), Span(2, 3), Span(0, 1, "pair"))
+    assert pair.annotation.links[0].target == Span(0, 1, "pair")
+
+
+@pytest.mark.parametrize(
+    ("line", "how", "said"),
+    [
+        ("0-0 3-1", {}, "line 1 of gold: 3-1 names a word of the first text that is not there: its words "
+         "count from 0 to 2; if yours count from 1, say --one-based."),
+        ("0-5", {}, "5 names a word of the second text that is not there: its words count from 0 to 1."),
+        ("0-0", {"one_based": True}, "count from 1 to 3; if yours count from 0, leave out --one-based."),
+        ("4-1", {"one_based": True}, "its words count from 1 to 3."),
+        ("0-0 0:1", {}, "line 1 of gold: '0:1' is no link; write the numbers of two words, such as 0-2, or"),
+        ("-1-0", {}, "'-1-0' is no link"),
+        ("0-", {}, "'0-' is no link"),
+    ],
+)  # fmt: skip
+def test_a_link_outside_of_a_text(line, how, said):
+    with pytest.raises(AttnprobeError, match=re.escape(said)):
+        read(line, **how)
+
+
+def test_pairs_and_lines_come_together():
+    two = [Document("a", label="b"), Document("c", label="d")]
+    with pytest.raises(AttnprobeError, match="gold ends behind 1 pairs, and texts goes on"):
+        list(align_documents(two, ["0-0"], "gold", "texts"))
+    with pytest.raises(AttnprobeError, match="texts ends behind 2 pairs, and gold goes on"):
+        list(align_documents(two, ["0-0"] * 3, "gold", "texts"))
+    with pytest.raises(AttnprobeError, match="Pair 2 of texts has one text alone"):
+        list(align_documents([two[0], Document("c")], ["0-0"] * 2, "gold", "texts"))
+    blank = [Document(" ", label="b"), two[0]]
+    assert [one.text for one in align_documents(blank, ["", "0-0"], "gold", "texts")] == ["a"]
+    with pytest.raises(AttnprobeError, match=r"line 1 of gold: 0-0 is a link to .* it has no words\."):
+        list(align_documents(blank, ["0-0", ""], "gold", "texts"))
+
+
+def test_an_encoder_reads_both_texts_as_one():
+    (found,) = read_as_pairs(align_documents([Document("a b", label="c")], ["1-0"], "gold", "texts"))
+    assert (found.text, found.pair, found.label) == ("a b", "c", None)
+    (link,) = found.annotation.links
+    assert (link.source, link.target) == (Span(2, 3), Span(0, 1, "pair"))
+    assert {word.where for word in found.annotation.words} == {"text", "pair"}
+
+
+def test_files_of_pairs(tmp_path):
+    first, second, joined = (tmp_path / name for name in ("t.en", "t.de.gz", "both.txt"))
+    first.write_text("a b\n\nc\n")
+    second.write_bytes(gzip.compress(b"x\n\ny z\n"))
+    joined.write_text("a b ||| x\n ||| \nc ||| y z\n")
+    expected = [("a b", "x"), ("", ""), ("c", "y z")]
+    assert [(one.text, one.label) for one in read_parallel(first, second)] == expected
+    assert [(one.text, one.label) for one in read_joined(joined)] == expected
+    first.write_text("a b\n")
+    with pytest.raises(AttnprobeError, match=r"t\.en has 1 lines, and .*t\.de\.gz more"):
+        list(read_parallel(first, second))
+    with pytest.raises(
+        AttnprobeError, match=r"line 1 of .* does not hold two texts with \|\|\| between them"
+    ):
+        list(read_joined(first))
+    with pytest.raises(AttnprobeError, match="There is no file"):
+        list(read_joined(tmp_path / "none"))
+
+
+@pytest.fixture
+def files(tmp_path):
+    """Give the same pairs in every way, and their alignments."""
+    pairs = [("the dog ran", "a cat"), ("who rang", "she did it"), ("it was late", "so it was")] * 2
+    gold = ["0-0 2p1", "0-0 1-1", "0-1 1-2 2p0"] * 2
+    for name, lines in {
+        "t.en": [text for text, _ in pairs],
+        "t.de": [target for _, target in pairs],
+        "both": [f"{text} ||| {target}" for text, target in pairs],
+        "t.csv": ["en,de", *(f"{text},{target}" for text, target in pairs)],
+        "gold": gold,
+    }.items():
+        (tmp_path / name).write_text("\n".join(lines) + "\n")
+    return tmp_path, pairs, gold
+
+
+def test_the_same_from_files_tables_and_lists(files, saved):
+    folder, pairs, gold = files
+    model, how = str(saved("bart")), {"metric": "aer", "by": "head"}
+    table = attnprobe.links(
+        model, folder / "t.en", targets=folder / "t.de", alignments=folder / "gold", **how
+    )
+    cells = {name: list(one) for name, one in table.data.items() if name != "dataset"}
+    for texts, more in (
+        (folder / "both", {}),
+        (folder / "t.csv", {"text_column": "en", "label_column": "de"}),
+        ([text for text, _ in pairs], {"targets": [target for _, target in pairs]}),
+        ([Document(text, label=target) for text, target in pairs], {}),
+    ):
+        for lines in (folder / "gold", gold):
+            found = attnprobe.links(model, texts, alignments=lines, **more, **how)
+            assert {name: list(one) for name, one in found.data.items() if name != "dataset"} == cells
+    assert [one["name"] for one in table.provenance["dataset"]["sources"]] == ["t.en", "t.de", "gold"]
+    accuracy = attnprobe.links(model, folder / "both", alignments=folder / "gold", min_links=1, by="head")
+    counted = accuracy.to_pandas().query("attention == 'cross'").groupby("label").n.first().to_dict()
+    assert counted == {"all": 14, "sure": 10, "possible": 4}
+
+
+def test_accuracy_by_norm_has_rows_of_its_own(files, saved):
+    folder, *_ = files
+    given = {"alignments": folder / "gold", "by": "head", "min_links": 1}
+    both = attnprobe.links(str(saved("bart")), folder / "both", weights="both", **given).to_pandas()
+    plain = attnprobe.links(str(saved("bart")), folder / "both", **given).to_pandas()
+    weighed = attnprobe.links(str(saved("bart")), folder / "both", weights="norm", **given).to_pandas()
+    assert "weights" not in plain
+    for name, alone in (("attention", plain), ("norm", weighed)):
+        part = both[both.weights == name].reset_index(drop=True)
+        assert part[alone.columns].equals(alone), name
+    assert not plain.accuracy.equals(weighed.accuracy)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["-d", "t.en", "--alignments", "gold"], "name the file of the second texts with --targets"),
+        (["--alignments", "gold"], "name their file with --dataset"),
+        (["-d", "t.en", "-d", "t.de", "--alignments", "gold"], "the second texts with --targets"),
+        (["-d", "both", "--targets", "t.de"], "name the file of the alignments"),
+        (["-d", "both", "--one-based"], "name the file of the alignments"),
+        (["-d", "both", "--alignments", "none"], "There is no file none"),
+        (["-d", "none", "--targets", "t.de", "--alignments", "gold"], "There is no file none"),
+        (["-d", "t.csv", "--text-column", "en", "--alignments", "gold"], "with --target-column"),
+        (["-d", "t.csv", "--text-column", "fr", "--target-column", "de", "--alignments", "gold"], "fr"),
+        (["-d", "t.csv", "--text-column", "en", "--targets", "t.de", "--alignments", "gold"], "it out"),
+        (["-d", "both", "--alignments", "gold", "--one-based"], "leave out --one-based"),
+        (["-d", "both", "--alignments", "both"], "is no link"),
+        (["-d", "both", "--alignments", "."], "There is no file ."),
+        (["--metric", "aer"], "give each a target that a decoder reads, or a text_pair"),
+        (["-d", "both", "--alignments", "gold", "--by", "layer"], "add --metric aer"),
+        (["-d", "both", "--alignments", "gold", "--metric", "aer", "--labels", "sure"], "leave out --labels"),
+    ],
+)  # fmt: skip
+def test_what_is_refused(words, said, files, capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(files[0])
+    assert run(["links", "demo", *words, "-o", "out.csv"]) == 2
+    captured = capsys.readouterr()
+    assert said in " ".join(captured.err.split())
+    assert len(captured.err.splitlines()) == 1
+    assert not (tmp_path / "out.csv").exists()
+
+
+def test_possible_must_be_true_or_false():
+    row = {"text": "a b", "links": [{"source": [0, 1], "target": [2, 3], "possible": "yes"}]}
+    with pytest.raises(AttnprobeError, match="possible of a link must be true or false, not 'yes'"):
+        attnprobe.links("demo", [row])

@@ -1,0 +1,488 @@
+"""Alignment error rates against loops over the models' own maps, on planted heads, and in tables."""
+
+from functools import partial
+from itertools import product
+
+import numpy as np
+import pytest
+import torch
+
+import attnprobe
+from attnprobe.attention.annotation import TokenAnnotation, TokenLink, TokenSpan
+from attnprobe.attention.block import AttentionBlock
+from attnprobe.attention.kinds import Kind, Place
+from attnprobe.attention.layout import Layout
+from attnprobe.findings.merge import merge_tables
+from attnprobe.statistics.alignment import (
+    AER,
+    AER_OF_MEAN,
+    AT_PLACE,
+    BOTH,
+    CUT,
+    FOUND,
+    IN_POSSIBLE,
+    IN_SURE,
+    PLACE_IN_POSSIBLE,
+    PLACE_IN_SURE,
+    PROPOSED,
+    SURE,
+)
+from attnprobe.statistics.alignment_table import (
+    BEST_ALIGNMENTS,
+    Direction,
+    choose_and_score,
+    find_gain,
+    pick_cell,
+)
+from attnprobe.sums.base import Measurement
+from attnprobe.sums.documents import in_second_half, name_documents
+from attnprobe.sums.folds import FIRST_HALF, SECOND_HALF, RatioByFold
+from attnprobe.sums.groups import Ratio
+from attnprobe.table.builder import Labels
+
+WORDS = ["the", "river", "was", "slow", "a", "cat", "walks", "dogs", "ran", "quickly", "unlikely", "houses"]
+
+
+def spans(text):
+    """Give the first character of each word, and the one behind its last."""
+    ends = np.cumsum([len(word) + 1 for word in text.split()]) - 1
+    return [[int(end) - len(word), int(end)] for end, word in zip(ends, text.split(), strict=True)]
+
+
+def tokens_of(tokenizer, text):
+    """Give the tokens of each word, from the first to behind the last."""
+    offsets = tokenizer(text, return_offsets_mapping=True)["offset_mapping"]
+    found = [
+        [t for t, (a, b) in enumerate(offsets) if b > a and a < stop and b > start]
+        for start, stop in spans(text)
+    ]
+    return [(some[0], some[-1] + 1) for some in found]
+
+
+def pairs(number, seed=0):
+    """Give (text, target, sure, possible) with random words and links (word of text, of target)."""
+    random = np.random.default_rng(seed)
+    found = []
+    for _ in range(number):
+        text, target = (list(map(str, random.choice(WORDS, random.integers(3, 8)))) for _ in range(2))
+        every = list(product(range(len(text)), range(len(target))))
+        drawn = {every[at] for at in random.choice(len(every), random.integers(2, len(text) + 2), False)}
+        possible = {link for link in drawn if random.random() < 0.4}
+        found.append((" ".join(text), " ".join(target), drawn - possible, possible))
+    return found
+
+
+def lines(found, base=0):
+    """Write the links as aligners do."""
+    return [
+        " ".join(
+            f"{a + base}{'p' if (a, b) in possible else '-'}{b + base}" for a, b in sorted(sure | possible)
+        )
+        for *_, sure, possible in found
+    ]
+
+
+def error_rate(found, chosen):
+    """Compute error rate, precision and recall of sets of links, one for each pair."""
+    inside = certain = proposed = sure_ones = 0
+    for (*_, sure, possible), links in zip(found, chosen, strict=True):
+        certain += len(links & sure)
+        inside += len(links & (sure | possible))
+        proposed += len(links)
+        sure_ones += len(sure)
+    return 1 - (certain + inside) / (proposed + sure_ones), inside / proposed, certain / sure_ones
+
+
+def choose(rows, asking, answering):
+    """Let words (first token, behind the last) choose by rows (query, key): {asker: answer}."""
+    chosen = {}
+    for asker, (a, b) in enumerate(asking):
+        mass = [rows[a:b, c:d].mean(0).sum().item() for c, d in answering]
+        chosen[asker] = int(np.argmax(mass))
+    return chosen
+
+
+def cross_maps(folder, start, found, *, by_norm=False):
+    """Give the links of each head and layer mean, {(position, layer, head or None): a set for each pair}."""
+    from transformers import AutoModel, AutoTokenizer
+
+    model = AutoModel.from_pretrained(folder, attn_implementation="eager", dtype="float32").eval()
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    values = {}
+    if by_norm:
+        for number, layer in enumerate(model.decoder.layers):
+            layer.encoder_attn.v_proj.register_forward_hook(
+                lambda _, __, out, number=number: values.__setitem__(number, out[0].double())
+            )
+    links = {}
+    for text, target, *_ in found:
+        ids, others = tokenizer(text)["input_ids"], tokenizer(target)["input_ids"]
+        with torch.no_grad():
+            maps = model(
+                torch.tensor([ids]), decoder_input_ids=torch.tensor([[start, *others[:-1]]]),
+                output_attentions=True,
+            )  # fmt: skip
+        words, targets = tokens_of(tokenizer, text), tokens_of(tokenizer, target)
+        for layer, whole in enumerate(maps.cross_attentions):
+            rows = whole[0].double()
+            lengths = torch.ones(rows.shape[0], rows.shape[2], dtype=torch.float64)
+            if by_norm:
+                weight = model.decoder.layers[layer].encoder_attn.out_proj.weight.detach().double()
+                width = weight.shape[1] // len(rows)
+                for head in range(len(rows)):
+                    own = slice(head * width, (head + 1) * width)
+                    lengths[head] = (values[layer][:, own] @ weight[:, own].T).norm(dim=-1)
+            weighed = rows * lengths[:, None]
+            each = weighed / weighed.sum(-1, keepdim=True)
+            for position, later in (("output", 0), ("input", 1)):
+                asking = [(a + later, b + later) for a, b in targets]
+                for head, one in [*enumerate(each), (None, weighed.mean(0))]:
+                    found_here = {(answer, asker) for asker, answer in choose(one, asking, words).items()}
+                    links.setdefault((position, layer, head), []).append(found_here)
+    return links
+
+
+@pytest.mark.parametrize(
+    ("name", "by_norm"), [("bart", False), ("t5", False), ("marian", False), ("bart", True)]
+)
+def test_of_cross_attention(name, by_norm, saved, checkpoint):
+    found = pairs(12)
+    links = cross_maps(saved(name), checkpoint(name).start, found, by_norm=by_norm)
+    texts = [(text, target) for text, target, *_ in found]
+    given = {"alignments": lines(found), "metric": "aer", "weights": "norm" if by_norm else "attention"}
+    sources, targets = zip(*texts, strict=True)
+    for by in ("head", "layer"):
+        table = attnprobe.links(str(saved(name)), list(sources), targets=list(targets), by=by, **given)
+        rows = table.to_pandas()
+        wanted = {key: one for key, one in links.items() if (key[2] is None) == (by == "layer")}
+        assert len(rows) == len(wanted)
+        assert set(rows.direction) == {"target_to_source"}
+        assert set(rows.attention) == {"cross"}
+        assert set(rows.n) == {len(found)}
+        assert ("weights" in rows) == by_norm
+        for _, row in rows.iterrows():
+            chosen = wanted[row.position, row.layer, row["head"] if by == "head" else None]
+            expected = error_rate(found, chosen)
+            assert (row.aer, row.precision, row.recall) == pytest.approx(expected, abs=1e-9)
+            place = [
+                {
+                    (int((b + 0.5) / len(target.split()) * len(text.split())), b)
+                    for b in range(len(target.split()))
+                }
+                for text, target, *_ in found
+            ]
+            assert row.baseline == pytest.approx(error_rate(found, place)[0])
+    assert len({round(error_rate(found, one)[0], 6) for one in links.values()}) > 3
+
+
+def test_within_an_encoder(saved):
+    """Two texts are asked from the second to the first, and from the first to the second."""
+    from transformers import AutoModel, AutoTokenizer
+
+    found, folder = pairs(10, seed=1), saved("bert")
+    model = AutoModel.from_pretrained(folder, attn_implementation="eager", dtype="float32").eval()
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    links = {}
+    for text, target, *_ in found:
+        given = tokenizer(text, target, return_tensors="pt", return_offsets_mapping=True)
+        offsets, parts = given.pop("offset_mapping")[0].tolist(), given.sequence_ids(0)
+        with torch.no_grad():
+            maps = model(**given, output_attentions=True).attentions
+        sides = []
+        for part, one in enumerate((text, target)):
+            own = [(t, *ends) for t, ends in enumerate(offsets) if parts[t] == part]
+            inside = [[t for t, c, d in own if d > a and c < b] for a, b in spans(one)]
+            sides.append([(some[0], some[-1] + 1) for some in inside])
+        for layer, whole in enumerate(maps):
+            for head, rows in enumerate(whole[0].double()):
+                back = {(answer, asker) for asker, answer in choose(rows, sides[1], sides[0]).items()}
+                links.setdefault(("target_to_source", layer, head), []).append(back)
+                forth = set(choose(rows, *sides).items())
+                links.setdefault(("source_to_target", layer, head), []).append(forth)
+    texts = [(text, target) for text, target, *_ in found]
+    table = attnprobe.links(str(folder), texts, alignments=lines(found), metric="aer", by="head")
+    rows = table.to_pandas()
+    assert len(rows) == len(links)
+    for _, row in rows.iterrows():
+        expected = error_rate(found, links[row.direction, row.layer, row["head"]])
+        assert (row.aer, row.precision, row.recall) == pytest.approx(expected, abs=1e-9)
+
+
+def test_a_decoder_asks_the_text_before(saved):
+    found = pairs(8, seed=2)
+    texts = [(text, target) for text, target, *_ in found]
+    given = {"alignments": lines(found), "metric": "aer"}
+    rows = attnprobe.links(str(saved("llama")), texts, by="head", **given).to_pandas()
+    assert set(rows.direction) == {"target_to_source"}
+    assert set(rows.n) == {8}
+    assert "position" not in rows
+
+
+def test_the_head_that_made_the_alignment_wins(saved, checkpoint):
+    """Gold is what one head attends to most: it is found on one half, and makes no error on the other."""
+    found = pairs(40, seed=3)
+    links = cross_maps(saved("bart"), checkpoint("bart").start, found)
+    gold = links["output", 1, 1]
+    planted = [(text, target, one, set()) for (text, target, *_), one in zip(found, gold, strict=True)]
+    rows = [
+        {
+            "text": text,
+            "target": target,
+            "words": spans(text),
+            "words_target": spans(target),
+            "links": [
+                {"source": spans(target)[b], "source_in": "target", "target": spans(text)[a]} for a, b in one
+            ],
+        }
+        for text, target, one, _ in planted
+    ]
+    table = attnprobe.links(str(saved("bart")), rows, metric="aer")
+    best = table.to_pandas().set_index("alignment").loc["head"]
+    assert (best.layer, best["head"], best.position) == (1, 1, "output")
+    assert (best.aer, best.aer_se, best.precision, best.recall, best.aer_selected) == (0, 0, 1, 1, 0)
+    assert best.gain == pytest.approx(best.baseline)
+    assert best.p_adjusted < 0.01
+    assert "significantly lower" in table.notes[0]
+    by_lines = attnprobe.links(
+        str(saved("bart")), [row["text"] for row in rows], targets=[row["target"] for row in rows],
+        alignments=lines(planted, base=1), one_based=True, metric="aer",
+    )  # fmt: skip
+    assert {**by_lines.data} == {**table.data}
+
+
+def test_spans_several_answers_and_possible_links(saved):
+    """A span stands for all its words, ``also`` for further links, and sure links are possible, too."""
+    row = {
+        "text": "a cat walks by",
+        "text_pair": "the slow dogs",
+        "links": [
+            {"source": [0, 5], "target": [0, 3], "target_in": "pair", "possible": True},
+            {"source": [0, 1], "target": [0, 3], "target_in": "pair"},
+            {"source": [9, 13], "source_in": "pair", "target": [6, 11], "also": [[12, 14]], "label": "x"},
+            {"source": [0, 1], "target": [6, 11], "label": "within the text"},
+        ],
+    }
+    found = [("a cat walks by", "the slow dogs", {(0, 0), (2, 2), (3, 2)}, {(1, 0)})]
+    by_rows = attnprobe.links(str(saved("bert")), [row] * 2, metric="aer", by="head")
+    by_lines = attnprobe.links(
+        str(saved("bert")), [found[0][:2]] * 2, alignments=lines(found) * 2, metric="aer", by="head"
+    )
+    assert {**by_rows.data} == {**by_lines.data}
+    labelled = attnprobe.links(str(saved("bert")), [row] * 2, min_links=1, by="head").to_pandas()
+    assert set(labelled.label) == {"all", "possible", "within the text", "x"}
+
+
+@pytest.fixture
+def block(features):
+    """Make a block of cross-attention, one token a word and one special token on both sides."""
+    return partial(make_block, features)
+
+
+def make_block(make_features, gold, rows, cut=False):
+    width, length = rows.shape[-1], rows.shape[-2]
+    links = tuple(
+        TokenLink(TokenSpan(b + 1, b + 2), TokenSpan(a, a + 1), label, asks="forward")
+        for (a, b), label in gold.items()
+    )
+    said = TokenAnnotation(
+        tuple(TokenSpan(b + 1, b + 2) for b in range(length - 1)), links,
+        keys=tuple(TokenSpan(a, a + 1) for a in range(width - 1)), cut=cut,
+    )  # fmt: skip
+    return AttentionBlock(
+        rows[None], Layout(make_features(length), make_features(width), annotations=(said,), shifted=True)
+    )
+
+
+def test_counts_of_a_map_by_hand(block):
+    """Position t predicts word t; the special key in the end takes most of the attention, and is no word."""
+    rows = torch.tensor(
+        [
+            [0.1, 0.0, 0.2, 0.7],  # predicts word 0: chooses 2
+            [0.3, 0.1, 0.1, 0.5],  # reads word 0, chooses 0; predicts word 1
+            [0.1, 0.4, 0.0, 0.5],  # reads word 1, chooses 1
+        ]
+    )
+    gold = {(2, 0): "sure", (0, 1): "possible", (1, 1): "sure"}
+    output, taken = AER.function(block(gold, rows[None]))[0, 0].tolist()
+    expected = {
+        BOTH: 4, PROPOSED: 2, SURE: 2, IN_SURE: 1, IN_POSSIBLE: 2, PLACE_IN_SURE: 0, PLACE_IN_POSSIBLE: 0,
+    }  # fmt: skip
+    assert output == [expected.get(number, 0) for number in range(8)]
+    assert taken[IN_SURE : IN_POSSIBLE + 1] == [1, 1]
+    # Of 2 words, the first stands at 1.5 / 6 of its text's length, which is word 0 of 3; the second at 2.
+    assert AER.function(block({(0, 0): "sure", (2, 1): "possible"}, rows[None]))[
+        0, 0, 0, PLACE_IN_SURE:
+    ].tolist() == [1, 2, 0]
+    cut = AER.function(block(gold, rows[None], cut=True))[0, 0]
+    assert cut[:, CUT].tolist() == [1, 1]
+    assert cut.sum() == 2
+
+
+def test_half_precision_counts_exactly(block):
+    rows = torch.rand(2, 400, 300).softmax(-1)
+    gold = {(int(a), b): "sure" for b, a in enumerate(torch.randint(299, (399,)))}
+    found = AER.function(block(gold, rows.bfloat16()))
+    assert found[0, :, :, BOTH].tolist() == [[798.0, 798.0]] * 2
+
+
+def numbers(random, documents, cells=(1, 1, 1), hit=0.5):
+    """Draw what is counted of documents (document, *cells, number)."""
+    proposed = random.integers(2, 12, documents)
+    sure, more = random.binomial(proposed, 0.6), random.binomial(proposed, 0.3)
+    found = np.zeros((documents, *cells, 8))
+    shaped = (slice(None), *(None,) * len(cells))
+    easy = random.beta(2, 2, documents)[shaped]  # documents differ
+    found[..., PROPOSED], found[..., SURE] = proposed[shaped], sure[shaped]
+    found[..., BOTH] = (proposed + sure)[shaped]
+    found[..., IN_SURE] = random.binomial(np.broadcast_to(sure[shaped], found.shape[:-1]), hit * easy)
+    rest = random.binomial(np.broadcast_to(more[shaped], found.shape[:-1]), hit * easy)
+    found[..., IN_POSSIBLE] = found[..., IN_SURE] + rest
+    found[..., PLACE_IN_SURE] = random.binomial(np.broadcast_to(sure[shaped], found.shape[:-1]), hit * easy)
+    found[..., PLACE_IN_POSSIBLE] = found[..., PLACE_IN_SURE]
+    return found
+
+
+@pytest.mark.parametrize("sentences", [1, 3])
+def test_errors_are_those_of_new_documents(sentences):
+    """The reported error is the spread of the error rate, its precision and its recall over new corpora."""
+    random, rates, errors = np.random.default_rng(0), [], []
+    documents = 40
+    clusters = None
+    if sentences > 1:  # of a document that is as easy or as hard throughout
+        clusters = np.repeat(name_documents(np.arange(documents, dtype=np.uint64)), sentences)
+    for _ in range(600):
+        drawn = numbers(random, documents)[:, 0, 0, 0]
+        if sentences > 1:
+            drawn = np.repeat(drawn, sentences, 0)
+        found = RatioByFold.of(drawn, clusters, clusters).whole
+        ways = [(FOUND, BOTH), ([0, 0, 0, 0, 1, 0, 0, 0], PROPOSED), ([0, 0, 0, 1, 0, 0, 0, 0], SURE)]
+        both = [found.of_totals(*way) for way in ways]
+        rates.append([float(rate) for rate, _ in both])
+        errors.append([float(error) for _, error in both])
+    spread, said = np.std(rates, 0, ddof=1), np.sqrt(np.square(errors).mean(0))
+    assert said == pytest.approx(spread, rel=0.1)
+
+
+def test_error_is_near_the_jackknife():
+    drawn = numbers(np.random.default_rng(1), 50)[:, 0, 0, 0]
+    share, error = Ratio.of(drawn).of_totals(FOUND)
+    left = np.array(
+        [(drawn.sum(0) - one)[[IN_SURE, IN_POSSIBLE]].sum() / (drawn.sum(0) - one)[BOTH] for one in drawn]
+    )
+    assert share == pytest.approx(drawn[:, [IN_SURE, IN_POSSIBLE]].sum() / drawn[:, BOTH].sum())
+    assert error == pytest.approx(np.sqrt(49 / 50 * np.square(left - left.mean()).sum()), rel=0.03)
+
+
+def test_p_is_uniform_where_the_head_is_the_place():
+    """Head and place find as much on average: p below .05 in .05 of corpora."""
+    random = np.random.default_rng(2)
+    for clusters in (None, np.repeat(name_documents(np.arange(20, dtype=np.uint64)), 2)):
+        found = []
+        for _ in range(600):
+            drawn = numbers(random, 40)[:, 0, 0, 0]
+            swap = random.random(40 if clusters is None else 20) < 0.5
+            swap = swap if clusters is None else np.repeat(swap, 2)
+            drawn[:, PLACE_IN_POSSIBLE] = random.binomial(drawn[:, IN_POSSIBLE].astype(int), 0.5)
+            drawn[:, PLACE_IN_SURE] = 0
+            drawn[:, [IN_SURE]] = 0
+            both = [IN_POSSIBLE, PLACE_IN_POSSIBLE]
+            drawn[np.ix_(swap, both)] = drawn[np.ix_(swap, both)][:, ::-1]
+            found.append(find_gain(RatioByFold.of(drawn, clusters, clusters).whole)[2])
+        assert np.mean(np.array(found) < 0.05) == pytest.approx(0.05, abs=0.025)
+
+
+def test_chosen_on_one_half_and_scored_on_the_other():
+    random = np.random.default_rng(3)
+    names = name_documents(np.arange(80, dtype=np.uint64))
+    half = in_second_half(names)
+    drawn = numbers(random, 80, (2, 3, 2))
+    # The best of the first half is the worst of the second.
+    drawn[~half, 1, 2, 0, IN_SURE] = drawn[~half, 1, 2, 0, SURE]
+    drawn[~half, 1, 2, 0, IN_POSSIBLE] = drawn[~half, 1, 2, 0, PROPOSED]
+    drawn[half, 1, 2, 0, IN_SURE : IN_POSSIBLE + 1] = 0
+    counts = RatioByFold.of(drawn, None, names)
+    direction = Direction(None, [0, 1], "target_to_source", (0, 1), ("output", "input"))
+    gone = np.zeros((2, 3), bool)
+    scored = choose_and_score(counts, direction, gone)
+    assert scored.cell == (1, 2, 0)
+    assert scored.found.count == half.sum()
+    assert 1 - scored.found.of_totals(FOUND)[0] == 1
+    rates = drawn[half][..., [IN_SURE, IN_POSSIBLE]].sum((0, -1)) / drawn[half][..., BOTH].sum(0)
+    assert scored.selected == pytest.approx(1 - rates.max())
+    assert choose_and_score(counts, direction, gone | (np.arange(3) == 2)).cell != (1, 2, 0)
+    only = Direction(None, [0], "target_to_source", (1,), ("",))
+    assert choose_and_score(counts, only, gone).cell[::2] == (0, 1)
+    both = choose_and_score(counts, direction, gone, [(FIRST_HALF, SECOND_HALF), (SECOND_HALF, FIRST_HALF)])
+    other = choose_and_score(counts, direction, gone, [(SECOND_HALF, FIRST_HALF)])
+    assert both.found.count == 80
+    assert both.found.totals == pytest.approx(scored.found.totals + other.found.totals)
+    assert choose_and_score(RatioByFold.of(drawn[half], None, names[half]), direction, gone).cell is None
+
+
+def test_the_planted_head_of_a_table(block):
+    """Of heads that choose at random, the one that follows the alignment is named, position and all."""
+    random = np.random.default_rng(4)
+    parts, means = [], []
+    for _ in range(60):
+        words, targets = random.integers(4, 9, 2)
+        gold = {(int(random.integers(words)), b): "sure" for b in range(targets)}
+        maps = torch.from_numpy(random.dirichlet(np.ones(words + 1), (2, 3, targets + 1))).float()
+        for a, b in gold:
+            maps[1, 2, b + 1, a] += 1  # where word b is read
+        layers = [block(gold, one) for one in maps]
+        parts.append(np.stack([AER.function(one)[0].numpy() for one in layers]))
+        means.append(np.stack([AER_OF_MEAN.function(one)[0].numpy() for one in layers]))
+    names = name_documents(np.arange(60, dtype=np.uint64))
+    sums = {
+        "aer": RatioByFold.of(np.stack(parts), None, names),
+        "aer_of_mean": RatioByFold.of(np.stack(means), None, names),
+    }
+    places = [Place(layer, Kind.CROSS) for layer in range(2)]
+    table = BEST_ALIGNMENTS.table(
+        "t", Measurement(sums, 60), [AER, AER_OF_MEAN], Labels("m", "d", {}, places)
+    ).to_pandas()
+    head = table[table.alignment == "head"].iloc[0]
+    assert (head.layer, head["head"], head.position, head.aer) == (1, 2, "input", 0)
+    assert head.p_adjusted < 1e-6
+    mean = table[table.alignment == "layer mean"].iloc[0]
+    assert (mean.layer, mean.position) == (1, "input")
+    assert mean["head"] != mean["head"]  # a mean is of no head
+    assert 0 < mean.aer < 0.4
+
+
+def test_jobs_add_up(saved, tmp_path):
+    found = pairs(24, seed=5)
+    texts = [(text, target) for text, target, *_ in found]
+
+    def measure(some, **more):
+        return attnprobe.links(
+            str(saved("bert")), texts[some], alignments=lines(found[some]), metric="aer", **more
+        )
+
+    for more in ({}, {"by": "head", "weights": "both"}, {"by": "layer"}):
+        whole, parts = (
+            measure(slice(None), **more),
+            [measure(slice(0, 12), **more), measure(slice(12, 24), **more)],
+        )
+        merged = merge_tables(parts, "merge")
+        assert merged.data.keys() == whole.data.keys()
+        for name, cells in whole.data.items():
+            if name != "dataset":
+                assert list(merged.data[name]) == pytest.approx(list(cells), nan_ok=True), name
+    with pytest.raises(attnprobe.AttnprobeError, match="not tables of the same command"):
+        merge_tables([measure(slice(0, 12)), measure(slice(12, 24), by="head")], "merge")
+    state = tmp_path / "state"
+    once, again = (measure(slice(None), by="head", resume=state) for _ in range(2))
+    assert {**once.data} == {**again.data}
+
+
+def test_pick_cell():
+    names = name_documents(np.arange(6, dtype=np.uint64))
+    drawn = numbers(np.random.default_rng(6), 12, (2, 3, 2))
+    clusters = np.repeat(names, 2)
+    clusters[:4] = -1
+    found = RatioByFold.of(drawn, clusters, np.repeat(names, 2)).whole
+    for cell in np.ndindex(2, 3, 2):
+        for weights in (FOUND, AT_PLACE):
+            one, every = pick_cell(found, cell).of_totals(weights), found.of_totals(weights)
+            assert one == pytest.approx((every[0][cell], every[1][cell]))
