@@ -104,9 +104,9 @@ def test_a_collapsed_model_is_called_so():
 
 
 def draw_curve(draw: np.random.Generator, steps: int) -> Any:
-    """Draw the true losses of an order: they rise in the end, and go back at a third of the steps or so."""
-    rise = draw.uniform(0.0005, 0.004) * np.linspace(0, 2, steps) ** draw.uniform(1, 4)
-    return np.cumsum(rise + draw.normal(size=steps) * draw.uniform(0.0005, 0.004))
+    """Draw the true losses of an order: they rise in the end, and go back at four of ten steps."""
+    rise = draw.uniform(0.0002, 0.002) * np.linspace(0, 2, steps) ** draw.uniform(1, 4)
+    return np.cumsum(rise + draw.normal(size=steps) * draw.uniform(0.001, 0.004))
 
 
 def test_how_often_a_step_that_passes_lies():
@@ -116,7 +116,7 @@ def test_how_often_a_step_that_passes_lies():
     for run in range(runs):
         draw = np.random.default_rng([run, 26])
         curve = draw_curve(draw, steps)
-        back.append((np.diff(curve) < 0).mean())
+        back.append((np.diff(curve)[:40] < 0).mean())
         # What examples have in common at neighbouring steps, and tails as those of losses.
         scale = draw.exponential(size=examples)
         noise = np.cumsum(draw.normal(size=(steps, examples)), 0) * scale * 0.02
@@ -131,7 +131,7 @@ def test_how_often_a_step_that_passes_lies():
         found = max((step for step in order if passes(step)), default=0)
         tried.append(found)
         beyond += found > 0 and curve[found - 1] > margin
-    assert np.mean(back) > 0.15  # no curve is monotone
+    assert np.mean(back) > 0.4  # no curve is monotone
     assert 3 < np.mean(tried) < 60
     assert beyond / runs <= 0.03
 
