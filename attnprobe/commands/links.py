@@ -27,11 +27,8 @@ _LAYERS_OF_HEADS = Rule(
     *GOLD,
     Output,
     rules=[
-        Rule(
-            "--trees gives one row per head, of whole trees; leave out --by and --relations.",
-            given=("trees",),
-            beside=("by", "relations"),
-        ),
+        Rule("--trees is about whole trees; leave out --relations.", given=("trees",), beside=("relations",)),
+        Rule("--by layer is about whole trees; give --trees with it.", given=("by=layer",), lacks=("trees",)),
         replace(_LAYERS_OF_HEADS, lacks=("by=head", "trees")),
     ],
     guesses=("dependency", "dependencies", "relations", "parse", "ud", "treebank"),
@@ -41,8 +38,11 @@ def syntax(
     texts: "Texts" = None,
     *,
     by: Annotated[
-        Literal["relation", "head"],
-        Option("Give one row per relation and direction with its best head, or one per head too."),
+        Literal["relation", "head", "layer"],
+        Option(
+            "Give one row per relation and direction with its best head, or one per head too; with --trees, "
+            "one per head, or per layer for the mean of its heads."
+        ),
     ] = "relation",
     relations: Annotated[
         str | Sequence[str] | None,
@@ -56,7 +56,11 @@ def syntax(
     subtypes: Annotated[bool, Option("Tell nsubj:pass from nsubj.", panel=TEXT)] = False,
     min_links: _MinLinks = 20,
     trees: Annotated[
-        bool, Option("Give one row per head: the share of dependencies in its maximum spanning tree (UUAS).")
+        bool,
+        Option(
+            "Give one row per head: the share of dependencies in its maximum spanning tree (UUAS), and of "
+            "words with the right head in its directed trees (UAS)."
+        ),
     ] = False,
     **options: Any,
 ) -> "HeadTable":
@@ -84,6 +88,8 @@ def syntax(
 
       attnprobe syntax xlm-roberta-base -d ja_gsd-ud-test.conllu --trees
 
+      attnprobe syntax my-bert -d dev.conllu --trees --by layer
+
     Notes:
         Attention to a word is the sum over its tokens, attention from a word the mean over its tokens.
 
@@ -97,7 +103,8 @@ def syntax(
     from attnprobe.commands.call.texts import Gold
 
     chosen = {"labels": relations, "subtypes": subtypes, "min_links": min_links}
-    return find_links("syntax", Gold.TREEBANK, model, texts, "trees" if trees else by, chosen, options)
+    rows = ("trees by layer" if by == "layer" else "trees") if trees else by
+    return find_links("syntax", Gold.TREEBANK, model, texts, rows, chosen, options)
 
 
 @command(OneModel, *GOLD, Output, rules=[_LAYERS_OF_HEADS], guesses=("coref", "pronouns"))

@@ -5,7 +5,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 from attnprobe.commands.output import Output
 from attnprobe.commands.registry import Rule, command
 from attnprobe.option import Group, Option
-from attnprobe.options import TEXT, Batches, Data, Frequencies, Hub, Layers, OneModel, Reading, Resume
+from attnprobe.options import (
+    TEXT,
+    Batches,
+    Data,
+    Frequencies,
+    Hub,
+    Layers,
+    OneModel,
+    Reading,
+    Resume,
+    Targets,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,11 +46,29 @@ class RoleGold(Group, panel=TEXT):
             metavar="FILE", line=list[str] | None, reads="data",
         ),
     ] = None  # fmt: skip
+    links: Annotated[
+        "Texts",
+        Option(
+            "Links of your own, as links reads them, so that heads can have a role by them; repeat it for "
+            "several.",
+            doc="As the texts of links, so that heads can have a role by links of one's own.",
+            metavar="FILE", line=list[str] | None, reads="data",
+        ),
+    ] = None  # fmt: skip
+    links_name: Annotated[
+        str | None,
+        Option(
+            "What roles by --links are called, before the label, such as atom-map. Default: links.",
+            doc="What roles by links are called, before the label, such as atom-map; links by default.",
+            flags=("--name",), metavar="NAME",
+        ),
+    ] = None  # fmt: skip
     thresholds: Annotated[
         "Mapping[str, float] | str | None",
         Option(
             "Other thresholds of roles: positional=0.9, delimiter=0.3, preference=0.9, rare=0.5, "
-            "syntactic=0.1, coreference=0.1, induction=0.5, duplicate=0.5, broad=0.6, block=0.8.",
+            "syntactic=0.1, coreference=0.1, links=0.1, induction=0.5, duplicate=0.5, broad=0.6, block=0.8, "
+            "aligns=0.5, sink=0.3, part_of_speech=0.3; of patterns: pattern=0.5.",
             doc='Other thresholds of roles, by their names: {"positional": 0.8}, or "positional=0.8"; see '
             "THRESHOLDS in attnprobe.statistics.roles.",
             metavar="NAME=VALUE,...", line=str | None,
@@ -47,13 +76,24 @@ class RoleGold(Group, panel=TEXT):
     ] = None  # fmt: skip
 
 
-@command(OneModel, Data, Hub, RoleGold, Reading, Batches, Frequencies, Layers, Resume, Output)
+#: What goes with links of one's own alone.
+NAMED = Rule(
+    "--name says what roles by links are called; add --links FILE.", given=("links_name",), lacks=("links",)
+)
+
+
+@command(
+    *(OneModel, Data, Hub, Targets, RoleGold, Reading, Batches, Frequencies, Layers, Resume, Output),
+    rules=[NAMED],
+)
 def roles(
     model: Any,
     texts: "Texts" = None,
     *,
     treebank: "Texts" = None,
     coreference: "Texts" = None,
+    links: "Texts" = None,
+    links_name: str | None = None,
     thresholds: "Mapping[str, float] | str | None" = None,
     **options: Any,
 ) -> "HeadTable":
@@ -62,11 +102,16 @@ def roles(
     previous, next, self, offset: it looks at one place, and still does with the tokens shuffled; delimiter:
     at special tokens or punctuation, beyond what uniform attention gives them; rare words; syntactic: it
     finds a dependency relation (with a treebank); coreference: it finds antecedents (with a file that has
-    them); induction, duplicate: it looks at what came after, or at the same token, in random tokens that come
+    them); links: it finds links of your own (--links, under the name that --name gives); induction,
+    duplicate: it looks at what came after, or at the same token, in random tokens that come
     twice; broad: everywhere; block: within its own
-    text of two; mixed: none of these. A role holds where the whole interval of its evidence lies beyond its
+    text of two; aligns: from decoder to encoder, at the same relative place; sink: at the first token of a
+    text that begins with no special token; part of speech: at words of one (with a treebank); mixed: none of
+    these. A role holds where the whole interval of its evidence lies beyond its
     threshold. The first that holds names the head, and [bold]also[/bold] lists the others.
     [bold]stability[/bold] is the share of 8 folds of the documents in which the head has the same name.
+    [bold]pattern[/bold] says how its maps look: vertical, diagonal, both, block or heterogeneous (Kovaleva et
+    al. 2019). [bold]nearest[/bold] is the role that a mixed head is nearest to.
 
     Examples:
       attnprobe roles demo
@@ -75,6 +120,10 @@ def roles(
 
       attnprobe roles gpt2 -d a.txt --thresholds positional=0.8,induction=0.4
 
+      attnprobe roles my-model -d a.txt --links reactions.jsonl --name atom-map
+
+      attnprobe roles my-t5 -d pairs.tsv --text-column en --label-column de
+
     Notes:
         An interval is for all heads together with 95 %. By default the texts are those of the treebank.
 
@@ -82,26 +131,29 @@ def roles(
         One row a head; the notes name the heads of each role.
 
     >>> table = roles("demo", limit=20)
-    >>> list(table.data)[2:]
+    >>> list(table.data)[2:11]
     ['layer', 'head', 'role', 'measure', 'value', 'value_se', 'threshold', 'also', 'stability']
+    >>> list(table.data)[11:]
+    ['pattern', 'nearest', 'nearest_measure', 'nearest_value', 'nearest_threshold']
     """
     from attnprobe.commands.call.call import check_model, load_model, open_call, parse_layers
-    from attnprobe.commands.call.surveying import open_sources, read_thresholds, request_roles
+    from attnprobe.commands.call.surveying import RoleOptions, open_sources, request_roles
     from attnprobe.commands.call.texts import check_standard_input
 
-    chosen = read_thresholds(thresholds)
+    own = RoleOptions(treebank, coreference, links, links_name, thresholds, options.get("label_column"))
+    own.check()
     layers = parse_layers(options.get("layers"))
-    check_standard_input(texts, treebank, coreference)
+    check_standard_input(texts, treebank, coreference, links)
     with open_call(options, model) as call:
         check_model(model, call.tokenizer, options)
-        sources = open_sources(texts, treebank, coreference, options)
+        sources = open_sources(texts, own, options)
         from attnprobe.survey.survey import survey_corpora
 
         call.progress.stage("loading", None)
         checkpoint = load_model(model, call.tokenizer, call.load, "text")
         (found,) = survey_corpora(
             checkpoint,
-            [request_roles(checkpoint, sources, call, chosen, layers)],
+            [request_roles(checkpoint, sources, call, own, layers)],
             **call.run,
         )
         return found.table

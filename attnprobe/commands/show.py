@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from attnprobe.commands.output import picture_output
 from attnprobe.commands.registry import Rule, command, split_names
-from attnprobe.commands.roles import RoleGold
+from attnprobe.commands.roles import NAMED, RoleGold
 from attnprobe.option import Group, Option
 from attnprobe.options import (
     TEXT,
@@ -22,7 +22,7 @@ from attnprobe.options import (
     Resume,
     Task,
 )
-from attnprobe.reports.theme import ThemeName
+from attnprobe.reports.theme import JournalName, ThemeName
 from attnprobe.table.formats import FORMATS, READABLE, either
 from attnprobe.table.kinds import PictureKind
 
@@ -143,10 +143,11 @@ def view(
         ),
     ] = None,
     width: Annotated[
-        int | None,
+        str | int | None,
         Option(
-            "About how wide a graphic is; 96 pixels make an inch. Labels keep their size.",
-            metavar="PIXELS",
+            "About how wide a graphic is: 3.05in, 85mm or 605px. Labels keep their size.",
+            metavar="LENGTH",
+            line=str | None,
             panel=_VIEW,
         ),
     ] = None,
@@ -187,13 +188,14 @@ def view(
     (6, 4, 9, 9)
     """
     from attnprobe.commands.call.viewing import choose_start, look_at
-    from attnprobe.reports.theme import check_look
+    from attnprobe.reports.theme import check_theme, parse_width
     from attnprobe.reports.view import View
 
-    check_look(theme, width)
+    check_theme(theme)
+    pixels = parse_width(width)
     found = look_at(model, text, text_pair, target, max_length, image, options, rollout=rollout)
     start = choose_start(found, attention, layer, head, draw, words=words, special=not hide_special)
-    return View(found, start, layer is not None, theme, width)
+    return View(found, start, layer is not None, theme, pixels)
 
 
 class _Drawing(Group):
@@ -219,8 +221,25 @@ class _Drawing(Group):
             "Columns to draw. Default: those that the table puts first.", metavar="NAME,NAME", line=str | None
         ),
     ] = None
-    theme: Annotated[ThemeName, Option("Colours and sizes; paper has black ink.")] = "light"
-    width: Annotated[int | None, Option("About how wide; 96 pixels make an inch.", metavar="PIXELS")] = None
+    theme: Annotated[
+        ThemeName | None,
+        Option("Colours and sizes; paper has black ink. Default: light; paper with --columns or --journal."),
+    ] = None
+    width: Annotated[
+        str | int | None,
+        Option("About how wide: 3.05in, 85mm or 605px.", metavar="LENGTH", line=str | None),
+    ] = None
+    columns: Annotated[
+        int | None,
+        Option("For print: fill one column of a page, or two.", metavar="1|2", low=1, high=2),
+    ] = None
+    journal: Annotated[
+        JournalName | None,
+        Option("For print: whose columns and size of text. Default: plain, 3.05 and 6.3 inches, 8 points."),
+    ] = None
+    font: Annotated[
+        str | None, Option("The family of all text, such as Times New Roman.", metavar="NAME")
+    ] = None
     title: Annotated[
         str | None, Option('What stands above; "" for nothing. Default: the table\'s title.')
     ] = None
@@ -257,8 +276,11 @@ def plot(
     *,
     kind: PictureKind | None = None,
     measure: str | Sequence[str] | None = None,
-    theme: ThemeName = "light",
-    width: int | None = None,
+    theme: ThemeName | None = None,
+    width: str | int | None = None,
+    columns: int | None = None,
+    journal: JournalName | None = None,
+    font: str | None = None,
     title: str | None = None,
     clusters: int | None = None,
 ) -> "Picture":
@@ -272,7 +294,7 @@ def plot(
     Examples:
       attnprobe entropy demo -o entropy.csv
 
-      attnprobe plot entropy.csv -o entropy.pdf --theme paper
+      attnprobe plot entropy.csv -o entropy.pdf --columns 1 --journal acl
 
       attnprobe plot pairs.csv -o tree.svg --clusters 6 --save-clusters a.csv
 
@@ -291,12 +313,14 @@ def plot(
 
     given = [tables] if isinstance(tables, HeadTable | Path | str) else list(tables)
     read = [one if isinstance(one, HeadTable) else HeadTable.read(one) for one in given]
-    return draw_picture(read, kind, split_names(measure) or [], theme, width, title, clusters)
+    look = {"columns": columns, "journal": journal, "font": font}
+    return draw_picture(read, kind, split_names(measure) or [], theme, width, title, clusters, **look)
 
 
 @command(
     *(Model, Data, Hub, Reading, Batches, Frequencies, RoleGold, Labels, Task, Metric, Resume),
     picture_output("Write this file, whose name ends in .html. Default: a page in the browser."),
+    rules=[NAMED],
     guesses=("page", "dossier", "summary", "html"),
 )
 def report(
@@ -326,6 +350,8 @@ def report(
     ] = None,
     treebank: "Texts" = None,
     coreference: "Texts" = None,
+    links: "Texts" = None,
+    links_name: str | None = None,
     thresholds: "Mapping[str, float] | str | None" = None,
     out_domain: Annotated[
         "Texts",
@@ -399,6 +425,7 @@ def report(
     """
     from attnprobe.commands.call.reporting import report as run
 
-    asked = {"sections": sections, "treebank": treebank, "coreference": coreference, "thresholds": thresholds}
+    asked = {"sections": sections, "treebank": treebank, "coreference": coreference, "links": links}
+    asked |= {"links_name": links_name, "thresholds": thresholds}
     asked |= {"out_domain": out_domain, "from_tables": from_tables, "save_tables": save_tables}
     return run(model, texts, labels, **asked, overwrite=overwrite, tokenizer=tokenizer, **options)

@@ -1,155 +1,42 @@
-"""When a head has a role, since its interval lies beyond a threshold; and the table of ``roles``."""
+"""The table of ``roles``: what each head does, by its evidence and by gold links, and how sure that is."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections import Counter
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.statistics import links
 from attnprobe.statistics.links import FEWEST, Compared
+from attnprobe.statistics.role_evidence import (
+    Heads,
+    Role,
+    decide_roles,
+    find_nearest,
+    lost_when_shuffled,
+    name_patterns,
+)
 from attnprobe.statistics.roles import FAMILY, THRESHOLDS, as_column
 from attnprobe.statistics.rules import ALL, Asking
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.statistics.tabulation import Tabulation
 from attnprobe.sums.base import Measurement
 from attnprobe.sums.groups import ByFold
-from attnprobe.sums.resampling import CONFIDENCE, half_width
+from attnprobe.sums.resampling import CONFIDENCE
 from attnprobe.sums.tally import CHOOSING, SCORING, Tally
 from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.head_table import HeadTable
-from attnprobe.table.naming import LETTERS, MIXED, find_role_kind
+from attnprobe.table.naming import LETTERS, MIXED, find_role_kind, join_names
 from attnprobe.table.table import Column
 
 Floats = NDArray[np.float64]
 
-_NEIGHBOURS = {-1: "previous", 0: "self", 1: "next"}
-#: Roles that one measure alone decides, and the measure.
-_OF_ONE_MEASURE = {
-    "induction": "induction",
-    "duplicate": "duplicate",
-    "broad": "effective_share",
-    "block": "segment_excess",
-}
 #: Roles that folds of documents do not decide again.
-_DECIDED_ONCE = {"syntactic", "coreference", "induction", "duplicate"}
+_DECIDED_ONCE = {"syntactic", "coreference", "links", "part of speech", "induction", "duplicate"}
 #: So many heads of a role are named in the notes.
 _NAMED = 6
 #: A name is stable from this share of folds on.
 _STABLE = 0.9
-
-
-@dataclass(frozen=True)
-class Role:
-    """A role that a head has, and why.
-
-    Attributes:
-        name: "previous", "syntactic: det", ...
-        measure: What was measured.
-        value: What came out.
-        error: Its standard error.
-        threshold: What its interval lies beyond.
-    """
-
-    name: str
-    measure: str
-    value: float
-    error: float
-    threshold: float
-
-
-@dataclass(frozen=True)
-class Heads:
-    """Measures of all heads and their errors, by name: one head after the other, layer by layer."""
-
-    columns: Mapping[str, Sequence[Any]]
-    number: int
-
-    def of(self, name: str) -> tuple[Floats, Floats]:
-        """Give a measure and its standard error; NaN where it was not measured."""
-        nothing = [np.nan] * self.number
-        found = (self.columns.get(one, nothing) for one in (name, f"{name}_se"))
-        value, error = (np.array([np.nan if cell is None else cell for cell in one], float) for one in found)
-        return value, error
-
-    @property
-    def without_errors(self) -> "Heads":
-        """The same with errors of 0, so that means alone decide."""
-        sure = {name: [0.0] * self.number for name in self.columns if name.endswith("_se")}
-        return Heads({**self.columns, **sure}, self.number)
-
-    def beyond(self, name: str, threshold: float) -> NDArray[np.bool_]:
-        """Tell the heads whose whole interval lies at a threshold or above it."""
-        value, error = self.of(name)
-        return value - half_width(error) >= threshold
-
-
-def decide_roles(
-    heads: Heads, thresholds: Mapping[str, float], found: Sequence[list[Role]], *, rare: bool = True
-) -> list[list[Role]]:
-    """Give the roles of each head, the one that names it first.
-
-    A role holds if the interval of its evidence lies beyond the threshold. Intervals hold for all heads
-    together with 95 % (Bonferroni). No threshold is on a mass, which depends on the length of a text: they
-    are on what lies beyond uniform attention to the same keys.
-
-    - previous, next, self, offset: for ``positional`` of the queries, the most attended token is at that one
-      offset; with the tokens shuffled, it still is, as far as can be told; and the head is not broad, or the
-      most attended token would be so by a hair.
-    - delimiter: beyond uniform attention, ``delimiter`` is on special tokens, or on punctuation; and beside
-      another token, one of that kind gets ``preference`` of the attention to the two.
-    - rare words: beyond chance, for ``rare`` of the queries the most attended token is the rarest, and rare
-      tokens get more than their share; and the head is not broad.
-    - syntactic, coreference: see ``find_known_relations``.
-    - induction, duplicate: the score on random tokens, repeated, is ``induction`` or ``duplicate``.
-    - broad: rows are as broad as ``broad`` of the keys in sight.
-    - block: of two texts, beyond uniform attention ``block`` is within the query's own.
-
-    Args:
-        heads: What was measured.
-        thresholds: See ``THRESHOLDS``.
-        found: The syntactic roles and those of coreference of each head.
-        rare: Whether the text is large enough to say what is rare; without that, no head has that role.
-
-    References:
-        Voita et al. (2019), sections 5.1 to 5.3; Clark et al. (2019); Kovaleva et al. (2019);
-        Olsson et al. (2022).
-    """
-    every: list[list[Role]] = [[] for _ in range(heads.number)]
-
-    def give(role: str, measure: str, threshold: float, holds: NDArray[np.bool_]) -> None:
-        value, error = heads.of(measure)
-        for head in map(int, np.flatnonzero(holds)):
-            every[head].append(Role(role, measure, value[head], error[head], threshold))
-
-    sharp = ~heads.beyond("effective_share", thresholds["broad"])
-    threshold = thresholds["positional"]
-    positional = heads.beyond("offset_share", threshold) & ~lost_when_shuffled(heads, threshold) & sharp
-    offsets, _ = heads.of("offset")
-    for offset in map(int, np.unique(offsets[positional])):
-        name = _NEIGHBOURS.get(offset, f"offset {offset:+d}")
-        give(name, "offset_share", threshold, positional & (offsets == offset))
-    delimiters = np.zeros(heads.number, bool)
-    for kind in ("special", "punctuation"):  # a head of special tokens is not named for punctuation again
-        holds = heads.beyond(f"{kind}_excess", thresholds["delimiter"])
-        holds &= heads.beyond(f"{kind}_preference", thresholds["preference"])
-        give("delimiter", f"{kind}_excess", thresholds["delimiter"], holds & ~delimiters)
-        delimiters |= holds
-    if rare:
-        holds = heads.beyond("rarest_excess", thresholds["rare"]) & heads.beyond("rare_lift", 1.0)
-        give("rare words", "rarest_excess", thresholds["rare"], holds & sharp)
-    for head, roles in enumerate(found):
-        every[head] += roles
-    for name, measure in _OF_ONE_MEASURE.items():
-        give(name, measure, thresholds[name], heads.beyond(measure, thresholds[name]))
-    return every
-
-
-def lost_when_shuffled(heads: Heads, threshold: float) -> NDArray[np.bool_]:
-    """Tell the heads that look at one offset in the text, and significantly less with its tokens shuffled."""
-    then, error = heads.of("offset_share_shuffled")
-    return heads.beyond("offset_share", threshold) & (then + half_width(error) < threshold)
 
 
 def find_known_relations(tally: Tally, asking: Asking, name: str, gain: float) -> list[list[Role]]:
@@ -160,7 +47,8 @@ def find_known_relations(tally: Tally, asking: Asking, name: str, gain: float) -
     So that a few documents of uneven size don't decide it, the difference also has to be significant by
     ``Compared.chance``.
     Intervals hold for all that are tried together with 95 % (Bonferroni), and for as many as there are heads
-    at least. Relations of fewer than 20 links in either half are not tried.
+    at least. Relations of fewer than 20 links in either half are not tried. Links of which none has a label
+    are tried together.
 
     Args:
         tally: What was counted.
@@ -177,21 +65,11 @@ def find_known_relations(tally: Tally, asking: Asking, name: str, gain: float) -
     from scipy.stats import t as student  # takes a second to import
 
     compared, layers, heads = Compared.of(tally), *tally.hits.shape[1:3]
-    tried = []
-    for place, (label, direction, *position) in enumerate(tally.compared):
-        if label == ALL:
-            continue
-        for layer in range(layers):
-            asked = tally.asked[place, layer]
-            if asked.min() < FEWEST:
-                continue
-            by_rule = tally.guessed[place, layer, : asking.least, CHOOSING]
-            rule = asking.best_rule(by_rule)
-            best = by_rule[rule]
-            ahead = (tally.hits[place, layer, :, CHOOSING] - best) / asked[CHOOSING]
-            asked_as = [*([direction.replace("_", " ")] if asking.backward else []), *position]
-            measure = ", ".join(["accuracy", *asked_as])
-            tried += [(place, layer, head, rule, label, measure) for head in np.flatnonzero(ahead >= gain)]
+    tried = [
+        (place, layer, head, rule, label, measure)
+        for place, layer, rule, label, measure, ahead in _list_asked(tally, asking)
+        for head in np.flatnonzero(ahead >= gain)
+    ]
     tail = (1 - CONFIDENCE) / 2 / max(len(tried), layers * heads)
     found: list[tuple[float, int, Role]] = []
     for place, layer, head, rule, label, measure in tried:
@@ -216,6 +94,51 @@ def find_known_relations(tally: Tally, asking: Asking, name: str, gain: float) -
     return [list(held.values()) for held in roles]
 
 
+def find_nearest_relation(tally: Tally, asking: Asking, name: str, gain: float) -> list[Role | None]:
+    """Give the relation that each head is nearest to, chosen on one half: the largest gain times sqrt(n).
+
+    The gain is accuracy less that of the rule, of n links; times sqrt(n), so that a relation of few links
+    does not win by chance. How near it is, by the other half: the gain there over ``gain``. The arguments are
+    those of ``find_known_relations``.
+
+    Returns:
+        For each head, layer by layer; None where no relation has 20 links in either half.
+    """
+    layers, heads = tally.hits.shape[1:3]
+    best: list[tuple[float, Role] | None] = [None] * (layers * heads)
+    for place, layer, rule, label, measure, ahead in _list_asked(tally, asking):
+        tried, n = tally.asked[place, layer].tolist()
+        accuracy = tally.hits[place, layer, :, SCORING] / n
+        baseline = tally.guessed[place, layer, rule, SCORING] / n
+        for head in range(heads):
+            held, lead = best[at := layer * heads + head], float(ahead[head]) * tried**0.5
+            if held is None or lead > held[0]:
+                found = float(accuracy[head])
+                way = (found - baseline) / gain
+                best[at] = lead, Role(f"{name}: {label}", measure, found, np.nan, baseline + gain, way)
+    return [None if held is None else held[1] for held in best]
+
+
+def _list_asked(tally: Tally, asking: Asking) -> Iterator[tuple[int, int, int, str, str, Floats]]:
+    """List what there are enough links of in both halves: key, layer, the best rule of the choosing half.
+
+    Then the label, how it is called as a measure, and by how much each head is ahead of the rule, (head,).
+    """
+    only_all = all(label == ALL for label, *_ in tally.compared)
+    for place, (label, direction, *position) in enumerate(tally.compared):
+        if label == ALL and not only_all:
+            continue
+        asked_as = [*([direction.replace("_", " ")] if asking.backward else []), *position]
+        measure = ", ".join(["accuracy", *asked_as])
+        for layer, asked in enumerate(tally.asked[place]):
+            if asked.min() < FEWEST:
+                continue
+            by_rule = tally.guessed[place, layer, : asking.least, CHOOSING]
+            rule = asking.best_rule(by_rule)
+            ahead = (tally.hits[place, layer, :, CHOOSING] - by_rule[rule]) / asked[CHOOSING]
+            yield place, layer, rule, label, measure, ahead
+
+
 def role_table(
     title: str, measurement: Measurement, statistics: Sequence[Statistic], labels: Labels
 ) -> HeadTable:
@@ -224,19 +147,26 @@ def role_table(
     name = next(statistic.name for statistic in statistics if statistic.rows == "head")
     heads = measurement.sums[name].count.shape[1]
     every, *folds = _collect_heads(measurement, statistics, labels, layers * heads)
-    thresholds = THRESHOLDS | dict(labels.provenance.get("asked", {}).get("thresholds", {}))
+    asked = labels.provenance.get("asked", {})
+    thresholds = THRESHOLDS | dict(asked.get("thresholds", {}))
     # Where types tie that occur once, the text can't say which of them are rare.
     decided = bool(labels.provenance.get("corpus", {}).get("rare_decided", True))
     found: list[list[Role]] = [[] for _ in range(layers * heads)]
-    for what, asking, name in (
-        (links.SYNTAX, links.ASKING_SYNTAX, "syntactic"),
-        (links.COREFERENCE, links.ASKING_COREFERENCE, "coreference"),
+    near: list[list[Role | None]] = []
+    for what, asking, threshold, name in (
+        (links.SYNTAX, links.ASKING_SYNTAX, "syntactic", "syntactic"),
+        (links.COREFERENCE, links.ASKING_COREFERENCE, "coreference", "coreference"),
+        (links.LINKED, links.ASKING_LINKS, "links", str(asked.get("links", "links"))),
     ):
         if what.name in measurement.sums:
-            more = find_known_relations(measurement.sums[what.name], asking, name, thresholds[name])
+            given = measurement.sums[what.name], asking, name, thresholds[threshold]
+            more = find_known_relations(*given)
             found = [[*one, *another] for one, another in zip(found, more, strict=True)]
+            near.append(find_nearest_relation(*given))
     roles = decide_roles(every, thresholds, found, rare=decided)
     in_folds = [_first_names(decide_roles(fold, thresholds, found, rare=decided)) for fold in folds]
+    nearest = find_nearest(every, thresholds, near, rare=decided)
+    nearest = [None if held else one for held, one in zip(roles, nearest, strict=True)]
 
     build = TableBuilder(labels, layers * heads)
     build.heads(heads)
@@ -250,11 +180,17 @@ def role_table(
     build.add(Column("also", role="text"), also)
     same = stability(_first_names(roles), in_folds)
     build.add(Column("stability", "share", title="folds of documents with the same name"), same)
+    build.add(Column("pattern", role="text"), name_patterns(every, thresholds))
+    build.add(Column("nearest", role="text"), [role and role.name for role in nearest])
+    build.add(Column("nearest_measure", role="text"), [role and role.measure for role in nearest])
+    for part in ("value", "threshold"):
+        cells = [np.nan if role is None else getattr(role, part) for role in nearest]
+        build.add(Column(f"nearest_{part}", title=f"{part} of the nearest role"), cells)
 
     names = [place.head(head) for place in labels.places for head in range(heads)]
     there = np.array([divmod(at, heads) not in labels.absent for at in range(len(names))], bool)
     notes = [
-        *_note_roles(roles, names, there),
+        *_note_roles(roles, nearest, names, there),
         _note_stability(same[there], len(folds)),
         *_note_lost(every, thresholds["positional"], names),
     ]
@@ -304,7 +240,7 @@ def stability(names: Sequence[str], in_folds: Sequence[Sequence[str]]) -> Floats
     means of its documents, without intervals, which would say how few documents a fold has.
 
     Limits: 0 to 1. Undefined where fewer than two folds have a document, and for heads that are named by
-    what is not decided again in each fold: a relation, coreference, induction or duplicate.
+    what is not decided again in each fold: gold links, a part of speech, induction or duplicate.
 
     Args:
         names: On all documents, head by head.
@@ -331,9 +267,12 @@ def _note_stability(same: Floats, folds: int) -> str:
 
 
 def _note_roles(
-    roles: Sequence[Sequence[Role]], names: Sequence[str], there: NDArray[np.bool_]
+    roles: Sequence[Sequence[Role]],
+    nearest: Sequence[Role | None],
+    names: Sequence[str],
+    there: NDArray[np.bool_],
 ) -> Iterator[str]:
-    """Name the heads that have each role, first or also, in the order of the roles."""
+    """Name the heads that have each role, first or also, in the order of the roles; count the others."""
     by_role: dict[str, list[str]] = {}
     for at in np.flatnonzero(there).tolist():
         for role in dict.fromkeys(role.name for role in roles[at]):
@@ -345,8 +284,11 @@ def _note_roles(
         listed.append(f"{role.removeprefix('syntactic: ')}: {shown}")
     if listed:
         yield f"{'; '.join(listed)} (layer-head, counted from 0; a head may have several roles)."
-    if mixed := sum(not roles[at] for at in np.flatnonzero(there).tolist()):
-        yield f"{'1 head has' if mixed == 1 else f'{mixed} heads have'} none of these roles."
+    if mixed := [at for at in np.flatnonzero(there).tolist() if not roles[at]]:
+        kinds = Counter(find_role_kind(one.name) for at in mixed if (one := nearest[at]) is not None)
+        near = [f"{kind} ({number})" for kind, number in kinds.most_common()]
+        more = f"; the nearest {'is' if len(near) == 1 else 'are'} {join_names(near)}" if near else ""
+        yield f"{'1 head has' if len(mixed) == 1 else f'{len(mixed)} heads have'} none of these roles{more}."
 
 
 def _name_some(named: Sequence[str]) -> str:

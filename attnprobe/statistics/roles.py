@@ -4,6 +4,7 @@ Uniform attention to 2 special tokens of 4 keys is .5, and of 40 keys .05. So a 
 text is, and is no property of a head.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
@@ -19,7 +20,7 @@ from attnprobe.sums.groups import ByFold
 
 FAMILY = Family("roles", "roles of heads", 8, commands=("roles",))
 
-#: From where on a head has a role; see ``role_table.decide_roles``.
+#: From where on a head has a role, or a pattern; see ``role_evidence``.
 THRESHOLDS: dict[str, float] = {
     "positional": 0.9,
     "delimiter": 0.3,
@@ -31,7 +32,15 @@ THRESHOLDS: dict[str, float] = {
     "duplicate": 0.5,
     "broad": 0.6,
     "block": 0.8,
+    "links": 0.1,
+    "aligns": 0.5,
+    "sink": 0.3,
+    "part_of_speech": 0.3,
+    "pattern": 0.5,
 }
+
+#: A kind of keys: the name of a feature of tokens, or what marks them (batch, key).
+Feature = str | Callable[[Layout], Tensor]
 
 
 def special_mass(block: AttentionBlock) -> Tensor:
@@ -50,7 +59,7 @@ def punctuation_mass(block: AttentionBlock) -> Tensor:
     return block.mass("punctuation")
 
 
-def excess(values: Tensor, layout: Layout, feature: str) -> Tensor:
+def excess(values: Tensor, layout: Layout, feature: Feature) -> Tensor:
     """Average what lies beyond uniform attention, (m - s/n) / (1 - s/n), over the queries of a sequence.
 
     A query sees n keys, s of them of the kind. It is undefined where it sees none of them, or no others.
@@ -63,7 +72,7 @@ def excess(values: Tensor, layout: Layout, feature: str) -> Tensor:
     return _mean((values - uniform) / (1 - uniform), (some > 0) & (some < visible), layout)
 
 
-def preference(values: Tensor, layout: Layout, feature: str) -> Tensor:
+def preference(values: Tensor, layout: Layout, feature: Feature) -> Tensor:
     """Average over queries what a key of the kind gets beside another key, a / (a + b).
 
     a = m / s is the attention to an average key of the kind, b = (1 - m) / (n - s) that to an average other
@@ -155,9 +164,10 @@ def _two_in_sight(layout: Layout) -> Tensor:
     return (segments[:, -1:] > 0).expand_as(segments)
 
 
-def _counted(layout: Layout, feature: str) -> tuple[Tensor, Tensor]:
+def _counted(layout: Layout, feature: Feature) -> tuple[Tensor, Tensor]:
     """Count the keys of a kind that each query sees, and all; (batch, query) or (batch, 1)."""
-    return layout.seen(getattr(layout.keys, feature) & layout.keys.kept), layout.visible
+    marks = getattr(layout.keys, feature) if isinstance(feature, str) else feature(layout)
+    return layout.seen(marks & layout.keys.kept), layout.visible
 
 
 def _mean(values: Tensor, defined: Tensor, layout: Layout) -> Tensor:

@@ -259,7 +259,7 @@ class Clustered(Sum):
         alone, windows, names = _split(np.asarray(values, dtype=np.float64), clusters)
         return cls(Moments.of(alone), Groups.of(windows, names))
 
-    def __getitem__(self, cells: tuple[NDArray[np.intp], ...]) -> "Clustered":
+    def __getitem__(self, cells: tuple[Any, ...]) -> "Clustered":
         alone, groups = self.alone, self.groups
         within = (slice(None), *cells)
         return Clustered(

@@ -143,6 +143,7 @@ def survey_corpora(
     for request in requests:
         check_modality(checkpoint, request.statistics)
     first, targets = keep_targeted(checkpoint, requests[0].corpora[0])
+    targeted = {first.name: targets}
     checkpoint, documents, architecture = examine_part(checkpoint, first.documents, progress)
     corpora: dict[str, CorpusRequest] = {}
     for corpus in (corpus for request in requests for corpus in request.corpora):
@@ -150,6 +151,9 @@ def survey_corpora(
         if (same.options, same.labelled) != (corpus.options, corpus.labelled):
             raise ValueError("tables that share a pass read a corpus with the same options")
     corpora[first.name] = replace(first, documents=documents)
+    for name, corpus in corpora.items():
+        if name != first.name:
+            corpora[name], targeted[name] = keep_targeted(checkpoint, corpus)
     drafts = [
         _Draft.of(checkpoint, architecture, request, as_far_as_possible=as_far_as_possible)
         for request in requests
@@ -170,9 +174,8 @@ def survey_corpora(
                     drafts = [draft for draft in drafts if draft not in apart]
                     here = [draft for draft in here if draft not in apart]
                     controls = _join_controls(here, name)
-                if targets is not None and name == first.name:
-                    for sentence in targets.remarks():
-                        progress.say(sentence)
+                for sentence in () if (targets := targeted[name]) is None else targets.remarks():
+                    progress.say(sentence)
                 found = measure_passes(run, checkpoint, architecture, ready, controls, name)
                 for draft in here:
                     record = record_provenance(

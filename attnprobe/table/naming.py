@@ -51,10 +51,14 @@ LETTERS = {
     "rare words": "R",
     "syntactic": "Y",
     "coreference": "C",
+    "links": "L",
     "induction": "I",
     "duplicate": "U",
     "broad": "B",
     "block": "K",
+    "aligns": "A",
+    "sink": "F",
+    "part of speech": "W",
     MIXED: ".",
 }
 
@@ -62,9 +66,10 @@ LETTERS = {
 def find_role_kind(role: str) -> str:
     """Find the kind of a role: "syntactic" for "syntactic: det", "offset" for "offset +2".
 
-    >>> [find_role_kind(role) for role in ("previous", "offset -2", "syntactic: det", "a new one")]
-    ['previous', 'offset', 'syntactic', 'mixed']
+    Those by links of one's own have a name of one's own: "atom-map: C" is of the kind "links".
+
+    >>> [find_role_kind(role) for role in ("previous", "offset -2", "syntactic: det", "atom-map: C", "new")]
+    ['previous', 'offset', 'syntactic', 'links', 'mixed']
     """
-    return next(
-        (kind for kind in LETTERS if role == kind or role.startswith((f"{kind}:", f"{kind} "))), MIXED
-    )
+    known = (kind for kind in LETTERS if role == kind or role.startswith((f"{kind}:", f"{kind} ")))
+    return next(known, "links" if ": " in role else MIXED)

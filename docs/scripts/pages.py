@@ -148,14 +148,23 @@ FOUND = {
         "p_adjusted": "attnprobe.sums.resampling:adjust",
     },
     "syntax --trees": {
-        "uuas, baseline": "attnprobe.statistics.trees:edges_in_trees",
-        "gain, p, p_adjusted": "attnprobe.statistics.trees:tree_columns",
+        "uuas, baseline, uuas_random": "attnprobe.statistics.trees:edges_in_trees",
+        "gain, p, p_adjusted": "attnprobe.statistics.trees:edge_columns",
+        "uas, uas_from_head, uas_baseline": "attnprobe.statistics.trees:arcs_in_trees",
+        "uas_gain, uas_p, uas_p_adjusted, uas_from_head_gain, uas_from_head_p, uas_from_head_p_adjusted": (
+            "attnprobe.statistics.trees:arc_columns"
+        ),
     },
     "roles": {
-        "role, also": "attnprobe.statistics.role_table:decide_roles",
-        "syntactic, coreference": "attnprobe.statistics.role_table:find_known_relations",
-        "measure, value, threshold": "attnprobe.statistics.role_table:Role",
+        "role, also": "attnprobe.statistics.role_evidence:decide_roles",
+        "syntactic, coreference, links": "attnprobe.statistics.role_table:find_known_relations",
+        "measure, value, threshold": "attnprobe.statistics.role_evidence:Role",
         "stability": "attnprobe.statistics.role_table:stability",
+        "pattern": "attnprobe.statistics.role_evidence:name_patterns",
+        "nearest, nearest_measure, nearest_value, nearest_threshold": (
+            "attnprobe.statistics.role_evidence:find_nearest"
+        ),
+        "The nearest relation": "attnprobe.statistics.role_table:find_nearest_relation",
     },
     "positional --control": {
         "notes": "attnprobe.statistics.positional:controlled_table",

@@ -1,6 +1,7 @@
 """The sections of a report: those of the single commands in fewer passes, and none of them lost."""
 
 import contextlib
+import json
 import random
 import re
 
@@ -71,6 +72,15 @@ def gold(tmp_path):
     return treebank
 
 
+@pytest.fixture
+def mine(tmp_path):
+    """Write links of one's own."""
+    links = [{"source": [0, 3], "target": [4, 7], "label": "det"}]
+    path = tmp_path / "mine.jsonl"
+    path.write_text("\n".join(json.dumps({"text": "the dog ran", "links": links}) for _ in range(50)))
+    return path
+
+
 def record(table):
     return {name: one for name, one in table.provenance.items() if name not in ("created", "command")}
 
@@ -121,11 +131,12 @@ def test_with_a_limit_of_memory_each_section_plans_its_own_batches(saved):
     same(made.tables["distance"], attnprobe.distance(saved("bert"), TEXTS, all_pairs=True, **asked))
 
 
-def test_roles_take_gold_links_thresholds_and_a_seed(saved, gold):
+def test_roles_take_gold_links_thresholds_and_a_seed(saved, gold, mine):
     named = {"treebank": str(gold), "coreference": [str(gold)], "thresholds": "broad=0.3,syntactic=0.01"}
-    named |= {"seed": 7, "limit": 30}
+    named |= {"links": str(mine), "links_name": "noun", "seed": 7, "limit": 30}
     expected = attnprobe.roles(saved("bert"), TEXTS, **named)
-    assert set(expected.provenance["other_datasets"]) == {"treebank", "coreference"}
+    assert set(expected.provenance["other_datasets"]) == {"treebank", "coreference", "links"}
+    assert expected.provenance["asked"]["links"] == "noun"
     assert expected.to_csv() != attnprobe.roles(saved("bert"), TEXTS).to_csv()
     made = attnprobe.report(saved("bert"), TEXTS, sections="census,roles,distance", **named)
     same(made.tables["roles"], expected)
@@ -140,7 +151,7 @@ def test_without_texts_roles_are_those_of_the_treebank():
     same(made.tables["census"], attnprobe.census("demo", limit=10))
 
 
-@pytest.mark.parametrize("name", ["treebank", "coreference", "thresholds"])
+@pytest.mark.parametrize("name", ["treebank", "coreference", "links", "thresholds"])
 def test_what_is_for_roles_is_refused_without_them(name):
     with pytest.raises(AttnprobeError, match=f"{name}.* is for the section roles"):
         attnprobe.report("demo", TEXTS, sections="census", **{name: "broad=0.3"})
@@ -151,6 +162,9 @@ def test_what_is_for_roles_is_refused_without_them(name):
     [
         ({"treebank": "no-such.conllu"}, "no-such.conllu"),
         ({"treebank": "-"}, "not standard input"),
+        ({"links": "no-such.jsonl"}, "no-such.jsonl"),
+        ({"links": "-"}, "not standard input"),
+        ({"links": [], "links_name": "self"}, "self is another role already"),
         ({"thresholds": "nonsense=1"}, "There is no threshold 'nonsense'"),
         ({"thresholds": "broad=0"}, "The threshold broad must be above 0 and at most 1, not 0"),
         ({"label_column": "nothing"}, "nothing"),

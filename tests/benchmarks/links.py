@@ -15,7 +15,7 @@ from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.statistics.links import SYNTAX
 from attnprobe.statistics.registry import census_statistics, select_controls
 from attnprobe.statistics.statistic import Statistic
-from attnprobe.statistics.trees import TREES
+from attnprobe.statistics.trees import DIRECTED, TREES
 from attnprobe.survey.measure import open_meter
 
 RELATIONS = [f"relation {number}" for number in range(35)]
@@ -72,7 +72,7 @@ def link_costs(*, quick: bool) -> Iterator[Figure]:
         checkpoint, architecture = shape.checkpoint(), shape.architecture()
         for command, passes, limits in (
             ("syntax --by head", [[SYNTAX]], (bar, aim)),
-            ("syntax --trees", [[TREES]], (bar, aim)),
+            ("syntax --trees", [[TREES, DIRECTED]], (bar, aim)),
             ("roles", [census, shuffled], (3.2, 2.6)),
         ):
             asked = _asked(checkpoint, architecture, annotated, passes)

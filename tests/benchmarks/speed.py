@@ -36,7 +36,7 @@ from ratios import (
     today_costs,
 )
 from report import report_figures
-from startup import entropy_seconds, help_seconds
+from startup import entropy_seconds, help_seconds, table_seconds
 from training import callback_costs
 
 MEASUREMENTS = {
@@ -65,6 +65,7 @@ MEASUREMENTS = {
     "length-memory": length_memory,
     "help": help_seconds,
     "entropy": entropy_seconds,
+    "tables": table_seconds,
     "page": page_milliseconds,
     "report": report_figures,
     "pictures": picture_seconds,

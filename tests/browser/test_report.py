@@ -9,7 +9,7 @@ import pytest
 from test_view import hostile  # noqa: F401 - a fixture
 
 import attnprobe
-from attnprobe.reports.report_page.measures import format_with_error
+from attnprobe.reports.report_page.measures import format_number, format_with_error
 from attnprobe.reports.report_page.report import Report
 from attnprobe.reports.report_page.text import MEANINGS
 from attnprobe.table.naming import find_role_kind
@@ -92,9 +92,13 @@ def test_the_card_says_what_a_role_means_and_how_much_the_head_matters(opened, m
         said = page.inner_text("#role")
         if roles.data["measure"][place] is None:
             assert said.startswith("Role: mixed.")
+            near, value = (roles.data[name][place] for name in ("nearest", "nearest_value"))
+            assert f" The nearest is {near}: " in said
+            assert f", {format_number(value)}, where the threshold is " in said
         else:
             assert f"(it {MEANINGS[find_role_kind(roles.data['role'][place])]}). Evidence: " in said
             assert format_with_error(roles.data["value"][place], roles.data["value_se"][place]) in said
+        assert f"Pattern of its maps: {roles.data['pattern'][place]}." in said
     seen.assert_silent()
 
 

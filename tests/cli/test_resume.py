@@ -143,7 +143,8 @@ def test_same_bytes_of_several_passes(invoke, passes, classifier, reviews, tmp_p
 
 
 @pytest.mark.parametrize(
-    "command", [["syntax", "--by", "head"], ["syntax", "--trees"], ["coreference"], ["roles"]]
+    "command",
+    [["syntax", "--by", "head"], ["syntax", "--trees", "--by", "layer"], ["coreference"], ["roles"]],
 )
 def test_same_bytes_of_gold_links(invoke, passes, tmp_path, command):
     """Counts by label are kept and taken up again, also where a run is of several corpora."""

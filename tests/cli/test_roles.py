@@ -11,7 +11,10 @@ from transformers import AutoConfig, AutoModel
 import attnprobe
 from attnprobe.table.naming import find_role_kind
 
-COLUMNS = ["layer", "head", "role", "measure", "value", "value_se", "threshold", "also", "stability"]
+COLUMNS = [
+    "layer", "head", "role", "measure", "value", "value_se", "threshold", "also", "stability", "pattern",
+    "nearest", "nearest_measure", "nearest_value", "nearest_threshold",
+]  # fmt: skip
 
 
 def rows_of(out):
@@ -35,6 +38,12 @@ def test_the_neighbour_heads_of_the_embedded_encoder_are_named(invoke):
     mixed = [row for row in found if row["role"] == "mixed"]
     assert mixed
     assert all(row["value"] == row["measure"] == row["also"] == "" for row in mixed)
+    assert all((row["nearest"] != "") == (row["role"] == "mixed") for row in found)
+    assert (heads[5, 2]["nearest"], heads[5, 2]["nearest_measure"]) == ("previous", "offset_share")
+    assert float(heads[5, 2]["nearest_value"]) < float(heads[5, 2]["nearest_threshold"]) == 0.9
+    assert "14 heads have none of these roles; the nearest are broad (" in error
+    assert {place for place, row in heads.items() if row["pattern"] == "diagonal"} >= {(3, 1), (3, 2)}
+    assert {row["pattern"] for row in found} == {"diagonal", "heterogeneous"}
     decided = [row for row in found if not row["role"].startswith("syntactic")]  # which folds don't decide
     assert {float(row["stability"]) * 8 % 1 for row in decided} == {0}  # of 8 folds
     assert heads[3, 2]["stability"] == "1.0"
@@ -53,6 +62,7 @@ def test_random_weights_have_no_role(tiny, name):
         table = attnprobe.roles(model, tokenizer=tokenizer, limit=40)
         assert set(table.data["role"]) <= {"broad", "self", "mixed"}
         assert not any(table.data["also"])
+        assert set(table.data["pattern"]) == {"heterogeneous"}
 
 
 def test_the_map(invoke, monkeypatch):
@@ -136,3 +146,103 @@ def test_jobs_add_up(invoke, tmp_path):
     again = invoke("merge", tmp_path / "one.csv", tmp_path / "one.csv")
     assert again[0] == 2
     assert "it would count twice" in again[2]
+
+
+LINK = '{"text": "the %s dog", "links": [{"source": [0, 3], "target": [%d, %d], "label": "det"}]}'
+
+
+@pytest.fixture
+def links(tmp_path):
+    path = tmp_path / "links.jsonl"
+    words = ["old", "small", "wet", "quick", "grey"]
+    path.write_text("\n".join(LINK % (word, len(word) + 5, len(word) + 8) for word in words * 12))
+    return path
+
+
+def test_links_of_ones_own(invoke, links, tmp_path):
+    """The name stands in the record and before the label; the numbers of other roles are what they were."""
+    words = ["roles", "demo", "-L", 60]
+    code, _, error = invoke(*words, "--links", links, "--name", "noun", "-o", tmp_path / "roles.json")
+    assert code == 0, error
+    record = json.loads((tmp_path / "roles.json").read_text())["provenance"]
+    assert record["asked"] == {"thresholds": {}, "links": "noun"}
+    assert record["other_datasets"]["links"]["name"] == "links.jsonl"
+    assert list(record["other_corpora"]) == ["links", "random tokens"]
+    plain = attnprobe.roles("demo", limit=60)
+    assert "links" not in plain.provenance["asked"]
+    found = attnprobe.roles("demo", limit=60, links=links, links_name="noun")
+    for name in ("value", "value_se", "stability", "pattern"):
+        some = [row for row, role in enumerate(found["role"]) if not role.startswith("noun")]
+        assert [str(found[name][row]) for row in some] == [str(plain[name][row]) for row in some]
+    rows = [json.loads(line) for line in links.read_text().splitlines()]
+    assert list(attnprobe.roles("demo", limit=60, links=rows, links_name="noun")["role"]) == list(
+        found["role"]
+    )
+
+
+def test_what_roles_by_links_cannot_be_called(invoke, links):
+    for name, why in (
+        ("previous", "previous is another role already"),
+        ("part of speech", "part of speech is another role already"),
+        ("mixed", "mixed is another role already"),
+        ("a: b", "none of them a colon or a semicolon"),
+        ("a;b", "none of them a colon or a semicolon"),
+        ("", "give 1 to 30 characters"),
+        (" ", "give a word, such as atom-map"),
+        ("x" * 31, "give 1 to 30 characters"),
+    ):
+        code, out, error = invoke("roles", "demo", "--links", links, "--name", name)
+        assert (code, out) == (2, ""), name
+        assert why in error
+    code, _, error = invoke("roles", "demo", "--name", "atom-map")
+    assert code == 2
+    assert "--name says what roles by links are called; add --links FILE." in error
+    with pytest.raises(attnprobe.AttnprobeError, match="another role already"):
+        attnprobe.roles("demo", links=links, links_name="self")
+
+
+def test_links_that_are_none(invoke, links, tmp_path):
+    for content, why in (
+        ("", "it is empty or blank"),
+        ('{"text": "the dog", "links": []}', "can't be asked about: it holds no links"),
+        ('{"text": "the dog", "links": [{"source": [0, 3], "target": [4, 70]}]}', "is no span of its text"),
+    ):
+        (tmp_path / "bad.jsonl").write_text(content)
+        code, out, error = invoke("roles", "demo", "-L", 5, "--links", tmp_path / "bad.jsonl")
+        assert (code, out) == (2, ""), error
+        assert why in error
+
+
+def test_jobs_with_links_add_up(invoke, links, tmp_path):
+    """Links that jobs share count once; jobs whose links have another name are about another question."""
+    texts = ["the dog ran home .", "the cat sat there .", "a bird came by ."]
+    for name, some, called in (
+        ("one", texts[:2], "noun"),
+        ("two", texts[2:], "noun"),
+        ("three", texts[2:], "x"),
+    ):
+        (tmp_path / f"{name}.txt").write_text("\n".join(some))
+        words = ["roles", "demo", "-d", tmp_path / f"{name}.txt", "--links", links, "--name", called]
+        code, _, error = invoke(*words, "-o", tmp_path / f"{name}.csv", "-q")
+        assert code == 0, error
+    code, out, error = invoke("merge", tmp_path / "one.csv", tmp_path / "two.csv", "-q")
+    assert code == 0, error
+    (tmp_path / "whole.txt").write_text("\n".join(texts))
+    whole = rows_of(invoke("roles", "demo", "-d", tmp_path / "whole.txt", "--links", links, "-q")[1])
+    for row, expected in zip(rows_of(out), whole, strict=True):
+        assert row["role"].replace("noun", "links") == expected["role"]
+        assert row["pattern"] == expected["pattern"]
+    code, _, error = invoke("merge", tmp_path / "one.csv", tmp_path / "three.csv")
+    assert code == 2
+    assert "question" in error
+
+
+def test_a_run_with_links_goes_on(invoke, links, tmp_path):
+    """What is kept is numbers: another name for the same links takes them up."""
+    words = ["roles", "demo", "-L", 40, "--links", links, "--resume", tmp_path / "state"]
+    first = rows_of(invoke(*words, "--name", "noun")[1])
+    code, out, error = invoke(*words, "--name", "other")
+    assert code == 0, error
+    assert [row["role"].replace("other", "noun") for row in rows_of(out)] == [row["role"] for row in first]
+    other = invoke("roles", "demo", "-L", 40, "--resume", tmp_path / "state")
+    assert other[0] != 0

@@ -14,6 +14,9 @@ from attnprobe.attention.block import AttentionBlock, Observed
 #: Parts of what is observed beside probabilities that go with queries, and that go with the model.
 OF_QUERIES, OF_MODEL = {"scores", "outputs", "queries"}, {"projection"}
 
+#: Parts of speech of words that are drawn, in turn.
+DRAWN_PARTS = ("DET", "NOUN", "VERB")
+
 
 def _observed(whole: AttentionBlock, change: Callable[[str, Tensor], Tensor]) -> Observed:
     """Change everything that was observed beside probabilities."""

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 import torch
-from block_parts import of_queries
+from block_parts import DRAWN_PARTS, of_queries
 from torch import Tensor
 
 from attnprobe.attention.annotation import TokenAnnotation, TokenLink, TokenSpan
@@ -151,6 +151,7 @@ def draw_annotation(generator: torch.Generator, length: int) -> TokenAnnotation:
             TokenLink(words[word], words[head], "punct" if word == mark else "obj")
             for word, head in heads.items()
         ),
+        parts_of_speech=tuple(DRAWN_PARTS[place % len(DRAWN_PARTS)] for place in range(len(words))),
     )
 
 

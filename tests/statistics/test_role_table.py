@@ -1,26 +1,29 @@
 """When a head has a role, and not without a reason; in how many folds of documents a name holds."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import attnprobe
 from attnprobe.attention.kinds import number_layers
 from attnprobe.statistics.links import ASKING_SYNTAX
+from attnprobe.statistics.parts_of_speech import PARTS
 from attnprobe.statistics.positional import FURTHEST
 from attnprobe.statistics.registry import all_statistics
-from attnprobe.statistics.role_table import (
-    ROLES,
+from attnprobe.statistics.role_evidence import (
     Heads,
     decide_roles,
-    find_known_relations,
+    find_nearest,
     lost_when_shuffled,
-    stability,
+    name_patterns,
 )
+from attnprobe.statistics.role_table import ROLES, find_known_relations, find_nearest_relation, stability
 from attnprobe.statistics.roles import THRESHOLDS
-from attnprobe.statistics.rules import OFFSETS
+from attnprobe.statistics.rules import ALL, OFFSETS
 from attnprobe.sums.base import Measurement
 from attnprobe.sums.documents import find_block
-from attnprobe.sums.groups import FOLDS, ByFold
+from attnprobe.sums.groups import FOLDS
 from attnprobe.sums.resampling import half_width
 from attnprobe.sums.tally import CHOOSING, SCORING, Tally
 from attnprobe.table.builder import Labels
@@ -38,7 +41,10 @@ def heads(**given):
         "special_preference": (0.95, 0.0), "punctuation_excess": (0.1, 0.01),
         "punctuation_preference": (0.95, 0.0), "rarest_excess": (0.1, 0.01), "rare_lift": (0.9, 0.01),
         "effective_share": (0.3, 0.01), "induction": (0.01, 0.001), "duplicate": (0.01, 0.001),
-        "segment_excess": (np.nan, np.nan),
+        "segment_excess": (np.nan, np.nan), "aligned_excess": (np.nan, np.nan),
+        "first_token_excess": (np.nan, np.nan), "first_token_preference": (0.95, 0.0),
+        "vertical_excess": (0.1, 0.01), "diagonal_excess": (0.1, 0.01),
+        "vertical_diagonal_excess": (0.2, 0.01),
     }  # fmt: skip
     columns = {"offset": given.pop("offset", [-1] * NUMBER)}
     for name, (value, error) in (usual | given).items():
@@ -65,6 +71,8 @@ def test_no_role_without_a_reason():
         ("duplicate", 0.6, 0.5, "duplicate"),
         ("effective_share", 0.7, 0.6, "broad"),
         ("segment_excess", 0.9, 0.8, "block"),
+        ("aligned_excess", 0.6, 0.5, "aligns"),
+        ("first_token_excess", 0.4, 0.3, "sink"),
     ],
 )
 def test_the_whole_interval_lies_beyond(measure, value, threshold, role):
@@ -132,6 +140,93 @@ def test_the_first_names_the_head_and_thresholds_move():
     assert len(set(LETTERS.values())) == len(LETTERS)
 
 
+def test_a_mass_alone_makes_no_sink_and_a_hair_no_alignment():
+    found = heads(
+        first_token_excess=(0.4, 0.0), first_token_preference=([0.7, 0.95, 0.9, np.nan], 0.0),
+        aligned_excess=(0.7, 0.0), effective_share=([0.5, 0.5, 0.9, 0.3], 0.0),
+    )  # fmt: skip
+    assert names(found) == [["aligns"], ["aligns", "sink"], ["broad", "sink"], ["aligns"]]
+
+
+def test_new_roles_name_no_head_that_has_another():
+    """They come behind those that were there before; gold links of one's own behind antecedents."""
+    found = heads(special_excess=(0.7, 0.01), first_token_excess=(0.7, 0.01), segment_excess=(0.9, 0.01))
+    assert names(found) == [["delimiter", "block", "sink"]] * NUMBER
+    kinds = list(LETTERS)
+    assert kinds.index("block") < kinds.index("aligns") < kinds.index("sink") < kinds.index("part of speech")
+    assert kinds.index("coreference") < kinds.index("links") < kinds.index("induction")
+
+
+def test_parts_of_speech_the_largest_first():
+    """Intervals hold for all parts of speech together, so one that is just beyond for heads alone is none."""
+    among, alone = (half_width(np.full(NUMBER * times, 1.0))[0] for times in (len(PARTS), 1))
+    error = 0.1 / ((among + alone) / 2)
+    found = heads(
+        part_of_speech_excess_noun=(0.4, [0.0, error, 0.99 * 0.1 / among, np.nan]),
+        part_of_speech_excess_verb=([0.5, 0.1, 0.1, 0.1], 0.01),
+    )
+    noun, verb = "part of speech: NOUN", "part of speech: VERB"
+    assert names(found) == [[verb, noun], [], [noun], []]
+    assert find_role_kind(noun) == "part of speech"
+
+
+# The nearest role, and patterns
+
+
+def nearest(found, known=(), **more):
+    return find_nearest(found, THRESHOLDS, known, **more)
+
+
+def test_the_nearest_role_by_hand():
+    """Of every role, by how much of the way from nothing to the threshold its mean has come."""
+    found = heads(
+        offset=[-1, 1, 0, 2], offset_share=([0.8, 0.2, 0.2, 0.2], 0.01),
+        special_excess=([0.1, 0.29, 0.29, 0.1], 0.01), special_preference=([0.95, 0.95, 0.7, 0.95], 0.01),
+        effective_share=([0.3, 0.3, 0.36, 0.3], 0.0), rarest_excess=([0.1, 0.1, 0.1, 0.45], 0.01),
+        rare_lift=([0.9, 0.9, 0.9, 2.0], 0.01),
+    )  # fmt: skip
+    one, two, three, four = nearest(found)
+    assert (one.name, one.measure, one.value, one.threshold) == ("previous", "offset_share", 0.8, 0.9)
+    assert one.way == pytest.approx(8 / 9)
+    assert (two.name, two.measure, two.value, two.threshold) == ("delimiter", "special_excess", 0.29, 0.3)
+    # The preference is half of the way from .5 to .9, and the breadth .6 of that from 0 to .6.
+    assert (three.name, three.way) == ("broad", pytest.approx(0.6))
+    assert (four.name, four.measure, four.way) == ("rare words", "rarest_excess", pytest.approx(0.9))
+    assert nearest(found, rare=False)[3].name == "broad"
+
+
+def test_the_condition_that_is_furthest_counts():
+    found = heads(special_excess=(0.5, 0.0), special_preference=(0.88, 0.0))
+    assert {(one.name, one.measure) for one in nearest(found)} == {("delimiter", "special_preference")}
+    assert nearest(found)[0].way == pytest.approx(0.95)
+
+
+def test_no_place_is_near_whose_share_is_lost():
+    found = heads(offset_share=(0.97, 0.001), offset_share_shuffled=([0.97, 0.3, 0.97, 0.3], 0.001))
+    assert [one.name == "previous" for one in nearest(found)] == [True, False, True, False]
+
+
+def test_nothing_is_near_where_nothing_points_there():
+    below = dict.fromkeys(("special_excess", "punctuation_excess", "rarest_excess"), (-0.1, 0.01))
+    below |= dict.fromkeys(("offset_share", "induction", "duplicate", "effective_share"), (-0.1, 0.01))
+    assert nearest(heads(**below)) == [None] * NUMBER
+
+
+def test_patterns_by_hand():
+    far = 0.1 / half_width(np.full(NUMBER, 1.0))[0]
+    found = heads(
+        vertical_excess=([0.6, 0.6, 0.1, 0.3], [0.99 * far, 1.01 * far, 0.01, 0.01]),
+        diagonal_excess=([0.1, -0.1, 0.6, 0.3], 0.01),
+        vertical_diagonal_excess=(0.6, 0.01),
+    )
+    # The second reaches below the threshold; what is on either is beyond it, and none on the diagonal.
+    assert name_patterns(found, THRESHOLDS) == ["vertical", "heterogeneous", "diagonal", "vertical+diagonal"]
+    found = heads(segment_excess=([0.9, 0.7, 0.9, 0.9], 0.01), diagonal_excess=([0.1, 0.1, 0.6, 0.1], 0.01))
+    assert name_patterns(found, THRESHOLDS) == ["block", "heterogeneous", "diagonal", "block"]
+    assert name_patterns(found, THRESHOLDS | {"block": 0.95})[0] == "heterogeneous"
+    assert name_patterns(Heads({}, NUMBER), THRESHOLDS) == [None] * NUMBER
+
+
 # Relations
 
 
@@ -196,6 +291,39 @@ def test_false_alarms():
     assert alarms / runs < 0.08
 
 
+def test_the_nearest_relation():
+    """Chosen on one half, and read off the other: a head has come (accuracy - baseline) / .1 of the way."""
+    found = tally(np.random.default_rng(3), np.array([[0.2, 0.56], [0.5, 0.58]]), 0.5)
+    near = find_nearest_relation(found, ASKING_SYNTAX, "syntactic", 0.1)
+    accuracy = found.hits[0, :, :, SCORING] / found.asked[0, :, None, SCORING]
+    baseline = (found.guessed[0, 0, 3, SCORING] / found.asked[0, 0, SCORING]).item()
+    for one, share in zip(near, accuracy.ravel(), strict=True):
+        assert (one.name, one.measure) == ("syntactic: det", "accuracy, dependent to head")
+        assert (one.value, one.threshold) == (share, pytest.approx(baseline + 0.1))
+        assert one.way == pytest.approx((share - baseline) / 0.1)
+    few = find_nearest_relation(
+        tally(np.random.default_rng(3), np.full((2, 2), 0.9), 0.5, documents=18), ASKING_SYNTAX, "x", 0.1
+    )
+    assert few == [None] * 4
+
+
+def test_of_two_relations_the_one_with_more_links():
+    """Of 24 links of one relation, a head finds 6 more than the rule; of 400 of another, 50 more."""
+    found = Tally.empty([("det", "a"), ("obj", "a")], [0], 1, len(OFFSETS), np.zeros(0, np.int64))
+    found.asked[:] = np.array([24, 400])[:, None, None]
+    found.hits[:, 0, 0] = np.array([6, 50])[:, None]
+    (near,) = find_nearest_relation(found, ASKING_SYNTAX, "syntactic", 0.1)
+    assert near.name == "syntactic: obj"
+    assert near.value == 50 / 400
+
+
+def test_links_without_labels_are_tried_together():
+    found = replace(tally(np.random.default_rng(0), np.full((2, 2), 0.9), 0.5), keys=((ALL, "a"),))
+    assert {
+        role.name for held in find_known_relations(found, ASKING_SYNTAX, "mine", 0.1) for role in held
+    } == {"mine: all"}
+
+
 def test_of_a_tie_the_nearest_offset():
     """Two offsets find as much on the one half, and the nearer one finds everything on the other."""
     documents = 200
@@ -222,6 +350,9 @@ def tabulated(corpus=None, documents=slice(None), **given):
         "special_excess": 0.1, "special_preference": 0.95, "punctuation_excess": 0.1,
         "punctuation_preference": 0.6, "effective_share": 0.3, "rarest_excess": 0.1, "segment_excess": np.nan,
         "offset_share_by_fold": 0.1, "offset_share_shuffled_by_fold": 0.1, "rare_lift_by_fold": 0.9,
+        "vertical_excess": 0.1, "diagonal_excess": 0.1, "vertical_diagonal_excess": 0.2,
+        "aligned_excess": np.nan, "first_token_excess": np.nan, "first_token_preference": np.nan,
+        "part_of_speech_excess": np.nan,
     }  # fmt: skip
     statistics = [one for one in all_statistics().values() if one.family.name == "roles"]
     sums, numbers = {}, np.arange(DOCUMENTS)[documents]
@@ -231,7 +362,9 @@ def tabulated(corpus=None, documents=slice(None), **given):
             offsets = np.zeros((DOCUMENTS, 1, HEADS, 2 * FURTHEST + 1))
             offsets[..., FURTHEST - 1] = values
             values = offsets
-        sums[one.name] = ByFold.of(values[documents], None, numbers)
+        if one.name == "part_of_speech_excess":
+            values = np.stack([values] * len(PARTS), -1)
+        sums[one.name] = one.sums.of(values[documents], None, numbers)
     record = {"corpus": corpus or {}}
     labels = Labels("tiny", "text", record, number_layers(("encoder",)))
     return ROLES.table("roles", Measurement(sums, len(numbers)), statistics, labels)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from attnprobe.commands.call.call import check_labels, check_model, open_call, read_first, read_task
 from attnprobe.commands.call.record import describe_call
 from attnprobe.commands.call.sections import Sections, TableFolder
-from attnprobe.commands.call.surveying import open_sources, read_thresholds
+from attnprobe.commands.call.surveying import RoleOptions, open_sources
 from attnprobe.commands.call.texts import Texts, check_standard_input, open_to_replay, replay
 from attnprobe.corpus.sources.document import Label
 from attnprobe.corpus.sources.text import STDIN
@@ -48,6 +48,8 @@ def report(
     sections: str | Sequence[str] | None = None,
     treebank: Texts = None,
     coreference: Texts = None,
+    links: Texts = None,
+    links_name: str | None = None,
     thresholds: Mapping[str, float] | str | None = None,
     out_domain: Texts = None,
     from_tables: Path | str | None = None,
@@ -57,11 +59,13 @@ def report(
     **options: Any,
 ) -> Report:
     """Make a report; the arguments are those of the command."""
-    of_roles: dict[str, Any] = {"treebank": treebank, "coreference": coreference, "thresholds": thresholds}
+    of_roles: dict[str, Any] = {"treebank": treebank, "coreference": coreference, "links": links}
+    of_roles |= {"links_name": links_name, "thresholds": thresholds}
     of_roles = {name: replay(one) for name, one in of_roles.items() if one is not None}
     if from_tables is not None:
         own = {"sections": sections, "out_domain": out_domain, "save_tables": save_tables}
-        _check_nothing_else((model, texts, labels, tokenizer), {**own, **of_roles, **options})
+        named = {name: one for name, one in of_roles.items() if name != "links_name"}  # which goes with links
+        _check_nothing_else((model, texts, labels, tokenizer), {**own, **named, **options})
         return _read_report(Path(from_tables))
     if model is None:
         raise AttnprobeError("Name a MODEL to measure, or a folder of tables with --from DIR.")
@@ -70,7 +74,7 @@ def report(
     if of_roles and "roles" not in chosen:
         raise AttnprobeError(f"--{next(iter(of_roles))} is for the section roles; add it to --sections.")
     check_standard_input(texts, out_domain)
-    if any(_reads_stdin(one) for one in (treebank, coreference)):
+    if any(_reads_stdin(one) for one in (treebank, coreference, links)):
         raise AttnprobeError("A report reads gold links more than once; give a file, not standard input.")
     names = _quote(model), _quote(texts)
     texts, labels, out_domain = replay(texts), replay(labels), replay(out_domain)
@@ -106,8 +110,9 @@ def _check_data(
     else:
         read_first(source)
     if "roles" in chosen and named:
-        read_thresholds(of_roles.get("thresholds"))
-        open_sources(texts, of_roles.get("treebank"), of_roles.get("coreference"), options)
+        own = RoleOptions(**of_roles)
+        own.check()
+        open_sources(texts, own, options)
     return texts
 
 

@@ -11,13 +11,13 @@ from attnprobe.commands.call.correlating import compare_sides
 from attnprobe.commands.call.record import describe_call
 from attnprobe.commands.call.several import make_state_key
 from attnprobe.commands.call.surveying import (
+    RoleOptions,
     ask_census,
     ask_distance,
     open_sources,
-    read_thresholds,
     request_roles,
 )
-from attnprobe.commands.call.texts import Gold, open_gold, open_texts, open_to_replay
+from attnprobe.commands.call.texts import open_gold, open_texts, open_to_replay
 from attnprobe.commands.census import census, distance
 from attnprobe.commands.intervene import importance
 from attnprobe.commands.prune import prune
@@ -156,8 +156,8 @@ class Sections:
         """
         call = self.call
         self._identity = "" if call.resume is None else _identify(self.model, call)
-        thresholds = {name: one for name, one in self.roles.items() if name == "thresholds"}
-        question, files = {**self._options, **thresholds}, [self._options.get("frequencies")]
+        asked = {name: one for name, one in self.roles.items() if name in {"thresholds", "links_name"}}
+        question, files = {**self._options, **asked}, [self._options.get("frequencies")]
         key = make_state_key("report", question, self._open_all, files, call)
         self._store = TableStore(call.resume, key, "section")
         with self._store.save_on_exit():
@@ -238,10 +238,9 @@ class Sections:
 
         def request(section: Section) -> "TableRequest":
             if section == "roles":
-                treebank, coreference = self.roles.get("treebank"), self.roles.get("coreference")
-                sources = open_sources(self.texts, treebank, coreference, self._options)
-                thresholds = read_thresholds(self.roles.get("thresholds"))
-                return request_roles(checkpoint, {**sources, "texts": source}, call, thresholds)
+                own = RoleOptions(**self.roles)
+                sources = open_sources(self.texts, own, self._options)
+                return request_roles(checkpoint, {**sources, "texts": source}, call, own)
             statistics, tabulation = ask_census() if section == "census" else ask_distance(all_pairs=True)
             facts = {"command": describe_call(section), "dataset": source.described}
             corpus = CorpusRequest(source.documents, statistics, call.corpus)
@@ -333,9 +332,8 @@ class Sections:
         found = [open_to_replay(self.texts, self.labels, options, find_labels=True)[1]]
         if self.out_domain is not None:
             found.append(open_to_replay(self.out_domain, None, options, find_labels=True)[1])
-        for name, gold in (("treebank", Gold.TREEBANK), ("coreference", Gold.COREFERENCE)):
-            if self.roles.get(name) is not None:
-                found.append(open_gold(self.roles[name], gold, {**options, "name": None}))
+        for gold, texts in RoleOptions(**self.roles).files.items():
+            found.append(open_gold(texts, gold, {**options, "name": None}))
         return found
 
     def _pick(self, *groups: type[Group]) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Surveys of texts, of gold links and for roles: what is asked, and the way from keywords to the table."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -22,9 +22,11 @@ from attnprobe.commands.call.texts import Gold, Texts, check_standard_input, ope
 from attnprobe.commands.registry import split_names
 from attnprobe.corpus.sources.links import filter_links
 from attnprobe.corpus.sources.pictures import BOTH
+from attnprobe.corpus.sources.streams import shorten
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError
 from attnprobe.table.head_table import HeadTable
+from attnprobe.table.naming import MIXED, find_role_kind
 
 if TYPE_CHECKING:
     from attnprobe.model.checkpoint import Checkpoint
@@ -184,10 +186,10 @@ def find_links(
 ) -> HeadTable:
     """Ask heads for the other end of gold links, for the command of that name.
 
-    A row is what ``by`` says: ``"head"``, ``"layer"``, ``"trees"``, or a word of the command. ``chosen``
-    holds which links are asked for: ``labels``, ``subtypes``, ``min_links``. ``metric`` is ``"aer"`` where
-    whole alignments are scored, and ``aligned`` opens pairs with alignments of their own in place of
-    ``texts``.
+    A row is what ``by`` says: ``"head"``, ``"layer"``, ``"trees"``, ``"trees by layer"``, or a word of the
+    command. ``chosen`` holds which links are asked for: ``labels``, ``subtypes``, ``min_links``. ``metric``
+    is ``"aer"`` where whole alignments are scored, and ``aligned`` opens pairs with alignments of their own
+    in place of ``texts``.
     """
     layers = parse_layers(options.get("layers"))
     if "labels" in chosen:
@@ -196,7 +198,7 @@ def find_links(
             raise AttnprobeError(
                 "No label is named; name some, such as nsubj, or leave the option out for all."
             )
-    chosen = {} if by == "trees" else {"metric": metric} if metric == "aer" else chosen
+    chosen = {} if by in _TREES else {"metric": metric} if metric == "aer" else chosen
     with open_call(options, model) as call:
         check_model(model, call.tokenizer, options)
         order = call.order
@@ -232,12 +234,18 @@ def find_links(
         return found.table
 
 
+#: What ``by`` says of trees.
+_TREES = ("trees", "trees by layer")
+
+
 def _ask(gold: Gold, by: str) -> Answer:
     """Choose what is measured, and how it is tabulated."""
-    if by == "trees":
-        from attnprobe.statistics.trees import TREE, TREES
+    if by in _TREES:
+        from attnprobe.statistics import trees
 
-        return [TREES], TREE
+        if by == "trees":
+            return [trees.TREES, trees.DIRECTED], trees.BY_HEAD
+        return [trees.LAYER_TREES, trees.LAYER_DIRECTED], trees.BY_LAYER
     from attnprobe.statistics import links
 
     statistic, by_label, by_head = {
@@ -257,11 +265,46 @@ def _ask_alignment(by: str) -> Answer:
     return asked.get(by, ([AER, AER_OF_MEAN], BEST_ALIGNMENTS))
 
 
+@dataclass(frozen=True)
+class RoleOptions:
+    """What ``roles`` alone is asked with: files with gold links that heads can have roles by, and thresholds.
+
+    Attributes:
+        links: Files with links of one's own.
+        links_name: What the roles by these links are called, before the label.
+        label_column: The column of the target texts that a decoder beside an encoder reads.
+    """
+
+    treebank: Texts = None
+    coreference: Texts = None
+    links: Texts = None
+    links_name: str | None = None
+    thresholds: Mapping[str, float] | str | None = None
+    label_column: str | None = None
+
+    def check(self) -> None:
+        """Refuse thresholds and a name that can't be."""
+        read_thresholds(self.thresholds)
+        check_role_name(self.links_name, given=self.links is not None)
+
+    @property
+    def files(self) -> dict[Gold, Texts]:
+        """The files with gold links that are given."""
+        every = {Gold.TREEBANK: self.treebank, Gold.COREFERENCE: self.coreference, Gold.LINKS: self.links}
+        return {gold: texts for gold, texts in every.items() if texts is not None}
+
+    @property
+    def asked(self) -> dict[str, Any]:
+        """What goes on record, and what the table is made by."""
+        named = {"links": self.links_name or "links"} if self.links is not None else {}
+        return {"thresholds": read_thresholds(self.thresholds), **named}
+
+
 def request_roles(
     checkpoint: "Checkpoint",
     sources: Mapping[str, OpenSource],
     call: Call,
-    thresholds: Mapping[str, float],
+    own: RoleOptions,
     layers: Sequence[int] | None = None,
 ) -> "TableRequest":
     """Make the request of the table of roles, of all layers or some, over what ``open_sources`` opened."""
@@ -273,56 +316,87 @@ def request_roles(
     facts = {
         "command": describe_call("roles"),
         "dataset": first.described,
-        "asked": {"thresholds": dict(thresholds)},
+        "asked": own.asked,
         **({"other_datasets": described} if described else {}),
     }
-    parts = _make_parts(checkpoint, sources, call)
+    parts = _make_parts(checkpoint, sources, call, labelled=own.label_column is not None)
     return TableRequest(parts, first.name, facts, ROLES, layers, call.corpus.seed)
 
 
-def open_sources(
-    texts: Texts, treebank: Texts, coreference: Texts, options: Mapping[str, Any]
-) -> dict[str, OpenSource]:
-    """Open the texts, the treebank and what has coreference; the census is of the first of them."""
+def open_sources(texts: Texts, own: RoleOptions, options: Mapping[str, Any]) -> dict[str, OpenSource]:
+    """Open the texts and the files with gold links; the census is of the first of them."""
     named = {**options, "name": None}
     found: dict[str, OpenSource] = {}
     if texts is not None:
-        source = read_first(open_texts(texts, named=options))
+        source = read_first(open_texts(texts, named=options, label_column=own.label_column))
         if source.kind != "text":
             raise AttnprobeError("Roles are those of heads that read text; for images and sound, see census.")
         found["texts"] = source
-    if treebank is not None or texts is None:
-        found["treebank"] = read_first(open_gold(treebank, Gold.TREEBANK, named if found else options))
-    if coreference is not None:
-        found["coreference"] = read_first(open_gold(coreference, Gold.COREFERENCE, named))
+    files = own.files if found else {Gold.TREEBANK: None, **own.files}
+    for gold, one in files.items():
+        found[gold.value] = read_first(open_gold(one, gold, named if found else options))
     return found
 
 
 def _make_parts(
-    checkpoint: "Checkpoint", sources: Mapping[str, OpenSource], call: Call
+    checkpoint: "Checkpoint", sources: Mapping[str, OpenSource], call: Call, *, labelled: bool
 ) -> "list[CorpusRequest]":
-    """List the statistics to measure on each corpus, in one pass each, but for the control."""
+    """List the statistics to measure on each corpus, in one pass each, but for the control.
+
+    ``labelled`` says whether the decoder beside an encoder reads the labels of the texts.
+    """
+    from attnprobe.run.examples import check_targets
     from attnprobe.run.repeated import RepeatedTokens
     from attnprobe.statistics.induction import DUPLICATE, INDUCTION
-    from attnprobe.statistics.links import COREFERENCE, SYNTAX
+    from attnprobe.statistics.links import COREFERENCE, LINKED, SYNTAX
+    from attnprobe.statistics.parts_of_speech import PART_OF_SPEECH
     from attnprobe.statistics.registry import all_statistics
     from attnprobe.statistics.roles import FAMILY
     from attnprobe.survey.survey import CorpusRequest
 
-    of_text = [statistic for statistic in all_statistics().values() if statistic.family is FAMILY]
+    by_gold: dict[Gold | None, list[Statistic]] = {
+        Gold.TREEBANK: [SYNTAX, PART_OF_SPEECH],
+        Gold.COREFERENCE: [COREFERENCE],
+        Gold.LINKS: [LINKED],
+    }
+    every = all_statistics().values()
+    of_text = [one for one in every if one.family is FAMILY and one is not PART_OF_SPEECH]
     parts = []
     for number, (name, source) in enumerate(sources.items()):
-        gold = {"treebank": [SYNTAX], "coreference": [COREFERENCE]}.get(name, [])
+        gold = None if name == "texts" else Gold(name)
         documents: Iterable[Any] = source.documents
-        if name == "treebank":
-            nothing = Gold.TREEBANK.nothing
-            documents = filter_links(documents, source.name, fold=True, nothing=nothing)
-        statistics = [*gold, *(() if number else of_text)]
-        parts.append(CorpusRequest(documents, statistics, call.corpus, name if number else ""))
+        targets = labelled and gold is None
+        if gold in {Gold.TREEBANK, Gold.LINKS}:
+            documents = filter_links(documents, source.name, fold=gold is Gold.TREEBANK, nothing=gold.nothing)
+        if gold is Gold.LINKS:
+            documents, targets = check_targets(checkpoint, documents)
+        statistics = [*by_gold.get(gold, []), *(() if number else of_text)]
+        parts.append(CorpusRequest(documents, statistics, call.corpus, name if number else "", targets))
     repeated = RepeatedTokens.fit(checkpoint, LENGTH, SEQUENCES, call.corpus.seed)
     if repeated is not None:
         parts.append(CorpusRequest(repeated, [INDUCTION, DUPLICATE], call.corpus, "random tokens"))
     return parts
+
+
+#: Names of roles are short, and are parted from labels by colons and from one another by semicolons.
+_LONGEST_NAME, _PARTING = 30, ":;"
+
+
+def check_role_name(name: str | None, *, given: bool) -> None:
+    """Refuse what roles by links of one's own can't be called."""
+    if name is None:
+        return
+    if not given:
+        raise AttnprobeError("A name for roles by links goes with a file of links; add --links FILE.")
+    if not isinstance(name, str) or name != name.strip() or not name.isprintable():
+        raise AttnprobeError(f"Roles by links can't be called {name!r}; give a word, such as atom-map.")
+    if not 0 < len(name) <= _LONGEST_NAME or set(_PARTING) & set(name):
+        raise AttnprobeError(
+            f"Roles by links can't be called {shorten(repr(name))}; give 1 to {_LONGEST_NAME} characters, "
+            "none of them a colon or a semicolon."
+        )
+    if find_role_kind(name) not in {MIXED, "links", "aligns"} or name == MIXED:
+        raise AttnprobeError(f"{name} is another role already; give the roles by links another name.")
 
 
 def read_thresholds(said: "Mapping[str, float] | str | None") -> dict[str, float]:

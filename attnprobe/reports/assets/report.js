@@ -162,10 +162,16 @@ function importanceOf(place) {
 }
 
 /** Say a role with its evidence. */
-function roleOf({ role, measure, value, value_se: error, threshold, also, stability, meaning, evidence }) {
+function roleOf({ role, measure, value, value_se: error, threshold, also, stability, meaning, evidence, ...more }) {
   if (role === null) return "No role was asked for.";
-  const folds = stability === null ? "" : ` It has this name in ${shown(stability)} of the folds of documents.`;
-  if (!measure) return `Role: mixed. None of the roles asked for was found.${folds}`;
+  const maps = more.pattern ? ` Pattern of its maps: ${more.pattern}.` : "";
+  const same = stability === null ? "" : ` It has this name in ${shown(stability)} of the folds of documents.`;
+  const folds = `${same}${maps}`;
+  const near = more.nearest
+    ? ` The nearest is ${more.nearest}: ${more.nearest_evidence}, ${shown(more.nearest_value)}, `
+      + `where the threshold is ${shown(more.nearest_threshold)}.`
+    : "";
+  if (!measure) return `Role: mixed. None of the roles asked for was found.${near}${folds}`;
   const spread = error === null ? "" : ` \u00b1 ${shown(error, ERROR_DIGITS)}`;
   const limit = threshold === null ? "" : `, beyond the threshold ${shown(threshold)}`;
   const others = also ? ` It is also: ${also}.` : "";

@@ -316,10 +316,14 @@ COLOURS = {
     "rare words": "#d55e00",
     "syntactic": "#009e73",
     "coreference": "#7fd0a8",
+    "links": "#b5d96b",
     "induction": "#cc79a7",
     "duplicate": "#ecb8d3",
     "broad": "#b3b3b3",
     "block": "#8c6d46",
+    "aligns": "#4a90a4",
+    "sink": "#f7e3a1",
+    "part of speech": "#f0a58a",
     MIXED: None,
 }
 
@@ -333,7 +337,8 @@ def draw_roles(table: HeadTable, request: DrawingRequest) -> Any:
     roles = [format_cell(cell) for cell in read_cells(table, _ROLE)]
     found = lay_out_roles(roles)
     names = {kind: f"{LETTERS[kind]}  {kind} ({number})" for kind, number in found.counts.items()}
-    details = {name: read_cells(table, name) for name in ("measure", "also")}
+    words = [name for name in ("measure", "also", "pattern", "nearest") if name in table.data]
+    details = {name: read_cells(table, name) for name in words}
     figures = {name: read_numbers(table, name) for name in ("value", "value_se", "threshold", "stability")}
     for row, (record, kind) in enumerate(zip(data, found.kinds, strict=True)):
         assert kind is not None  # every row has a role
@@ -348,6 +353,7 @@ def draw_roles(table: HeadTable, request: DrawingRequest) -> Any:
         **{f"{name}:N": name for name in ("role", "measure")}, "value:Q": "value",
         "value_se:Q": "standard error", "threshold:Q": "threshold", "also:N": "also",
         "stability:Q": "stability",
+        **{f"{name}:N": name for name in ("pattern", "nearest") if name in words},
     })  # fmt: skip
     colour = alt.Color("kind:N", scale=scale, legend=alt.Legend(title=None, symbolType="square"))
     layers = [base.mark_rect().encode(color=colour, tooltip=tooltip)]

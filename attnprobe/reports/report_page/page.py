@@ -213,13 +213,16 @@ def _lay_out_grids(heads: Heads, cells: Sequence[_Cell]) -> list[dict[str, Any]]
 
 def _describe_roles(heads: Heads, table: HeadTable, measures: Sequence[Measure]) -> list[dict[str, Any]]:
     """Give what the card says of the role of each head."""
-    names = ("role", "measure", "value", "value_se", "threshold", "also", "stability")
+    names = ["role", "measure", "value", "value_se", "threshold", "also", "stability"]
+    # Tables of an earlier version lack the others.
+    more = ("pattern", "nearest", "nearest_measure", "nearest_value", "nearest_threshold")
+    names += [name for name in more if name in table.data]
     found = []
     for row in zip(*(heads.sort_cells(table, name) for name in names), strict=True):
-        role, measure, *_ = row
-        said: dict[str, Any] = dict(zip(names, map(_clean_cell, row), strict=True))
-        said["meaning"] = text.MEANINGS[find_role_kind(str(role))]
-        said["evidence"] = clean(text.describe_evidence(str(measure or ""), measures))
+        said: dict[str, Any] = dict.fromkeys(more) | dict(zip(names, map(_clean_cell, row), strict=True))
+        said["meaning"] = text.MEANINGS[find_role_kind(str(said["role"]))]
+        for evidence, measure in (("evidence", "measure"), ("nearest_evidence", "nearest_measure")):
+            said[evidence] = clean(text.describe_evidence(str(said[measure] or ""), measures))
         found.append(said)
     return found
 

@@ -26,18 +26,28 @@ MEANINGS = {
     "rare words": "looks at the rarest token",
     "syntactic": "finds the other end of a grammatical relation",
     "coreference": "finds who or what a word stands for",
+    "links": "finds the other end of a link of your own",
     "induction": "looks at what came after the same token earlier",
     "duplicate": "looks at the same token in another place",
     "broad": "spreads almost evenly over all tokens",
     "block": "stays within one of two texts",
+    "aligns": "looks at the same place in the other text",
+    "sink": "looks at the first token, whatever it is",
+    "part of speech": "looks at words of one part of speech",
     MIXED: "shows none of the roles asked for",
 }
 #: What roles are read off and the census has no column for, in words.
 _EVIDENCE = {
     "special_excess": "attention to special tokens beyond that of uniform attention",
     "punctuation_excess": "attention to punctuation beyond that of uniform attention",
+    "special_preference": "attention to a special token, beside another token",
+    "punctuation_preference": "attention to a punctuation mark, beside another token",
+    "first_token_preference": "attention to the first token, beside another token",
     "effective_share": "share of the tokens that attention is as broad as",
     "rarest_excess": "share of queries that look most at the rarest token, beyond chance",
+    "aligned_excess": "share of queries that look most at the same relative place in the other text, beyond "
+    "chance",
+    "first_token_excess": "attention to the first token beyond that of uniform attention",
     "segment_excess": "attention within the query\u2019s own text beyond that of uniform attention",
     "induction": "attention to what came after the same token, in random tokens that are given twice, beyond "
     "that without a repetition",
@@ -45,6 +55,10 @@ _EVIDENCE = {
     "repetition",
     "accuracy": "share of the relation\u2019s words that are found",
 }
+
+
+#: How the measure of a part of speech begins.
+_OF_A_PART = "part_of_speech_excess_"
 
 
 def describe_heads(contents: Contents, heads: Heads) -> str:
@@ -139,6 +153,9 @@ def warn_of_other_data(contents: Contents) -> str:
 def describe_evidence(measure: str, measures: Sequence[Measure]) -> str:
     """Say in words what a role was read off."""
     titles = {one.column.name: one.title for one in measures}
+    if measure.startswith(_OF_A_PART):
+        part = measure.removeprefix(_OF_A_PART).upper()
+        return f"attention to words that are {part} beyond that of uniform attention"
     return titles.get(measure) or _EVIDENCE.get(measure.partition(",")[0]) or measure.replace("_", " ")
 
 

@@ -167,10 +167,14 @@ _COLOURS = {
     "rare words": "bold red",
     "syntactic": "bold green",
     "coreference": "green",
+    "links": "bold bright_green",
     "induction": "bold yellow",
     "duplicate": "magenta",
     "broad": "dim",
     "block": "cyan",
+    "aligns": "bright_blue",
+    "sink": "bright_yellow",
+    "part of speech": "red",
     MIXED: "dim",
 }
 

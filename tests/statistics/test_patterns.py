@@ -1,0 +1,136 @@
+"""Columns, the diagonal, both, the same relative place and the first token: by loops, and planted maps."""
+
+import numpy as np
+import pytest
+import torch
+from test_roles import in_parts, tokens
+
+from attnprobe.attention.block import AttentionBlock
+from attnprobe.attention.layout import Layout
+from attnprobe.statistics.patterns import (
+    ALIGNED,
+    DIAGONAL,
+    EITHER,
+    FIRST_EXCESS,
+    FIRST_PREFERENCE,
+    VERTICAL,
+)
+
+HEADS = 3
+#: An encoder, a decoder, and a decoder of other tokens beside an encoder.
+KINDS = ["encoder", "decoder", "cross"]
+
+
+def lay_out(text, kind, queries="[wwww|w"):
+    keys = tokens(text)
+    return Layout(tokens(queries), keys) if kind == "cross" else Layout.of(keys, causal=kind == "decoder")
+
+
+def draw(layout, seed=0):
+    random = np.random.default_rng(seed)
+    rows = random.dirichlet(np.full(layout.keys.length, 0.5), (1, HEADS, layout.queries.length))
+    if layout.causal:
+        rows = np.tril(rows + 1e-9)
+        rows /= rows.sum(-1, keepdims=True)
+    return AttentionBlock(torch.from_numpy(rows), layout)
+
+
+def find(statistic, block):
+    return statistic.of_sequences(in_parts(statistic, block), block.layout)[0].numpy()
+
+
+def list_keys(text, kind, query, queries):
+    """Give what a query sees, what stands at its place, and what attracts attention whatever it means."""
+    seen = range(query + 1) if kind == "decoder" else range(len(text))
+    if kind == "cross":
+        place = (query + 0.5) * len(text) / queries - 0.5
+        near = [key for key in seen if abs(key - place) <= max(1, len(text) / 10) + 1e-9]
+    else:
+        near = [key for key in seen if abs(key - query) <= 1]
+    return list(seen), near, [key for key in seen if text[key] != "w" or key == 0]
+
+
+def beyond(row, some, seen):
+    uniform = len(some) / len(seen)
+    return (row[:, some].sum(-1) - uniform) / (1 - uniform)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("text", ["[wwww|wwwwwwwww|", "wwwwwwww|", "wwwwwwwwwwwwwwwwwwwwwwwwwwwww", "www"])
+def test_by_definition(text, kind):
+    """Query by query and key by key, without a tensor."""
+    layout = lay_out(text, kind)
+    block = draw(layout)
+    rows, number = block.probabilities[0].numpy().transpose(1, 0, 2), layout.queries.length
+    expected = {one: [] for one in (VERTICAL, DIAGONAL, EITHER, ALIGNED, FIRST_EXCESS, FIRST_PREFERENCE)}
+    for query, row in enumerate(rows):
+        seen, near, sinks = list_keys(text, kind, query, number)
+        for one, some in ((VERTICAL, sinks), (DIAGONAL, near), (EITHER, sorted({*near, *sinks}))):
+            if 0 < len(some) < len(seen):
+                expected[one].append(beyond(row, some, seen))
+        if kind == "cross" and len(near) < len(seen):
+            chance = len(near) / len(seen)
+            expected[ALIGNED].append((np.isin(row.argmax(-1), near) - chance) / (1 - chance))
+        if text[0] == "w" and len(seen) > 1:
+            expected[FIRST_EXCESS].append(beyond(row, [0], seen))
+            other = (1 - row[:, 0]) / (len(seen) - 1)
+            expected[FIRST_PREFERENCE].append(row[:, 0] / (row[:, 0] + other))
+    for statistic, values in expected.items():
+        mean = np.mean(values, 0) if values else np.full(HEADS, np.nan)
+        np.testing.assert_allclose(find(statistic, block), mean, atol=1e-6, err_msg=statistic.name)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_uniform_attention_has_no_pattern(kind):
+    layout = lay_out("wwwwwwwwww|", kind)
+    rows = torch.ones(1, HEADS, layout.queries.length, layout.keys.length)
+    rows = rows.tril() if layout.causal else rows
+    block = AttentionBlock(rows / rows.sum(-1, keepdim=True), layout)
+    for one in (VERTICAL, DIAGONAL, EITHER, FIRST_EXCESS):
+        np.testing.assert_allclose(find(one, block), 0, atol=1e-6, err_msg=one.name)
+    np.testing.assert_allclose(find(FIRST_PREFERENCE, block), 0.5, atol=1e-6)
+
+
+def test_planted_maps():
+    """A head of columns, one of the diagonal, one of either, half and half; one that is alike anywhere."""
+    layout = lay_out("[wwwwwwwwwwww|", "encoder")
+    length = layout.keys.length
+    columns, diagonal = torch.zeros(length, length), torch.eye(length).roll(1, 1)
+    columns[:, [0, -1]] = 0.5
+    diagonal[-1] = torch.eye(length)[-1]
+    maps = [columns, diagonal, (columns + diagonal) / 2]
+    block = AttentionBlock(torch.stack(maps)[None], layout)
+    found = {one: find(one, block) for one in (VERTICAL, DIAGONAL, EITHER)}
+    assert found[VERTICAL][0] == found[DIAGONAL][1] == 1
+    assert found[VERTICAL][1] < 0.1 > found[DIAGONAL][0]
+    assert max(found[VERTICAL][2], found[DIAGONAL][2]) < 0.55
+    np.testing.assert_allclose(found[EITHER], 1)
+
+
+@pytest.mark.parametrize(("queries", "keys"), [(20, 40), (40, 20), (31, 17), (12, 12)])
+def test_planted_alignment(queries, keys):
+    """A head that goes along the other text comes to 1, one that stays or goes back to next to 0."""
+    layout = Layout(tokens("w" * queries), tokens("w" * keys))
+    along = ((np.arange(queries) + 0.5) * keys / queries).astype(int)
+    rows = torch.zeros(1, HEADS, queries, keys, dtype=torch.float64)
+    for head, peaks in enumerate((along, along[::-1].copy(), np.full(queries, keys // 2))):
+        rows[0, head, torch.arange(queries), torch.from_numpy(peaks)] = 1
+    found = find(ALIGNED, AttentionBlock(rows, layout))
+    assert found[0] == 1
+    assert abs(found[2]) < 0.1
+    assert found[1] < 0.2
+
+
+def test_the_border_is_exact():
+    """Of m = n keys, neighbours are at distance 1 whatever rounding makes of (i + 1/2) n / m."""
+    for length in range(4, 40):
+        layout = Layout(tokens("w" * length), tokens("w" * length))
+        rows = torch.eye(length).roll(1, 1)[None, None]
+        rows[..., -1, :] = torch.eye(length)[-1]
+        assert find(ALIGNED, AttentionBlock(rows, layout)) == 1
+
+
+def test_a_first_token_that_is_special_is_no_sink():
+    block = draw(lay_out("[wwww|", "encoder"))
+    assert np.isnan(find(FIRST_EXCESS, block)).all()
+    assert np.isnan(find(FIRST_PREFERENCE, block)).all()

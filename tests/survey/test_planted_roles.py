@@ -1,0 +1,277 @@
+"""Heads that are planted, from the weights of a model to the table of roles; others look everywhere."""
+
+import json
+import random
+import re
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+
+import numpy as np
+import pytest
+import torch
+from transformers import (
+    AutoModel,
+    AutoTokenizer,
+    BartConfig,
+    BartModel,
+    BertConfig,
+    BertModel,
+    GPT2Config,
+    GPT2Model,
+)
+
+import attnprobe
+from attnprobe.statistics.parts_of_speech import PARTS
+from attnprobe.sums.base import select_prefix, unpack
+from attnprobe.sums.groups import Clustered
+
+#: So wide is a head; more than there are tokens in a sequence.
+WIDTH = 64
+NOUNS = ["river", "bank", "house", "dog", "cat", "bird", "parcel", "road", "train", "water", "night", "day"]
+OTHERS = [
+    "the", "of", "and", "to", "was", "late", "early", "ran", "walk", "slow", "quick", "red", "green",
+    "between", "never", "always",
+]  # fmt: skip
+
+
+def clear(model):
+    """Make all weights 0, but for those of norms."""
+    for name, weight in model.named_parameters():
+        weight.requires_grad_(False).fill_(float("norm" in name.lower() and name.endswith("weight")))
+        if "ln_" in name and name.endswith("weight"):
+            weight.fill_(1)
+    return model.eval()
+
+
+def by_head(table):
+    frame = table.to_pandas()
+    return frame.set_index([name for name in ("attention", "layer", "head") if name in frame])
+
+
+@pytest.fixture(scope="module")
+def bert(tiny):
+    """An encoder of one layer: a head that looks for the partner of a word, one at nouns, one at [CLS]."""
+    tokenizer = tiny("bert")[1]
+    model = clear(BertModel(BertConfig(
+        vocab_size=len(tokenizer), hidden_size=4 * WIDTH, num_attention_heads=4, num_hidden_layers=1,
+        intermediate_size=8, max_position_embeddings=64,
+    )))  # fmt: skip
+    codes = torch.zeros(len(tokenizer), 4 * WIDTH)
+    ids = tokenizer.convert_tokens_to_ids([*NOUNS, *OTHERS])
+    codes[ids, range(len(ids))] = 1
+    noun, first = WIDTH, WIDTH + 1
+    codes[tokenizer.convert_tokens_to_ids(NOUNS), noun] = 1
+    codes[tokenizer.cls_token_id, first] = 1
+    model.embeddings.forward = lambda input_ids=None, **_: codes[input_ids]
+    attention = model.encoder.layer[0].attention.self
+    for one, other in PARTNERS.items():
+        at = ids[[*NOUNS, *OTHERS].index(one)], ids[[*NOUNS, *OTHERS].index(other)]
+        asks, answers = (int(codes[token, :WIDTH].argmax()) for token in at)
+        attention.query.weight[asks, asks] = 80
+        attention.key.weight[asks, answers] = 1
+    for head, mark in ((1, noun), (2, first)):
+        attention.query.bias[head * WIDTH] = 40
+        attention.key.weight[head * WIDTH, mark] = 1
+    return model, tokenizer
+
+
+#: Which word looks for which.
+PARTNERS = {**dict(zip(NOUNS, OTHERS, strict=False)), **dict(zip(OTHERS, NOUNS, strict=False))}
+
+
+def draw_sentences(number, seed=0):
+    draw = random.Random(seed)
+    for _ in range(number):
+        pairs = draw.sample(list(zip(NOUNS, OTHERS, strict=False)), 3)
+        words = [word for pair in pairs for word in pair] + draw.sample(OTHERS[len(NOUNS) :], 2)
+        draw.shuffle(words)
+        yield words
+
+
+@pytest.fixture(scope="module")
+def gold(tmp_path_factory):
+    """Links from a word to its partner, and a treebank that says which words are nouns."""
+    folder = tmp_path_factory.mktemp("gold")
+    with (folder / "links.jsonl").open("w") as links, (folder / "bank.conllu").open("w") as bank:
+        for words in draw_sentences(120):
+            text = " ".join(words)
+            spans = {word: [text.index(f" {word}") + 1 if at else 0, 0] for at, word in enumerate(words)}
+            spans = {word: [start, start + len(word)] for word, (start, _) in spans.items()}
+            found = [
+                {"source": spans[one], "target": spans[other], "label": "pair"}
+                for one, other in PARTNERS.items()
+                if one in spans and other in spans
+            ]
+            links.write(json.dumps({"text": text, "links": found}) + "\n")
+            for number, word in enumerate(words, 1):
+                part = "NOUN" if word in NOUNS else "ADV"
+                bank.write(f"{number}\t{word}\t_\t{part}\t_\t_\t{number - 1}\tdep\t_\t_\n")
+            bank.write("\n")
+    return folder
+
+
+def test_links_of_ones_own_and_parts_of_speech(bert, gold):
+    model, tokenizer = bert
+    more = {"treebank": gold / "bank.conllu", "links": gold / "links.jsonl", "links_name": "atom-map"}
+    table = attnprobe.roles(model, gold / "links.jsonl", tokenizer=tokenizer, **more)
+    found = by_head(table)
+    assert found["role"].tolist() == ["atom-map: pair", "part of speech: NOUN", "delimiter", "broad"]
+    assert found["pattern"].tolist() == ["heterogeneous", "heterogeneous", "vertical", "heterogeneous"]
+    pair, noun = found.iloc[0], found.iloc[1]
+    assert pair["value"] > 0.95
+    assert pair["measure"].startswith("accuracy, ")
+    assert noun["measure"] == "part_of_speech_excess_noun"
+    assert noun["value"] > 0.95
+    assert found["nearest"].isna().all()  # none is mixed
+    assert any("atom-map: pair: 0-0" in note for note in table.notes)
+    assert found["stability"].isna().tolist() == [True, True, False, False]
+    # Without links, the head has no role; the others are what they were.
+    without = by_head(
+        attnprobe.roles(model, gold / "links.jsonl", treebank=more["treebank"], tokenizer=tokenizer)
+    )
+    assert without["role"].tolist() == ["mixed", *found["role"].tolist()[1:]]
+    columns = ["role", "measure", "value", "value_se", "stability", "pattern"]
+    assert without[columns].iloc[1:].equals(found[columns].iloc[1:])
+
+
+def test_thresholds_of_ones_own_links(bert, gold):
+    model, tokenizer = bert
+    given = {"links": gold / "links.jsonl", "tokenizer": tokenizer, "thresholds": {"links": 0.99}}
+    found = by_head(attnprobe.roles(model, gold / "links.jsonl", **given))
+    assert found["role"].iloc[0] == "mixed"
+    assert found["nearest"].iloc[0] == "links: pair"
+    assert 0.9 < found["nearest_value"].iloc[0] < found["nearest_threshold"].iloc[0]
+
+
+def test_a_decoder_that_sinks(tiny):
+    """Of GPT-2, where no special token comes first: one head at the first, one at itself, one at none."""
+    tokenizer = tiny("gpt2")[1]
+    model = clear(GPT2Model(GPT2Config(
+        vocab_size=len(tokenizer), n_embd=3 * WIDTH, n_head=3, n_layer=1, n_inner=8, n_positions=WIDTH
+    )))  # fmt: skip
+    model.wpe.weight[:, :WIDTH] = torch.eye(WIDTH)
+    attention = model.h[0].attn.c_attn
+    attention.bias[0] = 20  # the first head asks for the first place, wherever it is
+    attention.weight[0, 3 * WIDTH] = 4
+    attention.weight[:WIDTH, WIDTH : 2 * WIDTH] = 10 * torch.eye(WIDTH)
+    attention.weight[:WIDTH, 4 * WIDTH : 5 * WIDTH] = torch.eye(WIDTH)
+    texts = [" ".join(words) for words in draw_sentences(60)]
+    found = by_head(attnprobe.roles(model, texts, tokenizer=tokenizer))
+    assert found["role"].tolist() == ["sink", "self", "broad"]
+    assert found["measure"].iloc[0] == "first_token_excess"
+    assert found["value"].iloc[0] > 0.95
+    assert found["pattern"].tolist() == ["vertical", "diagonal", "heterogeneous"]
+
+
+@pytest.mark.parametrize("labelled", [False, True])
+def test_a_decoder_that_aligns(tiny, tmp_path, labelled):
+    """Of BART: a head of the decoder at the same place of the encoder, the other at none."""
+    tokenizer = tiny("bart")[1]
+    model = clear(BartModel(BartConfig(
+        vocab_size=len(tokenizer), d_model=2 * WIDTH, encoder_layers=1, decoder_layers=1,
+        encoder_attention_heads=2, decoder_attention_heads=2, encoder_ffn_dim=8, decoder_ffn_dim=8,
+        max_position_embeddings=WIDTH,
+    )))  # fmt: skip
+    for side in (model.encoder, model.decoder):
+        side.embed_positions.weight[2 : 2 + WIDTH, :WIDTH] = torch.eye(WIDTH)
+    cross = model.decoder.layers[0].encoder_attn
+    cross.q_proj.weight[:WIDTH, :WIDTH] = 10 * torch.eye(WIDTH)
+    cross.k_proj.weight[:WIDTH, :WIDTH] = torch.eye(WIDTH)
+    (tmp_path / "pairs.tsv").write_text(
+        "one\tother\n"
+        + "".join(f"{' '.join(words)}\t{' '.join(words[::-1])}\n" for words in draw_sentences(60))
+    )
+    more = {"text_column": "one", **({"label_column": "other"} if labelled else {})}
+    found = by_head(
+        attnprobe.roles(model, tmp_path / "pairs.tsv", tokenizer=tokenizer, max_length=40, **more)
+    )
+    across = found.xs("cross", level="attention")
+    assert across["role"].tolist() == ["aligns", "broad"]
+    assert across["value"].iloc[0] > 0.8
+    assert across["pattern"].tolist() == ["diagonal", "heterogeneous"]
+    assert set(found.drop("cross", level="attention")["role"]) == {"broad"}
+
+
+def test_links_into_what_a_decoder_reads(tiny, tmp_path):
+    """They are counted as the command links counts them, beside texts that the decoder reads itself."""
+    tokenizer = tiny("bart")[1]
+    rows = []
+    for words in draw_sentences(50):
+        text, target = " ".join(words), " ".join(words[::-1])
+        first, last = [0, len(words[0])], [len(target) - len(words[0]), len(target)]
+        link = {"source": first, "target": last, "target_in": "target", "label": "same"}
+        rows.append({"text": text, "target": target, "links": [link]})
+    (tmp_path / "links.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    model, links = tiny("bart")[0], tmp_path / "links.jsonl"
+    alone = attnprobe.links(model, links, tokenizer=tokenizer, min_links=1)
+    beside = attnprobe.roles(
+        model, ["the dog ran .", "the cat slept ."], links=links, links_name="aligns", tokenizer=tokenizer
+    )
+    sums = [unpack(table.provenance["measurement"]["sums"]) for table in (alone, beside)]
+    names = [name for name in sums[0] if name.startswith("links/")]
+    assert sums[0]["links/asked"].sum() > 0
+    assert all((sums[0][name] == sums[1][name]).all() for name in names)
+    assert beside.provenance["asked"]["links"] == "aligns"
+
+
+def test_patterns_and_parts_of_speech_by_definition():
+    """On the encoder and the treebank of the package: from its own maps, by numpy, sentence by sentence."""
+    folder = Path(attnprobe.__file__).parent
+    model = AutoModel.from_pretrained(
+        folder / "demo", attn_implementation="eager", dtype=torch.float32
+    ).eval()
+    tokenizer = AutoTokenizer.from_pretrained(folder / "demo")
+    sentences = (folder / "corpus" / "sources" / "sentences" / "treebank.conllu").read_text().split("\n\n")
+    sentences = [one for one in sentences if "-" not in "".join(line.split("\t")[0] for line in body(one))]
+    chosen = "\n\n".join(sentences[:12])
+    found = {name: [] for name in ("vertical", "diagonal", "vertical_diagonal", "NOUN", "DET")}
+    for sentence in sentences[:12]:
+        text = re.search("# text = (.*)", sentence)[1]
+        read = tokenizer(text, return_offsets_mapping=True, return_special_tokens_mask=True)
+        maps = torch.stack(
+            model(torch.tensor([read["input_ids"]]), output_attentions=True).attentions
+        ).detach()[:, 0].double()  # fmt: skip
+        length = maps.shape[-1]
+        special = np.array(read["special_tokens_mask"], bool)
+        special[0] = True
+        place = np.arange(length)
+        near = np.abs(place - place[:, None]) <= 1
+        sinks = np.broadcast_to(special, near.shape)
+        for name, marks in (("vertical", sinks), ("diagonal", near), ("vertical_diagonal", near | sinks)):
+            found[name].append(average_beyond(maps.numpy(), marks))
+        tagged = {"NOUN": np.zeros(length, bool), "DET": np.zeros(length, bool)}
+        at = 0
+        for line in body(sentence):
+            _, word, _, part, *_ = line.split("\t")
+            start = text.index(word, at)
+            at = start + len(word)
+            inside = [token for token, (a, b) in enumerate(read["offset_mapping"]) if a < at and b > start]
+            if part in tagged:
+                tagged[part][inside] = True
+        for part, marks in tagged.items():
+            found[part].append(average_beyond(maps.numpy(), np.broadcast_to(marks, near.shape)))
+    with NamedTemporaryFile("w", suffix=".conllu") as file:
+        file.write(f"{chosen}\n\n")
+        file.flush()
+        table = attnprobe.roles("demo", treebank=file.name)
+    arrays = unpack(table.provenance["measurement"]["sums"])
+    for name, values in found.items():
+        part = name if name in PARTS else None
+        statistic = "part_of_speech_excess" if part else f"{name}_excess"
+        sums = Clustered.from_arrays(select_prefix(arrays, statistic)).average
+        expected = np.nanmean(values, 0)
+        np.testing.assert_allclose(sums[..., PARTS.index(part)] if part else sums, expected, atol=2e-5)
+
+
+def body(sentence):
+    return [line for line in sentence.splitlines() if line and not line.startswith("#")]
+
+
+def average_beyond(maps, marks):
+    """Average (m - s/n) / (1 - s/n) over the queries for which it is defined, (layer, head)."""
+    uniform = marks.mean(-1)
+    defined = (uniform > 0) & (uniform < 1)
+    mass = (maps * marks).sum(-1)
+    return (
+        ((mass - uniform) / (1 - uniform))[..., defined].mean(-1) if defined.any() else np.nan * mass[..., 0]
+    )
