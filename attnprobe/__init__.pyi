@@ -213,6 +213,8 @@ def syntax(
     sample: int | None = None, seed: int = 42, until: str | float | Mapping[str, float] | None = None,
     strict: bool = False, batch_tokens: int | None = None, memory: str | None = None,
     layers: str | int | Sequence[int] | None = None, resume: Path | str | None = None,
+    selection: Literal["folds", "half"] = "folds", folds: int = 5,
+    control: Literal["links", "weights"] | None = None,
 ) -> HeadTable: ...
 def coreference(
     model: str | Path | PreTrainedModel, texts: Texts = None, *, by: Literal["mention", "head"] = "mention",
@@ -227,6 +229,8 @@ def coreference(
     sample: int | None = None, seed: int = 42, until: str | float | Mapping[str, float] | None = None,
     strict: bool = False, batch_tokens: int | None = None, memory: str | None = None,
     layers: str | int | Sequence[int] | None = None, resume: Path | str | None = None,
+    selection: Literal["folds", "half"] = "folds", folds: int = 5,
+    control: Literal["links", "weights"] | None = None,
 ) -> HeadTable: ...
 def links(
     model: str | Path | PreTrainedModel, texts: Texts = None, *,
@@ -245,7 +249,24 @@ def links(
     sample: int | None = None, seed: int = 42, until: str | float | Mapping[str, float] | None = None,
     strict: bool = False, batch_tokens: int | None = None, memory: str | None = None,
     layers: str | int | Sequence[int] | None = None, resume: Path | str | None = None,
-    label_column: str | None = None,
+    label_column: str | None = None, selection: Literal["folds", "half"] = "folds", folds: int = 5,
+    control: Literal["links", "weights"] | None = None,
+) -> HeadTable: ...
+def probe(
+    model: str | Path | PreTrainedModel, texts: Texts = None, *,
+    gold: Literal["treebank", "coreference", "links"] = "treebank", by: Literal["label", "head"] = "label",
+    labels: str | Sequence[str] | None = None, subtypes: bool = False, min_links: int = 20, folds: int = 5,
+    penalty: float = 100.0, words: bool = False, control: Literal["weights"] | None = None,
+    revision: str | None = None, cache_dir: Path | str | None = None, token: str | None = None,
+    offline: bool = False, trust_remote_code: bool = False, base: str | None = None,
+    adapter: str | None = None, prompt: str | None = None, allow_bin: bool = False, device: str = "auto",
+    device_map: str | dict[str, Any] | None = None, dtype: str = "float32", threads: int | None = None,
+    workers: int | None = None, progress: bool | Progress = False, tokenizer: Tokenizer | None = None,
+    split: str | None = None, dataset_config: str | None = None, name: str | None = None,
+    text_column: str | None = None, text_pair_column: str | None = None, document_column: str | None = None,
+    max_length: int | None = None, truncate: bool = False, limit: int | None = None,
+    sample: int | None = None, seed: int = 42, batch_tokens: int | None = None, memory: str | None = None,
+    resume: Path | str | None = None,
 ) -> HeadTable: ...
 def induction(
     model: str | Path | PreTrainedModel, *, length: int = 50, sequences: int = 64, seed: int = 42,
@@ -461,7 +482,7 @@ def merge(
 def plot(
     tables: HeadTable | Path | str | Sequence[HeadTable | Path | str], *, kind: Literal["roles", "change",
     "relations", "settling", "curves", "lines", "scatter", "matrix", "map", "dendrogram", "heatmap",
-    "positions", "depth", "intervals", "pairs", "shares", "checks"] | None = None,
+    "positions", "depth", "intervals", "pairs", "shares", "checks", "probes"] | None = None,
     measure: str | Sequence[str] | None = None, theme: Literal["light", "dark", "paper"] | None = None,
     width: str | int | None = None, columns: int | None = None,
     journal: Literal["acl", "nature", "plain"] | None = None, font: str | None = None,

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
         )
     ],
     guesses=(
-        *("heads", "head", "attention", "measure", "stats", "statistics", "probe", "run", "analyze"),
+        *("heads", "head", "attention", "measure", "stats", "statistics", "run", "analyze"),
         *("analyse", "all"),
     ),
 )

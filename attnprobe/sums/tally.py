@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from attnprobe.sums.answers import Answers
 from attnprobe.sums.base import Arrays, Sum
 from attnprobe.sums.groups import Groups
 
@@ -23,14 +24,15 @@ CHOOSING, SCORING = 0, 1
 #: What is not counted of links at a distance.
 _NEAR = ("both", "agreed")
 #: What does not depend on keys.
-_WHOLE = ("left_out", "groups", "kinds")
+_WHOLE = ("left_out", "groups", "kinds", "blocks")
 
 
 @dataclass(frozen=True)
 class Tally(Sum):
     """How many links there are and how many each head answers, cell by cell. Two of them add up.
 
-    Halves are halves of the documents: on the first, heads and rules are chosen, on the second scored.
+    Halves are halves of the documents: where one of them chooses, heads and rules are chosen on the first and
+    scored on the second. Of any folds that choose for one another, ``blocks`` holds what is needed.
 
     Attributes:
         keys: The labels and directions; behind them, each that ends in ``FAR``.
@@ -55,6 +57,7 @@ class Tally(Sum):
             sequences, such as sentences or windows: those of the heads of all layers, and behind them those
             of the rules in each kind; see ``group_hits`` and ``group_guesses``. Names are doubled, and odd on
             the scoring half, so that a group lies in one half.
+        blocks: Links and right answers in each block of documents, cut or whole.
     """
 
     keys: tuple[Key, ...]
@@ -72,6 +75,7 @@ class Tally(Sum):
     left_out: Ints
     kinds: Ints
     groups: Groups
+    blocks: Answers
 
     @classmethod
     def empty(
@@ -99,6 +103,7 @@ class Tally(Sum):
             left_out=np.zeros(3, np.int64),
             kinds=np.array(kinds, np.int64),
             groups=by_group,
+            blocks=Answers.empty(len(keys), number, layers, heads, rules),
         )
 
     @property
@@ -251,7 +256,12 @@ class Tally(Sum):
         plain = [field.name for field in fields(self) if field.name not in {"keys", *_WHOLE, *_NEAR}]
         groups = Groups(self.groups.keys, spread(self.groups.count, 1), spread(self.groups.total, 1))
         return replace(
-            self, keys=keys, groups=groups, **near, **{name: spread(getattr(self, name)) for name in plain}
+            self,
+            keys=keys,
+            groups=groups,
+            **near,
+            blocks=self.blocks.over(at, len(keys)),
+            **{name: spread(getattr(self, name)) for name in plain},
         )
 
 

@@ -18,6 +18,7 @@ from attnprobe.attention.layout import Layout
 from attnprobe.corpus.batch import Batch
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.random_weights import randomise_weights
 from attnprobe.model.reading.blocks import equalise_positions
 from attnprobe.model.reading.capture import capture_attention
 from attnprobe.model.reading.routing import Piece
@@ -41,7 +42,12 @@ STAGES: Mapping[Control, str] = {
     "": "measuring",
     "shuffled": "measuring, tokens shuffled",
     "alike": "measuring, positions equal",
+    "random 1": "measuring, random weights",
+    "random 2": "measuring, other random weights",
+    "random 3": "measuring, yet other random weights",
 }
+#: The seeds of the weights of controls.
+WEIGHTS: Mapping[Control, int] = {"random 1": 1, "random 2": 2, "random 3": 3}
 #: From which orders and random tokens are drawn, where nobody says otherwise.
 SEED = 42
 
@@ -156,6 +162,15 @@ def join_parts(parts: Sequence[Values]) -> Values:
     return parts[0] if len(parts) == 1 else {name: join([part[name] for part in parts]) for name in parts[0]}
 
 
+def check_finite(checkpoint: Checkpoint, hidden: Tensor) -> None:
+    """Refuse hidden states that are not numbers."""
+    if not bool(torch.isfinite(hidden).all()):
+        raise AttnprobeError(
+            f"{checkpoint.name} produced NaN or infinite hidden states; "
+            "try --dtype float32, or look at its weights."
+        )
+
+
 @contextmanager
 def open_meter(
     checkpoint: Checkpoint,
@@ -200,11 +215,7 @@ def open_meter(
             recorder.begin(batch, baseline=batch is not part)
             keeper.begin(batch)
             hidden = checkpoint.forward(batch.inputs)
-            if not bool(torch.isfinite(hidden).all()):
-                raise AttnprobeError(
-                    f"{checkpoint.name} produced NaN or infinite hidden states; "
-                    "try --dtype float32, or look at its weights."
-                )
+            check_finite(checkpoint, hidden)
             with torch.inference_mode():
                 found.append(recorder.finish())
         *without, whole_batch = found
@@ -306,17 +317,19 @@ def measure_passes(
     """
     found: list[Measurement] = []
     for control, statistics in controls.passes.items():
-        batches, question, change = ready.corpus.batches, None, nullcontext()
+        batches, question, change, model = ready.corpus.batches, None, nullcontext(), checkpoint
         if control == "shuffled":
             assert controls.seed is not None
             batches, question = batches.shuffle(controls.seed), {"seed": str(controls.seed)}
         if control == "alike":
             assert controls.positions is not None
             change = equalise_positions(checkpoint.body, controls.positions.tables, controls.positions.at)
+        if control in WEIGHTS:
+            model = randomise_weights(checkpoint, WEIGHTS[control])
         restore = partial(
             Measurement.from_arrays, kinds={statistic.name: statistic.sums for statistic in statistics}
         )
-        with change, open_meter(checkpoint, architecture, statistics) as meter:
+        with change, open_meter(model, architecture, statistics) as meter:
             stage = STAGES[control] + (f", {name}" if name else "")
             found.append(
                 run.total(

@@ -14,13 +14,14 @@ if TYPE_CHECKING:
 #: What a table can be drawn as, in the order in which ``--kind`` lists them.
 PictureKind = Literal[
     "roles", "change", "relations", "settling", "curves", "lines", "scatter", "matrix", "map", "dendrogram",
-    "heatmap", "positions", "depth", "intervals", "pairs", "shares", "checks",
+    "heatmap", "positions", "depth", "intervals", "pairs", "shares", "checks", "probes",
 ]  # fmt: skip
 #: The picture that has clusters.
 TREE: Literal["dendrogram"] = "dendrogram"
 TableKind = Literal[
-    "checks", "shares", "correlations", "settling", "pruning of checkpoints", "pruning", "best heads",
-    "alignments", "heads of checkpoints", "layers of checkpoints", "roles", "change", "two sides",
+    "checks", "shares", "correlations", "settling", "pruning of checkpoints", "pruning", "probes",
+    "best heads", "alignments", "heads of checkpoints", "layers of checkpoints", "roles", "change",
+    "two sides",
     "heads at positions", "heads", "interactions", "all pairs",
     "pairs in layers", "layers", "other",
 ]  # fmt: skip
@@ -32,6 +33,17 @@ POSITION = "position"
 RULES = ("baseline_rule", "baseline_offset")
 #: What heads find, beside the best simple rule.
 FOUND = ("n", "layer", "head", "accuracy", "accuracy_se", "baseline", "gain", "p_adjusted")
+#: What all heads find together, beside the best of them.
+PROBED = (
+    "n",
+    "accuracy",
+    "accuracy_se",
+    "best_head_accuracy",
+    "baseline",
+    "p_adjusted",
+    "bits",
+    "bits_uniform",
+)
 #: The columns that name a pair of heads, and one within a layer.
 PAIR, PAIR_IN_LAYER = ("layer_a", "head_a", "layer_b", "head_b"), ("layer", "head_a", "head_b")
 #: How a measure ends that is there in domain and out of domain.
@@ -72,6 +84,7 @@ KINDS: Mapping[TableKind, Kind] = {
         "a step of an order of heads, at a step of training", (*_CURVE, PRUNING_STEP), ["score"], ["curves"]
     ),
     "pruning": Kind("a step of an order in which heads are removed", _CURVE, ["score"], ["curves"]),
+    "probes": Kind("a label with what all heads know of it together", (), PROBED, ["probes"]),
     "best heads": Kind(
         "a label with the head that finds it best", (), FOUND, ["relations"],
         lambda keys, table: not {"layer", "head"} & set(keys) and any(name in table.data for name in RULES),

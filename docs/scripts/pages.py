@@ -141,11 +141,31 @@ CLUSTERED = {
 FOUND = {
     "syntax, coreference, links": {
         "accuracy": "attnprobe.statistics.questions:questions_of",
-        "accuracy_se": "attnprobe.sums.tally:Tally.accuracy",
-        "n, baseline, gain, accuracy_selected": "attnprobe.statistics.links:by_label_table",
-        "n_far, accuracy_far, baseline_far": "attnprobe.statistics.links:by_label_table",
-        "p": "attnprobe.sums.resampling:mcnemar",
+        "n, baseline, gain, accuracy_selected, accuracy_far, chosen, control, selectivity": (
+            "attnprobe.statistics.links:by_label_table"
+        ),
+        "accuracy_se, gain_se, control_se, selectivity_se": "attnprobe.sums.crossfit:Contrast.error",
+        "p": "attnprobe.sums.crossfit:Contrast.chance",
+        "In both: draws": "attnprobe.sums.crossfit:CrossFit.draw",
         "p_adjusted": "attnprobe.sums.resampling:adjust",
+        "--control links: moved": "attnprobe.statistics.moved_links:move_links",
+        "--control weights: random": "attnprobe.model.random_weights:randomise_weights",
+        "--by head, --selection half: accuracy_se": "attnprobe.sums.tally:Tally.accuracy",
+        "--selection half: p": "attnprobe.statistics.best_heads:Compared.chance",
+        "Where each sequence is a document: mcnemar": "attnprobe.sums.resampling:mcnemar",
+        "Where documents have several sequences: sign_flip": "attnprobe.sums.resampling:sign_flip",
+    },
+    "probe": {
+        "The probe": "attnprobe.kernels.probing:answer",
+        "How it is fitted": "attnprobe.survey.probe:ProbeData.fit",
+        "accuracy, control, selectivity": "attnprobe.survey.probe:ProbeData.cross_fit",
+        "bits": "attnprobe.survey.probe:ProbeData.encode",
+        "bits_uniform": "attnprobe.survey.probe:ProbeData.uniform",
+        "best_head_accuracy, baseline, gain, chosen": "attnprobe.survey.probe_table:tabulate_labels",
+        "NAME_se": "attnprobe.sums.groups:Ratio.of_totals",
+        "p": "attnprobe.sums.resampling:sign_flip",
+        "weight, share, with --by head": "attnprobe.survey.probe_table:tabulate_heads",
+        "Random weights": "attnprobe.model.random_weights:randomise_weights",
     },
     "syntax --trees": {
         "uuas, baseline, uuas_random": "attnprobe.statistics.trees:edges_in_trees",

@@ -20,7 +20,7 @@ from interventions import (
     relevance_costs,
 )
 from kernel import kernel_error, kernel_speed
-from links import link_costs
+from links import link_costs, probe_costs
 from memory import length_memory, short_memory, text_memory
 from page import page_milliseconds
 from pictures import picture_seconds
@@ -47,6 +47,7 @@ MEASUREMENTS = {
     "clusters": cluster_costs,
     "compare": comparison_costs,
     "links": link_costs,
+    "probe": probe_costs,
     "mixing": mixing_costs,
     "rank": rank_costs,
     "today": today_costs,

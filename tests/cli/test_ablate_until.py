@@ -75,9 +75,10 @@ def test_each_head_leaves_at_its_own_look(corpus, classifier, full, options):
     assert record["looks"][-1]["open"] == still
     assert record["passes"] == pytest.approx(table["n"].sum() / (300 * len(table)))
     assert any(f"{record['passes']:.0%} of the passes were made" in note for note in found.notes)
-    assert any(f"{still} of {len(table)} heads {'was' if still == 1 else 'were'} still open" in note for note in found.notes) == bool(
-        still
-    )
+    assert any(
+        f"{still} of {len(table)} heads {'was' if still == 1 else 'were'} still open" in note
+        for note in found.notes
+    ) == bool(still)
 
 
 def test_without_a_target_the_table_is_that_of_all_examples(corpus, classifier, full):

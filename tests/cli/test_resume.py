@@ -144,7 +144,13 @@ def test_same_bytes_of_several_passes(invoke, passes, classifier, reviews, tmp_p
 
 @pytest.mark.parametrize(
     "command",
-    [["syntax", "--by", "head"], ["syntax", "--trees", "--by", "layer"], ["coreference"], ["roles"]],
+    [
+        ["syntax", "--by", "head"],
+        ["syntax", "--trees", "--by", "layer"],
+        ["syntax", "--control", "weights"],
+        ["coreference", "--control", "links"],
+        ["roles"],
+    ],
 )
 def test_same_bytes_of_gold_links(invoke, passes, tmp_path, command):
     """Counts by label are kept and taken up again, also where a run is of several corpora."""

@@ -22,6 +22,7 @@ GUESSED = {
     "heads of checkpoints": tables.over_training,
     "two sides": tables.correlated,
     "interactions": tables.interactions,
+    "probes": tables.probes,
     "all pairs": tables.all_pairs,
     "layers": tables.by_layer,
     "correlations": tables.correlation,

@@ -193,12 +193,10 @@ def find_links(
     """
     layers = parse_layers(options.get("layers"))
     if "labels" in chosen:
-        chosen["labels"] = split_names(chosen["labels"])
-        if chosen["labels"] == []:
-            raise AttnprobeError(
-                "No label is named; name some, such as nsubj, or leave the option out for all."
-            )
+        chosen["labels"] = _read_labels(chosen["labels"])
     chosen = {} if by in _TREES else {"metric": metric} if metric == "aer" else chosen
+    if by not in {*_TREES, "head"} and metric == "accuracy":
+        chosen |= _choose_selection(options)
     with open_call(options, model) as call:
         check_model(model, call.tokenizer, options)
         order = call.order
@@ -212,6 +210,7 @@ def find_links(
             nothing=gold.nothing,
         )
         statistics, tabulation = _ask(gold, by) if metric == "accuracy" else _ask_alignment(by)
+        statistics = [*statistics, *_ask_controls(statistics[0], chosen)]
         from attnprobe.corpus.sources.alignments import read_as_pairs
         from attnprobe.run.examples import check_targets
         from attnprobe.statistics.norm import apply_weights
@@ -232,6 +231,71 @@ def find_links(
             **call.run,
         )
         return found.table
+
+
+def probe_links(
+    gold: Gold,
+    model: Any,
+    texts: Texts,
+    by: Any,
+    chosen: dict[str, Any],
+    how: dict[str, Any],
+    options: Mapping[str, Any],
+) -> HeadTable:
+    """Fit probes of all heads to gold links.
+
+    ``chosen`` is as for ``find_links``, and ``how`` holds options of ``ProbePlan``.
+    """
+    chosen["labels"] = _read_labels(chosen["labels"])
+    if not how["penalty"] > 0:
+        raise AttnprobeError(f"--penalty must be above 0, not {how['penalty']:g}.")
+    with open_call(options, model) as call:
+        check_model(model, call.tokenizer, options)
+        source = read_first(open_gold(texts, gold, options))
+        if source.kind != "text":
+            raise AttnprobeError("Gold links lie between words of text; images and sound have none.")
+        documents = filter_links(
+            source.documents,
+            source.name,
+            labels=chosen["labels"],
+            fold=gold is Gold.TREEBANK and not chosen["subtypes"],
+            nothing=gold.nothing,
+        )
+        from attnprobe.run.examples import check_targets
+        from attnprobe.statistics import links
+        from attnprobe.survey.probing import ProbePlan, probe_checkpoint
+
+        call.progress.stage("loading", None)
+        checkpoint = load_model(model, call.tokenizer, call.load, source.kind)
+        documents, labelled = check_targets(checkpoint, documents)
+        if labelled:
+            raise AttnprobeError(
+                "probe reads what words of one text attend to in it; leave out target, and links into it."
+            )
+        asking = {
+            Gold.TREEBANK: links.ASKING_SYNTAX,
+            Gold.COREFERENCE: links.ASKING_COREFERENCE,
+            Gold.LINKS: links.ASKING_LINKS,
+        }[gold]
+        facts = {"command": describe_call("probe"), "dataset": source.described}
+        seed = {"seed": call.corpus.seed} if how["control"] else {}
+        plan = {**how, "control": how["control"] is not None, "seed": call.corpus.seed}
+        return probe_checkpoint(
+            checkpoint,
+            documents,
+            ProbePlan(asking, by, **plan),
+            call.corpus,
+            dataset=source.name,
+            facts={**facts, "asked": {**chosen, **how, **seed}},
+            **call.run,
+        )
+
+
+def _read_labels(named: str | Sequence[str] | None) -> list[str] | None:
+    found = split_names(named)
+    if found == []:
+        raise AttnprobeError("No label is named; name some, such as nsubj, or leave the option out for all.")
+    return found
 
 
 #: What ``by`` says of trees.
@@ -298,6 +362,21 @@ class RoleOptions:
         """What goes on record, and what the table is made by."""
         named = {"links": self.links_name or "links"} if self.links is not None else {}
         return {"thresholds": read_thresholds(self.thresholds), **named}
+
+
+def _choose_selection(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Say how the best heads are chosen and what they are compared with, as far as it goes on record."""
+    selection, control = options.get("selection", "folds"), options.get("control")
+    chosen = {"selection": selection}
+    if selection == "folds":
+        chosen["folds"] = options.get("folds", 5)
+    return chosen if control is None else {**chosen, "control": control}
+
+
+def _ask_controls(statistic: "Statistic", chosen: Mapping[str, Any]) -> "Sequence[Statistic]":
+    from attnprobe.statistics.links import make_controls
+
+    return make_controls(statistic, chosen["control"]) if "control" in chosen else []
 
 
 def request_roles(

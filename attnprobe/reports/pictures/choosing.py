@@ -13,7 +13,16 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.reports.columns import DrawingRequest, is_numeric, list_keys, name_source, read_cells
 from attnprobe.reports.pairs import tabulate_clusters
 from attnprobe.reports.picture import Picture
-from attnprobe.reports.pictures import curves, interactions, lists, maps, positions, scatter, similarity
+from attnprobe.reports.pictures import (
+    curves,
+    interactions,
+    lists,
+    maps,
+    positions,
+    probes,
+    scatter,
+    similarity,
+)
 from attnprobe.reports.shapes import lay_out_grid
 from attnprobe.reports.theme import JournalName, ThemeName, choose_look
 from attnprobe.table.cells import clean, format_cell
@@ -94,7 +103,7 @@ _MARGIN = 60
 #: How wide a bold letter is at most, on average, as a share of its size.
 _LETTER = 0.58
 #: Kinds that draw the same columns of every table.
-_FIXED = {"roles", "relations", "intervals", "pairs", "shares", "checks"}
+_FIXED = {"roles", "relations", "intervals", "pairs", "shares", "checks", "probes"}
 
 
 _Drawing = tuple[Callable[[HeadTable], object], Callable[[HeadTable, DrawingRequest], Any]]
@@ -117,6 +126,7 @@ _DRAWINGS: Mapping[PictureKind, _Drawing] = {
     "pairs": (bool, interactions.draw_pairs),
     "shares": (bool, lists.draw_shares),
     "checks": (bool, lists.draw_checks),
+    "probes": (bool, probes.draw_probes),
 }
 
 

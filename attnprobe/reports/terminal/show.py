@@ -20,7 +20,7 @@ from attnprobe.reports.shapes import (
     lay_out_runs,
     lay_out_settling,
 )
-from attnprobe.reports.terminal import alignments, curves, grid, interactions, lists
+from attnprobe.reports.terminal import alignments, curves, grid, interactions, lists, probes
 from attnprobe.reports.terminal.console import choose_signs, has_palette
 from attnprobe.table.cells import clean, format_cell
 from attnprobe.table.head_table import HeadTable
@@ -88,7 +88,7 @@ def show(table: HeadTable, console: Console, precision: int | None = None) -> No
 
 
 def _draw_list(table: HeadTable, console: Console, precision: int | None) -> Set[str]:
-    """Print shares of variance, pairs of heads, or alignments, a line each; returns the columns shown."""
+    """Print shares of variance, pairs of heads, probes or alignments; returns the columns shown."""
     if table.kind == "alignments" and len(table):
         alignments.draw_alignments(table, console, precision)
         return alignments.ALIGNMENT_COLUMNS
@@ -98,6 +98,9 @@ def _draw_list(table: HeadTable, console: Console, precision: int | None) -> Set
     if interactions.has_interactions(table):
         interactions.draw_interactions(table, console)
         return interactions.PAIR_COLUMNS
+    if probes.has_probes(table):
+        probes.draw_probes(table, console)
+        return probes.PROBE_COLUMNS
     return frozenset()
 
 

@@ -229,6 +229,30 @@ def interactions():
     return table("interactions of heads", keys, **measures)
 
 
+def probes():
+    measures = {
+        "n": [300, 120, 40],
+        "accuracy": [0.61, 0.8, None],
+        "accuracy_se": [0.01, 0.02, None],
+        "best_head_accuracy": [0.4, 0.79, 0.3],
+        "p_adjusted": [0.001, 0.4, 0.9],
+        "baseline": [0.3, 0.5, 0.2],
+        "control": [0.1, 0.2, 0.15],
+        "bits": [2.5, 1.25, 4.5],
+        "bits_uniform": [4.25, 4.5, 4.0],
+    }
+    found = table("probe", {**named(3), "relation": ["all", "det", "obj"]}, **measures)
+    texts = [Column(name, role="text") for name in ("baseline_rule",)]
+    places = [Column(name, role="count") for name in ("layer", "head")]
+    data = {
+        **found.data,
+        "baseline_rule": ["offset +1", "offset -1", None],
+        "layer": [1, 0, 2],
+        "head": [3, 0, 1],
+    }
+    return HeadTable(found.title, [*found.columns, *texts, *places], data)
+
+
 #: The picture that each table has by nature, and a column of it that is drawn.
 def at_positions(tokens=("[CLS]", "the", None, "ran"), layers=LAYERS, heads=HEADS, dataset="d"):
     """Make a table of heads at positions; of the third one, no token is usual."""
@@ -262,4 +286,5 @@ NATURAL = {
     "pairs": (interactions, "interaction"),
     "shares": (shares, "layers"),
     "checks": (checked, None),
+    "probes": (probes, "accuracy"),
 }
