@@ -30,7 +30,7 @@ from attnprobe.run.passes import Run
 from attnprobe.run.preparation import describe_reading
 from attnprobe.sums.groups import Clustered
 from attnprobe.sums.precision import half_widths, round_up
-from attnprobe.survey.until import Round, read_in_rounds
+from attnprobe.survey.until import Round, drop_counts, read_in_rounds
 from attnprobe.table.naming import join_names
 
 Floats = NDArray[np.float64]
@@ -137,8 +137,8 @@ class Rounds:
             were = "was" if still == 1 else "were"
             more = f"; some {round_up(needed)} examples would be needed" if needed is not None else ""
             yield (
-                f"{still} of {len(self.left)} heads {were} still open when the examples ended: the widest 95 % "
-                f"interval is ±{width:.2g}, of {name}{more}."
+                f"{still} of {len(self.left)} heads {were} still open when the examples ended: the widest 95 "
+                f"% interval is ±{width:.2g}, of {name}{more}."
             )
         if isinstance(self.replacing, MeanOutputs):
             yield "The mean that replaces what a head gives is that over the examples of the first look."
@@ -288,6 +288,7 @@ def ablate_in_rounds(
             if (left >= 0).all():
                 break
     assert found is not None  # or there would have been nothing to measure
+    drop_counts(found)
     for sentence in describe_reading(found.corpus):
         run.progress.say(sentence)
     bench = replace(benches[-1], record=dict(found.record))

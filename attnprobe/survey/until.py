@@ -276,7 +276,14 @@ def read_until_enough(
             if is_enough(looks, strict=options.strict):
                 break
     assert found is not None  # or there would have been nothing to measure
+    drop_counts(found)
     return Enough(found, looks, places, order, options.targets, options.strict)
+
+
+def drop_counts(found: Round) -> None:
+    """Drop from the record what is rare, which nobody counted over the whole corpus."""
+    for record in (found.record, found.record.get("other", {})):
+        record.get("corpus", {}).update(NOT_COUNTED)
 
 
 def read_in_rounds(
@@ -308,8 +315,6 @@ def read_in_rounds(
                     raise
                 continue
             found = new if found is None else found + new
-            for record in (found.record, found.record.get("other", {})):
-                record.get("corpus", {}).update(NOT_COUNTED)
             yield found, rounds.read
     finally:
         order.total = rounds.read if rounds.exhausted else order.total
