@@ -135,10 +135,11 @@ class Rounds:
         if still := int((self.left < 0).sum()):
             width, name, needed = self.widest
             were = "was" if still == 1 else "were"
+            wide = f"±{width:.2g}" if np.isfinite(width) else "unknown"
             more = f"; some {round_up(needed)} examples would be needed" if needed is not None else ""
             yield (
                 f"{still} of {len(self.left)} heads {were} still open when the examples ended: the widest 95 "
-                f"% interval is ±{width:.2g}, of {name}{more}."
+                f"% interval is {wide}, of {name}{more}."
             )
         if isinstance(self.replacing, MeanOutputs):
             yield "The mean that replaces what a head gives is that over the examples of the first look."

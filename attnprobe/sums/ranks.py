@@ -145,7 +145,7 @@ def _find_unseparated(
         # In the order of their means; of equals the first one first.
         cells = cells[np.argsort(-(apart[cells][:, cells] > 0).sum(1), kind="stable")]
         for rank, (one, other) in enumerate(pairwise(cells), 1):
-            if above[one, other]:
+            if above[one, other] or not np.isfinite(bound[one, other]):
                 continue
             gap = apart[one, other]
             needed = examples[one, other] * (bound[one, other] / gap) ** 2 if gap > 0 else np.inf

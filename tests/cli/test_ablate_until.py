@@ -68,7 +68,7 @@ def test_each_head_leaves_at_its_own_look(corpus, classifier, full, options):
         ):
             assert table[name][head] == pytest.approx(tables[look][name][head], rel=1e-4, abs=1e-6), name
     record = found.provenance["until"]
-    read = max(table["n"])
+    read = int(table["n"].to_numpy().max())
     assert (record["documents"], record["of"], record["targets"]) == (read, 300, {"delta": target})
     still = sum(not any(widths[k][head] <= target for k in range(3)) for head in range(len(table)))
     assert record["reached"] == (not still)

@@ -101,6 +101,7 @@ def test_the_next_two_and_how_many_examples_they_take():
     pair = rank_cells(values).unseparated
     assert pair is not None
     assert (pair.rank, pair.cells) == (2, (1, 2))
+    assert pair.observations is not None
     t = stats.t.ppf(1 - 0.025 / 3, 99)
     assert pair.observations == int(np.ceil(100 * (t * (2 / 100) ** 0.5 / 0.1) ** 2))
     more = noise.repeat(int(pair.observations / 100) + 2, 0) + np.array([5.0, 1.0, 0.9])
@@ -119,7 +120,8 @@ def test_groups_are_ranked_by_themselves():
 
 
 def test_what_is_not_known():
-    assert rank_cells(np.array([[1.0, 5.0]])).high.tolist() == [2, 2]  # one example
+    alone = rank_cells(np.array([[1.0, 5.0]]))  # one example
+    assert (alone.high.tolist(), alone.unseparated) == ([2, 2], None)
     same = rank_cells(np.zeros((20, 3)))
     assert (same.separated, same.low.tolist(), same.high.tolist()) == (0, [1, 1, 1], [3, 3, 3])
     assert same.unseparated is not None
