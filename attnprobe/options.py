@@ -299,6 +299,21 @@ class Reading(Group, panel=TEXT):
     ] = 42  # fmt: skip
 
 
+class Panels(Group, panel=TEXT):
+    """Whether groups of documents are measured apart."""
+
+    by_group: Annotated[
+        str | None,
+        Option(
+            "Measure each group of documents too, and test whether groups are alike: a column such as "
+            "language, genre or source; of CoNLL-U a comment (# genre = news); file, where there are several "
+            "files; folder, for .txt files in folders of a folder.",
+            metavar="COLUMN",
+            guesses=("group", "group-by", "groups", "by-genre", "group-column", "panel", "panels"),
+        ),
+    ] = None
+
+
 class Precision(Group, panel=TEXT):
     """How much text is read: as much as it takes."""
 
@@ -473,8 +488,8 @@ class Resume(Group, panel=OUTPUT):
 #: Text, and how its tokens are told apart; a survey of it that can be stopped; a task; and so on.
 Groups = Sequence[type[Group]]
 TEXTS: Groups = (Data, Hub, Reading, Batches, Frequencies, Tokens)
-SURVEY: Groups = (*TEXTS, Precision, Images, Queries, Targets, Layers, Resume)
-GOLD: Groups = (GoldData, Hub, Reading, Precision, Batches, Layers, Resume)
+SURVEY: Groups = (*TEXTS, Precision, Panels, Images, Queries, Targets, Layers, Resume)
+GOLD: Groups = (GoldData, Hub, Reading, Precision, Batches, Panels, Layers, Resume)
 SWITCHING: Groups = (Data, Hub, Reading, Batches, Labels, Task)
 
 #: What a keyword is where it is not given.

@@ -131,6 +131,8 @@ def syntax(
 
       attnprobe syntax my-bert -d dev.conllu --by head -o heads.csv
 
+      attnprobe syntax my-bert -d gum.conllu --by-group genre -o genres.csv
+
       attnprobe syntax xlm-roberta-base -d ja_gsd-ud-test.conllu --trees
 
       attnprobe syntax my-bert -d dev.conllu --trees --by layer
@@ -186,7 +188,7 @@ def coreference(
 
       attnprobe coreference bert-base-uncased -d gap-test.tsv --control weights
 
-      attnprobe coreference bert-base-uncased -d pro_type1.txt -d anti_type1.txt
+      attnprobe coreference my-bert -d pro.txt -d anti.txt --by-group file
 
     Returns:
         One row a kind of mention, with its best head; or see ``by``.
@@ -332,6 +334,8 @@ def links(
       attnprobe links demo
 
       attnprobe links my-molecule-model -d reactions.jsonl --control links
+
+      attnprobe links my-molecule-model -d reactions.jsonl --by-group source
 
       attnprobe links en-de -d test.en --targets test.de --alignments gold
 

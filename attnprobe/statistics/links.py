@@ -23,6 +23,7 @@ from attnprobe.statistics.link_notes import (
     note_significant,
     note_ties,
 )
+from attnprobe.statistics.links_by_group import by_label_and_group_table
 from attnprobe.statistics.questions import questions_of
 from attnprobe.statistics.rules import (
     ALL,
@@ -329,10 +330,17 @@ def _define(
         name, "share of links", partial(questions_of, asking=asking), scope="links", rows="label",
         sums=Tally, version=3, family=FAMILY, title=title, order=order,
     )  # fmt: skip
+    by_label = partial(by_label_table, found, asking)
     best = f"{name}: the best head for each {asking.counted(1)}"
     return (
         found,
-        Tabulation(asking.label, partial(by_label_table, found, asking), best, stacked=True),
+        Tabulation(
+            asking.label,
+            by_label,
+            best,
+            partial(by_label_and_group_table, by_label, found, asking),
+            stacked=True,
+        ),
         Tabulation(
             f"{asking.label} and head",
             partial(by_head_table, found, asking),

@@ -1,13 +1,14 @@
 """From the annotations of a batch to flat arrays: who is asked, and what would be right."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.attention.annotation import TokenAnnotation, TokenLink, TokenSpan
 from attnprobe.attention.layout import Layout
+from attnprobe.corpus.batch import Strata
 from attnprobe.kernels.words import Ints, Rows
 from attnprobe.statistics.moved_links import move_links
 from attnprobe.statistics.rules import (
@@ -76,6 +77,15 @@ class Questions:
         answer = np.repeat(chosen, times, 0)
         inside = (answer >= self.right[:, :1]) & (answer < self.right[:, 1:])
         return np.logical_or.reduceat(inside, self.answers[:, 0], 0)
+
+
+def part_by_stratum(asked: Questions, strata: Strata) -> Questions:
+    """Let questions count by group of documents: each key begins with the name of its group."""
+    question, key, sequence = asked.entries.T
+    number = len(strata.names)
+    there, place = np.unique(key * number + strata.of[sequence], return_inverse=True)
+    keys = tuple((strata.names[one % number], *asked.keys[one // number]) for one in there.tolist())
+    return replace(asked, keys=keys, entries=np.stack([question, place, sequence], 1))
 
 
 def questions_of(layout: Layout, asking: Asking, *, moved: bool = False) -> Questions:

@@ -70,6 +70,11 @@ class Jackknife(Sum):
         return self.counts.sum(0)
 
     @property
+    def documents(self) -> int:
+        """Blocks that have an observation, of which the error is."""
+        return int(self.counts.reshape(BLOCKS, -1).any(1).sum())
+
+    @property
     def average(self) -> Floats:
         """The mean, NaN where nothing was observed."""
         return _mean(self.totals.sum(0), self.count)

@@ -14,7 +14,7 @@ from attnprobe.attention.layout import Layout
 from attnprobe.corpus.batch import Batch
 from attnprobe.kernels.words import Ints, Rows, add_up_queries, choose_candidates, find_most_attended
 from attnprobe.model.reading.routing import Piece
-from attnprobe.statistics.questions import Questions
+from attnprobe.statistics.questions import Questions, part_by_stratum
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.sums.documents import BLOCKS, find_block
 from attnprobe.sums.groups import fold_names
@@ -266,7 +266,10 @@ class Finder:
         """Take a block of a layer; ``layout`` is that of the whole batch."""
         if kind not in self._indices:
             questions: Any = self._statistic.function
-            self._indices[kind] = QuestionIndex(questions(layout), self._batch)
+            asked: Questions = questions(layout)
+            if self._batch.strata is not None:
+                asked = part_by_stratum(asked, self._batch.strata)
+            self._indices[kind] = QuestionIndex(asked, self._batch)
         index = self._indices[kind]
         if layer == len(self.layers):
             heads = piece.probabilities.shape[1]

@@ -30,7 +30,7 @@ _WORDS = {
 }
 _KEYS = _WORDS | {
     *("layer", "head", "layer_a", "head_a", "layer_b", "head_b", "seed", "step", "pruning_step"),
-    *("share_removed", "place"),
+    *("share_removed", "place", "group"),
 }
 #: Columns that count or point.
 _COUNTS = {

@@ -14,19 +14,23 @@ if TYPE_CHECKING:
 #: What a table can be drawn as, in the order in which ``--kind`` lists them.
 PictureKind = Literal[
     "roles", "change", "relations", "settling", "curves", "lines", "scatter", "matrix", "map", "dendrogram",
-    "heatmap", "positions", "depth", "intervals", "pairs", "shares", "checks", "probes",
+    "heatmap", "positions", "depth", "intervals", "pairs", "shares", "checks", "probes", "groups",
 ]  # fmt: skip
 #: The picture that has clusters.
 TREE: Literal["dendrogram"] = "dendrogram"
 TableKind = Literal[
-    "checks", "shares", "correlations", "settling", "pruning of checkpoints", "pruning", "probes",
-    "best heads", "alignments", "heads of checkpoints", "layers of checkpoints", "roles", "change",
-    "two sides",
+    "checks", "heads of groups", "groups", "shares", "correlations", "settling", "pruning of checkpoints",
+    "pruning", "probes", "best heads", "alignments",
+    "heads of checkpoints", "layers of checkpoints", "roles", "change", "two sides",
     "heads at positions", "heads", "interactions", "all pairs",
     "pairs in layers", "layers", "other",
 ]  # fmt: skip
 #: The step of training that a checkpoint was saved at; and the step of removal where both are in a table.
 STEP, PRUNING_STEP = "step", "pruning_step"
+#: The group of documents that a row is about, where there is a row for each.
+GROUP = "group"
+#: What the rows over all groups are called there.
+ALL_GROUPS = "all groups"
 #: The position of a token, where a head has a row for each.
 POSITION = "position"
 #: The columns that name the rule that a head is compared with; of two, the first says more.
@@ -69,6 +73,14 @@ _CURVE = ("criterion", "seed", STEP)
 #: Every kind, the most special first.
 KINDS: Mapping[TableKind, Kind] = {
     "checks": Kind("a check of a checkpoint", (), ("check", "status", "detail"), ["checks"]),
+    "heads of groups": Kind(
+        "a head in a group of documents", (*_HEAD, GROUP), (), ["groups", "heatmap"],
+        lambda keys, table: ALL_GROUPS in table.data[GROUP],
+    ),
+    "groups": Kind(
+        "anything in a group of documents", [GROUP], (), ["groups"],
+        lambda keys, table: ALL_GROUPS in table.data[GROUP],
+    ),
     "shares": Kind(
         "a measure, its variance in shares", (), ("measure", "layers", "heads", "seeds_by_text", "rest"),
         ["shares"],

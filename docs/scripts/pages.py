@@ -192,6 +192,11 @@ FOUND = {
     "positional --control": {
         "notes": "attnprobe.statistics.positional:controlled_table",
     },
+    "--by-group": {
+        "group, NAME_q, NAME_q_p, NAME_q_p_adjusted": "attnprobe.statistics.by_group:tabulate_groups",
+        "Q and its p": "attnprobe.sums.heterogeneity:compare_groups",
+        "Of syntax, coreference and links": ("attnprobe.statistics.links_by_group:by_label_and_group_table"),
+    },
     "induction": {
         "notes": "attnprobe.statistics.induction:induction_table",
     },

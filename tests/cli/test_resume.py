@@ -80,6 +80,7 @@ def passes(monkeypatch):
 COMMANDS = [
     ["census"], ["entropy"], ["positional"], ["special"], ["rare"], ["distance", "--by", "head"],
     ["distance", "--all-pairs"], ["mixing"], ["mixing", "--by", "layer"], ["rank", "--map-rank"],
+    ["census", "--by-group", "label"],
     ["ablate", "--metric", "loss"], ["ablate", "--metric", "mcc", "--keep-one"],
     ["importance"], ["importance", "--method", "confidence"], ["importance", "--method", "lrp"],
     ["importance", "--method", "ig", "--nodes", "2"],

@@ -28,6 +28,7 @@ GUESSED = {
     "correlations": tables.correlation,
     "shares": tables.shares,
     "checks": tables.checked,
+    "heads of groups": tables.by_group,
 }
 
 

@@ -22,6 +22,7 @@ from attnprobe.commands.call.texts import Gold, Texts, check_standard_input, ope
 from attnprobe.commands.registry import split_names
 from attnprobe.corpus.sources.links import filter_links
 from attnprobe.corpus.sources.pictures import BOTH
+from attnprobe.corpus.sources.strata import check_strata
 from attnprobe.corpus.sources.streams import shorten
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError
@@ -131,6 +132,7 @@ def survey_texts(
         named = {**options, "order": order}
         source = read_first(open_texts(texts, named=named, label_column=label_column, sees=sees))
         check_queries(source, options)
+        source = check_groups(source, options)
         if targets is not None:
             source = _add_targets(texts, source, targets)
         if shuffled and source.kind != "text":
@@ -151,7 +153,7 @@ def survey_texts(
             labelled=targets is not None or label_column is not None,
             order=order,
         )
-        facts = {"command": describe_call(name), "dataset": source.described}
+        facts = {"command": describe_call(name), "dataset": source.described, **describe_groups(options)}
         seed = {"seed": call.corpus.seed} if shuffled else {}
         (found,) = survey_corpora(
             load_model(model, call.tokenizer, call.load, source.kind),
@@ -160,6 +162,22 @@ def survey_texts(
             **call.run,
         )
         return found.table
+
+
+def check_groups(source: OpenSource, options: Mapping[str, Any]) -> OpenSource:
+    """Keep the documents that are in a group, where groups are asked for; refuse what can have none."""
+    column = options.get("by_group")
+    if column is None:
+        return source
+    if source.kind not in {"text", BOTH}:
+        raise AttnprobeError("--by-group is about texts; images and sound have no groups here. Leave it out.")
+    return replace(source, documents=check_strata(source.documents, column, source.name))
+
+
+def describe_groups(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Describe which groups were asked for, for the record; nothing where there are none."""
+    column = options.get("by_group")
+    return {} if column is None else {"asked": {"by_group": column}}
 
 
 def _add_targets(texts: Any, source: OpenSource, targets: Sequence[str]) -> OpenSource:
@@ -192,6 +210,12 @@ def find_links(
     in place of ``texts``.
     """
     layers = parse_layers(options.get("layers"))
+    best = metric == "accuracy" and by not in {*_TREES, "head", "layer"}
+    if best and options.get("by_group") is not None and options.get("weights", "attention") != "attention":
+        raise AttnprobeError(
+            "--by-group scores the best heads of all groups by attention as it is; leave out --weights, or "
+            "give --by head."
+        )
     if "labels" in chosen:
         chosen["labels"] = _read_labels(chosen["labels"])
     chosen = {} if by in _TREES else {"metric": metric} if metric == "aer" else chosen
@@ -201,7 +225,8 @@ def find_links(
         check_model(model, call.tokenizer, options)
         order = call.order
         named = {**options, "order": order}
-        source = read_first(open_gold(texts, gold, named) if aligned is None else aligned())
+        opened = open_gold(texts, gold, named) if aligned is None else aligned()
+        source = check_groups(read_first(opened), options)
         documents = filter_links(
             source.documents,
             source.name,
@@ -224,7 +249,8 @@ def find_links(
         documents, labelled = check_targets(checkpoint, documents)
         statistics = apply_weights(statistics, options.get("weights", "attention"))
         corpus = CorpusRequest(documents, statistics, call.corpus, labelled=labelled, order=order)
-        facts = {"command": describe_call(name), "dataset": source.described, "asked": chosen}
+        asked = {"asked": chosen | describe_groups(options).get("asked", {})}
+        facts = {"command": describe_call(name), "dataset": source.described, **asked}
         (found,) = survey_corpora(
             checkpoint,
             [TableRequest([corpus], source.name, facts, tabulation, layers)],

@@ -15,6 +15,7 @@ from attnprobe.reports.pairs import tabulate_clusters
 from attnprobe.reports.picture import Picture
 from attnprobe.reports.pictures import (
     curves,
+    groups,
     interactions,
     lists,
     maps,
@@ -127,6 +128,7 @@ _DRAWINGS: Mapping[PictureKind, _Drawing] = {
     "shares": (bool, lists.draw_shares),
     "checks": (bool, lists.draw_checks),
     "probes": (bool, probes.draw_probes),
+    "groups": (groups.can_draw_groups, groups.draw_groups),
 }
 
 
