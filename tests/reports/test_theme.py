@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from attnprobe.reports.pictures.channels import interpolate_colours
-from attnprobe.reports.pictures.maps import COLOURS
-from attnprobe.reports.theme import SEQUENTIAL, THEMES
+from attnprobe.reports.theme import ROLE_COLOURS, SEQUENTIAL, THEMES
 
 #: What a dichromat sees, in linear light (Machado, Oliveira and Fernandes 2009, severity 1).
 SEEN = {
@@ -78,4 +77,4 @@ def test_text_can_be_read(theme):
 
 
 def test_letters_can_be_read_on_the_colours_of_roles():
-    assert all(contrast("#000000", colour) > 4 for colour in COLOURS.values() if colour)
+    assert all(contrast("#000000", colour) > 4 for colour in ROLE_COLOURS.values() if colour)
