@@ -77,14 +77,10 @@ def draw_maps(
         grids = {name: panel.grid(found) for name, found in values.items() if found is not None}
         drawn = [one for one in columns if one.name in grids and np.isfinite(grids[one.name]).any()]
         _print_side_by_side(table, panel, drawn, grids, scales, console, rules)
-        name = max((cell_len(_name(one)) for one in drawn), default=0)
         for column in columns:
-            if column in drawn:
-                line = _describe_map(table, panel, column, grids[column.name], console, precision)
-                line = crop_line(_name(column).ljust(name + 2) + line, console)
-                console.print(Text.assemble((line[:name], "bold"), line[name:]))
-            else:
+            if column not in drawn:
                 console.print(write_undefined(column, panel))
+        _print_lines(table, panel, drawn, grids, console, precision)
     if rules:
         console.print(Text(f"no colour: not {', not '.join(sorted(rules))}", "dim"))
     console.print(Text(_write_legend(table, panels, console), "dim"))
@@ -188,33 +184,62 @@ def _name(column: Column) -> str:
     return f"{clean(column.name)}, {unit}" if unit else clean(column.name)
 
 
+def _print_lines(
+    table: HeadTable,
+    panel: Panel,
+    columns: Sequence[Column],
+    grids: dict[str, np.ndarray],
+    console: Console,
+    precision: int | None,
+) -> None:
+    """Print a line a measure, which names as many of its highest heads as have room in all lines."""
+    names = [_name(column) for column in columns]
+    width = max(map(cell_len, names), default=0) + 2
+    lines: list[str] = []
+    for most in range(_NAMED, 0, -1):
+        lines = [
+            _describe_map(table, panel, column, grids[column.name], most, console, precision)
+            for column in columns
+        ]
+        if all(width + cell_len(line) <= console.width for line in lines):
+            break
+    for name, line in zip(names, lines, strict=True):
+        whole = crop_line(name + " " * (width - cell_len(name)) + line, console)
+        console.print(Text.assemble((whole[: len(name)], "bold"), whole[len(name) :]))
+
+
 def _describe_map(
-    table: HeadTable, panel: Panel, column: Column, grid: np.ndarray, console: Console, precision: int | None
+    table: HeadTable,
+    panel: Panel,
+    column: Column,
+    grid: np.ndarray,
+    most: int,
+    console: Console,
+    precision: int | None,
 ) -> str:
     """Name the highest heads, those that are outliers with a star, the lowest, and the typical error."""
     low, high = float(np.nanmin(grid)), float(np.nanmax(grid))
-    if low == high:
-        return f"the same in all heads: {write_number(low, column, precision)}"
     errors = read_floats(table, f"{column.name}_se")
     spread = None if errors is None else panel.grid(errors)
-    found = [] if column.unit == "probability" else find_outliers(
-        grid.ravel(), None if spread is None else spread.ravel()
-    )  # fmt: skip
+    of_errors = None if spread is None else spread.ravel()
+    found = [] if column.unit == "probability" else find_outliers(grid.ravel(), of_errors)
     stars = {place for one in found for place in one.heads}
     layers, heads = name_labels("L", panel.layers), name_labels("H", panel.heads)
 
     def write(place: int) -> str:
         layer, head = divmod(place, grid.shape[1])
-        star = "*" if place in stars else ""
-        return f"{write_number(float(grid.ravel()[place]), column, precision)} {layers[layer]} {heads[head]}{star}"
+        number = write_number(float(grid.ravel()[place]), column, precision)
+        return f"{number} {layers[layer]} {heads[head]}{'*' if place in stars else ''}"
 
     order = [int(place) for place in np.argsort(-grid, axis=None, kind="stable")]
     known = [place for place in order if not np.isnan(grid.ravel()[place])]
-    parts = [", ".join(map(write, known[:_NAMED])), f"lowest {write(known[-1])}"]
+    parts = [", ".join(map(write, known[:most])), f"lowest {write(known[-1])}"]
+    if low == high:
+        parts = [f"the same in all heads: {write_number(low, column, precision)}"]
     if spread is not None and not np.isnan(spread).all():
         typical = format_significant(float(np.nanmedian(spread)), 2)
         parts.append(f"{choose_signs(console).plus_minus} {typical}")
-    if missing := int(np.isnan(np.array([grid[place] for place in _list_places(panel)])).sum()):
+    if missing := int(np.isnan([grid[place] for place in _list_places(panel)]).sum()):
         parts.append(f"{missing} undefined")
     return "; ".join(parts)
 
