@@ -35,6 +35,8 @@ from attnprobe.table.table import Column
 
 #: A grid of more lines than this, which a small screen has, is drawn at a glance.
 SCREEN = 24
+#: So many layers and heads keep their numbers: those of most base models.
+_SMALL = 12
 _GAP = 3  # spaces between two maps
 _BAR = 8  # the width of a scale of colours
 _NAMED = 3  # how many of the highest heads a line names
@@ -50,7 +52,9 @@ def can_draw_maps(
         return False
     for column in columns:
         values = read_floats(table, column.name)
-        for panel in panels if values is not None else ():
+        for panel in panels:
+            if values is None or max(len(panel.layers), len(panel.heads)) <= _SMALL:
+                continue
             pieces = arrange(panel, panel.grid(values), console.width).pieces  # type: ignore[arg-type]
             if len(pieces) * (len(panel.layers) + 1) > SCREEN:
                 return True
@@ -67,7 +71,7 @@ def draw_maps(
 ) -> None:
     """Print a map for each measure, two layers a line, side by side; then a line a measure."""
     said = "rows: layers, two a line, columns: heads, from 0; --full shows every number"
-    console.print(Text(said, "dim"))
+    console.print(Text(crop_line(said, console), "dim"))
     rules = set[str]()
     for panel in panels:
         console.print()

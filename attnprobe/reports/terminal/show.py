@@ -26,6 +26,7 @@ from attnprobe.reports.terminal.console import choose_signs, crop_line, has_pale
 from attnprobe.table.cells import clean, format_cell
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.kinds import POSITION, PRUNING_STEP
+from attnprobe.table.naming import STACKING
 from attnprobe.table.table import Column
 
 _MOST_MEASURES = 4
@@ -35,7 +36,6 @@ _MOST_LISTED = 8
 _MOST_NAMED = 12
 #: More orders of heads than this have a line each, and not a line a step.
 _MOST_ORDERS = 4
-_STACKING = ("model", "dataset", "model_out", "model_b")  # first in tables, so that files can be stacked
 
 
 def show(table: HeadTable, console: Console, precision: int | None = None, full: bool = False) -> None:
@@ -55,7 +55,7 @@ def show(table: HeadTable, console: Console, precision: int | None = None, full:
     rows_are = (
         runs[0].keys if runs else of_heads if panels or at_positions else ORDER_KEYS if orders else keys
     )
-    common = _find_constants(table, [key for key in keys if key in _STACKING or key not in rows_are])
+    common = _find_constants(table, [key for key in keys if key in STACKING or key not in rows_are])
     console.print(Text(clean(table.title), "bold"))
     if common:
         said = choose_signs(console).between.join(f"{name} {value}" for name, value in common.items())
