@@ -1,4 +1,4 @@
-"""A table in a notebook: rounded numbers with their errors, what is the same in all rows above, notes below."""
+"""A table in a notebook: rounded numbers with their errors, and its notes below."""
 
 from collections.abc import Sequence
 from html import escape
@@ -47,7 +47,8 @@ def render_table(table: Table) -> str:
     return (
         f"<div><p><b>{_escape(table.title)}</b>{'<br>' if said else ''}{said}</p>"
         f'<div style="overflow: auto; max-height: {_HEIGHT}; max-width: 100%">'
-        f'<table class="dataframe"><thead {numbers}><tr>{head}</tr></thead><tbody {numbers}>{body}</tbody></table></div>'
+        f'<table class="dataframe"><thead {numbers}><tr>{head}</tr></thead>'
+        f"<tbody {numbers}>{body}</tbody></table></div>"
         f"{f'<ul>{notes}</ul>' if notes else ''}</div>"
     )
 
