@@ -142,7 +142,7 @@ def _make_map(
     label, layers = _measure_label(panel), name_labels("L", panel.layers)
     lines = [Text(clean(column.name), "bold"), Text(" " * label + _write_ruler(panel, wide), "dim")]
     for above in range(0, len(layers), 2):
-        line = Text(layers[above].ljust(label), "bold")
+        line = Text.assemble((layers[above].ljust(label), "bold"))  # bold blocks may be brighter
         for place in range(len(panel.heads)):
             halves = [
                 None if row >= len(layers) or pale[row, place] else _find_colour(grid[row, place], scale)
