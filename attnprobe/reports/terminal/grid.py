@@ -203,12 +203,15 @@ def draw_roles(table: HeadTable, grids: list[Panel], console: Console) -> None:
             names = "".join(f"H{format_cell(head)}".rjust(wide) for head in heads)
             console.print(Text(" " * label + names, "dim"))
             for layer in panel.layers:
-                line = Text(f"L{format_cell(layer)}".ljust(label), "dim")
+                line = Text.assemble((f"L{format_cell(layer)}".ljust(label), "dim"))
                 for head in heads:
                     row = panel.places.get((layer, head))
                     kind = None if row is None else roles.kinds[row]
-                    line.append(" " * (wide - 3))
-                    line.append(f" {LETTERS[kind] if kind else ' '} ", _style_role(kind or MIXED, console))
+                    cell = LETTERS[kind] if kind else " "
+                    if has_palette(console) and kind:
+                        line.append(" " * (wide - 3)).append(f" {cell} ", _style_role(kind, console))
+                    else:
+                        line.append(cell.rjust(wide), _COLOURS[kind or MIXED])
                 console.print(line)
     console.print()
     line = Text()

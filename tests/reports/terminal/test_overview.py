@@ -146,12 +146,13 @@ def test_of_many_heads_those_that_change_most_are_listed():
     rng = np.random.default_rng(0)
     steps = rng.random((5, 384)) * 0.01
     steps[:, 40], steps[:, 100] = np.linspace(0, 1, 5), np.linspace(1, 0.5, 5)
+    steps[:, 200] = 3.0  # high throughout, but the same
     table = stack_steps([(10 * place, of_heads(24, 16, x=values)) for place, values in enumerate(steps)], {})
     text = [plain(line) for line in shown(table, 80, **COLOURS)]
     top = next(place for place, line in enumerate(text) if line.split() == ["head", "first", "last", "steps"])
     first, second = (line.split() for line in text[top + 1 : top + 3])
-    assert (first[:4], first[4][0], first[4][-1]) == (["L2", "H8", "0", "1"], "▁", "█")
-    assert (second[:4], second[4][0]) == (["L6", "H4", "1", "0.5"], "█")
+    assert (first[:4], first[4][0], first[4][-1]) == (["L2", "H8", "0", "1"], "▁", "▃")
+    assert (second[:4], second[4][0]) == (["L6", "H4", "1", "0.5"], "▃")
     (middle,) = [line.split() for line in text if line.startswith("median")]
     assert float(middle[1]) == pytest.approx(np.median(steps[0]), rel=1e-2)
     listed = [line for line in text if re.match(r"L\d+ H\d+ ", line)]
