@@ -15,10 +15,8 @@ from attnprobe.reports.scales import find_share
 from attnprobe.reports.shapes import (
     RANDOM,
     SCORE,
-    SETTLING_MEASURES,
     Comparison,
     Runs,
-    Settling,
     average_orders,
 )
 from attnprobe.reports.terminal.console import (
@@ -147,8 +145,8 @@ class Strip:
 #: The columns of a pruning curve that are on the screen.
 CURVE_COLUMNS = frozenset({SCORE, "share_removed", "heads_removed"})
 #: More steps than this are thinned out: in lines below each other, and within a line.
-_MOST_LINES, _MOST_IN_LINE = 40, 12
-_GAP = 2
+MOST_LINES, _MOST_IN_LINE = 40, 12
+GAP = 2
 
 
 @dataclass(frozen=True)
@@ -162,7 +160,7 @@ class _Block:
     steps: Sequence[int]
 
     def width(self) -> int:
-        return sum(column.width() + _GAP for column in (*self.removed, *self.scores)) - _GAP
+        return sum(column.width() + GAP for column in (*self.removed, *self.scores)) - GAP
 
 
 def draw_curves(
@@ -175,7 +173,7 @@ def draw_curves(
     known = choose_signs(console)
     blocks = [_make_block(curve, known, precision, full) for curve in found]
     room = console.width - max(block.width() for block in blocks)
-    width = min(room - _GAP, MOST_WIDTH)
+    width = min(room - GAP, MOST_WIDTH)
     if width < LEAST_WIDTH or all(np.isnan(curve.extent).all() for curve in found):
         width = 0
     for block in blocks:
@@ -188,14 +186,15 @@ def draw_curves(
             _print_records(block, console)
         if np.isnan(block.curve.random).any():
             console.print(Text("random orders without a score at a step are left out of its mean", "dim"))
-        _note_left_out(len(block.curve.steps), len(block.steps), console)
+        note_left_out(len(block.curve.steps), len(block.steps), console)
 
 
-def _start_table() -> Table:
-    return Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
+def start_table() -> Table:
+    """Start a table without lines, under bold headers."""
+    return Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="bold")
 
 
-def _note_left_out(steps: int, shown: int, console: Console) -> None:
+def note_left_out(steps: int, shown: int, console: Console) -> None:
     """Say how many steps have no line."""
     if (left := steps - shown) > 0:
         more = choose_signs(console).more
@@ -204,7 +203,7 @@ def _note_left_out(steps: int, shown: int, console: Console) -> None:
 
 def _make_block(curve: Comparison, signs: Signs, precision: int | None, full: bool) -> _Block:
     writer = ScoreWriter(curve, signs, precision)
-    shown = thin_out(len(curve.steps), None if full else _MOST_LINES)
+    shown = thin_out(len(curve.steps), None if full else MOST_LINES)
     return _Block(curve, writer, write_removed(curve, signs), write_scores(curve, writer), shown)
 
 
@@ -238,7 +237,7 @@ def _write_legend(curve: Comparison, signs: Signs, has_plot: bool) -> Text:
 
 
 def _tabulate_block(block: _Block, width: int, signs: Signs) -> Table:
-    table = _start_table()
+    table = start_table()
     columns = [*block.removed, *block.scores]
     has_top = any(column.header[0] for column in columns)
     for column in columns:
@@ -397,12 +396,12 @@ def _print_curves(table: HeadTable, runs: Runs, console: Console, precision: int
     console.print()
     console.print(Text.assemble(heading, f", {SCORE}{unit}: {scale.legend(console)}"))
     console.print(Text("in each line, from left to right: no head removed to all heads removed", "dim"))
-    lines = _start_table()
+    lines = start_table()
     has_random = any(True in of for of in curves.values())
     for name in (STEP, "whole", "curve", "half removed", *(["random"] if has_random else [])):
         lines.add_column(name, justify="left" if name in {"curve", "random"} else "right", no_wrap=True)
     steps = sorted(curves)
-    drawn = thin_out(len(steps), None if full else _MOST_LINES)
+    drawn = thin_out(len(steps), None if full else MOST_LINES)
     for place in drawn:
         of = curves[steps[place]]
         own = of.get(False, of.get(True, {}))
@@ -413,7 +412,7 @@ def _print_curves(table: HeadTable, runs: Runs, console: Console, precision: int
         beside = [scale.draw(_thin_curve(of.get(True, {})), console)] if has_random else []
         lines.add_row(Text(str(steps[place])), whole, scale.draw(_thin_curve(own), console), middle, *beside)
     console.print(lines)
-    _note_left_out(len(steps), len(drawn), console)
+    note_left_out(len(steps), len(drawn), console)
 
 
 def _thin_curve(points: dict[float, float]) -> np.ndarray:
@@ -423,43 +422,3 @@ def _thin_curve(points: dict[float, float]) -> np.ndarray:
 
 def _write_figure(value: float, console: Console, precision: int | None) -> str:
     return choose_signs(console).undefined if np.isnan(value) else format_significant(value, precision)
-
-
-#: The columns that are on the screen, or say the same in other numbers.
-SETTLING_COLUMNS = frozenset(SETTLING_MEASURES)
-
-
-def draw_settling(orders: list[Settling], console: Console, full: bool = False) -> None:
-    """Print a block a measure; the strip is left out where it has no room."""
-    known = choose_signs(console)
-    last = (f"{known.mark} ", MARK_STYLE), ("Spearman with the last step", "dim")
-    console.print(Text.assemble(*last, f"{known.between}{known.other} ", ("with the step before", "dim")))
-    for order in orders:
-        console.print()
-        least, most = order.heads
-        heads = f"{most} heads" if least == most else f"{least} to {most} heads"
-        console.print(Text.assemble((clean(order.label), "bold"), f", {heads}"))
-        drawn = thin_out(len(order.steps), None if full else _MOST_LINES)
-        console.print(_tabulate_settling(order, drawn, console))
-        _note_left_out(len(order.steps), len(drawn), console)
-
-
-def _tabulate_settling(order: Settling, drawn: Sequence[int], console: Console) -> Table:
-    known = choose_signs(console)
-    lines = _start_table()
-    for name in (STEP, "last", "previous", "Kendall"):
-        lines.add_column(name, justify="right", no_wrap=True)
-    both = np.concatenate([order.last, order.previous])
-    low = float(both[np.isfinite(both)].min(initial=0.0))
-    used = max(len(STEP), *(len(str(step)) for step in order.steps)) + 4 + 8 + 7 + 4 * _GAP
-    width = min(console.width - used, MOST_WIDTH)
-    strip = Strip(low, 1.0, width, known) if width >= LEAST_WIDTH else None
-    if strip is not None:
-        lines.add_column(strip.axis(f"{low:.2g}", "1"), no_wrap=True, header_style="not bold dim")
-    for place in drawn:
-        last, previous, kendall = (float(one[place]) for one in (order.last, order.previous, order.kendall))
-        every = (last, previous, kendall)
-        cells = [Text(known.undefined if np.isnan(one) else f"{one:z.2f}") for one in every]
-        drawn = [] if strip is None else [strip.draw(last, np.array([]), previous)]
-        lines.add_row(Text(str(order.steps[place])), *cells, *drawn)
-    return lines

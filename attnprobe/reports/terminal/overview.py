@@ -1,4 +1,4 @@
-"""What does not fit a screen, at a glance: maps of half height, heads that change most, a line a measure."""
+"""What does not fit a screen, at a glance: maps of half height, and the heads that change most."""
 
 from collections.abc import Sequence, Set
 from typing import NamedTuple
@@ -13,7 +13,7 @@ from rich.text import Text
 from attnprobe.findings.outliers import find_outliers
 from attnprobe.reports.columns import read_floats
 from attnprobe.reports.scales import Marks, Scale, mark_column
-from attnprobe.reports.shapes import Panel, Runs, Settling
+from attnprobe.reports.shapes import Panel, Runs
 from attnprobe.reports.terminal.console import (
     choose_signs,
     crop_line,
@@ -243,7 +243,7 @@ def _describe_map(
     if spread is not None and not np.isnan(spread).all():
         typical = format_significant(float(np.nanmedian(spread)), 2)
         parts.append(f"{choose_signs(console).plus_minus} {typical}")
-    if missing := int(np.isnan([grid[place] for place in _list_places(panel)]).sum()):
+    if missing := int(np.isnan(np.array([grid[place] for place in _list_places(panel)])).sum()):
         parts.append(f"{missing} undefined")
     return "; ".join(parts)
 
@@ -310,7 +310,7 @@ def _print_changes(
     rows = [[runs.places.get((head, step)) for step in steps] for head in heads]
     every = np.array([[np.nan if row is None else values[row] for row in line] for line in rows])
     finite = np.where(np.isfinite(every), every, np.nan)
-    known = ~np.isnan(finite).all(axis=1)
+    known = np.isfinite(finite).any(axis=1)
     change = np.zeros(len(heads))
     change[known] = np.nanmax(finite[known], axis=1) - np.nanmin(finite[known], axis=1)
     order = [int(place) for place in np.argsort(-change, kind="stable") if known[place]][:most]
@@ -330,7 +330,7 @@ def _print_changes(
     for place in order:
         add(f"L{format_cell(heads[place][0])} H{format_cell(heads[place][1])}", every[place])
     if known.any():
-        defined = ~np.isnan(finite).all(axis=0)
+        defined = np.isfinite(finite).any(axis=0)
         middle = np.full(len(steps), np.nan)
         middle[defined] = np.nanmedian(finite[:, defined], axis=0)
         add("median", middle, "dim")
@@ -341,36 +341,3 @@ def _print_changes(
 
 def _write(value: float, console: Console, precision: int | None) -> str:
     return choose_signs(console).undefined if np.isnan(value) else format_significant(value, precision)
-
-
-def draw_settling_lines(orders: Sequence[Settling], console: Console) -> None:
-    """Print a line for each order of heads: how it comes near that of the last step, and changes by step."""
-    signs = choose_signs(console)
-    every = np.concatenate([values for one in orders for values in (one.last, one.previous)])
-    scale = SparkScale(min(0.0, float(np.nanmin(every, initial=0.0))), 1.0)
-    steps = orders[0].steps
-    drawn = [steps[place] for place in thin_out(len(steps), _STEPS)]
-    said = "steps" if len(drawn) == len(steps) else f"{len(drawn)} of {len(steps)} steps"
-    console.print(Text(f"Spearman of heads, {scale.legend(console)}; --full shows a line a step", "dim"))
-    if all(one.steps == steps for one in orders):
-        console.print(Text(crop_line(f"{said} {', '.join(map(str, drawn))}", console), "dim"))
-    console.print()
-    lines = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    lines.add_column("measure", overflow="fold")
-    for name in ("heads", "first"):
-        lines.add_column(name, justify="right", no_wrap=True)
-    lines.add_column("with last", no_wrap=True)
-    lines.add_column("with previous", no_wrap=True)
-    for one in orders:
-        least, most = one.heads
-        first = float(one.last[0])
-        lines.add_row(
-            Text(clean(one.label)),
-            str(most) if least == most else f"{least} to {most}",
-            signs.undefined if np.isnan(first) else f"{first:z.2f}",
-            *(
-                scale.draw(values[thin_out(len(values), _STEPS)], console)
-                for values in (one.last, one.previous)
-            ),
-        )
-    console.print(lines)

@@ -21,7 +21,17 @@ from attnprobe.reports.shapes import (
     lay_out_runs,
     lay_out_settling,
 )
-from attnprobe.reports.terminal import alignments, curves, grid, interactions, lists, overview
+from attnprobe.reports.terminal import (
+    alignments,
+    curves,
+    grid,
+    groups,
+    interactions,
+    lists,
+    overview,
+    probes,
+    settling,
+)
 from attnprobe.reports.terminal.console import choose_signs, crop_line, has_palette
 from attnprobe.table.cells import clean, format_cell
 from attnprobe.table.head_table import HeadTable
@@ -48,7 +58,8 @@ def show(table: HeadTable, console: Console, precision: int | None = None, full:
     measures = [column for column in described if read_floats(table, column.name) is not None]
     runs = lay_out_runs(table)
     at_positions = bool(measures) and bool(lay_out_positions(table, measures[0].name))
-    panels = lay_out_panels(table) if measures and not runs and not at_positions else []
+    apart = runs or at_positions or groups.has_groups(table)
+    panels = lay_out_panels(table) if measures and not apart else []
     orders = lay_out_pruning(table)
     keys = list_keys(table)
     of_heads = (*AXES, POSITION) if at_positions else AXES
@@ -104,8 +115,8 @@ def _draw_glance(
     """Print what takes more than a screen at a glance; returns the columns shown, none where it is not."""
     orders = lay_out_settling(table)
     if len(orders) > _MOST_ORDERS:
-        overview.draw_settling_lines(orders, console)
-        return curves.SETTLING_COLUMNS
+        settling.draw_settling_lines(orders, console)
+        return settling.SETTLING_COLUMNS
     if not has_palette(console) or console.options.ascii_only:
         return frozenset()
     if runs and PRUNING_STEP not in table.data and overview.can_draw_changes(runs, console):
@@ -117,20 +128,26 @@ def _draw_glance(
 
 
 def _draw_list(table: HeadTable, console: Console, precision: int | None, full: bool) -> Set[str]:
-    """Print steps, alignments, shares of variance or pairs, a line each; returns the columns shown."""
-    if settling := lay_out_settling(table):
-        curves.draw_settling(settling, console, full)
-        return curves.SETTLING_COLUMNS
-    if table.kind == "alignments" and len(table):
+    """Print groups, steps, alignments, probes, shares or pairs, a line each; returns the columns shown."""
+    shown: Set[str] = frozenset()
+    if groups.has_groups(table):
+        shown = groups.draw_groups(table, console, full)
+    elif steps := lay_out_settling(table):
+        settling.draw_settling(steps, console, full)
+        shown = settling.SETTLING_COLUMNS
+    elif table.kind == "alignments" and len(table):
         alignments.draw_alignments(table, console, precision, full)
-        return alignments.ALIGNMENT_COLUMNS
-    if lists.has_shares(table):
+        shown = alignments.ALIGNMENT_COLUMNS
+    elif lists.has_shares(table):
         lists.draw_shares(table, console)
-        return lists.SHARES_COLUMNS
-    if interactions.has_interactions(table):
+        shown = lists.SHARES_COLUMNS
+    elif interactions.has_interactions(table):
         interactions.draw_interactions(table, console, full)
-        return interactions.PAIR_COLUMNS
-    return frozenset()
+        shown = interactions.PAIR_COLUMNS
+    elif probes.has_probes(table):
+        probes.draw_probes(table, console, full)
+        shown = probes.PROBE_COLUMNS
+    return shown
 
 
 def _find_constants(table: HeadTable, names: Iterable[str]) -> dict[str, str]:
@@ -223,6 +240,7 @@ def _print_left_out(table: HeadTable, shown: Set[str], console: Console, *, whol
     if left:
         console.print()
         columns = "column" if len(left) == 1 else "columns"
+        said = ""
         for most in range(_MOST_NAMED, -1, -1):
             names = ", ".join(clean(name) for name in left[:most])
             names += f"{', ' if most else ''}..." if len(left) > most else ""
