@@ -243,7 +243,7 @@ def _describe_map(
     if spread is not None and not np.isnan(spread).all():
         typical = format_significant(float(np.nanmedian(spread)), 2)
         parts.append(f"{choose_signs(console).plus_minus} {typical}")
-    if missing := int(np.isnan(np.array([grid[place] for place in _list_places(panel)])).sum()):
+    if missing := sum(bool(np.isnan(grid[place])) for place in _list_places(panel)):
         parts.append(f"{missing} undefined")
     return "; ".join(parts)
 
@@ -313,7 +313,8 @@ def _print_changes(
     known = np.isfinite(finite).any(axis=1)
     change = np.zeros(len(heads))
     change[known] = np.nanmax(finite[known], axis=1) - np.nanmin(finite[known], axis=1)
-    order = [int(place) for place in np.argsort(-change, kind="stable") if known[place]][:most]
+    there = set(np.flatnonzero(known).tolist())
+    order = [place for place in np.argsort(-change, kind="stable").tolist() if place in there][:most]
     scale = SparkScale.of(every)
     parts = [clean(part) for part in (column.unit, runs.label) if part]
     console.print()
