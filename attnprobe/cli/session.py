@@ -223,7 +223,7 @@ def _write(table: "HeadTable", given: Given) -> None:
     from attnprobe.reports.sink import write_rescued, write_table
     from attnprobe.table.formats import FORMATS
 
-    options = ("output", "format", "precision", "overwrite", "bom")
+    options = ("output", "format", "precision", "overwrite", "bom", "full")
     try:
         written = write_table(table, **{name: given[name] for name in options})
     except AttnprobeError as error:

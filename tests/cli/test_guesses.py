@@ -156,7 +156,7 @@ def test_every_option_that_is_named_exists_and_every_keyword():
     }
     # What is said by the command line alone, or in docstrings.
     only_options = {
-        *("anyway", "bom", "check", "format", "help", "no-progress", "output", "precision", "quiet"),
+        *("anyway", "bom", "check", "format", "full", "help", "no-progress", "output", "precision", "quiet"),
         *("save-clusters", "verbose", "version"),
     }
     for option, where in sorted(named):
