@@ -53,6 +53,12 @@ _REPORT = "Report"
     rules=[
         Rule("--head needs the --layer that it is in.", given=("head",), lacks=("layer",)),
         Rule(_NEEDS_HEAD, given=("layer",), lacks=("head", "rollout")),
+        Rule("--role names a head, and so does --layer; leave out one.", given=("role",), beside=("layer",)),
+        Rule(
+            "--role needs a --census that names roles: a table that `attnprobe roles` wrote.",
+            given=("role",),
+            lacks=("census",),
+        ),
     ],
     guesses=("show", "look", "visualize", "visualise", "bertviz", "text"),
 )
@@ -106,10 +112,37 @@ def view(
         Literal["encoder", "decoder", "cross"] | None,
         Option("Which attention is shown first, of a model with an encoder and a decoder.", panel=_VIEW),
     ] = None,
-    layer: Annotated[int | None, Option("The layer to show, counted from 0.", low=0, panel=_VIEW)] = None,
+    layer: Annotated[
+        int | None,
+        Option(
+            "The layer to show, counted from 0. Default: that of the sharpest head, whose attention beyond "
+            "special tokens has the lowest entropy.",
+            low=0,
+            panel=_VIEW,
+        ),
+    ] = None,
     head: Annotated[
         int | None,
         Option("The head to show, counted from 0. A graphic shows all heads without it.", low=0, panel=_VIEW),
+    ] = None,
+    role: Annotated[
+        str | None,
+        Option(
+            "Show the head that has this role most clearly, such as previous, in a table of --census.",
+            metavar="NAME",
+            panel=_VIEW,
+        ),
+    ] = None,
+    census: Annotated[
+        "HeadTable | Path | str | Sequence[HeadTable | Path | str] | None",
+        Option(
+            "A table of the model's heads, as census or roles writes it; a page shows its numbers and roles "
+            "beside each head. Repeat it for several.",
+            metavar="TABLE",
+            line=list[Path] | None,
+            reads="table",
+            panel=_VIEW,
+        ),
     ] = None,
     draw: Annotated[
         Literal["lines", "map"] | None,
@@ -154,10 +187,10 @@ def view(
 ) -> "View":
     """Show what every head looks at in one sentence.
 
-    The page holds a small map of every head, and one head large: as lines between tokens or as a map, of
-    words or of their pieces, with numbers for each token. It is one file that needs no network. A name that
-    ends in .svg, .png or .pdf gives a graphic instead, of the head that --layer and --head name, or of all
-    heads.
+    The page holds a small map of every head, and one head large: as lines between tokens, as a map or as
+    running text, of words or of their pieces, with numbers for each token. It opens on the sharpest head. It
+    is one file that needs no network, and parcel.html#head=3.2 is a link to a head. A name that ends in .svg,
+    .png or .pdf gives a graphic instead, of the head that --layer and --head or --role name, or of all heads.
 
     Examples:
       attnprobe view demo "The parcel came late, and she signed for it."
@@ -165,6 +198,8 @@ def view(
       attnprobe view demo "The parcel came late." -o parcel.html --rollout
 
       attnprobe view my-bert "It came late." --layer 3 --head 2 -o head.pdf
+
+      attnprobe view my-bert "It came late." --census roles.csv --role previous
 
       attnprobe view google/vit-base-patch16-224 cat.png -o cat.html
 
@@ -180,20 +215,26 @@ def view(
 
     References:
         Abnar and Zuidema (2020), Quantifying attention flow in transformers (rollout). Clark et al. (2019),
-        What does BERT look at? (words).
+        What does BERT look at? (words). Xiao et al. (2024), Efficient streaming language models with
+        attention sinks (the sharpest head of a decoder).
 
     >>> seen = view("demo", "The parcel came late.", layer=3, head=2)
     >>> seen.attention["encoder"].shape
     (6, 4, 9, 9)
     """
-    from attnprobe.commands.call.viewing import choose_start, look_at
+    from attnprobe.commands.call.viewing import choose_start, find_head, look_at
+    from attnprobe.reports.head_notes import read_notes
     from attnprobe.reports.theme import check_look
     from attnprobe.reports.view import View
 
     check_look(theme, width)
     found = look_at(model, text, text_pair, target, max_length, image, options, rollout=rollout)
+    notes = () if census is None else read_notes(census, found)
+    chosen = layer is not None or role is not None
+    if role is not None:
+        layer, head = find_head(found, attention, role, notes)
     start = choose_start(found, attention, layer, head, draw, words=words, special=not hide_special)
-    return View(found, start, layer is not None, theme, width)
+    return View(found, start, chosen, theme, width, notes)
 
 
 class _Drawing(Group):

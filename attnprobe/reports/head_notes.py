@@ -1,0 +1,163 @@
+"""What tables say of the heads that a page of one sentence shows: their roles, and numbers over a corpus."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from attnprobe.errors import AttnprobeError
+from attnprobe.reports.columns import is_one_quantity, name_measure, name_source, read_cells
+from attnprobe.reports.report_page.measures import format_with_error, is_number
+from attnprobe.table.cells import clean
+from attnprobe.table.head_table import HeadTable
+from attnprobe.table.naming import MIXED, find_role_kind, join_names
+
+if TYPE_CHECKING:
+    from attnprobe.survey.tokens import Maps, SequenceAttention
+
+#: What names a head in a table.
+_PLACE = ("attention", "layer", "head")
+
+
+def read_notes(
+    tables: "HeadTable | Path | str | Sequence[HeadTable | Path | str]", seen: "SequenceAttention"
+) -> list[HeadTable]:
+    """Read tables of the heads of a sequence's model, such as a census and its roles.
+
+    Raises AttnprobeError when one can't be read, does not have one row a head, or has other heads than the
+    model.
+    """
+    listed = [tables] if isinstance(tables, HeadTable | Path | str) else list(tables)
+    found = []
+    for one in listed:
+        table = one if isinstance(one, HeadTable) else HeadTable.read(one)
+        name = "The table" if isinstance(one, HeadTable) else clean(str(one))
+        _check_heads(table, name, seen)
+        found.append(table)
+    return found
+
+
+def _check_heads(table: HeadTable, name: str, seen: "SequenceAttention") -> None:
+    """Refuse a table that is not about the heads of the model, a row each."""
+    if not {"layer", "head"} <= table.data.keys():
+        raise AttnprobeError(f"{name} has no columns layer and head; give a table of `attnprobe census`.")
+    if "attention" not in table.data and len(seen.maps) > 1:
+        kinds = ", ".join(maps.kind.value for maps in seen.maps)
+        raise AttnprobeError(
+            f"{name} does not say which attention a head is of, and {clean(seen.model)} has {kinds}; give a "
+            "census of this model."
+        )
+    places = list(zip(*(read_cells(table, key) for key in _PLACE), strict=True))
+    if len(set(places)) < len(places):
+        raise AttnprobeError(
+            f"{name} has several rows for one head; give the census of one model over one set of data."
+        )
+    known = [maps for maps in seen.maps if _find_rows(table, maps)]
+    if not known:
+        raise AttnprobeError(f"{name} is about no attention that {clean(seen.model)} has here.")
+    for maps in known:
+        rows = set(_find_rows(table, maps))
+        every = {(layer, head) for layer in maps.layers for head in range(maps.rows.shape[1])}
+        there = {
+            (layer, head)
+            for place, layer in enumerate(maps.layers)
+            for head in range(maps.rows.shape[1])
+            if maps.standing[place, head]
+        }
+        if not there <= rows <= every:
+            raise AttnprobeError(
+                f"{name} has {len(rows)} heads of the {maps.kind.value}, and they are not the "
+                f"{len(maps.layers)} x {maps.rows.shape[1]} heads of {clean(seen.model)}; give a census of "
+                "this model."
+            )
+
+
+def _find_rows(table: HeadTable, maps: "Maps") -> dict[tuple[Any, Any], int]:
+    """Find the row of each head (layer, head) of a kind of attention."""
+    kinds, layers, heads = (read_cells(table, key) for key in _PLACE)
+    return {
+        (layer, head): row
+        for row, (kind, layer, head) in enumerate(zip(kinds, layers, heads, strict=True))
+        if kind in (None, "", maps.kind.value)
+    }
+
+
+def find_role(tables: Sequence[HeadTable], role: str, maps: "Maps") -> tuple[int, int]:
+    """Find the head that has a role most clearly: the place of its layer, and its number.
+
+    ``role`` is a role as the table has it, such as "syntactic: det", or its kind, such as "syntactic". Where
+    several heads have it, it is the one of the highest ``value``. Raises AttnprobeError when no table names
+    roles, or no head has it.
+    """
+    named = [table for table in tables if "role" in table.data]
+    if not named:
+        raise AttnprobeError("No table of --census names roles; give one that `attnprobe roles` wrote.")
+    found, known = [], dict[str, None]()
+    for table in named:
+        roles, values = read_cells(table, "role"), read_cells(table, "value")
+        for (layer, head), row in _find_rows(table, maps).items():
+            said = str(roles[row] or "")
+            if layer not in maps.layers or not said or said == MIXED:
+                continue
+            place = maps.layers.index(layer)
+            if not maps.standing[place, head]:
+                continue
+            known[clean(said)] = None
+            if role in (said, find_role_kind(said)):
+                value = values[row]
+                found.append((value if is_number(value) else float("-inf"), -place, -head))
+    if not found:
+        there = f"it has {join_names(list(known))}" if known else "no head has any"
+        raise AttnprobeError(f"No head of the {maps.kind.value} has the role {clean(role)!r}; {there}.")
+    _, place, head = max(found)
+    return -place, -head
+
+
+def describe_notes(tables: Sequence[HeadTable], maps: "Maps") -> list[dict[str, Any]]:
+    """Describe what tables say of the heads of a kind, for ``view.js``: a table each that knows the kind.
+
+    ``roles`` and the ``texts`` and ``values`` of columns are by layer and head; None is undefined.
+    """
+    found = []
+    for table in tables:
+        rows = _find_rows(table, maps)
+        if not rows:
+            continue
+        columns = [
+            column
+            for column in table.columns
+            if is_one_quantity(table, column) and not ("role" in table.data and column.name == "stability")
+        ]
+        described = []
+        for column in columns:
+            values, errors = (read_cells(table, name) for name in (column.name, f"{column.name}_se"))
+            if not any(map(is_number, values)):
+                continue
+            numbers = _by_head(maps, rows, [one if is_number(one) else None for one in values])
+            texts = _by_head(
+                maps,
+                rows,
+                [
+                    format_with_error(*both) if is_number(both[0]) else ""
+                    for both in zip(values, errors, strict=True)
+                ],
+            )
+            described.append({
+                "title": name_measure(column), "unit": clean(column.unit), "texts": texts,
+                "values": [[one if one is None else float(f"{one:.6g}") for one in line] for line in numbers],
+            })  # fmt: skip
+        roles = None
+        if "role" in table.data:
+            roles = _by_head(maps, rows, [clean(str(one or "")) for one in read_cells(table, "role")])
+        found.append({
+            "source": clean(table.title), "about": clean(name_source(table)), "roles": roles,
+            "columns": described,
+        })  # fmt: skip
+    return found
+
+
+def _by_head(maps: "Maps", rows: dict[tuple[Any, Any], int], cells: Sequence[Any]) -> list[list[Any]]:
+    """Sort the cells of a column by layer and head; None where a head has no row."""
+    return [
+        [cells[rows[layer, head]] if (layer, head) in rows else None for head in range(maps.rows.shape[1])]
+        for layer in maps.layers
+    ]
