@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.reports.columns import is_one_quantity, name_measure, name_source, read_cells
-from attnprobe.reports.report_page.measures import format_with_error, is_number
+from attnprobe.reports.report_page.measures import format_number, format_with_error, is_number
 from attnprobe.table.cells import clean
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.naming import MIXED, find_role_kind, join_names
@@ -113,44 +113,63 @@ def find_role(tables: Sequence[HeadTable], role: str, maps: "Maps") -> tuple[int
 
 
 def describe_notes(tables: Sequence[HeadTable], maps: "Maps") -> list[dict[str, Any]]:
-    """Describe what tables say of the heads of a kind, for ``view.js``: a table each that knows the kind.
+    """Describe what tables say of the heads of a kind, for ``view.js``: each table that knows the kind.
 
-    ``roles`` and the ``texts`` and ``values`` of columns are by layer and head; None is undefined.
+    Those of roles come first. ``roles`` are lines of a name and what is said, and ``texts`` and ``values``
+    numbers of a column, all by layer and head; None is undefined.
     """
     found = []
-    for table in tables:
+    for table in sorted(tables, key=lambda table: "role" not in table.data):
         rows = _find_rows(table, maps)
         if not rows:
             continue
-        columns = [
-            column
-            for column in table.columns
-            if is_one_quantity(table, column) and not ("role" in table.data and column.name == "stability")
-        ]
-        described = []
-        for column in columns:
-            values, errors = (read_cells(table, name) for name in (column.name, f"{column.name}_se"))
-            if not any(map(is_number, values)):
-                continue
-            numbers = _by_head(maps, rows, [one if is_number(one) else None for one in values])
-            texts = _by_head(
-                maps,
-                rows,
-                [
-                    format_with_error(*both) if is_number(both[0]) else ""
-                    for both in zip(values, errors, strict=True)
-                ],
-            )
-            described.append({
-                "title": name_measure(column), "unit": clean(column.unit), "texts": texts,
-                "values": [[one if one is None else float(f"{one:.6g}") for one in line] for line in numbers],
-            })  # fmt: skip
-        roles = None
-        if "role" in table.data:
-            roles = _by_head(maps, rows, [clean(str(one or "")) for one in read_cells(table, "role")])
+        roles = "role" in table.data
         found.append({
-            "source": clean(table.title), "about": clean(name_source(table)), "roles": roles,
-            "columns": described,
+            "source": clean(table.title), "about": clean(name_source(table)),
+            "roles": _by_head(maps, rows, _explain_roles(table)) if roles else None,
+            "columns": [] if roles else _describe_columns(table, maps, rows),
+        })  # fmt: skip
+    return found
+
+
+def _explain_roles(table: HeadTable) -> list[list[tuple[str, str]]]:
+    """Say the role of each row, by which number, and which role is nearest."""
+    lines = list[list[tuple[str, str]]]()
+    names = ("role", "also", "measure", "value", "value_se", "threshold", "nearest")
+    for role, also, measure, value, error, threshold, nearest in zip(
+        *(read_cells(table, name) for name in names), strict=True
+    ):
+        said = [("role", clean(str(role or MIXED)))]
+        if also:
+            said.append(("also", clean(str(also))))
+        if measure and is_number(value):
+            above = f", threshold {format_number(threshold)}" if is_number(threshold) else ""
+            name = clean(str(measure)).replace("_", " ")
+            said.append((name, f"{format_with_error(value, error)}{above}"))
+        if nearest:
+            said.append(("nearest role", clean(str(nearest))))
+        lines.append(said)
+    return lines
+
+
+def _describe_columns(
+    table: HeadTable, maps: "Maps", rows: dict[tuple[Any, Any], int]
+) -> list[dict[str, Any]]:
+    found = []
+    for column in table.columns:
+        if not is_one_quantity(table, column):
+            continue
+        cells, errors = (read_cells(table, name) for name in (column.name, f"{column.name}_se"))
+        values = [float(f"{one:.6g}") if is_number(one) else None for one in cells]
+        if all(one is None for one in values):
+            continue
+        texts = [
+            format_with_error(one, error) if is_number(one) else ""
+            for one, error in zip(cells, errors, strict=True)
+        ]
+        found.append({
+            "title": name_measure(column), "unit": clean(column.unit),
+            "texts": _by_head(maps, rows, texts), "values": _by_head(maps, rows, values),
         })  # fmt: skip
     return found
 

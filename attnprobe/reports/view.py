@@ -25,6 +25,7 @@ from attnprobe.reports.page import (
     render_page,
 )
 from attnprobe.reports.picture import render_pdf, render_png
+from attnprobe.reports.report_page.measures import is_number
 from attnprobe.reports.theme import ThemeName
 from attnprobe.table.destination import Saveable
 
@@ -196,9 +197,8 @@ def _list_sharpness(maps: "Maps") -> list[list[float | None]]:
     """List the entropy of each head beyond special tokens by layer; None for heads that were removed."""
     from attnprobe.survey.sharpness import measure_sharpness
 
-    return [
-        [None if one != one else round(one, 4) for one in line] for line in measure_sharpness(maps).tolist()
-    ]
+    measured = measure_sharpness(maps).tolist()
+    return [[round(one, 4) if is_number(one) else None for one in line] for line in measured]
 
 
 def _pack_small_sets(maps: "Maps") -> dict[str, Any]:

@@ -76,8 +76,8 @@ async function drawHeads() {
 function layOut(now) {
   const { cells, value } = lines(now), sorted = order !== "layer";
   const columns = Math.max(...cells.map((line) => line.length));
-  const room = Math.min(440, find("heads").clientWidth - 60 - 2 * columns);
-  find("grid").style.setProperty("--cell", `${Math.max(26, Math.min(56, Math.floor(room / columns)))}px`);
+  const room = Math.min(440, document.body.clientWidth - 90 - 2 * columns); // the card grows with its maps
+  find("grid").style.setProperty("--cell", `${Math.max(26, Math.min(70, Math.floor(room / columns)))}px`);
   const head = make("tr", {}, make("td"));
   for (let place = 0; place < columns; place++)
     head.append(make("th", { scope: "col" }, !sorted && rolled(place) ? "roll\u00adout" : String(place + (sorted ? 1 : 0))));

@@ -17,7 +17,6 @@ const nameOf = (layer, head) => {
   return rolled(head) ? `Rollout up to ${place}` : `${place[0].toUpperCase()}${place.slice(1)}, head ${head}`;
 };
 const LINES = 3, RANKED = 10; // of a token where nobody says how many; lines of a table of numbers
-const NUMBERS = 350; // pixels across that numbers take
 const digits = (share) => share.toFixed(chosen.words ? 3 : 4);
 
 /** Make an element of HTML; text is text, never markup. */
@@ -113,9 +112,8 @@ function drawInto(box, before, one, sameTokens, room) {
 
 /** Give the pixels across that a drawing can have, beside numbers and another drawing. */
 function roomFor() {
-  const wide = find("one").querySelector(".beside").clientWidth - 6;
-  const rest = wide > 700 && chosen.draw !== "text" ? wide - NUMBERS : wide;
-  return pinned && rest > 560 ? rest / 2 - 16 : rest;
+  const wide = find("drawings").clientWidth - 8;
+  return pinned && wide > 520 ? wide / 2 - 20 : wide;
 }
 
 /** Draw the head that is chosen, and the one that is pinned beside it. */
@@ -148,7 +146,7 @@ async function drawHead(sameTokens = false) {
 /** Pin the head that is shown, so that it stays beside others; or let go of the one that is pinned. */
 function pin() {
   pinned = pinned ? null : { layer: chosen.layer, head: chosen.head, seen: null, drawing: null };
-  find("pin").textContent = pinned ? "Let go of the pinned head" : "Pin this head";
+  find("pin").textContent = pinned ? "Unpin" : "Pin this head";
   drawing = null; // there is less room, or more
   drawHead(true);
 }
@@ -260,10 +258,9 @@ function rank(from, to) {
 function drawNotes() {
   const { layer, head } = chosen, all = rolled(head) ? [] : kind().notes;
   find("notes").replaceChildren(...all.map((note) => {
-    const role = note.roles?.[layer][head];
     const lines = note.columns.filter((column) => column.texts[layer][head]).map((column) => make("tr", {},
-      make("th", { scope: "row" }, column.title), make("td", { class: "number" }, column.texts[layer][head]), make("td", { class: "pale" }, column.unit)));
-    if (role) lines.unshift(make("tr", {}, make("th", { scope: "row" }, "role"), make("td", { colspan: "2" }, role)));
+      make("th", { scope: "row" }, column.title, ...(column.unit ? [make("small", {}, column.unit)] : [])), make("td", { class: "number" }, column.texts[layer][head])));
+    lines.unshift(...(note.roles?.[layer][head] ?? []).map(([name, said]) => make("tr", {}, make("th", { scope: "row" }, name), make("td", {}, said))));
     const about = note.about ? ` (${note.about})` : "";
     return make("table", {}, make("caption", {}, `${note.source}${about}`), make("tbody", {}, ...lines));
   }));
