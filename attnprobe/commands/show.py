@@ -223,13 +223,14 @@ def view(
     (6, 4, 9, 9)
     """
     from attnprobe.commands.call.viewing import choose_start, find_head, look_at
-    from attnprobe.reports.head_notes import read_notes
+    from attnprobe.reports.head_notes import check_notes, read_notes
     from attnprobe.reports.theme import check_look
     from attnprobe.reports.view import View
 
     check_look(theme, width)
+    tables = [] if census is None else read_notes(census)
     found = look_at(model, text, text_pair, target, max_length, image, options, rollout=rollout)
-    notes = () if census is None else read_notes(census, found)
+    notes = check_notes(tables, found)
     chosen = layer is not None or role is not None
     if role is not None:
         layer, head = find_head(found, attention, role, notes)

@@ -18,22 +18,27 @@ if TYPE_CHECKING:
 _PLACE = ("attention", "layer", "head")
 
 
-def read_notes(
-    tables: "HeadTable | Path | str | Sequence[HeadTable | Path | str]", seen: "SequenceAttention"
-) -> list[HeadTable]:
-    """Read tables of the heads of a sequence's model, such as a census and its roles.
+#: A table of heads, or the file of one.
+Given = HeadTable | Path | str
 
-    Raises AttnprobeError when one can't be read, does not have one row a head, or has other heads than the
-    model.
-    """
+
+def read_notes(tables: Given | Sequence[Given]) -> list[tuple[str, HeadTable]]:
+    """Read tables, each with what an error calls it; raises AttnprobeError when one can't be read."""
     listed = [tables] if isinstance(tables, HeadTable | Path | str) else list(tables)
-    found = []
-    for one in listed:
-        table = one if isinstance(one, HeadTable) else HeadTable.read(one)
-        name = "The table" if isinstance(one, HeadTable) else clean(str(one))
+    return [
+        ("The table", one) if isinstance(one, HeadTable) else (clean(str(one)), HeadTable.read(one))
+        for one in listed
+    ]
+
+
+def check_notes(tables: Sequence[tuple[str, HeadTable]], seen: "SequenceAttention") -> list[HeadTable]:
+    """Give the tables, all about the heads of a sequence's model.
+
+    Raises AttnprobeError when one does not have one row a head, or has other heads than the model.
+    """
+    for name, table in tables:
         _check_heads(table, name, seen)
-        found.append(table)
-    return found
+    return [table for _, table in tables]
 
 
 def _check_heads(table: HeadTable, name: str, seen: "SequenceAttention") -> None:

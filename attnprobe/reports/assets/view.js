@@ -134,7 +134,7 @@ async function drawHead(sameTokens = false) {
   const room = roomFor();
   drawing = drawInto(find("drawing"), drawing, seen, sameTokens, room);
   if (pinned) {
-    find("pinned-title").textContent = nameOf(pinned.layer, pinned.head);
+    find("pinned-title").textContent = `Pinned: ${nameOf(pinned.layer, pinned.head)}`;
     Object.assign(pinned, { seen: other, drawing: drawInto(find("pinned-drawing"), pinned.drawing, other, sameTokens, room) });
   }
   paint(chosen.from, chosen.to);
@@ -232,7 +232,7 @@ function strongest(from, to) {
 /** Fill the table of numbers beside the drawing. */
 function rank(from, to) {
   const all = strongest(from, to), unit = chosen.words ? "word" : "token";
-  const heading = (...names) => make("thead", {}, make("tr", {}, ...names.map((name) => make("th", { scope: "col" }, name))));
+  const heading = (...names) => make("thead", {}, make("tr", {}, ...names.map((name) => make("th", { scope: "col", ...(name === "attention" ? { class: "number" } : {}) }, name))));
   const number = (share) => make("td", { class: "number" }, digits(share));
   const label = (text) => make("td", { dir: "auto" }, text);
   let caption, head, body;
