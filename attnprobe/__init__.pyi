@@ -38,10 +38,10 @@ def census(
     text_column: str | None = None, text_pair_column: str | None = None, document_column: str | None = None,
     max_length: int | None = None, truncate: bool = False, limit: int | None = None,
     sample: int | None = None, seed: int = 42, batch_tokens: int | None = None, memory: str | None = None,
-    frequencies: Path | str | None = None, content_only: bool = False, image_column: str | None = None,
-    queries: Literal["text", "image"] | None = None, label_column: str | None = None,
-    layers: str | int | Sequence[int] | None = None, resume: Path | str | None = None,
-    weights: Literal["attention", "norm", "both"] = "attention",
+    frequencies: Path | str | None = None, content_only: bool = False, by_group: str | None = None,
+    image_column: str | None = None, queries: Literal["text", "image"] | None = None,
+    label_column: str | None = None, layers: str | int | Sequence[int] | None = None,
+    resume: Path | str | None = None, weights: Literal["attention", "norm", "both"] = "attention",
 ) -> HeadTable: ...
 def entropy(
     model: str | Path | PreTrainedModel, texts: Texts = None, *, revision: str | None = None,
@@ -54,10 +54,10 @@ def entropy(
     text_column: str | None = None, text_pair_column: str | None = None, document_column: str | None = None,
     max_length: int | None = None, truncate: bool = False, limit: int | None = None,
     sample: int | None = None, seed: int = 42, batch_tokens: int | None = None, memory: str | None = None,
-    frequencies: Path | str | None = None, content_only: bool = False, image_column: str | None = None,
-    queries: Literal["text", "image"] | None = None, label_column: str | None = None,
-    layers: str | int | Sequence[int] | None = None, resume: Path | str | None = None,
-    weights: Literal["attention", "norm", "both"] = "attention",
+    frequencies: Path | str | None = None, content_only: bool = False, by_group: str | None = None,
+    image_column: str | None = None, queries: Literal["text", "image"] | None = None,
+    label_column: str | None = None, layers: str | int | Sequence[int] | None = None,
+    resume: Path | str | None = None, weights: Literal["attention", "norm", "both"] = "attention",
 ) -> HeadTable: ...
 def positional(
     model: str | Path | PreTrainedModel, texts: Texts = None, *, control: bool = False,
@@ -70,10 +70,10 @@ def positional(
     text_column: str | None = None, text_pair_column: str | None = None, document_column: str | None = None,
     max_length: int | None = None, truncate: bool = False, limit: int | None = None,
     sample: int | None = None, seed: int = 42, batch_tokens: int | None = None, memory: str | None = None,
-    frequencies: Path | str | None = None, content_only: bool = False, image_column: str | None = None,
-    queries: Literal["text", "image"] | None = None, label_column: str | None = None,
-    layers: str | int | Sequence[int] | None = None, resume: Path | str | None = None,
-    weights: Literal["attention", "norm", "both"] = "attention",
+    frequencies: Path | str | None = None, content_only: bool = False, by_group: str | None = None,
+    image_column: str | None = None, queries: Literal["text", "image"] | None = None,
+    label_column: str | None = None, layers: str | int | Sequence[int] | None = None,
+    resume: Path | str | None = None, weights: Literal["attention", "norm", "both"] = "attention",
 ) -> HeadTable: ...
 def special(
     model: str | Path | PreTrainedModel, texts: Texts = None, *, revision: str | None = None,
@@ -86,10 +86,10 @@ def special(
     text_column: str | None = None, text_pair_column: str | None = None, document_column: str | None = None,
     max_length: int | None = None, truncate: bool = False, limit: int | None = None,
     sample: int | None = None, seed: int = 42, batch_tokens: int | None = None, memory: str | None = None,
-    frequencies: Path | str | None = None, content_only: bool = False, image_column: str | None = None,
-    queries: Literal["text", "image"] | None = None, label_column: str | None = None,
-    layers: str | int | Sequence[int] | None = None, resume: Path | str | None = None,
-    weights: Literal["attention", "norm", "both"] = "attention",
+    frequencies: Path | str | None = None, content_only: bool = False, by_group: str | None = None,
+    image_column: str | None = None, queries: Literal["text", "image"] | None = None,
+    label_column: str | None = None, layers: str | int | Sequence[int] | None = None,
+    resume: Path | str | None = None, weights: Literal["attention", "norm", "both"] = "attention",
 ) -> HeadTable: ...
 def rare(
     model: str | Path | PreTrainedModel, texts: Texts = None, *, revision: str | None = None,
@@ -102,10 +102,10 @@ def rare(
     text_column: str | None = None, text_pair_column: str | None = None, document_column: str | None = None,
     max_length: int | None = None, truncate: bool = False, limit: int | None = None,
     sample: int | None = None, seed: int = 42, batch_tokens: int | None = None, memory: str | None = None,
-    frequencies: Path | str | None = None, content_only: bool = False, image_column: str | None = None,
-    queries: Literal["text", "image"] | None = None, label_column: str | None = None,
-    layers: str | int | Sequence[int] | None = None, resume: Path | str | None = None,
-    weights: Literal["attention", "norm", "both"] = "attention",
+    frequencies: Path | str | None = None, content_only: bool = False, by_group: str | None = None,
+    image_column: str | None = None, queries: Literal["text", "image"] | None = None,
+    label_column: str | None = None, layers: str | int | Sequence[int] | None = None,
+    resume: Path | str | None = None, weights: Literal["attention", "norm", "both"] = "attention",
 ) -> HeadTable: ...
 def modality(
     model: str | Path | PreTrainedModel, texts: Texts = None, *, revision: str | None = None,
@@ -118,10 +118,10 @@ def modality(
     text_column: str | None = None, text_pair_column: str | None = None, document_column: str | None = None,
     max_length: int | None = None, truncate: bool = False, limit: int | None = None,
     sample: int | None = None, seed: int = 42, batch_tokens: int | None = None, memory: str | None = None,
-    frequencies: Path | str | None = None, content_only: bool = False, image_column: str | None = None,
-    queries: Literal["text", "image"] | None = None, label_column: str | None = None,
-    layers: str | int | Sequence[int] | None = None, resume: Path | str | None = None,
-    weights: Literal["attention", "norm", "both"] = "attention",
+    frequencies: Path | str | None = None, content_only: bool = False, by_group: str | None = None,
+    image_column: str | None = None, queries: Literal["text", "image"] | None = None,
+    label_column: str | None = None, layers: str | int | Sequence[int] | None = None,
+    resume: Path | str | None = None, weights: Literal["attention", "norm", "both"] = "attention",
 ) -> HeadTable: ...
 def distance(
     model: str | Path | PreTrainedModel, texts: Texts = None, *,
@@ -135,10 +135,10 @@ def distance(
     text_column: str | None = None, text_pair_column: str | None = None, document_column: str | None = None,
     max_length: int | None = None, truncate: bool = False, limit: int | None = None,
     sample: int | None = None, seed: int = 42, batch_tokens: int | None = None, memory: str | None = None,
-    frequencies: Path | str | None = None, content_only: bool = False, image_column: str | None = None,
-    queries: Literal["text", "image"] | None = None, label_column: str | None = None,
-    layers: str | int | Sequence[int] | None = None, resume: Path | str | None = None,
-    weights: Literal["attention", "norm", "both"] = "attention",
+    frequencies: Path | str | None = None, content_only: bool = False, by_group: str | None = None,
+    image_column: str | None = None, queries: Literal["text", "image"] | None = None,
+    label_column: str | None = None, layers: str | int | Sequence[int] | None = None,
+    resume: Path | str | None = None, weights: Literal["attention", "norm", "both"] = "attention",
 ) -> HeadTable: ...
 def mixing(
     model: str | Path | PreTrainedModel, texts: Texts = None, *,
@@ -152,9 +152,10 @@ def mixing(
     text_column: str | None = None, text_pair_column: str | None = None, document_column: str | None = None,
     max_length: int | None = None, truncate: bool = False, limit: int | None = None,
     sample: int | None = None, seed: int = 42, batch_tokens: int | None = None, memory: str | None = None,
-    frequencies: Path | str | None = None, content_only: bool = False, image_column: str | None = None,
-    queries: Literal["text", "image"] | None = None, label_column: str | None = None,
-    layers: str | int | Sequence[int] | None = None, resume: Path | str | None = None,
+    frequencies: Path | str | None = None, content_only: bool = False, by_group: str | None = None,
+    image_column: str | None = None, queries: Literal["text", "image"] | None = None,
+    label_column: str | None = None, layers: str | int | Sequence[int] | None = None,
+    resume: Path | str | None = None,
 ) -> HeadTable: ...
 def rank(
     model: str | Path | PreTrainedModel, texts: Texts = None, *, map_rank: bool = False,
@@ -167,9 +168,10 @@ def rank(
     text_column: str | None = None, text_pair_column: str | None = None, document_column: str | None = None,
     max_length: int | None = None, truncate: bool = False, limit: int | None = None,
     sample: int | None = None, seed: int = 42, batch_tokens: int | None = None, memory: str | None = None,
-    frequencies: Path | str | None = None, content_only: bool = False, image_column: str | None = None,
-    queries: Literal["text", "image"] | None = None, label_column: str | None = None,
-    layers: str | int | Sequence[int] | None = None, resume: Path | str | None = None,
+    frequencies: Path | str | None = None, content_only: bool = False, by_group: str | None = None,
+    image_column: str | None = None, queries: Literal["text", "image"] | None = None,
+    label_column: str | None = None, layers: str | int | Sequence[int] | None = None,
+    resume: Path | str | None = None,
 ) -> HeadTable: ...
 def roles(
     model: str | Path | PreTrainedModel, texts: Texts = None, *, treebank: Texts = None,
@@ -188,18 +190,21 @@ def roles(
     layers: str | int | Sequence[int] | None = None, resume: Path | str | None = None,
 ) -> HeadTable: ...
 def syntax(
-    model: str | Path | PreTrainedModel, texts: Texts = None, *, by: Literal["relation", "head"] = "relation",
-    relations: str | Sequence[str] | None = None, subtypes: bool = False, min_links: int = 20,
-    trees: bool = False, revision: str | None = None, cache_dir: Path | str | None = None,
-    token: str | None = None, offline: bool = False, trust_remote_code: bool = False, base: str | None = None,
-    adapter: str | None = None, prompt: str | None = None, allow_bin: bool = False, device: str = "auto",
+    model: str | Path | PreTrainedModel, texts: Texts = None, *,
+    by: Literal["relation", "head", "layer"] = "relation", relations: str | Sequence[str] | None = None,
+    subtypes: bool = False, min_links: int = 20, trees: bool = False, revision: str | None = None,
+    cache_dir: Path | str | None = None, token: str | None = None, offline: bool = False,
+    trust_remote_code: bool = False, base: str | None = None, adapter: str | None = None,
+    prompt: str | None = None, allow_bin: bool = False, device: str = "auto",
     device_map: str | dict[str, Any] | None = None, dtype: str = "float32", threads: int | None = None,
     workers: int | None = None, progress: bool | Progress = False, tokenizer: Tokenizer | None = None,
     split: str | None = None, dataset_config: str | None = None, name: str | None = None,
     text_column: str | None = None, text_pair_column: str | None = None, document_column: str | None = None,
     max_length: int | None = None, truncate: bool = False, limit: int | None = None,
     sample: int | None = None, seed: int = 42, batch_tokens: int | None = None, memory: str | None = None,
-    layers: str | int | Sequence[int] | None = None, resume: Path | str | None = None,
+    by_group: str | None = None, layers: str | int | Sequence[int] | None = None,
+    resume: Path | str | None = None, selection: Literal["folds", "half"] = "folds", folds: int = 5,
+    control: Literal["links", "weights"] | None = None,
 ) -> HeadTable: ...
 def coreference(
     model: str | Path | PreTrainedModel, texts: Texts = None, *, by: Literal["mention", "head"] = "mention",
@@ -212,7 +217,9 @@ def coreference(
     text_column: str | None = None, text_pair_column: str | None = None, document_column: str | None = None,
     max_length: int | None = None, truncate: bool = False, limit: int | None = None,
     sample: int | None = None, seed: int = 42, batch_tokens: int | None = None, memory: str | None = None,
-    layers: str | int | Sequence[int] | None = None, resume: Path | str | None = None,
+    by_group: str | None = None, layers: str | int | Sequence[int] | None = None,
+    resume: Path | str | None = None, selection: Literal["folds", "half"] = "folds", folds: int = 5,
+    control: Literal["links", "weights"] | None = None,
 ) -> HeadTable: ...
 def links(
     model: str | Path | PreTrainedModel, texts: Texts = None, *,
@@ -229,8 +236,26 @@ def links(
     text_column: str | None = None, text_pair_column: str | None = None, document_column: str | None = None,
     max_length: int | None = None, truncate: bool = False, limit: int | None = None,
     sample: int | None = None, seed: int = 42, batch_tokens: int | None = None, memory: str | None = None,
-    layers: str | int | Sequence[int] | None = None, resume: Path | str | None = None,
-    label_column: str | None = None,
+    by_group: str | None = None, layers: str | int | Sequence[int] | None = None,
+    resume: Path | str | None = None, label_column: str | None = None,
+    selection: Literal["folds", "half"] = "folds", folds: int = 5,
+    control: Literal["links", "weights"] | None = None,
+) -> HeadTable: ...
+def probe(
+    model: str | Path | PreTrainedModel, texts: Texts = None, *,
+    gold: Literal["treebank", "coreference", "links"] = "treebank", by: Literal["label", "head"] = "label",
+    labels: str | Sequence[str] | None = None, subtypes: bool = False, min_links: int = 20, folds: int = 5,
+    penalty: float = 100.0, words: bool = False, control: Literal["weights"] | None = None,
+    revision: str | None = None, cache_dir: Path | str | None = None, token: str | None = None,
+    offline: bool = False, trust_remote_code: bool = False, base: str | None = None,
+    adapter: str | None = None, prompt: str | None = None, allow_bin: bool = False, device: str = "auto",
+    device_map: str | dict[str, Any] | None = None, dtype: str = "float32", threads: int | None = None,
+    workers: int | None = None, progress: bool | Progress = False, tokenizer: Tokenizer | None = None,
+    split: str | None = None, dataset_config: str | None = None, name: str | None = None,
+    text_column: str | None = None, text_pair_column: str | None = None, document_column: str | None = None,
+    max_length: int | None = None, truncate: bool = False, limit: int | None = None,
+    sample: int | None = None, seed: int = 42, batch_tokens: int | None = None, memory: str | None = None,
+    resume: Path | str | None = None,
 ) -> HeadTable: ...
 def induction(
     model: str | Path | PreTrainedModel, *, length: int = 50, sequences: int = 64, seed: int = 42,
@@ -408,7 +433,7 @@ def view(
     attention: Literal["encoder", "decoder", "cross"] | None = None, layer: int | None = None,
     head: int | None = None, draw: Literal["lines", "map"] | None = None, words: bool = False,
     hide_special: bool = False, rollout: bool = False, theme: Literal["light", "dark", "paper"] | None = None,
-    width: int | None = None, revision: str | None = None, cache_dir: Path | str | None = None,
+    width: str | int | None = None, revision: str | None = None, cache_dir: Path | str | None = None,
     token: str | None = None, offline: bool = False, trust_remote_code: bool = False, base: str | None = None,
     adapter: str | None = None, prompt: str | None = None, allow_bin: bool = False, device: str = "auto",
     device_map: str | dict[str, Any] | None = None, dtype: str = "float32", threads: int | None = None,
@@ -442,9 +467,11 @@ def merge(
 def plot(
     tables: HeadTable | Path | str | Sequence[HeadTable | Path | str], *, kind: Literal["roles", "change",
     "relations", "settling", "curves", "lines", "scatter", "matrix", "map", "dendrogram", "heatmap",
-    "positions", "depth", "intervals", "pairs", "shares", "checks"] | None = None,
-    measure: str | Sequence[str] | None = None, theme: Literal["light", "dark", "paper"] = "light",
-    width: int | None = None, title: str | None = None, clusters: int | None = None,
+    "positions", "depth", "intervals", "pairs", "shares", "checks", "probes", "groups"] | None = None,
+    measure: str | Sequence[str] | None = None, theme: Literal["light", "dark", "paper"] | None = None,
+    width: str | int | None = None, columns: int | None = None,
+    journal: Literal["acl", "nature", "plain"] | None = None, font: str | None = None,
+    title: str | None = None, clusters: int | None = None,
 ) -> Picture: ...
 def doctor(
     model: str | Path | PreTrainedModel, texts: Texts = None, *, revision: str | None = None,

@@ -298,6 +298,21 @@ class Reading(Group, panel=TEXT):
     ] = 42  # fmt: skip
 
 
+class Panels(Group, panel=TEXT):
+    """Whether groups of documents are measured apart."""
+
+    by_group: Annotated[
+        str | None,
+        Option(
+            "Measure each group of documents too, and test whether groups are alike: a column such as "
+            "language, genre or source; of CoNLL-U a comment (# genre = news); file, where there are several "
+            "files; folder, for .txt files in folders of a folder.",
+            metavar="COLUMN",
+            guesses=("group", "group-by", "groups", "by-genre", "group-column", "panel", "panels"),
+        ),
+    ] = None
+
+
 class Images(Group, panel=TEXT):
     """Which images are read together with the text."""
 
@@ -451,8 +466,8 @@ class Resume(Group, panel=OUTPUT):
 #: Text, and how its tokens are told apart; a survey of it that can be stopped; a task; and so on.
 Groups = Sequence[type[Group]]
 TEXTS: Groups = (Data, Hub, Reading, Batches, Frequencies, Tokens)
-SURVEY: Groups = (*TEXTS, Images, Queries, Targets, Layers, Resume)
-GOLD: Groups = (GoldData, Hub, Reading, Batches, Layers, Resume)
+SURVEY: Groups = (*TEXTS, Panels, Images, Queries, Targets, Layers, Resume)
+GOLD: Groups = (GoldData, Hub, Reading, Batches, Panels, Layers, Resume)
 SWITCHING: Groups = (Data, Hub, Reading, Batches, Labels, Task)
 
 #: What a keyword is where it is not given.
