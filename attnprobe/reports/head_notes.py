@@ -45,6 +45,8 @@ def _check_heads(table: HeadTable, name: str, seen: "SequenceAttention") -> None
     """Refuse a table that is not about the heads of the model, a row each."""
     if not {"layer", "head"} <= table.data.keys():
         raise AttnprobeError(f"{name} has no columns layer and head; give a table of `attnprobe census`.")
+    if not len(table):
+        raise AttnprobeError(f"{name} has no rows; give a table of `attnprobe census`.")
     if "attention" not in table.data and len(seen.maps) > 1:
         kinds = ", ".join(maps.kind.value for maps in seen.maps)
         raise AttnprobeError(

@@ -100,7 +100,7 @@ def test_kinds_of_attention_keep_their_numbers():
         (table_of([*EVERY, (0, 0)], x=[1.0] * 7), "has several rows for one head"),
         (table_of(EVERY, attention=["cross"] * 6, x=[1.0] * 6), "about no attention that toy has here"),
         (HeadTable("t", [Column("x")], {"x": [1.0]}), "has no columns layer and head"),
-        (HeadTable("t", [Column("layer"), Column("head")], {"layer": [], "head": []}), "about no attention"),
+        (HeadTable("t", [Column("layer"), Column("head")], {"layer": [], "head": []}), "has no rows"),
     ],
 )
 def test_tables_of_other_heads_are_refused(table, said):

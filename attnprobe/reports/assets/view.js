@@ -129,6 +129,7 @@ async function drawHead(sameTokens = false) {
   for (const one of document.querySelectorAll(".for-lines")) one.hidden = chosen.draw !== "lines";
   for (const one of document.querySelectorAll(".save-picture")) one.hidden = !["lines", "map"].includes(chosen.draw);
   find("pinned").hidden = !pinned;
+  find("drawings").parentNode.classList.toggle("has-pin", Boolean(pinned)); // two drawings need the room of the numbers
   find("own-title").hidden = !pinned;
   find("own-title").textContent = nameOf(chosen.layer, chosen.head);
   const room = roomFor();
