@@ -93,6 +93,8 @@ def census(
 
       attnprobe census my-checkpoint -d corpus.jsonl > heads.csv
 
+      attnprobe census my-bert -d corpus.jsonl --until entropy=0.1
+
       attnprobe census my-embedding-model -d questions.txt --prompt query
 
       attnprobe census google/vit-base-patch16-224 -d photos/ -o heads.csv
@@ -147,6 +149,8 @@ def entropy(model: Any, texts: "Texts" = None, **options: Any) -> "HeadTable":
       attnprobe entropy my-bert -d corpus.txt --sample 1000 > entropy.csv
 
       attnprobe entropy my-bert -d reviews.csv --by-group source -o sources.csv
+
+      attnprobe entropy my-bert -d corpus.txt --until 0.05 > entropy.csv
 
     Returns:
         One row a head, as of ``census``.
@@ -236,7 +240,13 @@ def special(model: Any, texts: "Texts" = None, **options: Any) -> "HeadTable":
     return survey_texts("special", model, texts, question, options)
 
 
-@command(OneModel, *SURVEY, Weights, Output)
+@command(
+    OneModel,
+    *SURVEY,
+    Weights,
+    Output,
+    rules=[Rule("What is rare is counted over the whole text; leave out --until.", given=("until",))],
+)
 def rare(model: Any, texts: "Texts" = None, **options: Any) -> "HeadTable":
     """Measure whether heads look at rare tokens.
 

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from itertools import takewhile
 from typing import Any, Protocol
 
@@ -191,6 +191,12 @@ class Reading:
     words: int = 0
     words_lost: int = 0
     unanswered: int = 0
+
+    def __add__(self, other: "Reading") -> "Reading":
+        found = replace(self, spelled_token=self.spelled_token or other.spelled_token)
+        for name in (one.name for one in fields(self) if one.name != "spelled_token"):
+            setattr(found, name, getattr(self, name) + getattr(other, name))
+        return found
 
     def count_links(self, annotation: Annotation, found: Iterable[TokenAnnotation]) -> None:
         """Count the links of a document, and those that its sequences don't hold.

@@ -28,7 +28,7 @@ _MOST_LAYERS = _MOST_HEADS = 1000
 #: What must be alike in the records, and what a person calls it.
 _ALIKE = {"model": "model", "architecture": "architecture", "options": "setting", "asked": "question"}
 #: Options that say how much is read or how fast, not what is measured.
-_FREE = {"limit", "sample", "sample_seed", "batch_tokens", "memory"}
+_FREE = {"limit", "sample", "sample_seed", "until", "strict", "batch_tokens", "memory"}
 
 
 @dataclass(frozen=True)

@@ -344,10 +344,11 @@ def measure_passes(
     ready: PreparedCorpus,
     controls: Controls,
     name: str = "",
+    title: str = "",
 ) -> Measurement:
     """Pass over the batches once for each control, each a stage of the run, and put the sums together.
 
-    ``name`` tells the corpus from others of the same run.
+    ``name`` tells the corpus from others of the same run; ``title`` is what a bar says instead of the stage.
     """
     found: list[Measurement] = []
     for control, statistics in controls.passes.items():
@@ -364,15 +365,17 @@ def measure_passes(
             Measurement.from_arrays, kinds={statistic.name: statistic.sums for statistic in statistics}
         )
         with change, open_meter(model, architecture, statistics) as meter:
+            stage = STAGES[control] + (f", {name}" if name else "")
             found.append(
                 run.total(
-                    STAGES[control] + (f", {name}" if name else ""),
+                    stage,
                     batches,
                     meter.measurement,
                     restore,
                     workers=ready.workers,
                     thread_context=meter.thread_context,
                     question=question,
+                    title=f"{title}, {control}" if title and control else title,
                 )
             )
     return reduce(Measurement.join_pass, found)

@@ -128,8 +128,9 @@ def survey_texts(
     layers = parse_layers(options.get("layers"))
     with open_call(options, model) as call:
         check_model(model, call.tokenizer, options)
-        sees = partial(sees_text, model, call)
-        source = read_first(open_texts(texts, named=options, label_column=label_column, sees=sees))
+        sees, order = partial(sees_text, model, call), call.order
+        named = {**options, "order": order}
+        source = read_first(open_texts(texts, named=named, label_column=label_column, sees=sees))
         check_queries(source, options)
         source = check_groups(source, options)
         if targets is not None:
@@ -150,6 +151,7 @@ def survey_texts(
             apply_weights(statistics, options.get("weights", "attention")),
             call.corpus,
             labelled=targets is not None or label_column is not None,
+            order=order,
         )
         facts = {"command": describe_call(name), "dataset": source.described, **describe_groups(options)}
         seed = {"seed": call.corpus.seed} if shuffled else {}
@@ -221,7 +223,9 @@ def find_links(
         chosen |= _choose_selection(options)
     with open_call(options, model) as call:
         check_model(model, call.tokenizer, options)
-        opened = open_gold(texts, gold, options) if aligned is None else aligned()
+        order = call.order
+        named = {**options, "order": order}
+        opened = open_gold(texts, gold, named) if aligned is None else aligned()
         source = check_groups(read_first(opened), options)
         documents = filter_links(
             source.documents,
@@ -244,7 +248,7 @@ def find_links(
         documents = check_pairs(documents) if metric == "aer" else documents
         documents, labelled = check_targets(checkpoint, documents)
         statistics = apply_weights(statistics, options.get("weights", "attention"))
-        corpus = CorpusRequest(documents, statistics, call.corpus, labelled=labelled)
+        corpus = CorpusRequest(documents, statistics, call.corpus, labelled=labelled, order=order)
         asked = {"asked": chosen | describe_groups(options).get("asked", {})}
         facts = {"command": describe_call(name), "dataset": source.described, **asked}
         (found,) = survey_corpora(

@@ -53,7 +53,8 @@ def open_texts(
 ) -> OpenSource:
     """Open texts, with labels for each of those that come one by one.
 
-    ``named`` are the keywords that name columns, a split, and what the ``dataset`` column says. With
+    ``named`` are the keywords that name columns, a split, and what the ``dataset`` column says; its ``order``
+    is that in which documents are wanted. With
     ``find_labels``, a column of a usual name has the labels where none is named. ``sees``, where images may
     be read with the texts, tells whether the model does so.
     """
@@ -133,6 +134,8 @@ def open_gold(texts: Texts, gold: Gold, options: Mapping[str, Any]) -> OpenSourc
     if all(isinstance(one, str | Path | Source) for one in files):
         check_standard_input(files)
         specs = [one if isinstance(one, Source) else gold.source(str(one)) for one in files]
+        if len(specs) > 1:  # one order for all of them
+            options = {**options, "order": None}
         column = options.get("label_column")
         if is_file(options.get("by_group"), len(specs)):
             named = {**options, "by_group": None}
@@ -234,7 +237,8 @@ def _open_source(
 ) -> OpenSource:
     source = texts if isinstance(texts, Source) else Source(EMBEDDED if texts is None else str(texts))
     given = {name: value for name, value in columns.items() if value is not None}
-    for field, keyword in (("split", "split"), ("config", "dataset_config"), ("image_column",) * 2):
+    keywords = ("split", "split"), ("config", "dataset_config"), ("image_column",) * 2, ("order",) * 2
+    for field, keyword in keywords:
         if named.get(keyword):
             given[field] = named[keyword]
     found = replace(source, **given, find_labels=find_labels or source.find_labels)

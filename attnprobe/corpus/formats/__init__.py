@@ -12,7 +12,7 @@ from importlib import import_module
 from itertools import chain, islice
 from pathlib import PurePath
 from pkgutil import iter_modules
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar
 
 from attnprobe.corpus.sources.streams import EACH_ALSO, peek_lines, strip_packing
 from attnprobe.errors import AttnprobeError
@@ -107,12 +107,16 @@ class TableFormat:
     """How files of some extensions are read as tables.
 
     ``read`` is given the bytes of a file, unpacked, and what is wanted of it; errors call it ``source.spec``.
+    ``lines`` says whether each line that is not blank is a row of its own, wherever it stands; and ``header``
+    whether the first of them names the columns instead.
     """
 
     extensions: tuple[str, ...]
     read: "Callable[[BinaryIO, Source], Table]"
     links: bool = False  # whether it can hold words and gold links
     sheets: bool = False  # whether --dataset-config names one of its sheets
+    lines: bool = False
+    header: bool = False
 
 
 @dataclass(frozen=True)
@@ -122,6 +126,8 @@ class DocumentFormat:
     extensions: tuple[str, ...]
     read: "Callable[[BinaryIO, Source], Iterator[Document]]"
     links: bool = False
+    lines: bool = False  # whether each line that is not blank is a document, wherever it stands
+    header: ClassVar[bool] = False
 
 
 @dataclass(frozen=True)

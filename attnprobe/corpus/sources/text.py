@@ -11,6 +11,7 @@ from typing import Any, BinaryIO, cast
 from attnprobe.corpus.formats import (
     FILE,
     FOLDER,
+    DocumentFormat,
     Table,
     TableFormat,
     find_coreference_format,
@@ -29,6 +30,7 @@ from attnprobe.corpus.sources.columns import read_table
 from attnprobe.corpus.sources.document import Document, group_parts
 from attnprobe.corpus.sources.gold import find_class_names
 from attnprobe.corpus.sources.hub import looks_like_hub_id, open_split, read_hub_rows
+from attnprobe.corpus.sources.order import Order, ShuffledLines
 from attnprobe.corpus.sources.pictures import Images
 from attnprobe.corpus.sources.streams import (
     EACH_ALSO,
@@ -80,6 +82,7 @@ class Source:
     image_column: str | None = None  # "none" reads texts alone
     sees: Callable[[], bool] | None = None  # whether the model reads images with texts; None never asks
     read_rows: Callable[[Table, str], Iterator[Document]] | None = None  # where rows are no texts, but pairs
+    order: Order | None = None  # in which documents are wanted; it says whether they come so
 
 
 def read_documents(source: Source) -> Iterator[Document]:
@@ -263,10 +266,39 @@ def _read_file(path: Path, source: Source) -> Iterator[Document]:
             yield from read_coreference(decode_lines(stream, source.spec), path, source.group_column)
             return
         found = find_formats()[find_extension(path)]
-        if isinstance(found, TableFormat):
+        if source.order is not None and source.order.whole and _can_shuffle(path, source, found):
+            yield from _read_shuffled(path, source, found, source.order)
+        elif isinstance(found, TableFormat):
             yield from _read_table(found.read(stream, source), source, source.spec)
         else:
             yield from found.read(stream, source)
+
+
+def _can_shuffle(path: Path, source: Source, found: TableFormat | DocumentFormat) -> bool:
+    """Tell whether the lines of a file may be read in any order.
+
+    They may where each is a document, in a file that is not packed; not where a line may be a row of cells
+    under a header or the header itself, which numbers of columns tell.
+    """
+    named = (source.text_column, source.pair_column, source.label_column)
+    by_number = found.header and any(column is not None and column.isdecimal() for column in named)
+    plain = path.is_file() and path.suffix.lower() not in PACKED
+    return found.lines and plain and source.document_column is None and not by_number
+
+
+def _read_shuffled(
+    path: Path, source: Source, found: TableFormat | DocumentFormat, order: Order
+) -> Iterator[Document]:
+    if not isinstance(found, TableFormat):
+        refuse_columns(source, source.spec)
+    # A line is counted where it comes, not where it stands.
+    name = f"{source.spec} in a random order"
+    with ShuffledLines(path, source.spec, order, header=found.header) as lines:
+        given = replace(source, spec=name)
+        if isinstance(found, TableFormat):
+            yield from _read_table(found.read(lines.stream, given), source, name)
+        else:
+            yield from found.read(lines.stream, given)
 
 
 def holds_text(folder: Path) -> bool:
@@ -322,7 +354,10 @@ def _read_stdin(source: Source) -> Iterator[Document]:
 
 
 def _read_hub(source: Source) -> Iterator[Document]:
-    rows = read_hub_rows(source.spec, source.config, source.split)
+    order = source.order
+    if order is not None and (source.document_column is not None or not order.whole):
+        order = None
+    rows = read_hub_rows(source.spec, source.config, source.split, order)
     data, _ = open_split(source.spec, source.config, source.split)
     names = find_class_names(getattr(data, "features", None))
     yield from _read_table(make_table(rows, names), source, source.spec)
