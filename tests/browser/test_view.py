@@ -659,6 +659,8 @@ def test_a_notebook_shows_it_in_a_frame(visit, saved, tmp_path):
     inside.wait_for_function("() => document.documentElement.dataset.drawn")
     assert inside.inner_text("#title") == "Layer 0, head 0"
     assert inside.evaluate("origin") == "null"  # far from the notebook's own
+    inside.click("#grid button >> nth=5")  # where no address can name it
+    titled(inside, "Layer 1, head 1")
     seen.assert_silent()
 
 
