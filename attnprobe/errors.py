@@ -55,6 +55,10 @@ class UnfinishedError(AttnprobeError):
         self.table = table
 
 
+class NothingToMeasureError(AttnprobeError):
+    """None of some documents gives anything to measure."""
+
+
 class StateError(AttnprobeError):
     """A state of ``resume`` is damaged, or belongs to another run."""
 

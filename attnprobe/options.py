@@ -1,6 +1,6 @@
 """The options that several commands share, each declared once; others stand with their command."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -292,10 +292,47 @@ class Reading(Group, panel=TEXT):
     seed: Annotated[
         int,
         Option(
-            "Seed of all that is drawn: --sample, masks, random directions and orders, shuffled tokens.",
+            "Seed of all that is drawn: --sample, --until, masks, random directions and orders, shuffled "
+            "tokens.",
             low=0, guesses=("random-seed", "random-state"),
         ),
     ] = 42  # fmt: skip
+
+
+class Panels(Group, panel=TEXT):
+    """Whether groups of documents are measured apart."""
+
+    by_group: Annotated[
+        str | None,
+        Option(
+            "Measure each group of documents too, and test whether groups are alike: a column such as "
+            "language, genre or source; of CoNLL-U a comment (# genre = news); file, where there are several "
+            "files; folder, for .txt files in folders of a folder.",
+            metavar="COLUMN",
+            guesses=("group", "group-by", "groups", "by-genre", "group-column", "panel", "panels"),
+        ),
+    ] = None
+
+
+class Precision(Group, panel=TEXT):
+    """How much text is read: as much as it takes."""
+
+    until: Annotated[
+        "str | float | Mapping[str, float] | None",
+        Option(
+            "Read documents in a random order until the 95 % interval of each head is at most this wide to "
+            "either side, or of the columns that are named: 0.05, or entropy=0.1,previous=0.02. Looks are at "
+            "128, 256, 512, ... documents.",
+            doc="Read documents in a random order until the 95 % interval of each head is at most this wide "
+            "to either side: 0.05 for every column, or those that are named, "
+            '{"entropy": 0.1, "previous": 0.02}. Looks are at 128, 256, 512, ... documents.',
+            metavar="WIDTH", line=str | None,
+            guesses=("precision-target", "target-width", "half-width", "tolerance", "stop", "early-stop"),
+        ),
+    ] = None  # fmt: skip
+    strict: Annotated[
+        bool, Option("With --until: end at the second look in a row that is precise enough.")
+    ] = False
 
 
 class Images(Group, panel=TEXT):
@@ -451,8 +488,8 @@ class Resume(Group, panel=OUTPUT):
 #: Text, and how its tokens are told apart; a survey of it that can be stopped; a task; and so on.
 Groups = Sequence[type[Group]]
 TEXTS: Groups = (Data, Hub, Reading, Batches, Frequencies, Tokens)
-SURVEY: Groups = (*TEXTS, Images, Queries, Targets, Layers, Resume)
-GOLD: Groups = (GoldData, Hub, Reading, Batches, Layers, Resume)
+SURVEY: Groups = (*TEXTS, Precision, Panels, Images, Queries, Targets, Layers, Resume)
+GOLD: Groups = (GoldData, Hub, Reading, Precision, Batches, Panels, Layers, Resume)
 SWITCHING: Groups = (Data, Hub, Reading, Batches, Labels, Task)
 
 #: What a keyword is where it is not given.

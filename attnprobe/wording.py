@@ -49,7 +49,7 @@ def _spell(found: re.Match[str]) -> str:
     if not options or (len(flag) == 2 and not options[0].python):
         return f"{flag[2:].replace('-', '_')}{rest}" if len(flag) > 2 else found[0]
     option = options[0]
-    if option.is_switch:
+    if all(one.is_switch for one in options):  # with some commands, it may have a value
         return f"{option.keyword}={option.flags[0].split('/')[0] == flag}{rest}"
     words = {word for one in options for word in (*one.words, *one.choices)}
     if found["unit"] or (found["word"] or "").partition(":")[0] in words:

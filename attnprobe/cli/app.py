@@ -1,5 +1,6 @@
 """The program: its commands in order, its help, its exit codes, its last words."""
 
+import gc
 import os
 import re
 import signal
@@ -158,7 +159,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     stopping.listen(words)
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         lean.install()
-    sys.exit(run(words))
+    code = run(words)
+    gc.freeze()  # so that Python does not look for circles among all that is there before it ends
+    sys.exit(code)
 
 
 def run(words: Sequence[str]) -> int:

@@ -23,13 +23,14 @@ if TYPE_CHECKING:
 
 def view(command: Command, given: Given) -> None:
     """Show one sentence, in a browser or in a file."""
-    from attnprobe.reports.theme import check_look
+    from attnprobe.reports.theme import check_theme, parse_width
     from attnprobe.reports.view import FORMATS, check_page_look
     from attnprobe.table.destination import find_format
 
     path = prepare_picture(command, given, FORMATS)
     look = given["theme"], given["width"]
-    check_look(*look)
+    check_theme(look[0])
+    parse_width(look[1])
     check_page_look("html" if path is None else find_format(path, FORMATS), *look)
     _check_browser(path, "view.html")
     text = given["text"]

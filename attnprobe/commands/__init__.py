@@ -24,6 +24,7 @@ _ORDER = (
     *(
         "coreference",
         "links",
+        "probe",
         "induction",
         "importance",
         "ablate",

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
         )
     ],
     guesses=(
-        *("heads", "head", "attention", "measure", "stats", "statistics", "probe", "run", "analyze"),
+        *("heads", "head", "attention", "measure", "stats", "statistics", "run", "analyze"),
         *("analyse", "all"),
     ),
 )
@@ -76,17 +76,24 @@ def census(
     [bold]norm_total[/bold], and [bold]norm_first, norm_separator, norm_punctuation, norm_other[/bold], its
     parts by kind of token. [bold]--everything[/bold] adds rank and mixing to that, in the same pass; what a
     model does not give is left out.
+    [bold]--by-group genre[/bold] gives rows of all groups of documents, then of each, and tests whether
+    groups are alike: [bold]NAME_q[/bold], Cochran's Q; [bold]NAME_q_p[/bold], its p, which counts the
+    documents of each group (Welch); [bold]NAME_q_p_adjusted[/bold], corrected for the number of rows (Holm).
     Numbers are means over the queries of a sequence, then over sequences. _se is the standard error,
     and n the number of sequences.
 
     Examples:
       attnprobe census demo
 
+      attnprobe census demo --by-group file -o genres.csv
+
       attnprobe census demo --weights both -o both.csv
 
       attnprobe census demo --everything -o everything.csv
 
       attnprobe census my-checkpoint -d corpus.jsonl > heads.csv
+
+      attnprobe census my-bert -d corpus.jsonl --until entropy=0.1
 
       attnprobe census my-embedding-model -d questions.txt --prompt query
 
@@ -140,6 +147,10 @@ def entropy(model: Any, texts: "Texts" = None, **options: Any) -> "HeadTable":
       attnprobe entropy gpt2 -d reviews.csv --text-column review > entropy.csv
 
       attnprobe entropy my-bert -d corpus.txt --sample 1000 > entropy.csv
+
+      attnprobe entropy my-bert -d reviews.csv --by-group source -o sources.csv
+
+      attnprobe entropy my-bert -d corpus.txt --until 0.05 > entropy.csv
 
     Returns:
         One row a head, as of ``census``.
@@ -229,7 +240,13 @@ def special(model: Any, texts: "Texts" = None, **options: Any) -> "HeadTable":
     return survey_texts("special", model, texts, question, options)
 
 
-@command(OneModel, *SURVEY, Weights, Output)
+@command(
+    OneModel,
+    *SURVEY,
+    Weights,
+    Output,
+    rules=[Rule("What is rare is counted over the whole text; leave out --until.", given=("until",))],
+)
 def rare(model: Any, texts: "Texts" = None, **options: Any) -> "HeadTable":
     """Measure whether heads look at rare tokens.
 

@@ -18,6 +18,7 @@ from attnprobe.options import (
     Layers,
     Metric,
     Model,
+    Precision,
     Reading,
     Resume,
     Task,
@@ -76,9 +77,18 @@ _RULES = (
         for name in ("objective", "force_head", "method")
     ),
     Rule(
-        "--seed is for --sample and for --measure importance; leave it out.",
+        "--seed is for --sample, --until and --measure importance; leave it out.",
         given=("seed", "not measure=importance"),
-        lacks=("sample",),
+        lacks=("sample", "until"),
+    ),
+    Rule(
+        "--until is for divergences and columns of two checkpoints; leave it out.",
+        given=("until",),
+        beside=("spread", "measure=importance"),
+    ),
+    *(
+        Rule("--match outputs reads the texts twice; leave out --until.", given=("until", f"match={outputs}"))
+        for outputs in ("outputs", "outputs-layer")
     ),
     Rule(
         "tokenizers go with loaded models; checkpoints that are named have their own.",
@@ -99,6 +109,7 @@ _RULES = (
 @command(
     Model,
     *TEXTS,
+    Precision,
     Labels,
     Task,
     Weights,
@@ -201,6 +212,8 @@ def compare(
       attnprobe compare bert-base-uncased my-bert -d corpus.txt -o changes.csv
 
       attnprobe compare seed-1 seed-2 --match layer --measure entropy,previous
+
+      attnprobe compare seed-1 seed-2 -d corpus.txt --until jsd=0.01
 
       attnprobe compare seed-1 seed-2 --match outputs -d corpus.txt
 

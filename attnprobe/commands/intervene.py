@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from attnprobe.commands.output import Output
 from attnprobe.commands.registry import Rule, command
 from attnprobe.option import Option
-from attnprobe.options import SWITCHING, TASK, TEXT, Metric, OneModel, Resume
+from attnprobe.options import SWITCHING, TASK, TEXT, Metric, OneModel, Precision, Resume
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -18,8 +18,15 @@ if TYPE_CHECKING:
 @command(
     OneModel,
     *SWITCHING,
+    Precision,
     Resume,
     Output,
+    rules=[
+        Rule(
+            "--method confidence reads no task; for --until take `attnprobe entropy`, which has confidence.",
+            given=("until", "method=confidence"),
+        )
+    ],
     guesses=("gradient", "gradients", "saliency", "sensitivity", "fisher", "relevance", "lrp", "score"),
 )
 def importance(
@@ -76,6 +83,8 @@ def importance(
 
       attnprobe importance my-bert -d reviews.tsv --method ig --nodes 8
 
+      attnprobe importance my-bert -d reviews.tsv --until importance=0.01
+
       attnprobe importance my-pos-tagger -d dev.conllu -o importance.csv
 
       attnprobe importance my-qa-model -d dev-v2.0.json -o importance.csv
@@ -103,7 +112,8 @@ def importance(
         task = read_task(options, labels)
         check_method(method, task, content_only=content_only, nodes=nodes)
         check_model(model, call.tokenizer, options)
-        source = open_labelled(texts, labels, task, options)
+        order = call.order
+        source = open_labelled(texts, labels, task, {**options, "order": order})
         from attnprobe.intervention.importance import run_importance
 
         call.progress.stage("loading", None)
@@ -115,6 +125,7 @@ def importance(
             method=method,
             **({} if nodes is None else {"nodes": nodes}),
             facts={"command": describe_call("importance"), "dataset": source.described},
+            order=order,
             **call.run,
         )
 

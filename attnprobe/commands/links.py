@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from attnprobe.commands.output import Output
 from attnprobe.commands.registry import Rule, command
-from attnprobe.option import Option
+from attnprobe.option import Group, Option
 from attnprobe.options import GOLD, TEXT, OneModel, Targets
 
 if TYPE_CHECKING:
@@ -16,23 +16,58 @@ if TYPE_CHECKING:
     from attnprobe.commands.call.texts import Texts
     from attnprobe.table.head_table import HeadTable
 
+
+class BestHeads(Group):
+    """How the best heads are chosen, and what they are compared with beside simple rules."""
+
+    selection: Annotated[
+        Literal["folds", "half"],
+        Option(
+            "folds: choose heads and rules on all folds of the documents but one and score them on that one, "
+            "for each; half: choose on one half of the documents and score on the other."
+        ),
+    ] = "folds"
+    folds: Annotated[int, Option("Put the documents into so many folds.", low=2, high=32)] = 5
+    control: Annotated[
+        Literal["links", "weights"] | None,
+        Option(
+            "Compare with what heads find of the same links, each moved to another word of its text at the "
+            "same distance (links); or with the same architecture with random weights, three times (weights, "
+            "three more passes). One at a time.",
+            guesses=("controls", "baseline"),
+        ),
+    ] = None
+
+
 _MinLinks = Annotated[int, Option("Leave labels out that have fewer links.", low=1, panel=TEXT)]
 _LAYERS_OF_HEADS = Rule(
     "--layers picks rows of heads; give --by head with it.", given=("layers",), lacks=("by=head",)
 )
+_OF_BEST_HEADS = [
+    *(
+        Rule(f"--{name} is about the best heads; leave out --by head.", given=(name, "by=head"))
+        for name in ("selection", "folds", "control")
+    ),
+    Rule("--folds and --selection half exclude one another; leave one out.", ("folds", "selection=half")),
+    Rule("--control goes with folds; leave out --selection half.", ("control", "selection=half")),
+]
 
 
 @command(
     OneModel,
     *GOLD,
+    BestHeads,
     Output,
     rules=[
+        Rule("--trees is about whole trees; leave out --relations.", given=("trees",), beside=("relations",)),
+        Rule("--by layer is about whole trees; give --trees with it.", given=("by=layer",), lacks=("trees",)),
         Rule(
-            "--trees gives one row per head, of whole trees; leave out --by and --relations.",
+            "--trees chooses no heads; leave out --selection, --folds and --control.",
             given=("trees",),
-            beside=("by", "relations"),
+            beside=("selection", "folds", "control"),
         ),
         replace(_LAYERS_OF_HEADS, lacks=("by=head", "trees")),
+        *_OF_BEST_HEADS,
     ],
     guesses=("dependency", "dependencies", "relations", "parse", "ud", "treebank"),
 )
@@ -41,8 +76,11 @@ def syntax(
     texts: "Texts" = None,
     *,
     by: Annotated[
-        Literal["relation", "head"],
-        Option("Give one row per relation and direction with its best head, or one per head too."),
+        Literal["relation", "head", "layer"],
+        Option(
+            "Give one row per relation and direction with its best head, or one per head too; with --trees, "
+            "one per head, or per layer for the mean of its heads."
+        ),
     ] = "relation",
     relations: Annotated[
         str | Sequence[str] | None,
@@ -56,7 +94,11 @@ def syntax(
     subtypes: Annotated[bool, Option("Tell nsubj:pass from nsubj.", panel=TEXT)] = False,
     min_links: _MinLinks = 20,
     trees: Annotated[
-        bool, Option("Give one row per head: the share of dependencies in its maximum spanning tree (UUAS).")
+        bool,
+        Option(
+            "Give one row per head: the share of dependencies in its maximum spanning tree (UUAS), and of "
+            "words with the right head in its directed trees (UAS)."
+        ),
     ] = False,
     **options: Any,
 ) -> "HeadTable":
@@ -70,19 +112,30 @@ def syntax(
     [bold]baseline_far[/bold]: the same for dependencies whose ends are not neighbours.
     [bold]position[/bold]: a decoder beside an encoder is asked where it predicts a word (output), and where
     it reads it, one place later (input).
-    Head and rule are chosen on one half of the documents and scored on the other;
-    [bold]accuracy_selected[/bold] is what choosing on the scored half would have claimed. [bold]p[/bold]:
-    how likely chance alone would put the head so far ahead of the rule (McNemar);
+    Head and rule of each fold of the documents are chosen on the other folds;
+    [bold]accuracy_selected[/bold] is what choosing and scoring on the same would have claimed.
+    [bold]chosen[/bold]: the share of folds that chose the head that is named;
+    [bold]runner_up_accuracy[/bold]: that of the next best. [bold]p[/bold]: how likely chance alone would put
+    the head so far ahead of the rule (sign flips over documents, heads and rules chosen anew);
     [bold]p_adjusted[/bold]: the same, corrected for the number of rows (Holm).
+    [bold]selectivity[/bold], with --control: accuracy less that of the best heads of the control.
 
     Examples:
       attnprobe syntax demo
 
       attnprobe syntax my-bert -d dev.conllu --relations nsubj,obj,det
 
+      attnprobe syntax my-bert -d dev.conllu --control links -o syntax.csv
+
+      attnprobe syntax my-bert -d dev.conllu --selection half
+
       attnprobe syntax my-bert -d dev.conllu --by head -o heads.csv
 
+      attnprobe syntax my-bert -d gum.conllu --by-group genre -o genres.csv
+
       attnprobe syntax xlm-roberta-base -d ja_gsd-ud-test.conllu --trees
+
+      attnprobe syntax my-bert -d dev.conllu --trees --by layer
 
     Notes:
         Attention to a word is the sum over its tokens, attention from a word the mean over its tokens.
@@ -97,10 +150,18 @@ def syntax(
     from attnprobe.commands.call.texts import Gold
 
     chosen = {"labels": relations, "subtypes": subtypes, "min_links": min_links}
-    return find_links("syntax", Gold.TREEBANK, model, texts, "trees" if trees else by, chosen, options)
+    rows = ("trees by layer" if by == "layer" else "trees") if trees else by
+    return find_links("syntax", Gold.TREEBANK, model, texts, rows, chosen, options)
 
 
-@command(OneModel, *GOLD, Output, rules=[_LAYERS_OF_HEADS], guesses=("coref", "pronouns"))
+@command(
+    OneModel,
+    *GOLD,
+    BestHeads,
+    Output,
+    rules=[_LAYERS_OF_HEADS, *_OF_BEST_HEADS],
+    guesses=("coref", "pronouns"),
+)
 def coreference(
     model: Any,
     texts: "Texts" = None,
@@ -118,16 +179,16 @@ def coreference(
     most. [bold]accuracy[/bold]: the share of mentions of which that is an antecedent; [bold]baseline[/bold]:
     the same for the best of some simple rules: the nearest mention, the first, the nearest pronoun, proper
     noun or other noun, the nearest with the same words or head word, or the first with the same last word
-    (the nearest where there is none). Head and rule are chosen on one half of the documents and scored on
-    the other.
+    (the nearest where there is none). Head and rule of each fold of the documents are chosen on the other
+    folds; see syntax on [bold]chosen[/bold], [bold]p[/bold] and [bold]selectivity[/bold].
     Files: CoNLL-U with Entity= (CorefUD), the tsv of GAP, sentences with brackets (WinoBias).
 
     Examples:
       attnprobe coreference demo
 
-      attnprobe coreference bert-base-uncased -d gap-test.tsv
+      attnprobe coreference bert-base-uncased -d gap-test.tsv --control weights
 
-      attnprobe coreference bert-base-uncased -d pro_type1.txt -d anti_type1.txt
+      attnprobe coreference my-bert -d pro.txt -d anti.txt --by-group file
 
     Returns:
         One row a kind of mention, with its best head; or see ``by``.
@@ -143,6 +204,7 @@ def coreference(
     OneModel,
     *GOLD,
     Targets,
+    BestHeads,
     Output,
     rules=[
         replace(_LAYERS_OF_HEADS, lacks=("by=head", "by=layer")),
@@ -162,6 +224,12 @@ def coreference(
             given=("one_based",),
             lacks=("alignments",),
         ),
+        Rule(
+            "--metric aer chooses on one half; leave out --selection, --folds and --control.",
+            given=("metric=aer",),
+            beside=("selection", "folds", "control"),
+        ),
+        *_OF_BEST_HEADS,
         Rule("--reverse is about alignments; add --metric aer.", given=("reverse",), lacks=("metric=aer",)),
         Rule(
             "--reverse gives a row for the best head of either model and for both together; leave out --by.",
@@ -265,7 +333,9 @@ def links(
     Examples:
       attnprobe links demo
 
-      attnprobe links my-molecule-model -d reactions.jsonl
+      attnprobe links my-molecule-model -d reactions.jsonl --control links
+
+      attnprobe links my-molecule-model -d reactions.jsonl --by-group source
 
       attnprobe links en-de -d test.en --targets test.de --alignments gold
 

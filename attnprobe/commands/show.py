@@ -22,7 +22,7 @@ from attnprobe.options import (
     Resume,
     Task,
 )
-from attnprobe.reports.theme import ThemeName
+from attnprobe.reports.theme import JournalName, ThemeName
 from attnprobe.table.formats import FORMATS, READABLE, either
 from attnprobe.table.kinds import PictureKind
 
@@ -143,10 +143,11 @@ def view(
         ),
     ] = None,
     width: Annotated[
-        int | None,
+        str | int | None,
         Option(
-            "About how wide a graphic is; 96 pixels make an inch. Labels keep their size.",
-            metavar="PIXELS",
+            "About how wide a graphic is: 3.05in, 85mm or 605px. Labels keep their size.",
+            metavar="LENGTH",
+            line=str | None,
             panel=_VIEW,
         ),
     ] = None,
@@ -187,13 +188,14 @@ def view(
     (6, 4, 9, 9)
     """
     from attnprobe.commands.call.viewing import choose_start, look_at
-    from attnprobe.reports.theme import check_look
+    from attnprobe.reports.theme import check_theme, parse_width
     from attnprobe.reports.view import View
 
-    check_look(theme, width)
+    check_theme(theme)
+    pixels = parse_width(width)
     found = look_at(model, text, text_pair, target, max_length, image, options, rollout=rollout)
     start = choose_start(found, attention, layer, head, draw, words=words, special=not hide_special)
-    return View(found, start, layer is not None, theme, width)
+    return View(found, start, layer is not None, theme, pixels)
 
 
 class _Drawing(Group):
@@ -219,8 +221,25 @@ class _Drawing(Group):
             "Columns to draw. Default: those that the table puts first.", metavar="NAME,NAME", line=str | None
         ),
     ] = None
-    theme: Annotated[ThemeName, Option("Colours and sizes; paper has black ink.")] = "light"
-    width: Annotated[int | None, Option("About how wide; 96 pixels make an inch.", metavar="PIXELS")] = None
+    theme: Annotated[
+        ThemeName | None,
+        Option("Colours and sizes; paper has black ink. Default: light; paper with --columns or --journal."),
+    ] = None
+    width: Annotated[
+        str | int | None,
+        Option("About how wide: 3.05in, 85mm or 605px.", metavar="LENGTH", line=str | None),
+    ] = None
+    columns: Annotated[
+        int | None,
+        Option("For print: fill one column of a page, or two.", metavar="1|2", low=1, high=2),
+    ] = None
+    journal: Annotated[
+        JournalName | None,
+        Option("For print: whose columns and size of text. Default: plain, 3.05 and 6.3 inches, 8 points."),
+    ] = None
+    font: Annotated[
+        str | None, Option("The family of all text, such as Times New Roman.", metavar="NAME")
+    ] = None
     title: Annotated[
         str | None, Option('What stands above; "" for nothing. Default: the table\'s title.')
     ] = None
@@ -257,8 +276,11 @@ def plot(
     *,
     kind: PictureKind | None = None,
     measure: str | Sequence[str] | None = None,
-    theme: ThemeName = "light",
-    width: int | None = None,
+    theme: ThemeName | None = None,
+    width: str | int | None = None,
+    columns: int | None = None,
+    journal: JournalName | None = None,
+    font: str | None = None,
     title: str | None = None,
     clusters: int | None = None,
 ) -> "Picture":
@@ -272,7 +294,7 @@ def plot(
     Examples:
       attnprobe entropy demo -o entropy.csv
 
-      attnprobe plot entropy.csv -o entropy.pdf --theme paper
+      attnprobe plot entropy.csv -o entropy.pdf --columns 1 --journal acl
 
       attnprobe plot pairs.csv -o tree.svg --clusters 6 --save-clusters a.csv
 
@@ -291,7 +313,8 @@ def plot(
 
     given = [tables] if isinstance(tables, HeadTable | Path | str) else list(tables)
     read = [one if isinstance(one, HeadTable) else HeadTable.read(one) for one in given]
-    return draw_picture(read, kind, split_names(measure) or [], theme, width, title, clusters)
+    look = {"columns": columns, "journal": journal, "font": font}
+    return draw_picture(read, kind, split_names(measure) or [], theme, width, title, clusters, **look)
 
 
 @command(

@@ -1,6 +1,6 @@
 """A batch: what a model is given, and what is known about its tokens."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -17,6 +17,49 @@ from attnprobe.corpus.vocabulary import Rarity, TokenKinds
 
 
 @dataclass(frozen=True)
+class Strata:
+    """The groups of documents that sequences count in.
+
+    Attributes:
+        names: What the groups of the corpus are called.
+        of: The group of each sequence, by its place among the names (sequence,).
+        clusters: What names the document of each, or -1 where it has no other sequence in its group.
+    """
+
+    names: Sequence[str]
+    of: NDArray[np.int64]
+    clusters: NDArray[np.int64]
+
+    @classmethod
+    def find(cls, names: Sequence[str], of: NDArray[np.integer], documents: NDArray[np.int64]) -> "Strata":
+        """Find which sequences are of one document within each group, as if the others were not there.
+
+        Args:
+            names: What the groups are called.
+            of: The group of each sequence.
+            documents: What names the document of each.
+
+        >>> Strata.find("ab", np.array([0, 1, 0, 1]), np.array([95, 96, 96, 96])).clusters.tolist()
+        [-1, 96, -1, 96]
+        """
+        clusters = np.full(len(of), -1)
+        for one in range(len(names)):
+            here = np.flatnonzero(of == one)
+            _, inverse, count = np.unique(documents[here], return_inverse=True, return_counts=True)
+            clusters[here] = np.where(count[inverse] > 1, documents[here], -1)
+        return cls(names, np.asarray(of, np.int64), clusters)
+
+    def rows(self, some: slice | NDArray[np.integer]) -> "Strata":
+        """Give the groups of some sequences."""
+        return Strata(self.names, self.of[some], self.clusters[some])
+
+    def parts(self) -> Iterator[tuple[str, NDArray[np.intp]]]:
+        """Give the name of each group that is there, and which of the sequences count in it."""
+        for one in map(int, np.unique(self.of)):
+            yield self.names[one], np.flatnonzero(self.of == one)
+
+
+@dataclass(frozen=True)
 class Batch:
     """Equally long sequences.
 
@@ -27,6 +70,7 @@ class Batch:
         documents: The documents they are of, by their numbers (batch,).
         names: What names the document of each, in whatever corpus it lies (batch,).
         clusters: What names the document of each, or -1 where it is the document's only one (batch,).
+        strata: The groups that the sequences count in; none where nobody asked for groups.
         targets: What is known about the tokens that a decoder beside an encoder reads.
         unseen: What is known about tokens that only the model makes.
         annotations: The words and gold links of each sequence; none where nobody gave any.
@@ -44,6 +88,7 @@ class Batch:
     documents: NDArray[np.int64] | None = None
     names: NDArray[np.int64] | None = None
     clusters: NDArray[np.int64] | None = None
+    strata: "Strata | None" = None
     annotations: tuple[TokenAnnotation | None, ...] = ()
     target_annotations: tuple[TokenAnnotation | None, ...] = ()
     cross_annotations: tuple[TokenAnnotation | None, ...] = ()
@@ -118,6 +163,8 @@ class Unseen:
 def _cut_rows(values: Any, start: int, stop: int) -> Any:
     if values is None or isinstance(values, Unseen):
         return values
+    if isinstance(values, Strata):
+        return values.rows(slice(start, stop))
     if isinstance(values, Batch):
         cut = {field.name: _cut_rows(getattr(values, field.name), start, stop) for field in fields(values)}
         return replace(values, **cut)

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from attnprobe.attention.annotation import TokenAnnotation
-from attnprobe.corpus.batch import Batch, Side
+from attnprobe.corpus.batch import Batch, Side, Strata
 from attnprobe.corpus.sources.document import Label
 from attnprobe.corpus.store import replace_repeated
 from attnprobe.errors import AttnprobeError
@@ -91,6 +91,7 @@ class BatchReader(ABC):
             documents=self.documents[members],
             names=self.names[members],
             clusters=self.clusters[members],
+            strata=None if self.strata is None else self.strata.rows(members),
         )
 
     @cached_property
@@ -104,6 +105,11 @@ class BatchReader(ABC):
         documents = self.documents
         windows = np.bincount(documents)[documents] if len(documents) else documents
         return np.where(windows > 1, self.names, -1)
+
+    @cached_property
+    def strata(self) -> Strata | None:
+        """The groups that the sequences count in, if somebody asked for groups."""
+        return None
 
     def add_targets(self, batch: Batch) -> Batch:
         """Add what a decoder beside an encoder reads, if there is one, to a batch."""
@@ -224,6 +230,12 @@ class Batches(BatchReader):
     @cached_property
     def names(self) -> NDArray[np.int64]:
         return self.source.store.names
+
+    @cached_property
+    def strata(self) -> Strata | None:
+        store = self.source.store
+        within = store.in_stratum
+        return None if within is None else Strata.find(store.strata, within, self.names)
 
     def shuffle(self, seed: int) -> Self:
         some = copy(self)

@@ -75,6 +75,7 @@ class SequenceStore(Spool):
         counts: Occurrences of each token id over the corpus.
         labels: The labels of the sequences that have one.
         annotated: Whether words and links were given with the sequences.
+        strata: The groups that documents count in, as they came; none where nobody asked for groups.
     """
 
     def __init__(self, vocabulary: int) -> None:
@@ -91,6 +92,8 @@ class SequenceStore(Spool):
         self.counts: NDArray[np.int64] = np.zeros(vocabulary, np.int64)
         self.labels: dict[int, Label] = {}
         self.annotated = False
+        self.strata: list[str] = []
+        self._in_stratum = array("i")
 
     def __len__(self) -> int:
         return len(self._lengths)
@@ -108,6 +111,11 @@ class SequenceStore(Spool):
     def names(self) -> NDArray[np.int64]:
         """What names the document of each sequence, in whatever corpus it lies."""
         return name_documents(np.array(self._names, np.uint64))
+
+    @property
+    def in_stratum(self) -> NDArray[np.int32] | None:
+        """The group of each sequence, by its place among ``strata``; None where there are none."""
+        return np.array(self._in_stratum, np.int32) if self.strata else None
 
     @property
     def tokens(self) -> int:
@@ -135,6 +143,8 @@ class SequenceStore(Spool):
                 self._file.write(ids.tobytes() + annotation + crossed)
             marks = f"|{sequence.second}|{sequence.label!r}|{sequence.document}|{sequence.name}|".encode()
             self._digest.update(ids.tobytes() + marks + annotation + crossed)
+            if sequence.stratum is not None:
+                self._count_in(sequence.stratum)
             if sequence.label is not None:
                 self.labels[len(self)] = sequence.label
             self._starts.append(end)
@@ -148,6 +158,12 @@ class SequenceStore(Spool):
         with self._explain_full_disk():
             self._file.flush()
         return self
+
+    def _count_in(self, stratum: str) -> None:
+        self._digest.update(f"{stratum!r}|".encode())
+        if stratum not in self.strata:  # there are few
+            self.strata.append(stratum)
+        self._in_stratum.append(self.strata.index(stratum))
 
     def ids(self, index: int) -> NDArray[np.int32]:
         return np.frombuffer(self.read(self._starts[index], 4 * self._lengths[index]), np.int32)

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from itertools import takewhile
 from typing import Any, Protocol
 
@@ -141,6 +141,7 @@ class TokenSequence:
         label: The label of its document.
         document: The number of its document, among those that gave a sequence.
         name: What names its document, in whatever corpus it lies: see ``Document.digest``.
+        stratum: The group that its document counts in.
         annotation: The words and links that it holds whole.
         awaited: What is said of a text that only a decoder beside an encoder reads, and of this one.
         crossed: If it is what such a decoder reads: the links between this and what the encoder reads.
@@ -151,6 +152,7 @@ class TokenSequence:
     label: Label | None = None
     document: int = 0
     name: int = 0
+    stratum: str | None = None
     annotation: TokenAnnotation | None = None
     awaited: PendingLinks | None = None
     crossed: TokenAnnotation | None = None
@@ -189,6 +191,12 @@ class Reading:
     words: int = 0
     words_lost: int = 0
     unanswered: int = 0
+
+    def __add__(self, other: "Reading") -> "Reading":
+        found = replace(self, spelled_token=self.spelled_token or other.spelled_token)
+        for name in (one.name for one in fields(self) if one.name != "spelled_token"):
+            setattr(found, name, getattr(self, name) + getattr(other, name))
+        return found
 
     def count_links(self, annotation: Annotation, found: Iterable[TokenAnnotation]) -> None:
         """Count the links of a document, and those that its sequences don't hold.
@@ -264,8 +272,9 @@ class SequenceReader:
                 if found:
                     name = document.digest
                     number = self._numbers.number(None if document.group is None else name)
+                    known = {"document": number, "name": name, "stratum": document.stratum}
                     for sequence in found:
-                        yield replace(sequence, label=document.label, document=number, name=name)
+                        yield replace(sequence, label=document.label, **known)
 
     def _ask_offsets(self, chunk: Sequence[Document]) -> dict[str, bool]:
         """Ask for the characters of tokens, where a document has an annotation."""

@@ -28,7 +28,7 @@ _MOST_LAYERS = _MOST_HEADS = 1000
 #: What must be alike in the records, and what a person calls it.
 _ALIKE = {"model": "model", "architecture": "architecture", "options": "setting", "asked": "question"}
 #: Options that say how much is read or how fast, not what is measured.
-_FREE = {"limit", "sample", "sample_seed", "batch_tokens", "memory"}
+_FREE = {"limit", "sample", "sample_seed", "until", "strict", "batch_tokens", "memory"}
 
 
 @dataclass(frozen=True)
@@ -163,9 +163,10 @@ class _Whole:
         _check_alike(self.first, part)
         if part.rarity != self.first.rarity and not self.rarities_differ:
             self._drop_rare()
-        more, whole, sums = part.measure(self.statistics), self.measurement, {}
+        more, sums = part.measure(self.statistics), {}
+        whole = self.measurement.of(statistic.name for statistic in self.statistics)
         for statistic in self.statistics:
-            name, one = statistic.name, self.measurement.sums[statistic.name]
+            name, one = statistic.name, whole.sums[statistic.name]
             known, new = set(self.beside.get(name, ())), set(part.beside.get(name, ()))
             if known & new and not new <= known:
                 raise AttnprobeError(
@@ -176,7 +177,8 @@ class _Whole:
             sums[name] = one if shared else one + more.sums[name]
             if new and not shared:
                 self.beside[name] += part.beside[name]
-        self.measurement = Measurement(sums, whole.sequences + more.sequences, whole.tokens + more.tokens)
+        sequences, tokens = whole.sequences + more.sequences, whole.tokens + more.tokens
+        self.measurement = Measurement(sums, sequences, tokens, whole.add_strata(more))
         self._note(part)
 
     def _note(self, part: Part) -> None:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from attnprobe.corpus.sources.media import MediaFolder
 from attnprobe.corpus.sources.opening import select
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import NothingToMeasureError
 from attnprobe.intervention.metrics.metric import Metric
 from attnprobe.intervention.objectives.choosing import (
     Loader,
@@ -32,7 +32,7 @@ from attnprobe.run.memory import price_gradients
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.passes import Restore, Run, Work, Workers
 from attnprobe.run.preparation import Corpus, Documents, examine_part, prepare_corpus
-from attnprobe.run.progress import Progress
+from attnprobe.run.progress import Progress, SilentProgress
 from attnprobe.run.record import record_provenance
 from attnprobe.sums.resampling import Exchanges
 from attnprobe.table.builder import Labels
@@ -123,6 +123,7 @@ class Bench:
 
     Attributes:
         name: Which of several sets of examples this is, where there are several.
+        title: What a bar says of it.
     """
 
     subject: Subject
@@ -132,6 +133,7 @@ class Bench:
     run: Run
     workers: Workers
     name: str = ""
+    title: str = ""
 
     def share(self, name: str, work: Work, restore: Restore, **how: Any) -> Any:
         """Sum up what is found in the batches of this process; see ``Run.share``."""
@@ -146,7 +148,8 @@ class Bench:
 
     def _how(self, how: dict[str, Any]) -> dict[str, Any]:
         # Generation keeps what it is given on the model.
-        return {"workers": self.workers if self.objective.resumable else Workers(), **how}
+        title = {"title": self.title} if self.title else {}
+        return {"workers": self.workers if self.objective.resumable else Workers(), **title, **how}
 
     def labels(self, dataset: str, facts: Mapping[str, Any]) -> Labels:
         """Make the labels and the provenance of a table of these examples."""
@@ -216,13 +219,16 @@ def bind_task(
     workers: int | None = None,
     generate: bool = False,
     name: str = "",
+    title: str = "",
+    describe: bool = True,
 ) -> Iterator[Bench]:
     """Tokenise the examples of a subject's task and bind the task to them.
 
     A labelled document is one example, truncated where it is too long; otherwise each window is. With
-    ``generate``, text is generated; ``name`` says which of several sets of examples this is.
+    ``generate``, text is generated; ``name`` says which of several sets of examples this is, ``title`` what a
+    bar says of it, and ``describe`` whether it is said what was left out.
     """
-    checkpoint, progress = subject.checkpoint, run.progress
+    checkpoint, progress = subject.checkpoint, run.progress if describe else SilentProgress()
     kind, gold = import_objective(subject.objective), OBJECTIVES[subject.objective].gold
     options = replace(options, truncate=options.truncate or bool(gold))
     if options.batch_tokens is None and checkpoint.device.type == "cpu":
@@ -248,6 +254,7 @@ def bind_task(
         reading,
         price=lambda: price_gradients(checkpoint, subject.architecture),
         labelled=kind.has_targets,
+        describe=describe,
         workers=workers,
         progress=progress,
     ) as found:
@@ -268,7 +275,7 @@ def bind_task(
         if subject.conservation:
             record["task"] |= {"explained": objective.explains, "relevance": subject.conservation}
         with freeze_weights(checkpoint):
-            yield Bench(subject, corpus, objective, record, run, found.workers, name)
+            yield Bench(subject, corpus, objective, record, run, found.workers, name, title)
 
 
 def _drop_short(corpus: Corpus, objective: Objective, progress: Progress) -> Corpus:
@@ -277,7 +284,9 @@ def _drop_short(corpus: Corpus, objective: Objective, progress: Progress) -> Cor
     if not short:
         return corpus
     if not len(batches):
-        raise AttnprobeError(f"--objective {objective.name} needs texts of {objective.least} tokens or more.")
+        raise NothingToMeasureError(
+            f"--objective {objective.name} needs texts of {objective.least} tokens or more."
+        )
     noun = "sequence is" if short == 1 else "sequences are"
     progress.say(f"{short:,} {noun} left out: they have less than {objective.least} tokens.")
     return replace(corpus, batches=batches)

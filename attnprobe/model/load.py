@@ -28,6 +28,7 @@ from transformers import AutoTokenizer, PreTrainedModel
 from attnprobe.corpus.sources.pictures import BOTH
 from attnprobe.corpus.tokenization import NoTokenizer, Tokenizer
 from attnprobe.errors import AttnprobeError, first_line
+from attnprobe.model import lean
 from attnprobe.model.adapters import Adapter, find_adapter, read_with_adapter
 from attnprobe.model.checkpoint import TEXT, Checkpoint, check_modality, find_tower
 from attnprobe.model.configuration import (
@@ -175,6 +176,7 @@ def load_checkpoint(
     remarks += sum((part.remarks for part in (embedding, quantisation) if part is not None), ())
     if tokenizer is None and config.is_encoder_decoder and not tower:
         tokenizer = load_own_tokenizers()[0]
+    lean.settle()
     return Checkpoint(
         name,
         model,

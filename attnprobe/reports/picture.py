@@ -82,6 +82,26 @@ def _warn_of_missing_glyphs(svg: str) -> None:
         )
 
 
+def _warn_of_missing_font(families: str) -> None:
+    """Warn where another font than the one that was named is drawn, and embedded."""
+    import vl_convert
+
+    def draw(family: str) -> bytes:
+        word = f'<text x="4" y="24" font-size="20" font-family="{family}, Liberation Sans">Hamburg 7</text>'
+        return vl_convert.svg_to_png(
+            f'<svg xmlns="http://www.w3.org/2000/svg" width="160" height="32">{word}</svg>'
+        )
+
+    family = families.split(",", maxsplit=1)[0]
+    if family != "Liberation Sans" and draw(family) == draw("A family that nobody has"):
+        warnings.warn(
+            f"This machine has no font {family}; Liberation Sans stands in its place. An .svg takes the font "
+            "of the machine that shows it.",
+            AttnprobeWarning,
+            stacklevel=4,
+        )
+
+
 def _render(render: Callable[..., bytes], svg: str, **options: Any) -> bytes:
     try:
         return render(svg, **options)
@@ -233,6 +253,8 @@ class Picture(Saveable):
 
     def rendered(self, format: str) -> bytes:
         """Give the picture as bytes of a format: svg, png, pdf or html."""
+        if format in {"png", "pdf"}:
+            _warn_of_missing_font(self.theme.font)
         return FORMATS[format](self.spec)
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """How pictures look: three themes, and colour maps that survive colour blindness and grey print."""
 
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 from attnprobe.errors import AttnprobeError
@@ -43,6 +44,10 @@ def choose_ink(colour: str) -> str:
     return "#ffffff" if compute_luminance(colour) < 0.179 else "#000000"
 
 
+#: Pixels of the smallest text: 6 points.
+SMALLEST = 8
+
+
 @dataclass(frozen=True)
 class Theme:
     """Colours and sizes; lengths are pixels, of which 96 make an inch on paper."""
@@ -56,15 +61,25 @@ class Theme:
     categories: Sequence[str]  # colours of what has no order; the first two are the most unlike
     size: int  # of the text
     width: int  # of a picture, where nobody says
+    font: str = FONT  # families, the first that there is
+
+    def small(self, less: int) -> int:
+        """Give the size of text that is smaller than the rest; never below 6 points, for print."""
+        return max(SMALLEST, self.size - less)
 
     def config(self) -> dict[str, Any]:
         """Give Vega-Lite's ``config``."""
-        text = {"labelFont": FONT, "titleFont": FONT, "labelColor": self.ink, "titleColor": self.ink}
-        sizes = {"labelFontSize": self.size - 1, "titleFontSize": self.size}
+        text = {
+            "labelFont": self.font,
+            "titleFont": self.font,
+            "labelColor": self.ink,
+            "titleColor": self.ink,
+        }
+        sizes = {"labelFontSize": self.small(1), "titleFontSize": self.size}
         plain = {**text, **sizes, "titleFontWeight": "normal", "labelLimit": 240, "titleLimit": 440}
         return {
             "background": self.background,
-            "font": FONT,
+            "font": self.font,
             "padding": 6,
             "view": {"stroke": None},
             "axis": {
@@ -81,19 +96,19 @@ class Theme:
             "legend": {**plain, "symbolStrokeWidth": 1.5, "gradientThickness": 10, "titlePadding": 5},
             "header": {**plain, "labelFontSize": self.size, "labelLimit": 400, "titlePadding": 4},
             "title": {
-                "font": FONT,
-                "subtitleFont": FONT,
+                "font": self.font,
+                "subtitleFont": self.font,
                 "anchor": "start",
                 "frame": "group",
                 "color": self.ink,
                 "subtitleColor": self.muted,
                 "fontSize": self.size + 1,
-                "subtitleFontSize": self.size - 1,
+                "subtitleFontSize": self.small(1),
                 "fontWeight": "bold",
                 "offset": 8,
                 "limit": 900,
             },
-            "text": {"font": FONT, "fontSize": self.size - 1, "color": self.ink},
+            "text": {"font": self.font, "fontSize": self.small(1), "color": self.ink},
             "line": {"color": self.ink, "strokeWidth": 1.5},
             "rule": {"color": self.ink},
             "point": {"color": self.ink},
@@ -111,13 +126,90 @@ THEMES: dict[str, Theme] = {
 }
 assert set(THEMES) == set(get_args(ThemeName))
 
+JournalName = Literal["acl", "nature", "plain"]
+
+
+@dataclass(frozen=True)
+class Journal:
+    """What a journal asks of figures."""
+
+    columns: tuple[str, str]  # widths of one column and of two
+    size: int  # pixels of the text, of which 96 make an inch
+
+
+JOURNALS: dict[str, Journal] = {
+    # The style files of ACL: a column of 7.7 cm, a text block of 16 cm; text of 8 points.
+    "acl": Journal(("77mm", "160mm"), 11),
+    # Nature's guide to figures: 89 and 183 mm, text of 5 to 7 points.
+    "nature": Journal(("89mm", "183mm"), 9),
+    "plain": Journal(("3.05in", "6.3in"), 11),
+}
+assert set(JOURNALS) == set(get_args(JournalName))
+
+#: Pixels of a unit.
+_UNITS = {"": 1.0, "px": 1.0, "pt": 96 / 72, "in": 96.0, "mm": 96 / 25.4, "cm": 96 / 2.54}
+_LENGTH = re.compile(rf"\s*([0-9]*\.?[0-9]+)\s*({'|'.join(_UNITS)})\s*", re.IGNORECASE)
+_FAMILY = re.compile(r"[\w][\w .\-]{0,60}")
 #: Narrower, nothing can be read; wider, nobody has a screen or a page.
 _WIDTHS = (200, 4000)
 
 
-def check_look(theme: str | None, width: int | None) -> None:
-    """Refuse a theme that is none, or a width that nobody can read."""
+def parse_width(said: str | int | None) -> int | None:
+    """Read the width of a picture, in pixels, of which 96 make an inch.
+
+    >>> parse_width("3.05in"), parse_width("85mm"), parse_width("605px"), parse_width(605)
+    (293, 321, 605, 605)
+    """
+    if said is None:
+        return None
+    found = _LENGTH.fullmatch(str(said))
+    width = round(float(found[1]) * _UNITS[found[2].lower()]) if found else 0
+    if not _WIDTHS[0] <= width <= _WIDTHS[1]:
+        raise AttnprobeError(
+            f"--width is a length such as 3.05in, 85mm or 605px, from {_WIDTHS[0]} to {_WIDTHS[1]} pixels, "
+            f"of which 96 make an inch, not {clean(str(said))}."
+        )
+    return width
+
+
+def check_theme(theme: str | None) -> None:
+    """Refuse a theme that is none."""
     if theme is not None and theme not in THEMES:
         raise AttnprobeError(f"--theme is one of {', '.join(THEMES)}, not {clean(str(theme))}.")
-    if width is not None and not _WIDTHS[0] <= width <= _WIDTHS[1]:
-        raise AttnprobeError(f"--width is a number of pixels from {_WIDTHS[0]} to {_WIDTHS[1]}.")
+
+
+def choose_look(
+    theme: str | None = None,
+    width: str | int | None = None,
+    columns: int | None = None,
+    journal: str | None = None,
+    font: str | None = None,
+) -> tuple[Theme, int]:
+    """Choose colours and sizes, and how many pixels wide a picture is.
+
+    Args:
+        theme: A name; by default light, or paper where it is for print.
+        width: A length, see ``parse_width``.
+        columns: How many columns of a page it fills, 1 or 2.
+        journal: Whose columns and text; by default those of no one in particular.
+        font: The family of all text.
+    """
+    check_theme(theme)
+    if journal is not None and journal not in JOURNALS:
+        raise AttnprobeError(f"--journal is one of {', '.join(JOURNALS)}, not {clean(str(journal))}.")
+    if columns is not None and columns not in {1, 2}:
+        raise AttnprobeError(f"--columns is 1 or 2, not {columns}.")
+    if width is not None and columns is not None:
+        raise AttnprobeError("--columns and --width both say how wide the picture is: leave one out.")
+    if font is not None and _FAMILY.fullmatch(font) is None:
+        raise AttnprobeError(f"--font is the name of a family, such as Times New Roman, not {clean(font)!r}.")
+    printed = columns is not None or journal is not None
+    look = THEMES[theme or ("paper" if printed else "light")]
+    if printed:
+        style = JOURNALS[journal or "plain"]
+        wide = parse_width(style.columns[(columns or 1) - 1])
+        assert wide is not None  # as nothing else is declared
+        look = replace(look, size=style.size, width=wide)
+    if font is not None:
+        look = replace(look, font=f"{font}, {FONT}")
+    return look, parse_width(width) or look.width

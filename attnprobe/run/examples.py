@@ -29,7 +29,7 @@ from attnprobe.corpus.sources.document import (
 )
 from attnprobe.corpus.sources.media import MediaFolder
 from attnprobe.corpus.tokenization import Reading, TokenSequence, refuse_without_offsets, tokenize
-from attnprobe.errors import AttnprobeError, AttnprobeWarning
+from attnprobe.errors import AttnprobeError, AttnprobeWarning, NothingToMeasureError
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.tasks import Gold
 
@@ -111,7 +111,7 @@ class LabelledExamples:
             found = True
             yield document
         if not found:
-            raise AttnprobeError(f"None of the {self._skipped:,} examples has a {self._what}.")
+            raise NothingToMeasureError(f"None of the {self._skipped:,} examples has a {self._what}.")
 
     def remarks(self) -> list[str]:
         """Say how many were left out, once all were read."""

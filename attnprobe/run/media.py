@@ -222,7 +222,8 @@ def plan_pair_batches(
         refuse_unknown_ids(processor.strip(inputs)["input_ids"].flatten().tolist(), checkpoint)
         name = document.digest
         number = len(pairs) if document.group is None else numbers.setdefault(name, len(pairs))
-        store.extend([TokenSequence(ids.tolist(), document=number, name=name)])
+        known = {"document": number, "name": name, "stratum": document.stratum}
+        store.extend([TokenSequence(ids.tolist(), **known)])
         pairs.append((move_to_spool(document.image, spool), document.text))
         digests.append(document.image.digest)
         shapes.append(tuple((key, *value.shape) for key, value in inputs.items()))

@@ -1,7 +1,10 @@
 """How text becomes sequences, as far as it can be refused before a model is loaded."""
 
+import math
 import re
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +28,49 @@ def parse_size(text: str) -> int:
     return size
 
 
+def parse_until(said: "str | float | Mapping[str, float]") -> dict[str, float]:
+    """Read how precise columns are to be: a width for each by its name, or one for all, under no name.
+
+    >>> parse_until("0.05"), parse_until("entropy=0.1,previous=.02")
+    ({'': 0.05}, {'entropy': 0.1, 'previous': 0.02})
+    """
+    named = True
+    if isinstance(said, Mapping):
+        pairs = [(str(name).strip(), value) for name, value in said.items()]
+    elif isinstance(said, str) and "=" in said:
+        parts = [part.partition("=") for part in said.split(",") if part.strip()]
+        pairs = [(name.strip(), value.strip()) for name, _, value in parts]
+    else:
+        pairs, named = [("", said)], False
+    found: dict[str, float] = {}
+    for name, value in pairs:
+        number = _read_width(value)
+        if number is None or (named and not name):
+            raise AttnprobeError(
+                "--until must be the half-width of the widest 95 % interval, such as 0.05, or one for each "
+                f"column, such as entropy=0.1,previous=0.02; not {said!r}."
+            )
+        if not 0 < number < math.inf:
+            raise AttnprobeError(
+                f"--until must be above 0, not {value}: it is how far off a number may be, in its own unit."
+            )
+        if name in found:
+            raise AttnprobeError(f"--until names {name} twice; name it once.")
+        found[name] = number
+    if not found:
+        raise AttnprobeError("--until names no column; give a number such as 0.05, or entropy=0.1.")
+    return found
+
+
+def _read_width(value: Any) -> float | None:
+    if isinstance(value, bool):
+        return None
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return None
+
+
 @dataclass(frozen=True)
 class CorpusOptions:
     """How text becomes sequences: options of the command line, described in ``attnprobe.options``."""
@@ -39,15 +85,25 @@ class CorpusOptions:
     batch_tokens: int | None = None
     memory: str | None = None
     queries: str | None = None
+    until: "str | float | Mapping[str, float] | None" = None
+    strict: bool = False
+
+    @cached_property
+    def targets(self) -> dict[str, float]:
+        """How precise columns are to be, by their names; under no name, all of them. Nothing if not asked."""
+        return {} if self.until is None else parse_until(self.until)
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The options that decide what is read; the seed does only where a sample is drawn."""
+        """The options that decide what is read; the seed does only where documents are drawn."""
         named = asdict(self)
-        seed = named.pop("seed")
+        seed, strict = named.pop("seed"), named.pop("strict")
         if self.queries is None:
             named.pop("queries")
-        return named if self.sample is None else {**named, "sample_seed": seed}
+        if self.until is None:
+            named.pop("until")
+            return named if self.sample is None else {**named, "sample_seed": seed}
+        return {**named, "until": self.targets, "strict": strict, "sample_seed": seed}
 
     def __post_init__(self) -> None:
         for option in ("max_length", "limit", "sample", "batch_tokens"):
@@ -58,3 +114,5 @@ class CorpusOptions:
             raise AttnprobeError(f"--seed must be at least 0, not {self.seed}.")
         if self.memory is not None:
             parse_size(self.memory)
+        if not self.targets and self.strict:
+            raise AttnprobeError("--strict is about --until; give that too.")

@@ -16,7 +16,7 @@ from attnprobe.corpus.sources.pictures import BOTH
 from attnprobe.corpus.store import SequenceStore
 from attnprobe.corpus.tokenization import CHUNK_DOCUMENTS, Frame, Reading, SequenceReader, TokenSequence
 from attnprobe.corpus.vocabulary import Rarity, TokenKinds, rank_types, read_frequencies
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import AttnprobeError, NothingToMeasureError
 from attnprobe.model.checkpoint import Checkpoint, is_cut_short, resolve_window
 from attnprobe.model.folders import quote
 from attnprobe.model.processing import SeeingProcessor
@@ -155,7 +155,9 @@ def _store_text(
     else:
         store.extend(sequences)
     if not len(store):
-        raise AttnprobeError("None of the documents gives a single token; there is nothing to measure.")
+        raise NothingToMeasureError(
+            "None of the documents gives a single token; there is nothing to measure."
+        )
     rarity = rank_types(store.counts, kinds.framing, frequencies)
     source = Side(store, kinds, rarity, options.content_only)
     targets = None if read is None else _describe_targets(checkpoint, source, read, own=not labelled)
@@ -235,13 +237,15 @@ def prepare_corpus(
     copies: int | None = None,
     cells: int | None = None,
     labelled: bool = False,
+    describe: bool = True,
     workers: int | None = None,
     progress: Progress,
 ) -> Iterator[PreparedCorpus]:
     """Tokenise documents, or list files, into batches; passes made inside keep within the memory.
 
     ``price`` computes what is kept of a batch, where memory is limited; ``copies`` is how often a block of
-    attention is held, if not as often as usual. The other arguments are those of ``tokenise``.
+    attention is held, if not as often as usual; ``describe`` says whether it is said what happened to the
+    documents. The other arguments are those of ``tokenise``.
     """
     shared, budget = Workers.of(checkpoint, architecture, workers), Budget.of(options)
     priced = price() if budget is not None else None
@@ -261,10 +265,19 @@ def prepare_corpus(
             checkpoint, architecture, corpus.batches, budget, priced, shared, copies=copies, say=progress.say
         ) as workers_that_fit,
     ):
-        embedded = () if isinstance(documents, RepeatedTokens) else describe_embedding(checkpoint, corpus)
-        for sentence in (*describe_reading(corpus), *embedded):
-            progress.say(sentence)
+        if describe:
+            for sentence in describe_corpus(checkpoint, corpus, documents):
+                progress.say(sentence)
         yield PreparedCorpus(corpus, workers_that_fit)
+
+
+def describe_corpus(
+    checkpoint: Checkpoint, corpus: Corpus, documents: Documents | RepeatedTokens | None = None
+) -> Iterator[str]:
+    """Say what happened to documents that did not go in as they were, and how an embedding model reads."""
+    yield from describe_reading(corpus)
+    if not isinstance(documents, RepeatedTokens):
+        yield from describe_embedding(checkpoint, corpus)
 
 
 def describe_embedding(checkpoint: Checkpoint, corpus: Corpus) -> Iterator[str]:

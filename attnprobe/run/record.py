@@ -71,6 +71,22 @@ def record_provenance(
     }
 
 
+def add_corpora(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    """Add up what is on record of two parts of a corpus, in which nothing was counted as rare."""
+    found = {name: value + other[name] for name, value in one.items() if type(value) is int}
+    sketch = Sketch.unpack(one["sketch"]) + Sketch.unpack(other["sketch"])
+    return {
+        **one,
+        **found,
+        "spelled_token": one["spelled_token"] or other["spelled_token"],
+        "sketch": sketch.pack(),
+        "texts": [*one["texts"], *other["texts"]],
+    }
+
+
+#: What is on record of rare tokens where nobody counted a whole corpus.
+NOT_COUNTED = {"rare_types": 0, "rarity": "", "rare_decided": False}
+
 _PACKAGES = ("attnprobe", "torch", "transformers", "numpy", "numba", "scipy")
 
 

@@ -1,16 +1,29 @@
 """What heads find: gold links between words, and how often a head's most attended word is their other end.
 
-The best head for each label is chosen on one half of the documents and scored on the other.
+The best head for each label is chosen on some documents and scored on others.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache, partial
 from itertools import groupby
+from typing import Any, Literal, get_args
 
 import numpy as np
 
 from attnprobe.attention.kinds import Kind
+from attnprobe.statistics.best_heads import Best, Cell, Selection, choose_and_score, read_numbers
+from attnprobe.statistics.link_notes import (
+    note_control,
+    note_few_documents,
+    note_left_out,
+    note_optimism,
+    note_rare,
+    note_same_links,
+    note_significant,
+    note_ties,
+)
+from attnprobe.statistics.links_by_group import by_label_and_group_table
 from attnprobe.statistics.questions import questions_of
 from attnprobe.statistics.rules import (
     ALL,
@@ -22,16 +35,15 @@ from attnprobe.statistics.rules import (
     SAME_LEFT_CONTEXT,
     SAME_PLACE,
     SAME_TEXT,
-    TESTED,
     Asking,
     offsets_to,
 )
-from attnprobe.statistics.statistic import Family, Statistic
+from attnprobe.statistics.statistic import CONTROLS, Family, Statistic
 from attnprobe.statistics.tabulation import Tabulation
 from attnprobe.sums.base import Measurement
-from attnprobe.sums.resampling import SIGNIFICANT, adjust, mcnemar, sign_flip
-from attnprobe.sums.tally import CHOOSING, FAR, SCORING, Tally
-from attnprobe.table.builder import FEW_DOCUMENTS, Labels, TableBuilder
+from attnprobe.sums.resampling import adjust
+from attnprobe.sums.tally import FAR, Tally
+from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
 
@@ -40,25 +52,6 @@ FAMILY = Family("links", "what heads find", 7, commands=("syntax", "coreference"
 UNIT = "share of links"
 #: Labels of fewer links say too little of a head to be shown.
 FEWEST = 20
-#: So many labels are named in a note.
-_NAMED = 8
-
-
-@dataclass(frozen=True)
-class Cell:
-    """A label and direction, at their place in the tally, as the layers of one kind of attention are asked.
-
-    The kind is None where the model has only one. The position is where a decoder beside an encoder is asked.
-    ``far`` is the place of the same links at a distance, if there is any.
-    """
-
-    place: int
-    label: str
-    direction: str
-    kind: Kind | None
-    layers: Sequence[int]
-    position: str = ""
-    far: int | None = None
 
 
 def choose_cells(tally: Tally, labels: Labels, asking: Asking) -> tuple[list[Cell], list[str]]:
@@ -104,30 +97,9 @@ def choose_cells(tally: Tally, labels: Labels, asking: Asking) -> tuple[list[Cel
         )
     )
     if not tally.keys:
-        return [], ["No text has a link that is asked for.", *_note_left_out(tally)]
+        return [], ["No text has a link that is asked for.", *note_left_out(tally)]
     gone = {label: number for label, number in rare.items() if label not in shown}
-    return [cell for _, cell in found], [*_note_rare(gone, fewest, asking), *_note_left_out(tally)]
-
-
-def _note_rare(gone: dict[str, int], fewest: int, asking: Asking) -> Iterator[str]:
-    if not gone:
-        return
-    named = sorted(gone, key=lambda label: (-gone[label], label))
-    listed = ", ".join(named[:_NAMED]) + (", ..." if len(named) > _NAMED else "")
-    verb = "is" if len(named) == 1 else "are"
-    said = f"{len(named)} {asking.counted(len(named))} with fewer than {fewest} links"
-    yield f"{said} {verb} left out: {listed}."
-
-
-def _note_left_out(tally: Tally) -> Iterator[str]:
-    same, unseen, certain = tally.left_out.tolist()
-    for number, reason in (
-        (same, "both ends of the link have the same tokens"),
-        (unseen, "a decoder sees only what comes before a word, and the answer comes after it"),
-        (certain, "every candidate in sight is right"),
-    ):
-        if number:
-            yield f"{number:,} {'question was' if number == 1 else 'questions were'} left out: {reason}."
+    return [cell for _, cell in found], [*note_rare(gone, fewest, asking), *note_left_out(tally)]
 
 
 def find_first_alike(tally: Tally, cells: Sequence[Cell]) -> list[int]:
@@ -141,119 +113,6 @@ def find_first_alike(tally: Tally, cells: Sequence[Cell]) -> list[int]:
     return found
 
 
-@dataclass(frozen=True)
-class Compared:
-    """Heads and rules on the scoring half, see ``Tally.disagreement``."""
-
-    error: np.ndarray  # of accuracy, (key, layer, head)
-    clusters: np.ndarray
-    squares: np.ndarray
-    around: np.ndarray
-    tally: Tally
-
-    @classmethod
-    def of(cls, tally: Tally) -> "Compared":
-        return cls(tally.accuracy(SCORING)[1], *tally.disagreement(), tally)
-
-    def chance(self, where: tuple[int, int, int, int]) -> float:
-        """Give the p value, one-sided, that a head finds more than a rule: over documents.
-
-        Where each sequence is a document, links are compared, see ``mcnemar``; where some are parts of one,
-        documents are, see ``sign_flip``. ``where`` is key, layer, head and rule.
-        """
-        key, layer, head, rule = where
-        tally, squares = self.tally, round(float(self.squares[where]))
-        right = int(tally.hits[key, layer, head, SCORING])
-        guessed = int(tally.guessed[key, layer, rule, SCORING])
-        apart = tally.ahead_by_group(where)
-        if not len(apart):
-            both = int(tally.both[where])
-            return mcnemar(right - both, guessed - both, squares)
-        rest = squares - int(np.square(apart).sum())
-        return sign_flip(apart, right - guessed - int(apart.sum()), rest)
-
-    def gain_error(self, where: tuple[int, int, int, int], n: int) -> float:
-        """Give the standard error of the share of ``n`` links by which a head is ahead of a rule.
-
-        It is that of a ratio over documents, see ``Tally.accuracy``; NaN below two documents.
-        """
-        clusters = self.clusters[where[:2]].item()
-        if clusters < 2:
-            return np.nan
-        return float((self.around[where] * clusters / (clusters - 1)) ** 0.5 / n)
-
-
-@dataclass(frozen=True)
-class Best:
-    """The head that finds most links of a label, and what a rule finds of the ``n`` that are scored."""
-
-    n: int
-    layer: int | None = None  # None where nothing could be chosen
-    head: int | None = None
-    position: str = ""
-    accuracy: float = np.nan
-    error: float = np.nan
-    rule: int | None = None  # None where none ever answers
-    baseline: float = np.nan
-    gain_error: float = np.nan
-    p: float = np.nan
-    selected: float = np.nan  # the accuracy that choosing on the scoring half itself would have claimed
-    documents: int = 0  # documents of several sequences over which p is; 0 where each sequence is one
-    # Of the links whose ends are not neighbours:
-    n_far: int = 0
-    accuracy_far: float = np.nan
-    error_far: float = np.nan
-    baseline_far: float = np.nan
-
-
-def choose_and_score(
-    tally: Tally, cells: Sequence[Cell], gone: np.ndarray, asking: Asking, compared: Compared
-) -> Best:
-    """Choose a head and a rule on one half of the documents, and score both on the other.
-
-    The cells are those of the same links, at each position of a decoder that is asked; ``gone`` are heads
-    that the checkpoint lacks (layer, head).
-    """
-    layers, places = np.array(cells[0].layers), [cell.place for cell in cells]
-    n = int(tally.asked[places[0], layers[0], SCORING])
-    hits = np.where(gone[layers, :, None], -1, tally.hits[np.array(places)[:, None], layers])
-    if not n or not tally.asked[places[0], layers[0], CHOOSING] or (hits < 0).all():
-        return Best(n)
-    which, at, head = np.unravel_index(hits[..., CHOOSING].argmax(), hits.shape[:3])
-    cell, layer, right = cells[int(which)], int(layers[at]), int(hits[which, at, head, SCORING])
-    by_rule = tally.guessed[cell.place, layer]
-    rule = asking.best_rule(by_rule[:, CHOOSING])
-    guessed = int(by_rule[rule, SCORING])
-    where = cell.place, layer, int(head), rule
-    return Best(
-        n,
-        layer,
-        int(head),
-        cell.position,
-        right / n,
-        float(compared.error[where[:3]]),
-        rule if by_rule[rule, CHOOSING] else None,
-        guessed / n,
-        compared.gain_error(where, n),
-        compared.chance(where),
-        int(hits[..., SCORING].max()) / n,
-        compared.clusters[where[:2]].item() if len(tally.groups) else 0,
-        *_score_far(tally, cell.far, layer, int(head), rule, compared),
-    )
-
-
-def _score_far(
-    tally: Tally, place: int | None, layer: int, head: int, rule: int, compared: Compared
-) -> tuple[int, float, float, float]:
-    """Score a head and a rule on links at a distance: their number, accuracy, its error, baseline."""
-    n = 0 if place is None else int(tally.asked[place, layer, SCORING])
-    if not n:
-        return 0, np.nan, np.nan, np.nan
-    accuracy = int(tally.hits[place, layer, head, SCORING]) / n
-    baseline = int(tally.guessed[place, layer, rule, SCORING]) / n
-    return n, accuracy, float(compared.error[place, layer, head]), baseline
-
-
 def by_label_table(
     statistic: Statistic,
     asking: Asking,
@@ -264,24 +123,40 @@ def by_label_table(
 ) -> HeadTable:
     """Tabulate the best head for each label and direction, beside the best rule.
 
-    Head and rule are those with most right answers on one half of the documents; of equals, the first head
-    and the nearest offset. A head of a decoder beside an encoder is asked where it predicts a word and where
-    it reads it, and ``position`` says which of the two was chosen: ``output`` or ``input``. ``n`` counts the
-    links of the other half, where both are scored: ``accuracy`` and ``baseline``, both shares of these links.
-    ``n_far`` counts those of them that have a word between their ends, and ``accuracy_far`` and
-    ``baseline_far`` are shares of these; there are none between two texts, which know no distance.
-    ``gain`` is accuracy less baseline, and its error is over documents, of right answers of the head less
-    those of the rule; for ``p`` see ``Compared.chance``. ``accuracy_selected`` is the largest accuracy of any
-    head on the scored half, which choosing there would have claimed. ``p_adjusted`` counts rows that are
-    about the very same links once.
+    The documents are in K folds (5, or as many as ``folds`` says). For each fold, head and rule are those
+    with most right answers on the other folds; of equals, the first head and the nearest offset. They are
+    scored on that fold, so that all ``n`` links are scored, none by whom it chose: ``accuracy`` and
+    ``baseline`` are right answers of all folds, divided by n. ``layer``, ``head``, ``baseline_offset`` and
+    ``baseline_rule`` name those that most folds chose, and ``chosen`` is the share of folds that chose the
+    head. ``runner_up_layer``, ``runner_up_head`` and ``runner_up_accuracy`` are the same without that head.
+    ``n_far`` counts the links that have a word between their ends, and ``accuracy_far`` and ``baseline_far``
+    are shares of these; there are none between two texts, which know no distance.
+    ``accuracy_selected`` is the largest accuracy of any head over all documents, which choosing and scoring
+    on the same would have claimed.
+
+    A head of a decoder beside an encoder is asked where it predicts a word and where it reads it, and
+    ``position`` says which of the two was chosen: ``output`` or ``input``. ``gain`` is accuracy less
+    baseline. Its error and that of the accuracy are over blocks of documents (``Contrast.error``), and so is
+    ``p`` (``Contrast.chance``); both choose anew with every draw. ``p_adjusted`` counts rows that are about
+    the very same links once.
+
+    ``control`` is the accuracy of the best heads of a control, cross-fitted alike over the same documents,
+    and ``selectivity`` is accuracy less control, with its paired error. With ``control="links"``, each link
+    was moved to another word of its sequence (``move_links``), with ``"weights"`` the model has random
+    weights, and the control is the mean over three seeds.
+
+    With ``selection="half"``, head and rule are chosen on one half of the documents and scored on the other,
+    of which all numbers are then; ``p`` is ``Compared.chance``.
     """
     tally: Tally = measurement.sums[statistic.name]
     cells, notes = choose_cells(tally, labels, asking)
-    compared, gone = Compared.of(tally), np.zeros(tally.hits.shape[1:3], bool)
+    gone = np.zeros(tally.hits.shape[1:3], bool)
     for place in labels.removed:
         gone[place] = True
     rows = [list(some) for _, some in groupby(cells, lambda cell: (cell.kind, cell.label, cell.direction))]
-    found = [choose_and_score(tally, some, gone, asking, compared) for some in rows]
+    asked = labels.provenance.get("asked", {})
+    selection = Selection.read(asked, tally, len(rows), list_controls(statistic, measurement))
+    found = [choose_and_score(tally, some, gone, asking, selection) for some in rows]
     cells = [some[0] for some in rows]
     build = TableBuilder(labels, len(cells))
     build.key(asking.label, [cell.label for cell in cells])
@@ -295,9 +170,11 @@ def by_label_table(
     build.add(Column("head", role="count"), [best.head for best in found])
     if any(cell.position for cell in cells):
         build.add(Column("position", role="text"), [best.position for best in found])
-    accuracy, title_of = _read(found, "accuracy"), "links that the best head finds"
-    build.measure("accuracy", UNIT, accuracy, _read(found, "error"), headline=True, title=title_of)
-    build.add(Column("baseline", UNIT, title="links that the best rule finds"), _read(found, "baseline"))
+    accuracy, title_of = read_numbers(found, "accuracy"), "links that the best head finds"
+    build.measure("accuracy", UNIT, accuracy, read_numbers(found, "error"), headline=True, title=title_of)
+    build.add(
+        Column("baseline", UNIT, title="links that the best rule finds"), read_numbers(found, "baseline")
+    )
     chosen = [best.rule for best in found]
     if asking.offsets:
         number = len(asking.offsets)
@@ -306,93 +183,70 @@ def by_label_table(
     if asking.named:
         names = [None if rule is None else asking.name_of(rule) for rule in chosen]
         build.add(Column("baseline_rule", role="text"), names)
-    gain = accuracy - _read(found, "baseline")
-    build.measure("gain", UNIT, gain, _read(found, "gain_error"), title="gain over the best rule")
-    build.add(Column("p", title="p"), _read(found, "p"))
+    gain = accuracy - read_numbers(found, "baseline")
+    build.measure("gain", UNIT, gain, read_numbers(found, "gain_error"), title="gain over the best rule")
+    build.add(Column("p", title="p"), read_numbers(found, "p"))
     first = np.array(find_first_alike(tally, cells), np.int64)
     once, where = np.unique(first, return_inverse=True)
-    adjusted = adjust(_read(found, "p")[once])[where]
+    adjusted = adjust(read_numbers(found, "p")[once])[where]
     build.add(Column("p_adjusted", title="adjusted p"), adjusted)
     selected = Column("accuracy_selected", UNIT, title="links found where the head was chosen")
-    build.add(selected, _read(found, "selected"))
-    build.count("n_far", np.array([best.n_far for best in found], np.int64), "links")
-    far, title_far = _read(found, "accuracy_far"), "links with a word between their ends that it finds"
-    build.measure("accuracy_far", UNIT, far, _read(found, "error_far"), title=title_far)
-    title_far = "links with a word between their ends that the rule finds"
-    build.add(Column("baseline_far", UNIT, title=title_far), _read(found, "baseline_far"))
+    build.add(selected, read_numbers(found, "selected"))
+    _add_far(build, found)
+    if selection.folds:
+        _add_choices(build, found, labels)
+    if selection.controls:
+        _add_controls(build, found)
     said = [
-        *_note_significant(cells, found, adjusted, asking, labels),
-        *_note_few_documents(found),
-        *_note_optimism(found),
+        *note_significant(cells, found, adjusted, asking, labels, selection),
+        *note_few_documents(found, selection),
+        *note_ties(cells, found, selection, labels),
+        *note_optimism(found, selection),
+        *note_control(found, asked.get("control")),
     ]
-    return build.table(title, [*said, *_note_same_links(cells, first), *notes], "best heads")
+    return build.table(title, [*said, *note_same_links(cells, first), *notes], "best heads")
 
 
-def _read(found: Sequence[Best], name: str) -> np.ndarray:
-    return np.array([getattr(best, name) for best in found], np.float64)
+def list_controls(statistic: Statistic, measurement: Measurement) -> list[Tally]:
+    """List what was counted of the controls of a statistic."""
+    every = [one.name for control in get_args(LinkControl) for one in make_controls(statistic, control)]
+    return [measurement.sums[name] for name in every if name in measurement.sums]
 
 
-def _note_significant(
-    cells: Sequence[Cell], found: Sequence[Best], adjusted: np.ndarray, asking: Asking, labels: Labels
-) -> Iterator[str]:
-    rows = [row for row, p in enumerate(adjusted) if p < SIGNIFICANT and cells[row].label != ALL]
-    shown = {cell.label for cell in cells} - {ALL}
-    if not shown:
-        return
-    if all(found[row].layer is None for row in range(len(cells))):
-        yield (
-            "All documents with links lie in one half of the documents, so that no head can be chosen on one "
-            "and scored on the other; give more documents, or look at all heads."
-        )
-        return
-    if not rows:
-        which = "" if len(shown) == 1 else f", for any of {len(shown)} {asking.counted(len(shown))}"
-        yield f"No head finds significantly more links than the best rule{which} {TESTED}."
-        return
-    best: dict[str, int] = {}
-    for row in sorted(rows, key=lambda row: found[row].baseline - found[row].accuracy):
-        best.setdefault(cells[row].label, row)
-    listed = []
-    for label, one in ((label, found[row]) for label, row in best.items()):
-        assert one.layer is not None  # or it would have no p
-        assert one.head is not None
-        name = labels.places[one.layer].head(one.head) + (one.position and f" at {one.position}")
-        listed.append(f"{label} {name} ({one.accuracy:.2f} against {one.baseline:.2f})")
-    more = f", and {len(listed) - 6} more" if len(listed) > 6 else ""
-    yield (
-        f"For {len(best)} of {len(shown)} {asking.counted(len(shown))}, a head finds significantly more "
-        f"links than the best rule {TESTED}: {', '.join(listed[:6])}{more}."
+def _add_far(build: TableBuilder, found: Sequence[Best]) -> None:
+    """Append what is found of links that have a word between their ends."""
+    build.count("n_far", np.array([best.n_far for best in found], np.int64), "links")
+    accuracy, title = (
+        read_numbers(found, "accuracy_far"),
+        "links with a word between their ends that it finds",
     )
+    build.measure("accuracy_far", UNIT, accuracy, read_numbers(found, "error_far"), title=title)
+    title = "links with a word between their ends that the rule finds"
+    build.add(Column("baseline_far", UNIT, title=title), read_numbers(found, "baseline_far"))
 
 
-def _note_few_documents(found: Sequence[Best]) -> Iterator[str]:
-    most = max((best.documents for best in found), default=0)
-    if 0 < most < FEW_DOCUMENTS / 2:
-        yield (
-            "Heads are compared with rules by the sign-flip test over documents. The scored half has at most "
-            f"{most} that hold such links, so that no p is below {0.5**most:.2g}."
-        )
+def _add_controls(build: TableBuilder, found: Sequence[Best]) -> None:
+    """Append what the best heads of the control find, and how far the best head is ahead of them."""
+    for name, title in (
+        ("control", "links that the best head of the control finds"),
+        ("selectivity", "accuracy less that of the control"),
+    ):
+        value, error = (read_numbers(found, one) for one in (name, f"{name}_error"))
+        build.measure(name, UNIT, value, error, title=title)
 
 
-def _note_same_links(cells: Sequence[Cell], first: np.ndarray) -> Iterator[str]:
-    alike = {
-        tuple(dict.fromkeys(cells[int(row)].label for row in np.flatnonzero(first == number)))
-        for number in set(first.tolist())
-    }
-    for labels in sorted(labels for labels in alike if len(labels) > 1):
-        listed = f"{', '.join(labels[:-1])} and {labels[-1]}"
-        yield f"The rows {listed} are about the same links, and count once where p is adjusted."
-
-
-def _note_optimism(found: Sequence[Best]) -> Iterator[str]:
-    more = _read(found, "selected") - _read(found, "accuracy")
-    more = more[np.isfinite(more)]
-    if len(more):
-        yield (
-            "Heads and baselines were chosen on one half of the documents and scored on the other. Chosen "
-            f"and scored on the same half, accuracy would be higher by {more.mean():.3f} on average, and by "
-            f"{more.max():.3f} at most (accuracy_selected)."
-        )
+def _add_choices(build: TableBuilder, found: Sequence[Best], labels: Labels) -> None:
+    """Append how sure the choice of the head is, and which one is next."""
+    build.add(
+        Column("chosen", "share", title="folds that chose the head"),
+        [best.times / best.folds if best.folds else np.nan for best in found],
+    )
+    ups = [best.runner_up for best in found]
+    layers = [None if layer is None else labels.places[layer].layer for layer, _ in ups]
+    build.add(Column("runner_up_layer", role="count"), layers)
+    build.add(Column("runner_up_head", role="count"), [head for _, head in ups])
+    accuracy = Column("runner_up_accuracy", UNIT, title="links that the next best head finds")
+    build.add(accuracy, read_numbers(found, "runner_up_accuracy"))
 
 
 def by_head_table(
@@ -476,10 +330,17 @@ def _define(
         name, "share of links", partial(questions_of, asking=asking), scope="links", rows="label",
         sums=Tally, version=3, family=FAMILY, title=title, order=order,
     )  # fmt: skip
+    by_label = partial(by_label_table, found, asking)
     best = f"{name}: the best head for each {asking.counted(1)}"
     return (
         found,
-        Tabulation(asking.label, partial(by_label_table, found, asking), best, stacked=True),
+        Tabulation(
+            asking.label,
+            by_label,
+            best,
+            partial(by_label_and_group_table, by_label, found, asking),
+            stacked=True,
+        ),
         Tabulation(
             f"{asking.label} and head",
             partial(by_head_table, found, asking),
@@ -496,3 +357,38 @@ COREFERENCE, BY_MENTION, BY_MENTION_AND_HEAD = _define(
     "coreference", ASKING_COREFERENCE, "antecedents found", "an antecedent", 1
 )
 LINKED, BY_LABEL, BY_LABEL_AND_HEAD = _define("links", ASKING_LINKS, "links found", "a label", 2)
+
+
+#: What heads are compared with beside simple rules.
+LinkControl = Literal["links", "weights"]
+
+
+@cache
+def make_controls(statistic: Statistic, control: LinkControl) -> Sequence[Statistic]:
+    """Make the control of what heads find: the same of links that were moved, or with random weights.
+
+    No rule is asked. Moved links are asked in the same pass, and random weights take a pass of their own for
+    each of three seeds.
+    """
+    of_links: Any = statistic.function
+    asking = replace(of_links.keywords["asking"], rules=())
+    if control == "links":
+        function = partial(questions_of, asking=asking, moved=True)
+        return [replace(statistic, name=f"{statistic.name}_moved", function=function)]
+    function = partial(questions_of, asking=asking)
+    return [
+        replace(statistic, name=f"{statistic.name}_{one.replace(' ', '_')}", function=function, control=one)
+        for one in CONTROLS
+        if one.startswith("random ")
+    ]
+
+
+def find_control(name: str) -> Statistic | None:
+    """Find the control of that name, if it is one."""
+    every = (
+        one
+        for statistic in (SYNTAX, COREFERENCE, LINKED)
+        for control in get_args(LinkControl)
+        for one in make_controls(statistic, control)
+    )
+    return next((one for one in every if one.name == name), None)

@@ -1,14 +1,16 @@
 """From the annotations of a batch to flat arrays: who is asked, and what would be right."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.attention.annotation import TokenAnnotation, TokenLink, TokenSpan
 from attnprobe.attention.layout import Layout
+from attnprobe.corpus.batch import Strata
 from attnprobe.kernels.words import Ints, Rows
+from attnprobe.statistics.moved_links import move_links
 from attnprobe.statistics.rules import (
     INPUT,
     NONE,
@@ -77,7 +79,16 @@ class Questions:
         return np.logical_or.reduceat(inside, self.answers[:, 0], 0)
 
 
-def questions_of(layout: Layout, asking: Asking) -> Questions:
+def part_by_stratum(asked: Questions, strata: Strata) -> Questions:
+    """Let questions count by group of documents: each key begins with the name of its group."""
+    question, key, sequence = asked.entries.T
+    number = len(strata.names)
+    there, place = np.unique(key * number + strata.of[sequence], return_inverse=True)
+    keys = tuple((strata.names[one % number], *asked.keys[one // number]) for one in there.tolist())
+    return replace(asked, keys=keys, entries=np.stack([question, place, sequence], 1))
+
+
+def questions_of(layout: Layout, asking: Asking, *, moved: bool = False) -> Questions:
     """Share of gold links whose other end is the word that a head attends to most.
 
     Attention to a word is the sum over its tokens, attention from a word the mean over its tokens. The answer
@@ -89,6 +100,8 @@ def questions_of(layout: Layout, asking: Asking) -> Questions:
     where they are predicted, which are the positions whose next token belongs to the word, and where they are
     read.
 
+    A control asks for ``moved`` links, see ``move_links``.
+
     Limits: 0 to 1.
 
     Source: Clark et al. (2019), section 4; Kobayashi et al. (2020), section 5, and Chen et al. (2020) for the
@@ -97,7 +110,7 @@ def questions_of(layout: Layout, asking: Asking) -> Questions:
     found = _Collected(asking, layout)
     for sequence, said in enumerate(layout.annotations):
         if said is not None and said.links:
-            found.ask(sequence, said)
+            found.ask(sequence, move_links(said) if moved else said)
     return found.questions()
 
 
@@ -204,7 +217,7 @@ class _Collected:
         keys = self._keys
         for label in labels:
             self._entries.append((question, keys.setdefault((label, *name), len(keys)), sequence))
-            if far:
+            if far and self._asking.rules:  # a control is asked about no rules, and about no distances
                 self._entries.append((question, keys.setdefault((label, *name, FAR), len(keys)), sequence))
 
     def questions(self) -> Questions:

@@ -8,6 +8,7 @@ from importlib.metadata import entry_points
 from typing import TypeVar
 
 from attnprobe.errors import AttnprobeError, first_line
+from attnprobe.statistics.links import find_control
 from attnprobe.statistics.mixing import CORRELATION, NORM, SHUFFLED, explained_notes
 from attnprobe.statistics.norm import SAID, SUFFIX, apply_weights, weight_by_norm
 from attnprobe.statistics.rank import MAP_RANK, rank_notes
@@ -113,6 +114,8 @@ def find_statistic(name: str, own: Iterable[Statistic] = ()) -> Statistic:
     known = {**all_statistics(), **{statistic.name: statistic for statistic in own}}
     if name in known:
         return known[name]
+    if (control := find_control(name)) is not None:
+        return control
     found = entry_points(group=GROUP, name=name)
     if not found:
         plain = find_statistic(name.removesuffix(SUFFIX), own) if name.endswith(SUFFIX) else None

@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.statistics import links
-from attnprobe.statistics.links import FEWEST, Compared
+from attnprobe.statistics.best_heads import Compared
+from attnprobe.statistics.links import FEWEST
 from attnprobe.statistics.role_evidence import (
     Heads,
     Role,

@@ -91,10 +91,15 @@ class Asking:
         """Name a rule by its place: "offset +1", "same text"."""
         return f"offset {self.offsets[rule]:+d}" if rule < len(self.offsets) else self.rules[rule]
 
-    def best_rule(self, right: NDArray[np.int64]) -> int:
-        """Choose the rule with most right answers (rule,); of equals the nearest offset, the earlier name."""
+    @cached_property
+    def preference(self) -> tuple[int, ...]:
+        """The places of rules, first that of equals which is chosen: the nearest offset, the earlier name."""
         nearest = sorted(range(len(self.offsets)), key=lambda place: abs(self.offsets[place]))
-        return max([*nearest, *range(len(nearest), len(right))], key=lambda rule: right[rule])
+        return (*nearest, *range(len(nearest), len(self.rules)))
+
+    def best_rule(self, right: NDArray[np.int64]) -> int:
+        """Choose the rule with most right answers, of all or of the first (rule,); see ``preference``."""
+        return max((rule for rule in self.preference if rule < len(right)), key=lambda rule: right[rule])
 
     def counted(self, number: int) -> str:
         """Call labels what they are called in a sentence: "relation", "relations", "kinds of mention"."""
@@ -222,6 +227,8 @@ def choose_by_rules(
     among the spans of all sequences; -1 where a rule says nothing.
     """
     found = np.full((len(asked), len(asking.rules)), -1, np.int64)
+    if not asking.rules:
+        return found
     if words := len(answering.ends):
         step = max(1, _AT_ONCE // words)
         alike = _Alike(home, answering, ahead=ahead)

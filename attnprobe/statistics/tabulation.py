@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from attnprobe.statistics.by_group import tabulate_groups
 from attnprobe.statistics.norm import mark_by_norm, stack_by_norm, strip_norm
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.sums.base import Measurement
@@ -29,6 +30,8 @@ class Tabulation:
         name: What a row is; records know it by this.
         build: Makes the table.
         title: What the table shows, where that does not depend on the statistics.
+        build_groups: Makes the table of a measurement that is parted into groups of documents; by default all
+            groups and each of them are tabulated as they are alone, see ``tabulate_groups``.
         stacked: Whether what is weighted by norm has rows of its own, told apart by a column ``weights``;
             else it has columns of its own.
     """
@@ -36,9 +39,20 @@ class Tabulation:
     name: str
     build: Build
     title: str = ""
+    build_groups: Build | None = None
     stacked: bool = False
 
     def table(
+        self, title: str, measurement: Measurement, statistics: Sequence[Statistic], labels: Labels
+    ) -> HeadTable:
+        """Make the table; of groups of documents, one after the other, if the measurement has some."""
+        if not measurement.strata:
+            return self._table(title, measurement, statistics, labels)
+        if self.build_groups is not None:
+            return self.build_groups(title, measurement, statistics, labels)
+        return tabulate_groups(lambda one: self._table(title, one, statistics, labels), measurement)
+
+    def _table(
         self, title: str, measurement: Measurement, statistics: Sequence[Statistic], labels: Labels
     ) -> HeadTable:
         """Make the table, with what is weighted by norm behind what is not.

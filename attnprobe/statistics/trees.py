@@ -1,19 +1,36 @@
-"""How much of a sentence's tree the attention of a head holds: its maximum spanning tree against the gold."""
+"""How much of a sentence's tree the attention of a head holds: its maximum spanning trees against gold."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
+from functools import partial
+from typing import Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attnprobe.attention.annotation import TokenAnnotation, TokenLink, TokenSpan
 from attnprobe.attention.block import AttentionBlock
 from attnprobe.attention.kinds import Kind
 from attnprobe.attention.layout import Layout
-from attnprobe.corpus.sources.document import SEVERAL
-from attnprobe.kernels.words import Sentences, count_gold_edges_in_trees
+from attnprobe.kernels.trees import compare_trees
+from attnprobe.statistics.gold_trees import (
+    ARC_COUNTS,
+    BARE,
+    CHAIN,
+    CUT,
+    EDGE_COUNTS,
+    FROM_HEAD,
+    GOLD,
+    HELD,
+    LEFT,
+    NEIGHBOURS,
+    RANDOM,
+    RANDOM_EDGES,
+    RIGHT,
+    TO_HEAD,
+    gold_trees,
+)
 from attnprobe.statistics.links import FAMILY
 from attnprobe.statistics.rules import TESTED
 from attnprobe.statistics.statistic import Statistic
@@ -25,79 +42,41 @@ from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
 
-PUNCTUATION = "punct"
-UNIT = "share of edges"
-#: What is counted of a sentence: its gold edges, those in the tree of a head, those between neighbours;
-#: and whether it was left out, as a part of a sentence or since it has no gold edge.
-GOLD, HELD, NEIGHBOURS, CUT, BARE = range(5)
-#: As weights of these numbers: what the table shows.
-_UUAS, _BASELINE, _GAIN = (0, 1, 0, 0, 0), (0, 0, 1, 0, 0), (0, 1, -1, 0, 0)
-#: What heads are compared with, and how many are named in a note.
-_CHAIN, _NAMED = "chain of neighbours", 6
+Floats = NDArray[np.float64]
+#: The directed trees that need no attention: what their column ends in, and what notes call them.
+_SIMPLE_TREES = {
+    LEFT: ("left", "left-branching tree"),
+    RIGHT: ("right", "right-branching tree"),
+    CHAIN: ("chain", "chain that leads to the root"),
+}
+#: Both directed trees of a head: the column, who attends to whom, and its title.
+_DIRECTED = {
+    TO_HEAD: ("uas", "dependent to head", "words with their gold head (dependent to head)"),
+    FROM_HEAD: ("uas_from_head", "head to dependent", "words with their gold head (head to dependent)"),
+}
+#: So many trees are named in a note.
+_NAMED = 6
 
-_Edges = set[tuple[int, int]]
 
+def compare_with_gold(block: AttentionBlock, *, mean: bool = False) -> Tensor:
+    """Draw the trees of each head, or of the mean over a layer's heads, and count what they have of the gold.
 
-@dataclass(frozen=True)
-class GoldTrees:
-    """The gold trees of a batch.
-
-    Attributes:
-        sentences: Those of which something is asked.
-        counts: (sequence, 5) what is counted, the edges in a head's tree still missing; NaN where nobody
-            said anything of the sequence.
+    Returns:
+        (batch, head or 1, 13) what is counted of undirected trees, and what of directed ones; NaN where
+        nobody said anything of a sequence, and in cross-attention, which leads from one text to another.
     """
-
-    sentences: Sentences
-    counts: NDArray[np.float64]
-
-
-def gold_trees(layout: Layout) -> GoldTrees:
-    """Find the words that are left in and the gold edges between them, sentence by sentence."""
-    counts = np.full((layout.queries.batch, 5), np.nan)
-    sequence, words, spans, edges = [], [], list[TokenSpan](), list[tuple[int, int]]()
-    for place, said in enumerate(() if layout.crossed else layout.annotations):
-        if said is None:
-            continue
-        counts[place] = 0
-        ours, gold = build_tree(said)
-        if said.cut or not gold:
-            counts[place, CUT if said.cut else BARE] = 1
-            continue
-        counts[place, [GOLD, NEIGHBOURS]] = len(gold), sum(b - a == 1 for a, b in gold)
-        sequence.append(place)
-        words.append((len(spans), len(spans) + len(ours)))
-        edges += sorted((a + len(spans), b + len(spans)) for a, b in gold)
-        spans += ours
-    pairs = [(span.start, span.stop) for span in spans]
-    found = (np.array(one, np.int64).reshape(-1, 2) for one in (words, pairs, edges))
-    return GoldTrees(Sentences(np.array(sequence, np.int64), *found), counts)
-
-
-def build_tree(said: TokenAnnotation) -> tuple[list[TokenSpan], _Edges]:
-    """Give the words of a sentence that are left in, in their order, and the gold edges between them.
-
-    Words that share all their tokens are one. A word is punctuation, and is left out, if a link from it says
-    so and no other link from the same tokens says anything else.
-    """
-    named = [(link, _is_punctuation(link)) for link in said.links if link.source != link.target]
-    left_out = {link.source for link, punctuation in named if punctuation}
-    left_out -= {link.source for link, punctuation in named if not punctuation}
-    words = sorted(set(said.words) - left_out, key=lambda word: (word.start, word.stop))
-    place = {word: number for number, word in enumerate(words)}
-    ends = (
-        sorted((place[link.source], place[link.target]))
-        for link, punctuation in named
-        if not punctuation and link.source in place and link.target in place
+    p, gold = block.probabilities, block.layout.once(gold_trees)
+    p = p.mean(1, keepdim=True) if mean else p
+    counts = np.concatenate([gold.edges, gold.arcs], 1)[:, None].repeat(p.shape[1], 1)
+    found = compare_trees(p, gold.sentences).swapaxes(1, 2)
+    counts[gold.sentences.sequence[:, None], :, [HELD, EDGE_COUNTS + TO_HEAD, EDGE_COUNTS + FROM_HEAD]] = (
+        found
     )
-    return words, {(first, second) for first, second in ends}
+    # Halves of float32 count no further than 256 words.
+    return torch.from_numpy(counts).to(p.device, torch.promote_types(p.dtype, torch.float32))
 
 
-def _is_punctuation(link: TokenLink) -> bool:
-    return any(part.partition(":")[0] == PUNCTUATION for part in link.label.split(SEVERAL))
-
-
-def edges_in_trees(block: AttentionBlock) -> Tensor:
+def edges_in_trees(counts: Tensor, _: Layout) -> Tensor:
     """Share of gold edges that are edges of a head's tree (UUAS, the undirected unlabelled attachment score).
 
     With A the attention between words, the mean over the tokens that attend of the sum over the tokens that
@@ -105,100 +84,254 @@ def edges_in_trees(block: AttentionBlock) -> Tensor:
     of a tie, the edge comes first whose earlier word does, then the one whose later word does. Punctuation
     is left out, with its edges. Words that share all their tokens are one. The share is over all sentences
     together, and ``n`` counts the sentences. A part of a sentence that was cut asks nothing, and neither
-    does a sentence without a gold edge. The baseline is the chain that joins each word to the next.
+    does a sentence without a gold edge. The baseline is the chain that joins each word to the next, which is
+    the left- and the right-branching tree without directions; ``uuas_random`` is what a tree that is drawn
+    from all trees over a sentence's n words holds on average, 2 / n of its gold edges.
 
     Limits: 0 to 1.
 
     Source: Ravishankar et al. (2021), Attention can reflect syntactic structure (if you let it), for the
     tree; Hewitt and Manning (2019), A structural probe for finding syntax in word representations, for UUAS.
-
-    Returns:
-        (batch, head, 5) what is counted of each sequence; NaN where nobody said anything of it, and in
-        cross-attention, which leads from one text to another.
     """
-    p, gold = block.probabilities, block.layout.once(gold_trees)
-    counts = torch.from_numpy(gold.counts).to(p)[:, None].repeat(1, p.shape[1], 1)
-    held = torch.from_numpy(count_gold_edges_in_trees(p, gold.sentences)).to(p)
-    counts[torch.from_numpy(gold.sentences.sequence).to(p.device), :, HELD] = held
-    return counts
+    return counts[..., :EDGE_COUNTS]
 
 
-def tree_columns(statistic: Statistic, found: Ratio, build: TableBuilder) -> None:
-    """Append the score of each head, that of the chain, and whether the head's is significantly higher.
+def arcs_in_trees(counts: Tensor, _: Layout) -> Tensor:
+    """Share of words whose head is right in a head's directed tree (UAS, the unlabelled attachment score).
 
-    The p value is one-sided, of Student's t: gain over its error, which pairs head and chain in each
+    Over the same words as UUAS, the tree is the heaviest one in which all words descend from the gold root
+    (Chu-Liu/Edmonds). The arc from a head u to its dependent v weighs A_vu in ``uas``, what the dependent
+    gives to its head, and A_uv in ``uas_from_head``, what the head gives to its dependent. A word takes the
+    earlier of two heads of equal weight. Words are counted that have a gold head, so the root is none of
+    them. A sentence's gold root is the word without a gold head; of several, as where one depends on a mark
+    that was left out, the one from which most words descend.
+
+    Baselines know the gold root too. In the left-branching tree, ``uas_left``, the head of a word is the next
+    word, and that of the last is the root; in the right-branching tree, ``uas_right``, it is the word before,
+    and that of the first is the root; in the chain that leads to the root, ``uas_chain``, it is the neighbour
+    on the root's side. ``uas_random`` is the mean over all directed trees with this root: a word among n
+    depends on the root in 2 / n of them, and on any other word in 1 / n. ``uas_baseline`` is the best of the
+    first three over all sentences, which favours the baseline.
+
+    Limits: 0 to 1.
+
+    Source: Raganato and Tiedemann (2018), An analysis of encoder representations in Transformer-based machine
+    translation; Htut et al. (2019), Do attention heads in BERT track syntactic dependencies?, for trees from
+    the gold root. Cayley (1889), A theorem on trees, for the number of trees.
+    """
+    return counts[..., EDGE_COUNTS:]
+
+
+def edges_in_layer_trees(counts: Tensor, layout: Layout) -> Tensor:
+    """Share of gold edges that are edges of the tree of a layer's mean attention: ``uuas`` by layer.
+
+    Limits: 0 to 1.
+
+    Source: after Ravishankar et al. (2021), Attention can reflect syntactic structure (if you let it).
+    """
+    return edges_in_trees(counts, layout)
+
+
+def arcs_in_layer_trees(counts: Tensor, layout: Layout) -> Tensor:
+    """Share of words whose head is right in a directed tree of a layer's mean attention: ``uas`` by layer.
+
+    Limits: 0 to 1.
+
+    Source: after Htut et al. (2019), Do attention heads in BERT track syntactic dependencies?
+    """
+    return arcs_in_trees(counts, layout)
+
+
+def edge_columns(statistic: Statistic, found: Ratio, build: TableBuilder) -> None:
+    """Append the score of each tree, that of the chain, and whether the tree's is significantly higher.
+
+    The p value is one-sided, of Student's t: gain over its error, which pairs tree and chain in each
     sentence; where sentences are parts of documents, of the sign-flip test over documents. It is adjusted for
-    the number of heads (Holm).
+    the number of rows (Holm).
     """
-    score, error = found.of_totals(_UUAS)
-    gain, gain_error = found.of_totals(_GAIN)
-    headline, title, chain = statistic.headline, statistic.title, found.of_totals(_BASELINE)[0]
-    build.measure(statistic.name, UNIT, score, error, headline=headline, title=title)
-    build.add(Column("baseline", UNIT, title="edges that the chain finds"), chain.ravel())
-    build.measure("gain", UNIT, gain, gain_error, title="gain over the chain")
-    p = _chance(found, gain, gain_error).ravel()
-    build.add(Column("p", title="p"), p)
-    build.add(Column("p_adjusted", title="adjusted p"), adjust(p))
+    unit = statistic.unit
+    build.measure("uuas", unit, *find_share(found, HELD), headline=statistic.headline, title=statistic.title)
+    baseline, _ = find_share(found, NEIGHBOURS)
+    build.add(Column("baseline", unit, title="edges that the chain finds"), baseline.ravel())
+    gain, error, p = compute_gain(found, HELD, NEIGHBOURS)
+    build.measure("gain", unit, gain, error, title="gain over the chain")
+    build.add(Column("p", title="p"), p.ravel())
+    build.add(Column("p_adjusted", title="adjusted p"), adjust(p.ravel()))
 
 
-def _chance(found: Ratio, gain: NDArray[np.float64], error: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Give P(T >= gain / error); a head that holds the same edges as the chain gains nothing for sure.
+def arc_columns(statistic: Statistic, found: Ratio, build: TableBuilder) -> None:
+    """Append the scores of both directed trees of each row, and whether they are above the best baseline.
 
-    Where sentences are parts of documents, documents are compared, see ``sign_flip``.
+    The p values are as for undirected trees, and adjusted for the number of rows and both directions (Holm).
     """
+    unit, simple = statistic.unit, find_best(found)
+    for tree, p_adjusted in adjust_directions(found, simple).items():
+        name, _, title = _DIRECTED[tree]
+        build.measure(name, unit, *find_share(found, tree), headline=statistic.headline, title=title)
+        gain, error, p = compute_gain(found, tree, simple)
+        build.measure(f"{name}_gain", unit, gain, error, title=f"gain of {name} over the best simple tree")
+        build.add(Column(f"{name}_p", title=f"p of {name}"), p.ravel())
+        build.add(Column(f"{name}_p_adjusted", title=f"adjusted p of {name}"), p_adjusted.ravel())
+    for name, tree, called in (
+        ("baseline", simple, "best simple tree"),
+        *((end, tree, called) for tree, (end, called) in _SIMPLE_TREES.items()),
+        ("random", RANDOM, "random trees"),
+    ):
+        score, _ = find_share(found, tree)
+        build.add(Column(f"uas_{name}", unit, title=f"words with their gold head, {called}"), score.ravel())
+
+
+def find_share(found: Ratio, number: int, less: int | None = None) -> tuple[Floats, Floats]:
+    """Give a number's share of what is asked, or by how much it is more than another's; and the error."""
+    return found.of_totals(_weigh(found, number, less))
+
+
+def _weigh(found: Ratio, number: int, less: int | None) -> list[int]:
+    return [(place == number) - (place == less) for place in range(found.total.shape[-1])]
+
+
+def find_best(found: Ratio) -> int:
+    """Find the simple tree that has most heads right, over all rows; the first of a tie."""
+    counts = found.totals.reshape(-1, ARC_COUNTS).sum(0)
+    return max(_SIMPLE_TREES, key=lambda tree: counts[tree])
+
+
+def adjust_directions(found: Ratio, simple: int) -> dict[int, Floats]:
+    """Adjust the p values of the directed trees of both directions together (Holm)."""
+    p = np.array([compute_gain(found, tree, simple)[2] for tree in _DIRECTED])
+    return dict(zip(_DIRECTED, np.array(adjust(p.ravel())).reshape(p.shape), strict=True))
+
+
+def compute_gain(found: Ratio, number: int, less: int) -> tuple[Floats, Floats, Floats]:
+    """Give the gain of a tree over a simple one, its error, and P(T >= gain / error).
+
+    A tree that finds the same as the other gains nothing for sure. Where sentences are parts of documents,
+    documents are compared, see ``sign_flip``.
+    """
+    gain, error = find_share(found, number, less)
     if len(found.groups):
-        apart, ahead, squares = (part.round().astype(np.int64) for part in found.part(_GAIN))
+        parts = found.part(_weigh(found, number, less))
+        apart, ahead, squares = (part.round().astype(np.int64) for part in parts)
         p = [
             sign_flip(apart[:, *cell], int(ahead[cell]), int(squares[cell]))
             if np.isfinite(error[cell])
             else np.nan
             for cell in np.ndindex(error.shape)
         ]
-        return np.array(p).reshape(error.shape)
+        return gain, error, np.array(p).reshape(error.shape)
     from scipy.stats import t  # takes a second to import
 
     with np.errstate(divide="ignore", invalid="ignore"):
         p = np.where(error == 0, np.where(gain > 0, 0.0, 1.0), t.sf(gain / error, found.clusters - 1))
-    return np.where(np.isfinite(error), p, np.nan)
+    return gain, error, np.where(np.isfinite(error), p, np.nan)
 
 
+_compare_layer = partial(compare_with_gold, mean=True)
 TREES = Statistic(
-    "uuas", UNIT, edges_in_trees, scope="map", sums=Ratio, columns=tree_columns, family=FAMILY,
-    title="gold edges in the tree of a head", headline=True, order=3,
+    "uuas", "share of edges", compare_with_gold, edges_in_trees, scope="map", sums=Ratio,
+    columns=edge_columns, family=FAMILY, title="gold edges in the tree of a head", headline=True, order=3,
+)  # fmt: skip
+DIRECTED = Statistic(
+    "uas", "share of words", compare_with_gold, arcs_in_trees, scope="map", sums=Ratio, columns=arc_columns,
+    family=FAMILY, title="words with their gold head in the tree of a head", headline=True, order=6,
+)  # fmt: skip
+LAYER_TREES = replace(
+    TREES, name="uuas_layer", function=_compare_layer, reduce=edges_in_layer_trees, rows="layer", order=7,
+    title="gold edges in the tree of a layer",
+)  # fmt: skip
+LAYER_DIRECTED = replace(
+    DIRECTED, name="uas_layer", function=_compare_layer, reduce=arcs_in_layer_trees, rows="layer", order=8,
+    title="words with their gold head in the tree of a layer",
 )  # fmt: skip
 
 
-def tree_table(title: str, measurement: Measurement, _: Sequence[Statistic], labels: Labels) -> HeadTable:
+def by_head_table(
+    title: str, measurement: Measurement, statistics: Sequence[Statistic], labels: Labels
+) -> HeadTable:
     """Tabulate the trees of all heads, one row a head; ``n`` is the number of sentences."""
-    found: Ratio = measurement.sums[TREES.name]
-    heads = found.count.shape[1]
-    build = TableBuilder(labels, found.count.size)
+    layers, heads = measurement.sums[TREES.name].count.shape
+    build = TableBuilder(labels, layers * heads)
     build.heads(heads)
-    build.count("n", found.count.ravel(), "sentences")
-    TREES.columns(TREES, found, build)
-    adjusted = np.array(build.data["p_adjusted"]).reshape(found.count.shape)
-    return build.table(title, [*_sure(found, adjusted, labels), *_left_out(found, labels)], "heads")
+    names = [[place.head(head) for head in range(heads)] for place in labels.places]
+    return _tabulate(title, measurement, statistics, labels, build, names, "heads")
 
 
-def _sure(found: Ratio, adjusted: NDArray[np.float64], labels: Labels) -> Iterator[str]:
-    (score, _), (baseline, _), (gain, _) = (found.of_totals(one) for one in (_UUAS, _BASELINE, _GAIN))
-    asked = int(np.isfinite(score).sum())
-    sure = sorted(np.argwhere(adjusted < SIGNIFICANT).tolist(), key=lambda at: -gain[*at])
-    if not asked:
-        return
-    if not sure:
-        yield f"No tree of {asked} heads holds significantly more gold edges than the {_CHAIN} {TESTED}."
-        return
-    listed = []
-    for layer, head in sure[:_NAMED]:
-        name = labels.places[layer].head(head)
-        listed.append(f"{name} ({score[layer, head]:.2f} against {baseline[layer, head]:.2f})")
-    more = f", and {len(sure) - _NAMED} more" if len(sure) > _NAMED else ""
-    trees = "has a tree that holds" if len(sure) == 1 else "have trees that hold"
-    yield (
-        f"{len(sure)} of {asked} heads {trees} significantly more gold edges than the {_CHAIN} {TESTED}: "
-        f"{', '.join(listed)}{more}."
+def by_layer_table(
+    title: str, measurement: Measurement, statistics: Sequence[Statistic], labels: Labels
+) -> HeadTable:
+    """Tabulate the trees of the mean attention of each layer's heads; ``n`` is the number of sentences."""
+    build = TableBuilder(labels, len(labels.places))
+    build.layers(range(len(labels.places)))
+    return _tabulate(
+        title, measurement, statistics, labels, build, [[str(place)] for place in labels.places], "layers"
     )
+
+
+def _tabulate(
+    title: str,
+    measurement: Measurement,
+    statistics: Sequence[Statistic],
+    labels: Labels,
+    build: TableBuilder,
+    names: Sequence[Sequence[str]],
+    kind: Literal["heads", "layers"],
+) -> HeadTable:
+    """Append what was counted; tables of a version that drew no directed trees have none of these."""
+    edges: Ratio = measurement.sums[statistics[0].name]
+    build.count("n", edges.count, "sentences")
+    edge_columns(statistics[0], edges, build)
+    notes = [*_describe_edges(edges, names, kind)]
+    for statistic in statistics[1:]:
+        arcs: Ratio = measurement.sums[statistic.name]
+        with np.errstate(invalid="ignore"):
+            random = arcs.totals[..., RANDOM_EDGES] / edges.totals[..., GOLD]
+        build.add(Column("uuas_random", statistics[0].unit, title="edges of random trees"), random.ravel())
+        arc_columns(statistic, arcs, build)
+        notes += _describe_arcs(arcs, names)
+    return build.table(title, [*notes, *_left_out(edges, labels)], kind)
+
+
+def _describe_edges(found: Ratio, names: Sequence[Sequence[str]], noun: str) -> Iterator[str]:
+    (score, _), (baseline, _) = (find_share(found, number) for number in (HELD, NEIGHBOURS))
+    gain, _, p = compute_gain(found, HELD, NEIGHBOURS)
+    adjusted = np.array(adjust(p.ravel())).reshape(p.shape)
+    asked, number = int(np.isfinite(score).sum()), int((adjusted < SIGNIFICANT).sum())
+    than = f"significantly more gold edges than the chain of neighbours {TESTED}"
+    if not number:
+        if asked:
+            yield f"No tree of {asked} {noun} holds {than}."
+        return
+    sure = sorted(np.argwhere(adjusted < SIGNIFICANT).tolist(), key=lambda at: -gain[*at])
+    listed = [f"{names[at[0]][at[1]]} ({score[*at]:.2f} against {baseline[*at]:.2f})" for at in sure]
+    trees = "has a tree that holds" if number == 1 else "have trees that hold"
+    yield f"{number} of {asked} {noun} {trees} {than}: {_list_some(listed)}."
+
+
+def _describe_arcs(found: Ratio, names: Sequence[Sequence[str]]) -> Iterator[str]:
+    simple = find_best(found)
+    adjusted = adjust_directions(found, simple)
+    baseline, _ = find_share(found, simple)
+    score = {tree: find_share(found, tree)[0] for tree in adjusted}
+    asked = sum(int(np.isfinite(one).sum()) for one in score.values())
+    sure = [(tree, *at) for tree, p in adjusted.items() for at in np.argwhere(p < SIGNIFICANT).tolist()]
+    than = f"significantly more words their gold head than the {_SIMPLE_TREES[simple][1]} {TESTED}"
+    if not sure:
+        if asked:
+            yield f"None of {asked} directed trees gives {than}."
+        return
+    sure.sort(key=lambda one: -(score[one[0]][one[1:]] - baseline[one[1:]]))
+    listed = [
+        f"{names[layer][row]} {_DIRECTED[tree][1]} "
+        f"({score[tree][layer, row]:.2f} against {baseline[layer, row]:.2f})"
+        for tree, layer, row in sure
+    ]
+    gives = "gives" if len(sure) == 1 else "give"
+    yield f"{len(sure)} of {asked} directed trees {gives} {than}: {_list_some(listed)}."
+
+
+def _list_some(listed: Sequence[str]) -> str:
+    more = f", and {len(listed) - _NAMED} more" if len(listed) > _NAMED else ""
+    return f"{', '.join(listed[:_NAMED])}{more}"
 
 
 def _left_out(found: Ratio, labels: Labels) -> Iterator[str]:
@@ -218,4 +351,7 @@ def _left_out(found: Ratio, labels: Labels) -> Iterator[str]:
         yield "Heads of cross-attention have no trees, since they attend from one text to another."
 
 
-TREE = Tabulation("tree", tree_table, "syntax: how much of the tree of a sentence each head holds")
+BY_HEAD = Tabulation("tree", by_head_table, "syntax: how much of the tree of a sentence each head holds")
+BY_LAYER = Tabulation(
+    "tree of a layer", by_layer_table, "syntax: how much of the tree of a sentence each layer holds"
+)

@@ -3,10 +3,11 @@
 import base64
 import hashlib
 import io
+import json
 import zipfile
 import zlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -36,6 +37,11 @@ class Sum:
 
     def __add__(self, other: Any) -> Self:
         return type(self)(*(getattr(self, one.name) + getattr(other, one.name) for one in fields(self)))
+
+    @property
+    def documents(self) -> int | None:
+        """Of how many documents it is, at least; None where they are not told apart."""
+        return None
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Name everything that is needed to go on adding."""
@@ -77,7 +83,7 @@ def select_prefix(arrays: Arrays, prefix: str) -> dict[str, NDArray[Any]]:
     return {name.removeprefix(start): array for name, array in arrays.items() if name.startswith(start)}
 
 
-_SEEN = "seen"
+_SEEN, _STRATA = "seen", "strata"
 
 
 @dataclass(frozen=True)
@@ -88,26 +94,48 @@ class Measurement:
         sums: For each statistic, what is kept; cells (layer, head or pair, ...).
         sequences: Sequences seen.
         tokens: Tokens seen.
+        strata: The same over the sequences of each group of documents, by its name, where somebody asked
+            for groups.
     """
 
     sums: Mapping[str, Any]
     sequences: int = 0
     tokens: int = 0
+    strata: Mapping[str, "Measurement"] = field(default_factory=dict)
+
+    @property
+    def documents(self) -> int:
+        """Of how many documents the sums are, at least; sequences where no sum tells them apart."""
+        found = [one.documents for one in self.sums.values() if one.documents is not None]
+        return max(found, default=self.sequences)
 
     def of(self, names: Iterable[str]) -> "Measurement":
-        return Measurement({name: self.sums[name] for name in names}, self.sequences, self.tokens)
+        some = list(names)
+        sums = {name: self.sums[name] for name in some}
+        strata = {name: one.of(some) for name, one in self.strata.items()}
+        return Measurement(sums, self.sequences, self.tokens, strata)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         found: dict[str, NDArray[Any]] = {_SEEN: np.array([self.sequences, self.tokens], np.int64)}
         for name, one in self.sums.items():
             found |= add_prefix(name, one.arrays())
+        if self.strata:
+            # numpy's strings are all as long as the longest, and end before a NUL.
+            found[_STRATA] = np.frombuffer(json.dumps([*self.strata]).encode(), np.uint8)
+            for place, one in enumerate(self.strata.values()):
+                found |= add_prefix(f"{_STRATA}/{place}", one.arrays())
         return found
 
     @classmethod
     def from_arrays(cls, arrays: Arrays, kinds: Mapping[str, type[Sum]]) -> "Measurement":
         sums = {name: kind.from_arrays(select_prefix(arrays, name)) for name, kind in kinds.items()}
         sequences, tokens = arrays[_SEEN].astype(int).tolist()
-        return cls(sums, sequences, tokens)
+        names = json.loads(arrays[_STRATA].tobytes()) if _STRATA in arrays else []
+        strata = {
+            str(name): cls.from_arrays(select_prefix(arrays, f"{_STRATA}/{place}"), kinds)
+            for place, name in enumerate(names)
+        }
+        return cls(sums, sequences, tokens, strata)
 
     def join_pass(self, other: "Measurement") -> "Measurement":
         """Put what another pass measured of the same sequences beside this."""
@@ -119,13 +147,24 @@ class Measurement:
         """Put what was measured of other sequences beside this, which goes on counting its own."""
         if self.sums.keys() & other.sums.keys():
             raise ValueError("what was measured twice adds up, and does not belong side by side")
-        return Measurement({**self.sums, **other.sums}, self.sequences, self.tokens)
+        if self.strata.keys() != other.strata.keys():
+            raise ValueError("only measurements of the same groups belong side by side")
+        strata = {name: one.join(other.strata[name]) for name, one in self.strata.items()}
+        return Measurement({**self.sums, **other.sums}, self.sequences, self.tokens, strata)
 
     def __add__(self, other: "Measurement") -> "Measurement":
         if self.sums.keys() != other.sums.keys():
             raise ValueError("only measurements of the same statistics add up")
         merged = {name: self.sums[name] + other.sums[name] for name in self.sums}
-        return Measurement(merged, self.sequences + other.sequences, self.tokens + other.tokens)
+        sequences, tokens = self.sequences + other.sequences, self.tokens + other.tokens
+        return Measurement(merged, sequences, tokens, self.add_strata(other))
+
+    def add_strata(self, other: "Measurement") -> dict[str, "Measurement"]:
+        """Add up what was measured of each group, in either or in both."""
+        found = dict(self.strata)
+        for name, one in other.strata.items():
+            found[name] = found[name] + one if name in found else one
+        return found
 
 
 def pack(arrays: Arrays) -> str:

@@ -179,6 +179,10 @@ class Ratio(Sum):
         return self.alone + (self.groups.total[..., 0] > 0).sum(0)
 
     @property
+    def documents(self) -> int:
+        return int(self.clusters.max(initial=0))
+
+    @property
     def totals(self) -> Floats:
         """The sum of each number over all sequences, (..., number)."""
         return self.total + self.groups.total.sum(0)
@@ -282,6 +286,10 @@ class Clustered(Sum):
         return self.alone.count + (self.groups.count > 0).sum(0)
 
     @property
+    def documents(self) -> int:
+        return int(self.clusters.max(initial=0))
+
+    @property
     def average(self) -> Floats:
         """The mean, NaN where nothing was observed."""
         if not len(self.groups):
@@ -373,6 +381,10 @@ class ByFold(Sum):
     @property
     def count(self) -> Floats:
         return self.whole.count
+
+    @property
+    def documents(self) -> int:
+        return self.whole.documents
 
     @property
     def average(self) -> Floats:

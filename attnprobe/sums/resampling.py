@@ -70,6 +70,11 @@ class Jackknife(Sum):
         return self.counts.sum(0)
 
     @property
+    def documents(self) -> int:
+        """Blocks that have an observation, of which the error is."""
+        return int(self.counts.reshape(BLOCKS, -1).any(1).sum())
+
+    @property
     def average(self) -> Floats:
         """The mean, NaN where nothing was observed."""
         return _mean(self.totals.sum(0), self.count)
@@ -220,8 +225,10 @@ class Exchanges:
         delta: float,
         at_once: int,
         rounding: float = 1e-12,
+        *,
+        one_sided: bool = False,
     ) -> float:
-        """Test a difference ``delta``, two-sided; ``differences`` draws some exchanges.
+        """Test a difference ``delta``, two-sided or that it is above 0; ``differences`` draws some exchanges.
 
         Differences as close as ``rounding`` are equal: sums of other orders round otherwise.
         """
@@ -229,7 +236,8 @@ class Exchanges:
         at_once = max(1, at_once)
         some = min(at_once, 2 * ENOUGH)
         while drawn < self.most:
-            found = np.abs(differences(draw, min(some, self.most - drawn))) >= abs(delta) - rounding
+            found = differences(draw, min(some, self.most - drawn))
+            found = found >= delta - rounding if one_sided else np.abs(found) >= abs(delta) - rounding
             if hits + found.sum() >= ENOUGH:
                 last = int(np.flatnonzero(found.cumsum() == ENOUGH - hits)[0])
                 return ENOUGH / (drawn + last + 1)

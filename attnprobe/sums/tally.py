@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from attnprobe.sums.answers import Answers
 from attnprobe.sums.base import Arrays, Sum
 from attnprobe.sums.groups import Groups
 
@@ -23,14 +24,15 @@ CHOOSING, SCORING = 0, 1
 #: What is not counted of links at a distance.
 _NEAR = ("both", "agreed")
 #: What does not depend on keys.
-_WHOLE = ("left_out", "groups", "kinds")
+_WHOLE = ("left_out", "groups", "kinds", "blocks")
 
 
 @dataclass(frozen=True)
 class Tally(Sum):
     """How many links there are and how many each head answers, cell by cell. Two of them add up.
 
-    Halves are halves of the documents: on the first, heads and rules are chosen, on the second scored.
+    Halves are halves of the documents: where one of them chooses, heads and rules are chosen on the first and
+    scored on the second. Of any folds that choose for one another, ``blocks`` holds what is needed.
 
     Attributes:
         keys: The labels and directions; behind them, each that ends in ``FAR``.
@@ -55,6 +57,7 @@ class Tally(Sum):
             sequences, such as sentences or windows: those of the heads of all layers, and behind them those
             of the rules in each kind; see ``group_hits`` and ``group_guesses``. Names are doubled, and odd on
             the scoring half, so that a group lies in one half.
+        blocks: Links and right answers in each block of documents, cut or whole.
     """
 
     keys: tuple[Key, ...]
@@ -72,6 +75,7 @@ class Tally(Sum):
     left_out: Ints
     kinds: Ints
     groups: Groups
+    blocks: Answers
 
     @classmethod
     def empty(
@@ -99,6 +103,7 @@ class Tally(Sum):
             left_out=np.zeros(3, np.int64),
             kinds=np.array(kinds, np.int64),
             groups=by_group,
+            blocks=Answers.empty(len(keys), number, layers, heads, rules),
         )
 
     @property
@@ -118,11 +123,60 @@ class Tally(Sum):
         layers, heads, rules = self.both.shape[1:]
         return self.groups.total[..., layers * heads :].reshape(*self.groups.count.shape, rules)
 
+    @property
+    def documents(self) -> int:
+        """Documents with links of the key of which most documents have some."""
+        return int(self.count_documents().max(initial=0))
+
+    def count_documents(self, half: int | None = None) -> Floats:
+        """Count the documents that have links of a key, on one half or on both, (key, layer)."""
+        halves = [CHOOSING, SCORING] if half is None else [half]
+        mine = np.isin(self.groups.keys % 2, halves)
+        return self.clusters[..., halves].sum(-1) + (self.groups.count[mine][:, :, self.kinds] > 0).sum(0)
+
     def __add__(self, other: Self) -> Self:
         keys = self.keys if self.keys == other.keys else order_keys((*self.keys, *other.keys))
         ours, theirs = self._over(keys), other._over(keys)
         names = [field.name for field in fields(self) if field.name not in {"keys", "kinds"}]
         return replace(ours, **{name: getattr(ours, name) + getattr(theirs, name) for name in names})
+
+    def take_stratum(self, name: str) -> Self:
+        """Give the counts of one group of documents, where each key begins with the name of its group.
+
+        Questions that were not asked are not told apart by group, and are none here.
+        """
+        found = self._rename_keys([key[1:] if key[0] == name else None for key in self.keys])
+        groups = found.groups
+        there = groups.count.any((1, 2))
+        own = Groups(groups.keys[there], groups.count[there], groups.total[there])
+        return replace(found, groups=own, left_out=np.zeros_like(self.left_out))
+
+    def join_strata(self) -> Self:
+        """Give the counts over all groups of documents, where each key begins with the name of its group."""
+        return self._rename_keys([key[1:] for key in self.keys])
+
+    def _rename_keys(self, names: Sequence[Key | None]) -> Self:
+        """Give keys other names, and add up those that become one; without those that get None."""
+        keys = order_keys(name for name in names if name is not None)
+        place = {key: at for at, key in enumerate(keys)}
+
+        def add_up(values: NDArray, axis: int = 0) -> NDArray:  # type: ignore[type-arg]
+            there = names[: values.shape[axis]]
+            kept = np.array([at for at, name in enumerate(there) if name is not None], np.int64)
+            to = np.array([place[name] for name in there if name is not None], np.int64)
+            order = np.argsort(to, kind="stable")
+            found, starts = values.take(kept[order], axis), np.flatnonzero(np.diff(to[order], prepend=-1))
+            return np.add.reduceat(found, starts, axis) if len(starts) < len(order) else found
+
+        groups = Groups(self.groups.keys, add_up(self.groups.count, 1), add_up(self.groups.total, 1))
+        counts = {name: add_up(getattr(self, name)) for name in (*self._plain, *_NEAR)}
+        blocks = Answers(*(add_up(getattr(self.blocks, one.name)) for one in fields(Answers)))
+        return replace(self, keys=keys, groups=groups, blocks=blocks, **counts)
+
+    @property
+    def _plain(self) -> list[str]:
+        """The fields whose first axis are all keys."""
+        return [one.name for one in fields(self) if one.name not in {"keys", *_WHOLE, *_NEAR}]
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         # numpy's strings are all as long as the longest, and end before a NUL.
@@ -247,12 +301,11 @@ class Tally(Sum):
             whole[(slice(None),) * axis + (there,)] = values
             return whole
 
-        near = {name: spread(getattr(self, name), number=_count_near(keys)) for name in _NEAR}
-        plain = [field.name for field in fields(self) if field.name not in {"keys", *_WHOLE, *_NEAR}]
+        counts = {name: spread(getattr(self, name), number=_count_near(keys)) for name in _NEAR}
+        counts |= {name: spread(getattr(self, name)) for name in self._plain}
         groups = Groups(self.groups.keys, spread(self.groups.count, 1), spread(self.groups.total, 1))
-        return replace(
-            self, keys=keys, groups=groups, **near, **{name: spread(getattr(self, name)) for name in plain}
-        )
+        blocks = self.blocks.over(at, len(keys))
+        return replace(self, keys=keys, groups=groups, blocks=blocks, **counts)
 
 
 def order_keys(keys: Iterable[Key]) -> tuple[Key, ...]:

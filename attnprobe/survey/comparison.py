@@ -1,15 +1,16 @@
 """One pass of two checkpoints over the same batches, and how far apart heads of the two attend."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from attnprobe.corpus.batch import Batch
 from attnprobe.corpus.batches import BatchReader
+from attnprobe.corpus.sources.media import MediaFolder
+from attnprobe.corpus.sources.order import Order
 from attnprobe.errors import AttnprobeError
 from attnprobe.kernels.divergence import bound_rounding
 from attnprobe.model.checkpoint import Checkpoint
@@ -17,25 +18,30 @@ from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.run.memory import Price, count_copies, find_itemsize, limit_cells_of_maps, price_statistics
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.passes import Run, Workers, open_run
-from attnprobe.run.preparation import Documents, examine_part, prepare_corpus
+from attnprobe.run.preparation import (
+    Documents,
+    PreparedCorpus,
+    describe_reading,
+    examine_part,
+    prepare_corpus,
+)
 from attnprobe.run.progress import Progress
 from attnprobe.run.record import record_provenance, record_versions
+from attnprobe.run.repeated import RepeatedTokens
 from attnprobe.statistics.statistic import Statistic
-from attnprobe.sums.base import Measurement, Sum
-from attnprobe.sums.resampling import Jackknife
+from attnprobe.sums.base import Measurement
+from attnprobe.sums.documents import BLOCKS
 from attnprobe.survey.divergences import AT_A_TIME, Divergences
 from attnprobe.survey.head_outputs import (
     Alignment,
     OutputMoments,
     OutputPulls,
-    OutputSums,
     check_outputs,
     price_outputs,
 )
-from attnprobe.survey.measure import Meter, join_parts, open_meter, sum_sequences
+from attnprobe.survey.needs import check_modality, drop_counted, drop_impossible, verify_needs
+from attnprobe.survey.pair_meter import MARKS, PairMeter, open_pair
 from attnprobe.survey.pairing import (
-    SAME,
-    SecondReader,
     SharedHeads,
     Within,
     check_media,
@@ -46,19 +52,11 @@ from attnprobe.survey.pairing import (
     pair_by_words,
     share_tokens,
 )
-from attnprobe.survey.recorder import Values
-from attnprobe.survey.survey import (
-    CorpusRequest,
-    check_modality,
-    drop_impossible,
-    keep_targeted,
-    verify_needs,
-)
+from attnprobe.survey.survey import CorpusRequest, keep_targeted
 from attnprobe.survey.tables import write_notes
+from attnprobe.survey.until import Round, read_until_enough
 from attnprobe.table.builder import Labels
-
-#: What the sums of either model's statistics are called: its mark, a slash, and the statistic.
-MARKS = ("a", "b")
+from attnprobe.table.head_table import HeadTable
 
 
 @dataclass(frozen=True)
@@ -104,6 +102,8 @@ def compare_checkpoints(
     dataset: str,
     facts: Mapping[str, Any],
     labelled: bool = False,
+    order: Order | None = None,
+    tabulate: Callable[[Comparison], HeadTable] | None = None,
     resume: Path | None = None,
     workers: int | None = None,
     progress: Progress,
@@ -120,6 +120,8 @@ def compare_checkpoints(
         dataset: What the ``dataset`` column says.
         facts: What the caller adds to the provenance.
         labelled: Whether labels are target texts, for the decoders beside both encoders.
+        order: The random order in which documents are read, where the options say how precise it is to be.
+        tabulate: Makes the table that is to be so precise.
         resume: A file that keeps the state of the run, so that it can go on after it was stopped.
         workers: How many batches are in flight.
         progress: Is told how far it is.
@@ -133,91 +135,155 @@ def compare_checkpoints(
     request, targets = keep_targeted(
         checkpoints[0], CorpusRequest(documents[0], statistics, options, labelled=labelled)
     )
+    assert not isinstance(request.documents, RepeatedTokens)
     first, texts, one = examine_part(checkpoints[0], request.documents, progress)
     second, same_texts, other = examine_part(checkpoints[1], documents[1], progress)
-    names = first.name, second.name
     models = (first, one), (second, other)
     shared, left = _share_heads(models, pairs=pairs, outputs=outputs)
     said += left
     statistics = drop_impossible(list(statistics), one)
+    if options.targets:
+        said += drop_counted([statistics])
     evidence = _verify(models, statistics, outputs=outputs is not None)
     divergences = Divergences(shared, pairs)
     moments = None if outputs is None else OutputMoments(shared)
-    number = min(Workers.of(*model, workers).number for model in models)
     options = fit_options(request.options, first, second, by_word=by_word)
     names_of_sums = [*divergences.sums, *(moments.sums if moments is not None else ())]
     question = {
         "command": " ".join(["compare", *(one.identity for one in statistics), *names_of_sums]),
         "second model": json.dumps(second.origin, sort_keys=True, default=str),
     }
-    maps = one.layers * one.heads + other.layers * other.heads
+    two = _TwoModels(
+        models, options, statistics, divergences, moments, outputs, by_word, labelled, dataset, facts,
+        evidence, min(Workers.of(*model, workers).number for model in models), progress,
+    )  # fmt: skip
+    with open_run(first, options, question, resume=resume, progress=progress) as run:
+        if not options.targets:
+            found, alignment = two.measure(run, (texts, same_texts))
+            notes = [*said, *(targets.remarks() if targets is not None else [])]
+            return two.finish(found, alignment, notes)
+        assert order is not None
+        assert tabulate is not None
 
-    def ready(checkpoint: Checkpoint, architecture: Architecture, given: Any) -> Any:
-        return prepare_corpus(
-            checkpoint,
-            architecture,
-            number_words(given) if by_word else given,
+        def measure(some: Documents, number: int, title: str) -> Round:
+            some = some if isinstance(some, MediaFolder) else list(some)  # which both models read
+            return two.measure(run, (some, some), f", look {number + 1}", title)[0]
+
+        enough = read_until_enough(
+            texts,
             options,
-            price=partial(_price, models, statistics, divergences, moments),
-            copies=count_copies(statistics),
-            cells=limit_cells_of_maps(maps),
-            labelled=labelled,
-            workers=number,
+            order,
+            measure,
+            lambda rounds: tabulate(two.finish(rounds)),
+            most=lambda _: BLOCKS,
             progress=progress,
         )
-
-    with (
-        open_run(first, options, question, resume=resume, progress=progress) as run,
-        ready(first, one, texts) as mine,
-        ready(second, other, same_texts) if by_word else nullcontext(mine) as its,
-    ):
-        said += targets.remarks() if targets is not None else []
-        if by_word:
-            batches, beside = pair_by_words(mine.corpus.batches, its.corpus.batches)
-        else:
-            batches, beside = mine.corpus.batches, pair_by_tokens(mine.corpus.batches, second)
-
-        tokens = {"tokens of the second model": its.corpus.batches.digest}
-        total = partial(_total, run, batches, mine.workers, tokens)
-        both = (first, second), (one, other)
-        with open_pair(*both, statistics, divergences, beside, moments) as meter:
-            measurement, alignment = total("comparing", meter), None
-        if outputs is not None:
-            pulls = OutputPulls.of(shared, measurement, outputs)
-            with open_pair(*both, [], None, beside, pulls) as meter:
-                alignment = pulls.align(total("errors of matched outputs", meter, within=outputs), outputs)
-        record = record_provenance(first, one, mine.corpus, options, mine.workers)
-        record["other"] = record_provenance(second, other, its.corpus, options, mine.workers)
-        rarity, read = mine.corpus.rarity, mine.corpus.sequences
-    if by_word:
-        counts = [int(measurement.sums[name].count.max(initial=0)) for name in divergences.sums]
-        wordless = measurement.sequences - max(counts, default=measurement.sequences)
-        said.insert(0, _explain_words(names, read - measurement.sequences, wordless))
-    ours = Measurement({one.name: measurement.sums[f"a/{one.name}"] for one in statistics})
-    said += write_notes(statistics, ours, rarity, first.model.dtype)
-    record |= {
-        **facts,
-        "other": {name: part for name, part in record["other"].items() if name not in record_versions()},
-        "comparison": {
-            "by_word": by_word,
-            "statistics": [statistic.identity for statistic in statistics],
-            "evidence": evidence,
-        },
-    }
-    return Comparison(
-        measurement,
-        statistics,
-        divergences,
-        Labels(first.name, dataset, record, one.places, one.grid is not None, one.removed, said),
-        second.name,
-        by_word,
-        rounding=max(bound_rounding(checkpoint.model.dtype) for checkpoint in (first, second)),
-        alignment=alignment,
-    )
+        for sentence in describe_reading(enough.found.corpus):
+            progress.say(sentence)
+        notes = [*said, *(targets.remarks() if targets is not None else []), *enough.notes()]
+        record = {**enough.found.record, "until": enough.record}
+        return two.finish(replace(enough.found, record=record), None, notes)
 
 
 #: A model with what the dry run found of it.
 Verified = tuple[Checkpoint, Architecture]
+
+
+@dataclass(frozen=True)
+class _TwoModels:
+    """Two models that were verified, and what is asked of them; see ``compare_checkpoints``."""
+
+    models: tuple[Verified, Verified]
+    options: CorpusOptions
+    statistics: Sequence[Statistic]
+    divergences: Divergences
+    moments: OutputMoments | None
+    outputs: Within | None
+    by_word: bool
+    labelled: bool
+    dataset: str
+    facts: Mapping[str, Any]
+    evidence: Sequence[str]
+    workers: int
+    progress: Progress
+
+    def prepare(self, side: int, given: Documents) -> AbstractContextManager[PreparedCorpus]:
+        """Tokenise texts as one of the models reads them."""
+        maps = sum(of.layers * of.heads for _, of in self.models)
+        until = bool(self.options.targets)  # then what is read of the texts is chosen round by round
+        return prepare_corpus(
+            *self.models[side],
+            number_words(given) if self.by_word else given,  # type: ignore[arg-type]
+            replace(self.options, limit=None, sample=None) if until else self.options,
+            price=partial(_price, self.models, self.statistics, self.divergences, self.moments),
+            copies=count_copies(self.statistics),
+            cells=limit_cells_of_maps(maps),
+            labelled=self.labelled,
+            describe=not until,
+            workers=self.workers,
+            progress=self.progress,
+        )
+
+    def measure(
+        self, run: Run, given: tuple[Documents, Documents], stage: str = "", title: str = ""
+    ) -> tuple[Round, Alignment | None]:
+        """Pass over texts with both models; once more where heads are matched by what they give."""
+        (first, one), (second, other) = self.models
+        both = (first, second), (one, other)
+        with (
+            self.prepare(0, given[0]) as mine,
+            self.prepare(1, given[1]) if self.by_word else nullcontext(mine) as its,
+        ):
+            if self.by_word:
+                batches, beside = pair_by_words(mine.corpus.batches, its.corpus.batches)
+            else:
+                batches, beside = mine.corpus.batches, pair_by_tokens(mine.corpus.batches, second)
+            tokens = {"tokens of the second model": its.corpus.batches.digest}
+            total = partial(_total, run, batches, mine.workers, tokens)
+            with open_pair(*both, self.statistics, self.divergences, beside, self.moments) as meter:
+                measurement, alignment = total(f"comparing{stage}", meter, title=title), None
+            if self.outputs is not None:
+                pulls = OutputPulls.of(self.divergences.shared, measurement, self.outputs)
+                with open_pair(*both, [], None, beside, pulls) as meter:
+                    found = total("errors of matched outputs", meter, within=self.outputs)
+                    alignment = pulls.align(found, self.outputs)
+            record = record_provenance(first, one, mine.corpus, self.options, mine.workers)
+            record["other"] = record_provenance(second, other, its.corpus, self.options, mine.workers)
+            return Round(measurement, record, mine.corpus), alignment
+
+    def finish(
+        self, found: Round, alignment: Alignment | None = None, notes: Sequence[str] = ()
+    ) -> Comparison:
+        """Put together what was found; the notes say what happened on the way."""
+        (first, one), (second, _) = self.models
+        measurement, record = found.sums, {**found.record}
+        if self.by_word:
+            counts = [int(measurement.sums[name].count.max(initial=0)) for name in self.divergences.sums]
+            wordless = measurement.sequences - max(counts, default=measurement.sequences)
+            left = record["corpus"]["sequences"] - measurement.sequences
+            notes = [_explain_words((first.name, second.name), left, wordless), *notes]
+        ours = Measurement({one.name: measurement.sums[f"a/{one.name}"] for one in self.statistics})
+        rarity = None if self.options.targets else found.corpus.rarity
+        notes = [*notes, *write_notes(self.statistics, ours, rarity, first.model.dtype)]
+        record |= {
+            **self.facts,
+            "other": {name: part for name, part in record["other"].items() if name not in record_versions()},
+            "comparison": {
+                "by_word": self.by_word,
+                "statistics": [statistic.identity for statistic in self.statistics],
+                "evidence": self.evidence,
+            },
+        }
+        return Comparison(
+            measurement,
+            self.statistics,
+            self.divergences,
+            Labels(first.name, self.dataset, record, one.places, one.grid is not None, one.removed, notes),
+            second.name,
+            self.by_word,
+            rounding=max(bound_rounding(checkpoint.model.dtype) for checkpoint, _ in self.models),
+            alignment=alignment,
+        )
 
 
 def _share_heads(
@@ -271,6 +337,7 @@ def _total(
     question: Mapping[str, str],
     name: str,
     meter: "PairMeter",
+    title: str = "",
     **more: str,
 ) -> Measurement:
     """Pass over the batches with both models, and add up what is found."""
@@ -282,93 +349,8 @@ def _total(
         workers=workers,
         thread_context=meter.thread_context,
         question={**question, **more},
+        title=title,
     )
-
-
-@dataclass(frozen=True)
-class PairMeter:
-    """Two models that are ready to be compared, batch by batch, in as many threads as there are.
-
-    Attributes:
-        sides: The models.
-        divergences: Compares the maps of their heads, if that is asked for.
-        beside: Gives what the second model reads.
-        outputs: Compares what their heads give, if that is asked for.
-    """
-
-    sides: tuple[Meter, Meter]
-    divergences: Divergences | None
-    beside: SecondReader
-    outputs: OutputSums | None = None
-
-    @cached_property
-    def sums(self) -> dict[str, type[Sum]]:
-        """What is kept of each of the numbers, by its name."""
-        found: dict[str, type[Sum]] = {}
-        for part in (self.divergences, self.outputs):
-            found |= part.sums if part is not None else {}
-        for mark, side in zip(MARKS, self.sides, strict=True):
-            found |= {f"{mark}/{one.name}": one.sums for one in side.statistics}
-        return found
-
-    @cached_property
-    def _constants(self) -> dict[str, Any]:
-        sides = zip(MARKS, self.sides, strict=True)
-        return {f"{mark}/{name}": one for mark, side in sides for name, one in side.constants.items()}
-
-    def measurement(self, batch: Batch) -> Measurement:
-        """Run a batch with both models, and sum up what is found."""
-        found = join_parts(self.sides[0].halving.run(batch, self._part))
-        sums = {
-            name: self._constants.get(name) or sum_sequences(kind, found.pop(name), batch)
-            for name, kind in self.sums.items()
-        }
-        return Measurement(sums, len(batch), batch.size)
-
-    def _part(self, batch: Batch) -> Values:
-        theirs = self.beside.batch(batch)
-        one, other = self.sides
-        first, ours = one.part(batch), one.maps() if self.divergences is not None else {}
-        given = one.outputs()
-        if one is other:  # whose next maps take the place of these
-            ours = {kind: (maps.clone(), layout) for kind, (maps, layout) in ours.items()}
-        second, units = other.part(theirs), self.beside.units(batch, theirs)
-        found = {} if self.divergences is None else self.divergences.compare(ours, other.maps(), units)
-        found |= {} if self.outputs is None else self.outputs.compare(given, other.outputs(), units)
-        for mark, values in zip(MARKS, (first, second), strict=True):
-            found |= {f"{mark}/{name}": one for name, one in values.items()}
-        return found
-
-    @contextmanager
-    def thread_context(self) -> Iterator[None]:
-        with ExitStack() as stack:
-            for joining in {id(side): side.thread_context for side in self.sides}.values():
-                stack.enter_context(joining())
-            yield
-
-
-@contextmanager
-def open_pair(
-    checkpoints: tuple[Checkpoint, Checkpoint],
-    architectures: tuple[Architecture, Architecture],
-    statistics: Sequence[Statistic],
-    divergences: Divergences | None,
-    beside: SecondReader = SAME,
-    outputs: OutputSums | None = None,
-) -> Iterator[PairMeter]:
-    """Make two models ready; one that is compared with itself can be read by one reader only.
-
-    Differences are of two means, with an error of their own kind, which blocks of documents give.
-    """
-    blocked = [replace(statistic, sums=Jackknife) for statistic in statistics]
-    first, second = checkpoints
-    kept = {"keep": divergences is not None, "keep_outputs": outputs is not None}
-    with open_meter(first, architectures[0], blocked, **kept) as one:
-        if first.body is second.body:
-            yield PairMeter((one, one), divergences, beside, outputs)
-            return
-        with open_meter(second, architectures[1], blocked, **kept) as other:
-            yield PairMeter((one, other), divergences, beside, outputs)
 
 
 def _explain_words(names: tuple[str, str], left: int, wordless: int) -> str:

@@ -14,9 +14,9 @@ from attnprobe.attention.layout import Layout
 from attnprobe.corpus.batch import Batch
 from attnprobe.kernels.words import Ints, Rows, add_up_queries, choose_candidates, find_most_attended
 from attnprobe.model.reading.routing import Piece
-from attnprobe.statistics.questions import Questions
+from attnprobe.statistics.questions import Questions, part_by_stratum
 from attnprobe.statistics.statistic import Statistic
-from attnprobe.sums.documents import in_second_half
+from attnprobe.sums.documents import BLOCKS, find_block
 from attnprobe.sums.groups import fold_names
 from attnprobe.sums.tally import CHOOSING, FAR, SCORING, Tally, order_keys
 
@@ -72,17 +72,17 @@ class QuestionIndex:
     def __init__(self, asked: Questions, batch: Batch) -> None:
         """Find which questions count for which cells, and which lie in one document."""
         self.asked = asked
-        # By name, so that a document is in the same half in whatever job it is read.
-        documents = batch.members if batch.names is None else batch.names
+        # By name, so that a document is in the same block in whatever job it is read.
+        block = find_block(batch.members if batch.names is None else batch.names)
         clusters = np.full(len(batch), -1) if batch.clusters is None else batch.clusters
-        half = in_second_half(documents).astype(np.int64)
+        half = (block >= BLOCKS // 2).astype(np.int64)
         order = np.lexsort((asked.entries[:, 2], half[asked.entries[:, 2]], asked.entries[:, 1]))
         self._question, key, sequence = asked.entries[order].T
         # A run is what a key is asked in one sequence.
         self._starts = np.flatnonzero(np.diff(key, prepend=-1) | np.diff(sequence, prepend=-1))
         self.size = np.diff(self._starts, append=len(order))
         self.key, where = key[self._starts], sequence[self._starts]
-        self.half = half[where]
+        self.block, self.half = block[where], half[where]
         #: What names the document of each run, see ``Tally.groups``; negative where it is alone.
         self.cluster = np.where(clusters[where] < 0, -1, 2 * clusters[where] + self.half)
         #: (question of a run, rule) which rules answer it rightly, run by run.
@@ -150,6 +150,10 @@ def count_layers(
         cells = groups[kind], places[kind][index.key[some]]
         np.add.at(tally.groups.count[:, :, kind], cells, index.size[some])
         np.add.at(tally.group_guesses[:, :, kind], cells, index.guesses[some])
+        np.add.at(tally.blocks.asked[:, kind], (places[kind][index.key], index.block), index.size)
+        run, rule = np.nonzero(index.guesses)
+        cells = places[kind][index.key[run]], rule, index.block[run]
+        np.add.at(tally.blocks.guessed[:, kind], cells, index.guesses[run, rule])
         _count_guesses(tally, agreements[kind].layers, index, places[kind])
     for layer, (index, found) in enumerate(layers):
         kind = kinds[layer]
@@ -165,10 +169,11 @@ def count_layers(
             continue
         columns = [present[layer].index(head) for head in there]
         by_run, by_question = index.hits(found[:, columns])
-        _add(tally.hits[:, layer], key, there, index.half, by_run)
-        _add(tally.hits_squared[:, layer], key[alone], there, index.half[alone], by_run[alone] ** 2)
+        _add(tally.hits, layer, key, there, index.half, by_run)
+        _add(tally.blocks.hits, layer, key, there, index.block, by_run)
+        _add(tally.hits_squared, layer, key[alone], there, index.half[alone], by_run[alone] ** 2)
         products = by_run[alone] * index.size[alone, None]
-        _add(tally.products[:, layer], key[alone], there, index.half[alone], products)
+        _add(tally.products, layer, key[alone], there, index.half[alone], products)
         agreements[kind].take(layer, there, by_run, by_question)
         cells = groups[kind][:, None], key[~alone, None], np.array(there)
         np.add.at(tally.group_hits[:, :, layer], cells, by_run[~alone])
@@ -227,9 +232,19 @@ def _sum_by_key(values: Ints, key: Ints, number: int) -> Ints:
     return found
 
 
-def _add(whole: Ints, key: Ints, heads: Sequence[int], last: Ints, values: Ints) -> None:
-    """Add (run, head) to (key, head, last) of each run."""
-    np.add.at(whole, (key[:, None], np.array(heads), last[:, None]), values)
+def _add(
+    whole: NDArray[np.signedinteger[Any]],
+    layer: int,
+    key: Ints,
+    heads: Sequence[int],
+    last: Ints,
+    values: Ints,
+) -> None:
+    """Add (run, head) to (key, layer, head, last) of each run."""
+    _, layers, number, size = whole.shape
+    place = ((key * layers + layer)[:, None] * number + np.array(heads)) * size + last[:, None]
+    # Of one axis and one type, numpy adds at once what it otherwise adds number by number.
+    np.add.at(whole.reshape(-1), place.ravel(), values.astype(whole.dtype).ravel())
 
 
 class Finder:
@@ -251,7 +266,10 @@ class Finder:
         """Take a block of a layer; ``layout`` is that of the whole batch."""
         if kind not in self._indices:
             questions: Any = self._statistic.function
-            self._indices[kind] = QuestionIndex(questions(layout), self._batch)
+            asked: Questions = questions(layout)
+            if self._batch.strata is not None:
+                asked = part_by_stratum(asked, self._batch.strata)
+            self._indices[kind] = QuestionIndex(asked, self._batch)
         index = self._indices[kind]
         if layer == len(self.layers):
             heads = piece.probabilities.shape[1]

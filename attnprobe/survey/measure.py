@@ -18,6 +18,7 @@ from attnprobe.attention.layout import Layout
 from attnprobe.corpus.batch import Batch
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.random_weights import randomise_weights
 from attnprobe.model.reading.blocks import equalise_positions
 from attnprobe.model.reading.capture import capture_attention
 from attnprobe.model.reading.routing import Piece
@@ -31,6 +32,7 @@ from attnprobe.run.passes import Run
 from attnprobe.run.preparation import PreparedCorpus
 from attnprobe.statistics.statistic import CONTROLS, Control, Statistic, evaluate_parameters
 from attnprobe.sums.base import Constant, Measurement, Sum
+from attnprobe.sums.tally import Tally
 from attnprobe.survey.output_recorder import OutputRecorder
 from attnprobe.survey.recorder import Recorders, Values
 from attnprobe.survey.tables import place_heads
@@ -41,7 +43,12 @@ STAGES: Mapping[Control, str] = {
     "": "measuring",
     "shuffled": "measuring, tokens shuffled",
     "alike": "measuring, positions equal",
+    "random 1": "measuring, random weights",
+    "random 2": "measuring, other random weights",
+    "random 3": "measuring, yet other random weights",
 }
+#: The seeds of the weights of controls.
+WEIGHTS: Mapping[Control, int] = {"random 1": 1, "random 2": 2, "random 3": 3}
 #: From which orders and random tokens are drawn, where nobody says otherwise.
 SEED = 42
 
@@ -124,27 +131,61 @@ class Meter:
     def measurement(self, batch: Batch) -> Measurement:
         """Run a batch, and sum up what the statistics say; values are let go as soon as they are added."""
         values = self.values(batch)
-        sums = {
-            one.name: self.constants.get(one.name) or sum_sequences(one.sums, values.pop(one.name), batch)
-            for one in self.statistics
-        }
-        return Measurement(sums, len(batch), batch.size)
+        sums: dict[str, Any] = {}
+        parts = [] if batch.strata is None else list(batch.strata.parts())
+        strata: dict[str, dict[str, Any]] = {name: {} for name, _ in parts}
+        for one in self.statistics:
+            if (constant := self.constants.get(one.name)) is not None:
+                sums[one.name] = constant
+                for own in strata.values():
+                    own[one.name] = constant
+                continue
+            found = values.pop(one.name)
+            for name, some in parts:
+                its = take_stratum(found, name, some)
+                strata[name][one.name] = sum_sequences(one.sums, its, batch, some)
+            sums[one.name] = sum_sequences(one.sums, join_strata(found) if parts else found, batch)
+        size = batch.size // len(batch)  # sequences of a batch are equally long
+        apart = {name: Measurement(strata[name], len(some), len(some) * size) for name, some in parts}
+        return Measurement(sums, len(batch), batch.size, apart)
 
 
-def sum_sequences(sums: Any, values: NDArray[np.floating[Any]] | Sum, batch: Batch) -> Any:
-    """Sum up what was found in each sequence of a batch, (sequence, ...)."""
+def sum_sequences(
+    sums: Any,
+    values: NDArray[np.floating[Any]] | Sum,
+    batch: Batch,
+    stratum: NDArray[np.intp] | None = None,
+) -> Any:
+    """Sum up what was found in each sequence of a batch, (sequence, ...).
+
+    With ``stratum``, the values are those of these sequences, which are all of one group.
+    """
     if isinstance(values, Sum):
         return values
-    named = batch.names if getattr(sums, "by_name", False) else batch.documents
+    named, clusters = batch.names if getattr(sums, "by_name", False) else batch.documents, batch.clusters
     documents = batch.members if named is None else named
+    if stratum is not None:
+        assert batch.strata is not None
+        documents, clusters = documents[stratum], batch.strata.clusters[stratum]
     rows = max(1, CHUNK // max(1, values[0].size))
 
     def sum_rows(start: int) -> Any:
         some = slice(start, start + rows)
-        clusters = None if batch.clusters is None else batch.clusters[some]
-        return sums.of(values[some].astype(np.float64), clusters, documents[some])
+        return sums.of(
+            values[some].astype(np.float64), None if clusters is None else clusters[some], documents[some]
+        )
 
     return reduce(add, map(sum_rows, range(0, len(values), rows)))
+
+
+def join_strata(found: Any) -> Any:
+    """Give what was found in all groups, of counts that were made apart."""
+    return found.join_strata() if isinstance(found, Tally) else found
+
+
+def take_stratum(found: Any, name: str, some: NDArray[np.intp]) -> Any:
+    """Give what was found in some sequences, those of a batch that are of a group."""
+    return found.take_stratum(name) if isinstance(found, Tally) else found[some]
 
 
 def join_parts(parts: Sequence[Values]) -> Values:
@@ -154,6 +195,15 @@ def join_parts(parts: Sequence[Values]) -> Values:
         return reduce(add, values) if isinstance(values[0], Sum) else np.concatenate(values)
 
     return parts[0] if len(parts) == 1 else {name: join([part[name] for part in parts]) for name in parts[0]}
+
+
+def check_finite(checkpoint: Checkpoint, hidden: Tensor) -> None:
+    """Refuse hidden states that are not numbers."""
+    if not bool(torch.isfinite(hidden).all()):
+        raise AttnprobeError(
+            f"{checkpoint.name} produced NaN or infinite hidden states; "
+            "try --dtype float32, or look at its weights."
+        )
 
 
 @contextmanager
@@ -200,11 +250,7 @@ def open_meter(
             recorder.begin(batch, baseline=batch is not part)
             keeper.begin(batch)
             hidden = checkpoint.forward(batch.inputs)
-            if not bool(torch.isfinite(hidden).all()):
-                raise AttnprobeError(
-                    f"{checkpoint.name} produced NaN or infinite hidden states; "
-                    "try --dtype float32, or look at its weights."
-                )
+            check_finite(checkpoint, hidden)
             with torch.inference_mode():
                 found.append(recorder.finish())
         *without, whole_batch = found
@@ -298,33 +344,38 @@ def measure_passes(
     ready: PreparedCorpus,
     controls: Controls,
     name: str = "",
+    title: str = "",
 ) -> Measurement:
     """Pass over the batches once for each control, each a stage of the run, and put the sums together.
 
-    ``name`` tells the corpus from others of the same run.
+    ``name`` tells the corpus from others of the same run; ``title`` is what a bar says instead of the stage.
     """
     found: list[Measurement] = []
     for control, statistics in controls.passes.items():
-        batches, question, change = ready.corpus.batches, None, nullcontext()
+        batches, question, change, model = ready.corpus.batches, None, nullcontext(), checkpoint
         if control == "shuffled":
             assert controls.seed is not None
             batches, question = batches.shuffle(controls.seed), {"seed": str(controls.seed)}
         if control == "alike":
             assert controls.positions is not None
             change = equalise_positions(checkpoint.body, controls.positions.tables, controls.positions.at)
+        if control in WEIGHTS:
+            model = randomise_weights(checkpoint, WEIGHTS[control])
         restore = partial(
             Measurement.from_arrays, kinds={statistic.name: statistic.sums for statistic in statistics}
         )
-        with change, open_meter(checkpoint, architecture, statistics) as meter:
+        with change, open_meter(model, architecture, statistics) as meter:
+            stage = STAGES[control] + (f", {name}" if name else "")
             found.append(
                 run.total(
-                    STAGES[control] + (f", {name}" if name else ""),
+                    stage,
                     batches,
                     meter.measurement,
                     restore,
                     workers=ready.workers,
                     thread_context=meter.thread_context,
                     question=question,
+                    title=f"{title}, {control}" if title and control else title,
                 )
             )
     return reduce(Measurement.join_pass, found)

@@ -6,21 +6,26 @@ Tables that are about the same corpus share its passes.
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from functools import reduce
+from functools import partial, reduce
 from pathlib import Path
 from typing import Any
 
-from attnprobe.attention.block import UNEMBEDDING
-from attnprobe.corpus.sources.pictures import BOTH
+from attnprobe.corpus.sources.order import Order
+from attnprobe.corpus.vocabulary import Rarity
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.verifying.architecture import Architecture
-from attnprobe.model.verifying.observations import UnobservableError, check_observations
 from attnprobe.run.examples import LabelledExamples
 from attnprobe.run.memory import count_copies, find_itemsize, limit_cells, price_statistics
 from attnprobe.run.options import CorpusOptions
-from attnprobe.run.passes import open_run
-from attnprobe.run.preparation import Documents, PreparedCorpus, examine_part, prepare_corpus
+from attnprobe.run.passes import Run, open_run, open_single_run
+from attnprobe.run.preparation import (
+    Documents,
+    PreparedCorpus,
+    describe_corpus,
+    examine_part,
+    prepare_corpus,
+)
 from attnprobe.run.progress import Progress
 from attnprobe.run.record import record_provenance
 from attnprobe.run.repeated import RepeatedTokens
@@ -29,10 +34,11 @@ from attnprobe.statistics.statistic import Statistic
 from attnprobe.statistics.tabulation import HEADS, Tabulation
 from attnprobe.sums.base import Measurement, pack
 from attnprobe.survey.measure import SEED, Controls, explain_empty, measure_passes
+from attnprobe.survey.needs import check_modality, drop_counted, drop_impossible, verify_needs
 from attnprobe.survey.tables import check_layers, keep_layers, write_notes
+from attnprobe.survey.until import Round, find_targets, limit_observations, read_until_enough
 from attnprobe.table.builder import Labels
 from attnprobe.table.head_table import HeadTable
-from attnprobe.table.naming import join_names
 
 
 @dataclass(frozen=True)
@@ -45,6 +51,7 @@ class CorpusRequest:
         options: How it is cut into sequences.
         name: Tells it from the other corpora of a survey; empty for the one that the survey is about.
         labelled: Whether labels are target texts, for the decoder beside an encoder.
+        order: The random order in which it is read, where the options say how precise the table is to be.
     """
 
     documents: Documents | RepeatedTokens
@@ -52,6 +59,7 @@ class CorpusRequest:
     options: CorpusOptions
     name: str = ""
     labelled: bool = False
+    order: Order | None = None
 
 
 @dataclass(frozen=True)
@@ -77,69 +85,6 @@ class TableRequest:
     @property
     def statistics(self) -> list[Statistic]:
         return [statistic for corpus in self.corpora for statistic in corpus.statistics]
-
-
-def check_modality(checkpoint: Checkpoint, statistics: Sequence[Statistic]) -> None:
-    """Refuse what only text has, of images and sound, and what only both together have, of either."""
-    named = next((one.family.name for one in statistics if one.about == "modalities"), None)
-    if checkpoint.modality != BOTH and named is not None:
-        raise AttnprobeError(
-            f"{named} is about images with texts; give data with a column of images "
-            "(--image-column), and a model that reads both."
-        )
-    if checkpoint.modality == "text":
-        return
-    if any(statistic.scope == "links" for statistic in statistics):
-        raise AttnprobeError("Gold links lie between words of text; images and sound have none.")
-    if checkpoint.modality != BOTH and all(statistic.about == "text" for statistic in statistics):
-        raise AttnprobeError("What is rare is counted in text; images and sound have no rare tokens.")
-    if any(statistic.control for statistic in statistics):
-        raise AttnprobeError("--control shuffles the tokens of texts; of images and sound, leave it out.")
-
-
-def drop_impossible(statistics: Sequence[Statistic], architecture: Architecture) -> list[Statistic]:
-    """Leave out what is about rows of patches where there are none; refuse heads of maps of other tokens."""
-    found = [one for one in statistics if one.about != "patches" or architecture.patches]
-    if not found:
-        raise AttnprobeError(f"{statistics[0].name} is about images, in which patches lie in rows.")
-    if architecture.tilings and any(one.scope == "model" for one in found):
-        raise AttnprobeError(
-            f"{architecture.model_type} has maps of other tokens in other layers, so that heads of different "
-            "layers can't be compared; leave out --all-pairs."
-        )
-    return found
-
-
-def verify_needs(
-    checkpoint: Checkpoint,
-    architecture: Architecture,
-    wanted: Sequence[list[Statistic]],
-    *,
-    as_far_as_possible: bool,
-) -> tuple[list[str], list[str]]:
-    """Verify that what the statistics of each corpus need can be had, or refuse the first that needs more.
-
-    With ``as_far_as_possible``, those that can't be had are taken out of ``wanted`` instead.
-
-    Returns:
-        What was verified, and what was left out.
-    """
-    left_out: list[str] = []
-    while True:
-        every = [statistic for some in wanted for statistic in some]
-        try:
-            needs = frozenset[str]().union(*(statistic.needs for statistic in every))
-            return check_observations(checkpoint, architecture, needs - {UNEMBEDDING}), left_out
-        except UnobservableError as error:
-            asking = [statistic for statistic in every if error.name in statistic.needs]
-            if not as_far_as_possible or len(asking) == len(every):
-                instead = " Leave out --weights." if any(one.of is not None for one in asking) else ""
-                raise AttnprobeError(
-                    f"The statistic {asking[0].name!r} can't be measured: {error}{instead}"
-                ) from error
-            left_out.append(f"{join_names([one.name for one in asking])} could not be measured: {error}")
-            for some in wanted:
-                some[:] = [statistic for statistic in some if statistic not in asking]
 
 
 @dataclass(frozen=True)
@@ -216,6 +161,9 @@ def survey_corpora(
     every = [one for name in corpora for one in _join_controls(drafts, name).statistics]
     question = {"command": " ".join(statistic.identity for statistic in every)}
     with open_run(checkpoint, first.options, question, resume=resume, progress=progress) as run:
+        if first.options.targets:
+            (draft,), (corpus,) = drafts, corpora.values()
+            return [_survey_rounds(run, (checkpoint, architecture), corpus, draft, targets, workers)]
         for name, corpus in corpora.items():
             here = [draft for draft in drafts if name in draft.controls]
             if not here:
@@ -234,15 +182,63 @@ def survey_corpora(
                         checkpoint, architecture, ready.corpus, corpus.options, ready.workers
                     )
                     draft.take(name, found, record)
-                    own, its = draft.controls[name], draft.measurements[name]
-                    draft.notes += write_notes(
-                        own.statistics, its, ready.corpus.rarity, checkpoint.model.dtype
-                    )
-                    draft.notes += own.notes
-                    if name == first.name:
-                        draft.notes += [f"{one[0].upper()}{one[1:]}." for one in checkpoint.remarks]
-                    draft.notes += explain_empty(checkpoint, architecture, own.statistics, its)
+                    draft.note(checkpoint, architecture, name, ready.corpus.rarity, first=name == first.name)
     return [draft.finish(checkpoint, architecture) for draft in drafts]
+
+
+def _survey_rounds(
+    run: Run,
+    model: tuple[Checkpoint, Architecture],
+    corpus: CorpusRequest,
+    draft: "_Draft",
+    targets: LabelledExamples | None,
+    workers: int | None,
+) -> Survey:
+    """Measure documents in a random order, until the table is as precise as was asked."""
+    (checkpoint, architecture), controls, name = model, draft.controls[corpus.name], corpus.name
+    assert corpus.order is not None
+    assert not isinstance(corpus.documents, RepeatedTokens)  # of which there are as many as one asks for
+    # What is read of it is chosen here, round by round.
+    options = replace(corpus.options, limit=None, sample=None, until=None, strict=False)
+
+    def tabulate(found: Round) -> HeadTable:
+        draft.record = {}
+        draft.take(name, found.sums, {**found.record})
+        return draft.finish(checkpoint, architecture, packed=False).table
+
+    def measure(documents: Documents, number: int, title: str) -> Round:
+        part, stage = replace(corpus, documents=documents, options=options), f"look {number + 1}"
+        with _prepare(
+            checkpoint, architecture, part, [draft], controls, workers, run.progress, describe=False
+        ) as ready:
+            record = record_provenance(checkpoint, architecture, ready.corpus, corpus.options, ready.workers)
+            measured = partial(measure_passes, checkpoint=checkpoint, architecture=architecture)
+            if not number:  # a name that no column has is refused before much was read
+                shortest = ready.corpus.batches.follow(ready.corpus.batches.plan[-1:])
+                little = replace(ready, corpus=replace(ready.corpus, batches=shortest))
+                sums = measured(open_single_run(), ready=little, controls=controls)
+                find_targets(tabulate(Round(sums, record, little.corpus)), corpus.options.targets)
+            sums = measured(run, ready=ready, controls=controls, name=stage, title=title)
+            return Round(sums, record, ready.corpus)
+
+    found = read_until_enough(
+        corpus.documents,
+        corpus.options,
+        corpus.order,
+        measure,
+        tabulate,
+        most=lambda rounds: limit_observations(controls.statistics, rounds.record["corpus"]),
+        progress=run.progress,
+    )
+    for sentence in describe_corpus(checkpoint, found.found.corpus):
+        run.progress.say(sentence)
+    for sentence in targets.remarks() if targets is not None else []:
+        run.progress.say(sentence)
+    tabulate(found.found)
+    draft.record["until"] = found.record
+    draft.notes += found.notes()
+    draft.note(checkpoint, architecture, name, None, first=True)
+    return draft.finish(checkpoint, architecture)
 
 
 @dataclass(eq=False)
@@ -278,9 +274,11 @@ class _Draft:
         if request.layers is not None:
             check_layers(request.layers, (place.layer for place in architecture.places), checkpoint.name)
         wanted = [drop_impossible(corpus.statistics, architecture) for corpus in request.corpora]
+        left_out = drop_counted(wanted) if request.corpora[0].options.targets else []
         evidence, notes = verify_needs(
             checkpoint, architecture, wanted, as_far_as_possible=as_far_as_possible
         )
+        notes += left_out
         controls = {
             corpus.name: Controls.of(checkpoint, architecture, some, request.seed)
             for corpus, some in zip(request.corpora, wanted, strict=True)
@@ -311,7 +309,25 @@ class _Draft:
             self.record = record
         self.record["options"] |= controls.record
 
-    def finish(self, checkpoint: Checkpoint, architecture: Architecture) -> Survey:
+    def note(
+        self,
+        checkpoint: Checkpoint,
+        architecture: Architecture,
+        name: str,
+        rarity: Rarity | None,
+        *,
+        first: bool,
+    ) -> None:
+        """Note what a reader has to know of what was found in a corpus, the first of the table or another."""
+        own, found = self.controls[name], self.measurements[name]
+        self.notes += write_notes(own.statistics, found, rarity, checkpoint.model.dtype)
+        self.notes += own.notes
+        if first:
+            self.notes += [f"{one[0].upper()}{one[1:]}." for one in checkpoint.remarks]
+        self.notes += explain_empty(checkpoint, architecture, own.statistics, found)
+
+    def finish(self, checkpoint: Checkpoint, architecture: Architecture, *, packed: bool = True) -> Survey:
+        """Put together what is on record; sums are ``packed`` there for tables that are to be added up."""
         request = self.request
         statistics = [statistic for one in self.controls.values() for statistic in one.statistics]
         record = {**self.record, **request.facts}
@@ -322,7 +338,7 @@ class _Draft:
             "table": request.tabulation.name,
             "statistics": [statistic.identity for statistic in statistics],
             "evidence": self.evidence,
-            "sums": pack(measurement.arrays()),
+            "sums": pack(measurement.arrays()) if packed else "",
             "beside": {
                 statistic.name: record["other_corpora"][name]["texts"]
                 for name, controls in list(self.controls.items())[1:]
@@ -365,6 +381,8 @@ def _prepare(
     controls: Controls,
     workers: int | None,
     progress: Progress,
+    *,
+    describe: bool = True,
 ) -> AbstractContextManager[PreparedCorpus]:
     """Tokenise a corpus into batches that fit the memory, those of the table that limits them least."""
     cells = [draft.limit_cells(architecture, corpus.name) for draft in drafts]
@@ -377,6 +395,7 @@ def _prepare(
         copies=count_copies(controls.statistics),
         cells=None if None in cells else max(one for one in cells if one is not None),
         labelled=corpus.labelled,
+        describe=describe,
         workers=workers,
         progress=progress,
     )

@@ -105,7 +105,7 @@ def _name_empty(statistics: Sequence[Statistic], measurement: Measurement) -> It
     """Name the statistics of one's own that never gave a number; those of attnprobe say why by themselves."""
     known = all_statistics().values()
     for statistic in statistics:
-        own = (statistic.of or statistic) not in known
+        own = (statistic.of or statistic) not in known and statistic.scope != "links"
         if own and not np.isfinite(measurement.sums[statistic.name].average).any():
             yield f"{statistic.name} has no number: the statistic gave NaN or inf for every head."
 

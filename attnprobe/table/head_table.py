@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pandas
 
     from attnprobe.reports.picture import Picture
-    from attnprobe.reports.theme import ThemeName
+    from attnprobe.reports.theme import JournalName, ThemeName
     from attnprobe.table.kinds import PictureKind
 
 
@@ -30,7 +30,7 @@ _WORDS = {
 }
 _KEYS = _WORDS | {
     *("layer", "head", "layer_a", "head_a", "layer_b", "head_b", "seed", "step", "pruning_step"),
-    *("share_removed", "place"),
+    *("share_removed", "place", "group"),
 }
 #: Columns that count or point.
 _COUNTS = {
@@ -292,20 +292,27 @@ class HeadTable(Table):
         self,
         kind: "PictureKind | None" = None,
         measure: str | Sequence[str] | None = None,
-        theme: "ThemeName" = "light",
-        width: int | None = None,
+        theme: "ThemeName | None" = None,
+        width: str | int | None = None,
         title: str | None = None,
         clusters: int | None = None,
+        *,
+        columns: int | None = None,
+        journal: "JournalName | None" = None,
+        font: str | None = None,
     ) -> "Picture":
         """Draw the table; the picture shows itself in a notebook, and ``save`` writes it.
 
         Args:
             kind: What to draw, where a table can be drawn in more ways than one; by default its own picture.
             measure: Columns to draw; by default those that the table puts first.
-            theme: ``"light"``, ``"dark"`` or ``"paper"``.
-            width: About how wide, in pixels.
+            theme: ``"light"``, ``"dark"`` or ``"paper"``; by default light, and paper for print.
+            width: About how wide: ``"3.05in"``, ``"85mm"``, or pixels.
             title: What stands above; by default the table's title.
             clusters: Into how many parts a tree of heads is cut.
+            columns: For print: how many columns of a page it fills, 1 or 2.
+            journal: For print: ``"acl"``, ``"nature"`` or ``"plain"``.
+            font: The family of all text.
 
         Raises:
             AttnprobeError: When the table can't be drawn like this; it says as what else.
@@ -314,7 +321,16 @@ class HeadTable(Table):
         import attnprobe
 
         return attnprobe.plot(
-            self, kind=kind, measure=measure, theme=theme, width=width, title=title, clusters=clusters
+            self,
+            kind=kind,
+            measure=measure,
+            theme=theme,
+            width=width,
+            columns=columns,
+            journal=journal,
+            font=font,
+            title=title,
+            clusters=clusters,
         )
 
     def __getattr__(self, name: str) -> NoReturn:

@@ -14,24 +14,40 @@ if TYPE_CHECKING:
 #: What a table can be drawn as, in the order in which ``--kind`` lists them.
 PictureKind = Literal[
     "roles", "change", "relations", "settling", "curves", "lines", "scatter", "matrix", "map", "dendrogram",
-    "heatmap", "positions", "depth", "intervals", "pairs", "shares", "checks",
+    "heatmap", "positions", "depth", "intervals", "pairs", "shares", "checks", "probes", "groups",
 ]  # fmt: skip
 #: The picture that has clusters.
 TREE: Literal["dendrogram"] = "dendrogram"
 TableKind = Literal[
-    "checks", "shares", "correlations", "settling", "pruning of checkpoints", "pruning", "best heads",
-    "alignments", "heads of checkpoints", "layers of checkpoints", "roles", "change", "two sides",
+    "checks", "heads of groups", "groups", "shares", "correlations", "settling", "pruning of checkpoints",
+    "pruning", "probes", "best heads", "alignments",
+    "heads of checkpoints", "layers of checkpoints", "roles", "change", "two sides",
     "heads at positions", "heads", "interactions", "all pairs",
     "pairs in layers", "layers", "other",
 ]  # fmt: skip
 #: The step of training that a checkpoint was saved at; and the step of removal where both are in a table.
 STEP, PRUNING_STEP = "step", "pruning_step"
+#: The group of documents that a row is about, where there is a row for each.
+GROUP = "group"
+#: What the rows over all groups are called there.
+ALL_GROUPS = "all groups"
 #: The position of a token, where a head has a row for each.
 POSITION = "position"
 #: The columns that name the rule that a head is compared with; of two, the first says more.
 RULES = ("baseline_rule", "baseline_offset")
 #: What heads find, beside the best simple rule.
 FOUND = ("n", "layer", "head", "accuracy", "accuracy_se", "baseline", "gain", "p_adjusted")
+#: What all heads find together, beside the best of them.
+PROBED = (
+    "n",
+    "accuracy",
+    "accuracy_se",
+    "best_head_accuracy",
+    "baseline",
+    "p_adjusted",
+    "bits",
+    "bits_uniform",
+)
 #: The columns that name a pair of heads, and one within a layer.
 PAIR, PAIR_IN_LAYER = ("layer_a", "head_a", "layer_b", "head_b"), ("layer", "head_a", "head_b")
 #: How a measure ends that is there in domain and out of domain.
@@ -57,6 +73,14 @@ _CURVE = ("criterion", "seed", STEP)
 #: Every kind, the most special first.
 KINDS: Mapping[TableKind, Kind] = {
     "checks": Kind("a check of a checkpoint", (), ("check", "status", "detail"), ["checks"]),
+    "heads of groups": Kind(
+        "a head in a group of documents", (*_HEAD, GROUP), (), ["groups", "heatmap"],
+        lambda keys, table: ALL_GROUPS in table.data[GROUP],
+    ),
+    "groups": Kind(
+        "anything in a group of documents", [GROUP], (), ["groups"],
+        lambda keys, table: ALL_GROUPS in table.data[GROUP],
+    ),
     "shares": Kind(
         "a measure, its variance in shares", (), ("measure", "layers", "heads", "seeds_by_text", "rest"),
         ["shares"],
@@ -72,6 +96,7 @@ KINDS: Mapping[TableKind, Kind] = {
         "a step of an order of heads, at a step of training", (*_CURVE, PRUNING_STEP), ["score"], ["curves"]
     ),
     "pruning": Kind("a step of an order in which heads are removed", _CURVE, ["score"], ["curves"]),
+    "probes": Kind("a label with what all heads know of it together", (), PROBED, ["probes"]),
     "best heads": Kind(
         "a label with the head that finds it best", (), FOUND, ["relations"],
         lambda keys, table: not {"layer", "head"} & set(keys) and any(name in table.data for name in RULES),

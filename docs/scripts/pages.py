@@ -141,15 +141,39 @@ CLUSTERED = {
 FOUND = {
     "syntax, coreference, links": {
         "accuracy": "attnprobe.statistics.questions:questions_of",
-        "accuracy_se": "attnprobe.sums.tally:Tally.accuracy",
-        "n, baseline, gain, accuracy_selected": "attnprobe.statistics.links:by_label_table",
-        "n_far, accuracy_far, baseline_far": "attnprobe.statistics.links:by_label_table",
-        "p": "attnprobe.sums.resampling:mcnemar",
+        "n, baseline, gain, accuracy_selected, accuracy_far, chosen, control, selectivity": (
+            "attnprobe.statistics.links:by_label_table"
+        ),
+        "accuracy_se, gain_se, control_se, selectivity_se": "attnprobe.sums.crossfit:Contrast.error",
+        "p": "attnprobe.sums.crossfit:Contrast.chance",
+        "In both: draws": "attnprobe.sums.crossfit:CrossFit.draw",
         "p_adjusted": "attnprobe.sums.resampling:adjust",
+        "--control links: moved": "attnprobe.statistics.moved_links:move_links",
+        "--control weights: random": "attnprobe.model.random_weights:randomise_weights",
+        "--by head, --selection half: accuracy_se": "attnprobe.sums.tally:Tally.accuracy",
+        "--selection half: p": "attnprobe.statistics.best_heads:Compared.chance",
+        "Where each sequence is a document: mcnemar": "attnprobe.sums.resampling:mcnemar",
+        "Where documents have several sequences: sign_flip": "attnprobe.sums.resampling:sign_flip",
+    },
+    "probe": {
+        "The probe": "attnprobe.kernels.probing:answer",
+        "How it is fitted": "attnprobe.survey.probe:ProbeData.fit",
+        "accuracy, control, selectivity": "attnprobe.survey.probe:ProbeData.cross_fit",
+        "bits": "attnprobe.survey.probe:ProbeData.encode",
+        "bits_uniform": "attnprobe.survey.probe:ProbeData.uniform",
+        "best_head_accuracy, baseline, gain, chosen": "attnprobe.survey.probe_table:tabulate_labels",
+        "NAME_se": "attnprobe.sums.groups:Ratio.of_totals",
+        "p": "attnprobe.sums.resampling:sign_flip",
+        "weight, share, with --by head": "attnprobe.survey.probe_table:tabulate_heads",
+        "Random weights": "attnprobe.model.random_weights:randomise_weights",
     },
     "syntax --trees": {
-        "uuas, baseline": "attnprobe.statistics.trees:edges_in_trees",
-        "gain, p, p_adjusted": "attnprobe.statistics.trees:tree_columns",
+        "uuas, baseline, uuas_random": "attnprobe.statistics.trees:edges_in_trees",
+        "gain, p, p_adjusted": "attnprobe.statistics.trees:edge_columns",
+        "uas, uas_from_head, uas_baseline": "attnprobe.statistics.trees:arcs_in_trees",
+        "uas_gain, uas_p, uas_p_adjusted, uas_from_head_gain, uas_from_head_p, uas_from_head_p_adjusted": (
+            "attnprobe.statistics.trees:arc_columns"
+        ),
     },
     "roles": {
         "role, also": "attnprobe.statistics.role_evidence:decide_roles",
@@ -164,6 +188,11 @@ FOUND = {
     },
     "positional --control": {
         "notes": "attnprobe.statistics.positional:controlled_table",
+    },
+    "--by-group": {
+        "group, NAME_q, NAME_q_p, NAME_q_p_adjusted": "attnprobe.statistics.by_group:tabulate_groups",
+        "Q and its p": "attnprobe.sums.heterogeneity:compare_groups",
+        "Of syntax, coreference and links": ("attnprobe.statistics.links_by_group:by_label_and_group_table"),
     },
     "induction": {
         "notes": "attnprobe.statistics.induction:induction_table",

@@ -423,6 +423,7 @@ def asked(classifier, reviews):
             "induction": {"model": classifier, "length": 4, "sequences": 2},
             "syntax": {"model": classifier},
             "coreference": {"model": classifier},
+            "probe": {"model": classifier},
             "view": {"model": classifier, "text": "the dog ran"},
             "patch": {"model": classifier, "pairs": [{"clean": "a b", "corrupted": "b a", "answer": 1}]},
             "links": {"model": classifier, "texts": [{"text": "a b", "links": [link]}]},

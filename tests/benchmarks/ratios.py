@@ -23,9 +23,9 @@ from attnprobe.statistics.norm import apply_weights
 from attnprobe.statistics.rank import MAP_RANK
 from attnprobe.sums.documents import name_documents
 from attnprobe.survey import measure
-from attnprobe.survey.comparison import open_pair
 from attnprobe.survey.divergences import Divergences
 from attnprobe.survey.measure import open_meter
+from attnprobe.survey.pair_meter import open_pair
 from attnprobe.survey.pairing import SharedHeads
 
 

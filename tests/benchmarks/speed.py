@@ -21,7 +21,7 @@ from interventions import (
     relevance_costs,
 )
 from kernel import kernel_error, kernel_speed
-from links import link_costs
+from links import link_costs, probe_costs
 from memory import length_memory, short_memory, text_memory
 from page import page_milliseconds
 from pictures import picture_seconds
@@ -38,7 +38,7 @@ from ratios import (
     today_costs,
 )
 from report import report_figures
-from startup import entropy_seconds, help_seconds
+from startup import entropy_seconds, help_seconds, table_seconds
 from training import callback_costs
 
 MEASUREMENTS = {
@@ -51,6 +51,7 @@ MEASUREMENTS = {
     "clusters": cluster_costs,
     "compare": comparison_costs,
     "links": link_costs,
+    "probe": probe_costs,
     "mixing": mixing_costs,
     "rank": rank_costs,
     "today": today_costs,
@@ -69,6 +70,7 @@ MEASUREMENTS = {
     "length-memory": length_memory,
     "help": help_seconds,
     "entropy": entropy_seconds,
+    "tables": table_seconds,
     "page": page_milliseconds,
     "report": report_figures,
     "pictures": picture_seconds,

@@ -24,8 +24,8 @@ MODELLED = [command.__name__ for command in COMMANDS if command.__name__ not in 
 #: And a text, of a dataset.
 NAMES = [name for name in MODELLED if name not in {"induction", "view", "report"}]
 INTERVENING = ["importance", "ablate", "correlate", "prune"]
-#: Those that read gold links, or may; see test_links.py.
-GOLD = ["syntax", "coreference", "links", "roles"]
+#: Those that read gold links, or may; see test_links.py and test_probe.py.
+GOLD = ["syntax", "coreference", "links", "probe", "roles"]
 #: Those that take several models.
 SEVERAL = ["compare", "dynamics"]
 #: Those that read pairs of texts, whole; see test_patch.py.

@@ -163,6 +163,12 @@ def test_two_tables_are_compared_without_torch(data):
     assert (code, out.count("\n")) == (0, 2), error
 
 
+def test_tables_are_drawn_without_torch(data):
+    ((code, out, error),) = ask(COMMANDS, [["plot", "heads1.csv", "-o", "heads.svg"]])
+    assert (code, out) == (0, ""), error
+    assert Path("heads.svg").read_text().startswith("<svg")
+
+
 def test_both_names_of_the_column_of_labels(invoke, saved, data):
     """In every command that has one."""
     found = []

@@ -141,12 +141,11 @@ def test_every_option_that_is_named_exists_and_every_keyword():
         for where, said in strings()
         for option in re.findall(r"(?<![\w-])--([a-z]+(?:-[a-z]+)*)", said)
     }
-    given = {
-        option: parameter
-        for command in get_command(app).commands.values()
-        for parameter in command.params
-        for option in (*parameter.opts, *parameter.secondary_opts)
-    }
+    given = {}
+    for command in get_command(app).commands.values():
+        for parameter in command.params:
+            for option in (*parameter.opts, *parameter.secondary_opts):
+                given.setdefault(option, []).append(parameter)
     unknown = {(option, where) for option, where in named if f"--{option}" not in given}
     assert {option for option, _ in unknown} <= {"help", "version"}, unknown
     keywords = {
@@ -165,7 +164,7 @@ def test_every_option_that_is_named_exists_and_every_keyword():
             continue
         keyword, _, value = in_python(f"--{option}").partition("=")
         assert keyword in keywords, (option, where)
-        switch = given[f"--{option}"].is_flag
+        switch = all(one.is_flag for one in given[f"--{option}"])
         assert value == (str(not option.startswith("no-")) if switch else ""), (option, where)
 
 

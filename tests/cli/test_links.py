@@ -23,7 +23,7 @@ BEST = [
     "gain",
 ]
 BEST += ["gain_se", "p", "p_adjusted", "accuracy_selected", "n_far", "accuracy_far", "accuracy_far_se"]
-BEST += ["baseline_far"]
+BEST += ["baseline_far", "chosen", "runner_up_layer", "runner_up_head", "runner_up_accuracy"]
 
 
 @pytest.fixture(scope="session")
@@ -66,7 +66,7 @@ def test_syntax(invoke, treebank):
     assert list(found[0]) == ["model", "dataset", "relation", "direction", *BEST]
     assert {row["direction"] for row in found} == {"dependent_to_head", "head_to_dependent"}
     assert found[0]["relation"] == "all"
-    assert "chosen on one half of the documents and scored on the other" in error
+    assert "The documents are in 5 folds, and heads and baselines of each were chosen on the others" in error
 
 
 def test_by_head(invoke, treebank):
@@ -114,7 +114,7 @@ def test_coreference(invoke):
         "model", "dataset", "mention", *(name for name in BEST if name != "baseline_offset")
     ]  # fmt: skip
     assert [row["mention"] for row in found] == ["all", "pronoun", "feminine", "masculine"]
-    assert {row["baseline_rule"] for row in found} == {"nearest"}
+    assert {row["baseline_rule"] for row in found} <= {"nearest", "same last word", "first"}
 
 
 def test_one_kind_of_mention_is_all_there_is(invoke, tmp_path):
@@ -157,6 +157,20 @@ def test_several_files_are_one(invoke, treebank):
     )
     assert code == 2
     assert "whole.conllu is the same file named twice" in error
+
+
+def test_trees_by_head_and_by_layer(invoke, treebank):
+    words = ["syntax", "demo", "-d", treebank / "first.conllu", "--trees", "-q"]
+    heads = rows_of(invoke(*words)[1])
+    assert rows_of(invoke(*words, "--by", "head")[1]) == heads
+    assert len(heads) == 24
+    layers = rows_of(invoke(*words, "--by", "layer")[1])
+    assert [name for name in heads[0] if name != "head"] == list(layers[0])
+    assert len(layers) == 6
+    for name in ("n", "baseline", "uuas_random", "uas_baseline", "uas_left", "uas_random"):
+        assert {row[name] for row in heads} == {row[name] for row in layers}, name
+    (layer,) = rows_of(invoke(*words, "--by", "layer", "--layers", 4)[1])
+    assert layer == layers[4]
 
 
 def test_jobs_add_up(invoke, treebank, tmp_path):
@@ -212,7 +226,8 @@ def test_the_terminal(invoke, treebank, monkeypatch):
         (["syntax", "demo", "--layers", "1"], "--layers picks rows of heads; give --by head with it"),
         (["syntax", "demo", "--min-links", "0"], "--min-links"),
         (["syntax", "demo", "--relations", ""], "No label is named; name some"),
-        (["syntax", "demo", "--trees", "--by", "head"], "leave out --by and --relations"),
+        (["syntax", "demo", "--trees", "--relations", "obj"], "leave out --relations"),
+        (["syntax", "demo", "--by", "layer"], "--by layer is about whole trees; give --trees with it"),
         (["coreference", "demo", "-d", "missing.tsv"], "there is no file missing.tsv"),
         (["syntax", "demo", "-d", "-", "-d", "-"], "Standard input can be read once only"),
         (["roles", "demo", "-d", "-", "--treebank", "-"], "Standard input can be read once only"),

@@ -153,6 +153,16 @@ class TestTables:
         assert set(table["status"]) <= {"ok", "warning"}
         assert ("4 x 4 patches" in out) == (name == "vit")
 
+    def test_files_are_read_until_numbers_are_precise(self, invoke, media_model, photos):
+        """In a random order; here there are fewer than the first look takes."""
+        words = ("entropy", media_model("vit"), "-d", photos, "--format", "json")
+        found = [json.loads(invoke(*words, *more)[1]) for more in ((), ("--until", "entropy=9"))]
+        until = found[1]["provenance"]["until"]
+        assert until["reached"]
+        assert until["documents"] == until["of"] == found[0]["provenance"]["corpus"]["documents"]
+        means = [[row["entropy"] for row in one["rows"]] for one in found]
+        np.testing.assert_allclose(*means, rtol=1e-6)
+
     def test_a_long_file_is_cut_and_a_short_rest_stays(self, invoke, media_model, tmp_path, monkeypatch):
         soundfile = pytest.importorskip("soundfile")
         monkeypatch.setattr("attnprobe.model.processing.SECONDS", 1)

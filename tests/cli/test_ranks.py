@@ -130,6 +130,7 @@ def test_every_command(invoke, classifier, reviews, text, tmp_path):
         "control": ["positional", classifier, *data, "--control", "--batch-tokens", 16],
         "induction": ["induction", "demo", "--sequences", 7, "--length", 9],
         "mixing": ["mixing", classifier, *data, "--by", "pair", "--batch-tokens", 16],
+        "groups": ["census", classifier, *data, "--by-group", "label", "--batch-tokens", 16],
         "compare": ["compare", classifier, "demo", *data, "--batch-tokens", 16],
         "outputs": ["compare", classifier, "demo", *data, "--match", "outputs", "--batch-tokens", 16],
         "dynamics": [
@@ -140,7 +141,15 @@ def test_every_command(invoke, classifier, reviews, text, tmp_path):
     for name, words in commands.items():
         assert invoke(*words, "-o", tmp_path / f"{name} of 1.csv")[0] == 0
     (tmp_path / "several.py").write_text(SEVERAL)
-    odd = ("importance", "mcc", "syntax", "mixing", "positions", "one batch")  # shares that are not equal
+    odd = (
+        "importance",
+        "mcc",
+        "syntax",
+        "mixing",
+        "groups",
+        "positions",
+        "one batch",
+    )  # shares that are not equal
     for processes, names in ((2, tuple(commands)), (3, odd)):
         lines = [
             shlex.join(map(str, [*commands[name], "-o", tmp_path / f"{name} of {processes}.csv"]))

@@ -46,6 +46,7 @@ COMMANDS = [
     "roles demo -d text.txt -L 3 --treebank a.conllu --treebank sub/a.conllu --coreference gap.tsv "
     "--frequencies counts.tsv -o heads.csv",
     "entropy demo -d text.txt --sample 2 --seed 5 -o heads.csv",
+    "syntax demo -d a.conllu -d sub/a.conllu --by-group file --min-links 2 -o heads.csv",
     "patch demo -L 4 --noising --fast --top 2 -o heads.csv",
 ]
 

@@ -80,6 +80,7 @@ def passes(monkeypatch):
 COMMANDS = [
     ["census"], ["entropy"], ["positional"], ["special"], ["rare"], ["distance", "--by", "head"],
     ["distance", "--all-pairs"], ["mixing"], ["mixing", "--by", "layer"], ["rank", "--map-rank"],
+    ["census", "--by-group", "label"],
     ["ablate", "--metric", "loss"], ["ablate", "--metric", "mcc", "--keep-one"],
     ["importance"], ["importance", "--method", "confidence"], ["importance", "--method", "lrp"],
     ["importance", "--method", "ig", "--nodes", "2"],
@@ -143,7 +144,14 @@ def test_same_bytes_of_several_passes(invoke, passes, classifier, reviews, tmp_p
 
 
 @pytest.mark.parametrize(
-    "command", [["syntax", "--by", "head"], ["syntax", "--trees"], ["coreference"], ["roles"]]
+    "command",
+    [
+        ["syntax", "--by", "head"],
+        ["syntax", "--trees", "--by", "layer"],
+        ["syntax", "--control", "weights"],
+        ["coreference", "--control", "links"],
+        ["roles"],
+    ],
 )
 def test_same_bytes_of_gold_links(invoke, passes, tmp_path, command):
     """Counts by label are kept and taken up again, also where a run is of several corpora."""

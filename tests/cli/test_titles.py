@@ -39,6 +39,8 @@ LINES = [
     "ablate demo --keep-one",
     "ablate demo --with mean",
     "ablate demo --with resample",
+    "probe demo -L 40",
+    "probe demo -L 40 --by head",
     "interact demo --pairs 3",
     "interact demo --pairs 3 --by head",
     "patch demo",

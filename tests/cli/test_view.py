@@ -139,7 +139,7 @@ def test_standard_input(invoke, saved, tmp_path, monkeypatch):
         ([TEXT, "--layer", "1", "-o", "view.html"], "--layer needs a --head; or --rollout"),
         ([TEXT, "--theme", "dark", "-o", "view.html"], "leave out --theme, or write an .svg, .png or .pdf"),
         ([TEXT, "--width", "300", "-o", "view.html"], "leave out --width, or write an .svg"),
-        ([TEXT, "--width", "30", "-o", "view.svg"], "--width is a number of pixels from 200 to 4000"),
+        ([TEXT, "--width", "30", "-o", "view.svg"], "from 200 to 4000 pixels, of which 96 make"),
         ([TEXT, "--theme", "blue", "-o", "view.svg"], "'blue' is not one of 'light', 'dark', 'paper'"),
         ([TEXT, "--layer", "7", "--head", "0", "-o", "view.html"], "layers of the encoder are 0 to 2"),
         ([TEXT, "--layer", "1", "--head", "4", "-o", "view.html"], "no head 4; a layer has heads 0 to 3"),

@@ -1,31 +1,59 @@
-"""Trees of heads: the compiled loop, the path for other devices, Kruskal by hand, and scipy say the same."""
+"""Trees of heads: the compiled loop and the path for other devices agree with Kruskal, scipy and networkx."""
 
 from collections.abc import Callable
-from itertools import combinations
+from itertools import combinations, permutations, product
 
+import networkx
 import numpy as np
 import pytest
 import torch
 from scipy.sparse.csgraph import minimum_spanning_tree
 from torch import Tensor
 
-from attnprobe.kernels.words import Sentences, build_word_maps, count_gold_edges_in_trees
+from attnprobe.kernels.trees import (
+    DEPENDENTS_ATTEND,
+    EDGES,
+    HEADS_ATTEND,
+    Sentences,
+    build_word_maps,
+    compare_trees,
+)
 
 BATCH, HEADS, TOKENS = 3, 4, 23
 
 
-def sentences(*words: list[tuple[int, int]], gold: list[set[tuple[int, int]]], sequence: list[int]):
-    """Put sentences together from the tokens of their words and the places of joined words."""
+def sentences(
+    *words: list[tuple[int, int]],
+    gold: list[set[tuple[int, int]]],
+    sequence: list[int],
+    roots: list[int] | None = None,
+    arcs: list[set[tuple[int, int]]] | None = None,
+):
+    """Put sentences together from the tokens of their words and the places of words: joined, and with a head.
+
+    Without any, the first word is the root, and nothing is asked of directed trees.
+    """
     starts = np.cumsum([0, *map(len, words)])
-    edges = [
-        sorted((a + start, b + start) for a, b in some) for start, some in zip(starts, gold, strict=False)
-    ]
+
+    def place(pairs: list[set[tuple[int, int]]]) -> np.ndarray:
+        found = (
+            sorted((a + start, b + start) for a, b in some)
+            for start, some in zip(starts, pairs, strict=False)
+        )
+        return np.array([pair for some in found for pair in some], np.int64).reshape(-1, 2)
+
     return Sentences(
         np.array(sequence, np.int64),
         np.stack([starts[:-1], starts[1:]], 1),
         np.array([span for some in words for span in some], np.int64).reshape(-1, 2),
-        np.array([edge for some in edges for edge in some], np.int64).reshape(-1, 2),
+        place(gold),
+        starts[:-1] + (roots or [0] * len(words)),
+        place(arcs or [set() for _ in words]),
     )
+
+
+def count_edges(p: Tensor, asked: Sentences) -> np.ndarray:
+    return compare_trees(p, asked)[..., EDGES]
 
 
 def drawn(seed: int, tokens: int = TOKENS) -> tuple[Sentences, list, list]:
@@ -96,7 +124,7 @@ def uniform(_: torch.Generator) -> Tensor:
 def test_by_hand(kind: Callable[[torch.Generator], Tensor], precise: bool, seed: int):
     asked, words, gold = drawn(seed)
     p = kind(torch.Generator().manual_seed(seed))
-    found = count_gold_edges_in_trees(p.double() if precise else p, asked)
+    found = count_edges(p.double() if precise else p, asked)
     np.testing.assert_array_equal(found, expected(p, asked.sequence, words, gold))
     assert found.max() > 0
 
@@ -106,7 +134,7 @@ def test_as_scipy_has_it(seed: int):
     """Which drops edges without weight, so that weights are turned round above 0; without ties."""
     asked, words, gold = drawn(seed)
     p = smooth(torch.Generator().manual_seed(seed))
-    found = count_gold_edges_in_trees(p, asked)
+    found = count_edges(p, asked)
     for place, (some, edges) in enumerate(zip(words, gold, strict=True)):
         for head in range(HEADS):
             attention = by_words(p[asked.sequence[place], head].double().numpy(), some)
@@ -122,8 +150,8 @@ def test_the_first_edges_of_a_tie():
     p = torch.full((1, 1, 5, 5), 0.2)
     for gold, hits in (({(0, 1), (0, 4)}, 2), ({(1, 2), (2, 3), (3, 4)}, 0), ({(0, 1), (1, 2)}, 1)):
         asked = sentences(words, gold=[gold], sequence=[0])
-        assert count_gold_edges_in_trees(p, asked).item() == hits
-        assert count_gold_edges_in_trees(p.double(), asked).item() == hits
+        assert count_edges(p, asked).item() == hits
+        assert count_edges(p.double(), asked).item() == hits
 
 
 def test_what_a_longer_word_gives_and_gets():
@@ -140,7 +168,7 @@ def test_what_a_longer_word_gives_and_gets():
     )
     for gold, hits in (({(0, 1)}, 0), ({(0, 2)}, 1), ({(1, 2)}, 1), ({(0, 2), (1, 2)}, 2)):
         asked = sentences([(0, 1), (1, 3), (3, 4)], gold=[gold], sequence=[0])
-        assert count_gold_edges_in_trees(p, asked).item() == hits
+        assert count_edges(p, asked).item() == hits
 
 
 @pytest.mark.parametrize("precise", [False, True], ids=["compiled", "elsewhere"])
@@ -148,7 +176,7 @@ def test_rows_that_are_undefined_give_nothing(precise: bool):
     asked, words, gold = drawn(1)
     p = smooth(torch.Generator().manual_seed(1))
     p[:, 2, 3:9] = torch.nan
-    found = count_gold_edges_in_trees(p.double() if precise else p, asked)
+    found = count_edges(p.double() if precise else p, asked)
     np.testing.assert_array_equal(found, expected(p.nan_to_num(0), asked.sequence, words, gold))
 
 
@@ -156,7 +184,7 @@ def test_some_sentences_at_a_time(monkeypatch: pytest.MonkeyPatch):
     asked, _, _ = drawn(2)
     p = smooth(torch.Generator().manual_seed(2)).double()
     whole = build_word_maps(p, asked)
-    monkeypatch.setattr("attnprobe.kernels.words._CELLS", 1)
+    monkeypatch.setattr("attnprobe.kernels.trees._CELLS", 1)
     torch.testing.assert_close(build_word_maps(p, asked), whole, rtol=0, atol=0)
 
 
@@ -172,7 +200,7 @@ def test_strides_and_threads_do_not_matter(threads: Callable[[int], None], preci
     found = []
     for number in (1, 2, 3):
         threads(number)
-        found.append(count_gold_edges_in_trees(p.transpose(1, 2).contiguous().transpose(1, 2), asked))
+        found.append(count_edges(p.transpose(1, 2).contiguous().transpose(1, 2), asked))
     assert len(np.unique(found[0])) > 2
     for other in found[1:]:
         np.testing.assert_array_equal(other, found[0])
@@ -182,6 +210,145 @@ def test_strides_and_threads_do_not_matter(threads: Callable[[int], None], preci
 def test_nothing_to_ask(dtype: torch.dtype):
     p = torch.full((2, 3, 4, 4), 0.25, dtype=dtype)
     nobody = sentences(gold=[], sequence=[])
-    assert count_gold_edges_in_trees(p, nobody).shape == (0, 3)
+    assert count_edges(p, nobody).shape == (0, 3)
     alone = sentences([(1, 2)], gold=[set()], sequence=[1])
-    np.testing.assert_array_equal(count_gold_edges_in_trees(p, alone), np.zeros((1, 3)))
+    np.testing.assert_array_equal(compare_trees(p, alone), np.zeros((1, 3, 3)))
+
+
+# Directed trees
+
+
+def read_trees(p: Tensor, words: list[tuple[int, int]], root: int, number: int) -> list[dict[int, int]]:
+    """Read the heads of all words off the counts, tree by tree: each sentence has one of all arcs."""
+    arcs = [(word, head) for word, head in permutations(range(len(words)), 2) if word != root]
+    asked = sentences(
+        *[words] * len(arcs),
+        gold=[set() for _ in arcs],
+        sequence=[0] * len(arcs),
+        roots=[root] * len(arcs),
+        arcs=[{arc} for arc in arcs],
+    )
+    found = compare_trees(p[:1], asked)[..., number]
+    assert set(found.ravel()) <= {0, 1}
+    return [dict(arc for arc, there in zip(arcs, row, strict=True) if there) for row in found.T]
+
+
+def weigh_arcs(p: Tensor, words: list[tuple[int, int]], number: int) -> np.ndarray:
+    """Weigh the arcs (head of the model, word, its head)."""
+    maps = np.array([by_words(one, words) for one in p[0].double().nan_to_num(0).numpy()])
+    return maps if number == DEPENDENTS_ATTEND else maps.swapaxes(1, 2)
+
+
+def by_networkx(weight: np.ndarray, root: int) -> dict[int, int]:
+    """Give the heads of the heaviest tree: nothing leads to the root."""
+    graph = networkx.DiGraph()
+    for word, head in permutations(range(len(weight)), 2):
+        if word != root:
+            graph.add_edge(head, word, weight=weight[word, head])
+    tree = networkx.maximum_spanning_arborescence(graph)
+    return {word: head for head, word in tree.edges}
+
+
+def total(weight: np.ndarray, heads: dict[int, int]) -> float:
+    return sum(weight[arc] for arc in heads.items())
+
+
+BOTH = pytest.mark.parametrize("number", [DEPENDENTS_ATTEND, HEADS_ATTEND])
+
+
+@BOTH
+@pytest.mark.parametrize("precise", [False, True], ids=["compiled", "elsewhere"])
+@pytest.mark.parametrize("kind", [smooth, sharp, coarse, causal, uniform])
+@pytest.mark.parametrize("seed", range(5))
+def test_directed_trees_are_those_of_networkx(kind: Callable, precise: bool, number: int, seed: int):
+    """The very same tree, unless several weigh the same up to rounding: then one of them."""
+    _, (words, *_), _ = drawn(seed)
+    p = kind(torch.Generator().manual_seed(seed))
+    root = seed % len(words)
+    found = read_trees(p.double() if precise else p, words, root, number)
+    for weight, heads in zip(weigh_arcs(p, words, number), found, strict=True):
+        expected = by_networkx(weight, root)
+        assert heads.keys() == expected.keys() == set(range(len(words))) - {root}
+        assert networkx.is_arborescence(networkx.DiGraph((head, word) for word, head in heads.items()))
+        assert total(weight, heads) == pytest.approx(total(weight, expected), rel=1e-12)
+        if kind is smooth:
+            assert heads == expected
+
+
+@BOTH
+def test_long_sentences_with_circles_in_circles(number: int):
+    """Near pairs weigh most, then pairs of pairs, and so on: what is joined is joined again."""
+    draw = torch.Generator().manual_seed(0)
+    place = torch.arange(40)
+    deep = (place[:, None] ^ place).clamp_min(1).double().log2().floor()
+    p = (torch.rand(1, HEADS, 40, 40, generator=draw) + 9 - 1.5 * deep).softmax(-1).float()
+    words = [(at, at + 1) for at in range(40)]
+    found = read_trees(p, words, 7, number)
+    expected = [by_networkx(weight, 7) for weight in weigh_arcs(p, words, number)]
+    assert found == expected
+    greedy = [
+        {word: int(np.delete(row, word).argmax()) for word, row in enumerate(weight)}
+        for weight in weigh_arcs(p, words, number)
+    ]
+    assert all(heads != first for heads, first in zip(found, greedy, strict=True))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_no_other_tree_is_heavier(seed: int):
+    """Of all ways to give four words heads."""
+    words = [(at, at + 1) for at in range(4)]
+    p = torch.randn(1, HEADS, 4, 4, generator=torch.Generator().manual_seed(seed)).softmax(-1)
+    for weight, heads in zip(
+        weigh_arcs(p, words, DEPENDENTS_ATTEND), read_trees(p, words, 2, DEPENDENTS_ATTEND), strict=True
+    ):
+        best = max(
+            (
+                dict(zip((0, 1, 3), chosen, strict=True))
+                for chosen in product(range(4), repeat=3)
+                if networkx.is_arborescence(networkx.DiGraph(zip(chosen, (0, 1, 3), strict=True)))
+                and 2 in chosen
+            ),
+            key=lambda tree: total(weight, tree),
+        )
+        assert heads == best
+
+
+def test_who_attends_to_whom():
+    """A map whose rows of dependents point at heads holds the tree in one direction, and not in the other."""
+    heads = {0: 1, 1: 3, 2: 3, 4: 3}
+    p = torch.full((1, 2, 5, 5), 0.01)
+    for word, head in heads.items():
+        p[0, 0, word, head] = p[0, 1, head, word] = 0.9
+    words = [(at, at + 1) for at in range(5)]
+    asked = sentences(words, gold=[set()], sequence=[0], roots=[3], arcs=[set(heads.items())])
+    found = compare_trees(p, asked)[0]
+    assert (found[0, DEPENDENTS_ATTEND], found[1, HEADS_ATTEND]) == (4, 4)
+    assert max(found[1, DEPENDENTS_ATTEND], found[0, HEADS_ATTEND]) < 4
+    assert read_trees(p, words, 3, DEPENDENTS_ATTEND)[0] == heads
+
+
+@BOTH
+def test_the_earlier_of_two_heads(number: int):
+    """Where all arcs weigh the same, words depend on the first one, and that on the root."""
+    words = [(at, at + 1) for at in range(5)]
+    p = torch.full((1, 1, 5, 5), 0.2)
+    for root, heads in ((0, {1: 0, 2: 0, 3: 0, 4: 0}), (3, {0: 3, 1: 0, 2: 0, 4: 0})):
+        assert read_trees(p, words, root, number) == [heads], root
+
+
+def test_several_gold_heads_of_a_word():
+    """Words that share their tokens have those of both."""
+    words = [(at, at + 1) for at in range(3)]
+    p = torch.full((1, 1, 3, 3), 0.01)
+    p[0, 0, 1, 0] = p[0, 0, 2, 1] = 0.9
+    for arcs, right in (({(1, 0), (1, 2), (2, 1)}, 2), ({(1, 2), (2, 0)}, 0)):
+        asked = sentences(words, gold=[set()], sequence=[0], arcs=[arcs])
+        assert compare_trees(p, asked)[0, 0, DEPENDENTS_ATTEND] == right
+
+
+@BOTH
+def test_directed_trees_of_rows_that_are_undefined(number: int):
+    _, (words, *_), _ = drawn(1)
+    p = smooth(torch.Generator().manual_seed(1))
+    p[:, 2, 3:9] = torch.nan
+    assert read_trees(p, words, 0, number) == read_trees(p.nan_to_num(0), words, 0, number)

@@ -37,6 +37,8 @@ import importlib, importlib.util, torch, transformers
 real, utils = importlib.import_module(lean.COMPILER), importlib.import_module("transformers.utils")
 lacking = [name for name in lean.DECORATORS if not callable(getattr(real, name, None))]
 lacking += [name for name in (lean.SLOW, lean.INDEXING) if importlib.util.find_spec(name) is None]
+scanner = importlib.import_module(lean.SCANNER)
+lacking += [name for name in (lean.SCAN, lean.READ_NAMES) if not callable(getattr(scanner, name, None))]
 lacking += [] if callable(getattr(utils, lean.SCIPY, None)) else [lean.SCIPY]
 lacking += [] if callable(getattr(torch.distributed, "is_available", None)) else ["is_available"]
 assert not lacking, lacking
@@ -92,3 +94,60 @@ sys.meta_path.insert(0, Fussy())
     found = ran(before)
     assert found["csv"] == usual["csv"]
     assert "torch._dynamo.convert_frame" in found["heavy"]
+
+
+STRUCTURE = """
+import hashlib, json, pathlib, sys
+from attnprobe.model import lean
+{before}
+import transformers
+scanner = sys.modules[lean.SCANNER]
+read = []
+names = getattr(scanner, lean.READ_NAMES)
+setattr(scanner, lean.READ_NAMES, lambda content: read.append(content) or names(content))
+folder = pathlib.Path(transformers.__file__).parent / "models"
+scan = getattr(scanner, lean.SCAN)
+found = [scan(str(folder)), scan(str(folder / "__init__.py"))]
+assert found[0] == found[1]
+said = sorted((folder, str(sorted(map(str, needs))), name, sorted(kinds))
+    for folder, parts in found[0].items() for needs, files in parts.items() if isinstance(files, dict)
+    for name, kinds in files.items())
+print(json.dumps([hashlib.sha256(json.dumps(said).encode()).hexdigest(), len(said), len(read),
+    sorted(dir(transformers))]))
+"""
+
+
+def test_files_are_scanned_once_and_say_the_same():
+    """Every model file gives the same names, whether it is read from its end or line by line."""
+    (digest, files, again, names), usual = (
+        json.loads(
+            subprocess.run(
+                [sys.executable, "-c", STRUCTURE.format(before=before)],
+                capture_output=True,
+                text=True,
+                check=True,
+            ).stdout
+        )
+        for before in ("lean.install()", "")
+    )
+    assert (digest, files, names) == (usual[0], usual[1], usual[3])
+    assert files > 1000
+    assert again == 0
+
+
+@pytest.mark.parametrize("installed", [True, False])
+def test_circles_are_looked_for_as_usual_once_a_model_is_loaded(installed: bool):
+    before = "lean.install()" if installed else ""
+    script = f"""
+import gc
+usual = gc.get_threshold()
+from attnprobe.model import lean
+{before}
+assert (gc.get_threshold() != usual) is {installed}
+from attnprobe.model.load import load_checkpoint
+load_checkpoint("demo")
+assert gc.get_threshold() == usual
+assert (gc.get_freeze_count() > 100_000) is {installed}
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -27,6 +27,7 @@ from attnprobe.statistics.positional import FURTHEST
 from attnprobe.statistics.registry import families, select_controls
 from attnprobe.statistics.roles import SUFFIX
 from attnprobe.statistics.statistic import MEANING, Family
+from attnprobe.statistics.trees import LAYER_TREES, TREES
 from attnprobe.sums.base import Measurement
 from attnprobe.sums.documents import name_documents
 
@@ -77,7 +78,10 @@ COLUMNS = {
     "distance": ["jsd", "jsd_mean", "jsd_layer", "jsd_all_pairs"],
     "norm": ["norm_total", "norm_first", "norm_separator", "norm_punctuation", "norm_other"],
     "induction": ["induction", "duplicate", "previous_again", "copying"],
-    "links": ["syntax", "coreference", "links", "uuas", "aer", "aer_of_mean"],
+    "links": [
+        *("syntax", "coreference", "links", "uuas", "aer", "aer_of_mean"),
+        *("uas", "uuas_layer", "uas_layer"),
+    ],
     "roles": [
         "special_excess",
         "special_preference",
@@ -122,7 +126,8 @@ CONTROLS = [
 def cells(statistic: Statistic, heads: int) -> tuple[int, ...]:
     """The shape of the number of one sequence."""
     rows = {"head": heads, "pair": heads * (heads - 1) // 2, "layer": 1}[statistic.rows]
-    more = {"offset_share": (2 * FURTHEST + 1,), "uuas": (5,), "longer": (2,), "logit_rank": (2,)}
+    more = {"offset_share": (2 * FURTHEST + 1,), "longer": (2,), "logit_rank": (2,)}
+    more |= {f"{name}{of}": (count,) for name, count in (("uuas", 5), ("uas", 8)) for of in ("", "_layer")}
     more |= {"part_of_speech_excess": (len(PARTS),)}
     more |= dict.fromkeys(("aer", "aer_of_mean"), (2, 8))
     name = (statistic.of or statistic).name.removesuffix(SUFFIX).removesuffix(f"_{statistic.control}")
@@ -140,7 +145,8 @@ class TestEvery:
     ):  # fmt: skip
         whole = drawn(3, heads, 9, content_only=content_only, kind=kind)
         values = statistic(shown(statistic, whole))
-        if statistic.scope == "layer":  # what blocks add up to is between it and its reduction
+        if statistic.scope == "layer" or statistic.function in {TREES.function, LAYER_TREES.function}:
+            # What blocks or several statistics share is between a function and its reduction.
             assert len(values) == 3
             assert number(statistic, whole).shape == (3, *cells(statistic, heads))
             return

@@ -5,7 +5,8 @@ from dataclasses import fields
 import numpy as np
 import pytest
 
-from attnprobe.sums.groups import Groups
+from attnprobe.sums.base import Sum
+from attnprobe.sums.documents import BLOCKS
 from attnprobe.sums.tally import CHOOSING, SCORING, Tally
 
 LAYERS, HEADS, RULES = 3, 3, 4
@@ -34,6 +35,10 @@ def drawn(keys, documents, seed, *, grouped=False):
         tally.asked[:, :, side] += n
         tally.hits[..., side] += h
         tally.guessed[..., side] += g
+        block = BLOCKS // 2 * side + document % 7
+        tally.blocks.asked[..., block] += n[:, :2]
+        tally.blocks.hits[..., block] += h
+        tally.blocks.guessed[..., block] += g[:, :2]
         if grouped:
             at = order[names[document]]
             tally.groups.count[at] += n[:, :2]  # the first two layers are one of each kind
@@ -142,10 +147,31 @@ def test_labels_of_either_side(grouped):
     assert (both.asked[0] == one.asked[0] + two.asked[1]).all()
     assert (both.hits[1] == one.hits[1]).all()
     assert (both.hits[2] == two.hits[0]).all()
+    for name, whole in vars(both.blocks).items():
+        first, second = (getattr(side.blocks, name) for side in (one, two))
+        assert (whole[0] == first[0] + second[1]).all()
+        assert (whole[1] == first[1]).all()
+        assert (whole[2] == second[0]).all()
     other = two + one
     order = [other.keys.index(key) for key in both.keys]
     for found, expected in zip(other.accuracy(), both.accuracy(), strict=True):
         assert np.allclose(found[order], expected, equal_nan=True, rtol=1e-12)
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_blocks_are_the_halves(grouped):
+    tally, *_ = drawn([("a", "to"), ("b", "to")], 30, 3, grouped=grouped)
+    for half in (CHOOSING, SCORING):
+        mine = slice(BLOCKS // 2 * half, BLOCKS // 2 * (half + 1))
+        assert (tally.blocks.hits[..., mine].sum(-1) == tally.hits[..., half]).all()
+
+
+def test_room_for_blocks_is_bounded():
+    """What folds need is at most twice what halves need, for few rules and for many."""
+    for rules in (21, 101):
+        tally = Tally.empty([("a", "to")] * 10, [0] * 12, 12, rules, np.zeros(0, np.int64))
+        more = sum(array.nbytes for array in tally.blocks.arrays().values())
+        assert more < sum(array.nbytes for array in tally.arrays().values()) / 2
 
 
 @pytest.mark.parametrize("grouped", [False, True])
@@ -157,9 +183,9 @@ def test_there_and_back(grouped):
     assert back.keys == tally.keys
     for field in fields(tally):
         ours, theirs = getattr(tally, field.name), getattr(back, field.name)
-        if isinstance(ours, Groups):
-            assert (ours.keys == theirs.keys).all()
-            assert (ours.total == theirs.total).all()
+        if isinstance(ours, Sum):
+            for name, array in vars(ours).items():
+                assert np.array_equal(array, getattr(theirs, name))
         else:
             assert np.array_equal(ours, theirs)
     assert np.array_equal((back + back).hits, 2 * tally.hits)

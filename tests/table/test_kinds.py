@@ -22,11 +22,13 @@ GUESSED = {
     "heads of checkpoints": tables.over_training,
     "two sides": tables.correlated,
     "interactions": tables.interactions,
+    "probes": tables.probes,
     "all pairs": tables.all_pairs,
     "layers": tables.by_layer,
     "correlations": tables.correlation,
     "shares": tables.shares,
     "checks": tables.checked,
+    "heads of groups": tables.by_group,
 }
 
 

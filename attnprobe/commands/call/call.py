@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attnprobe.commands.call.texts import Texts, open_texts
+from attnprobe.corpus.sources.order import Order
 from attnprobe.corpus.sources.pictures import BOTH
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.corpus.tokenization import Tokenizer
@@ -60,6 +61,11 @@ class Call:
     def run(self) -> dict[str, Any]:
         """What every pass over texts takes."""
         return {"resume": self.resume, "workers": self.workers, "progress": self.progress}
+
+    @property
+    def order(self) -> Order | None:
+        """A random order, where documents are read until numbers are precise enough."""
+        return Order(self.corpus.seed, whole=self.corpus.limit is None) if self.corpus.targets else None
 
     @property
     def tokenizer(self) -> Tokenizer | None:

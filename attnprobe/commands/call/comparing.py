@@ -1,7 +1,7 @@
 """The function that compares the heads of two checkpoints."""
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from attnprobe.model.checkpoint import Checkpoint
     from attnprobe.statistics.statistic import Statistic
     from attnprobe.statistics.tabulation import Tabulation
+    from attnprobe.survey.comparison import Comparison
     from attnprobe.survey.pairing import Within
 
     Model = str | Path | PreTrainedModel
@@ -82,21 +83,30 @@ def compare(
         for (one, _), tokenizer in zip(named, spoken, strict=True):
             check_model(one, tokenizer, options)
         labels = replay(labels)
-        texts, source = open_to_replay(replay(texts), labels, options, find_labels=False)
+        given = {**options, "order": call.order}
+        texts, source = open_to_replay(replay(texts), labels, given, find_labels=False)
         source = read_first(source)
         downloaded = [(one, revision) for one, revision in named if isinstance(one, str)]
         with nullcontext() if keep else Series(downloaded, call, keep=False):
             outputs = _BY_OUTPUTS.get(match)
             asked = measure, nearest, outputs
-            found = _compare_pair(named, spoken, texts, labels, source, asked, options, call)
-        from attnprobe.findings.comparison import tabulate_heads, tabulate_layers
-        from attnprobe.survey.tables import check_layers, keep_layers
+            by_maps = None if match is None or outputs is not None else cast("Within", match)
+            tabulate = partial(_tabulate_pair, by=by, match=by_maps, layers=layers)
+            found = _compare_pair(named, spoken, texts, labels, source, asked, given, call, tabulate=tabulate)
+        return tabulate(found)
 
-        if layers is not None:
-            check_layers(layers, (place.layer for place in found.labels.places), found.labels.model)
-        by_maps = None if match is None or outputs is not None else cast("Within", match)
-        table = tabulate_layers(found) if by == "layer" else tabulate_heads(found, by_maps)
-        return table if layers is None else keep_layers(table, layers)
+
+def _tabulate_pair(
+    found: "Comparison", by: str, match: "Within | None", layers: Sequence[int] | None
+) -> HeadTable:
+    """Tabulate heads, or layers, those that are asked for."""
+    from attnprobe.findings.comparison import tabulate_heads, tabulate_layers
+    from attnprobe.survey.tables import check_layers, keep_layers
+
+    if layers is not None:
+        check_layers(layers, (place.layer for place in found.labels.places), found.labels.model)
+    table = tabulate_layers(found) if by == "layer" else tabulate_heads(found, match)
+    return table if layers is None else keep_layers(table, layers)
 
 
 def _compare_series(
@@ -198,7 +208,8 @@ def _compare_pair(
     asked: "tuple[str, bool, Within | None]",
     options: Any,
     call: Call,
-) -> Any:
+    tabulate: "Callable[[Comparison], HeadTable]",
+) -> "Comparison":
     """Compare two checkpoints; ``asked`` is the measure, whether to look for the nearest, and outputs."""
     measure, nearest, outputs = asked
     from attnprobe.statistics.norm import apply_weights
@@ -222,6 +233,8 @@ def _compare_pair(
         dataset=source.name,
         facts={"command": describe_call("compare"), "dataset": source.described},
         labelled=labels is not None or options.get("label_column") is not None,
+        order=options["order"],
+        tabulate=tabulate,
         **call.run,
     )
 

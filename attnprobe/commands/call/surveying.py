@@ -22,6 +22,7 @@ from attnprobe.commands.call.texts import Gold, Texts, check_standard_input, ope
 from attnprobe.commands.registry import split_names
 from attnprobe.corpus.sources.links import filter_links
 from attnprobe.corpus.sources.pictures import BOTH
+from attnprobe.corpus.sources.strata import check_strata
 from attnprobe.corpus.sources.streams import shorten
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError
@@ -127,9 +128,11 @@ def survey_texts(
     layers = parse_layers(options.get("layers"))
     with open_call(options, model) as call:
         check_model(model, call.tokenizer, options)
-        sees = partial(sees_text, model, call)
-        source = read_first(open_texts(texts, named=options, label_column=label_column, sees=sees))
+        sees, order = partial(sees_text, model, call), call.order
+        named = {**options, "order": order}
+        source = read_first(open_texts(texts, named=named, label_column=label_column, sees=sees))
         check_queries(source, options)
+        source = check_groups(source, options)
         if targets is not None:
             source = _add_targets(texts, source, targets)
         if shuffled and source.kind != "text":
@@ -148,8 +151,9 @@ def survey_texts(
             apply_weights(statistics, options.get("weights", "attention")),
             call.corpus,
             labelled=targets is not None or label_column is not None,
+            order=order,
         )
-        facts = {"command": describe_call(name), "dataset": source.described}
+        facts = {"command": describe_call(name), "dataset": source.described, **describe_groups(options)}
         seed = {"seed": call.corpus.seed} if shuffled else {}
         (found,) = survey_corpora(
             load_model(model, call.tokenizer, call.load, source.kind),
@@ -158,6 +162,22 @@ def survey_texts(
             **call.run,
         )
         return found.table
+
+
+def check_groups(source: OpenSource, options: Mapping[str, Any]) -> OpenSource:
+    """Keep the documents that are in a group, where groups are asked for; refuse what can have none."""
+    column = options.get("by_group")
+    if column is None:
+        return source
+    if source.kind not in {"text", BOTH}:
+        raise AttnprobeError("--by-group is about texts; images and sound have no groups here. Leave it out.")
+    return replace(source, documents=check_strata(source.documents, column, source.name))
+
+
+def describe_groups(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Describe which groups were asked for, for the record; nothing where there are none."""
+    column = options.get("by_group")
+    return {} if column is None else {"asked": {"by_group": column}}
 
 
 def _add_targets(texts: Any, source: OpenSource, targets: Sequence[str]) -> OpenSource:
@@ -184,22 +204,29 @@ def find_links(
 ) -> HeadTable:
     """Ask heads for the other end of gold links, for the command of that name.
 
-    A row is what ``by`` says: ``"head"``, ``"layer"``, ``"trees"``, or a word of the command. ``chosen``
-    holds which links are asked for: ``labels``, ``subtypes``, ``min_links``. ``metric`` is ``"aer"`` where
-    whole alignments are scored, and ``aligned`` opens pairs with alignments of their own in place of
-    ``texts``.
+    A row is what ``by`` says: ``"head"``, ``"layer"``, ``"trees"``, ``"trees by layer"``, or a word of the
+    command. ``chosen`` holds which links are asked for: ``labels``, ``subtypes``, ``min_links``. ``metric``
+    is ``"aer"`` where whole alignments are scored, and ``aligned`` opens pairs with alignments of their own
+    in place of ``texts``.
     """
     layers = parse_layers(options.get("layers"))
+    best = metric == "accuracy" and by not in {*_TREES, "head", "layer"}
+    if best and options.get("by_group") is not None and options.get("weights", "attention") != "attention":
+        raise AttnprobeError(
+            "--by-group scores the best heads of all groups by attention as it is; leave out --weights, or "
+            "give --by head."
+        )
     if "labels" in chosen:
-        chosen["labels"] = split_names(chosen["labels"])
-        if chosen["labels"] == []:
-            raise AttnprobeError(
-                "No label is named; name some, such as nsubj, or leave the option out for all."
-            )
-    chosen = {} if by == "trees" else {"metric": metric} if metric == "aer" else chosen
+        chosen["labels"] = _read_labels(chosen["labels"])
+    chosen = {} if by in _TREES else {"metric": metric} if metric == "aer" else chosen
+    if by not in {*_TREES, "head"} and metric == "accuracy":
+        chosen |= _choose_selection(options)
     with open_call(options, model) as call:
         check_model(model, call.tokenizer, options)
-        source = read_first(open_gold(texts, gold, options) if aligned is None else aligned())
+        order = call.order
+        named = {**options, "order": order}
+        opened = open_gold(texts, gold, named) if aligned is None else aligned()
+        source = check_groups(read_first(opened), options)
         documents = filter_links(
             source.documents,
             source.name,
@@ -208,6 +235,7 @@ def find_links(
             nothing=gold.nothing,
         )
         statistics, tabulation = _ask(gold, by) if metric == "accuracy" else _ask_alignment(by)
+        statistics = [*statistics, *_ask_controls(statistics[0], chosen)]
         from attnprobe.corpus.sources.alignments import read_as_pairs
         from attnprobe.run.examples import check_targets
         from attnprobe.statistics.norm import apply_weights
@@ -220,8 +248,9 @@ def find_links(
         documents = check_pairs(documents) if metric == "aer" else documents
         documents, labelled = check_targets(checkpoint, documents)
         statistics = apply_weights(statistics, options.get("weights", "attention"))
-        corpus = CorpusRequest(documents, statistics, call.corpus, labelled=labelled)
-        facts = {"command": describe_call(name), "dataset": source.described, "asked": chosen}
+        corpus = CorpusRequest(documents, statistics, call.corpus, labelled=labelled, order=order)
+        asked = {"asked": chosen | describe_groups(options).get("asked", {})}
+        facts = {"command": describe_call(name), "dataset": source.described, **asked}
         (found,) = survey_corpora(
             checkpoint,
             [TableRequest([corpus], source.name, facts, tabulation, layers)],
@@ -230,12 +259,83 @@ def find_links(
         return found.table
 
 
+def probe_links(
+    gold: Gold,
+    model: Any,
+    texts: Texts,
+    by: Any,
+    chosen: dict[str, Any],
+    how: dict[str, Any],
+    options: Mapping[str, Any],
+) -> HeadTable:
+    """Fit probes of all heads to gold links.
+
+    ``chosen`` is as for ``find_links``, and ``how`` holds options of ``ProbePlan``.
+    """
+    chosen["labels"] = _read_labels(chosen["labels"])
+    if not how["penalty"] > 0:
+        raise AttnprobeError(f"--penalty must be above 0, not {how['penalty']:g}.")
+    with open_call(options, model) as call:
+        check_model(model, call.tokenizer, options)
+        source = read_first(open_gold(texts, gold, options))
+        if source.kind != "text":
+            raise AttnprobeError("Gold links lie between words of text; images and sound have none.")
+        documents = filter_links(
+            source.documents,
+            source.name,
+            labels=chosen["labels"],
+            fold=gold is Gold.TREEBANK and not chosen["subtypes"],
+            nothing=gold.nothing,
+        )
+        from attnprobe.run.examples import check_targets
+        from attnprobe.statistics import links
+        from attnprobe.survey.probing import ProbePlan, probe_checkpoint
+
+        call.progress.stage("loading", None)
+        checkpoint = load_model(model, call.tokenizer, call.load, source.kind)
+        documents, labelled = check_targets(checkpoint, documents)
+        if labelled:
+            raise AttnprobeError(
+                "probe reads what words of one text attend to in it; leave out target, and links into it."
+            )
+        asking = {
+            Gold.TREEBANK: links.ASKING_SYNTAX,
+            Gold.COREFERENCE: links.ASKING_COREFERENCE,
+            Gold.LINKS: links.ASKING_LINKS,
+        }[gold]
+        facts = {"command": describe_call("probe"), "dataset": source.described}
+        seed = {"seed": call.corpus.seed} if how["control"] else {}
+        plan = {**how, "control": how["control"] is not None, "seed": call.corpus.seed}
+        return probe_checkpoint(
+            checkpoint,
+            documents,
+            ProbePlan(asking, by, **plan),
+            call.corpus,
+            dataset=source.name,
+            facts={**facts, "asked": {**chosen, **how, **seed}},
+            **call.run,
+        )
+
+
+def _read_labels(named: str | Sequence[str] | None) -> list[str] | None:
+    found = split_names(named)
+    if found == []:
+        raise AttnprobeError("No label is named; name some, such as nsubj, or leave the option out for all.")
+    return found
+
+
+#: What ``by`` says of trees.
+_TREES = ("trees", "trees by layer")
+
+
 def _ask(gold: Gold, by: str) -> Answer:
     """Choose what is measured, and how it is tabulated."""
-    if by == "trees":
-        from attnprobe.statistics.trees import TREE, TREES
+    if by in _TREES:
+        from attnprobe.statistics import trees
 
-        return [TREES], TREE
+        if by == "trees":
+            return [trees.TREES, trees.DIRECTED], trees.BY_HEAD
+        return [trees.LAYER_TREES, trees.LAYER_DIRECTED], trees.BY_LAYER
     from attnprobe.statistics import links
 
     statistic, by_label, by_head = {
@@ -288,6 +388,21 @@ class RoleOptions:
         """What goes on record, and what the table is made by."""
         named = {"links": self.links_name or "links"} if self.links is not None else {}
         return {"thresholds": read_thresholds(self.thresholds), **named}
+
+
+def _choose_selection(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Say how the best heads are chosen and what they are compared with, as far as it goes on record."""
+    selection, control = options.get("selection", "folds"), options.get("control")
+    chosen = {"selection": selection}
+    if selection == "folds":
+        chosen["folds"] = options.get("folds", 5)
+    return chosen if control is None else {**chosen, "control": control}
+
+
+def _ask_controls(statistic: "Statistic", chosen: Mapping[str, Any]) -> "Sequence[Statistic]":
+    from attnprobe.statistics.links import make_controls
+
+    return make_controls(statistic, chosen["control"]) if "control" in chosen else []
 
 
 def request_roles(

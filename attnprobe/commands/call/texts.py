@@ -25,6 +25,7 @@ from attnprobe.corpus.sources.links import read_linked_rows
 from attnprobe.corpus.sources.opening import join_sources, open_anything
 from attnprobe.corpus.sources.pictures import Images
 from attnprobe.corpus.sources.relations import relate_rows
+from attnprobe.corpus.sources.strata import is_file, name_files
 from attnprobe.corpus.sources.text import EMBEDDED, STDIN, OpenSource, Source
 from attnprobe.errors import AttnprobeError
 from attnprobe.run.process_group import Ranks
@@ -52,7 +53,8 @@ def open_texts(
 ) -> OpenSource:
     """Open texts, with labels for each of those that come one by one.
 
-    ``named`` are the keywords that name columns, a split, and what the ``dataset`` column says. With
+    ``named`` are the keywords that name columns, a split, and what the ``dataset`` column says; its ``order``
+    is that in which documents are wanted. With
     ``find_labels``, a column of a usual name has the labels where none is named. ``sees``, where images may
     be read with the texts, tells whether the model does so.
     """
@@ -66,6 +68,7 @@ def open_texts(
         "pair_column": named.get("text_pair_column"),
         "label_column": label_column,
         "document_column": named.get("document_column"),
+        **({} if named.get("by_group") is None else {"group_column": named["by_group"]}),
     }
     if texts is None or isinstance(texts, str | Path | Source):
         source = _open_source(texts, columns, named, usual, sees, find_labels=find_labels)
@@ -78,7 +81,8 @@ def open_texts(
         if labels is not None:
             raise AttnprobeError("labels go with a list of texts; of a table, name label_column.")
     else:
-        keywords = {"text_pair_column" if name == "pair_column" else name: columns[name] for name in columns}
+        spelled = {"pair_column": "text_pair_column", "group_column": "by_group"}
+        keywords = {spelled.get(name, name): column for name, column in columns.items()}
         keywords["image_column"] = image
         if given := next((name for name, value in keywords.items() if value is not None), None):
             raise AttnprobeError(f"Texts that are given one by one have no columns; leave out {given}.")
@@ -130,14 +134,21 @@ def open_gold(texts: Texts, gold: Gold, options: Mapping[str, Any]) -> OpenSourc
     if all(isinstance(one, str | Path | Source) for one in files):
         check_standard_input(files)
         specs = [one if isinstance(one, Source) else gold.source(str(one)) for one in files]
+        if len(specs) > 1:  # one order for all of them
+            options = {**options, "order": None}
         column = options.get("label_column")
+        if is_file(options.get("by_group"), len(specs)):
+            named = {**options, "by_group": None}
+            return join_sources(
+                name_files(open_texts(spec, named=named, label_column=column) for spec in specs)
+            )
         return join_sources([open_texts(spec, named=options, label_column=column) for spec in specs])
     if not isinstance(texts, Iterable) or isinstance(texts, Mapping):
         raise AttnprobeError(
             f"Give the path of a file, several, or dicts with text and links, not {type(texts).__name__}."
         )
     name = options.get("name") or "texts"
-    return OpenSource(read_linked_rows(texts), name, {"name": name})
+    return OpenSource(read_linked_rows(texts, options.get("by_group")), name, {"name": name})
 
 
 def open_pairs(pairs: Any, options: Mapping[str, Any], other: str | None) -> OpenSource:
@@ -226,7 +237,8 @@ def _open_source(
 ) -> OpenSource:
     source = texts if isinstance(texts, Source) else Source(EMBEDDED if texts is None else str(texts))
     given = {name: value for name, value in columns.items() if value is not None}
-    for field, keyword in (("split", "split"), ("config", "dataset_config"), ("image_column",) * 2):
+    keywords = ("split", "split"), ("config", "dataset_config"), ("image_column",) * 2, ("order",) * 2
+    for field, keyword in keywords:
         if named.get(keyword):
             given[field] = named[keyword]
     found = replace(source, **given, find_labels=find_labels or source.find_labels)
@@ -272,6 +284,7 @@ def _open_table(
         pair=columns["pair_column"],
         label=columns["label_column"],
         document=columns["document_column"],
+        group=columns.get("group_column"),
         find_labels=find_labels,
         usual=usual,
         images=None if image is None else Images(image),

@@ -12,7 +12,7 @@ from importlib import import_module
 from itertools import chain, islice
 from pathlib import PurePath
 from pkgutil import iter_modules
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar
 
 from attnprobe.corpus.sources.streams import EACH_ALSO, peek_lines, strip_packing
 from attnprobe.errors import AttnprobeError
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 #: The columns of rows that name them one by one are those of so many first rows.
 PEEK_ROWS = 32
+#: What stands for the file that a document lies in, and for its folder, where a column of groups is named.
+FILE, FOLDER = "file", "folder"
 #: What the names of files of coreference may end in, behind the extension: pro_stereotyped_type1.txt.dev.
 _PARTS = (".dev", ".test", ".train")
 
@@ -82,7 +84,10 @@ def name_columns(header: Sequence[str], source: "Source") -> tuple[list[str], bo
         The names, and whether the first row is data.
     """
     columns = [cell.strip() for cell in header]
-    named = (source.text_column, source.pair_column, source.label_column, source.document_column)
+    named = (
+        *(source.text_column, source.pair_column, source.label_column, source.document_column),
+        source.group_column,
+    )
     by_number = any(column is not None and column.isdecimal() for column in named)
     if by_number and any(not column or is_number(column) for column in columns):
         return [str(number) for number in range(1, len(columns) + 1)], True
@@ -102,12 +107,16 @@ class TableFormat:
     """How files of some extensions are read as tables.
 
     ``read`` is given the bytes of a file, unpacked, and what is wanted of it; errors call it ``source.spec``.
+    ``lines`` says whether each line that is not blank is a row of its own, wherever it stands; and ``header``
+    whether the first of them names the columns instead.
     """
 
     extensions: tuple[str, ...]
     read: "Callable[[BinaryIO, Source], Table]"
     links: bool = False  # whether it can hold words and gold links
     sheets: bool = False  # whether --dataset-config names one of its sheets
+    lines: bool = False
+    header: bool = False
 
 
 @dataclass(frozen=True)
@@ -117,20 +126,24 @@ class DocumentFormat:
     extensions: tuple[str, ...]
     read: "Callable[[BinaryIO, Source], Iterator[Document]]"
     links: bool = False
+    lines: bool = False  # whether each line that is not blank is a document, wherever it stands
+    header: ClassVar[bool] = False
 
 
 @dataclass(frozen=True)
 class CoreferenceFormat:
     """How files of coreference are read: documents with a link for every mention that has an antecedent.
 
-    ``read`` is given the lines and the path of a file, or what errors call them. ``begins`` tells the format
-    by its first line that is not blank, where no extension does; one format without it takes the rest.
+    ``read`` is given the lines and the path of a file, or what errors call them; with ``groups``, also the
+    column or the comment that says in which group a document counts, or None. ``begins`` tells the format by
+    its first line that is not blank, where no extension does; one format without it takes the rest.
     """
 
     name: str
     extension: str
-    read: "Callable[[Iterable[str], str], Iterator[Document]]"
+    read: "Callable[..., Iterator[Document]]"
     begins: Callable[[str], bool] | None = None
+    groups: bool = False
 
 
 def refuse_columns(source: "Source", name: str) -> None:
@@ -142,6 +155,16 @@ def refuse_columns(source: "Source", name: str) -> None:
             f"{name} is text without columns; leave out --text-column, --text-pair-column, "
             "--label-column and --document-column, or rename it to .conll if it holds a word and its label a "
             "line"
+        )
+
+
+def refuse_group(source: "Source", name: str) -> None:
+    """Refuse a column of groups of what has neither columns nor comments, which errors call ``name``."""
+    if source.group_column is not None:
+        raise AttnprobeError(
+            f"{name} is text without columns, which says of no document in which group it counts; give a "
+            "table with such a column, or a folder with a folder of .txt files for each group and "
+            f"--by-group {FOLDER}"
         )
 
 
@@ -210,16 +233,19 @@ def find_coreference_format(name: str | PurePath) -> CoreferenceFormat | None:
     return found
 
 
-def read_coreference(lines: Iterable[str], name: str | PurePath) -> "Iterator[Document]":
+def read_coreference(
+    lines: Iterable[str], name: str | PurePath, group: str | None = None
+) -> "Iterator[Document]":
     """Read documents with a link for every mention that has an antecedent.
 
     Args:
         lines: Of a file, or of standard input.
         name: The path of the file, or what errors call it. Without an extension, or with that of plain text,
             the first line decides.
+        group: The column or the comment that says in which group a document counts.
 
     Raises:
-        AttnprobeError: When the lines are not in the format that the extension names.
+        AttnprobeError: When the lines are not in the format that the extension names, or have no groups.
     """
     found = find_coreference_format(name)
     if found is None or found.begins is None:
@@ -227,4 +253,11 @@ def read_coreference(lines: Iterable[str], name: str | PurePath) -> "Iterator[Do
         formats: list[CoreferenceFormat] = _load_formats(CoreferenceFormat)
         told = (one for one in formats if one.begins is not None and one.begins(first))
         found = next(told, None) or next(one for one in formats if one.begins is None)
+    if found.groups:
+        return found.read(lines, str(name), group)
+    if group is not None:
+        raise AttnprobeError(
+            f"{name} ({found.name}) does not say in which group a document counts; leave out --by-group, or "
+            f"give --by-group {FILE} with several files."
+        )
     return found.read(lines, str(name))

@@ -3,12 +3,13 @@
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from attnprobe.corpus.formats import CoreferenceFormat
 from attnprobe.corpus.formats.treebank import (
     Sentence,
+    find_comment,
     find_parts_of_speech,
     is_glued,
     looks_like_conllu,
@@ -173,12 +174,13 @@ _DECLARED = re.compile(r"#\s*global\.Entity\s*=\s*(\S+)")
 _KINDS = {"PRON": PRONOUN, "PROPN": PROPER, "NOUN": NOMINAL}
 
 
-def read_corefud(lines: Iterable[str], name: str) -> Iterator[Document]:
+def read_corefud(lines: Iterable[str], name: str, group: str | None = None) -> Iterator[Document]:
     """Read the documents of a CorefUD file, each with a link for every mention that has an antecedent.
 
     A document goes from ``# newdoc`` to the next, or over the whole file where there is none. Its sentences
     are joined by a blank, by nothing where their last word has ``SpaceAfter=No``, and by a line break before
-    ``# newpar``. One without any link is left out.
+    ``# newpar``. One without any link is left out. ``group`` is the comment that says in which group a
+    document counts; the first one of a document counts.
 
     Raises:
         AttnprobeError: Where a sentence is not CoNLL-U, or brackets make no mentions.
@@ -191,7 +193,7 @@ def read_corefud(lines: Iterable[str], name: str) -> Iterator[Document]:
     for text in _read_texts(lines, name):
         if (found := text.finish(left_out)) is not None:
             document = found
-            yield document
+            yield document if group is None else replace(document, stratum=text.find_comment(group))
     if text is not None and document is None:
         raise AttnprobeError(
             f"{name} holds no mention with an antecedent and another one to choose from; coreference reads "
@@ -239,8 +241,13 @@ class _Text:
         self._parts_of_speech: dict[Span, str] = {}
         self._length = 0
         self._glued = False
+        self._comments: list[str] = []
+
+    def find_comment(self, name: str) -> str | None:
+        return find_comment(self._comments, name)
 
     def add(self, sentence: Sentence) -> None:
+        self._comments += sentence.comments
         for comment in sentence.comments:
             if declared := _DECLARED.match(comment):
                 self.brackets.fields = tuple(declared[1].split("-"))
@@ -321,4 +328,4 @@ def _is_range(number: Any) -> bool:
     return isinstance(number, tuple) and number[1] == "-"
 
 
-FORMATS = [CoreferenceFormat("CorefUD", ".conllu", read_corefud, looks_like_conllu)]
+FORMATS = [CoreferenceFormat("CorefUD", ".conllu", read_corefud, looks_like_conllu, groups=True)]

@@ -77,4 +77,4 @@ def _name_cells(rows: Iterator[tuple[int, list[str]]], columns: list[str], name:
         yield Row(f"line {number}", dict(zip(columns, cells, strict=False)))
 
 
-FORMATS = [TableFormat((".csv",), read_csv), TableFormat((".tsv",), read_tsv)]
+FORMATS = [TableFormat((".csv",), read_csv), TableFormat((".tsv",), read_tsv, lines=True, header=True)]

@@ -3,8 +3,10 @@
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from attnprobe.corpus.formats import CoreferenceFormat
+from attnprobe.corpus.sources.columns import require
 from attnprobe.corpus.sources.document import SEVERAL, Annotation, Document, Span
 from attnprobe.corpus.sources.links import PRONOUN, PROPER, Mention, link_antecedent, warn_left_out
 from attnprobe.corpus.sources.streams import shorten, strip_ends
@@ -20,11 +22,11 @@ GENDERS = {
 _NAMES = ("A", "B")
 
 
-def read_gap(lines: Iterable[str], name: str) -> Iterator[Document]:
+def read_gap(lines: Iterable[str], name: str, group: str | None = None) -> Iterator[Document]:
     """Read the snippets of a GAP file, each with a link from its pronoun to the right one of two names.
 
     A name stands for its last word. The link is labelled ``pronoun`` and with the pronoun's gender. Rows in
-    which neither name is right are left out.
+    which neither name is right are left out. ``group`` is the column of the group that a snippet counts in.
 
     Raises:
         AttnprobeError: When a column is missing, or a row does not say what it should.
@@ -38,7 +40,7 @@ def read_gap(lines: Iterable[str], name: str) -> Iterator[Document]:
         document = _read_document(cells, f"line {number} of {name}")
         if isinstance(document, Document):
             any_link = True
-            yield document
+            yield document if group is None else replace(document, stratum=_read_stratum(cells, group, name))
         else:
             left_out[document] += 1
     if left_out and not any_link:
@@ -77,6 +79,11 @@ def _read_header(header: Sequence[str], name: str) -> Sequence[str]:
             f"{missing[0]!r}, or two of it. attnprobe links reads links of your own from JSON lines."
         )
     return found
+
+
+def _read_stratum(cells: Mapping[str, str], column: str, name: str) -> str | None:
+    require(column, list(cells), name)
+    return cells[column].strip() or None
 
 
 def _read_document(cells: Mapping[str, str], where: str) -> Document | str:
@@ -125,4 +132,4 @@ def _find_last_word(text: str, name: Span) -> Span:
     return Span(name.start + worded[-1].start(), name.start + worded[-1].end())
 
 
-FORMATS = [CoreferenceFormat("GAP", ".tsv", read_gap, lambda first: "\t" in first)]
+FORMATS = [CoreferenceFormat("GAP", ".tsv", read_gap, lambda first: "\t" in first, groups=True)]

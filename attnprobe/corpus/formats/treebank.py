@@ -186,6 +186,37 @@ class Sentence:
         return any(map(_NEW_PARAGRAPH.match, self.comments))
 
 
+def find_comment(comments: Iterable[str], name: str) -> str | None:
+    """Give the value of the first comment ``# NAME = VALUE``; None where there is none, or it is empty.
+
+    A prefix before ``::``, as GUM has it, need not be named.
+
+    >>> find_comment(["# sent_id = 3", "# meta::genre = news"], "genre")
+    'news'
+    """
+    for comment in comments:
+        said, _, value = comment.lstrip("#").partition("=")
+        if name in (said.strip(), said.strip().rpartition("::")[2]) and value.strip():
+            return value.strip()
+    return None
+
+
+class _StratumReader:
+    """Tells in which group each sentence counts: by its own comment, or by that which opens its document."""
+
+    def __init__(self, name: str | None) -> None:
+        self._name = name
+        self._of_document: str | None = None
+
+    def read(self, sentence: Sentence) -> str | None:
+        if self._name is None:
+            return None
+        own = find_comment(sentence.comments, self._name)
+        if sentence.begins_document:
+            self._of_document = own
+        return own or self._of_document
+
+
 def _group_sentences(sentences: Iterable[tuple[Sentence, Document]]) -> Iterator[Document]:
     """Say of each sentence of a file which document it is a part of.
 
@@ -210,7 +241,7 @@ def read(stream: BinaryIO, source: "Source") -> Iterator[Document]:
     if tags is None:
         refuse_columns(source, source.spec)
     lines = decode_lines(stream, source.spec)
-    return read_conllu(lines, source.spec, annotated=source.annotated, tags=tags)
+    return read_conllu(lines, source.spec, annotated=source.annotated, tags=tags, group=source.group_column)
 
 
 def _choose_tags(source: "Source") -> str | None:
@@ -232,7 +263,12 @@ def _choose_tags(source: "Source") -> str | None:
 
 
 def read_conllu(
-    lines: Iterable[str], name: str, *, annotated: bool = False, tags: str | None = None
+    lines: Iterable[str],
+    name: str,
+    *,
+    annotated: bool = False,
+    tags: str | None = None,
+    group: str | None = None,
 ) -> Iterator[Document]:
     """Read the sentences of CoNLL-U that hold a text.
 
@@ -245,22 +281,25 @@ def read_conllu(
         annotated: Whether words and dependencies are read too. How many relations lie inside one multi-word
             token, and are left out, is said at the end.
         tags: The column that labels the words, such as ``upos``.
+        group: The comment that says in which group a sentence counts: its own, or that of the sentence that
+            opens its document.
 
     Raises:
         AttnprobeError: Where a sentence is not CoNLL-U: its columns, the numbers of its words, and with
             ``annotated`` their heads too.
     """
-    left_out = 0
+    left_out, strata = 0, _StratumReader(group)
 
     def read(sentence: Sentence) -> tuple[Sentence, Document]:
         nonlocal left_out
+        stratum = strata.read(sentence)
         if not annotated:
             label = None if tags is None else tag_sentence(sentence.tokens, tags)
-            return sentence, Document(sentence.text, label=label)
+            return sentence, Document(sentence.text, label=label, stratum=stratum)
         _check_heads(sentence.tokens)
         text, annotation, inside = annotate_sentence(sentence.tokens, sentence.said)
         left_out += inside
-        return sentence, Document(text, annotation=annotation)
+        return sentence, Document(text, annotation=annotation, stratum=stratum)
 
     for document in _group_sentences(parse_conllu(lines, name, read)):
         if document.text.strip():

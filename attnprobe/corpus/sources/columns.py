@@ -69,6 +69,7 @@ def read_table(
     pair: str | None,
     label: str | None,
     document: str | None = None,
+    group: str | None = None,
     find_labels: bool = False,
     annotated: bool = False,
     usual: Sequence[Sequence[str]] = (),
@@ -84,6 +85,7 @@ def read_table(
         label: Column of the label.
         document: Column of what names documents: rows with one value are parts of one document. A row
             without a value is a document of its own. Where None is named, the format decides.
+        group: Column of the group that each row counts in; None where nobody asks for groups.
         find_labels: Whether labels are wanted: columns of the usual names are taken where none is named, and
             a label may be a list, one for each word, or answers to a question.
         annotated: Whether words and links are read too; then columns called ``text_pair`` and ``target`` are
@@ -98,9 +100,9 @@ def read_table(
     first = list(islice(table.rows, PEEK_ROWS))
     if not first:
         return
-    text, pair, label, document = (
+    text, pair, label, document, group = (
         None if column is None else find_column(column, table.columns, name)
-        for column in (text, pair, label, document)
+        for column in (text, pair, label, document, group)
     )
     if annotated:
         if not {LINKS, *WORD_COLUMNS.values()} & set(table.columns):
@@ -114,7 +116,8 @@ def read_table(
     if usual:
         text, pair, label = _choose_related((text, pair, label), usual, table.columns, name)
         find_labels = False
-    free = [column for column in table.columns if column in (text, pair, label) or column != document]
+    taken = {document, group} - {text, pair, label}
+    free = [column for column in table.columns if column not in taken]
     image = None if images is None else images.find(table.columns, first, name)
     free = [column for column in free if column != image]
     columns = _choose_columns(free, first, name, text, pair, label, find_labels=find_labels)
@@ -127,7 +130,9 @@ def read_table(
             blind += found is None
         if found is None:
             continue
-        value = None if document is None else _read_group(row, document, name)
+        if group is not None:
+            found = replace(found, stratum=_read_name(row, group, name, "--by-group"))
+        value = None if document is None else _read_name(row, document, name, "--document-column")
         if value is not None:
             # By its first row too: 17 is another document in another file, and the same in a part of this.
             yield replace(found, group=known.setdefault(value, f"{value}\0{found.digest:x}"))
@@ -138,15 +143,15 @@ def read_table(
         warnings.warn(sentence, AttnprobeWarning, stacklevel=2)
 
 
-def _read_group(row: Row, column: str, name: str) -> str | None:
-    """Give what names the document of a row, or None where the cell is empty."""
+def _read_name(row: Row, column: str, name: str, option: str) -> str | None:
+    """Give what names the document of a row, or its group; None where the cell is empty."""
     cell = row.cells.get(column)
     if _is_missing(cell) or cell == "":
         return None
     if not isinstance(cell, str | int | float):
         raise AttnprobeError(
             f"{row.where} of {name} has {_describe_cell(cell)} in column {column!r}; choose a column of "
-            "strings or numbers with --document-column"
+            f"strings or numbers with {option}"
         )
     return str(cell)
 

@@ -266,6 +266,7 @@ class Document:
         annotation: Its words and gold links, or None where nobody asked for them.
         group: What names the wider document that it is a part of, such as the text of a sentence; None where
             it is whole.
+        stratum: Which of several groups of documents it counts in, such as a genre; None where nobody asked.
         role: What the text is where one is looked for by another.
         image: What the model sees beside the text, or None where it reads text alone.
     """
@@ -275,6 +276,7 @@ class Document:
     label: Label | None = None
     annotation: Annotation | None = None
     group: str | None = None
+    stratum: str | None = field(default=None, repr=False)
     role: Role = field(default="", repr=False)  # states go by what is written of a document
     image: "Picture | None" = field(default=None, repr=False)
 

@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 from attnprobe.corpus.formats import Row
+from attnprobe.corpus.sources.order import SHUFFLE_BUFFER, Order
 from attnprobe.corpus.sources.streams import shorten
 from attnprobe.errors import AttnprobeError, AttnprobeWarning
 from attnprobe.wording import spell
@@ -27,9 +28,17 @@ def looks_like_hub_id(spec: str) -> bool:
     return _HUB_ID.fullmatch(spec) is not None
 
 
-def read_hub_rows(spec: str, config: str | None, split: str | None) -> Iterator[Row]:
-    data, _ = open_split(spec, config, split)
+def read_hub_rows(
+    spec: str, config: str | None, split: str | None, order: Order | None = None
+) -> Iterator[Row]:
+    """Stream the rows of a split; in a random order, its shards at random and rows from a buffer."""
+    data, chosen = open_split(spec, config, split)
     try:
+        if order is not None and hasattr(data, "shuffle"):
+            known = getattr(getattr(data, "info", None), "splits", None) or {}
+            order.total = getattr(known.get(chosen), "num_examples", None)
+            order.arranged = order.buffered = True
+            data = data.shuffle(seed=order.seed, buffer_size=SHUFFLE_BUFFER)
         for name, kind in (getattr(data, "features", None) or {}).items():
             if type(kind).__name__ == "Image":  # whose bytes are decoded here, within bounds, or not at all
                 data = data.cast_column(name, type(kind)(decode=False))

@@ -171,17 +171,21 @@ def read_annotation(cells: Mapping[str, Any], where: str, texts: Mapping[Where, 
     return complete_words(found, texts)
 
 
-def read_linked_rows(rows: Iterable[Any]) -> Iterator[Document]:
+def read_linked_rows(rows: Iterable[Any], group: str | None = None) -> Iterator[Document]:
     """Read rows that a program holds: mappings as a line of JSON has them, or documents.
 
     Args:
         rows: Mappings with ``text`` and ``links``, and with what else ``read_annotation`` reads; or documents
             with an annotation, whose words are found where it names none.
+        group: The key of the group that a mapping counts in.
 
     Raises:
         AttnprobeError: When one is neither, or is not what it has to be; rows count from 0.
     """
-    return (_read_row(row, f"text {number}") for number, row in enumerate(rows))
+    for number, row in enumerate(rows):
+        found = _read_row(row, f"text {number}")
+        value = None if group is None or not isinstance(row, Mapping) else row.get(group)
+        yield found if value is None else replace(found, stratum=str(value))
 
 
 def _read_row(row: Any, where: str) -> Document:

@@ -1,6 +1,5 @@
 """Opening whatever a user names (text, or images, sound or videos), and choosing which of it is read."""
 
-import hashlib
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -25,6 +24,7 @@ from attnprobe.corpus.sources.media import (
     is_media,
     sort_naturally,
 )
+from attnprobe.corpus.sources.order import draw_key, name_group, name_place
 from attnprobe.corpus.sources.pictures import BOTH, open_captioned
 from attnprobe.corpus.sources.relations import is_benchmark, open_benchmark
 from attnprobe.corpus.sources.streams import open_file, shorten, strip_packing
@@ -256,10 +256,9 @@ def draw_documents(
     largest: list[tuple[int, str]] = []  # negative keys of what is drawn: the largest key first
     for place, item in enumerate(items):
         group = document(item)
-        name = f"place {place}" if group is None else f"group {group}"
+        name = name_place(place) if group is None else name_group(group)
         if name not in drawn:
-            content = f"{seed}|{name}".encode("utf-8", "surrogatepass")
-            entry = (-int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), "big"), name)
+            entry = (-draw_key(seed, name), name)
             if len(drawn) < number:
                 heappush(largest, entry)
             elif (out := heappushpop(largest, entry)) == entry:

@@ -2,13 +2,16 @@
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from importlib import resources
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from attnprobe.corpus.formats import (
+    FILE,
+    FOLDER,
+    DocumentFormat,
     Table,
     TableFormat,
     find_coreference_format,
@@ -19,6 +22,7 @@ from attnprobe.corpus.formats import (
     make_table,
     read_coreference,
     refuse_columns,
+    refuse_group,
 )
 from attnprobe.corpus.formats.json import parse_jsonl, starts_with_object
 from attnprobe.corpus.formats.treebank import looks_like_conllu, read_conllu
@@ -26,6 +30,7 @@ from attnprobe.corpus.sources.columns import read_table
 from attnprobe.corpus.sources.document import Document, group_parts
 from attnprobe.corpus.sources.gold import find_class_names
 from attnprobe.corpus.sources.hub import looks_like_hub_id, open_split, read_hub_rows
+from attnprobe.corpus.sources.order import Order, ShuffledLines
 from attnprobe.corpus.sources.pictures import Images
 from attnprobe.corpus.sources.streams import (
     EACH_ALSO,
@@ -43,6 +48,10 @@ from attnprobe.errors import AttnprobeError
 STDIN = "-"
 #: Names the package's own text where a path could stand.
 EMBEDDED = "embedded"
+
+
+#: The comment that numbers the sentences of a treebank.
+_NUMBER = "sent_id"
 
 
 class Embedded(StrEnum):
@@ -65,6 +74,7 @@ class Source:
     pair_column: str | None = None  # None reads no pairs, whatever the columns are called
     label_column: str | None = None
     document_column: str | None = None  # None leaves to the format what a document is
+    group_column: str | None = None  # says which group a document counts in; None asks for none
     find_labels: bool = False  # whether a column of a usual name is taken where none is named
     annotated: bool = False  # whether words and gold links are read: of CoNLL-U, or JSON with such columns
     coreference: bool = False  # whether mentions are read, and asked for their antecedents
@@ -72,6 +82,7 @@ class Source:
     image_column: str | None = None  # "none" reads texts alone
     sees: Callable[[], bool] | None = None  # whether the model reads images with texts; None never asks
     read_rows: Callable[[Table, str], Iterator[Document]] | None = None  # where rows are no texts, but pairs
+    order: Order | None = None  # in which documents are wanted; it says whether they come so
 
 
 def read_documents(source: Source) -> Iterator[Document]:
@@ -95,7 +106,11 @@ def read_documents(source: Source) -> Iterator[Document]:
         )
     if source.spec == EMBEDDED:
         refuse_columns(source, "the embedded text")
-        documents = _read_pairs(source) if source.read_rows else read_embedded(_choose_embedded(source))
+        part = _choose_embedded(source)
+        by_file = source.group_column == FILE and part in {Embedded.SENTENCES, Embedded.TREEBANK}
+        if not by_file:
+            refuse_group(source, "the embedded text")
+        documents = _read_pairs(source) if source.read_rows else read_embedded(part, by_file=by_file)
     elif source.spec == STDIN:
         documents = _read_stdin(source)
     else:
@@ -137,20 +152,24 @@ def open_embedded(part: Embedded) -> Iterator[tuple[BinaryIO, str]]:
             yield cast(BinaryIO, stream), file.name
 
 
-def read_embedded(part: Embedded = Embedded.SENTENCES) -> Iterator[Document]:
+def read_embedded(part: Embedded = Embedded.SENTENCES, *, by_file: bool = False) -> Iterator[Document]:
     """Stream what ships inside the package, file by file in the order of their names.
 
     Args:
         part: The plain sentences; those with dependencies; or the snippets with coreference. Each sentence or
             snippet is a document of its own.
+        by_file: Whether a sentence counts in the group of the file of plain sentences that it is from.
     """
     for stream, name in open_embedded(part):
         lines = decode_lines(stream, name)
         match part:
             case Embedded.SENTENCES:
-                yield from (Document(line) for line in strip_ends(lines) if line.strip())
+                stratum = Path(name).stem if by_file else None
+                yield from (Document(line, stratum=stratum) for line in strip_ends(lines) if line.strip())
             case Embedded.TREEBANK:
-                yield from read_conllu(lines, name, annotated=True)
+                for document in read_conllu(lines, name, annotated=True, group=_NUMBER if by_file else None):
+                    number = document.stratum  # such as narrative-12
+                    yield document if number is None else replace(document, stratum=number.rpartition("-")[0])
             case _:
                 yield from read_coreference(lines, name)
 
@@ -190,6 +209,7 @@ def describe_source(source: Source) -> dict[str, Any]:
         "pair_column": source.pair_column,
         "label_column": source.label_column,
         "document_column": source.document_column,
+        **({} if source.group_column is None else {"group_column": source.group_column}),
     } | ({"kind": "text"} if path is not None and path.is_dir() else {})
 
 
@@ -237,17 +257,48 @@ def _refuse_split(source: Source) -> None:
 def _read_file(path: Path, source: Source) -> Iterator[Document]:
     if path.is_dir():
         refuse_columns(source, source.spec)
-        yield from _read_folder(path)
+        if source.group_column not in {None, FOLDER}:
+            refuse_group(source, source.spec)
+        yield from _read_folder(path, grouped=source.group_column is not None)
         return
     with open_file(path, source.spec) as stream:
         if source.coreference:
-            yield from read_coreference(decode_lines(stream, source.spec), path)
+            yield from read_coreference(decode_lines(stream, source.spec), path, source.group_column)
             return
         found = find_formats()[find_extension(path)]
-        if isinstance(found, TableFormat):
+        if source.order is not None and source.order.whole and _can_shuffle(path, source, found):
+            yield from _read_shuffled(path, source, found, source.order)
+        elif isinstance(found, TableFormat):
             yield from _read_table(found.read(stream, source), source, source.spec)
         else:
             yield from found.read(stream, source)
+
+
+def _can_shuffle(path: Path, source: Source, found: TableFormat | DocumentFormat) -> bool:
+    """Tell whether the lines of a file may be read in any order.
+
+    They may where each is a document, in a file that is not packed; not where a line may be a row of cells
+    under a header or the header itself, which numbers of columns tell.
+    """
+    named = (source.text_column, source.pair_column, source.label_column)
+    by_number = found.header and any(column is not None and column.isdecimal() for column in named)
+    plain = path.is_file() and path.suffix.lower() not in PACKED
+    return found.lines and plain and source.document_column is None and not by_number
+
+
+def _read_shuffled(
+    path: Path, source: Source, found: TableFormat | DocumentFormat, order: Order
+) -> Iterator[Document]:
+    if not isinstance(found, TableFormat):
+        refuse_columns(source, source.spec)
+    # A line is counted where it comes, not where it stands.
+    name = f"{source.spec} in a random order"
+    with ShuffledLines(path, source.spec, order, header=found.header) as lines:
+        given = replace(source, spec=name)
+        if isinstance(found, TableFormat):
+            yield from _read_table(found.read(lines.stream, given), source, name)
+        else:
+            yield from found.read(lines.stream, given)
 
 
 def holds_text(folder: Path) -> bool:
@@ -264,14 +315,19 @@ def _find_texts(folder: Path) -> Iterator[Path]:
                 yield path
 
 
-def _read_folder(folder: Path) -> Iterator[Document]:
-    """Read files by their names, a text a line; the lines of a file are parts of one document."""
+def _read_folder(folder: Path, *, grouped: bool) -> Iterator[Document]:
+    """Read files by their names, a text a line; the lines of a file are parts of one document.
+
+    With ``grouped``, the files of each folder inside it are a group.
+    """
     for path in sorted(_find_texts(folder)):
         with open_file(path, str(path)) as stream:
             lines = strip_ends(decode_lines(stream, str(path)))
+            within = path.relative_to(folder).parent.as_posix()
+            stratum = within if grouped and within != "." else None
             parts = ((path.name if place == 0 else None, line, line) for place, line in enumerate(lines))
             named = group_parts(parts)
-            yield from (Document(line, group=group) for group, line in named if line.strip())
+            yield from (Document(line, group=group, stratum=stratum) for group, line in named if line.strip())
 
 
 def _read_stdin(source: Source) -> Iterator[Document]:
@@ -279,7 +335,7 @@ def _read_stdin(source: Source) -> Iterator[Document]:
     with explain_errors(name):
         lines = decode_lines(get_standard_input(), name)
         if source.coreference:
-            yield from read_coreference(lines, name)
+            yield from read_coreference(lines, name, source.group_column)
             return
         first, lines = peek_lines(lines)
         if starts_with_object(first):
@@ -290,14 +346,18 @@ def _read_stdin(source: Source) -> Iterator[Document]:
                     f"{name} holds no gold links; pipe JSON lines with text and links into it, or CoNLL-U"
                 )
             refuse_columns(source, name)
-            yield from read_conllu(lines, name, annotated=True)
+            yield from read_conllu(lines, name, annotated=True, group=source.group_column)
         else:
             refuse_columns(source, name)
+            refuse_group(source, name)
             yield from (Document(line) for line in strip_ends(lines) if line.strip())
 
 
 def _read_hub(source: Source) -> Iterator[Document]:
-    rows = read_hub_rows(source.spec, source.config, source.split)
+    order = source.order
+    if order is not None and (source.document_column is not None or not order.whole):
+        order = None
+    rows = read_hub_rows(source.spec, source.config, source.split, order)
     data, _ = open_split(source.spec, source.config, source.split)
     names = find_class_names(getattr(data, "features", None))
     yield from _read_table(make_table(rows, names), source, source.spec)
@@ -313,6 +373,7 @@ def _read_table(table: Table, source: Source, name: str) -> Iterator[Document]:
         pair=source.pair_column,
         label=source.label_column,
         document=source.document_column,
+        group=source.group_column,
         find_labels=source.find_labels,
         annotated=source.annotated,
         usual=source.usual,

@@ -13,9 +13,19 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.reports.columns import DrawingRequest, is_numeric, list_keys, name_source, read_cells
 from attnprobe.reports.pairs import tabulate_clusters
 from attnprobe.reports.picture import Picture
-from attnprobe.reports.pictures import curves, interactions, lists, maps, positions, scatter, similarity
+from attnprobe.reports.pictures import (
+    curves,
+    groups,
+    interactions,
+    lists,
+    maps,
+    positions,
+    probes,
+    scatter,
+    similarity,
+)
 from attnprobe.reports.shapes import lay_out_grid
-from attnprobe.reports.theme import THEMES, ThemeName, check_look
+from attnprobe.reports.theme import JournalName, ThemeName, choose_look
 from attnprobe.table.cells import clean, format_cell
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.kinds import KINDS, TREE, PictureKind
@@ -94,7 +104,7 @@ _MARGIN = 60
 #: How wide a bold letter is at most, on average, as a share of its size.
 _LETTER = 0.58
 #: Kinds that draw the same columns of every table.
-_FIXED = {"roles", "relations", "intervals", "pairs", "shares", "checks"}
+_FIXED = {"roles", "relations", "intervals", "pairs", "shares", "checks", "probes"}
 
 
 _Drawing = tuple[Callable[[HeadTable], object], Callable[[HeadTable, DrawingRequest], Any]]
@@ -117,6 +127,8 @@ _DRAWINGS: Mapping[PictureKind, _Drawing] = {
     "pairs": (bool, interactions.draw_pairs),
     "shares": (bool, lists.draw_shares),
     "checks": (bool, lists.draw_checks),
+    "probes": (bool, probes.draw_probes),
+    "groups": (groups.can_draw_groups, groups.draw_groups),
 }
 
 
@@ -129,10 +141,14 @@ def draw_picture(
     tables: Sequence[HeadTable],
     kind: str | None = None,
     measures: Sequence[str] = (),
-    theme: ThemeName = "light",
-    width: int | None = None,
+    theme: ThemeName | None = None,
+    width: str | int | None = None,
     title: str | None = None,
     clusters: int | None = None,
+    *,
+    columns: int | None = None,
+    journal: JournalName | None = None,
+    font: str | None = None,
 ) -> Picture:
     """Draw tables of one kind as one picture; options that are None are chosen by the tables and the theme.
 
@@ -141,14 +157,17 @@ def draw_picture(
         kind: One of those that suit them.
         measures: Columns to draw; by default those that a table puts first.
         theme: Colours and sizes.
-        width: About how many pixels.
+        width: About how wide.
         title: What stands above; by default the table's own title.
         clusters: Into how many parts a tree of heads is cut; with it, a tree is drawn.
+        columns: How many columns of a page it fills.
+        journal: Whose columns.
+        font: The family of all text.
 
     Raises:
         AttnprobeError: When they can't be drawn like this; it says as what else.
     """
-    check_look(theme, width)
+    look, pixels = choose_look(theme, width, columns, journal, font)
     if kind is not None and kind not in get_args(PictureKind):
         raise AttnprobeError(f"--kind is one of {', '.join(get_args(PictureKind))}, not {clean(str(kind))}")
     if clusters is not None:
@@ -169,8 +188,7 @@ def draw_picture(
     chosen = kind or known[0]
     if measures and chosen in _FIXED:
         raise AttnprobeError(f"the picture of --kind {chosen} has measures of its own: leave --measure out")
-    look = THEMES[theme]
-    request = DrawingRequest(look, width or look.width, tuple(measures), clusters)
+    request = DrawingRequest(look, pixels, tuple(measures), clusters)
     heading = clean(table.title) if title is None else clean(title)
     # altair would hold every row against the schema, several times; the tests do, for every kind.
     about = name_source(table)

@@ -37,6 +37,8 @@ from attnprobe.table.kinds import PRUNING_STEP, STEP
 from attnprobe.table.table import Cell, Column
 
 _LARGEST = 460
+#: Narrower pictures have the legend below.
+_BESIDE = 400
 
 
 def can_draw_curves(table: HeadTable) -> bool:
@@ -56,7 +58,8 @@ def draw_curves(table: HeadTable, request: DrawingRequest) -> Any:
     trained = PRUNING_STEP in table.data
     panels = list(dict.fromkeys(record["panel"] for record in data))
     across = max(1, min(len(panels), request.width // 230))
-    width = int(min(_LARGEST, (request.width - 110) / across - 50))  # beside a legend
+    legend = 110 if trained or request.width >= _BESIDE else 0
+    width = int(min(_LARGEST, (request.width - legend) / across - 50))
     metric = {format_cell(cell) for cell in read_cells(table, "metric")}
     name = metric.pop() if len(metric) == 1 and column.name == SCORE else clean(column.name)
     name = (name or column.name).replace("_", " ")
@@ -79,7 +82,7 @@ def draw_curves(table: HeadTable, request: DrawingRequest) -> Any:
     remarks = [] if trained else _explain_marks(data)
     if not remarks:
         return whole
-    look: dict[str, Any] = {"fontWeight": "normal", "fontSize": request.theme.size - 1}
+    look: dict[str, Any] = {"fontWeight": "normal", "fontSize": request.theme.small(1)}
     return whole.properties(title=alt.TitleParams(remarks, color=request.theme.muted, **look))
 
 
@@ -114,7 +117,10 @@ def _draw_criteria(
     theme, palette = request.theme, request.theme.categories
     names = sorted(dict.fromkeys(record["criterion"] for record in data), key=lambda name: name == RANDOM)
     hues = [theme.muted if name == RANDOM else palette[i % len(palette)] for i, name in enumerate(names)]
-    legend = alt.Legend(title="order of heads", symbolType="stroke", symbolOpacity=1, symbolStrokeWidth=2)
+    below: dict[str, Any] = {} if request.width >= _BESIDE else {"orient": "bottom", "columns": 2}
+    legend = alt.Legend(
+        title="order of heads", symbolType="stroke", symbolOpacity=1, symbolStrokeWidth=2, **below
+    )
     colour = alt.Color("criterion:N", scale=alt.Scale(domain=names, range=hues), legend=legend)
     y = alt.Y("value:Q", title=title, scale=alt.Scale(zero=False))
     parts = []

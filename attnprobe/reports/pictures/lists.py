@@ -64,7 +64,7 @@ def draw_relations(table: HeadTable, request: DrawingRequest) -> Any:
         low="datum.accuracy - 1.96 * datum.error", high="datum.accuracy + 1.96 * datum.error"
     )
     points = known.mark_point(size=44, strokeWidth=1.5, opacity=1)
-    text = known.mark_text(align="left", dx=4, fontSize=request.theme.size - 2, color=request.theme.muted)
+    text = known.mark_text(align="left", dx=4, fontSize=request.theme.small(2), color=request.theme.muted)
     whole = alt.layer(
         ticks.encode(x=alt.X("baseline:Q", axis=axis, **x), tooltip=tooltip, **looks),
         intervals.encode(x=alt.X("low:Q", **x), x2="high:Q"),
@@ -208,7 +208,7 @@ def draw_shares(table: HeadTable, request: DrawingRequest) -> Any:
         color=alt.Color("part:N", sort=said, scale=scale, legend=legend),
         tooltip=make_tooltip(titles),
     )
-    text = base.mark_text(baseline="middle", fontSize=request.theme.size - 2)
+    text = base.mark_text(baseline="middle", fontSize=request.theme.small(2))
     x, ink = alt.X("middle:Q", title="share of the variance"), alt.Color("ink:N", scale=None)
     numbered = text.encode(x=x, text="number:N", color=ink)
     return alt.layer(bars, numbered).properties(width=width, height=alt.Step(_STEP))
@@ -251,7 +251,7 @@ def draw_checks(table: HeadTable, request: DrawingRequest) -> Any:
     y = alt.Y("row:O", axis=None)
     tooltip = make_tooltip({f"{name}:N": name for name in ("name", "status", "detail")})
     base = alt.Chart(alt.InlineData(values=data)).encode(y=y, tooltip=tooltip)
-    text: dict[str, Any] = {"align": "left", "fontSize": request.theme.size - 1}
+    text: dict[str, Any] = {"align": "left", "fontSize": request.theme.small(1)}
     room = max(80, request.width - left - 56)  # a longer detail ends in dots, and the tooltip has all of it
     colour = alt.Color("status:N", scale=scale, legend=None)
     status = base.mark_text(**text, fontWeight="bold")

@@ -89,12 +89,15 @@ def _draw_names(base: Any, request: DrawingRequest) -> Any:
     for number, (right, up) in enumerate(_PLACES):
         side = text.transform_filter(f"datum.at === {number}")
         align = {1: "left", 0: "center", -1: "right"}[right]
-        sides.append(side.mark_text(align=align, dx=7 * right, dy=-10 * up, fontSize=request.theme.size - 1))
+        sides.append(side.mark_text(align=align, dx=7 * right, dy=-10 * up, fontSize=request.theme.small(1)))
     return alt.layer(*sides)
 
 
 def _place_names(data: list[Record], scales: list[alt.Scale], side: int, request: DrawingRequest) -> None:
-    """Choose a side for each name: where it covers least of the points and of the names before it."""
+    """Choose a side for each name: where it covers least of the points and of the names before it.
+
+    A name that would cover another one, or stand outside, on every side is left out: its tooltip has it.
+    """
     ends = [scale.domain for scale in scales]
 
     def pixel(record: Record) -> tuple[float, float]:
@@ -105,6 +108,7 @@ def _place_names(data: list[Record], scales: list[alt.Scale], side: int, request
 
     points = [pixel(record) for record in data if record["x"] is not None and record["y"] is not None]
     taken: list[tuple[float, float, float, float]] = [(x - 4, x + 4, y - 4, y + 4) for x, y in points]
+    named: list[tuple[float, float, float, float]] = []
     high = request.theme.size
     for record in data:
         if record.get("name") is None:
@@ -114,12 +118,22 @@ def _place_names(data: list[Record], scales: list[alt.Scale], side: int, request
         for right, up in _PLACES:
             left = x + 7 * right - wide * (1 - right) / 2
             boxes.append((left, left + wide, y + 10 * up - high / 2, y + 10 * up + high / 2))
+        free = [
+            box
+            for box in boxes
+            if _measure_overhang(box, side) < 2 and not any(_measure_overlap(box, other) for other in named)
+        ]
+        if not free:
+            record["name"] = None
+            continue
         costs = [
             sum(_measure_overlap(box, other) for other in taken) + 50 * _measure_overhang(box, side)
-            for box in boxes
+            for box in free
         ]
-        record["at"] = int(np.argmin(costs))
-        taken.append(boxes[record["at"]])
+        chosen = free[int(np.argmin(costs))]
+        record["at"] = boxes.index(chosen)
+        named.append(chosen)
+        taken.append(chosen)
 
 
 def _measure_overlap(one: tuple[float, ...], other: tuple[float, ...]) -> float:

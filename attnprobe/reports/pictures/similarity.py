@@ -33,6 +33,10 @@ from attnprobe.table.head_table import HeadTable
 
 #: More pairs than this within layers are not drawn one by one beside the means.
 _MOST_PAIRS = 6000
+#: A stress that is poor (Kruskal 1964).
+_POOR = 0.2
+#: So many heads are all named on a map, where there is room; of more, the so many that are farthest out.
+_ALL_NAMED, _EXTREMES = 48, 12
 #: Narrower pictures have the map above the spread.
 _BESIDE = 480
 #: Room around the points, as a share of their extent.
@@ -84,6 +88,8 @@ def _draw_points(
     scales = [alt.Scale(domain=[float(m - reach), float(m + reach)], nice=False) for m in middle]
     more = f" (Kruskal's stress-1), {len(found.heads)} heads" if legend else ""
     said = [f"stress {flat.stress:.2f}{more}"]
+    if flat.stress >= _POOR:
+        said.append("this is poor: see the table")
     if found.left_out:
         said.append(f"without {', '.join(map(name_head, found.left_out[:4]))}: no distance")
     base = alt.Chart(alt.InlineData(values=data)).encode(
@@ -94,12 +100,32 @@ def _draw_points(
     points = base.mark_point(filled=True, size=size, opacity=0.9, stroke=theme.background, strokeWidth=0.6)
     colour = colour_by_layer(layers, theme) if legend else alt.value(theme.ink)
     parts = [points.encode(color=colour, tooltip=make_tooltip({"layer:O": "layer", "head:O": "head"}))]
-    if len(found.heads) <= 48:
-        names = base.mark_text(dy=dy, fontSize=theme.size - 3, color=theme.muted)
-        parts.append(names.encode(text="name:N" if legend else "head:O"))
+    label = "name" if legend else "head"
+    _choose_names(data, label, (flat.points - middle + reach) / (2 * reach) * side, theme.small(3))
+    names = base.transform_filter("datum.named").mark_text(dy=dy, fontSize=theme.small(3), color=theme.muted)
+    parts.append(names.encode(text=f"{label}:N"))
     title = alt.TitleParams(place or "similar heads lie together", subtitle=said)
     frame = alt.ViewConfig(stroke=theme.grid)
     return alt.layer(*parts, view=frame).properties(width=side, height=side, title=title)
+
+
+def _choose_names(data: list[Record], label: str, pixels: np.ndarray, size: int) -> None:
+    """Name the heads farthest from the middle first, and none whose name would lie on another one.
+
+    Of many heads, only the farthest are named: the tooltip has all names.
+    """
+    apart = np.hypot(*(pixels - pixels.mean(0)).T)
+    most = len(data) if len(data) <= _ALL_NAMED else _EXTREMES
+    named: list[int] = []
+    for row in np.argsort(-apart, kind="stable"):
+        wide = [0.3 * size * (len(str(data[row][label])) + len(str(data[other][label]))) for other in named]
+        free = all(
+            abs(pixels[row, 0] - pixels[other, 0]) > room or abs(pixels[row, 1] - pixels[other, 1]) > size
+            for other, room in zip(named, wide, strict=True)
+        )
+        data[row]["named"] = bool(free and len(named) < most)
+        if data[row]["named"]:
+            named.append(int(row))
 
 
 def _draw_depth(
@@ -268,7 +294,7 @@ def _draw_brackets(found: Clusters, y: Any, at: float, high: int, request: Drawi
         ]  # fmt: skip
         colour = _choose_colour(parity, request)
         base = alt.Chart(alt.InlineData(values=data)).encode(x=alt.value(at))
-        text = base.mark_text(align="left", dx=5, fontSize=request.theme.size - 1, color=colour)
+        text = base.mark_text(align="left", dx=5, fontSize=request.theme.small(1), color=colour)
         brackets += [
             base.mark_rule(strokeWidth=2, color=colour).encode(y=y, y2="end:Q"),
             text.encode(y=alt.Y("middle:Q", axis=None), text="number:N"),

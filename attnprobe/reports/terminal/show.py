@@ -20,7 +20,7 @@ from attnprobe.reports.shapes import (
     lay_out_runs,
     lay_out_settling,
 )
-from attnprobe.reports.terminal import alignments, curves, grid, interactions, lists
+from attnprobe.reports.terminal import alignments, curves, grid, groups, interactions, lists, probes
 from attnprobe.reports.terminal.console import choose_signs, has_palette
 from attnprobe.table.cells import clean, format_cell
 from attnprobe.table.head_table import HeadTable
@@ -44,7 +44,8 @@ def show(table: HeadTable, console: Console, precision: int | None = None) -> No
     measures = [column for column in described if read_floats(table, column.name) is not None]
     runs = lay_out_runs(table)
     at_positions = bool(measures) and bool(lay_out_positions(table, measures[0].name))
-    panels = lay_out_panels(table) if measures and not runs and not at_positions else []
+    apart = runs or at_positions or groups.has_groups(table)
+    panels = lay_out_panels(table) if measures and not apart else []
     orders = lay_out_pruning(table)
     keys = list_keys(table)
     of_heads = (*AXES, POSITION) if at_positions else AXES
@@ -88,7 +89,9 @@ def show(table: HeadTable, console: Console, precision: int | None = None) -> No
 
 
 def _draw_list(table: HeadTable, console: Console, precision: int | None) -> Set[str]:
-    """Print shares of variance, pairs of heads, or alignments, a line each; returns the columns shown."""
+    """Print groups, alignments, probes, shares or pairs, a line each; returns the columns shown."""
+    if groups.has_groups(table):
+        return groups.draw_groups(table, console)
     if table.kind == "alignments" and len(table):
         alignments.draw_alignments(table, console, precision)
         return alignments.ALIGNMENT_COLUMNS
@@ -98,6 +101,9 @@ def _draw_list(table: HeadTable, console: Console, precision: int | None) -> Set
     if interactions.has_interactions(table):
         interactions.draw_interactions(table, console)
         return interactions.PAIR_COLUMNS
+    if probes.has_probes(table):
+        probes.draw_probes(table, console)
+        return probes.PROBE_COLUMNS
     return frozenset()
 
 

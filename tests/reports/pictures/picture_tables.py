@@ -193,6 +193,16 @@ def shares():
     return table("where columns vary", keys, n=[9] * 3, **columns)
 
 
+def by_group():
+    groups = ["all groups", "news", "</script>", "=cmd()"]
+    keys = {**named(16), "group": [name for name in groups for _ in range(4)]}
+    keys |= {"layer": [0, 0, 1, 1] * 4, "head": [0, 1] * 8}
+    tests = {f"entropy_{name}": [*numbers(4, 0, 1), *[None] * 12] for name in ("q", "q_p", "q_p_adjusted")}
+    tests["entropy_q_p_adjusted"][:2] = [0.01, None]
+    columns = {"entropy": numbers(16), "entropy_se": numbers(16, 0.1, 0.2), **tests}
+    return table("entropy of heads, by group", keys, n=[9] * 16, **columns)
+
+
 def by_layer():
     return table(
         "by layer",
@@ -229,6 +239,30 @@ def interactions():
     return table("interactions of heads", keys, **measures)
 
 
+def probes():
+    measures = {
+        "n": [300, 120, 40],
+        "accuracy": [0.61, 0.8, None],
+        "accuracy_se": [0.01, 0.02, None],
+        "best_head_accuracy": [0.4, 0.79, 0.3],
+        "p_adjusted": [0.001, 0.4, 0.9],
+        "baseline": [0.3, 0.5, 0.2],
+        "control": [0.1, 0.2, 0.15],
+        "bits": [2.5, 1.25, 4.5],
+        "bits_uniform": [4.25, 4.5, 4.0],
+    }
+    found = table("probe", {**named(3), "relation": ["all", "det", "obj"]}, **measures)
+    texts = [Column(name, role="text") for name in ("baseline_rule",)]
+    places = [Column(name, role="count") for name in ("layer", "head")]
+    data = {
+        **found.data,
+        "baseline_rule": ["offset +1", "offset -1", None],
+        "layer": [1, 0, 2],
+        "head": [3, 0, 1],
+    }
+    return HeadTable(found.title, [*found.columns, *texts, *places], data)
+
+
 #: The picture that each table has by nature, and a column of it that is drawn.
 def at_positions(tokens=("[CLS]", "the", None, "ran"), layers=LAYERS, heads=HEADS, dataset="d"):
     """Make a table of heads at positions; of the third one, no token is usual."""
@@ -262,4 +296,6 @@ NATURAL = {
     "pairs": (interactions, "interaction"),
     "shares": (shares, "layers"),
     "checks": (checked, None),
+    "probes": (probes, "accuracy"),
+    "groups": (by_group, "entropy"),
 }

@@ -4,6 +4,7 @@ import math
 from dataclasses import replace
 from typing import get_args
 
+import numpy as np
 import picture_tables as tables
 import pytest
 from altair.utils import schemapi
@@ -70,6 +71,19 @@ def test_shares_of_every_measure_are_there_and_add_up():
     assert [row["error"] for row in rows] == errors
     for measure in table.data["measure"]:
         assert sum(row["share"] for row in rows if row["row"] == measure) == pytest.approx(1)
+
+
+def test_rows_of_groups_are_drawn_those_first_that_differ_most():
+    table = tables.by_group()
+    (rows,) = draw_picture([table]).spec["datasets"].values()
+    panels = list(dict.fromkeys(row["panel"] for row in rows))
+    assert (panels[0], panels[-1]) == ("0-0 *", "0-1")  # the last one was not tested
+    assert [row["group"] for row in rows[:3]] == ["news", "</script>", "=cmd()"]
+    values = np.array(table.data["entropy"]).reshape(4, 4)
+    assert [row["value"] for row in rows[:3]] == values[1:, 0].tolist()
+    assert {row["all"] for row in rows[:3]} == {values[0, 0]}
+    assert "groups differ (adjusted p < 0.05)" in {row["sure"] for row in rows[:3]}
+    assert {row["sure"] for row in rows[3:]} == {"not significant"}
 
 
 def test_layers_of_two_models_are_drawn_against_depth():

@@ -3,6 +3,7 @@
 import itertools
 import re
 
+import numpy as np
 import picture_tables as tables
 import pytest
 
@@ -221,3 +222,34 @@ def test_parts_of_a_variance_are_told_apart_in_grey():
     for row in rows:
         name = SHARES[next(column for column in SHARES if table.data[column].count(row["share"]))][0]
         assert row["part"].endswith(f"  {name}")
+
+
+@pytest.mark.parametrize(("layers", "heads", "most"), [(2, 3, 6), (6, 12, 12)])
+def test_names_on_a_map_begin_at_the_farthest_and_do_not_touch(layers, heads, most):
+    drawn = draw_picture([tables.all_pairs(layers, heads)], "map", columns=1)
+    every = [*drawn.spec.get("datasets", {}).values()]
+    every += [part["values"] for part in parts(drawn.spec) if isinstance(part.get("values"), list)]
+    rows = next(values for values in every if "named" in str(values[0]))
+    assert len(rows) == layers * heads
+    points = np.array([[row["x"], row["y"]] for row in rows])
+    apart = np.hypot(*(points - points.mean(0)).T)
+    named = np.array([row["named"] for row in rows])
+    assert named[apart.argmax()]
+    assert 1 < named.sum() <= most
+    svg = drawn.rendered("svg").decode()
+    assert svg.count("L0 H0</text>") == named[0]
+
+
+def test_a_map_says_when_its_stress_is_poor():
+    def said(table):
+        (title,) = {
+            str(one["subtitle"])
+            for one in parts(draw_picture([table], "map").spec)
+            if "stress" in str(one.get("subtitle"))
+        }
+        return title
+
+    flat, bad = tables.all_pairs(1, 3), tables.all_pairs(4, 8)
+    bad.data["jsd"][:] = np.random.default_rng(0).uniform(0.2, 0.21, len(bad)).tolist()
+    assert "poor" not in said(flat)
+    assert "this is poor: see the table" in said(bad)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-from attnprobe.statistics.links import Compared
+from attnprobe.statistics.best_heads import Compared
 from attnprobe.sums.resampling import mcnemar
 from attnprobe.sums.tally import SCORING, Tally
 

@@ -1,8 +1,8 @@
-"""Trees of heads against scipy on eager maps, by hand, and in a table."""
+"""Trees of heads against scipy and networkx on eager maps, by hand, and in a table."""
 
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +11,7 @@ import torch
 from gold import documents
 from scipy.stats import ttest_rel
 from transformers import AutoModel, AutoTokenizer
-from trees_by_definition import decoder_maps, tree_sentences, trees
+from trees_by_definition import Counts, decoder_maps, tree_sentences, trees
 
 from attnprobe.attention.annotation import TokenAnnotation, TokenLink, TokenSpan
 from attnprobe.attention.block import AttentionBlock
@@ -25,7 +25,25 @@ from attnprobe.model.load import load_checkpoint
 from attnprobe.model.reading.blocks import limit_block_memory
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.progress import SilentProgress
-from attnprobe.statistics.trees import BARE, CUT, GOLD, HELD, NEIGHBOURS, TREE, TREES, build_tree
+from attnprobe.statistics.gold_trees import (
+    ARC_COUNTS,
+    BARE,
+    CHAIN,
+    CUT,
+    FROM_HEAD,
+    GOLD,
+    HELD,
+    LEFT,
+    NEIGHBOURS,
+    RANDOM,
+    RANDOM_EDGES,
+    RIGHT,
+    TO_HEAD,
+    WORDS,
+    build_tree,
+    find_root,
+)
+from attnprobe.statistics.trees import BY_HEAD, BY_LAYER, DIRECTED, LAYER_DIRECTED, LAYER_TREES, TREES
 from attnprobe.sums.base import Measurement
 from attnprobe.sums.groups import Ratio
 from attnprobe.sums.resampling import adjust
@@ -40,15 +58,21 @@ ARCHITECTURES = (
 )
 COLUMNS = [
     *("model", "dataset", "layer", "head", "n", "uuas", "uuas_se", "baseline"),
-    *("gain", "gain_se", "p", "p_adjusted"),
+    *("gain", "gain_se", "p", "p_adjusted", "uuas_random"),
+    *("uas", "uas_se", "uas_gain", "uas_gain_se", "uas_p", "uas_p_adjusted"),
+    *("uas_from_head", "uas_from_head_se", "uas_from_head_gain", "uas_from_head_gain_se"),
+    *("uas_from_head_p", "uas_from_head_p_adjusted"),
+    *("uas_baseline", "uas_left", "uas_right", "uas_chain", "uas_random"),
 ]
 
 
-def surveyed(checkpoint: Checkpoint, sentences: list, **options) -> Survey:
-    corpus = CorpusRequest(documents(sentences), [TREES], CorpusOptions(**options))
+def surveyed(checkpoint: Checkpoint, sentences: list, *, by_layer: bool = False, **options) -> Survey:
+    statistics = [LAYER_TREES, LAYER_DIRECTED] if by_layer else [TREES, DIRECTED]
+    corpus = CorpusRequest(documents(sentences), statistics, CorpusOptions(**options))
     facts = {"command": "syntax", "dataset": {"name": "gold"}}
+    rows = BY_LAYER if by_layer else BY_HEAD
     (found,) = survey_corpora(
-        checkpoint, [TableRequest([corpus], "gold", facts, TREE)], progress=SilentProgress()
+        checkpoint, [TableRequest([corpus], "gold", facts, rows)], progress=SilentProgress()
     )
     return found
 
@@ -57,25 +81,47 @@ def eager(folder: Path | str):
     return AutoModel.from_pretrained(folder, attn_implementation="eager", dtype="float32").eval()
 
 
-def check(found: Survey, gold: np.ndarray, chain: np.ndarray, hits: np.ndarray) -> None:
+def check(found: Survey, by_hand: Counts) -> None:
     """Compare counts bit by bit, and the table with the formulas."""
-    table, sums = found.table, found.measurement.sums["uuas"]
-    assert list(table.data) == COLUMNS
-    assert len(gold) > 5
-    _, layers, heads = hits.shape
-    for layer, head in np.ndindex(layers, heads):
-        ours = hits[:, layer, head]
-        assert sums.totals[layer, head, [GOLD, HELD, NEIGHBOURS]].tolist() == [
-            gold.sum(), ours.sum(), chain.sum(),
+    table = found.table
+    edges, arcs = found.measurement.sums.values()
+    by_head = "head" in table.data
+    assert list(table.data) == [name for name in COLUMNS if by_head or name != "head"]
+    assert len(by_hand.gold) > 5
+    _, layers, heads = by_hand.hits.shape
+    simple = {"left": by_hand.left, "right": by_hand.right, "chain": by_hand.to_root}
+    best = max(simple.values(), key=np.sum)
+    for row, (layer, head) in enumerate(np.ndindex(layers, heads)):
+        ours, to_head, from_head = (
+            one[:, layer, head] for one in (by_hand.hits, by_hand.to_head, by_hand.from_head)
+        )
+        assert edges.totals[layer, head, [GOLD, HELD, NEIGHBOURS]].tolist() == [
+            by_hand.gold.sum(), ours.sum(), by_hand.chain.sum(),
         ]  # fmt: skip
-        row = layer * heads + head
-        assert table["n"][row] == len(gold)
-        assert table["uuas"][row] == pytest.approx(ours.sum() / gold.sum())
-        assert table["baseline"][row] == pytest.approx(chain.sum() / gold.sum())
-        for name, over in (("uuas", ours), ("gain", ours - chain)):
-            apart = over - over.sum() / gold.sum() * gold
-            error = (np.square(apart).sum() * len(gold) / (len(gold) - 1)) ** 0.5 / gold.sum()
+        assert arcs.totals[layer, head, [WORDS, TO_HEAD, FROM_HEAD, LEFT, RIGHT, CHAIN]].tolist() == [
+            one.sum() for one in (by_hand.words, to_head, from_head, *simple.values())
+        ]
+        assert table["n"][row] == len(by_hand.gold)
+        for name, over, asked in (
+            ("uuas", ours, by_hand.gold),
+            ("gain", ours - by_hand.chain, by_hand.gold),
+            ("uas", to_head, by_hand.words),
+            ("uas_gain", to_head - best, by_hand.words),
+            ("uas_from_head", from_head, by_hand.words),
+            ("uas_from_head_gain", from_head - best, by_hand.words),
+        ):
+            assert table[name][row] == pytest.approx(over.sum() / asked.sum())
+            apart = over - over.sum() / asked.sum() * asked
+            error = (np.square(apart).sum() * len(asked) / (len(asked) - 1)) ** 0.5 / asked.sum()
             assert table[f"{name}_se"][row] == pytest.approx(error)
+        for name, over, asked in (
+            ("baseline", by_hand.chain, by_hand.gold),
+            ("uuas_random", by_hand.random_edges, by_hand.gold),
+            ("uas_baseline", best, by_hand.words),
+            ("uas_random", by_hand.random, by_hand.words),
+            *((f"uas_{name}", one, by_hand.words) for name, one in simple.items()),
+        ):
+            assert table[name][row] == pytest.approx(over.sum() / asked.sum()), name
 
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
@@ -85,14 +131,24 @@ def test_tiny_models(
     sentences = tree_sentences(texts * 2)
     folder = saved(name)
     expected = trees(eager(folder), AutoTokenizer.from_pretrained(folder), sentences)
-    check(surveyed(checkpoint(name), sentences), *expected)
+    check(surveyed(checkpoint(name), sentences), expected)
 
 
 def test_the_embedded_encoder():
     checkpoint = load_checkpoint("demo")
     sentences = tree_sentences([document.text for document in read_embedded()][:20])
     expected = trees(eager(checkpoint.folder), AutoTokenizer.from_pretrained(checkpoint.folder), sentences)
-    check(surveyed(checkpoint, sentences), *expected)
+    check(surveyed(checkpoint, sentences), expected)
+
+
+@pytest.mark.parametrize("name", ["bert", "gpt2"])
+def test_the_mean_of_a_layer(
+    name: str, saved: Callable[[str], Path], checkpoint: Callable[[str], Checkpoint], texts: list
+):
+    folder = saved(name)
+    sentences = tree_sentences(texts * 2)
+    expected = trees(eager(folder), AutoTokenizer.from_pretrained(folder), sentences, mean=True)
+    check(surveyed(checkpoint(name), sentences, by_layer=True), expected)
 
 
 def test_parts_of_sentences_are_no_trees(
@@ -105,7 +161,7 @@ def test_parts_of_sentences_are_no_trees(
     assert max(lengths) > longest
     expected = trees(eager(folder), tokenizer, sentences, longest)
     found = surveyed(checkpoint("bert"), sentences, max_length=longest)
-    check(found, *expected)
+    check(found, expected)
     room = longest - 2
     windows = sum(-(-(length - 2) // room) for length in lengths if length > longest)
     (note,) = (note for note in found.table.notes if "is cut" in note)
@@ -146,12 +202,15 @@ def test_an_encoder_and_its_decoder(
     table = surveyed(checkpoint("t5"), sentences).table
     kinds, (n, *_) = table["attention"], table["n"]
     assert (table["n"] == np.where(kinds == "cross", 0, n)).all()
-    gold, _, hits = trees(
-        eager(folder), AutoTokenizer.from_pretrained(folder), sentences, maps_of=decoder_maps
-    )
-    assert len(gold) == n > 5
-    np.testing.assert_allclose(table["uuas"][kinds == "decoder"], hits.sum(0).ravel() / gold.sum())
-    for name in ("uuas", "uuas_se", "baseline", "gain", "gain_se", "p", "p_adjusted"):
+    expected = trees(eager(folder), AutoTokenizer.from_pretrained(folder), sentences, maps_of=decoder_maps)
+    assert len(expected.gold) == n > 5
+    for name, found, asked in (
+        ("uuas", expected.hits, expected.gold),
+        ("uas", expected.to_head, expected.words),
+        ("uas_from_head", expected.from_head, expected.words),
+    ):
+        np.testing.assert_allclose(table[name][kinds == "decoder"], found.sum(0).ravel() / asked.sum())
+    for name in COLUMNS[5:]:
         assert (np.isnan(table[name]) == (kinds == "cross")).all(), name
     assert any(note.startswith("Heads of cross-attention have no trees") for note in table.notes)
 
@@ -192,13 +251,21 @@ def find_block(maps: list[torch.Tensor], said: TokenAnnotation | None, **layout)
     return AttentionBlock(torch.stack(maps)[None], layout)
 
 
+def count_edges(block: AttentionBlock) -> torch.Tensor:
+    return TREES.of_sequences(TREES(block), block.layout)
+
+
+def count_arcs(block: AttentionBlock) -> torch.Tensor:
+    return DIRECTED.of_sequences(DIRECTED(block), block.layout)
+
+
 def test_planted_trees():
     """The gold tree, whichever end of an edge attends; the chain; a star; nothing."""
     turned = [(b, a) if place % 2 else (a, b) for place, (a, b) in enumerate(GOLD_EDGES)]
     chain = list(pairwise(LEFT_IN))
     star = [(0, other) for other in LEFT_IN[1:]]
     maps = [map_of(edges) for edges in (GOLD_EDGES, turned, chain, star)]
-    found = TREES(find_block([*maps, torch.full((10, 10), 0.1)], SENTENCE))
+    found = count_edges(find_block([*maps, torch.full((10, 10), 0.1)], SENTENCE))
     neighbours = 3  # 0-1, 1-3 and 6-7
     held = [5, 5, neighbours, 1, 1]  # where all weigh the same, the first word is joined to all
     assert found[0].tolist() == [[5, hits, neighbours, 0, 0] for hits in held]
@@ -208,15 +275,89 @@ def test_punctuation_is_looked_through():
     """What words give to a comma or a special token does not matter, however much it is."""
     p = map_of(GOLD_EDGES)
     p[:, [0, 3, 5, 9]] += 5
-    found = TREES(find_block([p / p.sum(-1, keepdim=True)], SENTENCE))
+    found = count_edges(find_block([p / p.sum(-1, keepdim=True)], SENTENCE))
     assert found[0, 0, HELD] == 5
 
 
 def test_a_decoder_sees_half_of_each_edge():
     later_to_earlier = [(max(edge), min(edge)) for edge in GOLD_EDGES]
     p = map_of(later_to_earlier).tril()
-    found = TREES(find_block([p / p.sum(-1, keepdim=True)], SENTENCE, causal=True))
+    found = count_edges(find_block([p / p.sum(-1, keepdim=True)], SENTENCE, causal=True))
     assert found[0, 0].tolist() == [5, 5, 3, 0, 0]
+
+
+#: Who depends on whom in the sentence: 0-saw 1-root 3-surely 5-the 6-old 7-dog.
+GOLD_ARCS = [(0, 1), (3, 1), (5, 7), (6, 7), (7, 1)]
+
+
+def test_an_edge_counts_once_whichever_way():
+    said = annotated([(0, 1, "a"), (1, 0, "b"), (2, 1, "c")], 3)
+    block = find_block([map_of([(2, 1)], 3)], said)
+    assert count_edges(block)[0, 0, [GOLD, NEIGHBOURS]].tolist() == [2, 2]
+    # Of the circle, the first word is the root; the other has one head that counts.
+    assert count_arcs(block)[0, 0, WORDS] == 2
+
+
+def test_planted_directed_trees():
+    """Dependents that attend to their heads, heads that attend to dependents, and both by turns."""
+    turned = [(b, a) for a, b in GOLD_ARCS]
+    mixed = [turned[0], *GOLD_ARCS[1:]]
+    found = count_arcs(find_block([map_of(arcs) for arcs in (GOLD_ARCS, turned, mixed)], SENTENCE))[0]
+    # Without marks, the arcs are 0-1 2-1 3-5 4-5 5-1, with 1 as the root of six words.
+    left, right, chain = [(0, 1), (4, 5), (5, 1)], [(0, 1), (2, 1)], [(0, 1), (2, 1)]
+    by_chance = (3 * 2 + 2) / 6
+    for head in found.tolist():
+        assert head[WORDS] == 5
+        assert head[LEFT:RANDOM] == [len(left), len(right), len(chain)]
+        assert head[RANDOM:] == pytest.approx([by_chance, 5 * 2 / 6])
+    assert found[0, TO_HEAD] == found[1, FROM_HEAD] == 5
+    assert found[2, TO_HEAD] >= 4
+    assert max(found[0, FROM_HEAD], found[1, TO_HEAD], found[2, FROM_HEAD]) < 4
+
+
+def test_the_root_is_given():
+    """What it attends to does not matter, nor how many attend to it."""
+    p = map_of([*GOLD_ARCS, (1, 0)])
+    assert count_arcs(find_block([p], SENTENCE))[0, 0, TO_HEAD] == 5
+
+
+def test_the_tree_of_a_layer_is_that_of_the_mean():
+    """Each head holds one half of the arcs, and their mean all of them."""
+    halves = [map_of(GOLD_ARCS[:2]), map_of(GOLD_ARCS[2:])]
+    block = find_block(halves, SENTENCE)
+    (edges,), (arcs,) = (
+        one.of_sequences(one(block), block.layout)[0].tolist() for one in (LAYER_TREES, LAYER_DIRECTED)
+    )
+    assert (edges[HELD], arcs[TO_HEAD]) == (5, 5)
+    assert (count_edges(block)[0, :, HELD] < 5).all()
+    mean = torch.stack(halves).mean(0)
+    assert edges == count_edges(find_block([mean], SENTENCE))[0, 0].tolist()
+
+
+def test_halves_count_as_far_as_floats():
+    block = find_block([map_of(GOLD_ARCS).to(torch.bfloat16)], SENTENCE)
+    assert count_arcs(block).dtype == torch.float32
+
+
+@pytest.mark.parametrize(
+    ("arcs", "root"),
+    [
+        ({(0, 1), (2, 1)}, 1),
+        ({(0, 1), (3, 2), (4, 3)}, 2),  # of two, that with more below it
+        ({(0, 1), (3, 2)}, 1),  # the first of a tie
+        ({(0, 1), (1, 0), (2, 1)}, 0),  # of a circle
+        ({(0, 1), (1, 0), (2, 3)}, 3),  # a word without a head comes before any in a circle
+    ],
+)
+def test_roots(arcs: set, root: int):
+    assert find_root(arcs) == root
+
+
+def test_a_word_whose_head_was_left_out_is_not_asked_for():
+    said = annotated([(1, 0, "obj"), (2, 0, "obj"), (3, 4, "obj"), (4, 0, "punct")], 5)
+    found = count_arcs(find_block([map_of([(1, 0), (2, 0)], 5)], said))[0, 0]
+    assert found[[WORDS, TO_HEAD]].tolist() == [2, 2]
+    assert found[RANDOM] == pytest.approx(2 * 2 / 4)
 
 
 @pytest.mark.parametrize(
@@ -230,58 +371,62 @@ def test_a_decoder_sees_half_of_each_edge():
     ],
 )
 def test_sentences_that_ask_nothing(said: TokenAnnotation, reason: int):
-    (row,) = TREES(find_block([map_of(GOLD_EDGES)], said))[0].tolist()
+    block = find_block([map_of(GOLD_EDGES)], said)
+    (row,) = count_edges(block)[0].tolist()
     assert row == [float(place == reason) for place in range(5)]
+    assert not count_arcs(block).any()
 
 
 def test_nobody_says_anything():
-    assert TREES(find_block([map_of(GOLD_EDGES)], None)).isnan().all()
+    block = find_block([map_of(GOLD_EDGES)], None)
+    assert count_edges(block).isnan().all()
+    assert count_arcs(block).isnan().all()
 
 
 class TestTreeOf:
-    """Words that are left in, and gold edges between them."""
+    """Words that are left in, and gold arcs from word to head."""
 
     @staticmethod
-    def edges(*links: tuple[tuple[int, int], tuple[int, int], str], words: str = "01 12 23 34"):
+    def arcs(*links: tuple[tuple[int, int], tuple[int, int], str], words: str = "01 12 23 34"):
         spans = tuple(TokenSpan(int(a), int(b)) for a, b in words.split())
         made = tuple(TokenLink(TokenSpan(*a), TokenSpan(*b), label) for a, b, label in links)
-        left, edges = build_tree(TokenAnnotation(spans, made))
-        return [(word.start, word.stop) for word in left], edges
+        left, arcs = build_tree(TokenAnnotation(spans, made))
+        return [(word.start, word.stop) for word in left], arcs
 
-    def test_each_edge_once_whichever_way(self):
-        left, edges = self.edges(((0, 1), (1, 2), "a"), ((1, 2), (0, 1), "b"), ((3, 4), (1, 2), "c"))
+    def test_each_arc_once(self):
+        left, arcs = self.arcs(((0, 1), (1, 2), "a"), ((0, 1), (1, 2), "b"), ((3, 4), (1, 2), "c"))
         assert left == [(0, 1), (1, 2), (2, 3), (3, 4)]
-        assert edges == {(0, 1), (1, 3)}
+        assert arcs == {(0, 1), (3, 1)}
 
     def test_labels_of_punctuation(self):
         for label, is_punctuation in (("punct", 1), ("punct:end", 1), ("punctual", 0), ("punct|x", 1)):
-            left, edges = self.edges(((0, 1), (1, 2), label), ((2, 3), (1, 2), "a"))
+            left, arcs = self.arcs(((0, 1), (1, 2), label), ((2, 3), (1, 2), "a"))
             assert len(left) == 4 - is_punctuation
-            assert len(edges) == 2 - is_punctuation
+            assert len(arcs) == 2 - is_punctuation
 
     def test_edges_to_punctuation_are_left_out(self):
-        left, edges = self.edges(
+        left, arcs = self.arcs(
             ((1, 2), (0, 1), "punct"), ((2, 3), (1, 2), "a"), ((3, 4), (0, 1), "a"), words="01 12 23 34"
         )
         assert left == [(0, 1), (2, 3), (3, 4)]
-        assert edges == {(0, 2)}
+        assert arcs == {(2, 0)}
 
     def test_words_of_the_same_tokens_are_one(self):
         """An edge between them is none, and a mark that shares the tokens of a word does not remove it."""
-        left, edges = self.edges(
+        left, arcs = self.arcs(
             ((0, 1), (0, 1), "case"), ((1, 2), (0, 1), "obj"), ((1, 2), (0, 1), "punct"), words="01 01 12 12"
         )
         assert left == [(0, 1), (1, 2)]
-        assert edges == {(0, 1)}
-        left, edges = self.edges(((0, 1), (0, 1), "punct"), ((1, 2), (0, 1), "obj"), words="01 01 12")
+        assert arcs == {(1, 0)}
+        left, arcs = self.arcs(((0, 1), (0, 1), "punct"), ((1, 2), (0, 1), "obj"), words="01 01 12")
         assert left == [(0, 1), (1, 2)]
-        left, edges = self.edges(((0, 1), (1, 2), "punct"), ((0, 1), (1, 2), "punct"), words="01 01 12")
+        left, arcs = self.arcs(((0, 1), (1, 2), "punct"), ((0, 1), (1, 2), "punct"), words="01 01 12")
         assert left == [(1, 2)]
-        assert not edges
+        assert not arcs
 
     def test_spans_that_are_no_words_have_no_edges(self):
-        _, edges = self.edges(((0, 2), (2, 3), "a"), ((3, 4), (2, 3), "b"))
-        assert edges == {(2, 3)}
+        _, arcs = self.arcs(((0, 2), (2, 3), "a"), ((3, 4), (2, 3), "b"))
+        assert arcs == {(3, 2)}
 
 
 # The table
@@ -291,7 +436,9 @@ def tabulated(values: np.ndarray, **labels) -> HeadTable:
     """Tabulate (sentence, layer, head, number)."""
     kinds = labels.pop("kinds", ["encoder"] * values.shape[1])
     found = Measurement({"uuas": Ratio.of(values)}, len(values))
-    return TREE.build(TREE.title, found, [TREES], Labels("tiny", "gold", {}, number_layers(kinds), **labels))
+    return BY_HEAD.build(
+        BY_HEAD.title, found, [TREES], Labels("tiny", "gold", {}, number_layers(kinds), **labels)
+    )
 
 
 def counted(sentences: int = 50, heads: int = 3, gold: int = 8) -> np.ndarray:
@@ -327,6 +474,71 @@ def test_heads_against_the_chain():
         "(one-sided test over documents, Holm, p < 0.05): "
         f"0-1 ({share[1]:.2f} against {table['baseline'][0]:.2f})."
     )
+
+
+def counted_arcs(edges: np.ndarray) -> np.ndarray:
+    """Nine words: one direction of a head beats the right-branching tree, and the other is like it."""
+    draw = np.random.default_rng(4)
+    values = np.zeros((*edges.shape[:-1], ARC_COUNTS))
+    values[..., WORDS] = 8
+    values[..., RIGHT] = draw.integers(2, 5, (*edges.shape[:2], 1))
+    values[..., LEFT] = values[..., CHAIN] = 1
+    values[..., TO_HEAD] = values[..., FROM_HEAD] = values[..., RIGHT]
+    values[..., 1, TO_HEAD] += draw.integers(0, 3, edges.shape[:2])
+    values[..., 2, FROM_HEAD] -= draw.integers(0, 2, edges.shape[:2])
+    values[..., RANDOM] = 1.25
+    values[..., RANDOM_EDGES] = 2 * 8 / 9
+    return values
+
+
+def tabulated_both(edges: np.ndarray, arcs: np.ndarray, documents: np.ndarray | None = None) -> HeadTable:
+    sums = {"uuas": Ratio.of(edges, documents), "uas": Ratio.of(arcs, documents)}
+    places = number_layers(["encoder"] * edges.shape[1])
+    labels = Labels("tiny", "gold", {}, places)
+    return BY_HEAD.build(BY_HEAD.title, Measurement(sums, len(edges)), [TREES, DIRECTED], labels)
+
+
+def test_directed_trees_against_the_best_simple_one():
+    edges = counted()
+    arcs = counted_arcs(edges)
+    table = tabulated_both(edges, arcs)
+    assert list(table.data) == COLUMNS
+    alone = tabulated(edges)
+    assert list(alone.data) == COLUMNS[:12]  # as a table from before directed trees were drawn
+    for name in COLUMNS[:12]:
+        np.testing.assert_array_equal(table[name], alone[name])
+    np.testing.assert_allclose(table["uas_baseline"], table["uas_right"])
+    np.testing.assert_allclose(table["uas_random"], 1.25 / 8)
+    np.testing.assert_allclose(table["uuas_random"], 2 / 9)
+    for head, name, number in ((1, "uas", TO_HEAD), (2, "uas_from_head", FROM_HEAD)):
+        ours, simple = arcs[:, 0, head, number], arcs[:, 0, head, RIGHT]
+        expected = ttest_rel(ours, simple, alternative="greater").pvalue
+        assert table[f"{name}_p"][head] == pytest.approx(expected)
+        assert table[f"{name}_gain"][head] == pytest.approx((ours - simple).mean() / 8)
+    both = adjust(np.concatenate([table["uas_p"], table["uas_from_head_p"]]))
+    np.testing.assert_allclose(
+        np.concatenate([table["uas_p_adjusted"], table["uas_from_head_p_adjusted"]]), both
+    )
+    assert (np.asarray(table["uas_p_adjusted"]) < 0.05).tolist() == [False, True, False]
+    score, right = table["uas"][1], table["uas_right"][1]
+    assert table.notes[0] == alone.notes[0]
+    assert table.notes[1] == (
+        "1 of 6 directed trees gives significantly more words their gold head than the right-branching tree "
+        f"(one-sided test over documents, Holm, p < 0.05): 0-1 dependent to head ({score:.2f} against "
+        f"{right:.2f})."
+    )
+
+
+def test_documents_flip_signs_of_directed_trees_too():
+    edges = counted()
+    arcs = counted_arcs(edges)
+    documents = np.arange(50) // 10 + 1000
+    table = tabulated_both(edges, arcs, documents)
+    apart = (arcs[:, 0, 1, TO_HEAD] - arcs[:, 0, 1, RIGHT]).reshape(5, 10).sum(1)
+    signs = np.array(list(product((1, -1), repeat=5)))
+    assert table["uas_p"][1] == pytest.approx((signs @ np.abs(apart) >= apart.sum()).mean())
+    assert table["uas_p"][0] == 1
+    assert table.notes[1].startswith("None of 6 directed trees gives significantly more words")
 
 
 def test_no_head_beats_the_chain():

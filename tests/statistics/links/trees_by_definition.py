@@ -1,8 +1,10 @@
-"""Trees of heads, sentence by sentence, from eager maps and scipy: slow, and independent."""
+"""Trees of heads, sentence by sentence, from eager maps, scipy and a textbook: slow, and independent."""
 
 import re
+from dataclasses import dataclass
 from itertools import pairwise
 
+import networkx
 import numpy as np
 import torch
 from links_by_definition import eager_maps, words_by_tokens
@@ -38,8 +40,86 @@ def decoder_maps(model, ids):
     return torch.stack([one[0] for one in found.decoder_attentions]).double().numpy()
 
 
-def trees(model, tokenizer, sentences, longest=None, *, maps_of=eager_maps):
-    """Count, for each sentence that asks something, gold edges, those of the chain, and those of each head.
+@dataclass
+class Counts:
+    """What is counted of each sentence that asks something; a map of a layer's mean has one head.
+
+    Attributes:
+        gold, chain, random_edges: (sentence,) gold edges; those of the chain, and of a random tree.
+        hits: (sentence, layer, head) those of each head.
+        words, left, right, to_root, random: (sentence,) words with a gold head that are no root; those whose
+            head simple trees have right.
+        to_head, from_head: (sentence, layer, head) those whose head a head's directed trees have right.
+    """
+
+    gold: np.ndarray
+    chain: np.ndarray
+    random_edges: np.ndarray
+    hits: np.ndarray
+    words: np.ndarray
+    left: np.ndarray
+    right: np.ndarray
+    to_root: np.ndarray
+    random: np.ndarray
+    to_head: np.ndarray
+    from_head: np.ndarray
+
+
+def find_circle(heads):
+    """Give the words of a circle of (word,) heads; the root is its own."""
+    for word in range(len(heads)):
+        path = [word]
+        while heads[path[-1]] not in path:
+            path.append(heads[path[-1]])
+        again = heads[path[-1]]
+        if heads[again] != again:
+            return sorted(path[path.index(again) :])
+    return []
+
+
+def span(weight, root):
+    """Give (word,) the heads of the heaviest tree over weights [word, head], as Edmonds puts it."""
+    weight = weight.copy()
+    np.fill_diagonal(weight, -np.inf)
+    heads = weight.argmax(1)
+    heads[root] = root
+    circle = find_circle(heads)
+    if not circle:
+        return heads
+    # The circle takes the place of its first word; what enters it costs a head in it.
+    rest = [word for word in range(len(weight)) if word == circle[0] or word not in circle]
+    here = rest.index(circle[0])
+    into = weight[circle] - weight[circle, heads[circle]][:, None]
+    small = weight[np.ix_(rest, rest)]
+    small[here] = into[:, rest].max(0)
+    small[:, here] = weight[np.ix_(rest, circle)].max(1)
+    found = span(small, rest.index(root))
+    whole = heads.copy()
+    for place, head in enumerate(found):
+        if place not in {here, rest.index(root)}:
+            of = rest[place]
+            whole[of] = circle[weight[of, circle].argmax()] if head == here else rest[head]
+    entered = rest[found[here]]
+    whole[circle[into[:, entered].argmax()]] = entered
+    return whole
+
+
+def directed(weight, root):
+    return {(word, int(head)) for word, head in enumerate(span(weight, root)) if word != root}
+
+
+def count_random(arcs, root, words):
+    """Count the arcs of a random tree on average, over all trees if there are few."""
+    if words > 6:
+        return sum(2 / words if head == root else 1 / words for _, head in arcs)
+    complete = networkx.complete_graph(words)
+    every = [dict(networkx.bfs_predecessors(tree, root)) for tree in networkx.SpanningTreeIterator(complete)]
+    assert len(every) == max(1, words) ** max(0, words - 2)
+    return np.mean([len(arcs & set(tree.items())) for tree in every])
+
+
+def trees(model, tokenizer, sentences, longest=None, *, maps_of=eager_maps, mean=False):
+    """Count what trees have of the gold in each sentence that asks something.
 
     Args:
         model: With eager attention.
@@ -47,11 +127,9 @@ def trees(model, tokenizer, sentences, longest=None, *, maps_of=eager_maps):
         sentences: A list of (text, spans of words, links (source word, target word, label)).
         longest: Sentences of more tokens are left out.
         maps_of: Reads the maps of a sentence; those of a decoder are of tokens one place later.
-
-    Returns:
-        (sentence,), (sentence,) and (sentence, layer, head).
+        mean: Whether trees are of the mean over the heads of a layer.
     """
-    golds, chains, hits = [], [], []
+    rows = []
     for text, spans, links in sentences:
         encoded = tokenizer(text, return_offsets_mapping=True, return_special_tokens_mask=True)
         if longest is not None and len(encoded["input_ids"]) > longest:
@@ -75,16 +153,44 @@ def trees(model, tokenizer, sentences, longest=None, *, maps_of=eager_maps):
         if not gold:
             continue
         maps = maps_of(model, encoded["input_ids"])
+        maps = maps.mean(1, keepdims=True) if mean else maps
         places = [[token + (maps_of is decoder_maps) for token in word] for word in left]
         words = np.array([[maps[..., a, :][..., b].sum(-1).mean(-1) for b in places] for a in places])
-        weight = np.moveaxis(words + words.swapaxes(0, 1), (0, 1), (-2, -1))
-        held = np.zeros(maps.shape[:2], int)
+        attention = np.moveaxis(words, (0, 1), (-2, -1))
+        weight = attention + attention.swapaxes(-1, -2)
+        arcs = {
+            (left.index(source), left.index(target))
+            for source, target, mark in found
+            if not mark and {source, target} <= set(left)
+        }
+        graph = networkx.DiGraph((head, word) for word, head in arcs)
+        tops = [word for word in sorted(graph) if not graph.in_degree(word)]
+        root = max(tops, key=lambda word: len(networkx.descendants(graph, word)))
+        held, to_head, from_head = (np.zeros(maps.shape[:2], int) for _ in range(3))
         for head in np.ndindex(held.shape):
             # Edges without weight are no edges to scipy, and it wants the lightest tree.
             tree = minimum_spanning_tree(np.triu(weight[head].max() + 1 - weight[head], 1)).tocoo()
             assert tree.nnz == len(left) - 1
             held[head] = sum(frozenset((left[a], left[b])) in gold for a, b in zip(*tree.coords, strict=True))
-        golds.append(len(gold))
-        chains.append(sum(frozenset(pair) in gold for pair in pairwise(left)))
-        hits.append(held)
-    return np.array(golds), np.array(chains), np.array(hits)
+            to_head[head] = len(directed(attention[head], root) & arcs)
+            from_head[head] = len(directed(attention[head].T, root) & arcs)
+        size = range(len(left))
+        simple = (
+            {(word, size[(word + 1)] if word + 1 < len(left) else root) for word in size},
+            {(word, word - 1 if word else root) for word in size},
+            {(word, word + 1 if word < root else word - 1) for word in size},
+        )
+        rows.append(
+            (
+                len(gold),
+                sum(frozenset(pair) in gold for pair in pairwise(left)),
+                2 * len(gold) / len(left),
+                held,
+                len({word for word, _ in arcs}),
+                *(len({arc for arc in tree if arc[0] != root} & arcs) for tree in simple),
+                count_random(arcs, root, len(left)),
+                to_head,
+                from_head,
+            )
+        )
+    return Counts(*map(np.array, zip(*rows, strict=True)))

@@ -1,0 +1,131 @@
+"""The command that asks what all heads know together: a linear probe of attention."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from attnprobe.commands.output import Output
+from attnprobe.commands.registry import Rule, command
+from attnprobe.option import Option
+from attnprobe.options import TASK, TEXT, Batches, GoldData, Hub, OneModel, Reading, Resume
+
+if TYPE_CHECKING:
+    from attnprobe.commands.call.texts import Texts
+    from attnprobe.table.head_table import HeadTable
+
+
+@command(
+    OneModel,
+    GoldData,
+    Hub,
+    Reading,
+    Batches,
+    Resume,
+    Output,
+    rules=[
+        Rule(
+            "--subtypes is about treebanks; leave it out with another --gold.",
+            ("subtypes", "not gold=treebank"),
+        ),
+        Rule(
+            "--by head gives the weights of one probe; leave out --control and --folds, which score several.",
+            ("by=head",),
+            beside=("control", "folds"),
+        ),
+    ],
+    guesses=("probing", "attention-probe", "linear-probe", "decode", "mdl"),
+)
+def probe(
+    model: Any,
+    texts: "Texts" = None,
+    *,
+    gold: Annotated[
+        Literal["treebank", "coreference", "links"],
+        Option(
+            "What the file holds: dependencies (CoNLL-U), coreference (CorefUD, GAP, WinoBias), or links of "
+            "your own (JSON lines), as syntax, coreference and links read them.",
+            panel=TEXT,
+        ),
+    ] = "treebank",
+    by: Annotated[
+        Literal["label", "head"],
+        Option("Give one row per relation, or per head and direction with its weight."),
+    ] = "label",
+    labels: Annotated[
+        str | Sequence[str] | None,
+        Option(
+            "Ask for these relations or labels only; the probe is fitted to them alone.",
+            metavar="NAME,NAME",
+            panel=TEXT,
+            line=str | None,
+            guesses=("relations",),
+        ),
+    ] = None,
+    subtypes: Annotated[bool, Option("Tell nsubj:pass from nsubj.", panel=TEXT)] = False,
+    min_links: Annotated[int, Option("Leave labels out that have fewer links.", low=1, panel=TEXT)] = 20,
+    folds: Annotated[
+        int,
+        Option(
+            "Number of folds of documents; each is scored by a probe fitted to the others.", low=2, panel=TASK
+        ),
+    ] = 5,
+    penalty: Annotated[
+        float,
+        Option(
+            "Penalty of squared weights, lambda: it counts as much as so many links.",
+            panel=TASK,
+            guesses=("l2", "regularization", "regularisation", "weight-decay"),
+        ),
+    ] = 100.0,
+    words: Annotated[
+        bool,
+        Option(
+            "Let the weights depend on the words: on their static embeddings in the model's own table.",
+            panel=TASK,
+        ),
+    ] = False,
+    control: Annotated[
+        Literal["weights"] | None,
+        Option("Fit the same probe to the model with random weights, too (another pass).", panel=TASK),
+    ] = None,
+    **options: Any,
+) -> "HeadTable":
+    """Find what all heads know together of dependencies, coreference or other links.
+
+    A probe chooses the word at the other end of each link: a softmax over all other words (of mentions: the
+    earlier ones) of a weighted sum of the attention of every head, both ways; two weights a head (Clark et
+    al. 2019). [bold]accuracy[/bold]: the share of links that it finds (for a treebank the unlabelled
+    attachment score, without roots), in documents that it was not fitted to.
+    [bold]best_head_accuracy[/bold]: the same for the best head, and [bold]baseline[/bold] for the best simple
+    rule, chosen in the documents that the probe was fitted to; [bold]gain[/bold] and [bold]p[/bold]: probe
+    against best head (sign-flip test over documents; [bold]p_adjusted[/bold]: Holm).
+    [bold]bits[/bold]: what it takes to send the answers, a probe being fitted to twice as many links each
+    time (online code, Voita and Titov 2020), beside [bold]bits_uniform[/bold], which knows nothing.
+    [bold]control[/bold]: the same probe of the model with random weights, and [bold]selectivity[/bold], what
+    is gained over it.
+
+    Examples:
+      attnprobe probe demo
+
+      attnprobe probe bert-base-uncased -d dev.conllu --control weights
+
+      attnprobe probe bert-base-uncased -d gap-test.tsv --gold coreference
+
+      attnprobe probe bert-base-uncased -d dev.conllu --by head -o weights.csv
+
+    Notes:
+        Attention to a word is the sum over its tokens, attention from a word the mean over its tokens. It is
+        kept in memory, a byte for each head and two words of a sentence.
+
+    Returns:
+        One row a label; with ``by="head"`` one a head and direction.
+
+    References:
+        Clark et al. (2019), What does BERT look at?, section 5.
+        Voita and Titov (2020), Information-theoretic probing with minimum description length.
+    """
+    from attnprobe.commands.call.surveying import probe_links
+    from attnprobe.commands.call.texts import Gold
+
+    chosen = {"labels": labels, "subtypes": subtypes, "min_links": min_links}
+    how = {"folds": folds, "penalty": penalty, "words": words, "control": control}
+    return probe_links(Gold(gold), model, texts, by, chosen, how, options)

@@ -1,0 +1,310 @@
+"""Maximum spanning trees of attention between words, undirected and directed, against gold trees."""
+
+from dataclasses import dataclass
+
+import numba
+import numpy as np
+import torch
+from torch import Tensor
+
+from attnprobe.kernels.rows import can_run_compiled, run_over_rows
+from attnprobe.kernels.words import Ints
+
+#: Cells of maps that are taken to float64 at a time, where the compiled loop can't read them.
+_CELLS = 1 << 20
+#: What is found of a tree: gold edges of the undirected one; words whose head is right where dependents
+#: attend to their heads, and where heads attend to their dependents.
+EDGES, DEPENDENTS_ATTEND, HEADS_ATTEND = range(3)
+#: Whether a word, or a circle of words, has a head yet; is on the path that looks for one; or is in a circle.
+_NEW, _ON_PATH, _DONE, _JOINED = range(4)
+
+
+@dataclass(frozen=True)
+class Sentences:
+    """The words of sentences, and their gold trees.
+
+    Attributes:
+        sequence: (sentence,) the sequence of each.
+        words: (sentence, 2) its first word in ``spans``, and the one behind its last.
+        spans: (word, 2) the first token of each word, and the one behind its last.
+        edges: (edge, 2) words that are joined by their places in ``spans``, the earlier one first; sorted,
+            each edge once.
+        roots: (sentence,) the place in ``spans`` of the word that all others descend from.
+        arcs: (arc, 2) a word that is no root and a head of it; sorted, each arc once.
+    """
+
+    sequence: Ints
+    words: Ints
+    spans: Ints
+    edges: Ints
+    roots: Ints
+    arcs: Ints
+
+    def __len__(self) -> int:
+        return len(self.sequence)
+
+    @property
+    def lengths(self) -> Ints:
+        """The words of each sentence."""
+        return self.words[:, 1] - self.words[:, 0]
+
+    @property
+    def most(self) -> int:
+        """The words of the longest sentence."""
+        return int(self.lengths.max(initial=0))
+
+    def starts(self, pairs: Ints) -> Ints:
+        """Where the edges or arcs of each word begin, and where the last one's end; (word + 1,)."""
+        return np.searchsorted(pairs[:, 0], np.arange(len(self.spans) + 1))
+
+
+@numba.njit(nogil=True, cache=True)
+def _weigh(p, spans, first, size, weight):  # noqa: ANN001, ANN202
+    """Fill weight[u, v] with what word u of a map p (q, k) gives to v; undefined rows give nothing."""
+    for u in range(size):
+        opens, closes = spans[first + u]
+        for v in range(size):
+            found = 0.0
+            for q in range(opens, closes):
+                for k in range(spans[first + v, 0], spans[first + v, 1]):
+                    if p[q, k] > 0:  # which NaN is not
+                        found += p[q, k]
+            weight[u, v] = found / (closes - opens)
+
+
+@numba.njit(nogil=True, cache=True)
+def _precedes(weight, a, b, other, c, d):  # noqa: ANN001, ANN202
+    """Tell whether the edge of a and b comes before that of c and d: the heavier; of a tie, the first."""
+    if weight != other:
+        return weight > other
+    low, lower = min(a, b), min(c, d)
+    return low < lower or (low == lower and max(a, b) < max(c, d))
+
+
+@numba.njit(nogil=True, cache=True)
+def _grow(weight, first, size, starts, ends, best, joint, joined):  # noqa: ANN001, ANN202
+    """Count the gold edges in the heaviest tree of edges weight[u, v] + weight[v, u].
+
+    Prim's algorithm: the tree begins with the first word, and what is added is the word that the heaviest
+    edge joins to it.
+    """
+    best[:size], joint[:size], joined[:size] = -1.0, 0, False
+    hits, newest = 0, 0
+    for _ in range(size - 1):
+        joined[newest] = True
+        following = -1
+        for word in range(size):
+            if joined[word]:
+                continue
+            found = weight[newest, word] + weight[word, newest]
+            if _precedes(found, newest, word, best[word], joint[word], word):
+                best[word], joint[word] = found, newest
+            if following < 0 or _precedes(
+                best[word], joint[word], word, best[following], joint[following], following
+            ):
+                following = word
+        low = first + min(joint[following], following)
+        high = first + max(joint[following], following)
+        for edge in range(starts[low], starts[low + 1]):
+            hits += ends[edge] == high
+        newest = following
+    return hits
+
+
+@numba.njit(nogil=True, cache=True)
+def _find_head(enter, current, alive, slots):  # noqa: ANN001, ANN202
+    """Find the slot whose arc to the current one is the heaviest; the first of a tie."""
+    best, source = -np.inf, -1
+    for place in range(slots):
+        other = alive[place]
+        if other != current and enter[current, other] > best:
+            best, source = enter[current, other], other
+    return source
+
+
+@numba.njit(nogil=True, cache=True)
+def _open_circles(chosen, within, size, nodes):  # noqa: ANN001, ANN202
+    """Put the arc that enters a circle in the place of the one within it, the last joined circle first."""
+    for circle in range(nodes - 1, size - 1, -1):
+        inside = chosen[circle] // size
+        while within[inside] != circle:
+            inside = within[inside]
+        chosen[inside] = chosen[circle]
+
+
+@numba.njit(nogil=True, cache=True)
+def _join(enter, arcs, cost, circle, first, state, alive, slots):  # noqa: ANN001, ANN202
+    """Join the words of a circle to one in the slot of the first, and give the number of slots left alive.
+
+    What enters the circle at a word costs that word's head in the circle.
+    """
+    kept = 0
+    for place in range(slots):
+        other = alive[place]
+        if state[other] == _JOINED and other != first:
+            continue
+        alive[kept] = other
+        kept += 1
+        if other == first:
+            continue
+        into, out, entered, left = -np.inf, -np.inf, 0, 0
+        for member in circle:
+            if enter[member, other] - cost[member] > into:
+                into, entered = enter[member, other] - cost[member], arcs[member, other]
+            if enter[other, member] > out:
+                out, left = enter[other, member], arcs[other, member]
+        enter[first, other], arcs[first, other] = into, entered
+        enter[other, first], arcs[other, first] = out, left
+    return kept
+
+
+@numba.njit(nogil=True, cache=True)
+def _descend(enter, size, root, arcs, room, cost, head):  # noqa: ANN001, ANN202
+    """Fill head[v] with the head of word v in the heaviest tree in which all words descend from the root.
+
+    Edmonds' algorithm. From each word a path goes from head to head, always to the heaviest. Where it comes
+    back to itself, the words of the circle are joined to one, and the path goes on from there. It ends at the
+    root, or at what reached the root before. Each word and each circle looks over all others once, so there
+    are as many steps as arcs.
+
+    ``enter[v, u]`` is what the arc from head u to word v weighs; it is overwritten. ``arcs``, ``room`` and
+    ``cost`` are memory to work in.
+    """
+    slot, node, state, alive = room[0], room[1], room[2], room[3]
+    path, within, chosen = room[4], room[5], room[6]
+    for v in range(size):
+        slot[v] = node[v] = alive[v] = v
+        state[v] = _NEW
+        for u in range(size):
+            arcs[v, u] = v * size + u
+    state[root] = _DONE
+    nodes, slots = size, size
+    for word in range(size):
+        current, length = slot[word], 0
+        while state[current] != _DONE:
+            state[current], path[length] = _ON_PATH, current
+            length += 1
+            source = _find_head(enter, current, alive, slots)
+            chosen[node[current]], cost[current] = arcs[current, source], enter[current, source]
+            current = source
+            if state[source] != _ON_PATH:
+                continue
+            opens = length - 1
+            while path[opens] != source:
+                opens -= 1
+            circle = path[opens:length]
+            for member in circle:
+                state[member], within[node[member]] = _JOINED, nodes
+                current = min(current, member)
+            slots = _join(enter, arcs, cost, circle, current, state, alive, slots)
+            for v in range(size):
+                if state[slot[v]] == _JOINED:
+                    slot[v] = current
+            node[current] = nodes
+            nodes += 1
+            length = opens
+        for place in range(length):
+            state[path[place]] = _DONE
+    _open_circles(chosen, within, size, nodes)
+    for v in range(size):
+        head[v] = chosen[v] % size
+    head[root] = -1
+
+
+@numba.njit(nogil=True, cache=True)
+def _compare(p, sequence, words, spans, starts, ends, roots, rises, heads, most, start, stop, out):  # noqa: ANN001, ANN202
+    """Fill out[sentence, head] with what trees of p (b, h, q, k) have of the gold; rows are both of these."""
+    number = p.shape[1]
+    weight, enter = np.empty((most, most), np.float64), np.empty((most, most), np.float64)
+    best, joined, head = np.empty(most, np.float64), np.empty(most, np.bool_), np.empty(most, np.int64)
+    arcs, room = np.empty((most, most), np.int64), np.empty((7, 2 * most), np.int64)
+    for row in range(start, stop):
+        sentence, which = row // number, row % number
+        first, size = words[sentence, 0], words[sentence, 1] - words[sentence, 0]
+        _weigh(p[sequence[sentence], which], spans, first, size, weight)
+        out[sentence, which, EDGES] = _grow(weight, first, size, starts, ends, best, head, joined)
+        for column in (DEPENDENTS_ATTEND, HEADS_ATTEND):
+            for v in range(size):
+                for u in range(size):
+                    enter[v, u] = weight[v, u] if column == DEPENDENTS_ATTEND else weight[u, v]
+            _descend(enter, size, roots[sentence] - first, arcs, room, best, head)
+            hits = 0
+            for v in range(size):
+                for arc in range(rises[first + v], rises[first + v + 1]):
+                    hits += heads[arc] == first + head[v]
+            out[sentence, which, column] = hits
+
+
+def compare_trees(p: Tensor, sentences: Sentences) -> Ints:
+    """Count what the maximum spanning trees of each sentence and head have of its gold tree.
+
+    With A the attention between words, the mean over the tokens that attend of the sum over the tokens that
+    are attended to:
+
+    - ``EDGES``: gold edges in the undirected tree, whose edges weigh A_uv + A_vu. Of edges of equal weight,
+      the one comes first whose earlier word does, and of these the one whose later word does; so there is one
+      tree.
+    - ``DEPENDENTS_ATTEND``: words with their gold head in the tree in which all words descend from the gold
+      root, and the arc to dependent v from its head u weighs A_vu.
+    - ``HEADS_ATTEND``: the same where it weighs A_uv.
+
+    Of several such trees of equal weight, always the same is taken: a word, or a circle of words, takes the
+    earlier of two heads.
+
+    Args:
+        p: Attention (batch, head, query, key) of whole sequences to themselves.
+        sentences: Their words and gold trees.
+
+    Returns:
+        (sentence, head, 3)
+
+    References:
+        Prim (1957), Shortest connection networks and some generalizations; Edmonds (1967), Optimum
+        branchings; Gabow et al. (1986), Efficient algorithms for finding minimum spanning trees in undirected
+        and directed graphs, for the order of its steps.
+    """
+    out = np.zeros((len(sentences), p.shape[1], 3), np.int64)
+    if not len(sentences):
+        return out
+    sequence, words, spans = sentences.sequence, sentences.words, sentences.spans
+    if can_run_compiled(p):
+        maps = p.contiguous().numpy()
+    else:  # words take the places of tokens
+        maps = build_word_maps(p, sentences).cpu().numpy()
+        sequence, place = np.arange(len(sentences)), np.arange(len(spans))
+        place -= np.repeat(words[:, 0], sentences.lengths)
+        spans = np.stack([place, place + 1], 1)
+    gold = [
+        array
+        for pairs in (sentences.edges, sentences.arcs)
+        for array in (sentences.starts(pairs), np.ascontiguousarray(pairs[:, 1]))
+    ]
+    inputs = (maps, sequence, words, spans, *gold[:2], sentences.roots, *gold[2:], sentences.most)
+    run_over_rows(_compare, out[..., 0].size, *inputs, out=(out,))
+    return out
+
+
+def build_word_maps(p: Tensor, sentences: Sentences) -> Tensor:
+    """Take attention between tokens to attention between words, in float64.
+
+    Args:
+        p: Attention (batch, head, query, key) of whole sequences to themselves.
+        sentences: Their words.
+
+    Returns:
+        (sentence, head, word, word) from the first word to the second; 0 behind the last word of a sentence.
+    """
+    lengths = sentences.lengths
+    token = np.arange(p.shape[3])
+    inside = (token >= sentences.spans[:, :1]) & (token < sentences.spans[:, 1:])
+    within = torch.zeros(len(sentences), sentences.most, p.shape[3], dtype=torch.float64)
+    number = np.repeat(np.arange(len(sentences)), lengths)
+    place = np.arange(len(sentences.spans)) - np.repeat(sentences.words[:, 0], lengths)
+    within[number, place] = torch.from_numpy(inside).double()
+    within = within[:, None].to(p.device)
+    each = within.sum(-1, keepdim=True).clamp_min(1)
+    sequence = torch.from_numpy(sentences.sequence).to(p.device)
+    some = max(1, _CELLS // p[0].numel())
+    parts = zip(within.split(some), each.split(some), sequence.split(some), strict=True)
+    maps = (words @ p[these].double().nan_to_num(0) @ words.mT / count for words, count, these in parts)
+    return torch.cat(list(maps))

@@ -1,0 +1,134 @@
+"""Gold trees of sentences: words, arcs and root, and what trees that need no attention have of them."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attnprobe.attention.annotation import TokenAnnotation, TokenLink, TokenSpan
+from attnprobe.attention.layout import Layout
+from attnprobe.corpus.sources.document import SEVERAL
+from attnprobe.kernels.trees import Sentences
+
+Floats = NDArray[np.float64]
+PUNCTUATION = "punct"
+#: What is counted of the undirected tree of a sentence: its gold edges, those in the tree of a head, those
+#: between neighbours; and whether it was left out, as a part of a sentence or since it has no gold edge.
+GOLD, HELD, NEIGHBOURS, CUT, BARE = range(5)
+#: What is counted of its directed trees: the words with a gold head other than the root; those whose head is
+#: right, in the tree where dependents attend to their heads, and in that where heads attend to dependents; in
+#: the left-branching tree, in the right-branching one, in the chain that leads to the root, and in a random
+#: tree on average; and the gold edges of a random undirected tree, on average.
+WORDS, TO_HEAD, FROM_HEAD, LEFT, RIGHT, CHAIN, RANDOM, RANDOM_EDGES = range(8)
+EDGE_COUNTS, ARC_COUNTS = 5, 8
+_Pairs = set[tuple[int, int]]
+
+
+@dataclass(frozen=True)
+class GoldTrees:
+    """The gold trees of a batch.
+
+    Attributes:
+        sentences: Those of which something is asked.
+        edges: (sequence, 5) what is counted of undirected trees, the edges in a head's tree still missing;
+            NaN where nobody said anything of the sequence.
+        arcs: (sequence, 8) the same of directed trees.
+    """
+
+    sentences: Sentences
+    edges: Floats
+    arcs: Floats
+
+
+def gold_trees(layout: Layout) -> GoldTrees:
+    """Find the words that are left in and the gold tree over them, sentence by sentence."""
+    batch = layout.queries.batch
+    edge_counts, arc_counts = np.full((batch, EDGE_COUNTS), np.nan), np.full((batch, ARC_COUNTS), np.nan)
+    sequence, words, roots = [], [], list[int]()
+    spans, edges, arcs = list[TokenSpan](), list[tuple[int, int]](), list[tuple[int, int]]()
+    for place, said in enumerate(() if layout.crossed else layout.annotations):
+        if said is None:
+            continue
+        edge_counts[place] = arc_counts[place] = 0
+        ours, gold = build_tree(said)
+        if said.cut or not gold:
+            edge_counts[place, CUT if said.cut else BARE] = 1
+            continue
+        joined = {(min(arc), max(arc)) for arc in gold}
+        edge_counts[place, [GOLD, NEIGHBOURS]] = len(joined), sum(b - a == 1 for a, b in joined)
+        root = find_root(gold)
+        directed = {(word, head) for word, head in gold if word != root}
+        arc_counts[place] = _count_arcs(directed, root, len(ours))
+        arc_counts[place, RANDOM_EDGES] = 2 * len(joined) / len(ours)
+        first = len(spans)
+        sequence.append(place)
+        words.append((first, first + len(ours)))
+        edges += sorted((a + first, b + first) for a, b in joined)
+        roots.append(root + first)
+        arcs += sorted((a + first, b + first) for a, b in directed)
+        spans += ours
+    sequence, roots = (np.array(one, np.int64) for one in (sequence, roots))
+    words, spans, edges, arcs = (
+        np.array(pairs, np.int64).reshape(-1, 2)
+        for pairs in (words, [(span.start, span.stop) for span in spans], edges, arcs)
+    )
+    return GoldTrees(Sentences(sequence, words, spans, edges, roots, arcs), edge_counts, arc_counts)
+
+
+def build_tree(said: TokenAnnotation) -> tuple[list[TokenSpan], _Pairs]:
+    """Give the words of a sentence that are left in, in their order, and the gold arcs from word to head.
+
+    Words that share all their tokens are one. A word is punctuation, and is left out, if a link from it says
+    so and no other link from the same tokens says anything else.
+    """
+    named = [(link, _is_punctuation(link)) for link in said.links if link.source != link.target]
+    left_out = {link.source for link, punctuation in named if punctuation}
+    left_out -= {link.source for link, punctuation in named if not punctuation}
+    words = sorted(set(said.words) - left_out, key=lambda word: (word.start, word.stop))
+    place = {word: number for number, word in enumerate(words)}
+    return words, {
+        (place[link.source], place[link.target])
+        for link, punctuation in named
+        if not punctuation and link.source in place and link.target in place
+    }
+
+
+def find_root(arcs: Collection[tuple[int, int]]) -> int:
+    """Find the root of a gold tree: the word that others depend on, and that depends on none.
+
+    A sentence has one, unless its words were left out or share their tokens. Of several, it is the one from
+    which most words descend; where every word has a head, it is one of all. The first of a tie.
+
+    >>> find_root({(0, 1), (3, 2), (2, 1)}), find_root({(0, 1), (3, 2), (4, 2)}), find_root({(0, 1), (1, 0)})
+    (1, 2, 0)
+    """
+    heads = {head for _, head in arcs}
+    without = heads - {word for word, _ in arcs}
+    if len(without) == 1:
+        return without.pop()
+
+    def count_descendants(root: int) -> int:
+        found, seen = {root}, 0
+        while len(found) > seen:
+            seen = len(found)
+            found |= {word for word, head in arcs if head in found}
+        return seen
+
+    return max(sorted(without or heads), key=count_descendants)
+
+
+def _count_arcs(arcs: _Pairs, root: int, words: int) -> Floats:
+    """Count words with a gold head, and those whose head the simple trees have right."""
+    found = np.zeros(ARC_COUNTS)
+    found[WORDS] = len({word for word, _ in arcs})
+    for word, head in arcs:
+        found[LEFT] += head == (word + 1 if word + 1 < words else root)
+        found[RIGHT] += head == (word - 1 if word else root)
+        found[CHAIN] += head == (word + 1 if word < root else word - 1)
+        found[RANDOM] += (1 + (head == root)) / words
+    return found
+
+
+def _is_punctuation(link: TokenLink) -> bool:
+    return any(part.partition(":")[0] == PUNCTUATION for part in link.label.split(SEVERAL))

@@ -1,0 +1,108 @@
+"""Two models that are measured together, batch by batch."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from attnprobe.corpus.batch import Batch
+from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.verifying.architecture import Architecture
+from attnprobe.statistics.statistic import Statistic
+from attnprobe.sums.base import Measurement, Sum
+from attnprobe.sums.resampling import Jackknife
+from attnprobe.survey.divergences import Divergences
+from attnprobe.survey.head_outputs import OutputSums
+from attnprobe.survey.measure import Meter, join_parts, open_meter, sum_sequences
+from attnprobe.survey.pairing import SAME, SecondReader
+from attnprobe.survey.recorder import Values
+
+#: What the sums of either model's statistics are called: its mark, a slash, and the statistic.
+MARKS = ("a", "b")
+
+
+@dataclass(frozen=True)
+class PairMeter:
+    """Two models that are ready to be compared, batch by batch, in as many threads as there are.
+
+    Attributes:
+        sides: The models.
+        divergences: Compares the maps of their heads, if that is asked for.
+        beside: Gives what the second model reads.
+        outputs: Compares what their heads give, if that is asked for.
+    """
+
+    sides: tuple[Meter, Meter]
+    divergences: Divergences | None
+    beside: SecondReader
+    outputs: OutputSums | None = None
+
+    @cached_property
+    def sums(self) -> dict[str, type[Sum]]:
+        """What is kept of each of the numbers, by its name."""
+        found: dict[str, type[Sum]] = {}
+        for part in (self.divergences, self.outputs):
+            found |= part.sums if part is not None else {}
+        for mark, side in zip(MARKS, self.sides, strict=True):
+            found |= {f"{mark}/{one.name}": one.sums for one in side.statistics}
+        return found
+
+    @cached_property
+    def _constants(self) -> dict[str, Any]:
+        sides = zip(MARKS, self.sides, strict=True)
+        return {f"{mark}/{name}": one for mark, side in sides for name, one in side.constants.items()}
+
+    def measurement(self, batch: Batch) -> Measurement:
+        """Run a batch with both models, and sum up what is found."""
+        found = join_parts(self.sides[0].halving.run(batch, self._part))
+        sums = {
+            name: self._constants.get(name) or sum_sequences(kind, found.pop(name), batch)
+            for name, kind in self.sums.items()
+        }
+        return Measurement(sums, len(batch), batch.size)
+
+    def _part(self, batch: Batch) -> Values:
+        theirs = self.beside.batch(batch)
+        one, other = self.sides
+        first, ours = one.part(batch), one.maps() if self.divergences is not None else {}
+        given = one.outputs()
+        if one is other:  # whose next maps take the place of these
+            ours = {kind: (maps.clone(), layout) for kind, (maps, layout) in ours.items()}
+        second, units = other.part(theirs), self.beside.units(batch, theirs)
+        found = {} if self.divergences is None else self.divergences.compare(ours, other.maps(), units)
+        found |= {} if self.outputs is None else self.outputs.compare(given, other.outputs(), units)
+        for mark, values in zip(MARKS, (first, second), strict=True):
+            found |= {f"{mark}/{name}": one for name, one in values.items()}
+        return found
+
+    @contextmanager
+    def thread_context(self) -> Iterator[None]:
+        with ExitStack() as stack:
+            for joining in {id(side): side.thread_context for side in self.sides}.values():
+                stack.enter_context(joining())
+            yield
+
+
+@contextmanager
+def open_pair(
+    checkpoints: tuple[Checkpoint, Checkpoint],
+    architectures: tuple[Architecture, Architecture],
+    statistics: Sequence[Statistic],
+    divergences: Divergences | None,
+    beside: SecondReader = SAME,
+    outputs: OutputSums | None = None,
+) -> Iterator[PairMeter]:
+    """Make two models ready; one that is compared with itself can be read by one reader only.
+
+    Differences are of two means, with an error of their own kind, which blocks of documents give.
+    """
+    blocked = [replace(statistic, sums=Jackknife) for statistic in statistics]
+    first, second = checkpoints
+    kept = {"keep": divergences is not None, "keep_outputs": outputs is not None}
+    with open_meter(first, architectures[0], blocked, **kept) as one:
+        if first.body is second.body:
+            yield PairMeter((one, one), divergences, beside, outputs)
+            return
+        with open_meter(second, architectures[1], blocked, **kept) as other:
+            yield PairMeter((one, other), divergences, beside, outputs)

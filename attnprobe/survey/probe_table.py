@@ -1,0 +1,271 @@
+"""Probes as tables: what all heads know of each label beside the best head, and what each head weighs."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attnprobe.statistics.links import FEWEST, UNIT
+from attnprobe.statistics.rules import ALL, Asking
+from attnprobe.sums.groups import Ratio
+from attnprobe.sums.resampling import SIGNIFICANT, adjust, sign_flip
+from attnprobe.survey.probe import Bools, Floats, Ints, Probe, ProbeData
+from attnprobe.table.builder import FEW_DOCUMENTS, Labels, TableBuilder
+from attnprobe.table.head_table import HeadTable
+from attnprobe.table.table import Column
+
+#: What is counted by document, of the links of a label.
+_NUMBERS = ("asked", "probe", "head", "rule", "control")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What was chosen of several for a label, fold by fold: on the other folds, and scored on its own.
+
+    Attributes:
+        named: What the most folds chose; of equals, what finds most in all of them. None where nothing is
+            ever right.
+        share: The share of folds that chose it.
+        hit: (entry,) whether the choice of its fold finds a right answer.
+    """
+
+    named: int | None
+    share: float
+    hit: Bools
+
+
+@dataclass(frozen=True)
+class Scored:
+    """What a cross-fitted probe, heads and rules find.
+
+    Attributes:
+        data: The questions.
+        hit: (question,) whether the probe of its fold answers it rightly.
+        fold: (question,) the fold of its document.
+        bits: (question,) what its right answers take in the online code.
+        control: (question,) whether the same probe of a model with random weights answers it rightly, if that
+            was asked.
+    """
+
+    data: ProbeData
+    hit: Bools
+    fold: Ints
+    bits: Floats
+    control: Bools | None = None
+
+    @cached_property
+    def entries(self) -> dict[str, Ints]:
+        """The questions of each label: of all, then of labels by the number of their links."""
+        begins = np.concatenate([[0], self.data.ends[:-1]])
+        parts = zip(begins, self.data.corpus.batches, strict=True)
+        question, label = (
+            np.concatenate(some)
+            for some in zip(*((batch.entry + begin, batch.label) for begin, batch in parts), strict=True)
+        )
+        names, where = np.unique(label, return_inverse=True)
+        found = {str(name): question[where == number] for number, name in enumerate(names)}
+        order = sorted(found, key=lambda name: (name != ALL, -len(found[name]), name))
+        return {name: found[name] for name in order}
+
+    def tally(self, labels: Sequence[str], rules: int | None = None) -> tuple[dict[str, Ints], list[Bools]]:
+        """Count right answers of heads, or of so many rules: (fold, choice) of each label.
+
+        Returns:
+            The counts, and which questions of each batch each answers rightly.
+        """
+        batches = self.data.corpus.batches
+        found = [one.read_heads() if rules is None else one.read_rules(rules) for one in batches]
+        width = self.data.features if rules is None else rules
+        counts = {}
+        for label in labels:
+            counts[label] = np.zeros((int(self.fold.max()) + 1, width), np.int64)
+            for some, hits in self._locate(self.entries[label], found):
+                np.add.at(counts[label], self.fold[some], hits)
+        return counts, found
+
+    def choose(
+        self, labels: Sequence[str], counts: Mapping[str, Ints], found: Sequence[Bools], order: Ints
+    ) -> list[Choice]:
+        """Choose for each label and fold what finds most links in the other folds; of equals, the first.
+
+        Args:
+            labels: The labels.
+            counts: See ``tally``, like ``found``.
+            found: Which questions of each batch each choice answers rightly.
+            order: The choices, those first that win a tie.
+        """
+        choices = []
+        for label in labels:
+            others = counts[label].sum(0) - counts[label]
+            best = order[others[:, order].argmax(1)]
+            times, total = np.bincount(best, minlength=others.shape[1]), counts[label].sum(0)
+            named = max(order.tolist(), key=lambda one: (times[one], total[one]))
+            located = self._locate(self.entries[label], found)
+            hit = [hits[np.arange(len(hits)), best[self.fold[some]]] for some, hits in located]
+            known = named if total[named] else None
+            choices.append(Choice(known, float(times[named] / len(best)), np.concatenate(hit)))
+        return choices
+
+    def _locate(self, questions: Ints, found: Sequence[Bools]) -> Iterator[tuple[Ints, Bools]]:
+        """Give some questions batch by batch, with their rows."""
+        cuts = np.searchsorted(questions, self.data.ends)
+        begin = 0
+        for end, batch_end, hits in zip(cuts, self.data.ends, found, strict=True):
+            some = questions[begin:end]
+            yield some, hits[some - (batch_end - len(hits))]
+            begin = end
+
+    def sum_documents(self, questions: Ints, *numbers: Bools) -> Floats:
+        """Add up numbers (entry,) by document: (document, number), first how many questions it has."""
+        document = self.data.document[questions]
+        values = np.stack([np.ones(len(questions)), *(one.astype(np.float64) for one in numbers)], 1)
+        total = np.zeros((self.data.documents, values.shape[1]))
+        np.add.at(total, document, values)
+        return total[total[:, 0] > 0]
+
+
+def choose_labels(scored: Scored, fewest: int, *, named: bool) -> tuple[list[str], list[str]]:
+    """List the labels that have a row, all links first, and say which are left out.
+
+    There is no row of all where labels were ``named``, or where the only one says the same.
+    """
+    several = [label for label in scored.entries if label != ALL]
+    kept = [label for label in several if len(scored.entries[label]) >= fewest]
+    alone = len(several) == 1 and len(scored.entries[several[0]]) == len(scored.entries[ALL])
+    shown = [*([] if (named and several) or (alone and kept) else [ALL]), *kept]
+    return shown, [label for label in several if label not in kept]
+
+
+def tabulate_labels(
+    scored: Scored, asking: Asking, labels: Labels, heads: Sequence[tuple[int, int]], notes: Sequence[str]
+) -> HeadTable:
+    """Tabulate each label: what the probe finds of it, the best head, the best rule, and the code length."""
+    asked = labels.provenance.get("asked", {})
+    fewest, named = int(asked.get("min_links", FEWEST)), asked.get("labels") is not None
+    shown, rare = choose_labels(scored, fewest, named=named)
+    rows = [scored.entries[label] for label in shown]
+    best = scored.choose(shown, *scored.tally(shown), np.arange(scored.data.features))
+    rule = scored.choose(shown, *scored.tally(shown, len(asking.rules)), order_rules(asking))
+    control = np.zeros(len(scored.data), np.bool_) if scored.control is None else scored.control
+    sums = [
+        scored.sum_documents(questions, scored.hit[questions], head.hit, other.hit, control[questions])
+        for questions, head, other in zip(rows, best, rule, strict=True)
+    ]
+    ratios = [Ratio.of(one) for one in sums]
+    build = TableBuilder(labels, len(shown))
+    build.key(asking.label, shown)
+    build.count("n", np.array([len(questions) for questions in rows], np.int64), "links")
+
+    def measure(name: str, weights: Mapping[str, int], title: str, *, headline: bool = False) -> Floats:
+        flat = [weights.get(one, 0) for one in _NUMBERS]
+        found = np.array([[float(part) for part in one.of_totals(flat)] for one in ratios]).reshape(-1, 2)
+        build.measure(name, UNIT, *found.T, headline=headline, title=title)
+        return found[:, 0]
+
+    accuracy = measure("accuracy", {"probe": 1}, "links that all heads together find", headline=True)
+    count = len(heads)
+    places = [None if one.named is None else heads[one.named % count] for one in best]
+    ways = [None if one.named is None else name_way(asking, one.named >= count) for one in best]
+    build.add(Column("direction", role="text"), ways)
+    build.add(
+        Column("layer", role="count"),
+        [None if place is None else labels.places[place[0]].layer for place in places],
+    )
+    build.add(Column("head", role="count"), [None if place is None else place[1] for place in places])
+    build.add(Column("chosen", "share of folds"), [one.share for one in best])
+    measure("best_head_accuracy", {"head": 1}, "links that the best head finds")
+    measure("gain", {"probe": 1, "head": -1}, "gain over the best head")
+    p = np.array([sign_flip((one[:, 1] - one[:, 2]).astype(np.int64)) for one in sums])
+    alike = {questions.tobytes(): number for number, questions in enumerate(rows)}
+    once, where = np.unique([alike[questions.tobytes()] for questions in rows], return_inverse=True)
+    adjusted = adjust(p[once])[where]  # rows about the same links count once
+    build.add(Column("p", title="p"), p)
+    build.add(Column("p_adjusted", title="adjusted p"), adjusted)
+    measure("baseline", {"rule": 1}, "links that the best rule finds")
+    names = [None if one.named is None else asking.name_of(one.named) for one in rule]
+    build.add(Column("baseline_rule", role="text"), names)
+    if scored.control is not None:
+        measure("control", {"control": 1}, "links that the same probe finds with random weights")
+        measure("selectivity", {"probe": 1, "control": -1}, "gain over random weights")
+    code = Column("bits", "bits per link", title="online code length")
+    build.add(code, [float(scored.bits[questions].mean()) for questions in rows])
+    uniform = Column("bits_uniform", "bits per link", title="length of the uniform code")
+    build.add(uniform, [float(scored.data.uniform[questions].mean()) for questions in rows])
+    said = [*_describe(shown, accuracy, best, adjusted, asking), *_note_few_documents(scored)]
+    if rare:
+        listed = ", ".join(rare[:8]) + (", ..." if len(rare) > 8 else "")
+        verb = "is" if len(rare) == 1 else "are"
+        said.append(
+            f"{len(rare)} {asking.counted(len(rare))} with fewer than {fewest} links {verb} in no row of "
+            f"{'its' if len(rare) == 1 else 'their'} own: {listed}."
+        )
+    return build.table("probe: what all heads know together", [*said, *notes], "probes")
+
+
+def tabulate_heads(
+    data: ProbeData, probe: Probe, asking: Asking, labels: Labels, heads: Sequence[tuple[int, int]],
+    notes: Sequence[str],
+) -> HeadTable:  # fmt: skip
+    """Tabulate the weights of a probe that is fitted to all links, a row for each head and direction.
+
+    ``weight`` is that of attention as it is: u of heads from who is asked, v of heads to it. ``share`` is
+    |weight| times the spread of that attention over candidates, divided by the sum of these over all rows.
+    """
+    count = len(heads)
+    order = [
+        way * count + number
+        for _, number in sorted((place, number) for number, place in enumerate(heads))
+        for way in (0, 1)
+    ]
+    build = TableBuilder(labels, 2 * count)
+    build.layers([heads[one % count][0] for one in order])
+    build.key("head", [heads[one % count][1] for one in order])
+    build.key("direction", [name_way(asking, one >= count) for one in order])
+    build.count("n", np.full(2 * count, len(data)), "links")
+    sizes = np.abs(probe.weights) * (data.spread > 0)
+    weights, share = probe.weights * data.scale, sizes / max(float(sizes.sum()), np.finfo(float).tiny)
+    build.add(Column("weight", "log odds", title="weight of attention"), weights[order])
+    build.add(Column("share", "share of weight", headline=True, title="share of the weight"), share[order])
+    return build.table("probe: what each head weighs", notes, "heads")
+
+
+def name_way(asking: Asking, backward: bool) -> str:
+    """Name who attends to whom; of mentions, whose links are asked one way only, the other way round too."""
+    if not backward:
+        return asking.forward
+    return asking.backward or "_to_".join(reversed(asking.forward.split("_to_")))
+
+
+def order_rules(asking: Asking) -> NDArray[np.int64]:
+    """Number rules as they go before others that find as much: the nearest offset, the earlier name."""
+    number = len(asking.offsets)
+    nearest = sorted(range(number), key=lambda place: abs(asking.offsets[place]))
+    return np.array([*nearest, *range(number, len(asking.rules))], np.int64)
+
+
+def _describe(
+    shown: Sequence[str], accuracy: Floats, best: Sequence[Choice], adjusted: Floats, asking: Asking
+) -> Iterator[str]:
+    labels = [row for row, label in enumerate(shown) if label != ALL]
+    if shown and shown[0] == ALL:
+        head = float(best[0].hit.mean())
+        sure = adjusted[0] < SIGNIFICANT
+        more = "significantly more" if sure else "not significantly more"
+        yield (
+            f"All heads together find {accuracy[0]:.2f} of the links, and the best head {head:.2f}: {more} "
+            f"(one-sided sign-flip test over documents, Holm, p < {SIGNIFICANT})."
+        )
+    if labels:
+        number = sum(adjusted[row] < SIGNIFICANT for row in labels)
+        yield (
+            f"For {number} of {len(labels)} {asking.counted(len(labels))}, they find significantly more than "
+            "the best head."
+        )
+
+
+def _note_few_documents(scored: Scored) -> Iterator[str]:
+    if scored.data.documents < FEW_DOCUMENTS / 2:
+        least = 0.5**scored.data.documents
+        yield f"Links are of {scored.data.documents} documents, so that no p is below {least:.2g}."

@@ -1,0 +1,258 @@
+"""Probing a checkpoint: one pass that keeps attention between words, then probes that are fitted to it."""
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+
+from attnprobe.corpus.batch import Batch
+from attnprobe.corpus.batches import Batches
+from attnprobe.errors import AttnprobeError
+from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.random_weights import randomise_weights
+from attnprobe.model.reading.capture import capture_attention
+from attnprobe.model.verifying.architecture import Architecture
+from attnprobe.model.verifying.dry_run import examine
+from attnprobe.run.memory import Halving, Price
+from attnprobe.run.options import CorpusOptions
+from attnprobe.run.passes import Run, ThreadContext, open_run
+from attnprobe.run.preparation import Documents, PreparedCorpus, examine_part, prepare_corpus
+from attnprobe.run.progress import Progress
+from attnprobe.run.record import record_provenance
+from attnprobe.statistics.rules import Asking
+from attnprobe.survey.measure import check_finite
+from attnprobe.survey.probe import Bools, ProbeData
+from attnprobe.survey.probe_table import Scored, tabulate_heads, tabulate_labels
+from attnprobe.survey.word_maps import AskedCorpus, Floats, WordRecorder, list_heads
+from attnprobe.table.builder import Labels
+from attnprobe.table.head_table import HeadTable
+
+#: Dimensions that the static embeddings of words are reduced to.
+DIMENSIONS = 4
+#: The most of the free memory that attention between words may take.
+_SHARE = 0.5
+#: Word-level maps of a layer in float64, and what is summed up for them.
+_COPIES = 4
+
+
+@dataclass(frozen=True)
+class ProbePlan:
+    """What is asked of a probe.
+
+    Attributes:
+        asking: What a link is, and the rules beside heads.
+        by: What a row is.
+        folds: Into how many folds documents are sorted.
+        penalty: lambda of the penalty.
+        words: Whether weights go by static embeddings of the words, too.
+        control: Whether the same probe is fitted to a model with random weights.
+        seed: From which these are drawn.
+    """
+
+    asking: Asking
+    by: Literal["label", "head"] = "label"
+    folds: int = 5
+    penalty: float = 100.0
+    words: bool = False
+    control: bool = False
+    seed: int = 42
+
+    @property
+    def question(self) -> dict[str, str]:
+        """What the state of a run depends on: fitting begins when all is read."""
+        return {"command": f"probe {self.asking.label}", "--words": str(self.words)}
+
+
+def probe_checkpoint(
+    checkpoint: Checkpoint,
+    documents: Documents,
+    plan: ProbePlan,
+    options: CorpusOptions,
+    *,
+    dataset: str,
+    facts: Mapping[str, Any],
+    resume: Path | None = None,
+    workers: int | None = None,
+    progress: Progress,
+) -> HeadTable:
+    """Read attention between words in one pass, fit probes to it, and tabulate what they find.
+
+    Args:
+        checkpoint: The model; of one with an encoder and a decoder, the encoder is read.
+        documents: Texts with gold links.
+        plan: What is asked.
+        options: How text becomes sequences.
+        dataset: What the ``dataset`` column says.
+        facts: What the caller adds to the provenance.
+        resume: A file that keeps the state of the run; attention between words is part of it.
+        workers: How many batches are in flight.
+        progress: Is told how far it is.
+    """
+    notes = []
+    if checkpoint.decodes:
+        checkpoint = replace(checkpoint, encoder_only=True)
+        notes.append("Heads of the encoder are probed; those of the decoder are left out.")
+    checkpoint, documents, architecture = examine_part(checkpoint, documents, progress)
+    models = [(checkpoint, architecture)]
+    if plan.control:
+        progress.stage("dry run, random weights", None)
+        models.append(examine(randomise_weights(checkpoint, plan.seed)))
+    with (
+        open_run(checkpoint, options, plan.question, resume=resume, progress=progress) as run,
+        prepare_corpus(
+            checkpoint,
+            architecture,
+            documents,
+            options,
+            price=lambda: _price(architecture),
+            workers=workers,
+            progress=progress,
+        ) as ready,
+    ):
+        read = [_read(run, *model, ready, plan, control=number > 0) for number, model in enumerate(models)]
+        record = record_provenance(checkpoint, architecture, ready.corpus, options, ready.workers)
+        progress.stage("fitting probes", None)
+        data, *others = (ProbeData(corpus, plan.penalty) for corpus in read)
+        _check_documents(data, dataset)
+        labels = Labels(
+            checkpoint.name, dataset, {**record, **facts}, architecture.places, removed=architecture.removed
+        )
+        heads = list_heads(architecture.standing)
+        notes += _note_left_out(data)
+        if plan.by == "head":
+            return tabulate_heads(data, data.fit(data.every), plan.asking, labels, heads, notes)
+        folds = min(plan.folds, data.documents)
+        hit, fold = data.cross_fit(folds)
+        control: Bools | None = None
+        for other in others:
+            control = other.cross_fit(folds)[0]
+        notes += _explain(plan, data, folds)
+        scored = Scored(data, hit, fold, data.encode(), control)
+        return tabulate_labels(scored, plan.asking, labels, heads, notes)
+
+
+def _read(
+    run: Run,
+    checkpoint: Checkpoint,
+    architecture: Architecture,
+    ready: PreparedCorpus,
+    plan: ProbePlan,
+    *,
+    control: bool,
+) -> AskedCorpus:
+    """Pass once over the texts and keep attention between words."""
+    batches = ready.corpus.batches
+    with _open_reader(checkpoint, architecture, ready, plan) as (read, thread_context):
+        return run.total(
+            "reading words, random weights" if control else "reading words",
+            batches,
+            read,
+            AskedCorpus.from_arrays,
+            workers=ready.workers,
+            thread_context=thread_context,
+            question={"random weights": str(plan.seed)} if control else None,
+        )
+
+
+@contextmanager
+def _open_reader(
+    checkpoint: Checkpoint, architecture: Architecture, ready: PreparedCorpus, plan: ProbePlan
+) -> Iterator[tuple[Any, ThreadContext]]:
+    """Make a model ready to be read, batch by batch, in as many threads as there are."""
+    embeddings = reduce_embeddings(checkpoint, ready) if plan.words else None
+    recorder = WordRecorder(plan.asking, architecture.kinds[0], architecture.standing, embeddings)
+    halving, free, taken = Halving(), _find_free_memory(), 0
+
+    def read_part(part: Batch) -> Any:
+        recorder.begin(part)
+        check_finite(checkpoint, checkpoint.forward(part.inputs))
+        with torch.inference_mode():
+            return recorder.finish()
+
+    def read(batch: Batch) -> AskedCorpus:
+        nonlocal taken
+        found = AskedCorpus(tuple(halving.run(batch, read_part)))
+        taken += sum(one.asked.maps.nbytes for one in found.batches)
+        if free and taken > _SHARE * free:
+            raise AttnprobeError(
+                f"Attention between words takes more than half of the {free / 2**30:.1f} GiB of memory that "
+                "are free; read fewer texts (--sample N, --limit N), or give a smaller --max-length."
+            )
+        return found
+
+    with capture_attention(checkpoint.body, recorder, architecture.way, set()) as capture:
+        yield read, capture.thread_context
+
+
+def reduce_embeddings(checkpoint: Checkpoint, ready: PreparedCorpus) -> Floats:
+    """Reduce the table of token embeddings to its first principal components over the tokens of the text.
+
+    Returns:
+        (token type, dimension), each dimension with mean 0 and variance 1 over these tokens.
+    """
+    batches = ready.corpus.batches
+    weight = getattr(checkpoint.body.get_input_embeddings(), "weight", None)
+    if not isinstance(weight, torch.Tensor) or not isinstance(batches, Batches):
+        raise AttnprobeError(f"{checkpoint.name} has no table of token embeddings; leave out --words.")
+    counts = batches.source.store.counts
+    table = weight.detach().double().cpu().numpy()
+    share = np.zeros(len(table))
+    share[: len(counts)] = counts[: len(table)] / counts.sum()
+    centred = table - share @ table
+    _, axes = np.linalg.eigh((centred * share[:, None]).T @ centred)
+    found = centred @ axes[:, : -DIMENSIONS - 1 : -1]
+    spread = np.sqrt(share @ np.square(found))
+    return np.divide(found, spread, out=np.zeros_like(found), where=spread > 0).astype(np.float32)
+
+
+def _price(architecture: Architecture) -> Price:
+    """Estimate what is kept of a batch: attention between words of a layer, and a byte for each head."""
+    return Price(pair=_COPIES * 8 * architecture.heads + architecture.layers * architecture.heads)
+
+
+def _find_free_memory() -> int:
+    """Find how many bytes of memory are free; 0 where the system doesn't say."""
+    try:
+        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return 0
+
+
+def _check_documents(data: ProbeData, dataset: str) -> None:
+    if not len(data):
+        raise AttnprobeError(f"{dataset} has no link that can be asked for.")
+    if data.documents < 2:
+        raise AttnprobeError(
+            f"All links of {dataset} are of one document, and a probe is fitted to some documents and scored "
+            "on others; give more documents."
+        )
+
+
+def _note_left_out(data: ProbeData) -> Iterator[str]:
+    same, _, certain = np.sum([batch.left_out for batch in data.corpus.batches], 0).tolist()
+    for number, reason in (
+        (same, "both ends of the link have the same tokens"),
+        (certain, "every candidate is right"),
+    ):
+        if number:
+            yield f"{number:,} {'link was' if number == 1 else 'links were'} left out: {reason}."
+
+
+def _explain(plan: ProbePlan, data: ProbeData, folds: int) -> Iterator[str]:
+    """Say what the probe is, and where it was fitted."""
+    gates = f", and {2 * data.dimensions} numbers of the words for each" if plan.words else ""
+    yield (
+        f"The probe has {data.features} weights, two for each head{gates}; it was fitted to the documents of "
+        f"{folds - 1} of {folds} folds and scored on the other, and so were head and rule. The penalty is "
+        f"lambda / 2 times the sum of squared weights, lambda = {plan.penalty:g}."
+    )
+    if plan.control:
+        yield (
+            "control is the same probe, fitted to the model with random weights (one draw, seed "
+            f"{plan.seed})."
+        )

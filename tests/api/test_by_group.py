@@ -1,0 +1,247 @@
+"""Groups of documents in one pass: each as a run over it alone has it, all as a run without groups has it."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+from scipy.stats import ttest_ind
+
+import attnprobe
+from attnprobe.errors import AttnprobeError
+from attnprobe.statistics.links import ASKING_SYNTAX, SYNTAX
+from attnprobe.sums.base import Measurement, unpack
+from attnprobe.sums.tally import FAR, SCORING, Tally
+from attnprobe.table.kinds import ALL_GROUPS
+
+pytestmark = pytest.mark.filterwarnings("ignore::attnprobe.errors.AttnprobeWarning")
+WORDS = (
+    "the", "a", "of", "river", "bank", "house", "dog", "cat", "bird", "parcel", "came", "late", "early",
+    "ran", "walk", "slow", "quick", "red", "green",
+)  # fmt: skip
+GROUPS = ("fiction", "law", "news")
+
+
+def draw_rows(number=36):
+    """Draw texts of three groups, of documents that lie in one of them each."""
+    draw = np.random.default_rng(0)
+    rows = []
+    for _ in range(number):
+        group, length = int(draw.integers(3)), int(draw.integers(1, 24))
+        document = f"{GROUPS[group]} {draw.integers(7)}"
+        rows.append((" ".join(draw.choice(WORDS, length)), GROUPS[group], document))
+    return rows
+
+
+ROWS = draw_rows()
+
+
+def columns_of(rows):
+    return dict(zip(("t", "genre", "of"), map(list, zip(*rows, strict=True)), strict=True))
+
+
+def rows_of(table, group):
+    """Give the rows of a group, without what says so."""
+    there = [row for row, name in enumerate(table.data["group"]) if name == group]
+    return {name: [cells[row] for row in there] for name, cells in table.data.items() if name != "group"}
+
+
+def assert_same(found, alone, left_out=(), **tolerance):
+    for name, cells in alone.data.items():
+        if name in left_out:
+            continue
+        if any(isinstance(cell, str | None) for cell in cells):
+            assert found[name] == list(cells), name
+        else:
+            np.testing.assert_allclose(found[name], cells, err_msg=name, **tolerance)
+
+
+CALLS = [
+    ("census", {}),
+    ("positional", {"control": True}),
+    ("special", {"weights": "both"}),
+    ("distance", {"by": "layer"}),
+    ("distance", {"by": "pair"}),
+    ("mixing", {"by": "head"}),
+    ("rank", {}),
+]
+
+
+@pytest.mark.parametrize("documents", [None, "of"], ids=["a row", "a column"])
+@pytest.mark.parametrize(("command", "options"), CALLS, ids=[f"{name} {some}" for name, some in CALLS])
+def test_each_group_is_as_it_is_alone(command, options, documents):
+    """In float64, where the size of a batch changes the last digits alone."""
+    ask = getattr(attnprobe, command)
+    given = {"text_column": "t", "document_column": documents, "dtype": "float64", **options}
+    table = ask("demo", columns_of(ROWS), by_group="genre", **given)
+    assert list(table.data)[:3] == ["model", "dataset", "group"]
+    assert list(dict.fromkeys(table.data["group"])) == [ALL_GROUPS, *GROUPS]
+    rare = [name for name in table.data if name.startswith("rare")]  # counted in all groups together
+    # Blocks of documents go by what a document is called, for which the first row of its file counts too.
+    blocks = [name for name in table.data if command == "mixing" and documents and name.endswith("_se")]
+    for group in GROUPS:
+        alone = ask("demo", columns_of([row for row in ROWS if row[1] == group]), **given)
+        assert_same(rows_of(table, group), alone, rare, rtol=1e-9, atol=1e-12)
+        assert blocks or not documents or command != "mixing"
+    whole = ask("demo", columns_of(ROWS), **given)
+    assert_same(rows_of(table, ALL_GROUPS), whole, rtol=0, atol=0)
+    assert not [name for name in whole.provenance["dataset"] if name == "group_column"]
+
+
+def test_tests_are_those_of_the_rows():
+    """Of two groups whose texts are documents, Q is the square of Welch's t, and p is adjusted over heads."""
+    rows = [row for row in ROWS if row[1] != "law"]
+    table = attnprobe.entropy("demo", columns_of(rows), text_column="t", by_group="genre")
+    sides = [
+        np.array([attnprobe.entropy("demo", [text])["entropy"] for text, genre, _ in rows if genre == group])
+        for group in ("fiction", "news")
+    ]
+    expected = ttest_ind(*sides, equal_var=False)
+    all_groups = rows_of(table, ALL_GROUPS)
+    np.testing.assert_allclose(all_groups["entropy_q"], expected.statistic**2, rtol=1e-3)
+    np.testing.assert_allclose(all_groups["entropy_q_p"], expected.pvalue, rtol=1e-2)
+    order = np.sort(all_groups["entropy_q_p"])
+    stepped = np.maximum.accumulate(order * np.arange(len(order), 0, -1)).clip(max=1)
+    np.testing.assert_allclose(np.sort(all_groups["entropy_q_p_adjusted"]), stepped)
+    assert np.isnan(rows_of(table, "news")["entropy_q"]).all()
+    (said,) = [note for note in table.notes if note.startswith("entropy ")]
+    most = int(np.argmin(all_groups["entropy_q_p"]))
+    place = f"layer {all_groups['layer'][most]} head {all_groups['head'][most]}"
+    assert f"most in {place}:" in said
+    assert f"Q = {all_groups['entropy_q'][most]:.3g}" in said
+    assert "2 groups, with their documents: fiction (" in table.notes[0]
+    assert any("fewer than 30 documents, so that p of Q is rough" in note for note in table.notes)
+
+
+def sentence(draw):
+    """Draw a sentence of CoNLL-U, each word of which depends on the one before, or on the first."""
+    words = draw.choice(WORDS, int(draw.integers(3, 9)))
+    lines = []
+    for place, word in enumerate(words, start=1):
+        head = 0 if place == 1 else 1 if draw.integers(2) else place - 1
+        relation = "root" if not head else ("obj" if head == 1 else "det")
+        lines.append(f"{place}\t{word}\t_\tNOUN\t_\t_\t{head}\t{relation}\t_\t_")
+    return "\n".join(lines)
+
+
+@pytest.fixture(scope="module")
+def treebank(tmp_path_factory):
+    """Write a treebank of three genres, and one of each; by ``whole`` or the name of the genre."""
+    folder, draw = tmp_path_factory.mktemp("genres"), np.random.default_rng(1)
+    content = dict.fromkeys(("whole", *GROUPS), "")
+    for number in range(40):
+        genre = GROUPS[int(draw.integers(3))]
+        text = "".join(
+            ("" if place else f"# newdoc id = {number}\n# genre = {genre}\n") + f"{sentence(draw)}\n\n"
+            for place in range(int(draw.integers(1, 4)))
+        )
+        for name in ("whole", genre):
+            content[name] += text
+    for name, text in content.items():
+        (folder / f"{name}.conllu").write_text(text)
+    return {name: str(folder / f"{name}.conllu") for name in content}
+
+
+@pytest.mark.parametrize("options", [{"by": "head"}, {"trees": True}], ids=["by head", "trees"])
+def test_links_of_each_head_are_as_they_are_alone(treebank, options):
+    few = {} if "trees" in options else {"min_links": 1}
+    table = attnprobe.syntax("demo", treebank["whole"], by_group="genre", dtype="float64", **few, **options)
+    # A row is named by its relation; of equally many links, another may come first in a group.
+    for group, file in [(ALL_GROUPS, "whole"), *zip(GROUPS, GROUPS, strict=True)]:
+        alone = attnprobe.syntax("demo", treebank[file], dtype="float64", **few, **options)
+        keys = [one.name for one in alone.columns if one.role == "key" and one.name != "dataset"]
+        found = rows_of(table, group)
+        ours, theirs = (
+            sorted(range(len(side["layer"])), key=lambda row, side=side: [side[key][row] for key in keys])
+            for side in (found, alone.data)
+        )
+        for name in ("n", *(one.name for one in alone.columns if one.role in {"measure", "error"})):
+            np.testing.assert_allclose(
+                [found[name][row] for row in ours],
+                [alone.data[name][row] for row in theirs],
+                rtol=1e-9, atol=1e-12, err_msg=name,
+            )  # fmt: skip
+
+
+@pytest.mark.parametrize("selection", ["folds", "half"])
+def test_best_heads_are_chosen_over_all_groups_and_scored_in_each(treebank, selection):
+    chosen = {"min_links": 1, "selection": selection}
+    table = attnprobe.syntax("demo", treebank["whole"], by_group="genre", **chosen)
+    whole = attnprobe.syntax("demo", treebank["whole"], **chosen)
+    half, scored = (SCORING, [SCORING]) if selection == "half" else (None, [0, 1])
+    assert_same(rows_of(table, ALL_GROUPS), whole, rtol=0, atol=0)
+    row = whole.data["relation"].index("obj")
+    layer, head, named = (whole.data[name][row] for name in ("layer", "head", "baseline_rule"))
+    rule = next(at for at in range(len(ASKING_SYNTAX.rules)) if ASKING_SYNTAX.name_of(at) == named)
+    accuracies = []
+    for group in GROUPS:
+        alone = attnprobe.syntax("demo", treebank[group], **chosen)
+        sums = unpack(alone.provenance["measurement"]["sums"])
+        tally: Tally = Measurement.from_arrays(sums, {SYNTAX.name: Tally}).sums[SYNTAX.name]
+        key = tally.keys.index(("obj", whole.data["direction"][row]))
+        n = int(tally.asked[key, layer, scored].sum())
+        found = {name: cells[row] for name, cells in rows_of(table, group).items()}
+        assert found["n"] == n
+        assert (found["layer"], found["head"], found["baseline_rule"]) == (layer, head, named)
+        if not n:
+            continue
+        assert found["accuracy"] == tally.hits[key, layer, head, scored].sum() / n
+        assert found["baseline"] == tally.guessed[key, layer, rule, scored].sum() / n
+        assert found["gain"] == pytest.approx(found["accuracy"] - found["baseline"])
+        np.testing.assert_allclose(found["accuracy_se"], tally.accuracy(half)[1][key, layer, head])
+        far = tally.keys.index((*tally.keys[key], FAR))
+        n_far = tally.asked[far, layer, scored].sum()
+        assert found["n_far"] == n_far
+        if n_far:
+            assert found["accuracy_far"] == tally.hits[far, layer, head, scored].sum() / n_far
+            assert found["baseline_far"] == tally.guessed[far, layer, rule, scored].sum() / n_far
+        if found["accuracy_se"]:
+            accuracies.append((found["accuracy"], found["accuracy_se"]))
+    assert len(accuracies) > 1
+    values, errors = np.array(accuracies).T
+    weights = 1 / errors**2
+    q = float((weights * (values - (weights * values).sum() / weights.sum()) ** 2).sum())
+    assert rows_of(table, ALL_GROUPS)["accuracy_q"][row] == pytest.approx(q)
+    assert "gain_q_p_adjusted" in table.data
+
+
+def test_batches_of_any_size_and_parts_of_a_run_add_up():
+    """However sequences share batches, and in whatever order groups come."""
+    given = {"text_column": "t", "by_group": "genre", "dtype": "float64"}
+    table = attnprobe.census("demo", columns_of(ROWS), **given)
+    small = attnprobe.census("demo", columns_of(ROWS), batch_tokens=1, **given)
+    turned = attnprobe.census("demo", columns_of(ROWS[::-1]), **given)
+    for other in (small, turned):
+        assert_same(dict(other.data), table, ["rarest_two_share"], rtol=1e-9, atol=1e-12)
+    sums = unpack(table.provenance["measurement"]["sums"])
+    again = Measurement.from_arrays(sums, _kinds(table))
+    assert sorted(again.strata) == list(GROUPS)
+    both = again + again
+    assert both.strata["law"].sequences == 2 * again.strata["law"].sequences
+    assert json.loads(json.dumps([*both.strata])) == [*again.strata]
+
+
+def _kinds(table):
+    from attnprobe.statistics.registry import find_statistic
+
+    names = [one.partition("@")[0] for one in table.provenance["measurement"]["statistics"]]
+    return {name: find_statistic(name).sums for name in names}
+
+
+def test_measurements_of_other_groups_do_not_belong_side_by_side():
+    one = Measurement({}, 2, 8, {"a": Measurement({}, 2, 8)})
+    with pytest.raises(ValueError, match="same groups"):
+        one.join_pass(dataclasses.replace(one, strata={}))
+    assert (one + dataclasses.replace(one, strata={})).strata["a"].sequences == 2
+
+
+def test_one_group_and_groups_of_one_document():
+    texts = {"t": ["a dog", "a bird ran", "stone"], "g": ["a", "a", "a"]}
+    table = attnprobe.entropy("demo", texts, text_column="t", by_group="g")
+    assert "There is one group only, a (3), and nothing to compare it with." in table.notes
+    assert np.isnan(table["entropy_q"].astype(float)).all()
+    texts["g"] = ["a", "a", "b"]
+    table = attnprobe.entropy("demo", texts, text_column="t", by_group="g")
+    assert "b has one document, no error, and does not count in Q." in table.notes
+    with pytest.raises(AttnprobeError, match="by_group"):
+        attnprobe.entropy("demo", ["a dog"], by_group="g")

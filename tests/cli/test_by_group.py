@@ -1,0 +1,149 @@
+"""``--by-group`` from the command line: hostile names, refusals, merging, the terminal, a picture."""
+
+import csv
+import io
+import json
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+import attnprobe
+from attnprobe.reports.terminal.show import show
+
+NAMES = ["=cmd()", "\x1b[31mred\x1b[0m", "12", 'a, "b"']
+TESTS = ["entropy_q", "entropy_q_p", "entropy_q_p_adjusted"]
+
+
+@pytest.fixture
+def rows(tmp_path):
+    """Write lines of JSON with the groups that are given, one after the other."""
+
+    def write(groups, name="it.jsonl", first=0):
+        path = tmp_path / name
+        draw = np.random.default_rng(first)
+        words = ["the", "dog", "ran", "late", "house", "bird"]
+        lines = [
+            json.dumps({"text": " ".join(draw.choice(words, 2 + n % 5)) + f" {first + n}", "genre": group})
+            for n, group in enumerate(groups)
+        ]
+        path.write_text("\n".join(lines) + "\n")
+        return path
+
+    return write
+
+
+def read(out):
+    return list(csv.DictReader(io.StringIO(out)))
+
+
+def test_a_table_of_hostile_groups(invoke, rows):
+    path = rows(NAMES * 6)
+    code, out, error = invoke("entropy", "demo", "-d", path, "--by-group", "genre", "--layers", "0")
+    found = read(out)
+    assert code == 0
+    heads = len({row["head"] for row in found})
+    names = [row["group"] for row in found[::heads]]
+    assert names == ["all groups", "12", "'=cmd()", 'a, "b"', "red"]  # as other cells are guarded and cleaned
+    assert len(found) == 5 * heads
+    assert [name for name in found[0] if name.startswith("entropy_q")] == TESTS
+    assert all(row["entropy_q_p"] == "" for row in found[heads:])
+    assert "\x1b" not in out + error
+    assert "4 groups, with their documents: 12 (6), =cmd() (6), a, " in error
+
+
+@pytest.mark.parametrize(
+    ("groups", "words", "says"),
+    [
+        (range(10_000), (), "has more than 100 values, such as '100'; --by-group takes at most 100 groups"),
+        ([""] * 3, (), "No document of it.jsonl is in a group"),
+        (["a"], ("--by-group", "h"), "has no column 'h'; its columns are 'text', 'genre'"),
+        (["a"], ("--by-genre", "genre"), "there is no --by-genre here: use --by-group."),
+    ],
+)
+def test_refusals(invoke, rows, tmp_path, groups, words, says):
+    path = rows(groups)
+    words = words or ("--by-group", "genre")
+    code, out, error = invoke("entropy", "demo", "-d", path, *words, "-o", tmp_path / "x.csv")
+    assert (code, out) == (2, "")
+    assert says in " ".join(error.split())
+    assert not (tmp_path / "x.csv").exists()
+
+
+@pytest.mark.parametrize("command", ["census", "mixing"])
+def test_jobs_are_merged_group_by_group(invoke, rows, tmp_path, command):
+    """A group may be in one job alone."""
+    first, second = rows(["a", "b"] * 8, "1.jsonl"), rows(["b", "c"] * 8, "2.jsonl", 500)
+    both = tmp_path / "3.jsonl"
+    both.write_text(first.read_text() + second.read_text())
+    for path in (first, second, both):
+        words = [command, "demo", "-d", path, "--by-group", "genre", "--dtype", "float64", "-q"]
+        assert invoke(*words, "-o", path.with_suffix(".csv"))[0] == 0
+    merged = tmp_path / "merged.csv"
+    assert invoke("merge", tmp_path / "1.csv", tmp_path / "2.csv", "-o", merged)[0] == 0
+    found, whole = attnprobe.HeadTable.read(merged), attnprobe.HeadTable.read(tmp_path / "3.csv")
+    assert list(found.data["group"]) == list(whole.data["group"])
+    for name in found.data:
+        if found.column(name).role in {"measure", "error", "count"}:
+            cells = (np.array(table.data[name], float) for table in (found, whole))
+            np.testing.assert_allclose(*cells, rtol=1e-7, atol=1e-10, err_msg=name)
+    assert found.title == whole.title
+    plain = tmp_path / "plain.csv"
+    assert invoke(command, "demo", "-d", first, "--dtype", "float64", "-q", "-o", plain)[0] == 0
+    code, _, error = invoke("merge", tmp_path / "2.csv", plain)
+    assert (code, "are not tables of the same command" in error) == (2, True)
+
+
+def test_a_state_with_groups_is_of_a_run_with_them(invoke, rows, tmp_path):
+    path, state = rows(["a", "b"] * 4), tmp_path / "state"
+    assert invoke("entropy", "demo", "-d", path, "--by-group", "genre", "--resume", state)[0] == 0
+    code, _, error = invoke("entropy", "demo", "-d", path, "--resume", state)
+    assert (code, "belongs to a run with another dataset" in error) == (2, True)
+
+
+def test_the_terminal_shows_where_groups_differ(rows):
+    path = rows(["short", "long"] * 20)
+    table = attnprobe.entropy("demo", str(path), by_group="genre")
+    assert table.kind == "heads of groups"
+    console = Console(width=80, file=io.StringIO())
+    show(table, console)
+    said = console.file.getvalue()
+    line = next(line for line in said.splitlines() if "all groups" in line and " Q " in line)
+    assert line.split() == ["all", "groups", "long", "short", "Q", "p"]
+    whole = {name: cells[:24] for name, cells in table.data.items()}
+    most = int(np.argmin(whole["entropy_q_p"]))
+    first = said.splitlines()[said.splitlines().index(line) + 1]
+    assert first.split()[0] == f"{whole['layer'][most]}-{whole['head'][most]}"
+    assert "the 12 of 24 rows in which groups differ most" in " ".join(said.split())
+    assert max(map(len, said.splitlines())) <= 80
+    narrow = Console(width=40, file=io.StringIO())
+    many = attnprobe.entropy("demo", str(rows([f"group {n % 9}" for n in range(36)])), by_group="genre")
+    show(many, narrow)
+    assert "more groups; -o groups.csv writes them all" in " ".join(narrow.file.getvalue().split())
+    assert table.plot().kind == "groups"
+    assert table.plot(kind="heatmap").kind == "heatmap"
+
+
+def test_links_of_several_files(invoke, tmp_path):
+    """Each file is a group; a sentence says where the best head holds."""
+    for number, name in enumerate(("a", "b")):
+        sentences = []
+        for place in range(40):
+            words = ["the", ["dog", "cat"][place % 2], ["ran", "came"][number], "late", str(place)]
+            said = zip(words, (2, 3, 0, 3, 3), ("det", "x", "x", "x", "x"), strict=True)
+            lines = [
+                f"{n}\t{word}\t_\t_\t_\t_\t{head}\t{relation}\t_\t_"
+                for n, (word, head, relation) in enumerate(said, start=1)
+            ]
+            sentences.append("\n".join(lines))
+        (tmp_path / f"{name}.conllu").write_text("\n\n".join(sentences) + "\n\n")
+    files = ["-d", tmp_path / "a.conllu", "-d", tmp_path / "b.conllu"]
+    code, out, error = invoke("syntax", "demo", *files, "--by-group", "file")
+    found = read(out)
+    assert code == 0
+    assert [row["group"] for row in found[:3]] == ["all groups", "a.conllu", "b.conllu"]
+    assert len({(row["layer"], row["head"]) for row in found[:3]}) == 1
+    assert int(found[1]["n"]) + int(found[2]["n"]) == int(found[0]["n"])
+    assert found[0]["accuracy_selected"]
+    assert not found[1]["accuracy_selected"]
+    assert "2 groups, with their documents: a.conllu (40) and b.conllu (40)." in error

@@ -1,0 +1,194 @@
+"""probe on the command line: columns, state, record, processes, and what is refused."""
+
+import io
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pandas
+import pytest
+
+import attnprobe
+from attnprobe.errors import AttnprobeError
+
+HEAD = [
+    "model",
+    "dataset",
+    "relation",
+    "n",
+    "accuracy",
+    "accuracy_se",
+    "direction",
+    "layer",
+    "head",
+    "chosen",
+]
+COLUMNS = [
+    *HEAD,
+    *("best_head_accuracy", "best_head_accuracy_se", "gain", "gain_se", "p", "p_adjusted"),
+    *("baseline", "baseline_se", "baseline_rule"),
+]
+CODE = ["bits", "bits_uniform"]
+CONTROL = ["control", "control_se", "selectivity", "selectivity_se"]
+WORDS = ["probe", "demo", "-L", 40, "-q", "--threads", 1]
+
+
+def read(out):
+    return pandas.read_csv(io.StringIO(out))
+
+
+@pytest.fixture(scope="module")
+def few(tmp_path_factory):
+    """Write three sentences, of two documents where documents are told."""
+    rows = [
+        ("The\tthe\tDET\t2\tdet", "dog\tdog\tNOUN\t3\tnsubj", "ran\trun\tVERB\t0\troot"),
+        ("She\tshe\tPRON\t2\tnsubj", "signed\tsign\tVERB\t0\troot", "it\tit\tPRON\t2\tobj"),
+        ("Who\twho\tPRON\t2\tnsubj", "rang\tring\tVERB\t0\troot"),
+    ]
+    blocks = []
+    for words in rows:
+        lines = []
+        for number, word in enumerate(words, 1):
+            form, lemma, tag, head, relation = word.split("\t")
+            lines.append("\t".join([str(number), form, lemma, tag, "_", "_", head, relation, "_", "_"]))
+        blocks.append("\n".join(lines))
+    folder = tmp_path_factory.mktemp("treebanks")
+    one, several = folder / "one.conllu", folder / "several.conllu"
+    one.write_text("# newdoc\n" + "\n\n".join(blocks) + "\n\n")
+    several.write_text("\n\n".join(blocks) + "\n\n")
+    return one, several
+
+
+def test_columns(invoke):
+    code, out, said = invoke(*WORDS)
+    assert code == 0, said
+    found = read(out)
+    assert list(found) == [*COLUMNS, *CODE]
+    assert list(found["relation"][:1]) == ["all"]
+    np.testing.assert_allclose(found["gain"], found["accuracy"] - found["best_head_accuracy"], atol=1e-12)
+    code, out, _ = invoke(*WORDS, "--control", "weights", "--labels", "det,case")
+    found = read(out)
+    assert list(found) == [*COLUMNS, *CONTROL, *CODE]
+    assert sorted(found["relation"]) == ["case", "det"]
+    assert (found["selectivity"] > 0.1).all()
+    code, out, _ = invoke(*WORDS, "--by", "head")
+    heads = read(out)
+    assert list(heads) == ["model", "dataset", "layer", "head", "direction", "n", "weight", "share"]
+    assert len(heads) == 48
+    assert heads["share"].sum() == pytest.approx(1)
+
+
+def test_other_gold(invoke):
+    code, out, said = invoke("probe", "demo", "--gold", "coreference", "-q", "--min-links", 10)
+    assert code == 0, said
+    found = read(out)
+    assert found.columns[2] == "mention"
+    assert set(found["direction"]) <= {"mention_to_antecedent", "antecedent_to_mention"}
+    assert found["bits_uniform"][0] == pytest.approx(1)  # two candidates
+    code, out, said = invoke("probe", "demo", "--gold", "links", "-q", "-L", 30)
+    assert code == 0, said
+    assert read(out).columns[2] == "label"
+
+
+def test_words_find_more(invoke):
+    plain, by_words = (read(invoke(*WORDS[:2], "-q", *more)[1]) for more in ([], ["--words"]))
+    assert by_words["accuracy"][0] > plain["accuracy"][0] + 0.03
+    assert by_words["best_head_accuracy"][0] == plain["best_head_accuracy"][0]
+
+
+def test_state_and_record(invoke, tmp_path):
+    """A finished state gives the same; another penalty goes on from it, as reading does not depend on it."""
+    state, path = tmp_path / "state", tmp_path / "found.csv"
+    code, out, said = invoke(*WORDS, "--resume", state)
+    assert code == 0, said
+    assert invoke(*WORDS, "--resume", state)[1] == out
+    again = invoke(*WORDS, "--resume", state, "--penalty", 1, "--control", "weights")
+    assert again[0] == 0, again[2]
+    code, _, said = invoke(*WORDS, "--resume", state, "--words")
+    assert code == 2
+    assert "--words" in said
+    assert invoke(*WORDS, "-o", path)[0] == 0
+    record = json.loads(path.with_suffix(".json").read_text())["provenance"]
+    assert record["asked"]["penalty"] == 100
+    code, _, said = invoke("rerun", path)
+    assert code == 0, said
+    code, _, said = invoke("merge", path, path)
+    assert code == 2
+    assert "is no record of a table that can be merged" in said
+
+
+def test_python_gives_the_same(invoke):
+    table = attnprobe.probe("demo", limit=40, threads=1)
+    assert table.kind == "probes"
+    np.testing.assert_allclose(read(invoke(*WORDS)[1])["accuracy"], table.to_pandas()["accuracy"])
+
+
+def test_pictures(tmp_path):
+    table = attnprobe.probe("demo", limit=30)
+    table.plot().save(tmp_path / "found.svg")
+    assert "best head" in (tmp_path / "found.svg").read_text()
+
+
+@pytest.mark.slow
+def test_two_processes_give_the_table_of_one(tmp_path):
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    words = ["attnprobe", "probe", "demo", "-L", "40", "-q", "-o"]
+    single = [sys.executable, "-m", *words, str(tmp_path / "one.csv")]
+    double = [
+        *(sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "-m"),
+        *(*words, str(tmp_path / "two.csv")),
+    ]
+    for command in (single, double):
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, env=environment, timeout=240
+        )
+        assert done.returncode == 0, done.stderr
+    one, two = (pandas.read_csv(tmp_path / f"{name}.csv") for name in ("one", "two"))
+    numbers = one.select_dtypes("number").columns
+    np.testing.assert_allclose(two[numbers], one[numbers], atol=0.003)  # sums in another order
+    assert one.drop(columns=numbers).equals(two.drop(columns=numbers))
+
+
+def test_few_documents(invoke, few):
+    one, several = few
+    code, out, said = invoke("probe", "demo", "-d", several, "--min-links", 1)
+    assert code == 0, said
+    assert read(out)["n"][0] == 5
+    assert "Links are of 3 documents, so that no p is below 0.12." in said
+    code, out, said = invoke("probe", "demo", "-d", one)
+    assert (code, out) == (2, "")
+    assert "are of one document" in said
+
+
+def test_refusals(invoke, few, tmp_path):
+    for words, sentence in (
+        (["--by", "head", "--control", "weights"], "leave out --control and --folds"),
+        (["--gold", "links", "--subtypes"], "--subtypes is about treebanks"),
+        (["--penalty", 0], "--penalty must be above 0, not 0."),
+        (["--penalty", "nan"], "--penalty must be above 0"),
+        (["--folds", 1], "--folds"),
+        (["--labels", "none"], "has no link called 'none'"),
+        (["--labels", ","], "No label is named"),
+    ):
+        code, out, said = invoke("probe", "demo", *words)
+        assert (code, out) == (2, ""), words
+        assert sentence in said
+        assert "Traceback" not in said
+    empty, broken = tmp_path / "empty.conllu", tmp_path / "broken.conllu"
+    empty.write_text("")
+    broken.write_text("1\tThe\tthe\n\n")
+    for path in (empty, broken):
+        code, out, said = invoke("probe", "demo", "-d", path)
+        assert (code, out) == (2, "")
+        assert "Traceback" not in said
+    rows = [
+        {
+            "text": "the dog",
+            "target": "le chien",
+            "links": [{"source": [0, 3], "target": [0, 2], "target_in": "target"}],
+        }
+    ]
+    with pytest.raises(AttnprobeError, match="target"):
+        attnprobe.probe("demo", rows, gold="links")

@@ -1,0 +1,192 @@
+"""In which group a document counts: columns, comments, files and folders; and what can't be one."""
+
+import gzip
+import json
+import warnings
+
+import pytest
+
+import attnprobe
+from attnprobe.corpus.formats.treebank import find_comment
+from attnprobe.corpus.sources.opening import open_anything
+from attnprobe.corpus.sources.strata import MOST, check_strata
+from attnprobe.corpus.sources.text import Source, read_documents
+from attnprobe.errors import AttnprobeError, AttnprobeWarning
+
+ROWS = [("the dog ran", "news"), ("a bird", "fiction"), ("stone", " news "), ("night and day", "")]
+
+
+def strata_of(path, column="genre", **options):
+    documents = read_documents(Source(str(path), group_column=column, **options))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", AttnprobeWarning)
+        return [(one.text, one.stratum) for one in check_strata(documents, column, path.name)]
+
+
+@pytest.mark.parametrize("name", ["it.csv", "it.tsv", "it.jsonl", "it.csv.gz", "it.parquet", "it.xlsx"])
+def test_a_column_of_any_table(tmp_path, name):
+    path = tmp_path / name
+    if ".csv" in name or ".tsv" in name:
+        separator = "\t" if ".tsv" in name else ","
+        content = "\n".join(separator.join(row) for row in [("text", "genre"), *ROWS]).encode()
+        path.write_bytes(gzip.compress(content) if name.endswith("gz") else content)
+    elif name == "it.jsonl":
+        path.write_text("\n".join(json.dumps({"text": text, "genre": genre}) for text, genre in ROWS))
+    else:
+        pandas = pytest.importorskip("pandas")
+        pytest.importorskip("openpyxl" if name.endswith("xlsx") else "pyarrow")
+        frame = pandas.DataFrame(ROWS, columns=["text", "genre"])
+        frame.to_excel(path, index=False) if name.endswith("xlsx") else frame.to_parquet(path)
+    assert strata_of(path) == [("the dog ran", "news"), ("a bird", "fiction"), ("stone", "news")]
+    if ".csv" in name or ".tsv" in name:
+        assert strata_of(path, "2") == strata_of(path)  # by its number
+
+
+def test_numbers_name_groups_and_the_column_is_never_the_text(tmp_path):
+    path = tmp_path / "it.jsonl"
+    rows = [{"said": "a bird", "year": 1999}, {"said": "stone", "year": 2.5}, {"said": "day", "year": None}]
+    path.write_text("\n".join(map(json.dumps, rows)))
+    assert strata_of(path, "year") == [("a bird", "1999"), ("stone", "2.5")]
+    words = tmp_path / "words.jsonl"
+    words.write_text("\n".join(json.dumps({"said": text, "genre": genre}) for text, genre in ROWS[:3]))
+    assert [text for text, _ in strata_of(words)] == ["the dog ran", "a bird", "stone"]
+
+
+def sentence(word, *comments):
+    return "".join(f"# {comment}\n" for comment in comments) + f"1\t{word}\t_\tNOUN\t_\t_\t0\troot\t_\t_\n\n"
+
+
+def test_comments_of_a_treebank(tmp_path):
+    """Of the document, until the next one; of a sentence, which comes first; with GUM's prefix."""
+    path = tmp_path / "it.conllu"
+    path.write_text(
+        sentence("early")
+        + sentence("one", "newdoc id = a", "genre = news", "sent_id = 1")
+        + sentence("two", "sent_id = 2", "subgenre = law")
+        + sentence("three", "genre = law")
+        + sentence("four")
+        + sentence("five", "newdoc id = b", "meta::genre = fiction")
+        + sentence("six")
+        + sentence("seven", "newdoc id = c")
+    )
+    expected = [("one", "news"), ("two", "news"), ("three", "law"), ("four", "news")]
+    assert strata_of(path) == [*expected, ("five", "fiction"), ("six", "fiction")]
+    assert strata_of(path, annotated=True) == strata_of(path)
+    assert find_comment(["# genre =", "#genre=poem"], "genre") == "poem"
+    assert find_comment(["# Genre = news", "# genre: news"], "genre") is None
+
+
+def test_columns_of_gap_and_comments_of_corefud(tmp_path):
+    gap = tmp_path / "gap.tsv"
+    names = ["ID", "Text", "Pronoun", "Pronoun-offset", "A", "A-offset", "A-coref", "B", "B-offset"]
+    text = "Ann met Eve, and she left."
+    row = ["1", text, "she", "17", "Ann", "0", "TRUE", "Eve", "8", "FALSE", "u", "wiki"]
+    header = [*names, "B-coref", "URL", "source"]
+    gap.write_text("\n".join("\t".join(one) for one in (header, row)) + "\n")
+    assert strata_of(gap, "source", coreference=True) == [(text, "wiki")]
+    with pytest.raises(AttnprobeError, match="no column 'genre'"):
+        strata_of(gap, coreference=True)
+    corefud = tmp_path / "it.conllu"
+    words = [("Ann", "(e1)"), ("met", ""), ("Eve", "(e2)"), (".", ""), ("She", "(e1)"), ("left", "")]
+    lines = [
+        f"{place}\t{form}\t_\t{'PRON' if form == 'She' else 'PROPN'}\t_\t_\t{place - 1}\tdep\t_\t"
+        f"{f'Entity={mark}' if mark else '_'}"
+        for place, (form, mark) in enumerate(words, start=1)
+    ]
+    said = ["# newdoc id = a", "# global.Entity = eid", "# genre = news"]
+    corefud.write_text("\n".join([*said, *lines]) + "\n\n")
+    assert [stratum for _, stratum in strata_of(corefud, coreference=True)] == ["news"]
+    winobias = tmp_path / "pro_stereotyped_type1.txt"
+    winobias.write_text("1 [The guard] met the cook because [he] left.\n")
+    with pytest.raises(AttnprobeError, match="does not say in which group"):
+        strata_of(winobias, coreference=True)
+
+
+def test_folders_of_files(tmp_path):
+    for name, line in (
+        ("news/a.txt", "one"),
+        ("news/b.txt", "two"),
+        ("law/old/c.txt", "three"),
+        ("d.txt", "four"),
+    ):
+        path = tmp_path / "all" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"{line}\n")
+    found = strata_of(tmp_path / "all", "folder")
+    assert sorted(found) == [("one", "news"), ("three", "law/old"), ("two", "news")]
+    with pytest.raises(AttnprobeError, match="text without columns"):
+        strata_of(tmp_path / "all", "genre")
+    with pytest.raises(AttnprobeError, match=r"No document of news is in a group: 'folder'"):
+        strata_of(tmp_path / "all" / "news", "folder")
+
+
+def test_files_by_their_names(tmp_path):
+    from attnprobe.commands.call.texts import Gold, open_gold
+
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "dev.conllu").write_text(sentence(f"{name}word", f"sent_id = {name}"))
+    files = [str(tmp_path / name / "dev.conllu") for name in "ab"]
+    source = open_gold(files, Gold.TREEBANK, {"by_group": "file"})
+    assert [one.stratum for one in source.documents] == ["dev.conllu", "dev.conllu (2)"]
+    alone = open_gold(files[0], Gold.TREEBANK, {"by_group": "file"})
+    with pytest.raises(AttnprobeError, match="'file' is empty, or not there"):
+        list(check_strata(alone.documents, "file", alone.name))
+
+
+def test_the_texts_that_ship_with_attnprobe():
+    for annotated in (False, True):
+        documents = list(read_documents(Source("embedded", group_column="file", annotated=annotated)))
+        assert list(dict.fromkeys(one.stratum for one in documents)) == ["narrative", "technical"]
+        plain = read_documents(Source("embedded", annotated=annotated))
+        assert [one.text for one in plain] == [one.text for one in documents]
+    with pytest.raises(AttnprobeError, match="the embedded text is text without columns"):
+        list(read_documents(Source("embedded", group_column="file", coreference=True)))
+
+
+def test_hostile_columns(tmp_path):
+    path = tmp_path / "it.jsonl"
+
+    def write(cells):
+        path.write_text(
+            "\n".join(json.dumps({"text": f"the dog {n}", "g": one}) for n, one in enumerate(cells))
+        )
+
+    write(range(10_000))
+    with pytest.raises(
+        AttnprobeError, match=f"'g' of it.jsonl has more than {MOST} values, such as '{MOST}'"
+    ):
+        strata_of(path, "g")
+    write(["all groups"])
+    with pytest.raises(AttnprobeError, match="give the group another name"):
+        strata_of(path, "g")
+    write([None, "", "  "])
+    with pytest.raises(AttnprobeError, match=r"No document of it.jsonl is in a group: 'g' is empty"):
+        strata_of(path, "g")
+    write([["a", "b"]])
+    with pytest.raises(AttnprobeError, match=r"has a list in column 'g'; choose .* with --by-group"):
+        strata_of(path, "g")
+    write(["a"])
+    with pytest.raises(AttnprobeError, match="has no column 'h'"):
+        strata_of(path, "h")
+
+
+def test_texts_without_a_group_are_left_out_and_counted(tmp_path):
+    path = tmp_path / "it.csv"
+    path.write_text("text,genre\na dog,news\na bird,\nstone,\n")
+    source = open_anything(Source(str(path), group_column="genre"))
+    with pytest.warns(AttnprobeWarning, match=r"2 texts of it.csv without 'genre' are left out\."):
+        assert len(list(check_strata(source.documents, "genre", source.name))) == 1
+    assert source.described["group_column"] == "genre"
+    assert "group_column" not in open_anything(Source(str(path))).described
+
+
+@pytest.mark.parametrize(("texts", "says"), [
+    (["a dog", "a bird"], "leave out by_group"), ("photos", "is about texts"),
+    ({"t": ["a dog"]}, "no column 'genre'"), (None, "the embedded text is text without columns"),
+])  # fmt: skip
+def test_what_has_no_groups(texts, says, photos):
+    given = str(photos) if texts == "photos" else texts
+    named = {"text_column": "t"} if isinstance(texts, dict) else {}
+    with pytest.raises(AttnprobeError, match=says):
+        attnprobe.entropy("demo", given, by_group="genre", **named)

@@ -1,0 +1,154 @@
+"""A model with random weights is the same architecture, without any trained weight, and is read alike."""
+
+import copy
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from peft import LoraConfig, get_peft_model
+from transformers import BertForMaskedLM, BertModel, T5ForConditionalGeneration
+
+import attnprobe
+from attnprobe.errors import AttnprobeError
+from attnprobe.model.borrowing import wrap_model
+from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.pruned import PruningRecord
+from attnprobe.model.quantisation import Quantisation
+from attnprobe.model.random_weights import randomise_weights
+from attnprobe.model.refusals import UnsupportedModelError
+
+Tiny = Callable[[str], Any]
+NAMES = ["bert", "modernbert", "deberta-v2", "t5", "gpt2", "llama", "bart", "albert", "xlm", "mpnet"]
+
+
+def wrap(tiny: Tiny, name: str) -> Checkpoint:
+    return Checkpoint(name, *tiny(name))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_trained_weight_is_left(tiny: Tiny, name: str):
+    """Every weight of a tiny model was redrawn or moved since it was built, norms and biases too."""
+    checkpoint = wrap(tiny, name)
+    before = copy.deepcopy(checkpoint.model.state_dict())
+    found = dict(randomise_weights(checkpoint).model.named_parameters())
+    assert found.keys() == dict(checkpoint.model.named_parameters()).keys()
+    for key, weight in checkpoint.model.named_parameters():
+        assert found[key].shape == weight.shape
+        assert not torch.equal(found[key], weight), key
+        assert torch.equal(weight, before[key])
+
+
+@pytest.mark.parametrize(
+    ("name", "query", "spread"),
+    [
+        ("bert", "encoder.layer.1.attention.self.query", 0.02),
+        ("gpt2", "h.1.attn.c_attn", 0.02),
+        ("llama", "layers.1.self_attn.q_proj", 0.02),
+        ("t5", "encoder.block.1.layer.0.SelfAttention.q", (32 * 8) ** -0.5),  # without a division by its root
+    ],
+)
+def test_weights_are_drawn_as_the_architecture_has_them(tiny: Tiny, name: str, query: str, spread: float):
+    checkpoint = wrap(tiny, name)
+    drawn = torch.cat(
+        [
+            randomise_weights(checkpoint, seed).model.get_parameter(f"{query}.weight").flatten()
+            for seed in range(8)
+        ]
+    )
+    assert drawn.std().item() == pytest.approx(spread, rel=0.06)
+    assert abs(drawn.mean().item()) < 0.06 * spread
+    bias = dict(randomise_weights(checkpoint).model.named_parameters()).get(f"{query}.bias")
+    assert bias is None or not bias.any()
+
+
+def test_a_seed_gives_the_same_weights_and_leaves_the_random_state(tiny: Tiny):
+    checkpoint = wrap(tiny, "bert")
+    state = torch.get_rng_state()
+    first, again, other = (randomise_weights(checkpoint, seed).model.state_dict() for seed in (3, 3, 4))
+    assert torch.equal(torch.get_rng_state(), state)
+    key = "encoder.layer.0.attention.self.query.weight"
+    assert all(torch.equal(first[one], again[one]) for one in first)
+    assert not torch.equal(first[key], other[key])
+    assert not any(module.training for module in randomise_weights(checkpoint).model.modules())
+    assert randomise_weights(checkpoint, 3).origin["random_weights"] == 3
+
+
+@pytest.mark.parametrize("kind", [BertForMaskedLM, T5ForConditionalGeneration])
+def test_tied_weights_stay_tied(tiny: Tiny, kind: Any):
+    body, tokenizer = tiny("bert" if kind is BertForMaskedLM else "t5")
+    config = copy.deepcopy(body.config)
+    config.tie_word_embeddings = True
+    found: Any = randomise_weights(Checkpoint("tied", kind(config), tokenizer)).model
+    assert found.get_output_embeddings().weight is found.get_input_embeddings().weight
+
+
+def test_types_are_those_of_the_model_weight_by_weight(copied: Tiny):
+    model, tokenizer = copied("llama")
+    model.to(torch.bfloat16)
+    model.norm.to(torch.float32)
+    found: Any = randomise_weights(Checkpoint("llama", model, tokenizer)).model
+    assert {key: weight.dtype for key, weight in found.named_parameters()} == {
+        key: weight.dtype for key, weight in model.named_parameters()
+    }
+    assert found.rotary_emb.inv_freq.dtype == torch.float32  # or positions would be rounded
+
+
+def test_a_part_that_the_model_was_built_without_does_no_harm(tiny: Tiny):
+    body, tokenizer = tiny("bert")
+    model = BertModel(copy.deepcopy(body.config), add_pooling_layer=False).eval()
+    found = randomise_weights(Checkpoint("no pooler", model, tokenizer))
+    assert found.model.encoder.layer[0].attention.self.query.weight.shape == (32, 32)
+
+
+@pytest.mark.parametrize("name", ["bert", "modernbert", "t5", "gpt2"])
+def test_maps_of_random_weights_are_read_and_nearly_uniform(tiny: Tiny, name: str):
+    """T5 begins with logits as wide as trained ones are, the others near 0; ModernBERT has local layers."""
+    found = randomise_weights(wrap(tiny, name))
+    table = attnprobe.entropy(
+        found.model, ["the dog and the cat ran home late"] * 2, tokenizer=found.tokenizer
+    )
+    spread = table.to_pandas()["entropy_normalized"]
+    assert (spread > {"t5": 0.5, "modernbert": 0.85}.get(name, 0.99)).all()
+
+
+def test_what_can_not_be_built_is_refused_with_a_sentence(tiny: Tiny, copied: Tiny):
+    checkpoint = wrap(tiny, "bert")
+    packed = replace(checkpoint, quantisation=Quantisation("torchao", "Int8Tensor", False, "", True))
+    with pytest.raises(AttnprobeError, match=r"quantised \(torchao, Int8Tensor\)"):
+        randomise_weights(packed)
+    smaller = replace(checkpoint, pruning=PruningRecord(True, ((0, 1),), (3, 4, 4)))
+    with pytest.raises(AttnprobeError, match="physically pruned"):
+        randomise_weights(smaller)
+    model, tokenizer = copied("bert")
+    model.hf_device_map = {"embeddings": "cpu", "encoder": "disk"}
+    with pytest.raises(AttnprobeError, match="spread over devices"):
+        randomise_weights(Checkpoint("bert", model, tokenizer))
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning")  # of peft, by transformers
+def test_adapters_in_place_are_refused(copied: Tiny):
+    model, tokenizer = copied("bert")
+    adapted = get_peft_model(model, LoraConfig(target_modules=["query"]))
+    with pytest.raises(AttnprobeError, match="merge adapters first"):
+        randomise_weights(wrap_model(adapted, tokenizer))
+
+
+def test_a_class_that_wants_more_than_its_configuration_is_refused(tiny: Tiny):
+    class Demanding(BertModel):
+        """A model whose code needs something else, too."""
+
+        def __init__(self, config: Any, other: int) -> None:
+            super().__init__(config)
+
+    body, tokenizer = tiny("bert")
+    model = Demanding(copy.deepcopy(body.config), 1)
+    with pytest.raises(UnsupportedModelError, match="can't be built with random weights"):
+        randomise_weights(Checkpoint("demanding", model, tokenizer))
+
+
+def test_a_baked_model_keeps_its_record(tiny: Tiny):
+    """Its removed heads stay removed in tables."""
+    baked = replace(wrap(tiny, "bert"), pruning=PruningRecord(False, ((0, 1),), (3, 4, 4)))
+    assert randomise_weights(baked).pruning is baked.pruning

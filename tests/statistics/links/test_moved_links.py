@@ -1,0 +1,139 @@
+"""Links as a control: moved to other words at the same distance, alike in every run."""
+
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from attnprobe.attention.annotation import TokenAnnotation, TokenLink, TokenSpan
+from attnprobe.attention.block import build_uniform_block
+from attnprobe.attention.layout import Layout
+from attnprobe.statistics.moved_links import move_links
+from attnprobe.statistics.questions import questions_of
+from attnprobe.statistics.rules import Asking
+
+WORDS = 12
+
+
+def words(number=WORDS, first=1):
+    """Give words of two tokens each."""
+    return tuple(TokenSpan(first + 2 * at, first + 2 * at + 2) for at in range(number))
+
+
+def drawn(random, **more):
+    """Draw links between words, of two labels."""
+    spans = words()
+    ends = [random.choice(WORDS, 2, replace=False) for _ in range(20)]
+    links = [TokenLink(spans[a], spans[b], "odd" if a % 2 else "even") for a, b in ends]
+    forms = tuple(int(one) for one in random.integers(0, 1 << 60, WORDS))
+    return TokenAnnotation(spans, tuple(links), forms=forms, **more)
+
+
+def distances(said):
+    place = {span: at for at, span in enumerate(said.words)}
+    return [(link.label, place[link.target] - place[link.source]) for link in said.links]
+
+
+def test_every_distance_of_every_label_stays():
+    random = np.random.default_rng(0)
+    for _ in range(20):
+        said = drawn(random)
+        far = [abs(distance) == WORDS - 1 for _, distance in distances(said)]  # from one end to the other
+        there = [link for link, one in zip(said.links, far, strict=True) if not one]
+        moved = move_links(said)
+        assert distances(moved) == distances(replace(said, links=tuple(there)))
+        assert all(one.source != link.source for one, link in zip(moved.links, there, strict=True))
+
+
+def test_all_places_are_as_likely():
+    random = np.random.default_rng(1)
+    spans = words()
+    place = {span: at for at, span in enumerate(spans)}
+    times = Counter()
+    for _ in range(2200):
+        said = replace(drawn(random), links=(TokenLink(spans[3], spans[4], "x"),))
+        times[place[move_links(said).links[0].source]] += 1
+    assert set(times) == {*range(WORDS - 1)} - {3}
+    assert max(abs(number - 220) for number in times.values()) < 4 * 220**0.5
+
+
+def test_the_same_in_every_run_and_other_for_other_words():
+    random = np.random.default_rng(2)
+    said = drawn(random)
+    assert move_links(said) == move_links(said)
+    assert move_links(said) != move_links(replace(said, forms=(*said.forms[1:], 5)))
+
+
+def test_of_two_texts_each_end_stays_in_its_own():
+    spans = words()
+    second = spans[7].start
+    links = (TokenLink(spans[2], spans[9], "across"), TokenLink(spans[8], spans[10], "within"))
+    for seed in range(30):
+        forms = (seed,) * WORDS
+        moved = move_links(TokenAnnotation(spans, links, second=second, forms=forms))
+        for link, one in zip(links, moved.links, strict=True):
+            for name in ("source", "target"):
+                assert (getattr(link, name).start < second) == (getattr(one, name).start < second)
+            assert one.target.start - one.source.start == link.target.start - link.source.start
+
+
+def test_across_two_kinds_of_tokens():
+    """A decoder's word to one that the encoder reads: both move by as many words."""
+    queries, keys = words(5), words(9, first=0)
+    for link in (
+        TokenLink(queries[1], keys[3], "x", asks="forward"),
+        TokenLink(keys[3], queries[1], "x", asks="backward"),
+    ):
+        (moved,) = move_links(TokenAnnotation(queries, (link,), keys=keys)).links
+        ends = moved.source, moved.target
+        query, key = ends if link.asks == "forward" else reversed(ends)
+        assert queries.index(query) - keys.index(key) == -2
+        assert query != queries[1]
+
+
+def test_answers_are_drawn_among_candidates():
+    spans = words()
+    link = TokenLink(spans[10], spans[2], "x", tuple(spans[:8]), also=(spans[3],))
+    times = Counter()
+    for seed in range(800):
+        (moved,) = move_links(TokenAnnotation(spans, (link,), forms=(seed,) * WORDS)).links
+        assert (moved.source, moved.candidates) == (link.source, link.candidates)
+        answers = {moved.target, *moved.also}
+        assert len(answers) == 2
+        times.update(answers)
+    assert set(times) == set(spans[:8])
+    assert max(abs(number - 200) for number in times.values()) < 4 * 200**0.5
+
+
+def test_what_can_not_move_is_left_out():
+    spans = words(3)
+    links = (TokenLink(spans[0], spans[2], "long"), TokenLink(spans[0], spans[1], "short"))
+    (moved,) = move_links(TokenAnnotation(spans, links)).links
+    assert (moved.source, moved.target, moved.label) == (spans[1], spans[2], "short")
+
+
+def test_spans_of_several_words_move_whole():
+    spans = words()
+    long = TokenSpan(spans[2].start, spans[4].stop)
+    link = TokenLink(long, spans[6], "x", also=(spans[7], spans[11]))
+    (moved,) = move_links(TokenAnnotation(spans, (link,))).links
+    step = (moved.target.start - spans[6].start) // 2
+    assert moved.source == TokenSpan(long.start + 2 * step, long.stop + 2 * step)
+    also = [at + step for at in (7, 11) if 0 <= at + step < WORDS]
+    assert moved.also == tuple(spans[at] for at in also)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_questions_of_moved_links_have_no_rules(causal):
+    random = np.random.default_rng(3)
+    said = drawn(random)
+    tokens = build_uniform_block(2 * WORDS + 2).layout.keys
+    layout = Layout(tokens, tokens, causal=causal, annotations=(said,))
+    asking = Asking("to", "from", (), "label")
+    found, plain = (questions_of(layout, asking, moved=moved) for moved in (True, False))
+    assert found.choices.shape == (len(found.row), 0)
+    assert 0 < len(found.row) <= len(plain.row)
+    expected = questions_of(replace(layout, annotations=(move_links(said),)), asking)
+    assert (found.rows.queries == expected.rows.queries).all()
+    assert (found.right == expected.right).all()

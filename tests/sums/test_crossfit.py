@@ -1,0 +1,213 @@
+"""Cross-fitting: each fold is scored with what the others choose; p is uniform where there is no effect."""
+
+import numpy as np
+import pytest
+
+from attnprobe.sums.crossfit import DRAWS, Contrast, CrossFit, Transferred, assign_folds, draw_signs
+from attnprobe.sums.documents import BLOCKS, find_block, in_second_half
+
+
+def drawn(random, documents, *shares, links=1.0):
+    """Draw documents with links in blocks, and right answers of candidates to them.
+
+    Returns:
+        Links (block,), and for each set of candidates right answers (candidate, block).
+    """
+    block, n = random.integers(0, BLOCKS, documents), 1 + random.poisson(links, documents)
+    asked = np.bincount(block, n, BLOCKS).astype(np.int64)
+    found = []
+    for share in shares:
+        hits = np.zeros((len(share), BLOCKS), np.int64)
+        np.add.at(hits.T, block, random.binomial(n[:, None], share, (documents, len(share))))
+        found.append(hits)
+    return asked, *found
+
+
+@pytest.mark.parametrize("folds", [2, 5, 7, 32])
+def test_folds_are_of_whole_blocks_and_two_are_the_halves(folds):
+    fold = assign_folds(folds)
+    assert sorted(set(fold)) == list(range(folds))
+    assert np.ptp(np.bincount(fold)) <= 1
+    documents = np.arange(1000)
+    assert (assign_folds(2)[find_block(documents)] == in_second_half(documents)).all()
+
+
+@pytest.mark.parametrize("folds", [2, 5, 10])
+@pytest.mark.parametrize("documents", [8, 200])
+def test_by_hand(folds, documents):
+    random = np.random.default_rng(folds)
+    for _ in range(20):
+        asked, hits = drawn(random, documents, random.random(6))
+        fitted, fold = CrossFit(asked, hits, folds), assign_folds(folds)
+        right, chosen = 0, []
+        for one in range(folds):
+            if not asked[fold == one].sum():
+                continue
+            others = [hit[fold != one].sum() for hit in hits]
+            best = others.index(max(others))  # the first of equals
+            right += hits[best, fold == one].sum()
+            chosen.append(best)
+        assert fitted.right == right
+        assert fitted.share == right / asked.sum()
+        assert fitted.chosen[fitted.scored].tolist() == chosen
+        times = {one: chosen.count(one) for one in chosen}
+        assert fitted.times == times[fitted.named] == max(times.values())
+        most = [one for one, number in times.items() if number == fitted.times]
+        assert hits[fitted.named].sum() == max(hits[one].sum() for one in most)
+        others = np.arange(12, 12 + hits.size).reshape(hits.shape)
+        expected = sum(others[one, fold == at].sum() for at, one in enumerate(fitted.chosen))
+        assert fitted.answer_of(others) == expected
+
+
+def test_links_in_one_fold_choose_nothing():
+    asked = np.zeros(BLOCKS, np.int64)
+    asked[:3] = 5
+    assert not CrossFit(asked, asked[None], 5).possible
+    assert CrossFit(asked, asked[None], 32).possible
+    assert not CrossFit(asked, np.zeros((0, BLOCKS), np.int64), 32).possible
+
+
+@pytest.mark.parametrize("tied", [False, True])
+def test_a_draw_by_hand(tied):
+    random = np.random.default_rng(1)
+    asked, hits = drawn(random, 150, [0.5, 0.47, 0.1, 0.45])
+    fitted, fold = CrossFit(asked, hits, 5), assign_folds(5)
+    signs = draw_signs(random, 30)
+    links = asked.sum()
+    share = hits.sum(1) / links
+    residual = hits - share[:, None] * asked
+    best = share.argmax()
+    for draw, found in zip(signs, fitted.draw(signs, tied=tied), strict=True):
+        made = np.zeros_like(residual)
+        for one in range(len(hits)):
+            error = np.sqrt(((residual[one] - residual[best]) ** 2).sum()) / links
+            behind = share[best] - share[one]
+            if tied and behind <= 3 * error:
+                behind = 0
+            made[one] = draw * residual[one] - asked * behind
+        expected = 0.0
+        for at in range(5):
+            expected += made[made[:, fold != at].sum(1).argmax(), fold == at].sum()
+        assert found == pytest.approx(expected / links, abs=1e-12)
+
+
+def test_where_all_choose_the_same_the_error_is_that_of_a_ratio():
+    random = np.random.default_rng(2)
+    asked, hits, rules = drawn(random, 300, [0.6, 0.1, 0.1], [0.3, 0.02])
+    heads, rule = CrossFit(asked, hits, 5), CrossFit(asked, rules, 5)
+    links, filled = asked.sum(), (asked > 0).sum()
+    for contrast, right in (
+        (Contrast([heads], [1]), hits[0]),
+        (Contrast([heads, rule], [1, -1]), hits[0] - rules[0]),
+    ):
+        left = right - right.sum() / links * asked
+        expected = np.sqrt(filled / (filled - 1) * (left**2).sum()) / links
+        assert contrast.value == pytest.approx(right.sum() / links)
+        # The standard deviation of a thousand draws is off by 2 %.
+        assert contrast.error == pytest.approx(expected, rel=4 / np.sqrt(2 * DRAWS))
+
+
+def test_several_controls_are_weighed():
+    random = np.random.default_rng(3)
+    asked, heads, *controls = drawn(random, 100, [0.5, 0.4], [0.2, 0.3], [0.1, 0.3])
+    sides = [CrossFit(asked, hits, 5) for hits in (heads, *controls)]
+    contrast = Contrast(sides, [1, -0.5, -0.5])
+    assert contrast.value == pytest.approx(sides[0].share - (sides[1].share + sides[2].share) / 2)
+    signs = draw_signs(random, 10)
+    expected = sides[0].draw(signs) - (sides[1].draw(signs) + sides[2].draw(signs)) / 2
+    np.testing.assert_allclose(contrast.draw(signs), expected)
+
+
+#: Shares of links that heads find and that rules find, of which the best are as good.
+CASES = {
+    "few": (np.full(6, 0.4), np.full(4, 0.4)),
+    "tied": (np.full(24, 0.4), np.full(21, 0.4)),
+    "rare": (np.full(24, 0.08), np.full(21, 0.08)),
+    "spread": (np.linspace(0.1, 0.4, 24), np.linspace(0.05, 0.4, 21)),
+}
+
+
+def simulate(case, runs):
+    """Simulate 300 documents, in which choosing is luck.
+
+    Returns:
+        The p values, the gains, some of their errors, and z as if what is chosen had been given.
+    """
+    random = np.random.default_rng(1)
+    p, value, error, alone = [], [], [], []
+    for run in range(runs):
+        asked, heads, rules = drawn(random, 300, *CASES[case])
+        contrast = Contrast([CrossFit(asked, heads, 5), CrossFit(asked, rules, 5)], [1, -1])
+        p.append(contrast.chance(1))
+        value.append(contrast.value)
+        if not run % 5:
+            error.append(contrast.error)
+        fold = assign_folds(5)
+        head, rule = (side.hits[side.chosen[fold], np.arange(BLOCKS)] for side in contrast.sides)
+        right = head - rule
+        alone.append(right.sum() / np.sqrt(np.square(right - right.sum() / asked.sum() * asked).sum()))
+    return (np.array(one) for one in (p, value, error, alone))
+
+
+@pytest.mark.parametrize("case", ["tied", "rare", "spread"])
+@pytest.mark.slow
+def test_p_is_uniform_where_no_head_is_ahead(case):
+    p, value, error, alone = simulate(case, 2000)
+    assert 0.04 <= (p < 0.05).mean() <= 0.06
+    assert 0.08 <= (p < 0.1).mean() <= 0.12
+    assert 0.9 < error.mean() / value.std() < 1.15
+    assert (alone > 1.645).mean() > 0.075  # which is why heads are chosen anew with each draw
+
+
+def test_few_false_alarms():
+    p, value, error, _ = simulate("few", 400)
+    assert 0.02 <= (p < 0.05).mean() <= 0.08  # .05 within three standard errors
+    assert 0.4 <= (p < 0.5).mean() <= 0.6
+    assert 0.85 < error.mean() / value.std() < 1.2
+
+
+def test_a_head_that_is_ahead_is_found():
+    random = np.random.default_rng(4)
+    p = []
+    for _ in range(30):
+        asked, heads, rules = drawn(random, 300, np.r_[0.5, np.full(23, 0.3)], np.r_[0.4, np.full(20, 0.1)])
+        p.append(Contrast([CrossFit(asked, heads, 5), CrossFit(asked, rules, 5)], [1, -1]).chance(1))
+    assert np.mean(np.array(p) < 0.05) > 0.8
+
+
+def test_other_links_are_scored_with_what_these_choose():
+    """By hand: in each draw, whom the others choose by the first answers gives the second ones."""
+    random = np.random.default_rng(6)
+    asked, hits = drawn(random, 120, [0.5, 0.45, 0.1])
+    far = random.binomial(asked, 0.4)
+    answers = random.binomial(far, [[0.7], [0.2], [0.1]])
+    by, fold, signs = CrossFit(asked, hits, 5), assign_folds(5), draw_signs(random, 20)
+    found = Transferred(by, far, answers)
+    right = sum(answers[by.chosen[one], fold == one].sum() for one in range(5))
+    assert found.share == right / far.sum()
+    for draw, value in zip(signs, found.draw(signs), strict=True):
+        made, other = (
+            draw * (h - h.sum(1, keepdims=True) / n.sum() * n)
+            - n * (h.sum(1).max() - h.sum(1, keepdims=True)) / n.sum()
+            for n, h in ((asked, hits), (far, answers))
+        )
+        chosen = [made[:, fold != one].sum(1).argmax() for one in range(5)]
+        expected = sum(other[head, fold == one].sum() for one, head in enumerate(chosen))
+        assert value == pytest.approx(expected / far.sum(), abs=1e-12)
+
+
+def test_few_blocks_are_few_signs():
+    """Five documents with a hundred links each, in all of which the head is ahead: a throw of five coins."""
+    asked = np.zeros(BLOCKS, np.int64)
+    asked[[0, 13, 26, 40, 60]] = 100
+    heads, rules = CrossFit(asked, asked[None] * 6 // 10, 5), CrossFit(asked, asked[None] * 4 // 10, 5)
+    assert Contrast([heads, rules], [1, -1]).chance(1) == pytest.approx(0.5**5, rel=0.2)
+
+
+def test_no_head_ahead_is_no_effect():
+    random = np.random.default_rng(5)
+    asked, hits = drawn(random, 50, [0.5])
+    one = CrossFit(asked, hits, 5)
+    found = Contrast([one, one], [1, -1])
+    assert (found.value, found.error) == (0, 0)
+    assert found.chance(1) == 1

@@ -1,0 +1,267 @@
+"""Attention between words on its way from a model to a probe, against eager maps and loops by hand."""
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from gold import documents, gold_sentences
+from scipy.optimize import minimize
+from scipy.special import log_softmax
+from transformers import PreTrainedModel
+
+import attnprobe
+from attnprobe.attention.kinds import Kind
+from attnprobe.commands.call.texts import Gold, open_gold
+from attnprobe.kernels.probing import decode
+from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.load import load_checkpoint
+from attnprobe.model.reading.blocks import limit_block_memory
+from attnprobe.model.reading.capture import capture_attention
+from attnprobe.model.verifying.dry_run import examine
+from attnprobe.run.options import CorpusOptions
+from attnprobe.run.preparation import tokenise
+from attnprobe.run.progress import SilentProgress
+from attnprobe.statistics.links import ASKING_SYNTAX
+from attnprobe.survey import probing
+from attnprobe.survey.probe import ProbeData
+from attnprobe.survey.probing import ProbePlan, probe_checkpoint
+from attnprobe.survey.word_maps import AskedCorpus, WordRecorder, list_heads
+
+Tiny = Callable[[str], Any]
+
+
+def read_corpus(checkpoint: Checkpoint, texts: Any) -> AskedCorpus:
+    """Read sentences with links."""
+    checkpoint, architecture = examine(checkpoint)
+    with tokenise(checkpoint, documents(texts), CorpusOptions()) as corpus:
+        recorder = WordRecorder(ASKING_SYNTAX, architecture.kinds[0], architecture.standing)
+        parts = []
+        with capture_attention(checkpoint.body, recorder, architecture.way, set()):
+            for members in corpus.batches.plan:
+                batch = corpus.batches.read(members)
+                recorder.begin(batch)
+                checkpoint.forward(batch.inputs)
+                parts.append(recorder.finish())
+    return AskedCorpus(tuple(parts))
+
+
+def read_eagerly(model: PreTrainedModel, ids: torch.Tensor) -> np.ndarray:
+    """Give the maps of all heads (layer and head, query, key) of one sequence."""
+    model = copy.deepcopy(model)
+    model.set_attn_implementation("eager")
+    with torch.no_grad():
+        found = model(input_ids=ids[None], output_attentions=True).attentions
+    return torch.cat(found, 1)[0].double().numpy()
+
+
+@pytest.mark.parametrize("name", ["bert", "modernbert", "gpt2", "llama", "deberta-v2", "roberta"])
+def test_maps_and_best_heads_by_hand(tiny: Tiny, texts: Any, name: str):
+    """Words are placed by their characters; both ways of every head are read, in a decoder too."""
+    model, tokenizer = tiny(name)
+    sentences = gold_sentences(texts)[:8]
+    corpus = read_corpus(Checkpoint(name, model, tokenizer), sentences)
+    seen = []
+    for batch in corpus.batches:
+        for cell in dict.fromkeys(batch.asked.cell.tolist()):
+            rows = np.flatnonzero(batch.asked.cell == cell)
+            size = int(batch.asked.words[rows[0]])
+            maps = decode(batch.asked.maps[cell : cell + size**2]).reshape(size, size, -1)
+            seen.append((rows, maps, batch.read_heads(), batch))
+    checked = 0
+    for text, spans, links in sentences:
+        encoded = tokenizer(text, return_offsets_mapping=True, return_tensors="pt")
+        offsets = encoded["offset_mapping"][0].tolist()
+        special = tokenizer.get_special_tokens_mask(
+            encoded["input_ids"][0].tolist(), already_has_special_tokens=True
+        )
+        p = read_eagerly(model, encoded["input_ids"][0])
+        words = [
+            [t for t, (a, b) in enumerate(offsets) if a < stop and b > start and not special[t] and b > a]
+            for start, stop in spans
+        ]
+        if not links or any(not word for word in words) or len({tuple(word) for word in words}) < len(words):
+            continue
+        expected = np.array([[p[:, i][:, :, j].sum(2).mean(1) for j in words] for i in words])
+        # Sentences are found by their maps, whatever batch they came in.
+        for rows, maps, hits, batch in seen:
+            if maps.shape[0] != len(words) or not np.allclose(maps, expected, atol=0.01):
+                continue
+            assert (np.abs(maps - expected) <= np.sqrt(expected) / 255 + 2e-5).all()
+            by_asker = {source: (target, label) for source, target, label in links}
+            assert len(rows) == len(links)
+            for row in rows:
+                i = int(batch.asked.asker[row])
+                others = [j for j in range(len(words)) if j != i]
+                low, high = batch.asked.starts[row], batch.asked.starts[row + 1]
+                assert batch.asked.candidates[low:high].tolist() == others
+                target, label = by_asker[i]
+                assert [j for j, right in zip(others, batch.asked.right[low:high], strict=True) if right] == [
+                    target
+                ]
+                assert batch.label[batch.entry == row].tolist() == ["all", label]
+                forth = [others[int(one.argmax())] == target for one in expected[i, others].T]
+                back = [others[int(one.argmax())] == target for one in expected[others, i].T]
+                assert hits[row].tolist() == forth + back
+                checked += 1
+            break
+        else:
+            raise AssertionError(text)
+    assert checked > 30
+
+
+def test_heads_find_what_syntax_says(tiny: Tiny, texts: Any):
+    model, tokenizer = tiny("bert")
+    rows = [
+        {"text": text, "words": spans, "links": [
+            {"source": list(spans[s]), "target": list(spans[t]), "label": label} for s, t, label in links]}
+        for text, spans, links in gold_sentences(texts)
+    ]  # fmt: skip
+    known = attnprobe.links(model, rows, by="head", tokenizer=tokenizer, min_links=1).to_pandas()
+    known = known[(known["label"] == "all") & (known["direction"] == "source_to_target")]
+    corpus = read_corpus(Checkpoint("bert", model, tokenizer), gold_sentences(texts))
+    hits = np.concatenate([batch.read_heads() for batch in corpus.batches])
+    assert len(hits) == known["n"].iloc[0]
+    np.testing.assert_allclose(hits[:, : len(known)].mean(0), known["accuracy"], atol=1e-12)
+
+
+def test_blocks_of_queries_make_no_difference(tiny: Tiny, texts: Any):
+    model, tokenizer = tiny("bert")
+    whole = read_corpus(Checkpoint("bert", model, tokenizer), gold_sentences(texts))
+    with limit_block_memory(1):
+        pieces = read_corpus(Checkpoint("bert", model, tokenizer), gold_sentences(texts))
+    for one, other in zip(whole.batches, pieces.batches, strict=True):
+        assert np.abs(one.asked.maps.astype(int) - other.asked.maps).max(initial=0) <= 1
+        assert np.array_equal(one.heads, other.heads)
+
+
+def test_a_byte_a_cell_loses_nothing_that_matters():
+    """The probe of demo, fitted by hand to attention as it is: the same accuracy and likelihood."""
+    checkpoint = load_checkpoint("demo")
+    source = list(open_gold(None, Gold.TREEBANK, {}).documents)[:60]
+    exact: list[tuple[np.ndarray, np.ndarray]] = []
+    checkpoint, architecture = examine(checkpoint)
+    with tokenise(checkpoint, source, CorpusOptions()) as corpus:
+        recorder = WordRecorder(ASKING_SYNTAX, architecture.kinds[0], architecture.standing)
+        kept: list[Any] = []
+
+        def observe(piece: Any) -> None:
+            recorder(piece)
+            kept.append(recorder._maps.clone())
+
+        parts = []
+        with capture_attention(checkpoint.body, observe, architecture.way, set()):
+            for members in corpus.batches.plan:
+                batch = corpus.batches.read(members)
+                kept.clear()
+                recorder.begin(batch)
+                checkpoint.forward(batch.inputs)
+                parts.append(recorder.finish())
+                maps = torch.cat(kept, 1).numpy()
+                asked = parts[-1].asked
+                sequence = np.unique(asked.cell, return_inverse=True)[1]
+                for q in range(len(asked)):
+                    some = asked.candidates[asked.starts[q] : asked.starts[q + 1]]
+                    one, i = maps[sequence[q]], asked.asker[q]
+                    right = asked.right[asked.starts[q] : asked.starts[q + 1]]
+                    exact.append((np.concatenate([one[:, i, some], one[:, some, i]]).T, right))
+    data = ProbeData(AskedCorpus(tuple(parts)), 100.0)
+    spread = np.sqrt(np.mean([x.var(0) for x, _ in exact], 0))
+    np.testing.assert_allclose(data.spread, spread, rtol=2e-3)
+
+    def loss(w: np.ndarray) -> tuple[float, np.ndarray]:
+        value, slope = 50 * w @ w, 100 * w
+        for x, right in exact:
+            logs = log_softmax(x / spread @ w)
+            value -= logs[right].mean()
+            slope = slope - (x / spread).T @ (right / right.sum() - np.exp(logs))
+        return value / len(exact), slope / len(exact)
+
+    best = minimize(loss, np.zeros(data.features), jac=True, method="BFGS", options={"gtol": 1e-7}).x
+    found = data.fit(data.every)
+    np.testing.assert_allclose(found.weights, best, atol=0.01)
+    hit, bits = data.answer(found, data.every)
+    logs = [log_softmax(x / spread @ best) for x, _ in exact]
+    exactly = [right[one.argmax()] for one, (_, right) in zip(logs, exact, strict=True)]
+    assert hit.mean() == pytest.approx(np.mean(exactly), abs=0.003)
+    likelihood = np.mean(
+        [-one[right].mean() / np.log(2) for one, (_, right) in zip(logs, exact, strict=True)]
+    )
+    assert bits.mean() == pytest.approx(likelihood, abs=0.002)
+
+
+def run(checkpoint: Checkpoint, texts: Any, **plan: Any) -> Any:
+    given = documents(texts)
+    return probe_checkpoint(
+        checkpoint, given, ProbePlan(ASKING_SYNTAX, **plan), CorpusOptions(), dataset="texts", facts={},
+        progress=SilentProgress(),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("control", [False, True])
+def test_the_text_is_read_once_with_each_model(copied: Tiny, texts: Any, control: bool, monkeypatch: Any):
+    model, tokenizer = copied("bert")
+    count = {"sequences": 0, "probed": False}
+    forward, share = Checkpoint.forward, probing._read
+
+    def counted(self: Any, inputs: Any) -> Any:
+        count["sequences"] += len(inputs["input_ids"]) * count["probed"]
+        return forward(self, inputs)
+
+    def read(*given: Any, **options: Any) -> Any:
+        count["probed"] = True
+        return share(*given, **options)
+
+    monkeypatch.setattr(Checkpoint, "forward", counted)
+    monkeypatch.setattr(probing, "_read", read)
+    sentences = gold_sentences(texts)
+    table = run(Checkpoint("bert", model, tokenizer), sentences, control=control)
+    assert count["sequences"] == len(sentences) * (1 + control)
+    assert ("control" in table.data) == ("selectivity" in table.data) == control
+
+
+@pytest.mark.parametrize("name", ["gpt2", "t5", "llama", "modernbert", "albert"])
+def test_other_architectures(tiny: Tiny, texts: Any, name: str):
+    """Of an encoder-decoder, the encoder is probed, and a note says so."""
+    model, tokenizer = tiny(name)
+    table = run(Checkpoint(name, model, tokenizer), gold_sentences(texts), words=True)
+    total = sum(len(links) for *_, links in gold_sentences(texts))
+    assert total - 1 <= table["n"][0] <= total  # the ends of one are one unknown token
+    assert 0 <= table["accuracy"][0] <= 1
+    assert any("encoder" in note for note in table.notes) == (name == "t5")
+    by_head = run(Checkpoint(name, model, tokenizer), gold_sentences(texts), by="head")
+    assert len(by_head) == 2 * 12
+    assert sum(by_head["share"]) == pytest.approx(1)
+
+
+def test_a_planted_head_finds_the_next_word(tiny: Tiny, texts: Any, monkeypatch: Any):
+    """Head 2 of layer 1 attends to the next token alone, and every word depends on the next."""
+    model, tokenizer = tiny("bert")
+    sentences = []
+    for text, spans, _ in gold_sentences(texts):
+        if len(tokenizer.tokenize(text)) == len(spans) > 2:  # a token a word
+            sentences.append((text, spans, [(at, at + 1, "next") for at in range(len(spans) - 1)]))
+    assert len(sentences) > 3
+    take = WordRecorder.__call__
+
+    def planted(self: Any, piece: Any) -> None:
+        if piece.layer == 1:
+            size = piece.probabilities.shape[3]
+            piece.probabilities[:, 2] = torch.eye(size).roll(1, 1)[
+                piece.query : piece.query + piece.probabilities.shape[2]
+            ]
+        take(self, piece)
+
+    monkeypatch.setattr(WordRecorder, "__call__", planted)
+    table = run(Checkpoint("bert", model, tokenizer), sentences * 4, penalty=1.0)
+    assert table["accuracy"][0] == 1
+    assert (table["layer"][0], table["head"][0], table["best_head_accuracy"][0]) == (1, 2, 1)
+    assert table["baseline_rule"][0] == "offset +1"
+
+
+def test_heads_that_are_not_there_are_left_out():
+    standing = np.array([[True, False], [False, False], [True, True]])
+    assert list_heads(standing) == [(0, 0), (2, 0), (2, 1)]
+    assert WordRecorder(ASKING_SYNTAX, Kind.ENCODER, standing)._columns == [[0], [], [0, 1]]

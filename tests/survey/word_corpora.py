@@ -1,0 +1,89 @@
+"""Questions about words with maps that a test draws, for probes."""
+
+import numpy as np
+
+from attnprobe.kernels.probing import WordQuestions, encode
+from attnprobe.survey.word_maps import AskedCorpus, AskedWords
+
+
+def make_batch(maps, right, documents, rules=None, label="link", embeddings=None, candidates=None):
+    """Make a batch of sentences.
+
+    Args:
+        maps: For each sentence, attention (head, word, word).
+        right: For each sentence, of each word the words that are right; none where it is not asked.
+        documents: The document of each sentence.
+        rules: For each sentence, (question, rule) right answers of rules.
+        label: What all links are called.
+        embeddings: (word, dimension).
+        candidates: For each sentence, of each word the words that may be the answer; all others by default.
+    """
+    codes, cell, word, words, asker, starts, chosen, hits, document, heads = (
+        [],
+        [],
+        [],
+        [],
+        [],
+        [0],
+        [],
+        [],
+        [],
+        [],
+    )
+    cells = before = 0
+    for at, (one, answers) in enumerate(zip(maps, right, strict=True)):
+        size = one.shape[1]
+        codes.append(encode(np.moveaxis(one, 0, 2).reshape(size * size, -1)))
+        for i, some in enumerate(answers):
+            if not len(some):
+                continue
+            among = [j for j in range(size) if j != i] if candidates is None else list(candidates[at][i])
+            cell.append(cells)
+            word.append(before)
+            words.append(size)
+            asker.append(i)
+            starts.append(starts[-1] + len(among))
+            chosen += among
+            hits += [j in some for j in among]
+            document.append(documents[at])
+            both = np.concatenate([one[:, i, among], one[:, among, i]])
+            heads.append([among[best] in some for best in both.argmax(1)])
+        cells += size * size
+        before += size
+    number = len(cell)
+    asked = WordQuestions(
+        np.concatenate(codes), np.array(cell), np.array(word), np.array(words), np.array(asker),
+        np.array(starts), np.array(chosen, np.int32), np.array(hits),
+    )  # fmt: skip
+    by_rule = np.zeros((number, 1), bool) if rules is None else np.concatenate(rules)
+    every = np.arange(number)
+    return AskedWords(
+        asked, np.array(document), np.packbits(np.array(heads), 1), np.packbits(by_rule, 1),
+        np.concatenate([every, every]), np.array(["all"] * number + [label] * number),
+        np.zeros((before, 0), np.float32) if embeddings is None else embeddings, np.zeros(3, np.int64),
+    )  # fmt: skip
+
+
+def draw_maps(draw, heads, words):
+    """Draw attention (head, word, word) whose rows add up to 1."""
+    return draw.dirichlet(np.full(words, 0.7), (heads, words))
+
+
+def draw_corpus(seed=0, sentences=60, heads=3, words=6, answer=None, batches=2):
+    """Draw sentences, each a document; ``answer(maps, i, draw)`` gives the right word, or it is drawn."""
+    draw = np.random.default_rng(seed)
+    made = []
+    for part in range(batches):
+        maps = [draw_maps(draw, heads, words) for _ in range(sentences // batches)]
+        right = [
+            [[pick(one, i, draw) if answer is None else answer(one, i, draw)] for i in range(words)]
+            for one in maps
+        ]
+        names = 1000 + part * len(maps) + np.arange(len(maps))
+        made.append(make_batch(maps, right, names))
+    return AskedCorpus(tuple(made))
+
+
+def pick(maps, i, draw):
+    """Pick another word at random."""
+    return int(draw.choice([j for j in range(maps.shape[1]) if j != i]))
