@@ -30,7 +30,9 @@ def precision_costs(*, quick: bool) -> Iterator[Figure]:
     known = {name for name, flags in FLAGS.items() if any(flag in _flags() for flag in flags)}
     for name in FLAGS:
         if name not in known:
-            yield Figure(f"census in {name}", None, note=f"this processor has none of {', '.join(FLAGS[name])}")
+            yield Figure(
+                f"census in {name}", None, note=f"this processor has none of {', '.join(FLAGS[name])}"
+            )
     for case in CASES[:2] if quick else CASES:
         batch, checkpoint = random_batch(case.sequences, case.length), case.shape.checkpoint()
         precise = build_census(checkpoint, case.shape, batch)
@@ -49,7 +51,7 @@ def _convert(model: PreTrainedModel, name: str) -> Any:
     if name == "bfloat16":
         return copied.to(torch.bfloat16)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
+        warnings.simplefilter("ignore")  # torch will do this elsewhere one day
         return torch.ao.quantization.quantize_dynamic(copied, {nn.Linear}, dtype=torch.qint8)
 
 
@@ -58,10 +60,12 @@ def _movements(name: str) -> Iterator[Figure]:
     texts = [document.text for document in read_documents(Source(EMBEDDED))]
     tokenizer = AutoTokenizer.from_pretrained(DEMO)
     model = AutoModel.from_pretrained(DEMO, dtype=torch.float32).eval()
-    precise, moved = (
-        attnprobe.census(some, texts, tokenizer=tokenizer).to_pandas()
-        for some in (model, _convert(model, name))
-    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", attnprobe.AttnprobeWarning)
+        precise, moved = (
+            attnprobe.census(some, texts, tokenizer=tokenizer).to_pandas()
+            for some in (model, _convert(model, name))
+        )
     columns = [column for column in precise if f"{column}_se" in precise]
     # A column whose error is 0 is the same for every text.
     shifts = (precise[columns] - moved[columns]).abs() / precise[[f"{c}_se" for c in columns]].to_numpy()
