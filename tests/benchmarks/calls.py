@@ -1,14 +1,14 @@
-"""What a census costs as a function of Python: all that a call does for each batch, in bare passes of the same."""
+"""What a census costs as a function of Python: all that a call does for a batch, in bare passes of it."""
 
 import time
 from collections.abc import Iterator
 
-import attnprobe
 import torch
 from figures import Figure
 from ratios import as_figure
 from shapes import BERT_BASE, MINILM, word_tokenizer
 
+import attnprobe
 from attnprobe.run.allocator import keep_freed_memory
 from attnprobe.run.preparation import BATCH_TOKENS_CPU
 from attnprobe.run.progress import SilentProgress
@@ -45,10 +45,12 @@ def call_costs(*, quick: bool) -> Iterator[Figure]:
         ids = torch.tensor(tokenizer(texts)["input_ids"])
         assert ids.shape == (each * batches, length)
 
-        def bare(model=model, batches=ids.split(each)) -> float:
+        parts = ids.split(each)
+
+        def bare(model=model, parts=parts) -> float:
             with keep_freed_memory(), torch.inference_mode():
                 start = time.process_time()
-                for some in batches:
+                for some in parts:
                     model(some)
                 return time.process_time() - start
 
