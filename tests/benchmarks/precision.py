@@ -27,12 +27,11 @@ def precision_costs(*, quick: bool) -> Iterator[Figure]:
 
     Nothing is measured where the processor lacks instructions for it, which torch would then emulate.
     """
-    known = {name for name, flags in FLAGS.items() if any(flag in _flags() for flag in flags)}
-    for name in FLAGS:
+    here = _flags()
+    known = {name for name, flags in FLAGS.items() if here.intersection(flags)}
+    for name, flags in FLAGS.items():
         if name not in known:
-            yield Figure(
-                f"census in {name}", None, note=f"this processor has none of {', '.join(FLAGS[name])}"
-            )
+            yield Figure(f"census in {name}", None, note=f"the processor has none of {', '.join(flags)}")
     for case in CASES[:2] if quick else CASES:
         batch, checkpoint = random_batch(case.sequences, case.length), case.shape.checkpoint()
         precise = build_census(checkpoint, case.shape, batch)
