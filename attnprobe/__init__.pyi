@@ -315,6 +315,7 @@ def ablate(
     "retrieval", "reranking"] | None = None, label_column: str | None = None, force_head: bool = False,
     metric: Literal["accuracy", "mcc", "f1", "f1_micro", "f1_macro", "exact_match", "pearson", "spearman",
     "mse", "loss", "similarity", "bleu", "ndcg", "mrr", "recall"] | None = None,
+    until: str | float | Mapping[str, float] | None = None, strict: bool = False,
     resume: Path | str | None = None,
 ) -> HeadTable: ...
 def interact(
@@ -401,10 +402,11 @@ def prune(
     model: str | Path | PreTrainedModel, texts: Texts = None, labels: Iterable[Label] | None = None, *,
     by: str = "gradient", highest_first: bool = False, step: float = 0.1, rerank: bool = False,
     random_orders: int = 19, rank_texts: Texts = None, margin: float | None = None,
-    save: Path | str | None = None, share: float | None = None, physical: bool = False,
-    overwrite: bool = False, revision: str | None = None, cache_dir: Path | str | None = None,
-    token: str | None = None, offline: bool = False, trust_remote_code: bool = False, base: str | None = None,
-    adapter: str | None = None, prompt: str | None = None, allow_bin: bool = False, device: str = "auto",
+    search: Literal["walk", "bisect"] = "walk", save: Path | str | None = None, share: float | None = None,
+    physical: bool = False, overwrite: bool = False, revision: str | None = None,
+    cache_dir: Path | str | None = None, token: str | None = None, offline: bool = False,
+    trust_remote_code: bool = False, base: str | None = None, adapter: str | None = None,
+    prompt: str | None = None, allow_bin: bool = False, device: str = "auto",
     device_map: str | dict[str, Any] | None = None, dtype: str = "float32", threads: int | None = None,
     workers: int | None = None, progress: bool | Progress = False, tokenizer: Tokenizer | None = None,
     split: str | None = None, dataset_config: str | None = None, name: str | None = None,
