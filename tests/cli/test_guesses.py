@@ -51,7 +51,10 @@ def test_layers_where_all_heads_are_measured(refused, command):
 @pytest.mark.parametrize("command", ["mixing", "rank"])
 def test_weights_where_logits_are_measured(refused, command):
     said = refused(command, "demo", "--weights", "norm")
-    assert "census, entropy, positional, special, rare, modality, distance, compare, dynamics have it" in said
+    assert (
+        "census, entropy, positional, special, rare, modality, distance, links, compare, dynamics have it"
+        in said
+    )
     with pytest.raises(AttnprobeError, match="no keyword 'weights'"):
         getattr(attnprobe, command)("demo", ["a b"], weights="norm")
 
