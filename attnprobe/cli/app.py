@@ -5,6 +5,7 @@ import os
 import re
 import signal
 import sys
+import textwrap
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -28,6 +29,7 @@ from attnprobe.reports.streams import discard_the_rest
 from attnprobe.table.cells import clean
 from attnprobe.wording import speaking_options
 
+_LIST = re.compile(r" <list\[\w+\]>")
 _BOLD = re.compile(r"\[/?bold\]")
 #: Narrower terminals have no room for an option and its help side by side.
 _NARROW = 78
@@ -46,6 +48,19 @@ def unwrap(docstring: str) -> str:
     return _BREAK.sub(" ", docstring)
 
 
+def wrap_example(line: str, width: int) -> str:
+    r"""Wrap a command line so that it still is one: each line but the last ends in a backslash.
+
+    >>> print(wrap_example("  attnprobe entropy demo -o heads.csv", 28))
+      attnprobe entropy demo \
+          -o heads.csv
+    """
+    options = {"subsequent_indent": " " * 6, "break_long_words": False, "break_on_hyphens": False}
+    if len(line) <= width:
+        return line
+    return " \\\n".join(textwrap.wrap(line, width - 2, initial_indent="", **options))
+
+
 class Help(TyperCommand):
     """A command whose help has each option in a line of its own, where there is no room for columns."""
 
@@ -59,7 +74,10 @@ class Help(TyperCommand):
         if console.width >= _NARROW:
             super().format_help(ctx, formatter)
             return
-        console.print(Text(self.get_usage(ctx)), self.help or "", sep="\n\n")
+        console.print(Text(self.get_usage(ctx)), end="\n\n")
+        for line in (self.help or "").splitlines():
+            is_example = line.startswith("  ")
+            console.print(Text(wrap_example(line, console.width)) if is_example else line)
         panels: dict[str, list[Any]] = {}
         for parameter in self.get_params(ctx):
             kind = "Arguments" if parameter.param_type_name == "argument" else "Options"
@@ -68,7 +86,7 @@ class Help(TyperCommand):
             console.print(Text(f"\n{title}", "bold"))
             for parameter in parameters:
                 if (record := parameter.get_help_record(ctx)) is not None:
-                    console.print(Padding(Text(record[0]), (0, 0, 0, 2)))
+                    console.print(Padding(Text(_LIST.sub("", record[0])), (0, 0, 0, 2)))
                     console.print(Padding(Text(_BOLD.sub("", record[1])), (0, 0, 0, 6)))
 
 

@@ -82,23 +82,6 @@ def set_environment(*, offline: bool) -> None:
         os.environ["HF_HUB_OFFLINE"] = os.environ["HF_DATASETS_OFFLINE"] = "1"
     # Threads that spin while they wait for one another stall each other on a busy machine.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    spare_memory()
-
-
-def spare_memory() -> None:
-    """Let glibc keep large blocks for the next batch instead of handing each back to the system.
-
-    Its defaults map and unmap the activations of every batch anew, and zero their pages each time.
-    """
-    import ctypes
-
-    m_trim_threshold, m_mmap_threshold, size = -1, -3, 1 << 28
-    try:
-        mallopt = ctypes.CDLL(None).mallopt
-    except (AttributeError, OSError, TypeError):  # another C library
-        return
-    mallopt(m_mmap_threshold, size)
-    mallopt(m_trim_threshold, size)
 
 
 def choose_destination(given: Given) -> "Destination":
@@ -223,7 +206,7 @@ def _write(table: "HeadTable", given: Given) -> None:
     from attnprobe.reports.sink import write_rescued, write_table
     from attnprobe.table.formats import FORMATS
 
-    options = ("output", "format", "precision", "overwrite", "bom")
+    options = ("output", "format", "precision", "overwrite", "bom", "full")
     try:
         written = write_table(table, **{name: given[name] for name in options})
     except AttnprobeError as error:

@@ -134,9 +134,16 @@ def importance(
     OneModel,
     *SWITCHING,
     Metric,
+    Precision,
     Resume,
     Output,
-    rules=[Rule("--draws is for --with resample.", given=("draws", "not replaced_by=resample"))],
+    rules=[
+        Rule("--draws is for --with resample.", given=("draws", "not replaced_by=resample")),
+        Rule(
+            "--with resample draws from all examples, and --until reads as few as it takes; leave one out.",
+            given=("until", "replaced_by=resample"),
+        ),
+    ],
     guesses=("ablation", "mask", "knockout", "remove"),
 )
 def ablate(
@@ -173,11 +180,15 @@ def ablate(
     of opposite signs do not cancel; of a metric of all examples together, such as mcc, that of the loss.
     [bold]reliability[/bold], [bold]delta_reliability[/bold]: how well as many other examples would rank heads
     alike by moved, and by delta (Spearman's rho, split halves).
+    [bold]rank_low[/bold] to [bold]rank_high[/bold]: the ranks that a head may have, by moved; of all heads
+    together they hold in 95 % of samples.
     With [bold]--keep-one[/bold], all heads of the layer but this one are off (Michel et al. 2019, section 3).
     A head that is off gives zero, which the layers behind it never met in training. With
     [bold]--with mean[/bold] it gives what it gives on average, and with [bold]--with resample[/bold] what it
     gives in another example of about the same length ([bold]--draws[/bold] of them, whose spread is part of
     the errors); [bold]replaced_by[/bold] says which.
+    With [bold]--until 0.02[/bold], examples are read in a random order, and each head is off in as many as it
+    takes to know its delta to 0.02 either way, in the score's unit; [bold]n[/bold] says how many.
 
     Examples:
       attnprobe ablate demo -L 50
@@ -187,6 +198,8 @@ def ablate(
       attnprobe ablate my-classifier -d reviews.tsv --metric loss --with mean
 
       attnprobe ablate demo -L 50 --with resample --draws 8
+
+      attnprobe ablate my-classifier -d reviews.tsv --metric loss --until 0.02
 
       attnprobe ablate my-ner-tagger -d test.conll -o ablation.csv
 
@@ -205,7 +218,8 @@ def ablate(
     with open_call(options, model) as call:
         task = read_task(options, labels)
         check_model(model, call.tokenizer, options)
-        source = open_labelled(texts, labels, task, options)
+        order = call.order
+        source = open_labelled(texts, labels, task, {**options, "order": order})
         from attnprobe.intervention.ablation import run_ablation
 
         call.progress.stage("loading", None)
@@ -219,5 +233,6 @@ def ablate(
             replaced_by=replaced_by,
             draws=draws,
             facts={"command": describe_call("ablate"), "dataset": source.described},
+            order=order,
             **call.run,
         )

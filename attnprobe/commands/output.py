@@ -51,6 +51,10 @@ class Output(Group, panel=OUTPUT, python=False):
             "Replace files that exist.", place=True, guesses=("force", "replace", "overwrite-output", "f")
         ),
     ] = False
+    full: Annotated[
+        bool,
+        Option("Show all numbers, rows, measures and notes on a terminal, however long.", place=True),
+    ] = False
     bom: Annotated[bool, Option("Begin csv with a byte order mark, for Excel.", place=True)] = False
 
 

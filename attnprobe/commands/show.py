@@ -1,11 +1,11 @@
-"""The commands that make pictures and pages: view of one sentence, plot of tables, report of a checkpoint."""
+"""The commands that make pictures and pages of tables: plot, and report of a checkpoint."""
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 from attnprobe.commands.output import picture_output
-from attnprobe.commands.registry import Rule, command, split_names
+from attnprobe.commands.registry import command, split_names
 from attnprobe.commands.roles import NAMED, RoleGold
 from attnprobe.option import Group, Option
 from attnprobe.options import (
@@ -17,7 +17,6 @@ from attnprobe.options import (
     Labels,
     Metric,
     Model,
-    OneModel,
     Reading,
     Resume,
     Task,
@@ -36,166 +35,9 @@ if TYPE_CHECKING:
     from attnprobe.corpus.tokenization import Tokenizer
     from attnprobe.reports.picture import Picture
     from attnprobe.reports.report_page.report import Report
-    from attnprobe.reports.view import View
     from attnprobe.table.head_table import HeadTable
 
-_VIEW = "Picture"
-_NEEDS_HEAD = "--layer needs a --head; or --rollout, which has one map for each layer."
 _REPORT = "Report"
-
-
-@command(
-    OneModel,
-    picture_output(
-        "Write a file: .html for a page to look around in, .svg, .png or .pdf for a graphic. Default: a "
-        "page in the browser."
-    ),
-    rules=[
-        Rule("--head needs the --layer that it is in.", given=("head",), lacks=("layer",)),
-        Rule(_NEEDS_HEAD, given=("layer",), lacks=("head", "rollout")),
-    ],
-    guesses=("show", "look", "visualize", "visualise", "bertviz", "text"),
-)
-def view(
-    model: Any,
-    text: Annotated[
-        str | Path,
-        Option(
-            "A sentence, - for standard input, or the file of an image or of sound for a model that sees or "
-            "hears.",
-            metavar="TEXT",
-            line=str,
-            argument=True,
-            reads="data",
-        ),
-    ],
-    text_pair: Annotated[
-        str | None,
-        Option("A second text that is read together with the first.", metavar="[SECOND TEXT]", argument=True),
-    ] = None,
-    *,
-    target: Annotated[
-        str | None,
-        Option(
-            "What the decoder beside an encoder reads. Default: the text itself.",
-            doc="What the decoder beside an encoder reads; by default the text itself. Of sound, what is "
-            "said in it, without which only the encoder is read.",
-            metavar="TEXT",
-            panel=TEXT,
-        ),
-    ] = None,
-    image: Annotated[
-        Path | str | None,
-        Option(
-            "The file of an image that the model reads together with the text.",
-            metavar="FILE",
-            line=Path | None,
-            panel=TEXT,
-            reads="data",
-        ),
-    ] = None,
-    max_length: Annotated[
-        int | None,
-        Option(
-            "Read only so many tokens of the text, special tokens included. A picture takes 256.",
-            low=1,
-            panel=TEXT,
-        ),
-    ] = None,
-    attention: Annotated[
-        Literal["encoder", "decoder", "cross"] | None,
-        Option("Which attention is shown first, of a model with an encoder and a decoder.", panel=_VIEW),
-    ] = None,
-    layer: Annotated[int | None, Option("The layer to show, counted from 0.", low=0, panel=_VIEW)] = None,
-    head: Annotated[
-        int | None,
-        Option("The head to show, counted from 0. A graphic shows all heads without it.", low=0, panel=_VIEW),
-    ] = None,
-    draw: Annotated[
-        Literal["lines", "map"] | None,
-        Option(
-            "Draw a head as lines between tokens, or as a map. Default: lines; of an image, its patches.",
-            panel=_VIEW,
-        ),
-    ] = None,
-    words: Annotated[
-        bool,
-        Option(
-            "Show whole words: attention to a word is the sum over its tokens, from a word their mean.",
-            panel=_VIEW,
-        ),
-    ] = False,
-    hide_special: Annotated[
-        bool,
-        Option("Leave special tokens out of the picture. Other numbers stay what they are.", panel=_VIEW),
-    ] = False,
-    rollout: Annotated[
-        bool,
-        Option(
-            "Show attention rolled out over layers too. It is a picture, no measure of a head.", panel=_VIEW
-        ),
-    ] = False,
-    theme: Annotated[
-        ThemeName | None,
-        Option(
-            "Colours and sizes of a graphic; paper has black ink. A page is as its reader's screen.",
-            panel=_VIEW,
-        ),
-    ] = None,
-    width: Annotated[
-        str | int | None,
-        Option(
-            "About how wide a graphic is: 3.05in, 85mm or 605px. Labels keep their size.",
-            metavar="LENGTH",
-            line=str | None,
-            panel=_VIEW,
-        ),
-    ] = None,
-    **options: Any,
-) -> "View":
-    """Show what every head looks at in one sentence.
-
-    The page holds a small map of every head, and one head large: as lines between tokens or as a map, of
-    words or of their pieces, with numbers for each token. It is one file that needs no network. A name that
-    ends in .svg, .png or .pdf gives a graphic instead, of the head that --layer and --head name, or of all
-    heads.
-
-    Examples:
-      attnprobe view demo "The parcel came late, and she signed for it."
-
-      attnprobe view demo "The parcel came late." -o parcel.html --rollout
-
-      attnprobe view my-bert "It came late." --layer 3 --head 2 -o head.pdf
-
-      attnprobe view google/vit-base-patch16-224 cat.png -o cat.html
-
-      attnprobe view my-vlm "What is on the mat?" --image cat.png -o cat.html
-
-    Returns:
-        A picture that shows itself in a notebook, with ``save`` for .html, .svg, .png and .pdf, and
-        ``attention`` for the numbers: (layer, head, query, key) by kind.
-
-    Raises:
-        AttnprobeError: With one sentence on what is wrong and what to do, such as for a text of more than
-            256 tokens.
-
-    References:
-        Abnar and Zuidema (2020), Quantifying attention flow in transformers (rollout). Clark et al. (2019),
-        What does BERT look at? (words).
-
-    >>> seen = view("demo", "The parcel came late.", layer=3, head=2)
-    >>> seen.attention["encoder"].shape
-    (6, 4, 9, 9)
-    """
-    from attnprobe.commands.call.viewing import choose_start, look_at
-    from attnprobe.reports.theme import check_theme, parse_width
-    from attnprobe.reports.view import View
-
-    check_theme(theme)
-    pixels = parse_width(width)
-    found = look_at(model, text, text_pair, target, max_length, image, options, rollout=rollout)
-    start = choose_start(found, attention, layer, head, draw, words=words, special=not hide_special)
-    return View(found, start, layer is not None, theme, pixels)
 
 
 class _Drawing(Group):

@@ -20,7 +20,7 @@ from attnprobe.intervention.objectives.objective import Answer, Objective, Value
 from attnprobe.intervention.objectives.related import RelatedTexts
 from attnprobe.intervention.replacing import Replacing
 from attnprobe.intervention.task import Bench
-from attnprobe.model.gates import BatchReplay, gate_attention
+from attnprobe.model.gates import BatchReplay, Gates, gate_attention
 from attnprobe.run.memory import Halving
 from attnprobe.sums.base import Arrays, add_prefix, compute_digest, select_prefix
 
@@ -139,6 +139,7 @@ def run_trials(
     needs: Sequence[str],
     name: str = "ablating",
     replacing: Replacing | None = None,
+    untouched: Outcome | None = None,
 ) -> Trials:
     """Score all examples with all heads on, and under every cut.
 
@@ -147,13 +148,18 @@ def run_trials(
     that. Processes share the batches; of few batches, the cuts too.
 
     A cut is (layer, head), True where a head is on; ``needs`` are the numbers that a metric needs of every
-    example; ``replacing`` says what takes the place of heads that are off, if it is not zero.
+    example; ``replacing`` says what takes the place of heads that are off, if it is not zero. Where it is
+    known what the ``untouched`` model gives, no pass is made with all heads on, unless the answers under a
+    cut are compared with its own.
     """
-    batches = bench.corpus.batches
+    batches, kept = bench.corpus.batches, bench.objective.list_kept(needs)
+    alone = untouched is not None and replacing is None and not bench.objective.compares
     outcomes = [
         bench.objective.complete(answers, batches, needs)
-        for answers in collect_answers(bench, cuts, bench.objective.list_kept(needs), name, replacing)
+        for answers in collect_answers(bench, cuts, kept, name, replacing, with_whole=not alone)
     ]
+    if untouched is not None and alone:
+        return Trials(untouched, outcomes)
     return Trials(outcomes[0], outcomes[1:], 1 if replacing is None else replacing.draws)
 
 
@@ -163,20 +169,23 @@ def collect_answers(
     asked: Sequence[str],
     name: str,
     replacing: Replacing | None = None,
+    *,
+    with_whole: bool = True,
 ) -> Generator[dict[str, Values]]:
     """Collect numbers of all answers, with all heads on and then under every cut, in the order of sequences.
 
     A cut (layer, head) is True where a head is on; or it has numbers, of what a head gives the share that is.
-    Where heads are replaced anew in several draws, all cuts come once for each.
+    Where heads are replaced anew in several draws, all cuts come once for each. Not ``with_whole``, no pass
+    is made with all heads on, and those under cuts are whole passes.
 
     Embeddings take much memory: of them, no more cuts are collected at a time than fit into ``_HELD`` bytes.
 
     Raises:
         AttnprobeError: When an answer is no number, or those under one cut alone do not fit the memory.
     """
-    subject, objective = bench.subject, bench.objective
+    subject, objective, halving = bench.subject, bench.objective, Halving()
     batches, members = bench.corpus.batches, bench.corpus.batches.members
-    architecture, halving = subject.architecture, Halving()
+    architecture = subject.architecture
     resumable = subject.gating.replays and objective.resumable
     way, sites, present = architecture.way, architecture.sites, architecture.present
     question = {"cuts": compute_digest(*cuts), "numbers that are kept": " ".join(asked)}
@@ -192,12 +201,13 @@ def collect_answers(
 
         def score_part(part: Batch, some: slice) -> Outcomes:
             gates.open()
+            if not with_whole:
+                return _score_alone(bench, gates, part, cuts, some, asked)
             with replay.record() if resumable else nullcontext():
                 whole = objective.answer(part)
             _check_loss(whole, objective, subject.checkpoint.name)
-            found, before = {0: whole}, np.ones(subject.shape)
+            found, before, drawn = {0: whole}, np.ones(subject.shape), None
             placed: Mapping[int, Tensor] = {}
-            drawn = None
             for place in order:
                 if not some.start <= place < some.stop:
                     continue
@@ -237,10 +247,26 @@ def collect_answers(
                     found = mine if found is None else found if mine is None else found + mine
                     turn += 1
             whole = bench.run.add_up(found, Outcomes.from_arrays)
-            if not group.start:
+            if not group.start and with_whole:
                 yield whole.select_cut(0, members)
             for number in range(group.start, group.stop):
                 yield whole.select_cut(1 + number, members)
+
+
+def _score_alone(
+    bench: Bench,
+    gates: Gates,
+    part: Batch,
+    cuts: Sequence[NDArray[Any]],
+    some: slice,
+    asked: Sequence[str],
+) -> Outcomes:
+    """Answer a batch under some cuts by whole passes; all gates are open."""
+    answers = []
+    for cut in cuts[some]:
+        gates.rows = _close_gates(cut, bench.subject.checkpoint.device)
+        answers.append(bench.objective.answer(part))
+    return Outcomes.of(part.members, range(1 + some.start, 1 + some.stop), answers, asked)
 
 
 #: Bytes of embeddings that are held at once, unless those under one cut are more.

@@ -265,11 +265,12 @@ class Picture(Saveable):
         return FORMATS[format](self.spec)
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
-        """Show the picture in a notebook: svg, small and complete; png where svg is not trusted."""
+        """Show the picture in a notebook: svg, as wide as its cell at most; png where svg is not trusted."""
         import base64
 
+        fitting = '<svg style="max-width: 100%; height: auto"'
         return {
-            "image/svg+xml": self.rendered("svg").decode(),
+            "image/svg+xml": self.rendered("svg").decode().replace("<svg", fitting, 1),
             "image/png": base64.b64encode(self.rendered("png")).decode(),
             "text/plain": repr(self),
         }

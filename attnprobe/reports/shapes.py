@@ -304,8 +304,6 @@ def average_orders(table: HeadTable, runs: Runs) -> dict[int, dict[bool, dict[fl
 
 _LAST, _PREVIOUS, _KENDALL = "spearman_last", "spearman_previous", "kendall_last"
 SETTLING_MEASURES = (_LAST, _PREVIOUS, _KENDALL, "kendall_previous", "heads_last", "heads_previous")
-#: More measures than this are easier to read in a list.
-_MOST_ORDERS = 4
 
 
 @dataclass(frozen=True)
@@ -321,7 +319,7 @@ class Settling:
 
 
 def lay_out_settling(table: HeadTable) -> list[Settling]:
-    """Lay out the orders of heads; none for any other table, or where there are too many for the screen."""
+    """Lay out the orders of heads; none for any other table."""
     if table.kind != "settling" or not len(table):
         return []
     values = {name: read_floats(table, name) for name in (STEP, *SETTLING_MEASURES)}
@@ -331,8 +329,6 @@ def lay_out_settling(table: HeadTable) -> list[Settling]:
     grouped: dict[str, list[int]] = {}
     for row, labels in enumerate(zip(*named, strict=True)):
         grouped.setdefault(", ".join(format_cell(label) for label in labels), []).append(row)
-    if len(grouped) > _MOST_ORDERS:
-        return []
     found = []
     for label, rows in grouped.items():
         step, last, previous, kendall, _, heads, _ = (np.array(column)[rows] for column in values.values())

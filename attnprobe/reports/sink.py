@@ -60,6 +60,7 @@ def write_table(
     overwrite: bool = False,
     bom: bool = False,
     no_color: bool = False,
+    full: bool = False,
 ) -> list[Path]:
     """Write a table to a file, or to standard output.
 
@@ -69,6 +70,7 @@ def write_table(
     - ``precision``: Significant digits; None for all of them, or for what suits a terminal.
     - ``overwrite``: Whether files that exist may be replaced.
     - ``bom``: Whether csv starts with a byte order mark, for Excel.
+    - ``full``: Whether a terminal shows all that the table has, however many lines that takes.
 
     Returns the files written, the table first; none for standard output. Raises AttnprobeError if the
     options don't fit together or the file can't be written.
@@ -76,7 +78,7 @@ def write_table(
     check_precision(precision)
     destination = check_output(output, overwrite, format, bom)
     if destination.format == "table":
-        _show(table, precision, no_color)
+        _show(table, precision, no_color, full)
         return []
     if destination.path is not None:
         return save_table(table, destination, precision, bom=bom)
@@ -141,12 +143,12 @@ def _save_anywhere(what: str, save: Callable[[Path], None]) -> Path:
     raise AttnprobeError(f"could not write the {what} anywhere: {said}") from told
 
 
-def _show(table: HeadTable, precision: int | None, no_color: bool) -> None:
+def _show(table: HeadTable, precision: int | None, no_color: bool, full: bool) -> None:
     # rich takes a while to import, and csv into a pipe has no need of it.
     from attnprobe.reports.terminal.console import make_console
     from attnprobe.reports.terminal.show import show
 
     with streams.ignore_closed_pipe():
         console = make_console(no_color)
-        show(table, console, precision)
+        show(table, console, precision, full)
         console.file.flush()

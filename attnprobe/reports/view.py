@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.errors import AttnprobeError
+from attnprobe.reports.head_notes import describe_notes
 from attnprobe.reports.page import (
     bundle_scripts,
     embed_bytes,
@@ -24,11 +25,13 @@ from attnprobe.reports.page import (
     render_page,
 )
 from attnprobe.reports.picture import render_pdf, render_png
+from attnprobe.reports.report_page.measures import is_number
 from attnprobe.reports.theme import ThemeName
 from attnprobe.table.destination import Saveable
 
 if TYPE_CHECKING:
     from attnprobe.survey.tokens import Maps, SequenceAttention, Side
+    from attnprobe.table.head_table import HeadTable
 
 
 #: What a picture can be saved as, by the ending of its file.
@@ -66,6 +69,7 @@ class View(Saveable):
         chosen: Whether one head was asked for; a graphic of none shows all.
         theme: Of a graphic; light where nobody says. A page has that of its reader.
         width: Of a graphic, about how many pixels.
+        notes: Tables of the model's heads, such as a census, which a page shows beside each head.
     """
 
     endings: ClassVar[Sequence[str]] = FORMATS
@@ -75,6 +79,7 @@ class View(Saveable):
     chosen: bool
     theme: ThemeName | None = None
     width: int | None = None
+    notes: "Sequence[HeadTable]" = field(default=(), repr=False)
 
     @property
     def attention(self) -> dict[str, NDArray[Any]]:
@@ -89,7 +94,7 @@ class View(Saveable):
     @cached_property
     def html(self) -> str:
         """The page: one file that needs no network."""
-        return write_page(self.seen, self.start)
+        return write_page(self.seen, self.start, self.notes)
 
     @cached_property
     def svg(self) -> str:
@@ -130,7 +135,7 @@ class View(Saveable):
 _LONGEST, _LONGEST_TEXT = 60, 4000
 
 
-def write_page(seen: "SequenceAttention", start: Start) -> str:
+def write_page(seen: "SequenceAttention", start: Start, notes: "Sequence[HeadTable]" = ()) -> str:
     """Write the page; see ``view.js`` for what it does."""
     kinds = [maps.kind.value for maps in seen.maps]
     sides = list({id(side): side for maps in seen.maps for side in (maps.queries, maps.keys)}.values())
@@ -140,7 +145,10 @@ def write_page(seen: "SequenceAttention", start: Start) -> str:
     chosen = start._asdict() | {"kind": kind, "from": -1 if query is None else query, "to": -1}
     data = {
         "scale": SCALE,
-        "kinds": [_describe_kind(maps, number, sides) for number, maps in enumerate(seen.maps)],
+        "kinds": [
+            _describe_kind(maps, number, sides) | {"notes": describe_notes(notes, maps)}
+            for number, maps in enumerate(seen.maps)
+        ],
         "sides": [_describe_side(side) for side in sides],
         "grid": None if grid is None else {"first": grid.first, "rows": grid.rows, "columns": grid.columns},
         "picture": None if seen.picture is None else encode_image(seen.picture),
@@ -155,12 +163,12 @@ def write_page(seen: "SequenceAttention", start: Start) -> str:
     first = scripts.pop(_name_layer(kind, start.layer))
     return render_page(
         "view.html.jinja", [read_asset("view.css")],
-        [bundle_scripts("unpack.js", "data.js", "draw.js", "view.js")],
+        [bundle_scripts("unpack.js", "data.js", "draw.js", "reading.js", "heads.js", "save.js", "view.js")],
         model=make_visible(seen.model),
         texts=[make_visible(text)[:_LONGEST_TEXT] for text in seen.texts],
         kinds=kinds,
         chosen=chosen,
-        draws=["lines" if grid is None else "patches", "map"],
+        draws=["lines", "map", "text"] if grid is None else ["patches", "map"],
         grid=grid is not None,
         words=_has_words(sides),
         framed=grid is None and any(side.special.any() for side in sides),
@@ -180,9 +188,17 @@ def _describe_kind(maps: "Maps", number: int, sides: list["Side"]) -> dict[str, 
         "name": maps.kind.value, "layers": list(maps.layers), "heads": maps.rows.shape[1],
         "rollout": maps.rolled is not None, "removed": np.argwhere(~maps.standing).tolist(),
         "queries": queries, "keys": keys, "size": list(maps.rows.shape[2:]),
-        "small": _pack_small_sets(maps),
+        "small": _pack_small_sets(maps), "sharpness": _list_sharpness(maps),
         "packed": [_name_layer(number, layer) for layer in range(len(maps.layers))],
     }  # fmt: skip
+
+
+def _list_sharpness(maps: "Maps") -> list[list[float | None]]:
+    """List the entropy of each head beyond special tokens by layer; None for heads that were removed."""
+    from attnprobe.survey.sharpness import measure_sharpness
+
+    measured = measure_sharpness(maps).tolist()
+    return [[round(one, 4) if is_number(one) else None for one in line] for line in measured]
 
 
 def _pack_small_sets(maps: "Maps") -> dict[str, Any]:

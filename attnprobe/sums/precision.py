@@ -120,3 +120,13 @@ def is_enough(looks: Sequence[Look], *, strict: bool = False) -> bool:
     """
     needed = 2 if strict else 1
     return len(looks) >= needed and all(look.reached for look in looks[-needed:])
+
+
+def round_up(number: int) -> str:
+    """Write an estimate with two digits, rounded up.
+
+    >>> round_up(193_111_105), round_up(161)
+    ('200,000,000', '170')
+    """
+    step = 10 ** max(0, len(str(number)) - 2)
+    return f"{-(-number // step) * step:,}"

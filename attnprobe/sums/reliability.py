@@ -22,10 +22,10 @@ def split_half_reliability(
     to .97, and within .02 from .4 on; one estimate is off by .12 (sd) below .5, and by .03 above .8.
 
     Limits: -1 to 1; about 0 where the order is noise; NaN with fewer than four documents or three cells, or
-    where the cells of a half are all the same.
+    where the cells of a half are all the same, or one was not observed in it.
 
     Args:
-        values: What each example adds, (example, cell).
+        values: What each example adds, (example, cell); NaN where a cell was not observed.
         documents: Which document each is of, (example,). A document is never parted.
         splits: How often documents are halved.
         seed: Of the halvings.
@@ -40,16 +40,15 @@ def split_half_reliability(
     number, cells = int(names.max(initial=-1)) + 1, values.shape[1]
     if number < 4 or cells < 3:
         return float("nan")
-    totals = np.zeros((number, cells))
-    np.add.at(totals, names, values)
-    counts = np.bincount(names, minlength=number).astype(np.float64)
+    seen = ~np.isnan(values)
+    totals, counts = np.zeros((number, cells)), np.zeros((number, cells))
+    np.add.at(totals, names, np.where(seen, values, 0.0))
+    np.add.at(counts, names, seen)
     draw = np.random.default_rng(seed)
     ones = np.zeros((splits, number))
     for row in ones:
         row[draw.permutation(number)[: number // 2]] = 1
-    first, second = (
-        rankdata((side @ totals) / (side @ counts)[:, None], axis=1) for side in (ones, 1 - ones)
-    )
+    first, second = (rankdata((side @ totals) / (side @ counts), axis=1) for side in (ones, 1 - ones))
     first, second = (side - side.mean(1, keepdims=True) for side in (first, second))
     spread = np.sqrt(np.square(first).sum(1) * np.square(second).sum(1))
     if not spread.all():

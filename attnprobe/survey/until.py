@@ -6,7 +6,8 @@ is added in their order. So a run that goes on after it was killed stops at the 
 
 import difflib
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from typing import Any
@@ -25,7 +26,16 @@ from attnprobe.run.record import NOT_COUNTED, add_corpora
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.sums.documents import BLOCKS
 from attnprobe.sums.groups import MOST
-from attnprobe.sums.precision import Floats, Look, Widest, find_widest, half_widths, is_enough, plan_looks
+from attnprobe.sums.precision import (
+    Floats,
+    Look,
+    Widest,
+    find_widest,
+    half_widths,
+    is_enough,
+    plan_looks,
+    round_up,
+)
 from attnprobe.sums.resampling import Jackknife
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.naming import join_names
@@ -121,7 +131,7 @@ class Enough:
             twice = ", at two looks in a row" if self.strict else ""
             yield f"{read}{of} documents were enough{twice}: {widest}. They were read in a random order."
         else:
-            more = f"; some {_round_up(look.estimate)} would be needed" if look.estimate is not None else ""
+            more = f"; some {round_up(look.estimate)} would be needed" if look.estimate is not None else ""
             if look.reached:
                 more = "; --strict asks for that at two looks in a row"
             are = (
@@ -156,16 +166,6 @@ def _format_width(widest: Widest) -> str:
     if widest.row is None and widest.reached:
         return "none, as no row has a number"
     return f"±{widest.half_width:.2g}" if math.isfinite(widest.half_width) else "unknown"
-
-
-def _round_up(number: int) -> str:
-    """Write an estimate with two digits, rounded up.
-
-    >>> _round_up(193_111_105), _round_up(161)
-    ('200,000,000', '170')
-    """
-    step = 10 ** max(0, len(str(number)) - 2)
-    return f"{-(-number // step) * step:,}"
 
 
 def find_targets(table: HeadTable, targets: Mapping[str, float]) -> dict[str, float]:
@@ -262,35 +262,64 @@ def read_until_enough(
         most: Tells how many observations errors tell apart, at most.
         progress: Is told how far it is.
     """
-    found: Round | None = None
     looks: list[Look] = []
     places: list[dict[str, dict[str, Any]]] = []
     targets: dict[str, float] = {}
-    rounds = _Rounds(documents, order, options)
-    for number, upto in enumerate(plan_looks(options.sample)):
-        some = rounds.take(upto)
-        if some is None:
-            break
-        try:
-            new = measure(some, number, _describe_aim(looks))
-        except NothingToMeasureError:
-            if rounds.exhausted and found is None:
-                raise
-            continue
-        found = new if found is None else found + new
-        table = tabulate(found)
-        targets = targets or find_targets(table, options.targets)
-        look, place = take_look(table, targets, rounds.read, most(found))
-        looks.append(look)
-        places.append(place)
-        if is_enough(looks, strict=options.strict):
-            break
-    if found is None:
-        raise NothingToMeasureError("There is not a single document to measure.")
+    found: Round | None = None
+    with closing(read_in_rounds(documents, options, order, measure, lambda: _describe_aim(looks))) as rounds:
+        for found, read in rounds:
+            table = tabulate(found)
+            targets = targets or find_targets(table, options.targets)
+            look, place = take_look(table, targets, read, most(found))
+            looks.append(look)
+            places.append(place)
+            if is_enough(looks, strict=options.strict):
+                break
+    assert found is not None  # or there would have been nothing to measure
+    drop_counts(found)
+    return Enough(found, looks, places, order, options.targets, options.strict)
+
+
+def drop_counts(found: Round) -> None:
+    """Drop from the record what is rare, which nobody counted over the whole corpus."""
     for record in (found.record, found.record.get("other", {})):
         record.get("corpus", {}).update(NOT_COUNTED)
-    order.total = rounds.read if rounds.exhausted else order.total
-    return Enough(found, looks, places, order, options.targets, options.strict)
+
+
+def read_in_rounds(
+    documents: Documents,
+    options: CorpusOptions,
+    order: Order,
+    measure: Measure,
+    say_aim: Callable[[], str] = str,
+) -> Generator[tuple[Round, int]]:
+    """Measure documents in a random order, round by round, for as long as the caller takes them.
+
+    The arguments are those of ``read_until_enough``; ``say_aim`` says before each round what is known, for a
+    bar. Close it, and the order knows its documents if all were read.
+
+    Yields:
+        At each look, all that was measured so far, and how many documents were read.
+    """
+    found: Round | None = None
+    rounds = _Rounds(documents, order, options)
+    try:
+        for number, upto in enumerate(plan_looks(options.sample)):
+            some = rounds.take(upto)
+            if some is None:
+                break
+            try:
+                new = measure(some, number, say_aim())
+            except NothingToMeasureError:
+                if rounds.exhausted and found is None:
+                    raise
+                continue
+            found = new if found is None else found + new
+            yield found, rounds.read
+    finally:
+        order.total = rounds.read if rounds.exhausted else order.total
+    if found is None:
+        raise NothingToMeasureError("There is not a single document to measure.")
 
 
 def _describe_aim(looks: Sequence[Look]) -> str:
@@ -299,7 +328,7 @@ def _describe_aim(looks: Sequence[Look]) -> str:
         return ""
     name, one = looks[-1].worst
     estimate = looks[-1].estimate
-    rest = f", some {_round_up(estimate)} documents" if estimate is not None else ""
+    rest = f", some {round_up(estimate)} documents" if estimate is not None else ""
     return f"{name} ±{one.half_width:.2g} (±{one.target:g}){rest}"
 
 

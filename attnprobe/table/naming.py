@@ -41,6 +41,8 @@ def join_names(names: Sequence[str], most: int = NAMED) -> str:
 
 #: The role of a head that has none.
 MIXED = "mixed"
+#: Columns that stand first in tables, so that files can be stacked; often, they are the same in all rows.
+STACKING = ("model", "dataset", "model_out", "model_b")
 #: Roles in their order, each with the letter that stands for it in a picture.
 LETTERS = {
     "previous": "P",

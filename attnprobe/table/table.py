@@ -107,5 +107,7 @@ class Table:
         return frame
 
     def _repr_html_(self) -> str:
-        """Show the table in a notebook; pandas escapes every cell."""
-        return self.to_pandas().to_html(max_rows=60, notebook=True)
+        """Show the table in a notebook: numbers with their errors, rounded as papers do, and the notes."""
+        from attnprobe.table.notebook import render_table
+
+        return render_table(self)

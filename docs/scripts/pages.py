@@ -39,6 +39,8 @@ SWITCHED = {
         "p_adjusted": "attnprobe.sums.resampling:adjust",
         "moved, moved_se": "attnprobe.intervention.changes:Moves",
         "reliability, delta_reliability": "attnprobe.sums.reliability:split_half_reliability",
+        "rank_low, rank_high": "attnprobe.sums.ranks:rank_cells",
+        "n, with --until": "attnprobe.intervention.rounds:measure_widths",
         "replaced_by: mean": "attnprobe.intervention.replacing:average_outputs",
         "replaced_by: resample": "attnprobe.intervention.replacing:OtherExamples",
         "Of several draws: score, delta and errors": "attnprobe.intervention.changes:Changes",
@@ -71,6 +73,7 @@ SWITCHED = {
         "heads_removed, share_removed, score": "attnprobe.intervention.pruning.curve:prune_in_steps",
         "delta, delta_se, p, p_adjusted": "attnprobe.intervention.pruning.differences:compare_with_whole",
         "bound": "attnprobe.intervention.pruning.differences:bound_losses",
+        "tried, with --search bisect": "attnprobe.intervention.pruning.search:search_steps",
         "delta_random, delta_random_se, p_random, p_random_adjusted": (
             "attnprobe.intervention.pruning.differences:compare_with_random"
         ),

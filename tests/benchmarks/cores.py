@@ -16,7 +16,6 @@ from shapes import MINILM, word_tokenizer
 from transformers import BertForSequenceClassification
 
 import attnprobe
-from attnprobe.cli.session import spare_memory
 from attnprobe.corpus.sources.text import EMBEDDED, Source, read_documents
 
 SENTENCES = {"census": 1_500, "ablate": 96}
@@ -49,7 +48,6 @@ def _seconds(task: str, threads: int, processes: int = 1) -> float:
 
 
 def _main(task: str, threads: str) -> None:
-    spare_memory()
     torch.set_num_threads(int(threads))
     sentences = [document.text for document in read_documents(Source(EMBEDDED))]
     texts, tokenizer = list(islice(cycle(sentences), SENTENCES[task])), word_tokenizer(sentences)

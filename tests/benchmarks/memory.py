@@ -15,7 +15,6 @@ from figures import Figure
 from shapes import LONG, MINILM, TINY, random_batch, word_tokenizer
 
 import attnprobe
-from attnprobe.cli.session import spare_memory
 from attnprobe.corpus.sources.text import EMBEDDED, Source, read_documents
 from attnprobe.statistics import census_statistics
 from attnprobe.survey.measure import open_meter
@@ -77,7 +76,6 @@ def _corpus(copies: int, times: int) -> None:
 
 def _short(number: int) -> None:
     """Read so many sentences of many lengths as the command line does."""
-    spare_memory()
     torch.set_num_threads(2)
     sentences = [document.text for document in read_documents(Source(EMBEDDED))]
     texts = islice(cycle(sentences), number)

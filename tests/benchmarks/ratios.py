@@ -65,7 +65,7 @@ def census_costs(*, quick: bool) -> Iterator[Figure]:
     """Compare the census with the bare forward pass, shape by shape."""
     for case in CASES:
         batch, checkpoint = random_batch(case.sequences, case.length), case.shape.checkpoint()
-        bare, census = _bare(checkpoint, batch), _census(checkpoint, case.shape, batch)
+        bare, census = _bare(checkpoint, batch), build_census(checkpoint, case.shape, batch)
         ratios = paired_ratios(bare, census, 5 if quick else 15)
         yield as_figure(f"census, {case.name}", ratios, case.bar, case.aim)
 
@@ -75,7 +75,7 @@ def tap_costs(*, quick: bool) -> Iterator[Figure]:
     for case in TAPPED:
         batch, checkpoint = random_batch(case.sequences, case.length), case.shape.checkpoint()
         bare = _bare(checkpoint, batch)
-        census = _census(checkpoint, case.shape, batch, way=Way.TAP)
+        census = build_census(checkpoint, case.shape, batch, way=Way.TAP)
         ratios = paired_ratios(bare, census, 5 if quick else 15)
         yield as_figure(f"census through the tap, {case.name}", ratios, case.bar, case.aim)
 
@@ -84,7 +84,7 @@ def all_pairs_costs(*, quick: bool) -> Iterator[Figure]:
     """Add the divergence of every two heads of the model."""
     case = CASES[0]
     batch, checkpoint = random_batch(case.sequences, case.length), case.shape.checkpoint()
-    census = _census(checkpoint, case.shape, batch, [*census_statistics(), ALL_PAIRS])
+    census = build_census(checkpoint, case.shape, batch, [*census_statistics(), ALL_PAIRS])
     ratios = paired_ratios(_bare(checkpoint, batch), census, 3 if quick else 9)
     yield as_figure(f"census with all 10,296 pairs, {case.name}", ratios, *PAIRS)
 
@@ -100,7 +100,7 @@ def rank_costs(*, quick: bool) -> Iterator[Figure]:
             ("rank", of_logits, (1.10, 1.05)),
             ("rank --map-rank", [*of_logits, MAP_RANK], ()),
         ):
-            asked = _census(checkpoint, case.shape, batch, statistics)
+            asked = build_census(checkpoint, case.shape, batch, statistics)
             ratios = paired_ratios(bare, asked, 5 if quick else 15)
             yield as_figure(f"{name}, {case.name}", ratios, *goals)
 
@@ -118,7 +118,7 @@ def mixing_costs(*, quick: bool) -> Iterator[Figure]:
             ("mixing", every, ()),
         ):
             with patch.object(measure, "find_output_weights", lambda _, found=found: found):
-                asked = _census(checkpoint, case.shape, batch, statistics)
+                asked = build_census(checkpoint, case.shape, batch, statistics)
                 ratios = paired_ratios(_bare(checkpoint, batch), asked, 5 if quick else 15)
             yield as_figure(f"{name}, {case.name}", ratios, *goals)
 
@@ -130,7 +130,7 @@ def norm_costs(*, quick: bool) -> Iterator[Figure]:
         batch, checkpoint = random_batch(case.sequences, case.length), case.shape.checkpoint()
         factors = find_output_factors(_readable(checkpoint))
         with patch.object(measure, "find_output_factors", lambda _, found=factors: found):
-            census = _census(checkpoint, case.shape, batch, every)
+            census = build_census(checkpoint, case.shape, batch, every)
             ratios = paired_ratios(_bare(checkpoint, batch), census, 5 if quick else 15)
         yield as_figure(f"census, weights both, {case.name}", ratios, *bars)
 
@@ -175,7 +175,7 @@ def cluster_costs(*, quick: bool) -> Iterator[Figure]:
     case = CASES[2]
     batch, checkpoint = random_batch(case.sequences, case.length), case.shape.checkpoint()
     windows = replace(batch, clusters=name_documents(batch.members // 4))
-    alone, clustered = (_census(checkpoint, case.shape, some) for some in (batch, windows))
+    alone, clustered = (build_census(checkpoint, case.shape, some) for some in (batch, windows))
     ratios = paired_ratios(alone, clustered, 9 if quick else 25)
     yield as_figure(f"errors by document over errors by sequence, {case.name}", ratios, 1.01, 1.0)
 
@@ -223,7 +223,7 @@ def _bare(checkpoint: Checkpoint, batch: Batch) -> Callable[[], torch.Tensor]:
     return partial(checkpoint.forward, batch.inputs)
 
 
-def _census(
+def build_census(
     checkpoint: Checkpoint,
     shape: Shape,
     batch: Batch,

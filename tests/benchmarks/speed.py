@@ -10,6 +10,7 @@ import argparse
 import sys
 
 import torch
+from calls import call_costs
 from cores import process_gains, thread_gains
 from figures import show
 from interventions import (
@@ -24,6 +25,7 @@ from links import link_costs, probe_costs
 from memory import length_memory, short_memory, text_memory
 from page import page_milliseconds
 from pictures import picture_seconds
+from precision import precision_costs
 from ratios import (
     all_pairs_costs,
     census_costs,
@@ -41,6 +43,8 @@ from training import callback_costs
 
 MEASUREMENTS = {
     "census": census_costs,
+    "calls": call_costs,
+    "precision": precision_costs,
     "norms": norm_costs,
     "tap": tap_costs,
     "all-pairs": all_pairs_costs,

@@ -51,7 +51,10 @@ def test_layers_where_all_heads_are_measured(refused, command):
 @pytest.mark.parametrize("command", ["mixing", "rank"])
 def test_weights_where_logits_are_measured(refused, command):
     said = refused(command, "demo", "--weights", "norm")
-    assert "census, entropy, positional, special, rare, modality, distance, compare, dynamics have it" in said
+    assert (
+        "census, entropy, positional, special, rare, modality, distance, links, compare, dynamics have it"
+        in said
+    )
     with pytest.raises(AttnprobeError, match="no keyword 'weights'"):
         getattr(attnprobe, command)("demo", ["a b"], weights="norm")
 
@@ -156,7 +159,7 @@ def test_every_option_that_is_named_exists_and_every_keyword():
     }
     # What is said by the command line alone, or in docstrings.
     only_options = {
-        *("anyway", "bom", "check", "format", "help", "no-progress", "output", "precision", "quiet"),
+        *("anyway", "bom", "check", "format", "full", "help", "no-progress", "output", "precision", "quiet"),
         *("save-clusters", "verbose", "version"),
     }
     for option, where in sorted(named):

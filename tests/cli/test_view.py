@@ -236,3 +236,59 @@ def test_the_numbers_are_those_of_the_function(invoke, saved, tmp_path):
         parts = np.frombuffer(zlib.decompress(base64.b64decode(packed)), np.uint8).reshape(2, *rows.shape[1:])
         found = (parts[0].astype(int) * 256 + parts[1]) / held["scale"]
         assert np.abs(found - rows[layer]).max() <= 5.1e-5
+
+
+@pytest.fixture
+def notes(tmp_path):
+    """Write a table of roles and one of numbers, of a model of 3 layers of 4 heads."""
+    roles = ["model,dataset,layer,head,role,measure,value,value_se,threshold"]
+    numbers = ["model,dataset,layer,head,previous,previous_se"]
+    for layer in range(3):
+        for head in range(4):
+            role = "previous" if (layer, head) in {(1, 3), (2, 0)} else "mixed"
+            value = 0.9 + layer / 100 if role == "previous" else ""
+            roles.append(f"bert,some,{layer},{head},{role},offset_share,{value},,0.9")
+            numbers.append(f"bert,some,{layer},{head},{layer / 10 + head / 100},0.004")
+    for name, lines in (("roles", roles), ("heads", numbers)):
+        (tmp_path / f"{name}.csv").write_text("\n".join(lines) + "\n")
+    return tmp_path / "heads.csv", tmp_path / "roles.csv"
+
+
+def test_it_opens_on_the_sharpest_head_or_on_a_role(invoke, saved, tmp_path, notes):
+    from attnprobe.survey.sharpness import measure_sharpness
+
+    seen = attnprobe.view(saved("bert"), TEXT)
+    entropies = measure_sharpness(seen.seen.maps[0])
+    assert (seen.start.layer, seen.start.head) == np.unravel_index(entropies.argmin(), (3, 4))
+    heads, roles = notes
+    words = ["view", saved("bert"), TEXT, "--census", heads, "--census", roles, "--role", "previous"]
+    assert invoke(*words, "-o", tmp_path / "head.svg")[0] == 0
+    assert texts(tmp_path / "head.svg")[0] == "Layer 2, head 0"  # the clearest of two
+    assert invoke(*words, "-o", tmp_path / "view.html")[0] == 0
+    page = attnprobe.view(
+        saved("bert"), TEXT, census=[heads, attnprobe.HeadTable.read(roles)], role="previous"
+    )
+    assert (tmp_path / "view.html").read_text("utf-8") == page.html
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--role", "next", "--census", "roles.csv"], "has the role 'next'; it has previous."),
+        (["--role", "previous", "--census", "heads.csv"], "No table of --census names roles"),
+        (["--role", "previous"], "--role needs a --census that names roles"),
+        (["--role", "previous", "--census", "roles.csv", "--layer", 1, "--head", 0], "leave out one"),
+        (["--census", "none.csv"], "There is no file none.csv"),
+        (["--census", "cut.csv"], "11 heads of the encoder, and they are not the 3 x 4 heads of bert"),
+        (["--census", "empty.csv"], "empty.csv can't be read as a table"),
+        (["--census", "heads.csv", "--overwrite", "-o", "heads.csv"], "heads.csv"),
+    ],
+)
+def test_tables_that_do_not_fit_are_refused(refused, saved, tmp_path, notes, monkeypatch, words, said):
+    monkeypatch.chdir(tmp_path)
+    Path("cut.csv").write_text("\n".join(notes[0].read_text().split("\n")[:-2]) + "\n")
+    Path("empty.csv").write_text("")
+    before = sorted(path.name for path in tmp_path.iterdir())
+    to = [] if "-o" in words else ["-o", "view.html"]
+    assert said in refused("view", saved("bert"), TEXT, *words, *to)
+    assert sorted(path.name for path in tmp_path.iterdir()) == before

@@ -7,8 +7,7 @@ import pytest
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.reports.pictures.channels import interpolate_colours
-from attnprobe.reports.pictures.maps import COLOURS
-from attnprobe.reports.theme import SEQUENTIAL, THEMES, choose_look, parse_width
+from attnprobe.reports.theme import ROLE_COLOURS, SEQUENTIAL, THEMES, choose_look, parse_width
 
 #: What a dichromat sees, in linear light (Machado, Oliveira and Fernandes 2009, severity 1).
 SEEN = {
@@ -79,7 +78,7 @@ def test_text_can_be_read(theme):
 
 
 def test_letters_can_be_read_on_the_colours_of_roles():
-    assert all(contrast("#000000", colour) > 4 for colour in COLOURS.values() if colour)
+    assert all(contrast("#000000", colour) > 4 for colour in ROLE_COLOURS.values() if colour)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """What every head looks at in one sentence, an image or a sound, and what is shown of it first."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from attnprobe.errors import AttnprobeError
 if TYPE_CHECKING:
     from attnprobe.reports.view import Start
     from attnprobe.survey.tokens import SequenceAttention
+    from attnprobe.table.head_table import HeadTable
 
 
 def look_at(
@@ -39,6 +40,17 @@ def look_at(
         return read_sequence(checkpoint, documents, **watched, progress=call.progress)
 
 
+def find_head(
+    found: "SequenceAttention", attention: str | None, role: str, tables: "Sequence[HeadTable]"
+) -> tuple[int, int]:
+    """Find the head that has a role most clearly: the number of its layer, and its own."""
+    from attnprobe.reports.head_notes import find_role
+
+    maps = found.of(attention)
+    place, head = find_role(tables, role, maps)
+    return maps.layers[place], head
+
+
 def choose_start(
     found: "SequenceAttention",
     attention: str | None,
@@ -49,8 +61,12 @@ def choose_start(
     words: bool,
     special: bool,
 ) -> "Start":
-    """Choose what is shown first, or refuse what is not there; ``special`` shows special tokens too."""
+    """Choose what is shown first, or refuse what is not there; ``special`` shows special tokens too.
+
+    Where nobody names a layer, it is the sharpest head of all.
+    """
     from attnprobe.reports.view import Start
+    from attnprobe.survey.sharpness import find_sharpest
 
     maps, place = found.of(attention), 0
     heads = maps.rows.shape[1]
@@ -67,8 +83,9 @@ def choose_start(
         raise AttnprobeError(f"Head {head} of layer {layer} was removed from this checkpoint.")
     if layer is not None and head is None and maps.rolled is None:
         raise AttnprobeError("Cross-attention has no rollout; give a --head.")
-    # Of a layer without a head, its rollout; of no layer, the first head that is there.
-    first = heads if layer is not None else int(maps.standing[place].argmax())
+    shown = heads if head is None else head  # of a layer without a head, its rollout
+    if layer is None:
+        place, shown = find_sharpest(maps)
     sides = (maps.queries, maps.keys)
     if words and any(side.words is None for side in sides):
         raise AttnprobeError(
@@ -83,7 +100,6 @@ def choose_start(
                 "Lines are for text; leave out --draw for the patches of an image, or give map."
             )
         draw = draw or "patches"
-    shown = first if head is None else head
     return Start(maps.kind.value, place, shown, draw or "lines", words, special)
 
 

@@ -69,6 +69,7 @@ class Objective(ABC):
         related: Whether an example is about several sequences: see ``Relations``.
         facts: What goes on record of it beside its name.
         resumable: Whether an answer is one forward pass, which can resume at a layer.
+        compares: Whether answers are compared with those of the untouched model.
         least: Tokens that an example needs at least.
         explains: What ``Answer.margin`` is, in words.
         positive: What a head does whose relevance is positive, a sentence.
@@ -80,6 +81,7 @@ class Objective(ABC):
     other_heads: ClassVar[Mapping[str, TaskHead]] = {}
     has_targets: ClassVar[bool] = False
     related: ClassVar[bool] = False
+    compares: ClassVar[bool] = False
     least: ClassVar[int] = 1
     explains: ClassVar[str]
     positive: ClassVar[str] = "A head of positive relevance speaks for what is predicted."

@@ -22,6 +22,7 @@ class Representation(Objective):
     name = "representation"
     about = "Representation: what the encoder says about a text, for checkpoints without a task."
     head = None
+    compares = True
     explains = "the state in a random direction, v . h, so that only the size of a relevance has a meaning"
     positive = ""
 

@@ -34,6 +34,7 @@ from attnprobe.intervention.pruning.ranking import (
     order_by_worth,
     rank_stepwise,
 )
+from attnprobe.intervention.pruning.search import describe_search, search_steps
 from attnprobe.intervention.request import TaskOptions, check_gold, check_metric, peek
 from attnprobe.intervention.task import Bench, Subject, bind_task, build_metric, choose_subject
 from attnprobe.intervention.trials import run_trials
@@ -113,8 +114,9 @@ def prune_in_steps(
     if pruning.saving:
         _check_removable(subject, removed or 1, physical=pruning.physical)
     setting = f"step {pruning.step}, rerank {pruning.rerank}, random orders {pruning.random_orders}"
+    searching = {"search": pruning.search} if pruning.search != "walk" else {}
     question = subject.question(
-        "prune", metric=name, **{"--by": ",".join(names), "setting of the curve": setting}
+        "prune", metric=name, **{"--by": ",".join(names), "setting of the curve": setting}, **searching
     )
     with (
         open_run(subject.checkpoint, options, question, resume=resume, progress=progress) as run,
@@ -145,11 +147,15 @@ def prune_in_steps(
                 "rerank": pruning.rerank,
                 "rank_data": rank_source.described if rank_source else None,
                 "margin": pruning.margin,
+                **searching,
                 "shared": subject.sharing or None,
             }
         }
         labels = Labels(subject.checkpoint.name, source.name, record | dict(facts))
-        table, within = tabulate_curve(scored, metric, orders, pruning, labels, seed=task.seed)
+        if searching:
+            table, within = tabulate_search(scored, metric, orders[0], pruning, labels)
+        else:
+            table, within = tabulate_curve(scored, metric, orders, pruning, labels, seed=task.seed)
         if pruning.share is None:
             removed = min(within, len(orders[0]) - 1)  # a checkpoint needs a head
         yield Pruning(table, subject, orders[0], removed, orders[1:]), scored
@@ -217,9 +223,55 @@ def tabulate_curve(
         found.append(describe_curve(curve, whole[place], chance[place]))
     sentences = _merge_sentences(names[: len(chosen)], found)
     if subject.sharing:
-        sentences.append(f"{subject.sharing}, so that a head goes from all of them at once.")
+        sentences.append(_describe_sharing(subject))
     table = build.table("score while heads are removed", sentences, "pruning")
     return table, gone[0 if pruning.margin is None else find_last_step(bounds[0], pruning.margin)]
+
+
+def tabulate_search(
+    bench: Bench, metric: Metric, order: NDArray[np.int64], pruning: PruneOptions, labels: Labels
+) -> tuple[HeadTable, int]:
+    """Bisect the steps of an order for one within the margin, and tabulate those that were tried.
+
+    Returns:
+        The table, and how many heads the step that passes has removed; 0 where none does.
+    """
+    subject = bench.subject
+    assert pruning.margin is not None  # see ``PruneOptions``
+    search = search_steps(bench, metric, order, plan_steps(len(order), pruning.step), pruning.margin)
+    standing = subject.architecture.standing
+    cuts = [mask_heads(subject.shape, order, number, subject.ties) for number in search.removed]
+    removed = np.array([int((standing & ~cut).sum()) for cut in cuts])
+    rows, examples = len(search.steps), len(bench.documents)
+    title = metric.name.replace("_", " ")
+    build = TableBuilder(labels, rows)
+    build.key("criterion", [pruning.criteria[0].name] * rows)
+    build.key("seed", [None] * rows)
+    build.key("step", search.steps)
+    build.count("heads_removed", removed)
+    build.add(Column("share_removed", "share", role="key"), removed / int(standing.sum()))
+    build.key("metric", [metric.name] * rows)
+    build.count("tried", np.array(search.tried))
+    build.count("n", np.full(rows, examples))
+    scores = np.array([metric.score(outcome) for outcome in search.outcomes])
+    errors = np.array([metric.standard_error(outcome) for outcome in search.outcomes])
+    build.measure("score", metric.unit, scores, errors, headline=True, title=title)
+    _add_differences(build, metric, "", [compare_with_whole(metric, search.outcomes, search.untouched)])
+    bound = Column("bound", metric.unit, title=f"{title} lost, at most (95 %)")
+    build.add(bound, search.bounds)
+    if search.accuracies is not None:
+        build.measure("accuracy", "share", *search.accuracies, title="accuracy")
+        majority = Column("majority", "share", title="share of the most frequent label")
+        build.add(majority, [search.majority] * rows)
+    sentences = list(describe_search(search, examples))
+    if subject.sharing:
+        sentences.append(_describe_sharing(subject))
+    table = build.table("score at the steps that were tried", sentences, "pruning")
+    return table, search.removed[search.found]
+
+
+def _describe_sharing(subject: Subject) -> str:
+    return f"{subject.sharing}, so that a head goes from all of them at once."
 
 
 def _score_cuts(

@@ -88,7 +88,7 @@ def _doubt_examples(curve: Curve, whole: Differences) -> Iterator[str]:
     bound = curve.bounds[quoted]
     doubt = bound + curve.better * whole.delta[quoted]
     if quoted != last and not doubt < loss:
-        said = f"may lose {_round_bound(bound)}" if np.isfinite(bound) else "is not known"
+        said = f"may lose {round_bound(bound)}" if np.isfinite(bound) else "is not known"
         yield (
             f"{curve.counted} can hardly say how many heads can go: with {curve.removed[quoted]} of "
             f"{curve.removed[last]} heads removed {name} is {score[quoted]:.4g} and {said} (one-sided 95 %), "
@@ -130,7 +130,7 @@ def _judge_margin(curve: Curve) -> Iterator[str]:
             f"{_describe_bound(curve, last)} ({how})."
         )
     else:
-        bound = f"is {_round_bound(bounds[1])}" if np.isfinite(bounds[1]) else "is not known"
+        bound = f"is {round_bound(bounds[1])}" if np.isfinite(bounds[1]) else "is not known"
         yield (
             f"Not even the first step, {removed[1]} of {removed[-1]} heads, lies within a margin of "
             f"{curve.margin:g}: the bound of how much worse {name} may be {bound} (one-sided 95 %)."
@@ -185,16 +185,23 @@ def _choose_steps(curve: Curve) -> list[int]:
 
 
 def _describe_bound(curve: Curve, step: int) -> str:
-    """Say how far and which way the bound of a step points: a loss of score where it is not below 0."""
-    bound = curve.bounds[step]
-    size = f"at most {_round_bound(bound)}" if bound >= 0 else f"at least {_round_bound(-bound, up=False)}"
-    return f"{size} {'lower' if (bound >= 0) == curve.metric.higher_is_better else 'higher'}"
+    return describe_bound(curve.bounds[step], higher_is_better=curve.metric.higher_is_better)
 
 
-def _round_bound(value: float, *, up: bool = True) -> str:
+def describe_bound(bound: float, *, higher_is_better: bool) -> str:
+    """Say how far and which way a bound points: a loss of score where it is not below 0.
+
+    >>> describe_bound(0.0201, higher_is_better=False)
+    'at most 0.021 higher'
+    """
+    size = f"at most {round_bound(bound)}" if bound >= 0 else f"at least {round_bound(-bound, up=False)}"
+    return f"{size} {'lower' if (bound >= 0) == higher_is_better else 'higher'}"
+
+
+def round_bound(value: float, *, up: bool = True) -> str:
     """Write two digits of a number that isn't negative, rounded so that a bound stays one.
 
-    >>> _round_bound(0.02101), _round_bound(0.00347, up=False), _round_bound(0.0)
+    >>> round_bound(0.02101), round_bound(0.00347, up=False), round_bound(0.0)
     ('0.022', '0.0034', '0')
     """
     if value == 0:

@@ -4,13 +4,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from attnprobe.errors import AttnprobeError
 
 if TYPE_CHECKING:
     from attnprobe.findings.pair import Side
 
+#: How a step within a margin is found.
+Search = Literal["walk", "bisect"]
 #: Criteria that are measured. Anything else names a column of a table: FILE:COLUMN.
 CRITERIA = (
     "gradient", "gradient-normed", "fisher", "ig", "lrp", "ablation", "norm", "magnitude", "entropy",
@@ -140,6 +142,8 @@ class PruneOptions:
         margin: Loss of score that is allowed, in its unit, or None.
         saving: Whether a checkpoint is to be written, without ``share`` of the heads, or those that can
             go within ``margin``.
+        search: How a step within ``margin`` is found: ``walk`` goes along the whole curve, ``bisect`` tries a
+            few of its steps.
     """
 
     criteria: Sequence[Criterion]
@@ -150,6 +154,7 @@ class PruneOptions:
     physical: bool = False
     margin: float | None = None
     saving: bool = False
+    search: Search = "walk"
 
     def __post_init__(self) -> None:
         if not 0 < self.step <= 1:
@@ -165,9 +170,26 @@ class PruneOptions:
                 "--save writes one checkpoint, and --by names several orders; name the one that it is to "
                 "follow."
             )
+        if self.search == "bisect":
+            self._check_search()
         others = [one.name for one in self.criteria if one.name not in RERANKED]
         if self.rerank and others:
             raise AttnprobeError(
                 f"--rerank measures again with heads off, which only {', '.join(RERANKED)} can; "
                 f"leave it out for {others[0]}."
+            )
+
+    def _check_search(self) -> None:
+        """Refuse what needs every step of a curve where few are tried."""
+        if self.margin is None:
+            raise AttnprobeError(
+                "--search bisect looks for a step within a margin; add one, such as --margin 0.01."
+            )
+        if len(self.criteria) > 1:
+            raise AttnprobeError(
+                "--search bisect follows one order, and --by names several; name one, or leave it out."
+            )
+        if self.rerank:
+            raise AttnprobeError(
+                "--rerank ranks anew after every step, and --search bisect tries a few; leave one out."
             )

@@ -3,7 +3,7 @@
 const LIGHT = [[255, 255, 255], [198, 219, 239], [107, 174, 214], [33, 113, 181], [8, 48, 107]];
 const DARK = [[22, 26, 32], [24, 58, 104], [36, 108, 184], [112, 178, 240], [232, 244, 255]];
 const SVG = "http://www.w3.org/2000/svg";
-const LINE = 20, BETWEEN = 200, CLOSEST = 70, SHADES = 20, FAINTEST = 0.01, LONGEST = 20;
+const LINE = 20, BETWEEN = 620, CLOSEST = 70, SHADES = 20, FAINTEST = 0.01, LONGEST = 20;
 const SHEET = 680; // pixels across a sheet of paper
 
 const printing = matchMedia("print"), dark = matchMedia("(prefers-color-scheme: dark)");
@@ -99,14 +99,14 @@ function drawLines(seen, title, room, choose) {
     return behind;
   }));
   const shade = (box, value) => { if (box.getAttribute("fill-opacity") !== String(value)) box.setAttribute("fill-opacity", value); };
-  function paint(from, to) {
+  function paint(from, to, least) {
     const paths = new Array(SHADES + 1).fill(""), alone = from >= 0 || to >= 0;
     let left = 0;
     for (let query = Math.max(from, 0); query < (from >= 0 ? from + 1 : seen.high); query++) {
       const begin = `M${start} ${middle(query)}L${stop} `;
       for (let key = Math.max(to, 0); key < (to >= 0 ? to + 1 : seen.wide); key++) {
         const share = seen.rows[query * seen.wide + key];
-        if (share < FAINTEST) left += share > 0;
+        if (share < least - 1e-6) left += share > 0;
         else // a token alone can be seen better
           paths[Math.min(SHADES, Math.ceil((alone ? Math.sqrt(share) : share) * SHADES))] += begin + middle(key);
       }
@@ -121,11 +121,12 @@ function drawLines(seen, title, room, choose) {
   return { root, svg: root, paint, update: (next) => { seen = next; } };
 }
 
-/** Draw a map: labels as SVG, cells on a canvas between them. */
-function drawMap(seen, title, hover, choose) {
+/** Draw a map: labels as SVG, cells on a canvas between them; cells grow with the room, up to twice their size. */
+function drawMap(seen, room, title, hover, choose) {
   const left = pieces(seen.from), above = pieces(seen.to);
-  const cell = Math.max(left.length, above.length) > 60 ? 13 : 18;
+  const least = Math.max(left.length, above.length) > 60 ? 13 : 18;
   const x = widest(left) + 12, y = widest(above) + 12;
+  const cell = Math.max(least, Math.min(2 * least, Math.floor((room - x - 24) / above.length)));
   const wide = cell * above.length, high = cell * left.length;
   const root = picture(x + wide + 24, y + high + 8, title);
   const small = cell < 16 ? 11 : 13;

@@ -4,7 +4,9 @@ const held = JSON.parse(document.getElementById("data").textContent);
 const find = (id) => document.getElementById(id);
 const chosen = { ...held.chosen };
 const image = held.picture ? Object.assign(new Image(), { src: held.picture }) : null;
-let seen = null, drawing = null, buttons = [], pressed = null, small = null, shown = null, turn = 0;
+// "least" is the least attention that is drawn as a line; null leaves each token a few.
+Object.assign(chosen, { least: null });
+let seen = null, drawing = null, drawTurn = 0, pinned = null;
 
 const kind = () => held.kinds[chosen.kind];
 const sides = () => [held.sides[kind().queries], held.sides[kind().keys]];
@@ -14,6 +16,7 @@ const nameOf = (layer, head) => {
   const place = `${held.kinds.length > 1 ? `${kind().name} ` : ""}layer ${kind().layers[layer]}`;
   return rolled(head) ? `Rollout up to ${place}` : `${place[0].toUpperCase()}${place.slice(1)}, head ${head}`;
 };
+const LINES = 3, RANKED = 10; // of a token where nobody says how many; lines of a table of numbers
 const digits = (share) => share.toFixed(chosen.words ? 3 : 4);
 
 /** Make an element of HTML; text is text, never markup. */
@@ -24,100 +27,8 @@ function make(name, attributes = {}, ...inside) {
   return made;
 }
 
-/** Show which colour is how much. */
-function drawScale() {
-  find("scale")?.replaceChildren(...[0, 0.01, 0.05, 0.1, 0.25, 0.5, 1].map((share) => {
-    const canvas = make("canvas", { "aria-hidden": "true" });
-    fillCanvas(canvas, 1, 1, () => share);
-    return make("li", {}, canvas, String(share));
-  }));
-}
-
-/** Give the small maps of what is shown; where words or special tokens make no difference, there is one set. */
-function smallSet() {
-  const sets = kind().small, plain = chosen.special ? "" : "-plain";
-  const found = [`words${plain}`, "words", `tokens${plain}`, "tokens"].filter((name) => chosen.words || !name.startsWith("words"));
-  return sets[found.find((name) => sets[name])];
-}
-
-/** Colour the small maps; at once, for a printer waits for nothing. */
-function colourHeads() {
-  if (!small) return;
-  const [high, wide] = small.size;
-  buttons.flat().forEach((button, place) => {
-    if (button) fillCanvas(button.firstChild, wide, high, (cell) => (small.bytes[place * high * wide + cell] / 255) ** 2);
-  });
-}
-
-/** Draw the small maps of a kind. */
-async function drawHeads() {
-  const now = kind(), mine = ++turn, { size, packed } = smallSet();
-  const bytes = await unpacked(packed);
-  if (mine !== turn) return;
-  small = { size, bytes };
-  if (shown !== now) layOut(now);
-  shown = now;
-  colourHeads();
-  document.documentElement.dataset.heads = JSON.stringify([chosen.kind, chosen.words, chosen.special]);
-}
-
-/** Lay out a button for every head of a kind. */
-function layOut(now) {
-  const columns = now.heads + (now.rollout ? 1 : 0);
-  const cell = Math.max(26, Math.min(56, Math.floor(440 / columns)));
-  find("grid").style.setProperty("--cell", `${cell}px`);
-  const head = make("tr", {}, make("td"));
-  for (let place = 0; place < columns; place++)
-    head.append(make("th", { scope: "col" }, rolled(place) ? "roll\u00adout" : String(place)));
-  const body = make("tbody");
-  buttons = now.layers.map((layer, row) => {
-    const line = make("tr", {}, make("th", { scope: "row" }, String(layer)));
-    const made = Array.from({ length: columns }, (_, place) => {
-      if (now.removed.some(([l, h]) => l === row && h === place)) {
-        line.append(make("td", { class: "removed", title: "removed" }));
-        return null;
-      }
-      const canvas = make("canvas", { "aria-hidden": "true" });
-      const button = make("button", {
-        type: "button", title: nameOf(row, place), "aria-label": nameOf(row, place), "aria-pressed": "false", tabindex: "-1",
-      }, canvas);
-      button.addEventListener("click", () => choose({ layer: row, head: place }));
-      button.addEventListener("keydown", (event) => move(event, row, place));
-      line.append(make("td", {}, button));
-      return button;
-    });
-    body.append(line);
-    return made;
-  });
-  find("grid").replaceChildren(make("caption", { class: "unseen" }, "Layers from top to bottom, heads from left to right"), make("thead", {}, head), body);
-  press();
-}
-
-/** Let the arrow keys go from head to head. */
-function move(event, row, place) {
-  const step = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key];
-  if (!step) return;
-  event.preventDefault();
-  let [down, right] = [row + step[0], place + step[1]];
-  while (buttons[down]?.[right] === null) { down += step[0]; right += step[1]; }
-  if (!buttons[down]?.[right]) return;
-  choose({ layer: down, head: right });
-  buttons[down][right].focus();
-}
-
-/** Show which head is chosen. */
-function press() {
-  const button = buttons[chosen.layer]?.[chosen.head];
-  if (button === pressed) return;
-  pressed?.setAttribute("aria-pressed", "false");
-  button?.setAttribute("aria-pressed", "true");
-  if (pressed) pressed.tabIndex = -1;
-  if (button) button.tabIndex = 0;
-  pressed = button;
-}
-
 /** Change what is chosen, and show it. */
-async function choose(changes) {
+async function choose(changes, linking = true) {
   const before = { ...chosen };
   Object.assign(chosen, changes);
   if (before.kind !== chosen.kind) {
@@ -127,47 +38,118 @@ async function choose(changes) {
   if (!worded()) chosen.words = false;
   const sameTokens = ["kind", "words", "special"].every((name) => before[name] === chosen[name]);
   if (!sameTokens) chosen.from = chosen.to = -1;
+  if (before.kind !== chosen.kind && pinned) pin();
   if (!sameTokens) drawHeads();
   press();
+  if (linking) link();
+  find("lost").hidden = true;
   await drawHead(sameTokens);
 }
 
-/** Draw the head that is chosen. */
-async function drawHead(sameTokens = false) {
-  const [from, to] = sides(), asked = JSON.stringify(chosen);
-  const rows = await mapOf(kind(), chosen.layer, chosen.head, held.scale);
-  if (image && !image.complete) await image.decode();
-  if (asked !== JSON.stringify(chosen)) return; // something else was chosen meanwhile
+/** Give what is shown of a head: its numbers, and the tokens on both sides. */
+async function look(layer, head) {
+  const [from, to] = sides();
+  const rows = await mapOf(kind(), layer, head, held.scale);
   const left = shownSide(from, chosen.words, chosen.special), right = shownSide(to, chosen.words, chosen.special);
   const whole = chosen.words ? grouped(rows, from.words, to.words) : rows;
-  seen = {
+  const found = {
     rows: without(whole, right.all, left.places, right.places), high: left.places.length, wide: right.places.length,
-    from: left, to: right,
+    from: left, to: right, same: from === to, whole: rows, title: `${nameOf(layer, head)}: who attends to whom`,
   };
-  find("title").textContent = nameOf(chosen.layer, chosen.head);
-  Object.assign(find("words"), { disabled: !worded(), checked: chosen.words });
-  if (!sameTokens) fillSelects();
-  const title = `${nameOf(chosen.layer, chosen.head)}: who attends to whom`;
-  if (sameTokens && drawing?.update && drawing.draw === chosen.draw) { // the labels stay
-    drawing.update(seen);
-    drawing.svg.querySelector("title").textContent = title;
+  found.least = sparest(found);
+  return found;
+}
+
+/** Find the least attention that leaves every token at most a few lines, in steps of what the page holds. */
+function sparest({ rows, high, wide }) {
+  let found = FAINTEST;
+  const top = new Float32Array(LINES + 1);
+  for (let query = 0; query < high; query++) {
+    top.fill(0);
+    for (let place = query * wide; place < (query + 1) * wide; place++) {
+      let at = LINES;
+      if (rows[place] <= top[at]) continue;
+      while (at > 0 && rows[place] > top[at - 1]) { top[at] = top[at - 1]; at -= 1; }
+      top[at] = rows[place];
+    }
+    found = Math.max(found, (Math.floor(top[LINES] * held.scale + 0.01) + 1) / held.scale);
+  }
+  return Math.min(1, found);
+}
+
+/** Give the least attention that is drawn as a line; of a token alone, all can be seen. */
+const leastOf = (one, alone) => chosen.least ?? (alone ? FAINTEST : one.least);
+
+/** Draw a head into a box, or only change what another head changes. */
+function drawInto(box, before, one, sameTokens, room) {
+  let made = before;
+  if (sameTokens && before?.update && before.draw === chosen.draw) { // the labels stay
+    before.update(one);
+    if (before.svg) before.svg.querySelector("title").textContent = one.title;
   } else if (chosen.draw === "patches") {
     const hover = (place) => say(chosen.from, place);
-    drawing = drawPatches({ ...seen, rows, wide: to.labels.length, high: from.labels.length }, held.grid, image, title, hover, pick);
+    const [from, to] = sides();
+    made = drawPatches({ ...one, rows: one.whole, wide: to.labels.length, high: from.labels.length }, held.grid, image, one.title, hover, pick);
   } else if (chosen.draw === "map") {
-    drawing = drawMap(seen, title, say, pick);
+    made = drawMap(one, room, one.title, say, pick);
+  } else if (chosen.draw === "text") {
+    made = drawText(one, one.title, (place, kept) => {
+      if (kept) select(place, -1);
+      else if (place < 0) paint(chosen.from, chosen.to);
+      else paint(place, -1);
+    });
   } else {
-    drawing = drawLines(seen, title, find("drawing").closest(".beside").clientWidth - 6, (side, place, kept) => {
+    made = drawLines(one, one.title, room, (side, place, kept) => {
       if (kept) select(side === 0 ? place : -1, side === 1 ? place : -1);
       else if (place < 0) paint(chosen.from, chosen.to);
       else paint(side === 0 ? place : -1, side === 1 ? place : -1);
     });
   }
-  drawing.draw = chosen.draw;
-  if (drawing.root.parentNode !== find("drawing")) find("drawing").replaceChildren(drawing.root);
+  made.draw = chosen.draw;
+  if (made.root.parentNode !== box) box.replaceChildren(made.root);
+  return made;
+}
+
+/** Give the pixels across that a drawing can have, beside numbers and another drawing. */
+function roomFor() {
+  const wide = find("drawings").clientWidth - 8;
+  return pinned && wide > 520 ? wide / 2 - 20 : wide;
+}
+
+/** Draw the head that is chosen, and the one that is pinned beside it. */
+async function drawHead(sameTokens = false) {
+  const mine = ++drawTurn;
+  const next = await look(chosen.layer, chosen.head), other = pinned && await look(pinned.layer, pinned.head);
+  if (image && !image.complete) await image.decode();
+  if (mine !== drawTurn) return; // something else was chosen meanwhile
+  seen = next;
+  find("title").textContent = nameOf(chosen.layer, chosen.head);
+  Object.assign(find("words"), { disabled: !worded(), checked: chosen.words });
+  if (!sameTokens) fillSelects();
+  for (const one of document.querySelectorAll(".for-lines")) one.hidden = chosen.draw !== "lines";
+  for (const one of document.querySelectorAll(".save-picture")) one.hidden = !["lines", "map"].includes(chosen.draw);
+  find("pinned").hidden = !pinned;
+  find("drawings").parentNode.classList.toggle("has-pin", Boolean(pinned)); // two drawings need the room of the numbers
+  find("own-title").hidden = !pinned;
+  find("own-title").textContent = nameOf(chosen.layer, chosen.head);
+  const room = roomFor();
+  drawing = drawInto(find("drawing"), drawing, seen, sameTokens, room);
+  if (pinned) {
+    find("pinned-title").textContent = `Pinned: ${nameOf(pinned.layer, pinned.head)}`;
+    Object.assign(pinned, { seen: other, drawing: drawInto(find("pinned-drawing"), pinned.drawing, other, sameTokens, room) });
+  }
   paint(chosen.from, chosen.to);
-  document.documentElement.dataset.drawn = asked; // for whoever waits for it
-  unpackAhead(kind(), chosen.layer, () => asked === JSON.stringify(chosen));
+  drawNotes();
+  document.documentElement.dataset.drawn = JSON.stringify(chosen); // for whoever waits for it
+  unpackAhead(kind(), chosen.layer, () => mine === drawTurn);
+}
+
+/** Pin the head that is shown, so that it stays beside others; or let go of the one that is pinned. */
+function pin() {
+  pinned = pinned ? null : { layer: chosen.layer, head: chosen.head, seen: null, drawing: null };
+  find("pin").textContent = pinned ? "Unpin" : "Pin this head";
+  drawing = null; // there is less room, or more
+  drawHead(true);
 }
 
 /** Offer the tokens that are shown. */
@@ -192,37 +174,97 @@ const pick = (from) => select(from, -1);
 
 /** Paint the lines or cells of a token, and say in numbers what it looks at. */
 function paint(from, to) {
-  const left = drawing.paint(from, to);
-  const ranking = find("ranking");
+  const alone = from >= 0 || to >= 0;
+  const left = drawing.paint(from, to, leastOf(seen, alone));
+  pinned?.drawing?.paint(from, to, leastOf(pinned.seen, alone));
+  find("readout").textContent = tell(from, to, left);
+  showLeast(alone);
+  if (chosen.draw === "patches" && !alone) { find("ranking").hidden = true; return; }
+  rank(from, to);
+}
+
+/** Say what is painted. */
+function tell(from, to, left) {
   if (chosen.draw === "patches") {
-    find("readout").textContent = from >= 0
+    return from >= 0
       ? `From ${seen.from.labels[from]}: the brightest patch gets ${digits(left)}.`
       : `From all tokens on average: the brightest patch gets ${digits(left)}. Choose a patch to see where it looks.`;
-  } else if (from < 0 && to < 0) {
-    find("readout").textContent = left
-      ? `Lines of less than ${FAINTEST} are left out. Choose a token to see its numbers.`
-      : "Choose a token to see its numbers.";
-  } else {
-    const some = from >= 0 ? `From \u2068${seen.from.labels[from]}\u2069` : "From all";
-    find("readout").textContent = to >= 0 ? `${some} to \u2068${seen.to.labels[to]}\u2069` : some;
   }
-  if (from < 0 && to < 0) { ranking.hidden = true; return; }
-  const others = from >= 0 ? seen.to : seen.from;
-  const shares = others.labels.map((label, place) => ({
-    label, name: others.names[place], place,
-    share: from >= 0 ? seen.rows[from * seen.wide + place] : seen.rows[place * seen.wide + to],
-  })).filter((one) => from < 0 || to < 0 || one.place === to);
-  shares.sort((one, other) => other.share - one.share);
-  const caption = from >= 0 ? `What \u2068${seen.from.labels[from]}\u2069 looks at` : `What looks at \u2068${seen.to.labels[to]}\u2069`;
-  const named = shares.slice(0, 10).some((one) => one.name);
-  const lines = shares.slice(0, 10).map(({ label, name, place, share }) => make("tr", {},
-    make("td", {}, String(place + 1)), make("td", { dir: "auto" }, label),
-    ...(named ? [make("td", { dir: "auto", class: "pale" }, name)] : []), make("td", { class: "number" }, digits(share))));
-  const heads = ["place", chosen.words ? "word" : "token", ...(named ? ["in the vocabulary"] : []), "attention"]
-    .map((name) => make("th", { scope: "col" }, name));
-  const counted = shares.length > 10 ? `: the strongest 10 of ${shares.length}` : "";
-  ranking.replaceChildren(make("caption", {}, caption + counted), make("thead", {}, make("tr", {}, ...heads)), make("tbody", {}, ...lines));
-  ranking.hidden = false;
+  if (chosen.draw === "text" && from >= 0 && to < 0) {
+    const best = strongest(from, to).slice(0, LINES).map((one) => `\u2068${seen.to.labels[one.key]}\u2069 ${digits(one.share)}`);
+    return `\u2068${seen.from.labels[from]}\u2069 looks most at ${best.join(", ")}.`;
+  }
+  if (from < 0 && to < 0) {
+    if (chosen.draw === "text") return `Colours are the attention that each ${chosen.words ? "word" : "token"} gets on average. Go over one, or focus it, to see what it looks at.`;
+    return left
+      ? `Lines of less than ${Number(leastOf(seen, false).toFixed(4))} are left out. Choose a token to see its numbers.`
+      : "Choose a token to see its numbers.";
+  }
+  const some = from >= 0 ? `From \u2068${seen.from.labels[from]}\u2069` : "From all";
+  return to >= 0 ? `${some} to \u2068${seen.to.labels[to]}\u2069` : some;
+}
+
+/** Show the least attention that is drawn. */
+function showLeast(alone) {
+  const least = leastOf(seen, alone), said = String(Number(least.toFixed(4)));
+  find("least").value = String(Math.round(Math.sqrt(least) * 100));
+  find("least").setAttribute("aria-valuetext", said);
+  find("least-said").textContent = said;
+  find("few").checked = chosen.least === null;
+}
+
+/** Give the strongest of what is chosen, the strongest first: all of a token, or ten of all. */
+function strongest(from, to) {
+  const found = [];
+  for (let query = Math.max(from, 0); query < (from >= 0 ? from + 1 : seen.high); query++) {
+    for (let key = Math.max(to, 0); key < (to >= 0 ? to + 1 : seen.wide); key++) {
+      const share = seen.rows[query * seen.wide + key];
+      if (from < 0 && to < 0 && found.length >= RANKED && share <= found[RANKED - 1].share) continue;
+      found.push({ query, key, share });
+      if (from < 0 && to < 0) {
+        found.sort((one, other) => other.share - one.share);
+        found.length = Math.min(found.length, RANKED);
+      }
+    }
+  }
+  return found.sort((one, other) => other.share - one.share);
+}
+
+/** Fill the table of numbers beside the drawing. */
+function rank(from, to) {
+  const all = strongest(from, to), unit = chosen.words ? "word" : "token";
+  const heading = (...names) => make("thead", {}, make("tr", {}, ...names.map((name) => make("th", { scope: "col", ...(name === "attention" ? { class: "number" } : {}) }, name))));
+  const number = (share) => make("td", { class: "number" }, digits(share));
+  const label = (text) => make("td", { dir: "auto" }, text);
+  let caption, head, body;
+  if (from < 0 && to < 0) {
+    caption = "The strongest of this head";
+    head = heading("from", "to", "attention");
+    body = all.map(({ query, key, share }) => make("tr", {}, label(seen.from.labels[query]), label(seen.to.labels[key]), number(share)));
+  } else {
+    const others = from >= 0 ? seen.to : seen.from, place = (one) => (from >= 0 ? one.key : one.query);
+    const listed = all.slice(0, RANKED), named = listed.some((one) => others.names[place(one)]);
+    caption = from >= 0 ? `What \u2068${seen.from.labels[from]}\u2069 looks at` : `What looks at \u2068${seen.to.labels[to]}\u2069`;
+    if (all.length > RANKED) caption += `: the strongest ${RANKED} of ${all.length}`;
+    head = heading("place", unit, ...(named ? ["in the vocabulary"] : []), "attention");
+    body = listed.map((one) => make("tr", {},
+      make("td", {}, String(place(one) + 1)), label(others.labels[place(one)]),
+      ...(named ? [make("td", { dir: "auto", class: "pale" }, others.names[place(one)])] : []), number(one.share)));
+  }
+  find("ranking").replaceChildren(make("caption", {}, caption), head, make("tbody", {}, ...body));
+  find("ranking").hidden = false;
+}
+
+/** Show what tables say of the head: its role, and its numbers over a corpus. */
+function drawNotes() {
+  const { layer, head } = chosen, all = rolled(head) ? [] : kind().notes;
+  find("notes").replaceChildren(...all.map((note) => {
+    const lines = note.columns.filter((column) => column.texts[layer][head]).map((column) => make("tr", {},
+      make("th", { scope: "row" }, column.title, ...(column.unit ? [make("small", {}, column.unit)] : [])), make("td", { class: "number" }, column.texts[layer][head])));
+    lines.unshift(...(note.roles?.[layer][head] ?? []).map(([name, said]) => make("tr", {}, make("th", { scope: "row" }, name), make("td", {}, said))));
+    const about = note.about ? ` (${note.about})` : "";
+    return make("table", {}, make("caption", {}, `${note.source}${about}`), make("tbody", {}, ...lines));
+  }));
 }
 
 /** Say one number. */
@@ -232,18 +274,36 @@ function say(query, key) {
     `\u2068${seen.from.labels[query]}\u2069 \u2192 \u2068${seen.to.labels[key]}\u2069: ${digits(seen.rows[query * seen.wide + key])}`;
 }
 
-/** Save what is shown as a vector graphic, as on paper. */
-function save() {
-  const root = (drawing.svg ?? drawing.root).cloneNode(true);
-  if (drawing.cells) root.insertBefore(svg("g", {}), root.querySelector(".frame")).append(...drawing.cells());
-  root.insertBefore(svg("rect", { width: "100%", height: "100%", fill: "#ffffff" }), root.children[1]);
-  root.querySelectorAll(".area").forEach((area) => area.remove());
-  root.querySelectorAll("[class]").forEach((one) => one.removeAttribute("class"));
-  const text = new XMLSerializer().serializeToString(root);
-  const address = URL.createObjectURL(new Blob([text], { type: "image/svg+xml" }));
-  const name = nameOf(chosen.layer, chosen.head).toLowerCase().replace(/[^a-z0-9]+/g, "-");
-  make("a", { href: address, download: `${name}-${chosen.draw}.svg` }).click();
-  setTimeout(() => URL.revokeObjectURL(address), 1000);
+/** Write the head that is shown into the address, as a link to it. */
+function link() {
+  const layer = kind().layers[chosen.layer], head = rolled(chosen.head) ? "rollout" : chosen.head;
+  const place = `#head=${held.kinds.length > 1 ? `${kind().name}.` : ""}${layer}.${head}`;
+  try {
+    history.replaceState(null, "", place);
+  } catch { /* in a frame without an address of its own, there is nothing to link to */ }
+}
+
+/** Read the head off the address: what is to be chosen, null where it names none, or undefined where there is none such. */
+function linked() {
+  const said = /^#head=(.*)$/.exec(location.hash)?.[1];
+  if (said === undefined) return null;
+  const parts = /^(?:([a-z]+)\.)?(\d+)\.(\d+|rollout)$/.exec(said);
+  if (!parts) return undefined;
+  const number = parts[1] ? held.kinds.findIndex(({ name }) => name === parts[1]) : chosen.kind, named = held.kinds[number];
+  const layer = named ? named.layers.indexOf(Number(parts[2])) : -1;
+  const head = parts[3] === "rollout" ? named?.heads : Number(parts[3]);
+  const there = layer >= 0 && head < named.heads + (named.rollout ? 1 : 0) && !named.removed.some(([l, h]) => l === layer && h === head);
+  return there ? { kind: number, layer, head } : undefined;
+}
+
+/** Follow the address to a head. */
+async function follow() {
+  const found = linked();
+  if (found) {
+    for (const input of document.querySelectorAll("input[name=kind]")) input.checked = Number(input.value) === found.kind;
+    await choose(found, false);
+  }
+  find("lost").hidden = found !== undefined;
 }
 
 /** Connect the controls. */
@@ -251,16 +311,29 @@ function listen() {
   for (const input of document.querySelectorAll("input[name=kind]"))
     input.addEventListener("change", () => choose({ kind: Number(input.value) }));
   for (const input of document.querySelectorAll("input[name=draw]"))
-    input.addEventListener("change", () => { find("save").hidden = input.value === "patches"; choose({ draw: input.value }); });
-  find("words").addEventListener("change", (event) => choose({ words: event.target.checked }));
-  find("special").addEventListener("change", (event) => choose({ special: event.target.checked }));
+    input.addEventListener("change", () => choose({ draw: input.value }, false));
+  find("words").addEventListener("change", (event) => choose({ words: event.target.checked }, false));
+  find("special").addEventListener("change", (event) => choose({ special: event.target.checked }, false));
   find("from").addEventListener("change", (event) => select(Number(event.target.value), chosen.to));
   find("to").addEventListener("change", (event) => select(chosen.from, Number(event.target.value)));
-  find("save").addEventListener("click", save);
+  find("save").addEventListener("click", () => saveSvg(drawing, nameOf(chosen.layer, chosen.head), chosen.draw));
+  find("save-png").addEventListener("click", () => savePng(drawing, nameOf(chosen.layer, chosen.head), chosen.draw));
+  find("pin").addEventListener("click", pin);
+  find("least").addEventListener("input", (event) => { chosen.least = (Number(event.target.value) / 100) ** 2; paint(chosen.from, chosen.to); });
+  find("few").addEventListener("change", (event) => {
+    chosen.least = event.target.checked ? null : leastOf(seen, chosen.from >= 0 || chosen.to >= 0);
+    paint(chosen.from, chosen.to);
+  });
+  find("order").addEventListener("change", (event) => { order = event.target.value; layOut(kind()); colourHeads(); });
+  find("grid").closest(".scroll").addEventListener("scroll", cue);
+  addEventListener("resize", cue);
+  addEventListener("hashchange", follow);
   for (const medium of [printing, dark]) medium.addEventListener("change", () => { drawScale(); colourHeads(); if (drawing) paint(chosen.from, chosen.to); });
 }
 
 listen();
 drawScale();
+Object.assign(chosen, linked() ?? {});
 drawHeads();
 drawHead();
+follow();

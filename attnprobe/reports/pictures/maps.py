@@ -25,7 +25,7 @@ from attnprobe.reports.pairs import Pairs, find_pairs
 from attnprobe.reports.pictures.channels import make_band, make_records, make_tooltip, thin_labels
 from attnprobe.reports.scales import Scale, find_p_column, fit_scales, mark_column
 from attnprobe.reports.shapes import AXES, Grid, lay_out_grid, lay_out_roles
-from attnprobe.reports.theme import FRAME, SEQUENTIAL, Theme
+from attnprobe.reports.theme import FRAME, ROLE_COLOURS, SEQUENTIAL, Theme
 from attnprobe.sums.resampling import SIGNIFICANT
 from attnprobe.table.cells import clean, format_cell
 from attnprobe.table.head_table import HeadTable
@@ -306,26 +306,6 @@ def _count_significant(table: HeadTable, column: Column) -> int:
 
 #: The column that makes a table of heads one of roles.
 _ROLE = "role"
-#: Kinds that are alike have hues that are alike; no two have the same colour and the same letter.
-COLOURS = {
-    "previous": "#0072b2",
-    "next": "#56b4e9",
-    "self": "#7b6fd0",
-    "offset": "#a8c8f0",
-    "delimiter": "#f0c33c",
-    "rare words": "#d55e00",
-    "syntactic": "#009e73",
-    "coreference": "#7fd0a8",
-    "links": "#b5d96b",
-    "induction": "#cc79a7",
-    "duplicate": "#ecb8d3",
-    "broad": "#b3b3b3",
-    "block": "#8c6d46",
-    "aligns": "#4a90a4",
-    "sink": "#f7e3a1",
-    "part of speech": "#f0a58a",
-    MIXED: None,
-}
 
 
 def draw_roles(table: HeadTable, request: DrawingRequest) -> Any:
@@ -345,7 +325,7 @@ def draw_roles(table: HeadTable, request: DrawingRequest) -> Any:
         record |= {"role": roles[row], "kind": names[kind], "letter": LETTERS[kind]}
         record |= {name: column[row] for name, column in (details | figures).items()}
     blank = request.theme.grid
-    scale = alt.Scale(domain=list(names.values()), range=[COLOURS[kind] or blank for kind in names])
+    scale = alt.Scale(domain=list(names.values()), range=[ROLE_COLOURS[kind] or blank for kind in names])
     base = alt.Chart().encode(**make_axes(grid, sizes.cell))
     tooltip = make_tooltip({
         **({"place:N": "of"} if len(grid.maps) > 1 else {}),

@@ -15,7 +15,6 @@ from attnprobe.reports.page import (
     render_page,
 )
 from attnprobe.reports.pictures.channels import interpolate_colours
-from attnprobe.reports.pictures.maps import COLOURS
 from attnprobe.reports.report_page import charts, text
 from attnprobe.reports.report_page.measures import (
     Heads,
@@ -29,7 +28,7 @@ from attnprobe.reports.report_page.measures import (
 from attnprobe.reports.report_page.report import OTHER, SECTIONS, Contents
 from attnprobe.reports.scales import Scale, find_p_name, fit_scales_by_unit, mark_effects
 from attnprobe.reports.shapes import lay_out_roles
-from attnprobe.reports.theme import SEQUENTIAL, THEMES, choose_ink
+from attnprobe.reports.theme import ROLE_COLOURS, SEQUENTIAL, THEMES, choose_ink
 from attnprobe.reports.view import SCALE, make_visible, pack_layer
 from attnprobe.survey.tokens import SequenceAttention
 from attnprobe.table.cells import clean
@@ -268,7 +267,7 @@ def _list_colours() -> str:
     lines = [f".{_LEVELS}{step} {{ background: {one}; fill: {one}; }}" for step, one in enumerate(levels)]
     lines += [f".{_EFFECTS}{step} {{ background: {one}; }}" for step, one in enumerate(effects)]
     for place, kind in enumerate(LETTERS):
-        colour = COLOURS[kind]
+        colour = ROLE_COLOURS[kind]
         if colour is not None:
             lines.append(f".r{place} {{ background: {colour}; color: {choose_ink(colour)}; }}")
     return "\n".join(["", *lines, ""])

@@ -20,7 +20,9 @@ ALIGNMENT_COLUMNS = frozenset({*_MEASURES, "alignment", "layer", "head", "positi
 _GROUPS = ("weights", "attention", "direction")
 
 
-def draw_alignments(table: HeadTable, console: Console, precision: int | None = None) -> None:
+def draw_alignments(
+    table: HeadTable, console: Console, precision: int | None = None, full: bool = False
+) -> None:
     """Print a line an alignment, apart for each direction and weighting; then say what stands there."""
     numbers = sorted({number for number in table.data["n"] if isinstance(number, int)})
     pairs = " to ".join(f"{number:,}" for number in dict.fromkeys([*numbers[:1], *numbers[-1:]]))
@@ -28,7 +30,7 @@ def draw_alignments(table: HeadTable, console: Console, precision: int | None = 
         if said:
             console.print()
             console.print(Text(clean(said), "bold"))
-        draw_rows(_shorten_table(table, rows), set(), console, precision)
+        draw_rows(_shorten_table(table, rows), set(), console, precision, full)
     console.print()
     console.print(
         Text(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, NoReturn
 
 import numpy as np
-from rich.cells import cell_len
+from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 
 from attnprobe.reports.columns import read_floats
@@ -59,6 +59,16 @@ ASCII_SIGNS = Signs(
 def choose_signs(console: Console) -> Signs:
     """Choose the signs that the console's encoding can hold."""
     return ASCII_SIGNS if console.options.ascii_only else Signs()
+
+
+def crop_line(text: str, console: Console) -> str:
+    """Crop a text to one line, between two words where it can be, with a sign for what is left out."""
+    if cell_len(text) <= console.width:
+        return text
+    more = choose_signs(console).more
+    kept = set_cell_size(text, max(0, console.width - cell_len(more) - 1)).rstrip()
+    words = kept.rpartition(" ")[0] if " " in kept else kept
+    return f"{words} {more}"
 
 
 def has_palette(console: Console) -> bool:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from rich.cells import cell_len
@@ -14,10 +15,8 @@ from attnprobe.reports.scales import find_share
 from attnprobe.reports.shapes import (
     RANDOM,
     SCORE,
-    SETTLING_MEASURES,
     Comparison,
     Runs,
-    Settling,
     average_orders,
 )
 from attnprobe.reports.terminal.console import (
@@ -34,7 +33,7 @@ from attnprobe.reports.terminal.grid import style_share
 from attnprobe.table.cells import clean, format_cell
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.kinds import PRUNING_STEP, STEP
-from attnprobe.table.table import Column
+from attnprobe.table.table import Cell, Column
 
 
 @dataclass(frozen=True)
@@ -146,8 +145,8 @@ class Strip:
 #: The columns of a pruning curve that are on the screen.
 CURVE_COLUMNS = frozenset({SCORE, "share_removed", "heads_removed"})
 #: More steps than this are thinned out: in lines below each other, and within a line.
-_MOST_LINES, _MOST_IN_LINE = 40, 12
-_GAP = 2
+MOST_LINES, _MOST_IN_LINE = 40, 12
+GAP = 2
 
 
 @dataclass(frozen=True)
@@ -161,18 +160,20 @@ class _Block:
     steps: Sequence[int]
 
     def width(self) -> int:
-        return sum(column.width() + _GAP for column in (*self.removed, *self.scores)) - _GAP
+        return sum(column.width() + GAP for column in (*self.removed, *self.scores)) - GAP
 
 
-def draw_curves(found: list[Comparison], console: Console, precision: int | None = None) -> None:
+def draw_curves(
+    found: list[Comparison], console: Console, precision: int | None = None, full: bool = False
+) -> None:
     """Print a block a criterion, all laid out alike; the plot is left out where it has no room.
 
     Without ``precision``, numbers have as many digits as their standard errors allow.
     """
     known = choose_signs(console)
-    blocks = [_make_block(curve, known, precision) for curve in found]
+    blocks = [_make_block(curve, known, precision, full) for curve in found]
     room = console.width - max(block.width() for block in blocks)
-    width = min(room - _GAP, MOST_WIDTH)
+    width = min(room - GAP, MOST_WIDTH)
     if width < LEAST_WIDTH or all(np.isnan(curve.extent).all() for curve in found):
         width = 0
     for block in blocks:
@@ -185,23 +186,24 @@ def draw_curves(found: list[Comparison], console: Console, precision: int | None
             _print_records(block, console)
         if np.isnan(block.curve.random).any():
             console.print(Text("random orders without a score at a step are left out of its mean", "dim"))
-        _note_left_out(len(block.curve.steps), console)
+        note_left_out(len(block.curve.steps), len(block.steps), console)
 
 
-def _start_table() -> Table:
-    return Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
+def start_table() -> Table:
+    """Start a table without lines, under bold headers."""
+    return Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="bold")
 
 
-def _note_left_out(steps: int, console: Console) -> None:
+def note_left_out(steps: int, shown: int, console: Console) -> None:
     """Say how many steps have no line."""
-    if (left := steps - _MOST_LINES) > 0:
+    if (left := steps - shown) > 0:
         more = choose_signs(console).more
         console.print(Text(f"{more} {left} more steps; -o heads.csv writes them all", "dim"))
 
 
-def _make_block(curve: Comparison, signs: Signs, precision: int | None) -> _Block:
+def _make_block(curve: Comparison, signs: Signs, precision: int | None, full: bool) -> _Block:
     writer = ScoreWriter(curve, signs, precision)
-    shown = thin_out(len(curve.steps), _MOST_LINES)
+    shown = thin_out(len(curve.steps), None if full else MOST_LINES)
     return _Block(curve, writer, write_removed(curve, signs), write_scores(curve, writer), shown)
 
 
@@ -235,7 +237,7 @@ def _write_legend(curve: Comparison, signs: Signs, has_plot: bool) -> Text:
 
 
 def _tabulate_block(block: _Block, width: int, signs: Signs) -> Table:
-    table = _start_table()
+    table = start_table()
     columns = [*block.removed, *block.scores]
     has_top = any(column.header[0] for column in columns)
     for column in columns:
@@ -303,23 +305,28 @@ class SparkScale:
         return f"{lowest} {low} to {highest} {high}"
 
 
-def thin_out(number: int, most: int) -> list[int]:
-    """Choose which of many places in a row are drawn: evenly, with both ends.
+def thin_out(number: int, most: int | None) -> list[int]:
+    """Choose which of many places in a row are drawn: evenly, with both ends; all where ``most`` is None.
 
     >>> thin_out(9, 5)
     [0, 2, 4, 6, 8]
     """
-    if number <= most:
+    if most is None or number <= most:
         return list(range(number))
     return [round(place * (number - 1) / (most - 1)) for place in range(most)]
 
 
 def draw_runs(
-    table: HeadTable, runs: list[Runs], measures: Sequence[Column], console: Console, precision: int | None
+    table: HeadTable,
+    runs: list[Runs],
+    measures: Sequence[Column],
+    console: Console,
+    precision: int | None,
+    full: bool = False,
 ) -> Set[str]:
     """Print the runs as grids or curves; returns the columns that are shown."""
     if PRUNING_STEP in table.data:
-        _print_curves(table, runs[0], console, precision)
+        _print_curves(table, runs[0], console, precision, full)
         return CURVE_COLUMNS
     steps = runs[0].steps
     drawn = [steps[place] for place in thin_out(len(steps), _MOST_IN_LINE)]
@@ -334,6 +341,26 @@ def draw_runs(
     return {column.name for column in measures}
 
 
+class HeadGrid(NamedTuple):
+    """Layers down and heads across, in pieces where they do not fit side by side."""
+
+    layers: list[Cell]
+    pieces: list[list[Cell]]  # the heads of each piece
+    label: int  # the width of the names of layers
+    wide: int  # the width of a head
+
+
+def split_heads(runs: Runs, steps: int, room: int) -> HeadGrid:
+    """Lay out heads, each with a sign for every step, in so many characters."""
+    layers, heads = (sort_labels([place[at] for place, _ in runs.places]) for at in (0, 1))
+    label = max(len(f"L{format_cell(layer)}") for layer in layers) + 1
+    wide = max(steps, *(len(f"H{format_cell(head)}") for head in heads)) + 1
+    across = max(1, (room - label) // wide)
+    pieces = -(-len(heads) // across)
+    each = -(-len(heads) // pieces)  # as alike as can be
+    return HeadGrid(layers, [heads[i : i + each] for i in range(0, len(heads), each)], label, wide)
+
+
 def _print_grid(
     column: Column, values: np.ndarray, runs: Runs, steps: list[int], console: Console, precision: int | None
 ) -> None:
@@ -342,15 +369,9 @@ def _print_grid(
     console.print()
     heading = Text.assemble((clean(column.name), "bold"), *(f", {part}" for part in parts))
     console.print(heading.append(f": {scale.legend(console, precision)}"))
-    layers, heads = (sort_labels([place[at] for place, _ in runs.places]) for at in (0, 1))
-    label = max(len(f"L{format_cell(layer)}") for layer in layers) + 1
-    wide = max(len(steps), *(len(f"H{format_cell(head)}") for head in heads)) + 1
-    across = max(1, (console.width - label) // wide)
-    pieces = -(-len(heads) // across)
-    each = -(-len(heads) // pieces)  # as alike as can be
-    for start in range(0, len(heads), each):
-        piece = heads[start : start + each]
-        if start:
+    layers, pieces, label, wide = split_heads(runs, len(steps), console.width)
+    for number, piece in enumerate(pieces):
+        if number:
             console.print()
         header = " " * label + "".join(f"H{format_cell(head)}".ljust(wide) for head in piece)
         console.print(Text(header.rstrip(), "bold"), no_wrap=True, overflow="ignore", crop=False)
@@ -365,7 +386,7 @@ def _print_grid(
             console.print(line, no_wrap=True, overflow="ignore", crop=False)
 
 
-def _print_curves(table: HeadTable, runs: Runs, console: Console, precision: int | None) -> None:
+def _print_curves(table: HeadTable, runs: Runs, console: Console, precision: int | None, full: bool) -> None:
     """Print a line a step of training: the score while heads are removed, beside that of random orders."""
     curves = average_orders(table, runs)
     scale = SparkScale.of(np.array(table.data[SCORE], float))
@@ -375,12 +396,12 @@ def _print_curves(table: HeadTable, runs: Runs, console: Console, precision: int
     console.print()
     console.print(Text.assemble(heading, f", {SCORE}{unit}: {scale.legend(console)}"))
     console.print(Text("in each line, from left to right: no head removed to all heads removed", "dim"))
-    lines = _start_table()
+    lines = start_table()
     has_random = any(True in of for of in curves.values())
     for name in (STEP, "whole", "curve", "half removed", *(["random"] if has_random else [])):
         lines.add_column(name, justify="left" if name in {"curve", "random"} else "right", no_wrap=True)
     steps = sorted(curves)
-    drawn = thin_out(len(steps), _MOST_LINES)
+    drawn = thin_out(len(steps), None if full else MOST_LINES)
     for place in drawn:
         of = curves[steps[place]]
         own = of.get(False, of.get(True, {}))
@@ -391,7 +412,7 @@ def _print_curves(table: HeadTable, runs: Runs, console: Console, precision: int
         beside = [scale.draw(_thin_curve(of.get(True, {})), console)] if has_random else []
         lines.add_row(Text(str(steps[place])), whole, scale.draw(_thin_curve(own), console), middle, *beside)
     console.print(lines)
-    _note_left_out(len(steps), console)
+    note_left_out(len(steps), len(drawn), console)
 
 
 def _thin_curve(points: dict[float, float]) -> np.ndarray:
@@ -401,43 +422,3 @@ def _thin_curve(points: dict[float, float]) -> np.ndarray:
 
 def _write_figure(value: float, console: Console, precision: int | None) -> str:
     return choose_signs(console).undefined if np.isnan(value) else format_significant(value, precision)
-
-
-#: The columns that are on the screen, or say the same in other numbers.
-SETTLING_COLUMNS = frozenset(SETTLING_MEASURES)
-_MOST_LINES = 40
-
-
-def draw_settling(orders: list[Settling], console: Console) -> None:
-    """Print a block a measure; the strip is left out where it has no room."""
-    known = choose_signs(console)
-    last = (f"{known.mark} ", MARK_STYLE), ("Spearman with the last step", "dim")
-    console.print(Text.assemble(*last, f"{known.between}{known.other} ", ("with the step before", "dim")))
-    for order in orders:
-        console.print()
-        least, most = order.heads
-        heads = f"{most} heads" if least == most else f"{least} to {most} heads"
-        console.print(Text.assemble((clean(order.label), "bold"), f", {heads}"))
-        console.print(_tabulate_settling(order, console))
-        _note_left_out(len(order.steps), console)
-
-
-def _tabulate_settling(order: Settling, console: Console) -> Table:
-    known = choose_signs(console)
-    lines = _start_table()
-    for name in (STEP, "last", "previous", "Kendall"):
-        lines.add_column(name, justify="right", no_wrap=True)
-    both = np.concatenate([order.last, order.previous])
-    low = float(both[np.isfinite(both)].min(initial=0.0))
-    used = max(len(STEP), *(len(str(step)) for step in order.steps)) + 4 + 8 + 7 + 4 * _GAP
-    width = min(console.width - used, MOST_WIDTH)
-    strip = Strip(low, 1.0, width, known) if width >= LEAST_WIDTH else None
-    if strip is not None:
-        lines.add_column(strip.axis(f"{low:.2g}", "1"), no_wrap=True, header_style="not bold dim")
-    for place in thin_out(len(order.steps), _MOST_LINES):
-        last, previous, kendall = (float(one[place]) for one in (order.last, order.previous, order.kendall))
-        every = (last, previous, kendall)
-        cells = [Text(known.undefined if np.isnan(one) else f"{one:z.2f}") for one in every]
-        drawn = [] if strip is None else [strip.draw(last, np.array([]), previous)]
-        lines.add_row(Text(str(order.steps[place])), *cells, *drawn)
-    return lines

@@ -23,6 +23,7 @@ from attnprobe.reports.terminal.console import (
     format_significant,
     has_palette,
 )
+from attnprobe.reports.theme import ROLE_COLOURS
 from attnprobe.table.cells import clean, format_cell
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.naming import LETTERS, MIXED, join_names
@@ -77,7 +78,7 @@ def average_layers(grid: np.ndarray) -> np.ndarray:
 def _try_layout(
     panel: Panel, grid: np.ndarray, room: int, figures: Figures, air: int, averaged: bool
 ) -> Layout:
-    layers, heads = _name_labels("L", panel.layers), _name_labels("H", panel.heads)
+    layers, heads = name_labels("L", panel.layers), name_labels("H", panel.heads)
     label = max(len(name) for name in layers) + 1
     number = max(figures.width(grid), *(len(name) for name in heads))
     mean_figures = Figures(figures.decimals or 1, figures.exponent)
@@ -88,7 +89,8 @@ def _try_layout(
     )
 
 
-def _name_labels(letter: str, labels: list[Cell]) -> list[str]:
+def name_labels(letter: str, labels: list[Cell]) -> list[str]:
+    """Name layers or heads by a letter and their number; what has no number keeps its name."""
     return [f"{letter}{label}" if isinstance(label, int) else format_cell(label) for label in labels]
 
 
@@ -132,25 +134,24 @@ def draw_grid(
 
 def style_cell(value: float, scale: Scale) -> Style:
     background = find_colour(scale.place(value), both_ways=scale.is_of_effects)
-    return Style(color=_format_rgb(choose_text_colour(background)), bgcolor=_format_rgb(background))
+    return Style(color=format_rgb(choose_text_colour(background)), bgcolor=format_rgb(background))
 
 
 def draw_scale(scale: Scale, width: int, sign: str) -> Text:
     """Draw a scale of colours from end to end."""
     bar = Text()
     for i in range(width):
-        bar.append(
-            sign, Style(color=_format_rgb(find_colour(i / (width - 1), both_ways=scale.is_of_effects)))
-        )
+        bar.append(sign, Style(color=format_rgb(find_colour(i / (width - 1), both_ways=scale.is_of_effects))))
     return bar
 
 
 def style_share(share: float) -> Style:
     """Give the colour of a sign that stands so far up the scale, from 0 to 1."""
-    return Style(color=_format_rgb(find_colour(share)))
+    return Style(color=format_rgb(find_colour(share)))
 
 
-def _format_rgb(rgb: tuple[int, int, int]) -> str:
+def format_rgb(rgb: tuple[int, int, int]) -> str:
+    """Write a colour as rich reads it."""
     return f"rgb({rgb[0]},{rgb[1]},{rgb[2]})"
 
 
@@ -179,6 +180,14 @@ _COLOURS = {
 }
 
 
+def _style_role(kind: str, console: Console) -> Style | str:
+    """Give the style of a role: the colours of pictures, or the nearest of sixteen."""
+    colour = ROLE_COLOURS[kind]
+    return (
+        _COLOURS[kind] if colour is None or not has_palette(console) else Style(color="black", bgcolor=colour)
+    )
+
+
 def draw_roles(table: HeadTable, grids: list[Panel], console: Console) -> None:
     """Print the letters, panel by panel, and a legend of those that are there."""
     roles = lay_out_roles(format_cell(cell) for cell in table.data["role"])
@@ -194,16 +203,20 @@ def draw_roles(table: HeadTable, grids: list[Panel], console: Console) -> None:
             names = "".join(f"H{format_cell(head)}".rjust(wide) for head in heads)
             console.print(Text(" " * label + names, "dim"))
             for layer in panel.layers:
-                line = Text(f"L{format_cell(layer)}".ljust(label), "dim")
+                line = Text.assemble((f"L{format_cell(layer)}".ljust(label), "dim"))
                 for head in heads:
                     row = panel.places.get((layer, head))
                     kind = None if row is None else roles.kinds[row]
-                    line.append((LETTERS[kind] if kind else " ").rjust(wide), _COLOURS[kind or MIXED])
+                    cell = LETTERS[kind] if kind else " "
+                    if has_palette(console) and kind:
+                        line.append(" " * (wide - 3)).append(f" {cell} ", _style_role(kind, console))
+                    else:
+                        line.append(cell.rjust(wide), _COLOURS[kind or MIXED])
                 console.print(line)
     console.print()
     line = Text()
     for kind, number in roles.counts.items():
-        entry = Text.assemble((LETTERS[kind], _COLOURS[kind]), f" {kind} {number}")
+        entry = Text.assemble((LETTERS[kind], _style_role(kind, console)), f" {kind} {number}")
         if line.cell_len and line.cell_len + 3 + entry.cell_len > console.width:
             console.print(line)
             line = Text()
@@ -238,14 +251,14 @@ def write_extremes(column: Column, grid: np.ndarray, layout: Layout, precision: 
     low, high = float(np.nanmin(grid)), float(np.nanmax(grid))
     if low == high:
         whose = "heads that have one" if np.isnan(grid).any() else "heads"
-        return Text(f"the same in all {whose}: {_write_number(low, column, precision)}", "dim")
+        return Text(f"the same in all {whose}: {write_number(low, column, precision)}", "dim")
     return Text(
-        f"lowest {_write_number(low, column, precision)} at {_locate(grid == low, layout)} "
-        f"to highest {_write_number(high, column, precision)} at {_locate(grid == high, layout)}"
+        f"lowest {write_number(low, column, precision)} at {_locate(grid == low, layout)} "
+        f"to highest {write_number(high, column, precision)} at {_locate(grid == high, layout)}"
     )
 
 
-def _write_number(value: float, column: Column, precision: int | None) -> str:
+def write_number(value: float, column: Column, precision: int | None) -> str:
     """Write a number in a sentence; of a p below 0.001, no more than that."""
     small = column.unit == "probability" and 0 <= value < _LEAST_P and precision is None
     return f"< {_LEAST_P}" if small else format_significant(value, precision)

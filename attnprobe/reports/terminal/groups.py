@@ -34,11 +34,11 @@ def has_groups(table: HeadTable) -> bool:
     return table.kind in {"heads of groups", "groups"} and bool(list_compared(table))
 
 
-def draw_groups(table: HeadTable, console: Console) -> set[str]:
+def draw_groups(table: HeadTable, console: Console, full: bool = False) -> set[str]:
     """Print the rows in which groups differ most; returns the columns that are shown."""
-    shown = list_compared(table)[:_MOST_MEASURES]
+    shown = list_compared(table)[: None if full else _MOST_MEASURES]
     for column in shown:
-        _draw_measure(table, column, console)
+        _draw_measure(table, column, console, full)
     console.print()
     console.print(
         Text(f"Q, p: whether groups are alike (p adjusted, Holm); * they differ, p < {SIGNIFICANT}", "dim")
@@ -47,9 +47,9 @@ def draw_groups(table: HeadTable, console: Console) -> set[str]:
     return {*tests, *(column.name for column in shown), "layer", "head"}
 
 
-def _draw_measure(table: HeadTable, column: Column, console: Console) -> None:
+def _draw_measure(table: HeadTable, column: Column, console: Console, full: bool) -> None:
     rows = lay_out_groups(table, column.name)
-    some = sort_by_difference(rows)[:MOST_ROWS]
+    some = sort_by_difference(rows)[: None if full else MOST_ROWS]
     names = [ALL_GROUPS, *list_groups(table)]
     signs = choose_signs(console)
     headers = ["", *(_shorten(clean(name), _LONGEST_GROUP) for name in names), "Q", "p"]

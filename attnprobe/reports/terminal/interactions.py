@@ -25,7 +25,7 @@ def has_interactions(table: HeadTable) -> bool:
     return table.kind == "interactions" and len(table) > 0 and known
 
 
-def draw_interactions(table: HeadTable, console: Console) -> None:
+def draw_interactions(table: HeadTable, console: Console, full: bool = False) -> None:
     """Print a line a pair, in the order of the table, with a star where it is confirmed."""
     signs, unit = choose_signs(console), table.column("interaction").unit
     values, errors, proposed, p = (
@@ -46,7 +46,7 @@ def draw_interactions(table: HeadTable, console: Console) -> None:
     console.print()
     _print(headers, widths, console, "bold")
     for row, cells in enumerate(zip(*columns, strict=True)):
-        if row == MOST_PAIRS:
+        if row == MOST_PAIRS and not full:
             console.print(Text(f"{len(table) - row} more; -o pairs.csv writes them all", "dim"))
             break
         sure = p[row] < SIGNIFICANT

@@ -31,7 +31,7 @@ _DECIMALS = 2
 _LONGEST = 24
 
 
-def draw_best_heads(found: BestHeads, console: Console) -> None:
+def draw_best_heads(found: BestHeads, console: Console, full: bool = False) -> None:
     """Print a line a label; directions side by side where there is room."""
     attentions, directions, named, numbers = (
         list(map(format_cell, found.cells[name])) for name in ("attention", "direction", found.label, "n")
@@ -42,7 +42,7 @@ def draw_best_heads(found: BestHeads, console: Console) -> None:
         for row in rows:
             counts.setdefault(named[row], set()).add(numbers[row])
         labels = list(counts)
-        shown = labels[:MOST_LABELS]
+        shown = labels if full else labels[:MOST_LABELS]
         # A decoder is asked as often as the answer comes before, which differs by direction.
         alike = all(len(some) == 1 for some in counts.values())
         parts = {side: [row for row in rows if directions[row] == side] for side in dict.fromkeys(directions)}
@@ -244,12 +244,14 @@ _LEAST_TEXT = 16  # a column of text may fold down to this width before records 
 _STATUS = {"ok": "green", "warning": "yellow", "failed": "bold red"}
 
 
-def draw_rows(table: HeadTable, hidden: set[str], console: Console, precision: int | None = None) -> None:
-    """Print the rows as a table if every number fits whole, otherwise as records."""
+def draw_rows(
+    table: HeadTable, hidden: set[str], console: Console, precision: int | None = None, full: bool = False
+) -> None:
+    """Print the rows as a table if every number fits whole, otherwise as records; all, or the first."""
     found = write_fields(table, hidden, choose_signs(console), precision)
     needed = sum(min(field.width(), _LEAST_TEXT) if field.is_text else field.width() for field in found)
     fits = needed + 3 * len(found) - 1 <= console.width  # a space either side, a divider between
-    shown = min(len(table), MOST_ROWS if fits else MOST_RECORDS)
+    shown = len(table) if full else min(len(table), MOST_ROWS if fits else MOST_RECORDS)
     if fits:
         console.print()
         console.print(_make_table(found, shown))

@@ -29,7 +29,7 @@ def has_probes(table: HeadTable) -> bool:
     return table.kind == "probes" and len(table) > 0 and known
 
 
-def draw_probes(table: HeadTable, console: Console) -> None:
+def draw_probes(table: HeadTable, console: Console, full: bool = False) -> None:
     """Print a line a label, with a star where all heads find more than the best of them."""
     signs = choose_signs(console)
     label = next((key for key in list_keys(table) if key not in ("model", "dataset")), "model")
@@ -54,7 +54,7 @@ def draw_probes(table: HeadTable, console: Console) -> None:
     console.print()
     _print(list(columns), widths, console, "bold")
     for row, cells in enumerate(zip(*columns.values(), strict=True)):
-        if row == MOST_LABELS:
+        if row == MOST_LABELS and not full:
             console.print(Text(f"{len(table) - row} more; -o found.csv writes them all", "dim"))
             break
         sure = numbers["p_adjusted"][row] < SIGNIFICANT

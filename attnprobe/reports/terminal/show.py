@@ -13,6 +13,7 @@ from attnprobe.reports.shapes import (
     AXES,
     ORDER_KEYS,
     Panel,
+    Runs,
     lay_out_best_heads,
     lay_out_panels,
     lay_out_positions,
@@ -20,11 +21,22 @@ from attnprobe.reports.shapes import (
     lay_out_runs,
     lay_out_settling,
 )
-from attnprobe.reports.terminal import alignments, curves, grid, groups, interactions, lists, probes
-from attnprobe.reports.terminal.console import choose_signs, has_palette
+from attnprobe.reports.terminal import (
+    alignments,
+    curves,
+    grid,
+    groups,
+    interactions,
+    lists,
+    overview,
+    probes,
+    settling,
+)
+from attnprobe.reports.terminal.console import choose_signs, crop_line, has_palette
 from attnprobe.table.cells import clean, format_cell
 from attnprobe.table.head_table import HeadTable
-from attnprobe.table.kinds import POSITION
+from attnprobe.table.kinds import POSITION, PRUNING_STEP
+from attnprobe.table.naming import STACKING
 from attnprobe.table.table import Column
 
 _MOST_MEASURES = 4
@@ -32,13 +44,15 @@ _MOST_MEASURES = 4
 _MOST_LISTED = 8
 #: So many of the columns that are left out are named.
 _MOST_NAMED = 12
-_STACKING = ("model", "dataset", "model_out", "model_b")  # first in tables, so that files can be stacked
+#: More orders of heads than this have a line each, and not a line a step.
+_MOST_ORDERS = 4
 
 
-def show(table: HeadTable, console: Console, precision: int | None = None) -> None:
+def show(table: HeadTable, console: Console, precision: int | None = None, full: bool = False) -> None:
     """Print a table in the colours, width and encoding of a console.
 
-    Without ``precision``, numbers have as many digits as can be taken in at a glance.
+    Without ``precision``, numbers have as many digits as can be taken in at a glance. Unless it is to be
+    ``full``, what does not fit a screen is drawn as maps of half height, where the console has the colours.
     """
     described = [column for column in table.columns if column.role == "measure"]
     measures = [column for column in described if read_floats(table, column.name) is not None]
@@ -52,59 +66,88 @@ def show(table: HeadTable, console: Console, precision: int | None = None) -> No
     rows_are = (
         runs[0].keys if runs else of_heads if panels or at_positions else ORDER_KEYS if orders else keys
     )
-    common = _find_constants(table, [key for key in keys if key in _STACKING or key not in rows_are])
+    common = _find_constants(table, [key for key in keys if key in STACKING or key not in rows_are])
     console.print(Text(clean(table.title), "bold"))
     if common:
         said = choose_signs(console).between.join(f"{name} {value}" for name, value in common.items())
         console.print(Text(said))
     shown: Set[str] = table.data.keys()
-    if runs:
-        shown = curves.draw_runs(table, runs, _choose_measures(measures), console, precision)
-    elif settling := lay_out_settling(table):
-        curves.draw_settling(settling, console)
-        shown = curves.SETTLING_COLUMNS
+    chosen = measures if full else _choose_measures(measures)
+    glance = frozenset() if full else _draw_glance(table, runs, panels, chosen, console, precision)
+    if glance:
+        shown = glance
+    elif runs:
+        shown = curves.draw_runs(table, runs, chosen, console, precision, full)
     elif at_positions:
         shown = _draw_positions(table, measures, console, precision)
     elif panels:
-        shown = _draw_panels(table, panels, _choose_measures(measures), console, precision)
-    elif listed := _draw_list(table, console, precision):
+        shown = _draw_panels(table, panels, chosen, console, precision)
+    elif listed := _draw_list(table, console, precision, full):
         shown = listed
     elif (found := lay_out_best_heads(table)) is not None:
-        lists.draw_best_heads(found, console)
+        lists.draw_best_heads(found, console, full)
         shown = lists.FOUND_COLUMNS
     elif orders:
-        curves.draw_curves(orders, console, precision)
+        curves.draw_curves(orders, console, precision, full)
         shown = curves.CURVE_COLUMNS
     elif len(table):
-        short = _keep_headlines(table, measures)
-        lists.draw_rows(short, set(common), console, precision)
+        short = table if full else _keep_headlines(table, measures)
+        lists.draw_rows(short, set(common), console, precision, full)
         shown = short.data.keys()
     else:
         console.print(Text("no rows", "dim"))
-    _print_left_out(table, shown, console)
+    _print_left_out(table, shown, console, whole=not glance)
     if table.notes:
         console.print()
     for note in table.notes:
-        console.print(Text(f"{choose_signs(console).bullet} {clean(note)}"))
+        line = f"{choose_signs(console).bullet} {clean(note)}"
+        console.print(Text(crop_line(line, console) if glance else line))
 
 
-def _draw_list(table: HeadTable, console: Console, precision: int | None) -> Set[str]:
-    """Print groups, alignments, probes, shares or pairs, a line each; returns the columns shown."""
-    if groups.has_groups(table):
-        return groups.draw_groups(table, console)
-    if table.kind == "alignments" and len(table):
-        alignments.draw_alignments(table, console, precision)
-        return alignments.ALIGNMENT_COLUMNS
-    if lists.has_shares(table):
-        lists.draw_shares(table, console)
-        return lists.SHARES_COLUMNS
-    if interactions.has_interactions(table):
-        interactions.draw_interactions(table, console)
-        return interactions.PAIR_COLUMNS
-    if probes.has_probes(table):
-        probes.draw_probes(table, console)
-        return probes.PROBE_COLUMNS
+def _draw_glance(
+    table: HeadTable,
+    runs: list[Runs],
+    panels: list[Panel],
+    measures: list[Column],
+    console: Console,
+    precision: int | None,
+) -> Set[str]:
+    """Print what takes more than a screen at a glance; returns the columns shown, none where it is not."""
+    orders = lay_out_settling(table)
+    if len(orders) > _MOST_ORDERS:
+        settling.draw_settling_lines(orders, console)
+        return settling.SETTLING_COLUMNS
+    if not has_palette(console) or console.options.ascii_only:
+        return frozenset()
+    if runs and PRUNING_STEP not in table.data and overview.can_draw_changes(runs, console):
+        return overview.draw_changes(table, runs, measures, console, precision)
+    if panels and table.kind != "roles" and overview.can_draw_maps(panels, measures, table, console):
+        overview.draw_maps(table, panels, measures, fit_scales(table, measures), console, precision)
+        return {column.name for column in measures}
     return frozenset()
+
+
+def _draw_list(table: HeadTable, console: Console, precision: int | None, full: bool) -> Set[str]:
+    """Print groups, steps, alignments, probes, shares or pairs, a line each; returns the columns shown."""
+    shown: Set[str] = frozenset()
+    if groups.has_groups(table):
+        shown = groups.draw_groups(table, console, full)
+    elif steps := lay_out_settling(table):
+        settling.draw_settling(steps, console, full)
+        shown = settling.SETTLING_COLUMNS
+    elif table.kind == "alignments" and len(table):
+        alignments.draw_alignments(table, console, precision, full)
+        shown = alignments.ALIGNMENT_COLUMNS
+    elif lists.has_shares(table):
+        lists.draw_shares(table, console)
+        shown = lists.SHARES_COLUMNS
+    elif interactions.has_interactions(table):
+        interactions.draw_interactions(table, console, full)
+        shown = interactions.PAIR_COLUMNS
+    elif probes.has_probes(table):
+        probes.draw_probes(table, console, full)
+        shown = probes.PROBE_COLUMNS
+    return shown
 
 
 def _find_constants(table: HeadTable, names: Iterable[str]) -> dict[str, str]:
@@ -114,7 +157,11 @@ def _find_constants(table: HeadTable, names: Iterable[str]) -> dict[str, str]:
 
 
 def _draw_panels(
-    table: HeadTable, panels: list[Panel], shown: list[Column], console: Console, precision: int | None
+    table: HeadTable,
+    panels: list[Panel],
+    shown: list[Column],
+    console: Console,
+    precision: int | None,
 ) -> set[str]:
     """Print a grid for each measure and panel; returns the columns that are shown."""
     console.print(Text("rows: layers, columns: heads, counted from 0", "dim"))
@@ -186,13 +233,18 @@ def _keep_headlines(table: HeadTable, measures: list[Column]) -> HeadTable:
     return replace(table, columns=columns, data={one.name: table.data[one.name] for one in columns})
 
 
-def _print_left_out(table: HeadTable, shown: Set[str], console: Console) -> None:
-    """Name the columns that are not shown: further measures, and indices other than n."""
+def _print_left_out(table: HeadTable, shown: Set[str], console: Console, *, whole: bool = True) -> None:
+    """Name the columns that are not shown: further measures, and indices other than n; or as many as fit."""
     seen = {*shown, "n"}
     left = [c.name for c in table.columns if c.role in {"measure", "count", "text"} and c.name not in seen]
     if left:
         console.print()
         columns = "column" if len(left) == 1 else "columns"
-        names = ", ".join(clean(name) for name in left[:_MOST_NAMED])
-        names += ", ..." if len(left) > _MOST_NAMED else ""
-        console.print(Text(f"{len(left)} more {columns} ({names}); -o heads.csv writes them all", "dim"))
+        said = ""
+        for most in range(_MOST_NAMED, -1, -1):
+            names = ", ".join(clean(name) for name in left[:most])
+            names += f"{', ' if most else ''}..." if len(left) > most else ""
+            said = f"{len(left)} more {columns} ({names}); -o heads.csv writes them all"
+            if whole or len(said) <= console.width:
+                break
+        console.print(Text(said, "dim"))

@@ -16,11 +16,12 @@ from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
 
 
-def shown(table, width=100, encoding="utf-8", precision=None, **options):
+def shown(table, width=100, encoding="utf-8", precision=None, full=False, **options):
     raw = io.BytesIO()
     file = io.TextIOWrapper(raw, encoding=encoding, newline="\n")
     options = {"color_system": None, "force_terminal": False, "no_color": True} | options
-    show(table, Console(file=file, width=width, highlight=False, legacy_windows=False, **options), precision)
+    console = Console(file=file, width=width, highlight=False, legacy_windows=False, **options)
+    show(table, console, precision, full)
     file.flush()
     lines = raw.getvalue().decode(encoding).splitlines()
     assert all(cell_len(re.sub(r"\x1b\[[\d;]*m", "", line)) <= width for line in lines)
@@ -156,8 +157,26 @@ def test_an_order_a_step():
     assert not any("●" in line for line in shown(tabulate_orders(steps, {}), width=50)[4:])
 
 
-def test_many_orders_are_a_list():
-    steps = [(step, heads([1.0, 2, 3, step], measures=tuple("abcdef"))) for step in (4, 5)]
-    text = "\n".join(shown(tabulate_orders(steps, {}), width=200))
-    assert "kendall_previous" in text
-    assert "●" not in text
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
+def test_of_many_orders_each_has_a_line(encoding):
+    steps = [(step, heads([1.0, 2, 3, step], measures=tuple("abcdef"))) for step in (0, 2, 4, 5)]
+    table = tabulate_orders(steps, {})
+    lines = shown(table, width=80, encoding=encoding)
+    top = next(place for place, line in enumerate(lines) if line.split()[:2] == ["measure", "heads"])
+    found = [line.split() for line in lines[top + 1 : top + 7]]
+    assert [line[:2] for line in found] == [[name, "4"] for name in "abcdef"]
+    low, high = ("▁", "█") if encoding == "utf-8" else ("1", "8")
+    for _, _, first, last, previous in found:
+        # The heads 1, 2, 3, 0 and 1, 2, 3, 5 in order: 3 of 4 ranks are one further.
+        assert float(first) == round(table["spearman_last"][0], 2) == -0.2
+        assert (last[0], last[2:]) == (low, 2 * high)
+        assert len(previous) == 4
+        assert previous[0] == ("·" if encoding == "utf-8" else "-")
+    assert len(lines) < 24
+
+
+def test_full_gives_orders_a_line_a_step():
+    steps = [(step, heads([1.0, 2, 3, step], measures=tuple("abcdef"))) for step in range(50)]
+    lines = shown(tabulate_orders(steps, {}), width=80, full=True)
+    assert sum("●" in line for line in lines) == 1 + 6 * 50
+    assert not any("more steps" in line for line in lines)

@@ -1,0 +1,148 @@
+// The small maps of all heads: how they are ordered, laid out, coloured and walked.
+
+let buttons = [], places = [], byHead = new Map(), pressed = null, small = null, shown = null, turn = 0, order = "layer";
+
+const headKey = (layer, head) => `${layer}.${head}`;
+
+/** List what heads can be sorted by: a name, the value of each head by layer, and whether the least comes first. */
+function orders() {
+  const own = [{ key: "sharp", name: "sharpest first", values: kind().sharpness, rising: true }];
+  return own.concat(kind().notes.flatMap((note, table) => note.columns.map((column, place) => (
+    { key: `${table}.${place}`, name: `most ${column.title}`, values: column.values, rising: false }))));
+}
+
+/** Offer what heads can be sorted by. */
+function fillOrders() {
+  const listed = orders();
+  if (!listed.some(({ key }) => key === order)) order = "layer";
+  find("order").replaceChildren(make("option", { value: "layer" }, "by layer"), ...listed.map(({ key, name }) => make("option", { value: key }, name)));
+  find("order").value = order;
+}
+
+/** Give the heads line by line, [layer, head] or null for one that was removed, and the value that sorts them. */
+function lines(now) {
+  const columns = now.heads + (now.rollout ? 1 : 0), by = orders().find(({ key }) => key === order);
+  const gone = new Set(now.removed.map(([layer, head]) => headKey(layer, head)));
+  const whole = now.layers.map((_, layer) => Array.from({ length: columns }, (_, head) => (gone.has(headKey(layer, head)) ? null : [layer, head])));
+  if (!by) return { cells: whole, value: () => null };
+  const value = (layer, head) => (rolled(head) ? null : by.values[layer][head]);
+  const sorted = whole.flat().filter((one) => one && value(...one) !== null);
+  sorted.sort((one, other) => (value(...one) - value(...other)) * (by.rising ? 1 : -1));
+  const wide = Math.max(1, now.heads);
+  const cells = Array.from({ length: Math.ceil(sorted.length / wide) }, (_, row) => sorted.slice(row * wide, (row + 1) * wide));
+  return { cells, value };
+}
+
+/** Show which colour is how much. */
+function drawScale() {
+  find("scale")?.replaceChildren(...[0, 0.01, 0.05, 0.1, 0.25, 0.5, 1].map((share) => {
+    const canvas = make("canvas", { "aria-hidden": "true" });
+    fillCanvas(canvas, 1, 1, () => share);
+    return make("li", {}, canvas, String(share));
+  }));
+}
+
+/** Give the small maps of what is shown; where words or special tokens make no difference, there is one set. */
+function smallSet() {
+  const sets = kind().small, plain = chosen.special ? "" : "-plain";
+  const found = [`words${plain}`, "words", `tokens${plain}`, "tokens"].filter((name) => chosen.words || !name.startsWith("words"));
+  return sets[found.find((name) => sets[name])];
+}
+
+/** Colour the small maps; at once, for a printer waits for nothing. */
+function colourHeads() {
+  if (!small) return;
+  const [high, wide] = small.size, columns = kind().heads + (kind().rollout ? 1 : 0);
+  places.flat().forEach((at, number) => {
+    if (!at) return;
+    const first = (at[0] * columns + at[1]) * high * wide;
+    fillCanvas(buttons.flat()[number].firstChild, wide, high, (cell) => (small.bytes[first + cell] / 255) ** 2);
+  });
+}
+
+/** Draw the small maps of a kind. */
+async function drawHeads() {
+  const now = kind(), mine = ++turn, { size, packed } = smallSet();
+  const bytes = await unpacked(packed);
+  if (mine !== turn) return;
+  small = { size, bytes };
+  if (shown !== now) { fillOrders(); layOut(now); }
+  shown = now;
+  colourHeads();
+  document.documentElement.dataset.heads = JSON.stringify([chosen.kind, chosen.words, chosen.special]);
+}
+
+/** Lay out a button for every head of a kind. */
+function layOut(now) {
+  const { cells, value } = lines(now), sorted = order !== "layer";
+  const columns = Math.max(...cells.map((line) => line.length));
+  const room = Math.min(440, document.body.clientWidth - 90 - 2 * columns); // the card grows with its maps
+  find("grid").style.setProperty("--cell", `${Math.max(26, Math.min(70, Math.floor(room / columns)))}px`);
+  const head = make("tr", {}, make("td"));
+  for (let place = 0; place < columns; place++)
+    head.append(make("th", { scope: "col" }, !sorted && rolled(place) ? "roll\u00adout" : String(place + (sorted ? 1 : 0))));
+  const body = make("tbody");
+  places = cells;
+  byHead = new Map();
+  buttons = cells.map((line, row) => {
+    const tr = make("tr", {}, make("th", { scope: "row" }, String(sorted ? row * columns + 1 : now.layers[row])));
+    const made = line.map((at, place) => {
+      if (!at) {
+        tr.append(make("td", { class: "removed", title: "removed" }));
+        return null;
+      }
+      const number = value(...at), title = number === null ? nameOf(...at) : `${nameOf(...at)}: ${Number(number.toPrecision(3))}`;
+      const button = make("button", {
+        type: "button", title, "aria-label": title, "aria-pressed": "false", tabindex: "-1",
+      }, make("canvas", { "aria-hidden": "true" }));
+      if (sorted) button.append(make("span", { "aria-hidden": "true" }, headKey(now.layers[at[0]], at[1])));
+      button.addEventListener("click", () => choose({ layer: at[0], head: at[1] }));
+      button.addEventListener("keydown", (event) => move(event, row, place));
+      tr.append(make("td", {}, button));
+      byHead.set(headKey(...at), button);
+      return button;
+    });
+    body.append(tr);
+    return made;
+  });
+  const caption = sorted ? "Heads from left to right, line by line, in their order" : "Layers from top to bottom, heads from left to right";
+  find("grid").classList.toggle("is-sorted", sorted);
+  find("grid").replaceChildren(make("caption", { class: "unseen" }, caption), make("thead", {}, head), body);
+  press();
+  cue();
+}
+
+/** Say that there is more to the side, where there is. */
+function cue() {
+  const box = find("grid").closest(".scroll");
+  const hidden = box.scrollWidth - box.clientWidth - box.scrollLeft;
+  find("cue").hidden = box.scrollWidth <= box.clientWidth + 1;
+  box.classList.toggle("has-more", hidden > 1);
+}
+
+/** Let the arrow keys go from head to head. */
+function move(event, row, place) {
+  const step = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key];
+  if (!step) return;
+  event.preventDefault();
+  let [down, right] = [row + step[0], place + step[1]];
+  while (buttons[down]?.[right] === null) { down += step[0]; right += step[1]; }
+  const at = places[down]?.[right];
+  if (!at) return;
+  choose({ layer: at[0], head: at[1] });
+  buttons[down][right].focus();
+}
+
+/** Show which head is chosen; the keyboard comes to it, or to the first where it is not among them. */
+function press() {
+  const button = byHead.get(headKey(chosen.layer, chosen.head)) ?? null;
+  const stop = button ?? buttons.flat().find(Boolean) ?? null;
+  if (stop === pressed && stop?.tabIndex === 0 && (stop.getAttribute("aria-pressed") === "true") === Boolean(button)) return;
+  if (pressed) {
+    pressed.setAttribute("aria-pressed", "false");
+    pressed.tabIndex = -1;
+  }
+  button?.setAttribute("aria-pressed", "true");
+  if (stop) stop.tabIndex = 0;
+  pressed = stop;
+}

@@ -1,0 +1,189 @@
+"""What tables say of the heads that a page of one sentence shows: their roles, and numbers over a corpus."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from attnprobe.errors import AttnprobeError
+from attnprobe.reports.columns import is_one_quantity, name_measure, name_source, read_cells
+from attnprobe.reports.report_page.measures import format_number, format_with_error, is_number
+from attnprobe.table.cells import clean
+from attnprobe.table.head_table import HeadTable
+from attnprobe.table.naming import MIXED, find_role_kind, join_names
+
+if TYPE_CHECKING:
+    from attnprobe.survey.tokens import Maps, SequenceAttention
+
+#: What names a head in a table.
+_PLACE = ("attention", "layer", "head")
+
+
+#: A table of heads, or the file of one.
+Given = HeadTable | Path | str
+
+
+def read_notes(tables: Given | Sequence[Given]) -> list[tuple[str, HeadTable]]:
+    """Read tables, each with what an error calls it; raises AttnprobeError when one can't be read."""
+    listed = [tables] if isinstance(tables, HeadTable | Path | str) else list(tables)
+    return [
+        ("The table", one) if isinstance(one, HeadTable) else (clean(str(one)), HeadTable.read(one))
+        for one in listed
+    ]
+
+
+def check_notes(tables: Sequence[tuple[str, HeadTable]], seen: "SequenceAttention") -> list[HeadTable]:
+    """Give the tables, all about the heads of a sequence's model.
+
+    Raises AttnprobeError when one does not have one row a head, or has other heads than the model.
+    """
+    for name, table in tables:
+        _check_heads(table, name, seen)
+    return [table for _, table in tables]
+
+
+def _check_heads(table: HeadTable, name: str, seen: "SequenceAttention") -> None:
+    """Refuse a table that is not about the heads of the model, a row each."""
+    if not {"layer", "head"} <= table.data.keys():
+        raise AttnprobeError(f"{name} has no columns layer and head; give a table of `attnprobe census`.")
+    if not len(table):
+        raise AttnprobeError(f"{name} has no rows; give a table of `attnprobe census`.")
+    if "attention" not in table.data and len(seen.maps) > 1:
+        kinds = ", ".join(maps.kind.value for maps in seen.maps)
+        raise AttnprobeError(
+            f"{name} does not say which attention a head is of, and {clean(seen.model)} has {kinds}; give a "
+            "census of this model."
+        )
+    places = list(zip(*(read_cells(table, key) for key in _PLACE), strict=True))
+    if len(set(places)) < len(places):
+        raise AttnprobeError(
+            f"{name} has several rows for one head; give the census of one model over one set of data."
+        )
+    known = [maps for maps in seen.maps if _find_rows(table, maps)]
+    if not known:
+        raise AttnprobeError(f"{name} is about no attention that {clean(seen.model)} has here.")
+    for maps in known:
+        rows = set(_find_rows(table, maps))
+        every = {(layer, head) for layer in maps.layers for head in range(maps.rows.shape[1])}
+        there = {
+            (layer, head)
+            for place, layer in enumerate(maps.layers)
+            for head in range(maps.rows.shape[1])
+            if maps.standing[place, head]
+        }
+        if not there <= rows <= every:
+            raise AttnprobeError(
+                f"{name} has {len(rows)} heads of the {maps.kind.value}, and they are not the "
+                f"{len(maps.layers)} x {maps.rows.shape[1]} heads of {clean(seen.model)}; give a census of "
+                "this model."
+            )
+
+
+def _find_rows(table: HeadTable, maps: "Maps") -> dict[tuple[Any, Any], int]:
+    """Find the row of each head (layer, head) of a kind of attention."""
+    kinds, layers, heads = (read_cells(table, key) for key in _PLACE)
+    return {
+        (layer, head): row
+        for row, (kind, layer, head) in enumerate(zip(kinds, layers, heads, strict=True))
+        if kind in (None, "", maps.kind.value)
+    }
+
+
+def find_role(tables: Sequence[HeadTable], role: str, maps: "Maps") -> tuple[int, int]:
+    """Find the head that has a role most clearly: the place of its layer, and its number.
+
+    ``role`` is a role as the table has it, such as "syntactic: det", or its kind, such as "syntactic". Where
+    several heads have it, it is the one of the highest ``value``. Raises AttnprobeError when no table names
+    roles, or no head has it.
+    """
+    named = [table for table in tables if "role" in table.data]
+    if not named:
+        raise AttnprobeError("No table of --census names roles; give one that `attnprobe roles` wrote.")
+    found, known = [], dict[str, None]()
+    for table in named:
+        roles, values = read_cells(table, "role"), read_cells(table, "value")
+        for (layer, head), row in _find_rows(table, maps).items():
+            said = str(roles[row] or "")
+            if layer not in maps.layers or not said or said == MIXED:
+                continue
+            place = maps.layers.index(layer)
+            if not maps.standing[place, head]:
+                continue
+            known[clean(said)] = None
+            if role in (said, find_role_kind(said)):
+                value = values[row]
+                found.append((value if is_number(value) else float("-inf"), -place, -head))
+    if not found:
+        there = f"it has {join_names(list(known))}" if known else "no head has any"
+        raise AttnprobeError(f"No head of the {maps.kind.value} has the role {clean(role)!r}; {there}.")
+    _, place, head = max(found)
+    return -place, -head
+
+
+def describe_notes(tables: Sequence[HeadTable], maps: "Maps") -> list[dict[str, Any]]:
+    """Describe what tables say of the heads of a kind, for ``view.js``: each table that knows the kind.
+
+    Those of roles come first. ``roles`` are lines of a name and what is said, and ``texts`` and ``values``
+    numbers of a column, all by layer and head; None is undefined.
+    """
+    found = []
+    for table in sorted(tables, key=lambda table: "role" not in table.data):
+        rows = _find_rows(table, maps)
+        if not rows:
+            continue
+        roles = "role" in table.data
+        found.append({
+            "source": clean(table.title), "about": clean(name_source(table)),
+            "roles": _by_head(maps, rows, _explain_roles(table)) if roles else None,
+            "columns": [] if roles else _describe_columns(table, maps, rows),
+        })  # fmt: skip
+    return found
+
+
+def _explain_roles(table: HeadTable) -> list[list[tuple[str, str]]]:
+    """Say the role of each row, by which number, and which role is nearest."""
+    lines = list[list[tuple[str, str]]]()
+    names = ("role", "also", "measure", "value", "value_se", "threshold", "nearest")
+    for role, also, measure, value, error, threshold, nearest in zip(
+        *(read_cells(table, name) for name in names), strict=True
+    ):
+        said = [("role", clean(str(role or MIXED)))]
+        if also:
+            said.append(("also", clean(str(also))))
+        if measure and is_number(value):
+            above = f", threshold {format_number(threshold)}" if is_number(threshold) else ""
+            name = clean(str(measure)).replace("_", " ")
+            said.append((name, f"{format_with_error(value, error)}{above}"))
+        if nearest:
+            said.append(("nearest role", clean(str(nearest))))
+        lines.append(said)
+    return lines
+
+
+def _describe_columns(
+    table: HeadTable, maps: "Maps", rows: dict[tuple[Any, Any], int]
+) -> list[dict[str, Any]]:
+    found = []
+    for column in table.columns:
+        if not is_one_quantity(table, column):
+            continue
+        cells, errors = (read_cells(table, name) for name in (column.name, f"{column.name}_se"))
+        values = [float(f"{one:.6g}") if is_number(one) else None for one in cells]
+        if all(one is None for one in values):
+            continue
+        texts = [
+            format_with_error(one, error) if is_number(one) else ""
+            for one, error in zip(cells, errors, strict=True)
+        ]
+        found.append({
+            "title": name_measure(column), "unit": clean(column.unit),
+            "texts": _by_head(maps, rows, texts), "values": _by_head(maps, rows, values),
+        })  # fmt: skip
+    return found
+
+
+def _by_head(maps: "Maps", rows: dict[tuple[Any, Any], int], cells: Sequence[Any]) -> list[list[Any]]:
+    """Sort the cells of a column by layer and head; None where a head has no row."""
+    return [
+        [cells[rows[layer, head]] if (layer, head) in rows else None for head in range(maps.rows.shape[1])]
+        for layer in maps.layers
+    ]

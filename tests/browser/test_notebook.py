@@ -1,0 +1,102 @@
+"""A notebook that is run: tables, pictures and views show themselves in its cells, in a real browser."""
+
+import json
+import re
+from html import escape
+
+import nbformat
+import numpy as np
+import pytest
+
+import attnprobe
+
+pytestmark = pytest.mark.slow
+
+#: The cells of the notebook; the last expression of each is what shows itself.
+CELLS = [
+    "heads",
+    "heads.plot(kind='scatter', width=900)",
+    "attnprobe.view(model, 'The walker came late , by night', layer=1, head=1)",
+]
+#: The cell of a notebook in Jupyter, and in VS Code beside a sidebar.
+WIDTHS = (900, 420)
+
+
+@pytest.fixture(scope="module")
+def outputs(saved, tmp_path_factory):
+    """Run a notebook; give what each cell shows, by the kind of content."""
+    nbclient = pytest.importorskip("nbclient", reason="no nbclient: pip install nbclient ipykernel")
+    pytest.importorskip("ipykernel", reason="no ipykernel: pip install ipykernel")
+    first = (
+        f"import attnprobe\nmodel = {str(saved('bert'))!r}\n"
+        "heads = attnprobe.entropy(model, ['The walker came late', 'by night it rained'])"
+    )
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(one) for one in (first, *CELLS)])
+    folder = tmp_path_factory.mktemp("notebook")
+    nbclient.NotebookClient(
+        notebook, timeout=120, kernel_name="python3", resources={"metadata": {"path": str(folder)}}
+    ).execute()
+    shown = [cell["outputs"] for cell in notebook.cells[1:]]
+    assert [len(one) for one in shown] == [1] * len(CELLS)
+    return [one[0]["data"] for one in shown]
+
+
+@pytest.fixture
+def opened(visit, outputs, tmp_path):
+    """Open the outputs as a notebook shows them: richest first, in cells of so many pixels."""
+
+    def open_page(width):
+        cells = [data.get("text/html") or data["image/svg+xml"] for data in outputs]
+        body = "".join(f'<div class="cell" style="overflow: hidden">{cell}</div>' for cell in cells)
+        path = tmp_path / "cells.html"
+        path.write_text(f"<!doctype html><meta charset=utf-8><title>x</title>{body}", encoding="utf-8")
+        return visit(path, viewport={"width": width, "height": 900})
+
+    return open_page
+
+
+def test_every_output_is_whole_in_the_notebook_file(outputs):
+    table, picture, view = outputs
+    assert "<table" in table["text/html"]
+    assert int(re.search(r' width="(\d+)"', picture["image/svg+xml"])[1]) > min(WIDTHS)  # so it has to shrink
+    assert {"text/html", "text/plain"} <= set(view)
+    assert "src=" not in view["text/html"].replace("srcdoc=", "").split("srcdoc")[0]  # no server, no file
+    assert len(json.dumps(outputs)) < 1_500_000
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_a_view_draws_in_its_cell_and_fits(opened, width):
+    seen = opened(width)
+    inside = next(frame for frame in seen.page.frames if frame.parent_frame is not None)
+    inside.wait_for_function("() => document.documentElement.dataset.drawn")
+    assert inside.inner_text("#title") == "Layer 1, head 1"
+    inside.locator("#grid tbody tr:nth-child(1) td:nth-of-type(2) button").click()
+    inside.wait_for_function("() => document.getElementById('title').textContent === 'Layer 0, head 1'")
+    sizes = inside.evaluate("[document.documentElement.scrollWidth, document.documentElement.clientWidth]")
+    assert sizes[0] <= sizes[1]
+    seen.assert_silent()
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_tables_and_pictures_fit_their_cells(opened, width):
+    page = opened(width).page
+    for cell in page.locator(".cell").all():
+        box = cell.bounding_box()
+        children = cell.locator("> *").all()
+        assert children
+        for child in children:
+            part = child.bounding_box()
+            assert part["height"] > 100
+            assert part["x"] + part["width"] <= box["x"] + box["width"] + 1
+
+
+def test_the_table_says_what_the_library_measures(opened, saved):
+    page = opened(900).page
+    table = attnprobe.entropy(saved("bert"), ["The walker came late", "by night it rained"])
+    rows = page.locator("table.dataframe tbody tr").all()
+    assert len(rows) == len(table)
+    headers = [one.split("\n")[0] for one in page.locator("table.dataframe th").all_inner_texts()]
+    place = headers.index("entropy")
+    shown = [float(row.locator("td").nth(place).inner_text().split(" ")[0]) for row in rows]
+    np.testing.assert_allclose(shown, table["entropy"], atol=0.06)
+    assert escape(str(saved("bert"))) not in page.content().split("<iframe")[0]

@@ -1,0 +1,122 @@
+"""What tables say of the heads that a page shows: which are refused, the head of a role, and the lines."""
+
+import numpy as np
+import pytest
+
+from attnprobe.attention.kinds import Kind
+from attnprobe.errors import AttnprobeError
+from attnprobe.reports.head_notes import check_notes, describe_notes, find_role, read_notes
+from attnprobe.survey.tokens import Maps, SequenceAttention, Side
+from attnprobe.table.head_table import HeadTable
+from attnprobe.table.table import Column
+
+LAYERS, HEADS = 2, 3
+
+
+def maps_of(kind=Kind.ENCODER, layers=(0, 1), *, standing=None):
+    side = Side(("a", "b"), ("a", "b"), np.zeros(2, bool))
+    rows = np.full((len(layers), HEADS, 2, 2), 0.5, np.float32)
+    standing = np.ones((len(layers), HEADS), bool) if standing is None else standing
+    return Maps(kind, layers, rows, side, side, standing)
+
+
+def checked(table, *maps):
+    return check_notes(read_notes(table), SequenceAttention("toy", ("a b",), maps or (maps_of(),)))
+
+
+def table_of(places, *, attention=None, **columns):
+    """Make a table with a row a place (layer, head), and some columns of a cell a row."""
+    keys = {"layer": [layer for layer, _ in places], "head": [head for _, head in places]}
+    if attention is not None:
+        keys = {"attention": attention, **keys}
+    described = [Column(name, role="key") for name in keys]
+    for name in columns:
+        words = name in {"role", "measure", "also", "nearest"}
+        role = "error" if name.endswith("_se") else "key" if words else "measure"
+        described.append(Column(name, "share", role))
+    return HeadTable("numbers", described, {**keys, **columns})
+
+
+EVERY = [(layer, head) for layer in range(LAYERS) for head in range(HEADS)]
+
+
+def test_numbers_go_to_their_heads_in_whatever_order_rows_come():
+    order = np.random.default_rng(0).permutation(6)
+    values = np.arange(6) / 10
+    table = table_of(
+        [EVERY[place] for place in order], previous=[values[place] for place in order],
+        previous_se=[0.01] * 6, blank=[None] * 6,
+    )  # fmt: skip
+    (note,) = describe_notes(checked(table), maps_of())
+    (column,) = note["columns"]  # one without a number is left out, and so is an error of its own
+    assert column["title"] == "previous"
+    assert column["values"] == [[0.0, 0.1, 0.2], [0.3, 0.4, 0.5]]
+    assert column["texts"][1][0] == "0.3 ± 0.01"
+    assert note["roles"] is None
+
+
+def test_the_head_of_a_role_is_the_one_of_the_highest_value():
+    roles = ["previous", "mixed", "previous", "syntactic: det", "syntactic: case", "mixed"]
+    values = [0.91, None, 0.95, 0.5, 0.7, None]
+    table = table_of(EVERY, role=roles, measure=["offset_share"] * 6, value=values)
+    maps = maps_of()
+    assert find_role([table], "previous", maps) == (0, 2)
+    assert find_role([table], "syntactic", maps) == (1, 1)
+    assert find_role([table], "syntactic: det", maps) == (1, 0)
+    standing = np.ones((2, 3), bool)
+    standing[0, 2] = False
+    assert find_role([table], "previous", maps_of(standing=standing)) == (0, 0)
+    with pytest.raises(AttnprobeError, match="has the role 'next'; it has previous, syntactic: det and"):
+        find_role([table], "next", maps)
+    with pytest.raises(AttnprobeError, match="names roles; give one that `attnprobe roles` wrote"):
+        find_role([table_of(EVERY, previous=values)], "previous", maps)
+    (note,) = describe_notes([table], maps)
+    assert note["roles"][0][2] == [("role", "previous"), ("offset share", "0.95")]
+    assert note["columns"] == []
+
+
+def test_roles_come_first():
+    census, roles = table_of(EVERY, x=[1.0] * 6), table_of(EVERY, role=["next"] * 6)
+    assert [note["roles"] is None for note in describe_notes([census, roles], maps_of())] == [False, True]
+
+
+def test_kinds_of_attention_keep_their_numbers():
+    kinds = ["encoder"] * 6 + ["cross"] * 6
+    table = table_of(EVERY * 2, attention=kinds, x=[float(place) for place in range(12)])
+    maps = maps_of(), maps_of(Kind.CROSS)
+    notes = checked(table, *maps)
+    assert describe_notes(notes, maps[1])[0]["columns"][0]["values"] == [[6, 7, 8], [9, 10, 11]]
+    assert describe_notes(notes, maps_of(Kind.DECODER)) == []
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        (
+            table_of(EVERY[:-1], x=[1.0] * 5),
+            "5 heads of the encoder, and they are not the 2 x 3 heads",
+        ),
+        (table_of([*EVERY, (2, 0)], x=[1.0] * 7), "7 heads of the encoder, and they are not the 2 x 3 heads"),
+        (table_of([*EVERY, (0, 0)], x=[1.0] * 7), "has several rows for one head"),
+        (table_of(EVERY, attention=["cross"] * 6, x=[1.0] * 6), "about no attention that toy has here"),
+        (HeadTable("t", [Column("x")], {"x": [1.0]}), "has no columns layer and head"),
+        (HeadTable("t", [Column("layer"), Column("head")], {"layer": [], "head": []}), "has no rows"),
+    ],
+)
+def test_tables_of_other_heads_are_refused(table, said):
+    with pytest.raises(AttnprobeError, match=said):
+        checked(table)
+
+
+def test_a_table_without_kinds_says_nothing_of_a_model_with_several():
+    with pytest.raises(AttnprobeError, match="does not say which attention a head is of"):
+        checked(table_of(EVERY, x=[1.0] * 6), maps_of(), maps_of(Kind.CROSS))
+
+
+def test_heads_that_were_removed_may_be_missing():
+    standing = np.ones((2, 3), bool)
+    standing[1, 2] = False
+    maps = maps_of(standing=standing)
+    table = table_of(EVERY[:-1], x=[0.1, 0.2, 0.3, 0.4, 0.5])
+    (note,) = describe_notes(checked(table, maps), maps)
+    assert note["columns"][0]["values"] == [[0.1, 0.2, 0.3], [0.4, 0.5, None]]
