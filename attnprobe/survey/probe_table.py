@@ -263,8 +263,8 @@ def _describe(
     if labels:
         number = sum(adjusted[row] < SIGNIFICANT for row in labels)
         yield (
-            f"For {number} of {len(labels)} {asking.counted(len(labels))}, {who} find significantly more than "
-            f"the best head{'' if shown[0] == ALL else tested}."
+            f"For {number} of {len(labels)} {asking.counted(len(labels))}, {who} find significantly more "
+            f"than the best head{'' if shown[0] == ALL else tested}."
         )
 
 
