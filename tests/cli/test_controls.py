@@ -71,7 +71,7 @@ def test_columns_of_induction(invoke, saved, tmp_path):
         (["induction", "demo", "-d", "text.txt"], "-d"),
         (["induction", "demo", "--layers", "9"], "no layer 9"),
         (["positional", "demo", "--control", "--seed", "-1"], "--seed"),
-        (["entropy", "demo", "--control"], "positional has it"),
+        (["entropy", "demo", "--control"], "positional, syntax, coreference, links, probe have it"),
     ],
 )
 def test_refused(refused, words, says):

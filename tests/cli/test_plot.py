@@ -86,7 +86,7 @@ def test_several_tables(heads):
         (["heads.csv", "-o", "x.svg", "--kind", "pie"], "--kind"),
         (["heads.csv", "-o", "x.svg", "--measure", "no\x1b[31m"], "--measure no: the table has no such"),
         (["gone.csv", "-o", "x.svg"], "There is no file gone.csv"),
-        (["heads.csv", "-o", "x.svg", "--width", "7"], "--width is a number of pixels"),
+        (["heads.csv", "-o", "x.svg", "--width", "7"], "--width is a length such as 3.05in"),
         (["heads.csv", "-o", "nowhere/x.svg"], "does not exist"),
         ([".", "-o", "x.svg"], ". is a folder; name the tables in it, such as heads.csv"),
         (["gone\u202e\x1b[2J.csv", "-o", "x.svg"], "There is no file gone.csv"),

@@ -241,7 +241,14 @@ class TestEvery:
         same = found.shape == without.shape and torch.equal(found.nan_to_num(-1), without.nan_to_num(-1))
         if statistic.name == "self":  # of patches only, and other tokens look at themselves, too
             assert same == torch.equal(whole.layout.keys.kept, whole.layout.keys.other)
-        elif statistic.name in {"sink_share", "entropy_first"}:  # a first patch is one like the others
+        elif statistic.name in {"vertical_excess", "diagonal_excess", "vertical_diagonal_excess"}:
+            assert not same  # patches have no order along a line
+        elif statistic.name in {
+            "sink_share",
+            "entropy_first",
+            "first_token_excess",
+            "first_token_preference",
+        }:  # a first patch is one like the others
             assert same == bool(whole.layout.keys.first[:, 0].all())
         else:
             depends = statistic.family.name == "positional" or statistic.name.startswith("offset_share")

@@ -214,7 +214,7 @@ def test_statistics_that_were_not_measured_have_no_columns():
 def test_tabulations_are_found_by_name():
     """By which a record knows how its table was made."""
     gold = (
-        *(links.BY_RELATION, links.BY_RELATION_AND_HEAD, trees.TREE),
+        *(links.BY_RELATION, links.BY_RELATION_AND_HEAD, trees.BY_HEAD, trees.BY_LAYER),
         *(links.BY_MENTION, links.BY_MENTION_AND_HEAD),
         *(links.BY_LABEL, links.BY_LABEL_AND_HEAD),
     )
