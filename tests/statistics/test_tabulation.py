@@ -11,6 +11,7 @@ from scipy.stats import spearmanr
 from attnprobe.attention.kinds import number_layers
 from attnprobe.statistics import (
     Statistic,
+    alignment_table,
     all_statistics,
     census_statistics,
     links,
@@ -217,6 +218,7 @@ def test_tabulations_are_found_by_name():
         *(links.BY_RELATION, links.BY_RELATION_AND_HEAD, trees.BY_HEAD, trees.BY_LAYER),
         *(links.BY_MENTION, links.BY_MENTION_AND_HEAD),
         *(links.BY_LABEL, links.BY_LABEL_AND_HEAD),
+        *(alignment_table.BEST_ALIGNMENTS, alignment_table.BY_HEAD, alignment_table.BY_LAYER),
     )
     mixed = (mixing.BY_HEAD, mixing.BY_LAYER, mixing.BY_PAIR)
     every = (EVERYTHING, HEADS, BY_PAIR, BY_HEAD, BY_LAYER, CONTROLLED, REPEATED, ROLES, RANK, *gold, *mixed)
