@@ -149,15 +149,14 @@ def choose_and_score(
     """
     if selection.compared is not None:
         return _score_half(tally, cells, gone, asking, selection.compared)
-    fitted = _fit_heads(tally, cells, gone, selection.folds)
+    fitted = fit_heads(tally, cells, gone, selection.folds)
     n = 0 if fitted is None else fitted[0].links
     if fitted is None or not fitted[0].possible:
         return Best(n)
     heads, names = fitted
     which, layer, head = names[heads.named]
     order = np.array(asking.preference, np.int64)
-    guessed = tally.blocks.guessed[cells[which].place, tally.kinds[layer]].astype(np.int64)
-    rules = CrossFit(heads.asked, guessed[order], selection.folds)
+    rules = fit_rules(tally, cells[which], asking, selection.folds)
     ahead = Contrast([heads, rules], [1, -1])
     others = heads.without(heads.named)
     runner_up: tuple[int | None, int | None] = (None, None)
@@ -197,7 +196,7 @@ def _score_links_at_a_distance(
     """Score the chosen heads and rules on links at a distance: number, accuracy, its error, baseline."""
     if any(cell.far is None for cell in cells):
         return 0, np.nan, np.nan, np.nan
-    far, _ = _find_answers(tally, [replace(cell, place=cell.far or 0) for cell in cells], gone)
+    far, _ = find_answers(tally, [replace(cell, place=cell.far or 0) for cell in cells], gone)
     asked, hits = far
     if not asked.any():
         return 0, np.nan, np.nan, np.nan
@@ -219,7 +218,7 @@ def _compare_with_controls(
             for cell in cells
             if tally.keys[cell.place] in places
         ]
-        fitted = _fit_heads(control, there, gone, selection.folds)
+        fitted = fit_heads(control, there, gone, selection.folds)
         if fitted is None or not fitted[0].possible:
             return {}
         sides.append(fitted[0])
@@ -236,7 +235,7 @@ def _compare_with_controls(
     }
 
 
-def _fit_heads(
+def fit_heads(
     tally: Tally, cells: Sequence[Cell], gone: np.ndarray, folds: int
 ) -> tuple[CrossFit, list[tuple[int, int, int]]] | None:
     """Cross-fit the heads of all positions, and name them by the number of their cell, layer and head.
@@ -245,11 +244,18 @@ def _fit_heads(
     """
     if not cells:
         return None
-    (asked, hits), named = _find_answers(tally, cells, gone)
+    (asked, hits), named = find_answers(tally, cells, gone)
     return CrossFit(asked, hits, folds), named
 
 
-def _find_answers(
+def fit_rules(tally: Tally, cell: Cell, asking: Asking, folds: int) -> CrossFit:
+    """Cross-fit the rules, in the order in which equals are chosen."""
+    kind = tally.kinds[cell.layers[0]]
+    guessed = tally.blocks.guessed[cell.place, kind][list(asking.preference)].astype(np.int64)
+    return CrossFit(tally.blocks.asked[cell.place, kind].astype(np.int64), guessed, folds)
+
+
+def find_answers(
     tally: Tally, cells: Sequence[Cell], gone: np.ndarray
 ) -> tuple[tuple[np.ndarray, np.ndarray], list[tuple[int, int, int]]]:
     """Find links (block,), right answers (head, block), and cell, layer and head of each that is there."""

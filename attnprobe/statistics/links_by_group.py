@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from attnprobe.statistics.best_heads import Compared
+from attnprobe.statistics.best_heads import Cell, Compared, find_answers, fit_heads, fit_rules
 from attnprobe.statistics.by_group import Key, Part, compare_parts, is_folded, sort_groups, stack_groups
 from attnprobe.statistics.rules import ALL, Asking
 from attnprobe.statistics.statistic import Statistic
@@ -67,12 +67,13 @@ def by_label_and_group_table(
 
     Head and rule are chosen over all groups, so that all rows of a label and direction are about the same:
     ``layer``, ``head`` and ``baseline_offset`` or ``baseline_rule`` are those of the row of all groups, which
-    most folds chose. In a group, they are scored on all of its documents, or, with ``selection="half"``, on
-    those of the scored half; ``p`` is of its own, and ``p_adjusted`` counts the rows of the
-    group. Whether groups are alike is tested of ``accuracy``, which is about the head alone, and of ``gain``,
-    which is about how far it is ahead of a rule that may be better or worse in a group itself; see
-    ``tabulate_groups``. A head holds in a group where p is below .05 there. As it has to do so in each group
-    to hold in all, no p needs to be adjusted for that (Berger 1982).
+    most folds chose. In a group, each fold is scored with the head and the rule that the other folds of all
+    groups chose for it, so that right answers of the groups add up to those of all; with
+    ``selection="half"``, the scored half is. ``p`` is of the group, given what was chosen, and ``p_adjusted``
+    counts the rows of the group. Whether groups are alike is tested of ``accuracy``, which is about heads
+    alone, and of ``gain``, which is about how far they are ahead of a rule that may find more or less in a
+    group; see ``tabulate_groups``. A head holds in a group where p is below .05 there. As it has to do so in
+    each group to hold in all, no p needs to be adjusted for that (Berger 1982).
 
     References:
         Berger (1982), Multiparameter hypothesis testing and acceptance sampling.
@@ -80,11 +81,17 @@ def by_label_and_group_table(
     table = build(title, replace(measurement, strata={}), statistics, labels)
     whole = Part.of(table, measurement.documents)
     named = [read_named(table, row, asking, labels) for row in range(len(table))]
-    groups, half = {}, labels.provenance.get("asked", {}).get("selection") == "half"
+    asked = labels.provenance.get("asked", {})
+    half, chosen = asked.get("selection") == "half", dict[Named, Chosen]()
+    if not half:
+        every: Tally = measurement.sums[statistic.name]
+        folds = int(asked.get("folds", FOLDS))
+        chosen = {who: Chosen.of(every, who, asking, labels, folds) for who in named if who is not None}
+    groups = {}
     for name in sort_groups([*measurement.strata]):
         one = measurement.strata[name]
         tally: Tally = one.sums[statistic.name]
-        scorer = HalfScorer(Compared.of(tally)) if half else WholeScorer(tally, len(named))
+        scorer = HalfScorer(Compared.of(tally)) if half else FoldScorer(tally, chosen, len(named))
         found = [Scored() if who is None else score_named(scorer, who) for who in named]
         documents = dict(zip(whole.places, (one.documents for one in found), strict=True))
         groups[name] = Part(_fill(table, found), whole.places, one.documents, documents, is_folded(one))
@@ -149,18 +156,58 @@ class HalfScorer:
         return int(self.tally.count_documents(SCORING)[place, layer])
 
 
-class WholeScorer:
-    """Scores on all documents; ``tests`` says how many p values are adjusted together."""
+@dataclass(frozen=True)
+class Chosen:
+    """The heads and rules that folds of all groups choose for one another.
 
-    def __init__(self, tally: Tally, tests: int) -> None:
-        self.tally, self._tests, self._error = tally, tests, tally.accuracy()[1]
+    Attributes:
+        heads: Heads at every position that is asked, cross-fitted over all groups.
+        rules: Rules, alike.
+        cells: Where the heads' answers are counted: the keys of the positions, and the layers.
+        gone: Heads that the checkpoint lacks (layer, head).
+        order: The rules, in the order in which ``rules`` has them.
+    """
+
+    heads: CrossFit
+    rules: CrossFit
+    cells: Mapping[Key, Cell]
+    gone: np.ndarray
+    order: Sequence[int]
+
+    @classmethod
+    def of(cls, tally: Tally, named: Named, asking: Asking, labels: Labels, folds: int) -> "Chosen":
+        """Cross-fit heads and rules over all groups, for the links of a row."""
+        layers = np.flatnonzero(tally.kinds == tally.kinds[named.layer]).tolist()
+        label, direction = named.key[:2]
+        cells = {
+            key: Cell(place, label, direction, None, layers, "".join(key[2:]))
+            for place, key in enumerate(tally.keys)
+            if key[:2] == named.key[:2] and key[-1] != FAR
+        }
+        gone = np.zeros(tally.hits.shape[1:3], bool)
+        for place in labels.removed:
+            gone[place] = True
+        fitted = fit_heads(tally, [*cells.values()], gone, folds)
+        assert fitted is not None  # or the row would name no head
+        rules = fit_rules(tally, cells[named.key], asking, folds)
+        return cls(fitted[0], rules, cells, gone, asking.preference)
+
+
+class FoldScorer:
+    """Scores each fold with what the other folds of all groups chose.
+
+    ``tests`` says how many p values are adjusted together.
+    """
+
+    def __init__(self, tally: Tally, chosen: Mapping[Named, Chosen], tests: int) -> None:
+        self.tally, self._chosen, self._tests = tally, chosen, tests
 
     def score(self, place: int, named: Named) -> tuple[int, float, float, float]:
         asked, right, guessed = self._read_blocks(place, named)
         n = int(asked.sum())
         if not n:
             return 0, np.nan, np.nan, np.nan
-        error = float(self._error[place, named.layer, named.head])
+        error = Contrast([CrossFit(asked, right[None], FOLDS)], [1]).error
         return n, int(right.sum()) / n, error, int(guessed.sum()) / n
 
     def compare(self, place: int, named: Named, n: int) -> tuple[float, float]:
@@ -173,12 +220,15 @@ class WholeScorer:
         return int(self.tally.count_documents()[place, layer])
 
     def _read_blocks(self, place: int, named: Named) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Give links and right answers of the head and of the rule in each block of documents."""
-        blocks, kind = self.tally.blocks, int(self.tally.kinds[named.layer])
-        asked = blocks.asked[place, kind].astype(np.int64)
-        right = blocks.hits[place, named.layer, named.head].astype(np.int64)
-        guessed = np.zeros_like(asked) if named.rule is None else blocks.guessed[place, kind, named.rule]
-        return asked, right, guessed.astype(np.int64)
+        """Give links and right answers of the chosen heads and rules in each block of documents."""
+        chosen, far = self._chosen[named], self.tally.keys[place][-1:] == (FAR,)
+        places = {key: at for at, key in enumerate(self.tally.keys)}
+        cells = [
+            replace(cell, place=places[(*key, FAR) if far else key]) for key, cell in chosen.cells.items()
+        ]
+        (asked, hits), _ = find_answers(self.tally, cells, chosen.gone)
+        guessed = self.tally.blocks.guessed[place, self.tally.kinds[named.layer]][list(chosen.order)]
+        return asked, chosen.heads.answers_of(hits), chosen.rules.answers_of(guessed.astype(np.int64))
 
 
 def score_named(scorer: Scorer, named: Named) -> Scored:

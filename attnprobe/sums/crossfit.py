@@ -104,7 +104,11 @@ class CrossFit:
 
     def answer_of(self, others: Ints) -> int:
         """Count right answers of another kind, (candidate, block), given by whom the other folds choose."""
-        return int(np.add.reduceat(others, self._starts, -1)[self.chosen, np.arange(self.folds)].sum())
+        return int(self.answers_of(others).sum())
+
+    def answers_of(self, others: Ints) -> Ints:
+        """Give answers of another kind, (candidate, block), of whom the other folds choose, (block,)."""
+        return others[self.chosen[assign_folds(self.folds)], np.arange(BLOCKS)]
 
     def draw(self, signs: Floats, *, tied: bool = False, other: "Transferred | None" = None) -> Floats:
         """Give the share of links, less what all are expected to find, as it might have come out, (draw,).

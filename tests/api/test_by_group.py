@@ -11,6 +11,7 @@ import attnprobe
 from attnprobe.errors import AttnprobeError
 from attnprobe.statistics.links import ASKING_SYNTAX, SYNTAX
 from attnprobe.sums.base import Measurement, unpack
+from attnprobe.sums.documents import BLOCKS
 from attnprobe.sums.tally import FAR, SCORING, Tally
 from attnprobe.table.kinds import ALL_GROUPS
 
@@ -163,12 +164,48 @@ def test_links_of_each_head_are_as_they_are_alone(treebank, options):
             )  # fmt: skip
 
 
-@pytest.mark.parametrize("selection", ["folds", "half"])
-def test_best_heads_are_chosen_over_all_groups_and_scored_in_each(treebank, selection):
-    chosen = {"min_links": 1, "selection": selection}
+def test_each_fold_of_a_group_is_scored_with_what_the_others_of_all_groups_chose(treebank):
+    """A loop over folds and blocks of documents; right answers of the groups add up to those of all."""
+    table = attnprobe.syntax("demo", treebank["whole"], by_group="genre", min_links=1)
+    whole = attnprobe.syntax("demo", treebank["whole"], min_links=1)
+    assert_same(rows_of(table, ALL_GROUPS), whole, rtol=0, atol=0)
+    every, alone = read_tally(whole), {}
+    for group in GROUPS:
+        alone[group] = read_tally(attnprobe.syntax("demo", treebank[group], min_links=1))
+    fold = np.arange(BLOCKS) * 5 // BLOCKS
+    differ = 0
+    for row, place in enumerate(zip(whole.data["relation"], whole.data["direction"], strict=True)):
+        if whole.data["layer"][row] is None:
+            continue
+        hits = every.blocks.hits[every.keys.index(place)].reshape(-1, BLOCKS)
+        chosen = [int(hits[:, fold != one].sum(1).argmax()) for one in range(5)]
+        differ += len(set(chosen)) > 1
+        total = 0
+        for group, tally in alone.items():
+            found = {name: cells[row] for name, cells in rows_of(table, group).items()}
+            assert (found["layer"], found["head"]) == (whole.data["layer"][row], whole.data["head"][row])
+            if place not in tally.keys:
+                assert found["n"] == 0
+                continue
+            key = tally.keys.index(place)
+            right = tally.blocks.hits[key].reshape(-1, BLOCKS)
+            number = sum(int(right[who, fold == one].sum()) for one, who in enumerate(chosen))
+            assert found["n"] == tally.blocks.asked[key, 0].sum()
+            assert found["accuracy"] == pytest.approx(number / found["n"])
+            total += number
+        assert total == round(whole.data["accuracy"][row] * whole.data["n"][row])
+    assert differ > 1
+
+
+def read_tally(table) -> Tally:
+    sums = unpack(table.provenance["measurement"]["sums"])
+    return Measurement.from_arrays(sums, {SYNTAX.name: Tally}).sums[SYNTAX.name]
+
+
+def test_best_heads_are_chosen_on_half_of_all_groups_and_scored_in_each(treebank):
+    chosen = {"min_links": 1, "selection": "half"}
     table = attnprobe.syntax("demo", treebank["whole"], by_group="genre", **chosen)
     whole = attnprobe.syntax("demo", treebank["whole"], **chosen)
-    half, scored = (SCORING, [SCORING]) if selection == "half" else (None, [0, 1])
     assert_same(rows_of(table, ALL_GROUPS), whole, rtol=0, atol=0)
     row = whole.data["relation"].index("obj")
     layer, head, named = (whole.data[name][row] for name in ("layer", "head", "baseline_rule"))
@@ -176,25 +213,24 @@ def test_best_heads_are_chosen_over_all_groups_and_scored_in_each(treebank, sele
     accuracies = []
     for group in GROUPS:
         alone = attnprobe.syntax("demo", treebank[group], **chosen)
-        sums = unpack(alone.provenance["measurement"]["sums"])
-        tally: Tally = Measurement.from_arrays(sums, {SYNTAX.name: Tally}).sums[SYNTAX.name]
+        tally = read_tally(alone)
         key = tally.keys.index(("obj", whole.data["direction"][row]))
-        n = int(tally.asked[key, layer, scored].sum())
+        n = int(tally.asked[key, layer, SCORING])
         found = {name: cells[row] for name, cells in rows_of(table, group).items()}
         assert found["n"] == n
         assert (found["layer"], found["head"], found["baseline_rule"]) == (layer, head, named)
         if not n:
             continue
-        assert found["accuracy"] == tally.hits[key, layer, head, scored].sum() / n
-        assert found["baseline"] == tally.guessed[key, layer, rule, scored].sum() / n
+        assert found["accuracy"] == tally.hits[key, layer, head, SCORING] / n
+        assert found["baseline"] == tally.guessed[key, layer, rule, SCORING] / n
         assert found["gain"] == pytest.approx(found["accuracy"] - found["baseline"])
-        np.testing.assert_allclose(found["accuracy_se"], tally.accuracy(half)[1][key, layer, head])
+        np.testing.assert_allclose(found["accuracy_se"], tally.accuracy(SCORING)[1][key, layer, head])
         far = tally.keys.index((*tally.keys[key], FAR))
-        n_far = tally.asked[far, layer, scored].sum()
+        n_far = tally.asked[far, layer, SCORING]
         assert found["n_far"] == n_far
         if n_far:
-            assert found["accuracy_far"] == tally.hits[far, layer, head, scored].sum() / n_far
-            assert found["baseline_far"] == tally.guessed[far, layer, rule, scored].sum() / n_far
+            assert found["accuracy_far"] == tally.hits[far, layer, head, SCORING] / n_far
+            assert found["baseline_far"] == tally.guessed[far, layer, rule, SCORING] / n_far
         if found["accuracy_se"]:
             accuracies.append((found["accuracy"], found["accuracy_se"]))
     assert len(accuracies) > 1
