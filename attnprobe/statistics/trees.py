@@ -166,12 +166,12 @@ def arc_columns(statistic: Statistic, found: Ratio, build: TableBuilder) -> None
     """
     unit, simple = statistic.unit, find_best(found)
     for tree, p_adjusted in adjust_directions(found, simple).items():
-        name, _, title = _DIRECTED[tree]
+        name, way, title = _DIRECTED[tree]
         build.measure(name, unit, *find_share(found, tree), headline=statistic.headline, title=title)
         gain, error, p = compute_gain(found, tree, simple)
-        build.measure(f"{name}_gain", unit, gain, error, title=f"gain of {name} over the best simple tree")
-        build.add(Column(f"{name}_p", title=f"p of {name}"), p.ravel())
-        build.add(Column(f"{name}_p_adjusted", title=f"adjusted p of {name}"), p_adjusted.ravel())
+        build.measure(f"{name}_gain", unit, gain, error, title=f"gain over the best simple tree ({way})")
+        build.add(Column(f"{name}_p", title=f"p ({way})"), p.ravel())
+        build.add(Column(f"{name}_p_adjusted", title=f"adjusted p ({way})"), p_adjusted.ravel())
     for name, tree, called in (
         ("baseline", simple, "best simple tree"),
         *((end, tree, called) for tree, (end, called) in _SIMPLE_TREES.items()),

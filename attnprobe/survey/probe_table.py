@@ -175,7 +175,9 @@ def tabulate_labels(
         [None if place is None else labels.places[place[0]].layer for place in places],
     )
     build.add(Column("head", role="count"), [None if place is None else place[1] for place in places])
-    build.add(Column("chosen", "share of folds"), [one.share for one in best])
+    build.add(
+        Column("chosen", "share of folds", title="folds that chose the head"), [one.share for one in best]
+    )
     measure("best_head_accuracy", {"head": 1}, "links that the best head finds")
     measure("gain", {"probe": 1, "head": -1}, "gain over the best head")
     p = np.array([sign_flip((one[:, 1] - one[:, 2]).astype(np.int64)) for one in sums])
