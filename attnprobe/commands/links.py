@@ -146,7 +146,7 @@ def syntax(
     Warns:
         AttnprobeWarning: Of what is worth knowing, such as links that were cut.
     """
-    from attnprobe.commands.call.surveying import find_links
+    from attnprobe.commands.call.finding import find_links
     from attnprobe.commands.call.texts import Gold
 
     chosen = {"labels": relations, "subtypes": subtypes, "min_links": min_links}
@@ -193,7 +193,7 @@ def coreference(
     Returns:
         One row a kind of mention, with its best head; or see ``by``.
     """
-    from attnprobe.commands.call.surveying import find_links
+    from attnprobe.commands.call.finding import find_links
     from attnprobe.commands.call.texts import Gold
 
     chosen = {"min_links": min_links}
@@ -352,7 +352,7 @@ def links(
         One row a label and direction, with its best head; or see ``by``.
     """
     from attnprobe.commands.call.alignments import open_aligned
-    from attnprobe.commands.call.surveying import find_links
+    from attnprobe.commands.call.finding import find_links
     from attnprobe.commands.call.texts import Gold
 
     aligned = None

@@ -123,7 +123,7 @@ def probe(
         Clark et al. (2019), What does BERT look at?, section 5.
         Voita and Titov (2020), Information-theoretic probing with minimum description length.
     """
-    from attnprobe.commands.call.surveying import probe_links
+    from attnprobe.commands.call.finding import probe_links
     from attnprobe.commands.call.texts import Gold
 
     chosen = {"labels": labels, "subtypes": subtypes, "min_links": min_links}

@@ -136,8 +136,8 @@ def roles(
     >>> list(table.data)[11:]
     ['pattern', 'nearest', 'nearest_measure', 'nearest_value', 'nearest_threshold']
     """
+    from attnprobe.commands.call.assigning import RoleOptions, open_sources, request_roles
     from attnprobe.commands.call.call import check_model, load_model, open_call, parse_layers
-    from attnprobe.commands.call.surveying import RoleOptions, open_sources, request_roles
     from attnprobe.commands.call.texts import check_standard_input
 
     own = RoleOptions(treebank, coreference, links, links_name, thresholds, options.get("label_column"))

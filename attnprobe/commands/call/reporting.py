@@ -4,10 +4,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from attnprobe.commands.call.assigning import RoleOptions, open_sources
 from attnprobe.commands.call.call import check_labels, check_model, open_call, read_first, read_task
 from attnprobe.commands.call.record import describe_call
 from attnprobe.commands.call.sections import Sections, TableFolder
-from attnprobe.commands.call.surveying import RoleOptions, open_sources
 from attnprobe.commands.call.texts import Texts, check_standard_input, open_to_replay, replay
 from attnprobe.corpus.sources.document import Label
 from attnprobe.corpus.sources.text import STDIN

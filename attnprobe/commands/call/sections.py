@@ -6,17 +6,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from attnprobe.commands.call.assigning import RoleOptions, open_sources, request_roles
 from attnprobe.commands.call.call import Call, load_model, read_first
 from attnprobe.commands.call.correlating import compare_sides
 from attnprobe.commands.call.record import describe_call
 from attnprobe.commands.call.several import make_state_key
-from attnprobe.commands.call.surveying import (
-    RoleOptions,
-    ask_census,
-    ask_distance,
-    open_sources,
-    request_roles,
-)
+from attnprobe.commands.call.surveying import ask_census, ask_distance
 from attnprobe.commands.call.texts import open_gold, open_texts, open_to_replay
 from attnprobe.commands.census import census, distance
 from attnprobe.commands.intervene import importance

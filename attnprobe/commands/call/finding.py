@@ -1,0 +1,204 @@
+"""What heads find of gold links, alone or all together: the way from keywords to the table."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from attnprobe.commands.call.alignments import check_pairs
+from attnprobe.commands.call.call import (
+    check_model,
+    load_model,
+    open_call,
+    parse_layers,
+    read_first,
+)
+from attnprobe.commands.call.record import describe_call
+from attnprobe.commands.call.surveying import Answer, check_groups, describe_groups
+from attnprobe.commands.call.texts import Gold, Texts, open_gold
+from attnprobe.commands.registry import split_names
+from attnprobe.corpus.sources.links import filter_links
+from attnprobe.corpus.sources.text import OpenSource
+from attnprobe.errors import AttnprobeError
+from attnprobe.table.head_table import HeadTable
+
+if TYPE_CHECKING:
+    from attnprobe.statistics.statistic import Statistic
+
+
+def find_links(
+    name: str,
+    gold: Gold,
+    model: Any,
+    texts: Texts,
+    by: str,
+    chosen: dict[str, Any],
+    options: Mapping[str, Any],
+    *,
+    metric: str = "accuracy",
+    aligned: Callable[[], OpenSource] | None = None,
+) -> HeadTable:
+    """Ask heads for the other end of gold links, for the command of that name.
+
+    A row is what ``by`` says: ``"head"``, ``"layer"``, ``"trees"``, ``"trees by layer"``, or a word of the
+    command. ``chosen`` holds which links are asked for: ``labels``, ``subtypes``, ``min_links``. ``metric``
+    is ``"aer"`` where whole alignments are scored, and ``aligned`` opens pairs with alignments of their own
+    in place of ``texts``.
+    """
+    layers = parse_layers(options.get("layers"))
+    best = metric == "accuracy" and by not in {*_TREES, "head", "layer"}
+    if best and options.get("by_group") is not None and options.get("weights", "attention") != "attention":
+        raise AttnprobeError(
+            "--by-group scores the best heads of all groups by attention as it is; leave out --weights, or "
+            "give --by head."
+        )
+    if "labels" in chosen:
+        chosen["labels"] = _read_labels(chosen["labels"])
+    chosen = {} if by in _TREES else {"metric": metric} if metric == "aer" else chosen
+    if by not in {*_TREES, "head"} and metric == "accuracy":
+        chosen |= _choose_selection(options)
+    with open_call(options, model) as call:
+        check_model(model, call.tokenizer, options)
+        order = call.order
+        named = {**options, "order": order}
+        opened = open_gold(texts, gold, named) if aligned is None else aligned()
+        source = check_groups(read_first(opened), options)
+        documents = filter_links(
+            source.documents,
+            source.name,
+            labels=chosen.get("labels"),
+            fold=gold is Gold.TREEBANK and not chosen.get("subtypes", True),
+            nothing=gold.nothing,
+        )
+        statistics, tabulation = _ask(gold, by) if metric == "accuracy" else _ask_alignment(by)
+        statistics = [*statistics, *_ask_controls(statistics[0], chosen)]
+        from attnprobe.corpus.sources.alignments import read_as_pairs
+        from attnprobe.run.examples import check_targets
+        from attnprobe.statistics.norm import apply_weights
+        from attnprobe.survey.survey import CorpusRequest, TableRequest, survey_corpora
+
+        call.progress.stage("loading", None)
+        checkpoint = load_model(model, call.tokenizer, call.load, source.kind)
+        if aligned is not None and not checkpoint.decodes:  # which reads two texts as one
+            documents = read_as_pairs(documents)
+        documents = check_pairs(documents) if metric == "aer" else documents
+        documents, labelled = check_targets(checkpoint, documents)
+        statistics = apply_weights(statistics, options.get("weights", "attention"))
+        corpus = CorpusRequest(documents, statistics, call.corpus, labelled=labelled, order=order)
+        asked = {"asked": chosen | describe_groups(options).get("asked", {})}
+        facts = {"command": describe_call(name), "dataset": source.described, **asked}
+        (found,) = survey_corpora(
+            checkpoint,
+            [TableRequest([corpus], source.name, facts, tabulation, layers)],
+            **call.run,
+        )
+        return found.table
+
+
+def probe_links(
+    gold: Gold,
+    model: Any,
+    texts: Texts,
+    by: Any,
+    chosen: dict[str, Any],
+    how: dict[str, Any],
+    options: Mapping[str, Any],
+) -> HeadTable:
+    """Fit probes of all heads to gold links.
+
+    ``chosen`` is as for ``find_links``, and ``how`` holds options of ``ProbePlan``.
+    """
+    chosen["labels"] = _read_labels(chosen["labels"])
+    if not how["penalty"] > 0:
+        raise AttnprobeError(f"--penalty must be above 0, not {how['penalty']:g}.")
+    with open_call(options, model) as call:
+        check_model(model, call.tokenizer, options)
+        source = read_first(open_gold(texts, gold, options))
+        if source.kind != "text":
+            raise AttnprobeError("Gold links lie between words of text; images and sound have none.")
+        documents = filter_links(
+            source.documents,
+            source.name,
+            labels=chosen["labels"],
+            fold=gold is Gold.TREEBANK and not chosen["subtypes"],
+            nothing=gold.nothing,
+        )
+        from attnprobe.run.examples import check_targets
+        from attnprobe.statistics import links
+        from attnprobe.survey.probing import ProbePlan, probe_checkpoint
+
+        call.progress.stage("loading", None)
+        checkpoint = load_model(model, call.tokenizer, call.load, source.kind)
+        documents, labelled = check_targets(checkpoint, documents)
+        if labelled:
+            raise AttnprobeError(
+                "probe reads what words of one text attend to in it; leave out target, and links into it."
+            )
+        asking = {
+            Gold.TREEBANK: links.ASKING_SYNTAX,
+            Gold.COREFERENCE: links.ASKING_COREFERENCE,
+            Gold.LINKS: links.ASKING_LINKS,
+        }[gold]
+        facts = {"command": describe_call("probe"), "dataset": source.described}
+        seed = {"seed": call.corpus.seed} if how["control"] else {}
+        plan = {**how, "control": how["control"] is not None, "seed": call.corpus.seed}
+        return probe_checkpoint(
+            checkpoint,
+            documents,
+            ProbePlan(asking, by, **plan),
+            call.corpus,
+            dataset=source.name,
+            facts={**facts, "asked": {**chosen, **how, **seed}},
+            **call.run,
+        )
+
+
+def _read_labels(named: str | Sequence[str] | None) -> list[str] | None:
+    found = split_names(named)
+    if found == []:
+        raise AttnprobeError("No label is named; name some, such as nsubj, or leave the option out for all.")
+    return found
+
+
+#: What ``by`` says of trees.
+_TREES = ("trees", "trees by layer")
+
+
+def _ask(gold: Gold, by: str) -> Answer:
+    """Choose what is measured, and how it is tabulated."""
+    if by in _TREES:
+        from attnprobe.statistics import trees
+
+        if by == "trees":
+            return [trees.TREES, trees.DIRECTED], trees.BY_HEAD
+        return [trees.LAYER_TREES, trees.LAYER_DIRECTED], trees.BY_LAYER
+    from attnprobe.statistics import links
+
+    statistic, by_label, by_head = {
+        Gold.TREEBANK: (links.SYNTAX, links.BY_RELATION, links.BY_RELATION_AND_HEAD),
+        Gold.COREFERENCE: (links.COREFERENCE, links.BY_MENTION, links.BY_MENTION_AND_HEAD),
+        Gold.LINKS: (links.LINKED, links.BY_LABEL, links.BY_LABEL_AND_HEAD),
+    }[gold]
+    return [statistic], by_head if by == "head" else by_label
+
+
+def _ask_alignment(by: str) -> Answer:
+    """Ask for alignment error rates: of each head, of each layer's mean, or of the best of both."""
+    from attnprobe.statistics.alignment import AER, AER_OF_MEAN
+    from attnprobe.statistics.alignment_table import BEST_ALIGNMENTS, BY_HEAD, BY_LAYER
+
+    asked: dict[str, Answer] = {"head": ([AER], BY_HEAD), "layer": ([AER_OF_MEAN], BY_LAYER)}
+    return asked.get(by, ([AER, AER_OF_MEAN], BEST_ALIGNMENTS))
+
+
+def _choose_selection(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Say how the best heads are chosen and what they are compared with, as far as it goes on record."""
+    selection, control = options.get("selection", "folds"), options.get("control")
+    chosen = {"selection": selection}
+    if selection == "folds":
+        chosen["folds"] = options.get("folds", 5)
+    return chosen if control is None else {**chosen, "control": control}
+
+
+def _ask_controls(statistic: "Statistic", chosen: Mapping[str, Any]) -> "Sequence[Statistic]":
+    from attnprobe.statistics.links import make_controls
+
+    return make_controls(statistic, chosen["control"]) if "control" in chosen else []
