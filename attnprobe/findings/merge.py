@@ -128,7 +128,6 @@ class _Whole:
         datasets: The datasets, those of parts that were merged themselves one by one.
         tables: The names and hashes of the files.
         clusters: The number of documents.
-        sketch: Which these are.
         rare_decided: Whether all parts were large enough to say what is rare.
     """
 
@@ -141,9 +140,7 @@ class _Whole:
     datasets: list[Any]
     tables: list[Mapping[str, str]]
     clusters: int
-    sketch: Sketch
     rare_decided: bool
-    rarities_differ: bool = False
     dropped: bool = False
 
     @classmethod
@@ -153,7 +150,7 @@ class _Whole:
         beside = {name: list(seen) for name, seen in first.beside.items()}
         begun = cls(
             replace(first, sums={}), statistics, first.measure(statistics), beside, [], {}, [], [], 0,
-            Sketch.of(np.empty(0, np.int64)), rare_decided=True,
+            rare_decided=True,
         )  # fmt: skip
         begun._note(first)
         return begun
@@ -161,7 +158,7 @@ class _Whole:
     def add(self, part: Part) -> None:
         """Add a part; what jobs share, such as a treebank beside their texts, counts once."""
         _check_alike(self.first, part)
-        if part.rarity != self.first.rarity and not self.rarities_differ:
+        if part.rarity != self.first.rarity:
             self._drop_rare()
         more, sums = part.measure(self.statistics), {}
         whole = self.measurement.of(statistic.name for statistic in self.statistics)
@@ -188,18 +185,16 @@ class _Whole:
         self.datasets += part.datasets
         self.tables += [part.described] if part.described else []
         self.clusters += part.record["corpus"]["clusters"]
-        self.sketch += part.sketch
         self.rare_decided &= bool(part.record["corpus"].get("rare_decided", True))
 
     def _drop_rare(self) -> None:
         """Drop what depends on counts over the corpus, since the jobs did not count alike."""
-        self.rarities_differ = True
         left = [statistic for statistic in self.statistics if not statistic.by_corpus]
         if not left:
             raise AttnprobeError(
                 "What is rare was counted in each job's own text, so tables on rare tokens don't add up."
             )
-        self.dropped = len(left) < len(self.statistics)
+        self.dropped |= len(left) < len(self.statistics)
         self.statistics = left
         names = {statistic.name for statistic in left}
         self.beside = {name: seen for name, seen in self.beside.items() if name in names}
@@ -269,7 +264,7 @@ def merge_tables(
             "rarity": first.rarity,
             "sequences": whole.measurement.sequences,
             "clusters": whole.clusters,
-            "sketch": whole.sketch.pack(),
+            "sketch": Sketch.of(np.concatenate([one.sketch.names for one in whole.contents])).pack(),
             "rare_decided": whole.rare_decided,
         },
         "merged": whole.datasets,

@@ -17,7 +17,7 @@ from attnprobe.statistics.tabulation import Tabulation
 from attnprobe.sums.base import Measurement
 from attnprobe.sums.folds import FIRST_HALF, SECOND_HALF, RatioByFold
 from attnprobe.sums.groups import Ratio
-from attnprobe.sums.resampling import SIGNIFICANT, adjust, sign_flip
+from attnprobe.sums.resampling import SIGNIFICANT, adjust, find_gain
 from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
@@ -112,25 +112,6 @@ def pick_cell(found: Ratio, cell: tuple[int, ...]) -> Ratio:
     within = (slice(None), *cell)
     one = type(groups)(groups.keys, groups.count[within], groups.total[within])
     return Ratio(found.alone[cell], found.total[cell], found.products[cell], one)
-
-
-def find_gain(found: Ratio) -> tuple[float, float, float]:
-    """Give by how much the error rate is below that at the same relative place, its error, and p.
-
-    The p value is one-sided, of Student's t: gain over its error, which pairs both in each document; where
-    texts are parts of documents, of the sign-flip test over documents.
-    """
-    gain, error = map(float, found.of_totals(AHEAD))
-    if not np.isfinite(error):
-        return gain, error, np.nan
-    if len(found.groups):
-        apart, ahead, squares = (part.round().astype(np.int64) for part in found.part(AHEAD))
-        return gain, error, sign_flip(apart, int(ahead), int(squares))
-    if error == 0:
-        return gain, error, 0.0 if gain > 0 else 1.0
-    from scipy.stats import t  # takes a second to import
-
-    return gain, error, float(t.sf(gain / error, found.clusters - 1))
 
 
 @dataclass(frozen=True)
@@ -229,7 +210,9 @@ def tabulate_rows(title: str, rows: Sequence[Row], labels: Labels, notes: Sequen
     AER.columns(AER, found, build)
     compared = np.array([row.compared for row in rows], bool)
     build.data["baseline"] = np.where(compared, build.data["baseline"], np.nan).tolist()
-    gain, error, p = np.where(compared, np.array([find_gain(one) for one in found]).reshape(-1, 3).T, np.nan)
+    gain, error, p = np.where(
+        compared, np.array([find_gain(one, AHEAD) for one in found]).reshape(-1, 3).T, np.nan
+    )
     build.measure("gain", AER.unit, gain, error, title=f"gain over the {SAME_PLACE}")
     build.add(Column("p", title="p"), p)
     adjusted = adjust(p)

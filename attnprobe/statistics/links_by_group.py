@@ -201,6 +201,7 @@ class FoldScorer:
 
     def __init__(self, tally: Tally, chosen: Mapping[Named, Chosen], tests: int) -> None:
         self.tally, self._chosen, self._tests = tally, chosen, tests
+        self._places = {key: place for place, key in enumerate(tally.keys)}
 
     def score(self, place: int, named: Named) -> tuple[int, float, float, float]:
         asked, right, guessed = self._read_blocks(place, named)
@@ -222,9 +223,9 @@ class FoldScorer:
     def _read_blocks(self, place: int, named: Named) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Give links and right answers of the chosen heads and rules in each block of documents."""
         chosen, far = self._chosen[named], self.tally.keys[place][-1:] == (FAR,)
-        places = {key: at for at, key in enumerate(self.tally.keys)}
         cells = [
-            replace(cell, place=places[(*key, FAR) if far else key]) for key, cell in chosen.cells.items()
+            replace(cell, place=self._places[(*key, FAR) if far else key])
+            for key, cell in chosen.cells.items()
         ]
         (asked, hits), _ = find_answers(self.tally, cells, chosen.gone)
         guessed = self.tally.blocks.guessed[place, self.tally.kinds[named.layer]][list(chosen.order)]

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -37,7 +37,7 @@ from attnprobe.statistics.statistic import Statistic
 from attnprobe.statistics.tabulation import Tabulation
 from attnprobe.sums.base import Measurement
 from attnprobe.sums.groups import Ratio
-from attnprobe.sums.resampling import SIGNIFICANT, adjust, sign_flip
+from attnprobe.sums.resampling import SIGNIFICANT, adjust, find_gain
 from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
@@ -153,7 +153,7 @@ def edge_columns(statistic: Statistic, found: Ratio, build: TableBuilder) -> Non
     build.measure("uuas", unit, *find_share(found, HELD), headline=statistic.headline, title=statistic.title)
     baseline, _ = find_share(found, NEIGHBOURS)
     build.add(Column("baseline", unit, title="edges that the chain finds"), baseline.ravel())
-    gain, error, p = compute_gain(found, HELD, NEIGHBOURS)
+    gain, error, p = find_gain(found, _weigh(found, HELD, NEIGHBOURS))
     build.measure("gain", unit, gain, error, title="gain over the chain")
     build.add(Column("p", title="p"), p.ravel())
     build.add(Column("p_adjusted", title="adjusted p"), adjust(p.ravel()))
@@ -165,13 +165,14 @@ def arc_columns(statistic: Statistic, found: Ratio, build: TableBuilder) -> None
     The p values are as for undirected trees, and adjusted for the number of rows and both directions (Holm).
     """
     unit, simple = statistic.unit, find_best(found)
-    for tree, p_adjusted in adjust_directions(found, simple).items():
+    for tree, gain in compare_directions(found, simple).items():
         name, way, title = _DIRECTED[tree]
         build.measure(name, unit, *find_share(found, tree), headline=statistic.headline, title=title)
-        gain, error, p = compute_gain(found, tree, simple)
-        build.measure(f"{name}_gain", unit, gain, error, title=f"gain over the best simple tree ({way})")
-        build.add(Column(f"{name}_p", title=f"p ({way})"), p.ravel())
-        build.add(Column(f"{name}_p_adjusted", title=f"adjusted p ({way})"), p_adjusted.ravel())
+        build.measure(
+            f"{name}_gain", unit, gain.value, gain.error, title=f"gain over the best simple tree ({way})"
+        )
+        build.add(Column(f"{name}_p", title=f"p ({way})"), gain.p.ravel())
+        build.add(Column(f"{name}_p_adjusted", title=f"adjusted p ({way})"), gain.adjusted.ravel())
     for name, tree, called in (
         ("baseline", simple, "best simple tree"),
         *((end, tree, called) for tree, (end, called) in _SIMPLE_TREES.items()),
@@ -181,12 +182,12 @@ def arc_columns(statistic: Statistic, found: Ratio, build: TableBuilder) -> None
         build.add(Column(f"uas_{name}", unit, title=f"words with their gold head, {called}"), score.ravel())
 
 
-def find_share(found: Ratio, number: int, less: int | None = None) -> tuple[Floats, Floats]:
-    """Give a number's share of what is asked, or by how much it is more than another's; and the error."""
-    return found.of_totals(_weigh(found, number, less))
+def find_share(found: Ratio, number: int) -> tuple[Floats, Floats]:
+    """Give a number's share of what is asked, and its error."""
+    return found.of_totals(_weigh(found, number))
 
 
-def _weigh(found: Ratio, number: int, less: int | None) -> list[int]:
+def _weigh(found: Ratio, number: int, less: int | None = None) -> list[int]:
     return [(place == number) - (place == less) for place in range(found.total.shape[-1])]
 
 
@@ -196,34 +197,21 @@ def find_best(found: Ratio) -> int:
     return max(_SIMPLE_TREES, key=lambda tree: counts[tree])
 
 
-def adjust_directions(found: Ratio, simple: int) -> dict[int, Floats]:
-    """Adjust the p values of the directed trees of both directions together (Holm)."""
-    p = np.array([compute_gain(found, tree, simple)[2] for tree in _DIRECTED])
-    return dict(zip(_DIRECTED, np.array(adjust(p.ravel())).reshape(p.shape), strict=True))
+class Gain(NamedTuple):
+    """By how much the trees of one direction are above a simple one, (layer, row)."""
+
+    value: Floats
+    error: Floats
+    p: Floats
+    adjusted: Floats
 
 
-def compute_gain(found: Ratio, number: int, less: int) -> tuple[Floats, Floats, Floats]:
-    """Give the gain of a tree over a simple one, its error, and P(T >= gain / error).
-
-    A tree that finds the same as the other gains nothing for sure. Where sentences are parts of documents,
-    documents are compared, see ``sign_flip``.
-    """
-    gain, error = find_share(found, number, less)
-    if len(found.groups):
-        parts = found.part(_weigh(found, number, less))
-        apart, ahead, squares = (part.round().astype(np.int64) for part in parts)
-        p = [
-            sign_flip(apart[:, *cell], int(ahead[cell]), int(squares[cell]))
-            if np.isfinite(error[cell])
-            else np.nan
-            for cell in np.ndindex(error.shape)
-        ]
-        return gain, error, np.array(p).reshape(error.shape)
-    from scipy.stats import t  # takes a second to import
-
-    with np.errstate(divide="ignore", invalid="ignore"):
-        p = np.where(error == 0, np.where(gain > 0, 0.0, 1.0), t.sf(gain / error, found.clusters - 1))
-    return gain, error, np.where(np.isfinite(error), p, np.nan)
+def compare_directions(found: Ratio, simple: int) -> dict[int, Gain]:
+    """Compare the directed trees of both directions with a simple one; p is adjusted over both (Holm)."""
+    gains = [find_gain(found, _weigh(found, tree, simple)) for tree in _DIRECTED]
+    p = np.array([one[2] for one in gains])
+    together = np.array(adjust(p.ravel())).reshape(p.shape)
+    return {tree: Gain(*one, mine) for tree, one, mine in zip(_DIRECTED, gains, together, strict=True)}
 
 
 _compare_layer = partial(compare_with_gold, mean=True)
@@ -293,7 +281,7 @@ def _tabulate(
 
 def _describe_edges(found: Ratio, names: Sequence[Sequence[str]], noun: str) -> Iterator[str]:
     (score, _), (baseline, _) = (find_share(found, number) for number in (HELD, NEIGHBOURS))
-    gain, _, p = compute_gain(found, HELD, NEIGHBOURS)
+    gain, _, p = find_gain(found, _weigh(found, HELD, NEIGHBOURS))
     adjusted = np.array(adjust(p.ravel())).reshape(p.shape)
     asked, number = int(np.isfinite(score).sum()), int((adjusted < SIGNIFICANT).sum())
     than = f"significantly more gold edges than the chain of neighbours {TESTED}"
@@ -309,7 +297,7 @@ def _describe_edges(found: Ratio, names: Sequence[Sequence[str]], noun: str) -> 
 
 def _describe_arcs(found: Ratio, names: Sequence[Sequence[str]]) -> Iterator[str]:
     simple = find_best(found)
-    adjusted = adjust_directions(found, simple)
+    adjusted = {tree: gain.adjusted for tree, gain in compare_directions(found, simple).items()}
     baseline, _ = find_share(found, simple)
     score = {tree: find_share(found, tree)[0] for tree in adjusted}
     asked = sum(int(np.isfinite(one).sum()) for one in score.values())

@@ -1,7 +1,7 @@
 """Errors and p values: jackknife, exchanges, sign flips, McNemar's test, adjusted p, intervals."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import NormalDist
@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from attnprobe.sums.base import Sum
 from attnprobe.sums.documents import BLOCKS, find_block
-from attnprobe.sums.groups import sum_by_key
+from attnprobe.sums.groups import Ratio, sum_by_key
 
 Floats = NDArray[np.float64]
 
@@ -298,6 +298,30 @@ def sign_flip(differences: NDArray[np.int64], ahead: int = 0, squares: int = 0) 
 
         beyond = np.where(heads <= 0, 1.0, bdtrc(np.clip(heads - 1, 0, squares), squares, 0.5))
     return float(min(1.0, share @ beyond))
+
+
+def find_gain(found: Ratio, weights: Sequence[float]) -> tuple[Floats, Floats, Floats]:
+    """Give a weighted sum of totals, divided by the first of them, its error, and p, cell by cell.
+
+    The p value is one-sided: P(T >= gain / error) of Student's t, whose error pairs the numbers in each
+    document. An error of 0, as of numbers that are the same everywhere, is sure: a gain of 0 has p = 1. Where
+    sequences are parts of documents, documents are compared, see ``sign_flip``. It is NaN without an error.
+    """
+    gain, error = found.of_totals(weights)
+    if len(found.groups):
+        apart, ahead, squares = (part.round().astype(np.int64) for part in found.part(weights))
+        p = [
+            sign_flip(apart[:, *cell], int(ahead[cell]), int(squares[cell]))
+            if np.isfinite(error[cell])
+            else np.nan
+            for cell in np.ndindex(error.shape)
+        ]
+        return gain, error, np.array(p).reshape(error.shape)
+    from scipy.stats import t  # takes a second to import
+
+    with np.errstate(divide="ignore", invalid="ignore"):
+        p = np.where(error == 0, np.where(gain > 0, 0.0, 1.0), t.sf(gain / error, found.clusters - 1))
+    return gain, error, np.where(np.isfinite(error), p, np.nan)
 
 
 def _beyond(sums: Floats, reached: int, step: float, squares: int) -> Floats:

@@ -1,6 +1,6 @@
 """What heads find of gold links, alone or all together: the way from keywords to the table."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from attnprobe.commands.call.alignments import check_pairs
@@ -15,6 +15,7 @@ from attnprobe.commands.call.record import describe_call
 from attnprobe.commands.call.surveying import Answer, check_groups, describe_groups
 from attnprobe.commands.call.texts import Gold, Texts, open_gold
 from attnprobe.commands.registry import split_names
+from attnprobe.corpus.sources.document import Document
 from attnprobe.corpus.sources.links import filter_links
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError
@@ -44,7 +45,7 @@ def find_links(
     in place of ``texts``.
     """
     layers = parse_layers(options.get("layers"))
-    best = metric == "accuracy" and by not in {*_TREES, "head", "layer"}
+    best = metric == "accuracy" and by not in {*_TREES, "head"}
     if best and options.get("by_group") is not None and options.get("weights", "attention") != "attention":
         raise AttnprobeError(
             "--by-group scores the best heads of all groups by attention as it is; leave out --weights, or "
@@ -53,7 +54,7 @@ def find_links(
     if "labels" in chosen:
         chosen["labels"] = _read_labels(chosen["labels"])
     chosen = {} if by in _TREES else {"metric": metric} if metric == "aer" else chosen
-    if by not in {*_TREES, "head"} and metric == "accuracy":
+    if best:
         chosen |= _choose_selection(options)
     with open_call(options, model) as call:
         check_model(model, call.tokenizer, options)
@@ -61,13 +62,7 @@ def find_links(
         named = {**options, "order": order}
         opened = open_gold(texts, gold, named) if aligned is None else aligned()
         source = check_groups(read_first(opened), options)
-        documents = filter_links(
-            source.documents,
-            source.name,
-            labels=chosen.get("labels"),
-            fold=gold is Gold.TREEBANK and not chosen.get("subtypes", True),
-            nothing=gold.nothing,
-        )
+        documents = _choose_links(source, gold, chosen)
         statistics, tabulation = _ask(gold, by) if metric == "accuracy" else _ask_alignment(by)
         statistics = [*statistics, *_ask_controls(statistics[0], chosen)]
         from attnprobe.corpus.sources.alignments import read_as_pairs
@@ -114,13 +109,7 @@ def probe_links(
         source = read_first(open_gold(texts, gold, options))
         if source.kind != "text":
             raise AttnprobeError("Gold links lie between words of text; images and sound have none.")
-        documents = filter_links(
-            source.documents,
-            source.name,
-            labels=chosen["labels"],
-            fold=gold is Gold.TREEBANK and not chosen["subtypes"],
-            nothing=gold.nothing,
-        )
+        documents = _choose_links(source, gold, chosen)
         from attnprobe.run.examples import check_targets
         from attnprobe.statistics import links
         from attnprobe.survey.probing import ProbePlan, probe_checkpoint
@@ -156,6 +145,17 @@ def _read_labels(named: str | Sequence[str] | None) -> list[str] | None:
     if found == []:
         raise AttnprobeError("No label is named; name some, such as nsubj, or leave the option out for all.")
     return found
+
+
+def _choose_links(source: OpenSource, gold: Gold, chosen: Mapping[str, Any]) -> Iterator[Document]:
+    """Keep the links that are asked for."""
+    return filter_links(
+        source.documents,
+        source.name,
+        labels=chosen.get("labels"),
+        fold=gold is Gold.TREEBANK and not chosen.get("subtypes", True),
+        nothing=gold.nothing,
+    )
 
 
 #: What ``by`` says of trees.

@@ -4,13 +4,14 @@ import contextlib
 import io
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, NoReturn
 
 import numpy as np
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console
+from rich.text import Text
 
 from attnprobe.reports.columns import read_floats
 from attnprobe.reports.theme import SEQUENTIAL, THEMES, choose_ink
@@ -214,3 +215,20 @@ def _write_field(table: HeadTable, column: Column, signs: Signs, precision: int 
         each = zip(cells, errors, strict=True)
         lines = [write_with_error(cell, float(error), signs, decimals, digits) for cell, error in each]
     return Field(clean(column.name), clean(column.unit), lines, is_text)
+
+
+def shorten(text: str, longest: int) -> str:
+    """Cut a text to so many cells of a terminal, the last of which is a full stop then."""
+    return text if cell_len(text) <= longest else f"{set_cell_size(text, longest - 1).rstrip()}."
+
+
+def print_cells(
+    cells: Sequence[str], widths: Sequence[int], console: Console, style: str, texts: Collection[int] = (0,)
+) -> None:
+    """Print a line of a table, cells two blanks apart: those in places of texts to the left, others right."""
+    line = Text(style=style)
+    for place, (cell, width) in enumerate(zip(cells, widths, strict=False)):
+        missing = " " * (width - cell_len(cell))
+        line.append(f"{cell}{missing}  " if place in texts else f"{missing}{cell}  ")
+    line.rstrip()
+    console.print(line, no_wrap=True, overflow="ignore", crop=False)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 import numpy as np
-from rich.cells import cell_len, set_cell_size
+from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
@@ -15,7 +15,13 @@ from attnprobe.reports.groups import (
     list_groups,
     sort_by_difference,
 )
-from attnprobe.reports.terminal.console import choose_decimals, choose_signs, write_with_error
+from attnprobe.reports.terminal.console import (
+    choose_decimals,
+    choose_signs,
+    print_cells,
+    shorten,
+    write_with_error,
+)
 from attnprobe.sums.resampling import SIGNIFICANT
 from attnprobe.table.cells import clean
 from attnprobe.table.head_table import HeadTable
@@ -52,9 +58,9 @@ def _draw_measure(table: HeadTable, column: Column, console: Console, full: bool
     some = sort_by_difference(rows)[: None if full else MOST_ROWS]
     names = [ALL_GROUPS, *list_groups(table)]
     signs = choose_signs(console)
-    headers = ["", *(_shorten(clean(name), _LONGEST_GROUP) for name in names), "Q", "p"]
+    headers = ["", *(shorten(clean(name), _LONGEST_GROUP) for name in names), "Q", "p"]
     tested = [[_write(one.q, signs.undefined), _write(one.p, signs.undefined, 2)] for one in some]
-    labels = [_shorten(one.label, _LONGEST) for one in some]
+    labels = [shorten(one.label, _LONGEST) for one in some]
     for with_errors in (True, False):
         written = _write_cells(table, column, some, console, with_errors=with_errors)
         columns = [labels, *written, *([cells[side] for cells in tested] for side in (0, 1))]
@@ -68,10 +74,10 @@ def _draw_measure(table: HeadTable, column: Column, console: Console, full: bool
     if len(rows) > len(some):
         said += f"; the {len(some)} of {len(rows)} rows in which groups differ most"
     console.print(Text(said, "bold"))
-    _print([headers[at] for at in kept], [widths[at] for at in kept], console, "bold")
+    print_cells([headers[at] for at in kept], [widths[at] for at in kept], console, "bold")
     for row, one in enumerate(some):
         cells, sure = [columns[at][row] for at in kept], one.p < SIGNIFICANT
-        _print(
+        print_cells(
             [*cells, "*"] if sure else cells,
             [*(widths[at] for at in kept), 1],
             console,
@@ -115,18 +121,5 @@ def _choose_columns(widths: Sequence[int], room: int) -> list[int]:
     return sorted(kept)
 
 
-def _shorten(text: str, longest: int) -> str:
-    return text if cell_len(text) <= longest else f"{set_cell_size(text, longest - 1).rstrip()}."
-
-
 def _write(value: float, undefined: str, digits: int = _DIGITS) -> str:
     return undefined if np.isnan(value) else f"{value:.{digits}g}"
-
-
-def _print(cells: Sequence[str], widths: Sequence[int], console: Console, style: str) -> None:
-    line = Text(style=style)
-    for place, (cell, width) in enumerate(zip(cells, widths, strict=False)):
-        missing = " " * (width - cell_len(cell))
-        line.append(f"{cell}{missing}  " if not place else f"{missing}{cell}  ")
-    line.rstrip()
-    console.print(line, no_wrap=True, overflow="ignore", crop=False)

@@ -1,7 +1,5 @@
 """Pairs of heads, a line each: what both do beyond what each does."""
 
-from collections.abc import Sequence
-
 import numpy as np
 from rich.cells import cell_len
 from rich.console import Console
@@ -9,7 +7,7 @@ from rich.text import Text
 
 from attnprobe.reports.columns import read_floats
 from attnprobe.reports.shapes import name_pairs
-from attnprobe.reports.terminal.console import choose_decimals, choose_signs
+from attnprobe.reports.terminal.console import choose_decimals, choose_signs, print_cells
 from attnprobe.sums.resampling import SIGNIFICANT
 from attnprobe.table.head_table import HeadTable
 
@@ -44,13 +42,13 @@ def draw_interactions(table: HeadTable, console: Console, full: bool = False) ->
     columns = [name_pairs(table), spread, [write(one) for one in proposed], adjusted]
     widths = [max(map(cell_len, [name, *cells])) for name, cells in zip(headers, columns, strict=True)]
     console.print()
-    _print(headers, widths, console, "bold")
+    print_cells(headers, widths, console, "bold")
     for row, cells in enumerate(zip(*columns, strict=True)):
         if row == MOST_PAIRS and not full:
             console.print(Text(f"{len(table) - row} more; -o pairs.csv writes them all", "dim"))
             break
         sure = p[row] < SIGNIFICANT
-        _print([*cells, "*"] if sure else cells, [*widths, 1], console, "green" if sure else "")
+        print_cells([*cells, "*"] if sure else cells, [*widths, 1], console, "green" if sure else "")
     console.print()
     console.print(
         Text(
@@ -59,12 +57,3 @@ def draw_interactions(table: HeadTable, console: Console, full: bool = False) ->
             "dim",
         )
     )
-
-
-def _print(cells: Sequence[str], widths: list[int], console: Console, style: str) -> None:
-    line = Text(style=style)
-    for place, (cell, width) in enumerate(zip(cells, widths, strict=False)):
-        missing = " " * (width - cell_len(cell))
-        line.append(f"{cell}{missing}  " if not place else f"{missing}{cell}  ")
-    line.rstrip()
-    console.print(line, no_wrap=True, overflow="ignore", crop=False)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from rich import box
-from rich.cells import cell_len, set_cell_size
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -14,7 +14,7 @@ from attnprobe.findings.spread import PARTS
 from attnprobe.reports.columns import read_floats
 from attnprobe.reports.scales import Scale
 from attnprobe.reports.shapes import BestHeads
-from attnprobe.reports.terminal.console import Field, Signs, choose_signs, has_palette, write_fields
+from attnprobe.reports.terminal.console import Field, Signs, choose_signs, has_palette, shorten, write_fields
 from attnprobe.reports.terminal.grid import style_cell
 from attnprobe.sums.resampling import SIGNIFICANT
 from attnprobe.table.cells import clean, format_cell
@@ -51,7 +51,9 @@ def draw_best_heads(found: BestHeads, console: Console, full: bool = False) -> N
             for side, part in parts.items()
             if part
         ]
-        first = [_Block("", [found.label], {label: [_shorten(label)] for label in labels}, aligned="<")]
+        first = [
+            _Block("", [found.label], {label: [shorten(label, _LONGEST)] for label in labels}, aligned="<")
+        ]
         if alike:
             first.append(_Block("", ["links"], {label: [*counts[label]] for label in labels}))
         together = [[*first, *blocks]]
@@ -126,7 +128,7 @@ def _write_row(found: BestHeads, row: int, sign: Signs) -> list[str]:
         return [sign.undefined, "", ""]
     accuracy, error, baseline = (found.cells[name][row] for name in ("accuracy", "accuracy_se", "baseline"))
     rule, position = found.cells[found.rule][row], format_cell(found.cells[_POSITION][row])
-    said = f"{rule:+d}" if isinstance(rule, int) else _shorten(format_cell(rule))
+    said = f"{rule:+d}" if isinstance(rule, int) else shorten(format_cell(rule), _LONGEST)
     named = "" if rule is None else f" {said}"
     spread = (
         f" {sign.plus_minus} {_write_figure(error)}"
@@ -142,10 +144,6 @@ def _write_row(found: BestHeads, row: int, sign: Signs) -> list[str]:
 
 def _write_figure(value: Cell) -> str:
     return f"{value:.{_DECIMALS}f}" if isinstance(value, int | float) else format_cell(value)
-
-
-def _shorten(text: str) -> str:
-    return text if cell_len(text) <= _LONGEST else f"{set_cell_size(text, _LONGEST - 1).rstrip()}."
 
 
 def _write_lines(blocks: Sequence[_Block], labels: Sequence[str]) -> list[Text]:

@@ -3,12 +3,12 @@
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-from rich.cells import cell_len, set_cell_size
+from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
 from attnprobe.reports.columns import list_keys, read_cells, read_floats
-from attnprobe.reports.terminal.console import Signs, choose_signs
+from attnprobe.reports.terminal.console import Signs, choose_signs, print_cells, shorten
 from attnprobe.sums.resampling import SIGNIFICANT
 from attnprobe.table.cells import format_cell
 from attnprobe.table.head_table import HeadTable
@@ -40,7 +40,7 @@ def draw_probes(table: HeadTable, console: Console, full: bool = False) -> None:
 
     accuracy, errors = (numbers[name] for name in ("accuracy", "accuracy_se"))
     columns = {
-        label: [_shorten(format_cell(cell)) for cell in read_cells(table, label)],
+        label: [shorten(format_cell(cell), _LONGEST) for cell in read_cells(table, label)],
         "links": [format_cell(cell) for cell in read_cells(table, "n")],
         "all heads": [_write_spread(*pair, signs) for pair in zip(accuracy, errors, strict=True)],
         "best head": _join(write(numbers["best_head_accuracy"]), _name_heads(table)),
@@ -52,13 +52,13 @@ def draw_probes(table: HeadTable, console: Console, full: bool = False) -> None:
     columns["bits (uniform)"] = [f"{one} ({other})" for one, other in zip(bits, uniform, strict=True)]
     widths = [max(map(cell_len, [name, *cells])) for name, cells in columns.items()]
     console.print()
-    _print(list(columns), widths, console, "bold")
+    print_cells(list(columns), widths, console, "bold", _TEXTS)
     for row, cells in enumerate(zip(*columns.values(), strict=True)):
         if row == MOST_LABELS and not full:
             console.print(Text(f"{len(table) - row} more; -o found.csv writes them all", "dim"))
             break
         sure = numbers["p_adjusted"][row] < SIGNIFICANT
-        _print([*cells, "*"] if sure else cells, [*widths, 1], console, "green" if sure else "")
+        print_cells([*cells, "*"] if sure else cells, [*widths, 1], console, "green" if sure else "", _TEXTS)
     console.print()
     said = "; control: the same probe with random weights" if control is not None else ""
     console.print(
@@ -79,7 +79,7 @@ def _name_heads(table: HeadTable) -> list[str]:
 def _name_rules(table: HeadTable) -> list[str]:
     """Name the rule of each row in short: an offset by its number of words."""
     named = [format_cell(cell) for cell in read_cells(table, "baseline_rule")]
-    return [_shorten(name.removeprefix("offset ")) for name in named]
+    return [shorten(name.removeprefix("offset "), _LONGEST) for name in named]
 
 
 def _join(values: Sequence[str], names: Sequence[str]) -> list[str]:
@@ -90,16 +90,3 @@ def _write_spread(value: float, error: float, signs: Signs) -> str:
     if np.isnan(value):
         return signs.undefined
     return f"{value:.2f}" + (f" {signs.plus_minus} {error:.2f}" if np.isfinite(error) else "")
-
-
-def _shorten(text: str) -> str:
-    return text if cell_len(text) <= _LONGEST else f"{set_cell_size(text, _LONGEST - 1).rstrip()}."
-
-
-def _print(cells: Sequence[str], widths: Sequence[int], console: Console, style: str) -> None:
-    line = Text(style=style)
-    for place, (cell, width) in enumerate(zip(cells, widths, strict=False)):
-        missing = " " * (width - cell_len(cell))
-        line.append(f"{cell}{missing}  " if place in _TEXTS else f"{missing}{cell}  ")
-    line.rstrip()
-    console.print(line, no_wrap=True, overflow="ignore", crop=False)

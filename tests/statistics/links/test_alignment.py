@@ -16,6 +16,7 @@ from attnprobe.findings.merge import merge_tables
 from attnprobe.statistics.alignment import (
     AER,
     AER_OF_MEAN,
+    AHEAD,
     AT_PLACE,
     BOTH,
     CUT,
@@ -31,13 +32,13 @@ from attnprobe.statistics.alignment_table import (
     BEST_ALIGNMENTS,
     Direction,
     choose_and_score,
-    find_gain,
     pick_cell,
 )
 from attnprobe.sums.base import Measurement
 from attnprobe.sums.documents import in_second_half, name_documents
 from attnprobe.sums.folds import FIRST_HALF, SECOND_HALF, RatioByFold
 from attnprobe.sums.groups import Ratio
+from attnprobe.sums.resampling import find_gain
 from attnprobe.table.builder import Labels
 
 WORDS = ["the", "river", "was", "slow", "a", "cat", "walks", "dogs", "ran", "quickly", "unlikely", "houses"]
@@ -387,7 +388,7 @@ def test_p_is_uniform_where_the_head_is_the_place():
             drawn[:, [IN_SURE]] = 0
             both = [IN_POSSIBLE, PLACE_IN_POSSIBLE]
             drawn[np.ix_(swap, both)] = drawn[np.ix_(swap, both)][:, ::-1]
-            found.append(find_gain(RatioByFold.of(drawn, clusters, clusters).whole)[2])
+            found.append(find_gain(RatioByFold.of(drawn, clusters, clusters).whole, AHEAD)[2])
         assert np.mean(np.array(found) < 0.05) == pytest.approx(0.05, abs=0.025)
 
 
