@@ -225,11 +225,12 @@ def coreference(
             lacks=("alignments",),
         ),
         Rule(
-            "--metric aer chooses on one half; leave out --selection, --folds and --control.",
+            "--metric aer chooses on folds and has no control; leave out --selection half and --control.",
             given=("metric=aer",),
-            beside=("selection", "folds", "control"),
+            beside=("selection=half", "control"),
         ),
         *_OF_BEST_HEADS,
+        Rule("--folds is about the best heads; leave out --by layer.", given=("folds", "by=layer")),
         Rule("--reverse is about alignments; add --metric aer.", given=("reverse",), lacks=("metric=aer",)),
         Rule(
             "--reverse gives a row for the best head of either model and for both together; leave out --by.",
