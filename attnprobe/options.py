@@ -299,6 +299,21 @@ class Reading(Group, panel=TEXT):
     ] = 42  # fmt: skip
 
 
+class Parts(Group, panel=TEXT):
+    """Which part of the text a job reads, where several share it."""
+
+    part: Annotated[
+        str | None,
+        Option(
+            "Read only part K of N, such as 3/100: every N-th document, from the K-th on. merge adds up the "
+            "tables of all parts.",
+            doc='Read only part K of N, such as "3/100": every N-th document, from the K-th on. merge adds '
+            "up the tables of all parts.",
+            metavar="K/N", guesses=("shard", "chunk", "slice", "job", "task-id", "array", "num-shards"),
+        ),
+    ] = None  # fmt: skip
+
+
 class Panels(Group, panel=TEXT):
     """Whether groups of documents are measured apart."""
 
@@ -488,8 +503,8 @@ class Resume(Group, panel=OUTPUT):
 #: Text, and how its tokens are told apart; a survey of it that can be stopped; a task; and so on.
 Groups = Sequence[type[Group]]
 TEXTS: Groups = (Data, Hub, Reading, Batches, Frequencies, Tokens)
-SURVEY: Groups = (*TEXTS, Precision, Panels, Images, Queries, Targets, Layers, Resume)
-GOLD: Groups = (GoldData, Hub, Reading, Precision, Batches, Panels, Layers, Resume)
+SURVEY: Groups = (*TEXTS, Parts, Precision, Panels, Images, Queries, Targets, Layers, Resume)
+GOLD: Groups = (GoldData, Hub, Reading, Parts, Precision, Batches, Panels, Layers, Resume)
 SWITCHING: Groups = (Data, Hub, Reading, Batches, Labels, Task)
 
 #: What a keyword is where it is not given.

@@ -323,6 +323,9 @@ class _Draft:
         self.notes += write_notes(own.statistics, found, rarity, checkpoint.model.dtype)
         self.notes += own.notes
         if first:
+            if turn := self.request.corpora[0].options.turn:
+                number, of = turn
+                self.notes.append(f"Only part {number:,} of {of:,} was read; merge adds parts up.")
             self.notes += [f"{one[0].upper()}{one[1:]}." for one in checkpoint.remarks]
         self.notes += explain_empty(checkpoint, architecture, own.statistics, found)
 
