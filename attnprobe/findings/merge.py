@@ -4,11 +4,11 @@ import ast
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from itertools import chain
+from operator import add
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from attnprobe.attention.kinds import list_lacking, number_layers
 from attnprobe.errors import AttnprobeError, first_line
@@ -282,7 +282,7 @@ def merge_tables(
             "rarity": first.rarity,
             "sequences": whole.measurement.sequences,
             "clusters": whole.clusters,
-            "sketch": Sketch.of(np.concatenate([one.sketch.names for one in whole.contents])).pack(),
+            "sketch": reduce(add, (one.sketch for one in whole.contents)).pack(),
             "rare_decided": whole.rare_decided,
         },
         "merged": [*whole.datasets, *(parts.record for parts in whole.parts.list())],

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
+from operator import add
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,7 +70,7 @@ def _join_parts(contents: Iterable[Content]) -> Iterator[Content]:
         first, *others = some
         if others and first.parts is not None:
             texts = frozenset[str]().union(*(one.texts for one in some))
-            sketch = Sketch.of(np.concatenate([one.sketch.names for one in some]))
+            sketch = reduce(add, (one.sketch for one in some))
             first = replace(first, name=f"the parts of {first.parts.name}", texts=texts, sketch=sketch)
         yield first
 

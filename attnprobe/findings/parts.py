@@ -16,6 +16,8 @@ _TELLING = ("sha256", "text_column", "pair_column", "label_column")
 _CHOOSING = ("limit", "sample", "sample_seed")
 #: So many numbers and ranges of numbers are listed in a sentence.
 _LISTED = 12
+#: From so many on, numbers that follow each other are a range.
+_RANGE = 3
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,7 @@ class Parts:
         chosen = {
             name: value for name, value in zip(_CHOOSING, self.chosen, strict=True) if value is not None
         }
-        read = ",".join(_format_range(one, "-") for one in _find_ranges(self.numbers))
+        read = ",".join(_list_ranges(self.numbers, "-"))
         return {**self.described, "parts": {"of": self.of, "read": read, **chosen}}
 
     def spell(self, numbers: Iterable[int] | None = None) -> str:
@@ -81,7 +83,7 @@ class Parts:
         'parts 3 and 17 to 19 of 100 of a.txt'
         """
         numbers = self.numbers if numbers is None else set(numbers)
-        listed = join_names([_format_range(one, " to ") for one in _find_ranges(numbers)], _LISTED)
+        listed = join_names(_list_ranges(numbers, " to "), _LISTED)
         return f"part{'s' * (len(numbers) != 1)} {listed} of {self.of:,} of {self.name}"
 
 
@@ -164,19 +166,17 @@ def _check_apart(known: _Known, table: str, parts: Parts) -> None:
         )
 
 
-def _find_ranges(numbers: Iterable[int]) -> list[tuple[int, int]]:
-    """Find the runs of numbers, each by its first and its last.
+def _list_ranges(numbers: Iterable[int], between: str) -> list[str]:
+    """List numbers, those of three or more that follow each other by the first and the last.
 
-    >>> _find_ranges([5, 1, 2, 3])
-    [(1, 3), (5, 5)]
+    >>> _list_ranges([9, 1, 2, 3, 5, 6], "-")
+    ['1-3', '5', '6', '9']
     """
-    runs = groupby(enumerate(sorted(numbers)), key=lambda one: one[1] - one[0])
-    return [(some[0][1], some[-1][1]) for some in ([*run] for _, run in runs)]
-
-
-def _format_range(one: tuple[int, int], between: str) -> str:
-    first, last = one
-    return f"{first}" if first == last else f"{first}{between}{last}"
+    found: list[str] = []
+    for _, run in groupby(enumerate(sorted(numbers)), key=lambda one: one[1] - one[0]):
+        some = [number for _, number in run]
+        found += map(str, some) if len(some) < _RANGE else [f"{some[0]}{between}{some[-1]}"]
+    return found
 
 
 def _parse_part(said: Any) -> tuple[int, int]:
