@@ -299,6 +299,19 @@ class Reading(Group, panel=TEXT):
     ] = 42  # fmt: skip
 
 
+class Population(Group, panel=TEXT):
+    """What errors are about."""
+
+    population: Annotated[
+        Literal["language", "corpus"],
+        Option(
+            "With --until, what errors are about. language: text like this. corpus: the documents of this "
+            "corpus alone, which run out: errors are smaller by the root of 1 - read/all.",
+            guesses=("finite-population", "finite", "fpc", "finite-population-correction"),
+        ),
+    ] = "language"
+
+
 class Parts(Group, panel=TEXT):
     """Which part of the text a job reads, where several share it."""
 
@@ -503,8 +516,8 @@ class Resume(Group, panel=OUTPUT):
 #: Text, and how its tokens are told apart; a survey of it that can be stopped; a task; and so on.
 Groups = Sequence[type[Group]]
 TEXTS: Groups = (Data, Hub, Reading, Batches, Frequencies, Tokens)
-SURVEY: Groups = (*TEXTS, Parts, Precision, Panels, Images, Queries, Targets, Layers, Resume)
-GOLD: Groups = (GoldData, Hub, Reading, Parts, Precision, Batches, Panels, Layers, Resume)
+SURVEY: Groups = (*TEXTS, Parts, Precision, Population, Panels, Images, Queries, Targets, Layers, Resume)
+GOLD: Groups = (GoldData, Hub, Reading, Parts, Precision, Population, Batches, Panels, Layers, Resume)
 SWITCHING: Groups = (Data, Hub, Reading, Batches, Labels, Task)
 
 #: What a keyword is where it is not given.

@@ -93,6 +93,11 @@ class Job:
                     f"{name} was made by an earlier version, which did not record which documents it read; "
                     "make it again."
                 )
+            if (record.get("options") or {}).get("population") == "corpus":
+                raise AttnprobeError(
+                    f"{name} has errors about one corpus alone (--population corpus), which don't add up; "
+                    "make it again without."
+                )
             sketch = Sketch.unpack(str(corpus["sketch"]))
             options = record.get("options") or {}
             parts = [Parts.read(one, options) if one else None for one in _list_datasets(record)]

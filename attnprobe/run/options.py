@@ -115,6 +115,7 @@ class CorpusOptions:
     until: "str | float | Mapping[str, float] | None" = None
     strict: bool = False
     part: str | None = None
+    population: str = "language"
 
     @cached_property
     def turn(self) -> tuple[int, int] | None:
@@ -131,8 +132,8 @@ class CorpusOptions:
         """The options that decide what is read; the seed does only where documents are drawn."""
         named = asdict(self)
         seed, strict = named.pop("seed"), named.pop("strict")
-        for name in ("queries", "part"):
-            if named[name] is None:
+        for name, usual in (("queries", None), ("part", None), ("population", "language")):
+            if named[name] == usual:
                 named.pop(name)
         if self.until is None:
             named.pop("until")
@@ -151,6 +152,11 @@ class CorpusOptions:
         if self.turn and self.targets:
             raise AttnprobeError(
                 "--part reads its share of all documents, and --until as many as it takes; leave one out."
+            )
+        if not self.targets and self.population == "corpus":
+            raise AttnprobeError(
+                "--population corpus is about --until; give that too. Of a corpus that is read to its end, "
+                "no number is left to chance."
             )
         if not self.targets and self.strict:
             raise AttnprobeError("--strict is about --until; give that too.")
