@@ -362,8 +362,8 @@ def _read_hub(source: Source) -> Iterator[Document]:
     order = source.order
     if order is not None and order.whole and order.counted:
         raise AttnprobeError(
-            f"{source.spec} is a dataset of the hub, which comes as a stream, so how many documents it has is "
-            "not known; download it and name the file, give --limit, or leave out --population corpus"
+            f"how many documents {source.spec} has is not known, as a dataset of the hub is streamed; "
+            "download it and name the file, give --limit, or leave out --population corpus"
         )
     if order is not None and (order.counted or source.document_column is not None or not order.whole):
         order = None
