@@ -18,7 +18,8 @@ FILE = {"name": "a.txt", "sha256": "aa", "text_column": None}
 
 
 def read_parts(said, of=100, dataset=FILE, **chosen):
-    return [Parts.read(dataset, {"part": f"{number}/{of}", **chosen}) for number in said]
+    found = [Parts.read(dataset, {"part": f"{number}/{of}", **chosen}) for number in said]
+    return [parts for parts in found if parts is not None]
 
 
 def numbers(table):
