@@ -237,6 +237,7 @@ def coreference(
             given=("reverse",),
             beside=("by=head", "by=layer"),
         ),
+        Rule("Tables of --reverse don't add up; leave out --part.", given=("reverse", "part")),
         Rule("With --reverse, give --weights norm or leave it out.", given=("reverse", "weights=both")),
     ],
     guesses=("alignment", "align", "gold", "aer"),
