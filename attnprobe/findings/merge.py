@@ -1,27 +1,25 @@
 """Merging the tables of separate jobs into that of the whole, from the sums in their records."""
 
-import ast
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from attnprobe.attention.kinds import list_lacking, number_layers
 from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.findings.overlaps import Content, check_overlaps
+from attnprobe.statistics.registry import all_tabulations, families, find_statistic
+from attnprobe.statistics.statistic import Statistic
+from attnprobe.statistics.tabulation import Tabulation
 from attnprobe.sums.base import Arrays, Measurement, pack, unpack
 from attnprobe.sums.documents import Sketch
 from attnprobe.table.builder import Labels
 from attnprobe.table.formats.json import to_json
 from attnprobe.table.head_table import HeadTable, describe_table
-
-if TYPE_CHECKING:
-    from attnprobe.statistics.statistic import Statistic
-    from attnprobe.statistics.tabulation import Tabulation
 
 #: No model that parts images into windows has more layers, or heads in one, whatever a record says.
 _MOST_LAYERS = _MOST_HEADS = 1000
@@ -107,7 +105,7 @@ class Part:
         every = [file for one in self.datasets if one for file in one.get("sources") or [one]]
         return {"|".join(str(file.get(name)) for name in names) for file in every if file.get("sha256")}
 
-    def measure(self, statistics: Sequence["Statistic"]) -> Measurement:
+    def measure(self, statistics: Sequence[Statistic]) -> Measurement:
         try:
             return Measurement.from_arrays(self.sums, {one.name: one.sums for one in statistics})
         except (ValueError, KeyError, TypeError, IndexError) as error:
@@ -132,7 +130,7 @@ class _Whole:
     """
 
     first: Part
-    statistics: "list[Statistic]"
+    statistics: list[Statistic]
     measurement: Measurement
     beside: dict[str, list[str]]
     contents: list[Content]
@@ -144,7 +142,7 @@ class _Whole:
     dropped: bool = False
 
     @classmethod
-    def begin(cls, first: Part, own: "Iterable[Statistic]") -> "_Whole":
+    def begin(cls, first: Part, own: Iterable[Statistic]) -> "_Whole":
         """Begin with a part; ``own`` are statistics that no package brings along."""
         statistics = _find_statistics(first, own)
         beside = {name: list(seen) for name, seen in first.beside.items()}
@@ -216,24 +214,13 @@ def _make_error(name: str, error: Exception) -> AttnprobeError:
 
 
 def _list_mergeable_commands() -> list[str]:
-    """Name the commands that measure a family of statistics, in the order of the families.
-
-    The declarations of families are read and not imported, as statistics take torch.
-    """
-    found: list[tuple[int, tuple[str, ...]]] = []
-    for path in (Path(__file__).parents[1] / "statistics").rglob("*.py"):
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
-            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "FAMILY":
-                assert isinstance(node.value, ast.Call)
-                name, _, order = map(ast.literal_eval, node.value.args)
-                keywords = {one.arg: ast.literal_eval(one.value) for one in node.value.keywords}
-                found.append((order, keywords.get("commands") or (name,)))
+    """Name the commands that measure a family of statistics, in the order of the families."""
     # The census has no family of its own, and asks all those that no command of their own asks.
-    return ["census", *(command for _, commands in sorted(found) for command in commands)]
+    return ["census", *(command for one in families() for command in one.commands or (one.name,))]
 
 
 def merge_tables(
-    tables: Sequence[Path | str | HeadTable], command: str | Sequence[str], own: "Iterable[Statistic]" = ()
+    tables: Sequence[Path | str | HeadTable], command: str | Sequence[str], own: Iterable[Statistic] = ()
 ) -> HeadTable:
     """Merge the tables of separate jobs over parts of a corpus; ``command`` goes on record.
 
@@ -308,9 +295,7 @@ def _drop_free(record: Any) -> Any:
     return {key: value for key, value in record.items() if key not in found}
 
 
-def _find_tabulation(part: Part) -> "Tabulation":
-    from attnprobe.statistics.registry import all_tabulations  # takes torch
-
+def _find_tabulation(part: Part) -> Tabulation:
     known = all_tabulations()
     if part.tabulation not in known:
         raise AttnprobeError(
@@ -319,10 +304,8 @@ def _find_tabulation(part: Part) -> "Tabulation":
     return known[part.tabulation]
 
 
-def _find_statistics(part: Part, own: "Iterable[Statistic]") -> "list[Statistic]":
+def _find_statistics(part: Part, own: Iterable[Statistic]) -> list[Statistic]:
     """Find the statistics that were measured, in the version in which they were."""
-    from attnprobe.statistics.registry import find_statistic  # takes torch
-
     own, found = list(own), []
     for identity in part.identities:
         name = identity.partition("@")[0]

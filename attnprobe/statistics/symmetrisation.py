@@ -1,20 +1,19 @@
 """Alignments of two directions put together: what both say, what either says, and what grows of that."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import product
 from operator import add
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
-from attnprobe.attention.block import AttentionBlock
 from attnprobe.attention.kinds import Kind
 from attnprobe.corpus.sources.document import POSSIBLE, SEVERAL, Document, Span
-from attnprobe.kernels.words import find_most_attended
 from attnprobe.statistics.alignment import (
     BOTH,
     CUT,
@@ -45,6 +44,12 @@ from attnprobe.statistics.statistic import Statistic
 from attnprobe.sums.choices import ANSWERS, ASKERS, HEADING, NUMBER, Choices
 from attnprobe.sums.folds import RatioByFold
 from attnprobe.table.builder import Labels, TableBuilder
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from attnprobe.attention.block import AttentionBlock
+
 
 #: A word of the first text, and one of the second that is aligned with it.
 Pairs = set[tuple[int, int]]
@@ -92,6 +97,10 @@ def list_choices(block: AttentionBlock) -> Tensor:
     Returns:
         (batch, head, way, heading and word) the heading as in ``sums.choices``; NaN where nothing is asked.
     """
+    import torch
+
+    from attnprobe.kernels.words import find_most_attended
+
     p = block.probabilities
     gold: GoldAlignments = block.layout.once(find_gold_alignments)
     chosen = find_most_attended(p, gold.rows)
@@ -135,7 +144,7 @@ class GoldPair:
     possible: frozenset[tuple[int, int]]
 
     @classmethod
-    def of(cls, document: Document) -> "GoldPair":
+    def of(cls, document: Document) -> GoldPair:
         """Read the words and links between the text and the target of a document."""
         said = document.annotation
         assert said is not None
