@@ -1,0 +1,57 @@
+"""What a page of one sentence holds of examples: sentences where its head is most and least itself."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from attnprobe.reports.report_page.measures import format_number
+from attnprobe.reports.view import describe_side, make_visible, pack_layer
+from attnprobe.table.cells import clean
+
+if TYPE_CHECKING:
+    from attnprobe.survey.examples import Example, Examples
+
+
+def describe_examples(examples: "Examples", kinds: list[str]) -> dict[str, Any]:
+    """Describe examples for ``examples.js``: the head, what the score is, and both ends, best first."""
+    from attnprobe.survey.examples import explain_measure
+
+    return {
+        "kind": kinds.index(examples.kind.value), "layer": examples.layer, "head": examples.head,
+        "note": _explain(examples), "formula": explain_measure(examples.measure),
+        "groups": [
+            {"title": title, "items": [_describe(one) for one in some]}
+            for title, some in (("most itself", examples.most), ("least itself", examples.least)) if some
+        ],
+    }  # fmt: skip
+
+
+def _explain(examples: "Examples") -> str:
+    """Say what the sentences are sorted by, and how many there were."""
+    from attnprobe.survey.examples import FEWEST, LONGEST
+
+    role = "" if examples.role is None else f" Its role is {clean(examples.role)}."
+    where = clean(examples.dataset) or "the data"
+    several = f"{examples.sentences:,} texts" if examples.sentences > 1 else "1 text"
+    return (
+        f"Scores are {examples.measure.title}: {format_number(examples.mean)} on average over {several} of "
+        f"{where}, each of {FEWEST} tokens or more, read up to {LONGEST} tokens.{role}"
+    )
+
+
+def _describe(one: "Example") -> dict[str, Any]:
+    """Describe a sentence: its tokens and map, how much attention each token gets, the strongest pair."""
+    own = one.queries is one.keys
+    plain = np.outer(~one.queries.special, ~one.keys.special)
+    rows = np.where(plain, one.rows, -1) if plain.any() else one.rows
+    query, key = np.unravel_index(int(rows.argmax()), rows.shape)
+    return {
+        "score": format_number(one.score), "place": one.place, "cut": one.cut,
+        "sides": [describe_side(side) for side in ((one.keys,) if own else (one.queries, one.keys))],
+        "size": list(one.rows.shape), "packed": pack_layer(one.rows),
+        "gets": [round(share, 3) for share in one.rows.mean(0, dtype=np.float64).tolist()],
+        "strongest": [
+            make_visible(one.queries.labels[query]), make_visible(one.keys.labels[key]),
+            f"{one.rows[query, key]:.2f}",
+        ],
+    }  # fmt: skip
