@@ -49,9 +49,7 @@ class Sentences(Group, panel=_EXAMPLES):
 #: Every row is a sentence, of which the beginning is read.
 _UNNEEDED = {"max_length", "truncate", "name", "document_column"}
 Sentences.options += tuple(
-    replace(one, panel=_EXAMPLES)
-    for one in (*Hub.options, *Reading.options)
-    if one.keyword not in _UNNEEDED
+    replace(one, panel=_EXAMPLES) for one in (*Hub.options, *Reading.options) if one.keyword not in _UNNEEDED
 )
 
 

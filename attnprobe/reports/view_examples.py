@@ -4,11 +4,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from attnprobe.reports.report_page.measures import format_number
+from attnprobe.corpus.sources.text import EMBEDDED
+from attnprobe.reports.report_page.measures import format_number, is_number
 from attnprobe.reports.view import describe_side, make_visible, pack_layer
 from attnprobe.table.cells import clean
 
 if TYPE_CHECKING:
+    from attnprobe.statistics.statistic import Statistic
     from attnprobe.survey.examples import Example, Examples
 
 
@@ -18,7 +20,7 @@ def describe_examples(examples: "Examples", kinds: list[str]) -> dict[str, Any]:
 
     return {
         "kind": kinds.index(examples.kind.value), "layer": examples.layer, "head": examples.head,
-        "note": _explain(examples), "formula": explain_measure(examples.measure),
+        "note": _explain(examples), "bars": _explain_bars(examples.measure), "formula": explain_measure(examples.measure),
         "groups": [
             {"title": title, "items": [_describe(one) for one in some]}
             for title, some in (("most itself", examples.most), ("least itself", examples.least)) if some
@@ -32,11 +34,24 @@ def _explain(examples: "Examples") -> str:
 
     role = "" if examples.role is None else f" Its role is {clean(examples.role)}."
     where = clean(examples.dataset) or "the data"
-    several = f"{examples.sentences:,} texts" if examples.sentences > 1 else "1 text"
+    several = f"{examples.sentences:,} texts of {where}"
+    if examples.dataset == EMBEDDED:
+        several = f"{examples.sentences:,} of the sentences that ship with attnprobe"
     return (
-        f"Scores are {examples.measure.title}: {format_number(examples.mean)} on average over {several} of "
-        f"{where}, each of {FEWEST} tokens or more, read up to {LONGEST} tokens.{role}"
+        f"Scores are {examples.measure.title}: {format_number(examples.mean)} on average over {several}, those "
+        f"of {FEWEST} tokens or more. Of longer texts, the first {LONGEST} tokens are read.{role}"
     )
+
+
+def _explain_bars(measure: "Statistic") -> str:
+    """Say what the colours of a sentence are."""
+    from attnprobe.survey.examples import SHARPNESS, find_offset
+
+    if find_offset(measure) is not None:
+        return f"its {measure.title}"
+    named = {"special_excess": "its attention to special tokens", "first_token_excess": "its attention to the "
+             "first token", SHARPNESS.name: "how sharp its own attention is"}  # fmt: skip
+    return named.get(measure.name, "the most attention that it gives to one token")
 
 
 def _describe(one: "Example") -> dict[str, Any]:
@@ -46,10 +61,10 @@ def _describe(one: "Example") -> dict[str, Any]:
     rows = np.where(plain, one.rows, -1) if plain.any() else one.rows
     query, key = np.unravel_index(int(rows.argmax()), rows.shape)
     return {
-        "score": format_number(one.score), "place": one.place, "cut": one.cut,
+        "score": f"{one.score:.4f}", "place": one.place, "cut": one.cut,
         "sides": [describe_side(side) for side in ((one.keys,) if own else (one.queries, one.keys))],
         "size": list(one.rows.shape), "packed": pack_layer(one.rows),
-        "gets": [round(share, 3) for share in one.rows.mean(0, dtype=np.float64).tolist()],
+        "values": [round(share, 3) if is_number(share) else None for share in one.values.tolist()],
         "strongest": [
             make_visible(one.queries.labels[query]), make_visible(one.keys.labels[key]),
             f"{one.rows[query, key]:.2f}",

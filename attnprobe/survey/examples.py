@@ -88,7 +88,9 @@ def measure_sharpness_of_rows(block: AttentionBlock) -> Tensor:
     return (1 - entropies / number.clamp_min(2).log()).where(defined, torch.nan)
 
 
-SHARPNESS = Statistic("sharpness", "share", measure_sharpness_of_rows, title="sharpness beyond special tokens")
+SHARPNESS = Statistic(
+    "sharpness", "share", measure_sharpness_of_rows, title="sharpness beyond special tokens"
+)
 
 
 def read_at_offset(block: AttentionBlock, offset: int) -> Tensor:
@@ -145,6 +147,46 @@ def measure_offset(offset: int) -> Statistic:
     )  # fmt: skip
 
 
+def measure_tokens(measure: Statistic, rows: NDArray[np.floating], maps: Maps) -> NDArray[np.float64]:
+    """Measure of each token of a sentence what its score is about, (query,).
+
+    Of an offset, it is what the token gives to the token there; of special tokens or the first, what it
+    gives to them; of sharpness, its own; of anything else, the most that it gives to one token. NaN for
+    tokens that the score leaves out.
+    """
+    rows = rows.astype(np.float64)
+    found, places = np.full(len(rows), np.nan), np.arange(len(rows))
+    offset = find_offset(measure)
+    if offset is not None:
+        there = places[(places + offset >= 0) & (places + offset < rows.shape[1])]
+        found[there] = rows[there, there + offset]
+        return found
+    special = maps.keys.special
+    if measure.name == "special_excess":
+        return rows[:, special].sum(1)
+    if measure.name == "first_token_excess":
+        return rows[:, 0]
+    if measure is not SHARPNESS:
+        return rows.max(1)
+    causal = maps.kind is Kind.DECODER
+    for query in places[~maps.queries.special]:
+        keys = np.flatnonzero(
+            ~special & (~causal | ((np.arange(len(special)) <= query) & (np.arange(len(special)) > 0)))
+        )
+        if len(keys) > 1:
+            shares = rows[query, keys] + max(0.0, 1 - rows[query, keys].sum()) / len(keys)
+            shares = shares[shares > 0]
+            found[query] = 1 + (shares * np.log(shares)).sum() / np.log(len(keys))
+    return found
+
+
+def find_offset(measure: Statistic) -> int | None:
+    """Find the offset that a statistic is about; None where it is about none."""
+    if isinstance(measure.function, partial) and measure.function.func is read_at_offset:
+        return measure.function.keywords["offset"]
+    return next((offset for offset, name in _NEIGHBOURS.items() if name == measure.name), None)
+
+
 def explain_measure(measure: Statistic) -> str:
     """Say what a score is, in the first sentences of its definition."""
     parts = [part for part in (measure.function, measure.reduce) if part is not None]
@@ -162,6 +204,7 @@ class Example:
         texts: The sentence; two, where the document is a pair.
         cut: Whether it goes on behind what was read.
         rows: The attention of the head (query, key).
+        values: What each token adds to that, (query,), see ``measure_tokens``; NaN where it adds nothing.
         queries: The tokens that attend.
         keys: The tokens they attend to.
     """
@@ -171,6 +214,7 @@ class Example:
     texts: tuple[str, ...]
     cut: bool
     rows: NDArray[np.float32] = field(repr=False)
+    values: NDArray[np.float64] = field(repr=False)
     queries: Side = field(repr=False)
     keys: Side = field(repr=False)
 
@@ -345,7 +389,7 @@ def find_examples(
                 )
             high, low = _part(most.sort(), [one._replace(score=-one.score) for one in least.sort()])
             names = {-one.earlier: int(ready.corpus.batches.names[-one.earlier]) for one in (*high, *low)}
-        reader = _ExampleReader(checkpoint, architecture, maps.kind, layer, head, window, progress)
+        reader = _ExampleReader(checkpoint, architecture, maps.kind, layer, head, measure, window, progress)
         places = dict(zip(names, library.find(list(names.values())), strict=True))
         progress.stage("reading examples", len(high) + len(low))
         found = [[reader.read(one.score, *places[-one.earlier]) for one in some] for some in (high, low)]
@@ -375,6 +419,7 @@ class _ExampleReader:
     kind: Kind
     layer: int
     head: int
+    measure: Statistic
     window: int
     progress: Progress
 
@@ -385,8 +430,7 @@ class _ExampleReader:
         maps = seen.of(self.kind.value)
         self.progress.advance(1)
         given = self.checkpoint.tokenizer(*seen.texts, verbose=False)["input_ids"]
-        return Example(
-            score, place, seen.texts, len(given) > self.window, maps.rows[self.layer, self.head],
-            maps.queries, maps.keys,
-        )  # fmt: skip
-
+        rows = maps.rows[self.layer, self.head]
+        values = measure_tokens(self.measure, rows, maps)
+        cut = len(given) > self.window
+        return Example(score, place, seen.texts, cut, rows, values, maps.queries, maps.keys)

@@ -79,7 +79,9 @@ def open_sentences(
         check_standard_input(texts)
     source = read_first(open_texts(texts, named=options))
     if source.kind != "text":
-        raise AttnprobeError(f"{source.name} holds no texts, and examples are sentences; give a file of text.")
+        raise AttnprobeError(
+            f"{source.name} holds no texts, and examples are sentences; give a file of text."
+        )
     return source
 
 

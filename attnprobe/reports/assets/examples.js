@@ -14,19 +14,22 @@ async function exampleMap(one, scale) {
   return readMap(await one.bytes, 0, one.size[0] * one.size[1], scale);
 }
 
+const EXAMPLE_INK = 0.45; // paler than maps, for it is text that is read
+
 /** Say which example it is. */
 const exampleTitle = (one) => `example ${one.rank + 1} of ${one.of} where it is ${one.title}`;
 
-/** Write the sentence of an example; the more attention a token gets on average, the stronger its colour and its bar. */
+/** Write the sentence of an example; the more a token adds to the score, the stronger its colour and the longer its bar. */
 function exampleText(one) {
-  const side = exampleSides(one)[1], spelled = [];
+  const side = exampleSides(one)[0], spelled = [];
   side.labels.forEach((label, place) => {
     if (side.special[place]) return;
     if (spelled.length && !side.continues?.[place]) spelled.push(" ");
-    const piece = make("span", { class: "piece" }, make("bdi", {}, label)), rgb = colour(one.gets[place]);
+    const value = Math.max(0, one.values[place] ?? 0), rgb = colour((EXAMPLE_INK * value) ** 2); // even steps
+    const piece = make("span", { class: "piece" }, make("bdi", {}, label));
     piece.style.setProperty("background-color", `rgb(${rgb.join(" ")})`);
     piece.style.setProperty("color", inkOn(rgb));
-    piece.style.setProperty("--share", one.gets[place]);
+    piece.style.setProperty("--share", value);
     spelled.push(piece);
   });
   if (one.cut) spelled.push("\u2026");
@@ -36,12 +39,14 @@ function exampleText(one) {
 /** Fill the lists of examples. */
 function drawExamples() {
   if (!examples.length) return;
-  const { note, formula, groups, kind: number, layer, head } = held.examples;
+  const { note, bars, formula, groups, kind: number, layer, head } = held.examples;
   const place = held.kinds[number].layers.indexOf(layer);
   find("examples-title").textContent = `${nameOf(place, head)} in other sentences`;
   find("examples-note").textContent = note;
+  find("examples-bars").textContent = `The colour of a token, and the bar below it, are ${bars}; behind the sentence stands its strongest line. Choose a sentence to see it large; arrow keys walk.`;
   find("examples-formula").textContent = formula;
   let first = 0;
+  toldExample = null;
   find("examples-lists").replaceChildren(...groups.map(({ title, items }) => {
     const start = first, list = make("ol", { class: "examples", "aria-label": `Sentences where it is ${title}` });
     first += items.length;
@@ -84,9 +89,12 @@ async function showExample(example) {
   focus?.focus({ preventScroll: true });
 }
 
+let toldExample = null;
+
 /** Say which example is open, if one is. */
 function tellExample() {
-  if (!examples.length) return;
+  if (toldExample === chosen.example) return;
+  toldExample = chosen.example;
   const one = openExample();
   exampleButtons().forEach((button, number) => button.setAttribute("aria-pressed", String(number === chosen.example)));
   find("opened").hidden = !one;

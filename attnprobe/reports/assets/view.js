@@ -30,7 +30,7 @@ function make(name, attributes = {}, ...inside) {
 }
 
 /** Change what is chosen, and show it. */
-async function choose(changes, linking = true) {
+async function choose(changes, named = true) {
   const before = { ...chosen };
   const another = ["kind", "layer", "head"].some((name) => name in changes);
   Object.assign(chosen, another ? { example: null } : {}, changes);
@@ -45,7 +45,7 @@ async function choose(changes, linking = true) {
   if ((before.kind !== chosen.kind || before.example !== chosen.example) && pinned) pin();
   if (!sameMaps) drawHeads();
   press();
-  if (linking) link();
+  if (named) linkSoon();
   find("lost").hidden = true;
   await drawHead(sameTokens);
 }
@@ -86,7 +86,7 @@ function sparest({ rows, high, wide }) {
 const leastOf = (one, alone) => chosen.least ?? (alone ? FAINTEST : one.least);
 
 /** Draw a head into a box, or only change what another head changes. */
-function drawInto(box, before, one, sameTokens, room) {
+function drawInto(box, before, one, sameTokens) {
   let made = before;
   if (sameTokens && before?.update && before.draw === chosen.draw) { // the labels stay
     before.update(one);
@@ -96,7 +96,7 @@ function drawInto(box, before, one, sameTokens, room) {
     const [from, to] = sides();
     made = drawPatches({ ...one, rows: one.whole, wide: to.labels.length, high: from.labels.length }, held.grid, image, one.title, hover, pick);
   } else if (chosen.draw === "map") {
-    made = drawMap(one, room, one.title, say, pick);
+    made = drawMap(one, roomFor(), one.title, say, pick);
   } else if (chosen.draw === "text") {
     made = drawText(one, one.title, (place, kept) => {
       if (kept) select(place, -1);
@@ -104,7 +104,7 @@ function drawInto(box, before, one, sameTokens, room) {
       else paint(place, -1);
     });
   } else {
-    made = drawLines(one, one.title, room, (side, place, kept) => {
+    made = drawLines(one, one.title, roomFor(), (side, place, kept) => {
       if (kept) select(side === 0 ? place : -1, side === 1 ? place : -1);
       else if (place < 0) paint(chosen.from, chosen.to);
       else paint(side === 0 ? place : -1, side === 1 ? place : -1);
@@ -139,11 +139,10 @@ async function drawHead(sameTokens = false) {
   find("drawings").parentNode.classList.toggle("has-pin", Boolean(pinned)); // two drawings need the room of the numbers
   find("own-title").hidden = !pinned;
   find("own-title").textContent = nameOf(chosen.layer, chosen.head);
-  const room = roomFor();
-  drawing = drawInto(find("drawing"), drawing, seen, sameTokens, room);
+  drawing = drawInto(find("drawing"), drawing, seen, sameTokens);
   if (pinned) {
     find("pinned-title").textContent = `Pinned: ${nameOf(pinned.layer, pinned.head)}`;
-    Object.assign(pinned, { seen: other, drawing: drawInto(find("pinned-drawing"), pinned.drawing, other, sameTokens, room) });
+    Object.assign(pinned, { seen: other, drawing: drawInto(find("pinned-drawing"), pinned.drawing, other, sameTokens) });
   }
   paint(chosen.from, chosen.to);
   drawNotes();
@@ -281,6 +280,14 @@ function say(query, key) {
     `\u2068${seen.from.labels[query]}\u2069 \u2192 \u2068${seen.to.labels[key]}\u2069: ${digits(seen.rows[query * seen.wide + key])}`;
 }
 
+let linking = 0;
+
+/** Write the head that is shown into the address once nothing else is to be done, for that takes a browser a while. */
+function linkSoon() {
+  clearTimeout(linking);
+  linking = setTimeout(link, 50);
+}
+
 /** Write the head that is shown into the address, as a link to it. */
 function link() {
   const layer = kind().layers[chosen.layer], head = rolled(chosen.head) ? "rollout" : chosen.head;
@@ -310,6 +317,7 @@ function checkKind(number) {
 
 /** Follow the address to a head. */
 async function follow() {
+  clearTimeout(linking); // who gives an address has the last word
   const found = linked();
   if (found) {
     checkKind(found.kind);
