@@ -57,7 +57,8 @@ def _need_examples() -> list[Rule]:
     """Refuse data and their columns where no examples are looked for."""
     return [
         Rule(
-            f"{one.flags[0]} is about the sentences in which examples are looked for; give --examples 20 too.",
+            f"{one.flags[0]} is about the sentences in which examples are looked for; give --examples 20 "
+            "too.",
             given=(one.keyword,),
             lacks=("examples",),
         )

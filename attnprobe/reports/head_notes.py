@@ -133,7 +133,9 @@ def find_evidence(
     """
     for table in (one for one in tables if "role" in one.data):
         row = _find_rows(table, maps).get((maps.layers[place], head))
-        said = "" if row is None else str(read_cells(table, "role")[row] or "")
+        if row is None:
+            continue
+        said = str(read_cells(table, "role")[row] or "")
         if said and said != MIXED and role in (None, said, find_role_kind(said)):
             measure = read_cells(table, "measure")[row]
             return said, str(measure) if measure else None

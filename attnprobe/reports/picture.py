@@ -206,8 +206,8 @@ def _describe_within(part: Any) -> Any:
 
 #: What says which mark it is; everything else of a tooltip says what it shows.
 _PLACES = {
-    "attention", "cell", "criterion", "group", "head", "label", "layer", "line", "name", "one", "other", "panel",
-    "place", "position", "seed", "step", "token",
+    "attention", "cell", "criterion", "group", "head", "label", "layer", "line", "name", "one", "other",
+    "panel", "place", "position", "seed", "step", "token",
 }  # fmt: skip
 #: Titles that add nothing to what follows them.
 _SILENT = {"of", "name"}

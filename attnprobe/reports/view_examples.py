@@ -16,11 +16,12 @@ if TYPE_CHECKING:
 
 def describe_examples(examples: "Examples", kinds: list[str]) -> dict[str, Any]:
     """Describe examples for ``examples.js``: the head, what the score is, and both ends, best first."""
-    from attnprobe.survey.examples import explain_measure
+    from attnprobe.survey.example_measures import explain_measure
 
     return {
         "kind": kinds.index(examples.kind.value), "layer": examples.layer, "head": examples.head,
-        "note": _explain(examples), "bars": _explain_bars(examples.measure), "formula": explain_measure(examples.measure),
+        "note": _explain(examples), "bars": _explain_bars(examples.measure),
+        "formula": explain_measure(examples.measure),
         "groups": [
             {"title": title, "items": [_describe(one) for one in some]}
             for title, some in (("most itself", examples.most), ("least itself", examples.least)) if some
@@ -30,27 +31,33 @@ def describe_examples(examples: "Examples", kinds: list[str]) -> dict[str, Any]:
 
 def _explain(examples: "Examples") -> str:
     """Say what the sentences are sorted by, and how many there were."""
-    from attnprobe.survey.examples import FEWEST, LONGEST
+    from attnprobe.survey.example_measures import FEWEST, LONGEST, shows_role
 
-    role = "" if examples.role is None else f" Its role is {clean(examples.role)}."
+    role = ""
+    if examples.role is not None:
+        shown = "" if shows_role(examples.role) else ", which plain text does not show"
+        role = f" Its role is {clean(examples.role)}{shown}."
     where = clean(examples.dataset) or "the data"
     several = f"{examples.sentences:,} texts of {where}"
     if examples.dataset == EMBEDDED:
         several = f"{examples.sentences:,} of the sentences that ship with attnprobe"
     return (
-        f"Scores are {examples.measure.title}: {format_number(examples.mean)} on average over {several}, those "
-        f"of {FEWEST} tokens or more. Of longer texts, the first {LONGEST} tokens are read.{role}"
+        f"Scores are {examples.measure.title}: {format_number(examples.mean)} on average over {several}, "
+        f"those of {FEWEST} tokens or more. Of longer texts, the first {LONGEST} tokens are read.{role}"
     )
 
 
 def _explain_bars(measure: "Statistic") -> str:
     """Say what the colours of a sentence are."""
-    from attnprobe.survey.examples import SHARPNESS, find_offset
+    from attnprobe.survey.example_measures import SHARPNESS, find_offset
 
     if find_offset(measure) is not None:
         return f"its {measure.title}"
-    named = {"special_excess": "its attention to special tokens", "first_token_excess": "its attention to the "
-             "first token", SHARPNESS.name: "how sharp its own attention is"}  # fmt: skip
+    named = {
+        "special_excess": "its attention to special tokens",
+        "first_token_excess": "its attention to the first token",
+        SHARPNESS.name: "how sharp its own attention is",
+    }
     return named.get(measure.name, "the most attention that it gives to one token")
 
 

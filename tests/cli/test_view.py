@@ -294,7 +294,9 @@ def test_tables_that_do_not_fit_are_refused(refused, saved, tmp_path, notes, mon
     assert sorted(path.name for path in tmp_path.iterdir()) == before
 
 
-LINES = [f"{one} by the river bank in the night" for one in ("the dog ran", "a red bird", "walker", "late", "slow")]
+LINES = [
+    f"{one} by the river bank in the night" for one in ("the dog ran", "a red bird", "walker", "late", "slow")
+]
 
 
 @pytest.mark.parametrize("ending", ["txt", "csv", "jsonl"])

@@ -12,7 +12,7 @@ import attnprobe
 from attnprobe.attention.kinds import Kind
 from attnprobe.corpus.sources.text import read_embedded
 from attnprobe.errors import AttnprobeError
-from attnprobe.survey.examples import (
+from attnprobe.survey.example_measures import (
     SHARPNESS,
     choose_measure,
     explain_measure,
@@ -155,6 +155,12 @@ def test_equal_sentences_count_once_and_the_first_stands_for_them(saved):
     assert found.sentences == 5  # the walker alone is too short
     assert {found.most[0].place, found.least[0].place} == {1, 2}
     assert found.most[0].score > found.least[0].score
+    several = [f"{one} by the river bank in the night" for one in WORDS]
+    options = {"layer": 0, "head": 0, "examples": 2}
+    once = attnprobe.view(saved("bert"), SHOWN, texts=several, **options).examples
+    often = attnprobe.view(saved("bert"), SHOWN, texts=[*several, *several, *several], **options).examples
+    assert list_places(often) == list_places(once)
+    assert often.sentences == 3 * once.sentences
 
 
 def test_of_few_sentences_none_is_at_both_ends(saved):

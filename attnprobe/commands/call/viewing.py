@@ -91,7 +91,8 @@ def search_examples(
 ) -> "Examples":  # fmt: skip
     """Search the data for sentences where the head that is shown first is most and least itself."""
     from attnprobe.reports.head_notes import find_evidence
-    from attnprobe.survey.examples import choose_measure, find_examples
+    from attnprobe.survey.example_measures import choose_measure
+    from attnprobe.survey.examples import find_examples
 
     maps = look.seen.of(start.kind)
     if start.head == maps.rows.shape[1]:
