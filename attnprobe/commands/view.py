@@ -228,7 +228,7 @@ def view(
 
       attnprobe view my-bert "It came late." --census roles.csv --role previous
 
-      attnprobe view my-bert "It came late." --examples 20 -d reviews.csv -o late.html
+      attnprobe view my-bert "It came late." --examples 20 -d some.csv
 
       attnprobe view google/vit-base-patch16-224 cat.png -o cat.html
 

@@ -38,12 +38,12 @@ def render_page(template: str, styles: Sequence[str], scripts: Sequence[str], **
 def render_chart_page(spec: Mapping[str, Any]) -> str:
     """Render a page of a single chart in Vega-Lite, as ``Picture.spec`` gives it."""
     config = spec.get("config", {})
-    ink, pale = (
-        config.get("title", {}).get(one, other)
-        for one, other in (("color", "#1a1a1a"), ("subtitleColor", "#57606a"))
+    titles, paper = config.get("title", {}), config.get("background", "#ffffff")
+    ink, pale = titles.get("color", "#1a1a1a"), titles.get("subtitleColor", "#57606a")
+    style = (
+        f"body {{ background: {paper}; color: {ink}; }} .help, .cue {{ color: {pale}; }} "
+        f".mark {{ border-color: {ink}; outline-color: {paper}; }}"
     )
-    paper = config.get("background", "#ffffff")
-    style = f":root {{ --paper: {paper}; --ink: {ink}; --pale: {pale}; }}"
     title = spec.get("title", "")
     text = title.get("text", "") if isinstance(title, Mapping) else title
     return render_page(
