@@ -38,7 +38,7 @@ def _explain(examples: "Examples") -> str:
         shown = "" if shows_role(examples.role) else ", which plain text does not show"
         role = f" Its role is {clean(examples.role)}{shown}."
     where = clean(examples.dataset) or "the data"
-    several = f"{examples.sentences:,} texts of {where}"
+    several = f"{examples.sentences:,} {'text' if examples.sentences == 1 else 'texts'} of {where}"
     if examples.dataset == EMBEDDED:
         several = f"{examples.sentences:,} of the sentences that ship with attnprobe"
     return (

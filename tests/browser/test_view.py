@@ -516,9 +516,8 @@ def test_heads_sort_by_sharpness_and_by_a_measure(opened, saved, tmp_path):
     page.keyboard.press("ArrowRight")
     titled(page, "Layer {}, head {}".format(*expected[1]))
     page.select_option("#order", "layer")
-    assert page.locator("#grid button[aria-pressed=true]").get_attribute("aria-label") == page.inner_text(
-        "#title"
-    )
+    label = page.locator("#grid button[aria-pressed=true]").get_attribute("aria-label")
+    assert label.startswith(page.inner_text("#title"))
     seen.assert_silent()
 
 
