@@ -23,6 +23,7 @@ from attnprobe.reports.pictures import (
     probes,
     scatter,
     similarity,
+    training,
 )
 from attnprobe.reports.shapes import lay_out_grid
 from attnprobe.reports.theme import JournalName, ThemeName, choose_look
@@ -113,9 +114,9 @@ _DRAWINGS: Mapping[PictureKind, _Drawing] = {
     "roles": (lay_out_grid, maps.draw_roles),
     "change": (maps.can_draw_change, maps.draw_change),
     "relations": (bool, lists.draw_relations),
-    "settling": (bool, curves.draw_settling),
+    "settling": (bool, training.draw_settling),
     "curves": (curves.can_draw_curves, curves.draw_curves),
-    "lines": (curves.can_draw_lines, curves.draw_lines),
+    "lines": (training.can_draw_lines, training.draw_lines),
     "scatter": (scatter.can_draw_scatter, scatter.draw_scatter),
     "matrix": (maps.can_draw_matrix, maps.draw_matrix),
     "map": (similarity.can_draw_map, similarity.draw_map),
