@@ -21,6 +21,7 @@ from attnprobe.reports.pictures import (
     maps,
     positions,
     probes,
+    relations,
     scatter,
     similarity,
     training,
@@ -113,7 +114,7 @@ _Drawing = tuple[Callable[[HeadTable], object], Callable[[HeadTable, DrawingRequ
 _DRAWINGS: Mapping[PictureKind, _Drawing] = {
     "roles": (lay_out_grid, maps.draw_roles),
     "change": (maps.can_draw_change, maps.draw_change),
-    "relations": (bool, lists.draw_relations),
+    "relations": (bool, relations.draw_relations),
     "settling": (bool, training.draw_settling),
     "curves": (curves.can_draw_curves, curves.draw_curves),
     "lines": (training.can_draw_lines, training.draw_lines),
