@@ -19,6 +19,7 @@ from attnprobe.reports.pictures import (
     interactions,
     lists,
     maps,
+    modality,
     positions,
     probes,
     relations,
@@ -106,7 +107,7 @@ _MARGIN = 60
 #: How wide a bold letter is at most, on average, as a share of its size.
 _LETTER = 0.58
 #: Kinds that draw the same columns of every table.
-_FIXED = {"roles", "relations", "intervals", "pairs", "shares", "checks", "probes"}
+_FIXED = {"roles", "relations", "intervals", "pairs", "shares", "checks", "probes", "modality"}
 
 
 _Drawing = tuple[Callable[[HeadTable], object], Callable[[HeadTable, DrawingRequest], Any]]
@@ -131,6 +132,7 @@ _DRAWINGS: Mapping[PictureKind, _Drawing] = {
     "checks": (bool, lists.draw_checks),
     "probes": (bool, probes.draw_probes),
     "groups": (groups.can_draw_groups, groups.draw_groups),
+    "modality": (modality.can_draw_modality, modality.draw_modality),
 }
 
 

@@ -71,7 +71,7 @@ def draw_relations(table: HeadTable, request: DrawingRequest) -> Any:
         f"bars: 95 % intervals of the {'gain' if paired else 'accuracy'}; * adjusted p < {SIGNIFICANT}",
         f"{_NEARLY}head and rule tie: the interval covers the rule",
     ]
-    look: dict[str, Any] = {"fontWeight": "normal", "fontSize": theme.small(2), "offset": 8}
+    look: dict[str, Any] = {"fontWeight": "normal", "fontSize": theme.small(2), "frame": "bounds"}
     title = alt.TitleParams(remark, color=theme.muted, **look)
     return alt.concat(*charts, columns=across, spacing=26, title=title)
 

@@ -32,7 +32,7 @@ from attnprobe.table.table import Column
 #: smaller one and the gap from one to the next grows by the last one, at the median.
 _WIDE, _SPAN, _GROWTH = 200, 4, 1.5
 #: 500, 2k, 143k; d3 itself would write all in the unit of the largest, and 500 as 1k.
-_SHORT = "format(datum.value, '~s')"
+_SHORT = "format(datum.value, '.3~s')"
 
 
 def can_draw_lines(table: HeadTable) -> bool:
@@ -69,18 +69,18 @@ def grow_steps(steps: Sequence[int]) -> bool:
     return bool(span > _WIDE or (span >= _SPAN and np.median(gaps[1:] / gaps[:-1]) >= _GROWTH))
 
 
-def make_step_axis(steps: list[Cell], width: int, theme: Theme) -> Any:
-    """Make the channel of the step; of logarithms where steps grow, which its title says.
+def make_step_axis(steps: Sequence[Cell], width: int, theme: Theme, title: str = "training step") -> Any:
+    """Make the channel of the step, a number that grows; of logarithms where it does, which its title says.
 
     Step 0 then stands as far before the first as that one before twice itself: a place is ln(1 + step /
     first). Ticks stand at steps that there are, as many as find room for their labels.
     """
     numeric = sorted({step for step in steps if isinstance(step, int)})
     above = [step for step in numeric if step > 0]
-    scale, title = alt.Scale(nice=False, zero=False), "training step"
+    scale = alt.Scale(nice=False, zero=False)
     places = np.array(numeric, float)
     if grow_steps(numeric):
-        title = "training step (log scale)"
+        title = f"{title} (log scale)"
         if len(above) == len(numeric):
             scale, places = alt.Scale(type="log", nice=False), np.log(places)
         else:
