@@ -55,6 +55,16 @@ def thin_labels(labels: Sequence[Cell], cell: float, letter: float = 7.5) -> lis
     return list(labels)[:: next(step for step in steps if step * cell >= room or step >= len(labels))]
 
 
+def choose_across(panels: int, most: int) -> int:
+    """Choose how many charts stand side by side: as many as find room, in full rows where there are such.
+
+    >>> choose_across(6, 4), choose_across(12, 5), choose_across(7, 4)
+    (3, 4, 4)
+    """
+    most = max(1, min(panels, most))
+    return next((one for one in range(most, 0, -1) if panels % one == 0 and 2 * one > most), most)
+
+
 def spread_labels(places: Sequence[float], gap: float, end: float) -> list[float]:
     """Move labels apart that are nearer than a gap, and keep them between 0 and an end where they fit.
 

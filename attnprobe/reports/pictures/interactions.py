@@ -137,14 +137,14 @@ def _draw_map(
     curves = base.transform_filter("isValid(datum.pair)").mark_line(opacity=0.85, strokeCap="butt")
     thick = alt.Size("thick:Q", scale=None, legend=None)
     points = base.transform_filter("!isValid(datum.pair)")
-    size = {"size": 46, "opacity": 1}
+    size: dict[str, Any] = {"size": 46, "opacity": 1}
     empty = points.transform_filter("!datum.sure").mark_point(
         filled=True, color=theme.background, stroke=theme.muted, **size
     )
     filled = points.transform_filter("datum.sure").mark_point(
         filled=True, color=theme.ink, stroke=theme.background, strokeWidth=0.8, **size
     )
-    text = {"fontSize": theme.small(1), "color": theme.ink}
+    text: dict[str, Any] = {"fontSize": theme.small(1), "color": theme.ink}
     layers = [{"label": name, "y": at} for name, at in down.items()]
     letter = theme.small(1) * 0.62 * max(len(format_cell(head)) for head in heads) + 4
     every = set(thin_labels(heads, width / len(heads), letter))

@@ -20,7 +20,7 @@ from attnprobe.reports.columns import (
     title_below_heading,
     title_tooltip,
 )
-from attnprobe.reports.pictures.channels import draw_panels, make_tooltip, spread_labels
+from attnprobe.reports.pictures.channels import choose_across, draw_panels, make_tooltip, spread_labels
 from attnprobe.reports.scales import BEYOND, is_effect
 from attnprobe.reports.theme import Theme
 from attnprobe.table.cells import Cell, format_cell
@@ -135,7 +135,7 @@ def _draw_lines(table: HeadTable, column: Column, request: DrawingRequest) -> An
     panels = list(dict.fromkeys(record["panel"] for record in data))
     room = int(theme.small(2) * 0.62 * max((len(one["name"]) for one in data), default=2)) + 12
     least = _SMALLEST if request.width < _NARROW else _SMALL
-    across = _choose_across(len(panels), (request.width - _BEFORE) // (least + room))
+    across = choose_across(len(panels), (request.width - _BEFORE) // (least + room))
     width = int(min(420, (request.width - _BEFORE) / across - room))
     height = int(np.clip(width * 0.8, 72, 240 if len(panels) == 1 else 150))
     ends = _find_ends(data)
@@ -179,12 +179,6 @@ def _draw_lines(table: HeadTable, column: Column, request: DrawingRequest) -> An
     return drawn.properties(
         title=make_title(name_measure(column), said, _explain_names(data, leads)), **spaced
     )
-
-
-def _choose_across(panels: int, most: int) -> int:
-    """Choose how many charts stand side by side: as many as find room, in full rows where there are such."""
-    most = max(1, min(panels, most))
-    return next((one for one in range(most, 0, -1) if panels % one == 0 and 2 * one > most), most)
 
 
 def _read_lines(table: HeadTable, column: Column, leads: str) -> list[Record]:
@@ -296,7 +290,7 @@ def draw_settling(table: HeadTable, request: DrawingRequest) -> Any:
     beside = request.width >= _BESIDE  # in a narrow picture, the legend stands below and leaves its room
     room = request.width - (_LEGEND if beside else 0)
     least = max(180.0, 0.58 * request.theme.size * max(map(len, labels)) + 30)
-    across = _choose_across(len(labels), int(min(3, room // least)))
+    across = choose_across(len(labels), int(min(3, room // least)))
     width = int(min(440, room / across - (30 if beside else 66)))
     known = [record["value"] for record in data if record.get("value") is not None]
     known += [record["low"] for record in bands if record["low"] is not None]
