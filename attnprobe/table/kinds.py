@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 PictureKind = Literal[
     "roles", "change", "relations", "settling", "curves", "lines", "scatter", "matrix", "map", "dendrogram",
     "heatmap", "positions", "depth", "intervals", "pairs", "shares", "checks", "probes", "groups",
-    "modality",
+    "modality", "alignments", "errors",
 ]  # fmt: skip
 #: The picture that has clusters.
 TREE: Literal["dendrogram"] = "dendrogram"
 TableKind = Literal[
     "checks", "heads of groups", "groups", "shares", "correlations", "settling", "pruning of checkpoints",
-    "pruning", "probes", "best heads", "alignments",
+    "pruning", "probes", "best heads", "alignments", "aligning heads", "aligning layers",
     "heads of checkpoints", "layers of checkpoints", "roles", "change", "two sides",
     "heads at positions", "modalities", "heads", "interactions", "all pairs",
     "pairs in layers", "layers", "other",
@@ -75,6 +75,7 @@ class Kind:
 _HEAD = ("layer", "head")
 _OF_HEADS: tuple[PictureKind, ...] = ("heatmap", "scatter", "depth")
 _CURVE = ("criterion", "seed", STEP)
+_RATES = ("aer", "precision", "recall", "baseline")
 #: Every kind, the most special first.
 KINDS: Mapping[TableKind, Kind] = {
     "checks": Kind("a check of a checkpoint", (), ("check", "status", "detail"), ["checks"]),
@@ -108,8 +109,10 @@ KINDS: Mapping[TableKind, Kind] = {
     ),
     "alignments": Kind(
         "an alignment of pairs of texts", ["alignment"], ("aer", "precision", "recall", "p_adjusted"),
-        ["intervals"],
+        ["alignments"],
     ),
+    "aligning heads": Kind("a head as an alignment", _HEAD, _RATES, ["errors", *_OF_HEADS[:2]]),
+    "aligning layers": Kind("the mean over heads as an alignment", ["layer"], _RATES, ["errors"]),
     "heads of checkpoints": Kind(
         "a head at a step of training", (STEP, *_HEAD), (), ["lines", "heatmap", "scatter"],
         lambda keys, table: "seed" not in keys,

@@ -14,6 +14,7 @@ from attnprobe.reports.columns import DrawingRequest, is_numeric, list_keys, nam
 from attnprobe.reports.pairs import tabulate_clusters
 from attnprobe.reports.picture import Picture
 from attnprobe.reports.pictures import (
+    alignments,
     curves,
     groups,
     interactions,
@@ -107,7 +108,10 @@ _MARGIN = 60
 #: How wide a bold letter is at most, on average, as a share of its size.
 _LETTER = 0.58
 #: Kinds that draw the same columns of every table.
-_FIXED = {"roles", "relations", "intervals", "pairs", "shares", "checks", "probes", "modality"}
+_FIXED = {
+    "roles", "relations", "intervals", "pairs", "shares", "checks", "probes", "modality", "alignments",
+    "errors",
+}  # fmt: skip
 
 
 _Drawing = tuple[Callable[[HeadTable], object], Callable[[HeadTable, DrawingRequest], Any]]
@@ -132,6 +136,8 @@ _DRAWINGS: Mapping[PictureKind, _Drawing] = {
     "checks": (bool, lists.draw_checks),
     "probes": (bool, probes.draw_probes),
     "groups": (groups.can_draw_groups, groups.draw_groups),
+    "alignments": (bool, alignments.draw_alignments),
+    "errors": (alignments.can_draw_errors, alignments.draw_errors),
     "modality": (modality.can_draw_modality, modality.draw_modality),
 }
 

@@ -1,4 +1,4 @@
-"""A line a row: correlations, error rates of alignments, shares of variance, checks."""
+"""A line a row: correlations, shares of variance, checks."""
 
 from typing import Any
 
@@ -20,12 +20,7 @@ _COEFFICIENTS = {
 
 
 def draw_intervals(table: HeadTable, request: DrawingRequest) -> Any:
-    """Draw each coefficient on the scale from -1 to 1, with its 95 % interval where the table has one.
-
-    Of alignments, draw the error rate of each.
-    """
-    if table.kind == "alignments":
-        return _draw_alignments(table, request)
+    """Draw each coefficient on the scale from -1 to 1, with its 95 % interval where the table has one."""
     panels = label_rows(table, list_keys(table))
     data: list[Record] = []
     for name, shown in _COEFFICIENTS.items():
@@ -48,38 +43,6 @@ def draw_intervals(table: HeadTable, request: DrawingRequest) -> Any:
     chart = alt.layer(
         zero.encode(x=alt.datum(0, scale=scale)),
         bars.encode(x=alt.X("low:Q", **x), x2="high:Q"),
-        points.encode(x=alt.X("value:Q", **x), tooltip=tooltip),
-    ).properties(width=width, height=alt.Step(26))
-    return draw_panels(chart, data, list(dict.fromkeys(panels)), 1, width)
-
-
-def _draw_alignments(table: HeadTable, request: DrawingRequest) -> Any:
-    """Draw the error rate of each alignment with its 95 % interval; a tick is that of the same place."""
-    panels = label_rows(table, [name for name in ("weights", "attention") if name in table.data])
-    names = label_rows(table, ["alignment"])
-    if len(set(zip(panels, names, strict=True))) < len(table):
-        names = label_rows(table, ["alignment", "direction"])
-    rate, error, place = (read_numbers(table, name) for name in ("aer", "aer_se", "baseline"))
-    data = [
-        {"panel": panel, "name": name, "value": value, "error": apart, "place": other}
-        for panel, name, value, apart, other in zip(panels, names, rate, error, place, strict=True)
-    ]
-    width = int(min(420, request.width - 190))
-    x: dict[str, Any] = {"title": "alignment error rate", "scale": alt.Scale(domain=[0, 1], nice=False)}
-    y = alt.Y("name:N", sort=names, title=None, axis=alt.Axis(ticks=False, domain=False, labelLimit=220))
-    base = alt.Chart().encode(y=y)
-    bars = base.transform_filter("isValid(datum.error)").transform_calculate(
-        low="datum.value - 1.96 * datum.error", high="datum.value + 1.96 * datum.error"
-    )
-    tooltip = make_tooltip({
-        "name:N": "alignment", "value:Q": "error rate", "error:Q": "standard error",
-        "place:Q": "same relative place",
-    })  # fmt: skip
-    points = base.transform_filter("isValid(datum.value)").mark_point(filled=True, size=60, opacity=1)
-    places = base.transform_filter("isValid(datum.place)").mark_tick(color=request.theme.muted, thickness=2)
-    chart = alt.layer(
-        places.encode(x=alt.X("place:Q", **x)),
-        bars.mark_rule(strokeWidth=1.6, clip=True).encode(x=alt.X("low:Q", **x), x2="high:Q"),
         points.encode(x=alt.X("value:Q", **x), tooltip=tooltip),
     ).properties(width=width, height=alt.Step(26))
     return draw_panels(chart, data, list(dict.fromkeys(panels)), 1, width)
