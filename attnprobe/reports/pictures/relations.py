@@ -15,8 +15,8 @@ from attnprobe.table.head_table import HeadTable
 from attnprobe.table.kinds import RULES
 from attnprobe.table.relation_names import name_relation
 
-#: Most characters of a label, and of what stands beside a line.
-_LONGEST = 30
+#: Most characters of a label.
+_LONGEST = 36
 #: What a filled and an empty point are.
 _MARKS = (
     f"best head, adjusted p < {SIGNIFICANT}",

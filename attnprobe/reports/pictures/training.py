@@ -126,7 +126,8 @@ def _choose_leads(table: HeadTable, column: Column) -> str:
     last = max((step for step in steps if isinstance(step, int)), default=None)
     known = [value for step, value in zip(steps, values, strict=True) if step == last and value is not None]
     middle = float(np.median(known)) if known else 0.0
-    return _LOWEST if known and middle - min(known) > max(known) - middle else _HIGHEST
+    # Of tails as long as each other, rounding decides nothing.
+    return _LOWEST if known and middle - min(known) > 1.001 * (max(known) - middle) else _HIGHEST
 
 
 def _draw_lines(table: HeadTable, column: Column, request: DrawingRequest) -> Any:
