@@ -43,8 +43,9 @@ _BRACKETS = "in brackets: one pair, clean / corrupted"
 _NARROWEST, _WIDEST, _HIGH = 3, 26, 12
 #: Room for the numbers of heads, and for the legend.
 _BESIDE, _LEGEND = 40, 80
-#: Pixels of a layer of the map of all, and of a cell in which the name of a head has room.
-_LAYER, _NAMED = 17, 20
+#: Pixels of a layer of the map of all, and of a cell in which a sign has room; and how wide a letter is on
+#: average, as a share of its size.
+_LAYER, _SIGNED, _LETTER = 17, 8, 0.58
 #: Most maps side by side.
 _ACROSS = 4
 #: How much of its colour an effect keeps that does not differ significantly from 0.
@@ -63,9 +64,9 @@ def draw_positions(table: HeadTable, request: DrawingRequest) -> Any:
     """Draw a measure as a map of layers by tokens, and as maps of heads by tokens, one for each layer.
 
     A cell of the first is the head of the layer whose number is largest in size; its name stands there where
-    the effect is significant. Below stand the tokens of most pairs: of the clean texts and, where they
-    differ, of the corrupted ones; and where pairs differ among each other, those of one pair in brackets.
-    Colours are those of maps of heads; an effect that does not differ significantly from 0 is pale.
+    the effect is significant, with its sign. Below stand the tokens of most pairs: of the clean texts
+    and, where they differ, of the corrupted ones; and where pairs differ among each other, those of one pair
+    in brackets. Colours are those of maps of heads; an effect that does not differ significantly from 0 is pale.
     """
     columns = request.columns(table)
     scales = fit_scales(table, columns)
@@ -94,6 +95,8 @@ def _draw_maps(
         "n": read_numbers(table, "n"),
         "pale": marks.pale if scale.is_of_effects else [False] * len(table),
     }
+    every["sign"] = list(marks.signs) if scale.is_of_effects else [""] * len(table)
+    every["ink"] = _choose_inks(every["value"], scale, request)
     data: list[Record] = [
         {**record, "panel": f"layer {format_cell(record['layer'])}"}
         for record, ours in zip(make_records(every), chosen, strict=True)
@@ -119,6 +122,8 @@ def _draw_maps(
         # What may be noise is not read aloud: there are many such cells.
         pale = known.transform_filter("datum.pale").mark_rect(fillOpacity=_PALE, aria=False)
         parts.append(pale.encode(color=colour, tooltip=tooltip))
+    if cell >= _SIGNED:
+        parts += _write_texts(base, data, "sign", request)
     framed = alt.ViewBackground(stroke=request.theme.grid)
     chart = alt.layer(*parts).properties(width=cell * len(positions), height=_HIGH * len(heads), view=framed)
     header = alt.Header(title=None, labelOrient="top", labelAnchor="start", labelPadding=3)
@@ -141,19 +146,17 @@ def _draw_layers(
 ) -> Any:  # fmt: skip
     """Draw layers by tokens; a cell is the head whose number is largest in size there."""
     positions, panels = sides
-    ramp = request.theme.diverging if scale.is_of_effects else SEQUENTIAL
-    shades = interpolate_colours(ramp, 101)
     strongest: dict[tuple[str, Any], Record] = {}
     for record in data:
         key = (record["panel"], record["position"])
         if record["value"] is not None and (
             key not in strongest or abs(record["value"]) > abs(strongest[key]["strongest"])
         ):
-            rest = {name: record[name] for name in ("panel", "layer", "position", "token", "head", "pale")}
-            ink = choose_ink(shades[round(scale.place(record["value"]) * (len(shades) - 1))])
-            strongest[key] = {
-                **rest, "strongest": record["value"], "name": f"H{format_cell(record['head'])}", "ink": ink,
-            }  # fmt: skip
+            rest = {
+                name: record[name] for name in ("panel", "layer", "position", "token", "head", "pale", "ink")
+            }
+            name = f"H{format_cell(record['head'])}{record['sign']}"
+            strongest[key] = {**rest, "strongest": record["value"], "name": name}
     layers = sort_labels([record["layer"] for record in data])
     axis = alt.Axis(labelAngle=0, values=thin_labels(layers, _LAYER, 0))
     y = alt.Y("layer:O", title="layer", axis=axis, scale=make_band(layers))
@@ -170,14 +173,30 @@ def _draw_layers(
     if any(record["pale"] for record in strongest.values()):
         pale = base.transform_filter("datum.pale").mark_rect(fillOpacity=_PALE, aria=False)
         parts.append(pale.encode(color=colour, tooltip=tooltip))
-    if cell >= _NAMED:
-        # A color channel of its own would have no scale, and that of the cells is shared with other maps.
-        for ink in {record["ink"] for record in strongest.values()}:
-            named = base.transform_filter(f"!datum.pale && datum.ink === '{ink}'")
-            text = named.mark_text(fontSize=request.theme.small(2), color=ink)
-            parts.append(text.encode(text="name:N"))
+    longest = max((len(record["name"]) for record in strongest.values()), default=0)
+    if cell >= _LETTER * request.theme.small(2) * longest + 4:
+        parts += _write_texts(base, list(strongest.values()), "name", request)
     framed = alt.ViewBackground(stroke=request.theme.grid)
     return alt.layer(*parts).properties(width=cell * len(positions), height=_LAYER * len(panels), view=framed)
+
+
+def _choose_inks(values: list[Any], scale: Scale, request: DrawingRequest) -> list[str]:
+    """Choose the colour of what is written on the colour of each number."""
+    shades = interpolate_colours(request.theme.diverging if scale.is_of_effects else SEQUENTIAL, 101)
+    return [choose_ink(shades[round(scale.place(value or 0.0) * (len(shades) - 1))]) for value in values]
+
+
+def _write_texts(base: Any, data: list[Record], field: str, request: DrawingRequest) -> list[Any]:
+    """Write a text into the cells that are not pale.
+
+    A channel of colours would have no scale, while that of the cells is shared with other maps.
+    """
+    return [
+        base.transform_filter(f"!datum.pale && isValid(datum.{field}) && datum.ink === '{ink}'")
+        .mark_text(fontSize=request.theme.small(2), color=ink)
+        .encode(text=f"{field}:N")
+        for ink in sorted({record["ink"] for record in data if not record["pale"]})
+    ]
 
 
 def _choose_sizes(positions: int, panels: int, request: DrawingRequest) -> tuple[int, int]:
