@@ -66,7 +66,8 @@ def draw_positions(table: HeadTable, request: DrawingRequest) -> Any:
     A cell of the first is the head of the layer whose number is largest in size; its name stands there where
     the effect is significant, with its sign. Below stand the tokens of most pairs: of the clean texts
     and, where they differ, of the corrupted ones; and where pairs differ among each other, those of one pair
-    in brackets. Colours are those of maps of heads; an effect that does not differ significantly from 0 is pale.
+    in brackets. Colours are those of maps of heads; an effect that does not differ significantly from 0 is
+    pale.
     """
     columns = request.columns(table)
     scales = fit_scales(table, columns)
