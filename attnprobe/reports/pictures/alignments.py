@@ -9,17 +9,18 @@ from attnprobe.reports.pictures.channels import (
     choose_across,
     draw_panels,
     make_tooltip,
-    spread_labels,
     thin_labels,
 )
 from attnprobe.reports.scales import BEYOND
 from attnprobe.sums.resampling import SIGNIFICANT
-from attnprobe.table.cells import format_cell
+from attnprobe.table.cells import Cell, format_cell
 from attnprobe.table.head_table import HeadTable
 
 #: Pixels of a chart at most and at least; and so many heads of each are named.
 _WIDEST, _LEAST, _NAMED = 420, 150, 3
 _PLACE = "same relative place"
+#: Where a name may stand, in lines above its point; and how wide a letter is, as a share of its size.
+_LINES, _LETTER = (0, 1, -1, 2, -2, 3, 4), 0.58
 #: What the layout of a line or a chart says of it.
 _LOWER = "the lower, the better; bars: 95 % intervals"
 
@@ -111,7 +112,7 @@ def draw_errors(table: HeadTable, request: DrawingRequest) -> Any:
     width = int(max(_LEAST, min(_WIDEST, (request.width - 50) / across - 34)))
     height = int(min(220, width * 0.7))
     data = _read_errors(table, panels)
-    _name_lowest(data, sides, height, theme.small(2) + 1)
+    _name_lowest(data, sides, layers, (width, height), theme.small(2))
     axis = alt.Axis(labelAngle=0, values=thin_labels(layers, width / len(layers)))
     x = alt.X("layer:O", title="layer", axis=axis, scale=alt.Scale(domain=layers))
     look: dict[str, Any] = {"title": "alignment error rate", "scale": alt.Scale(domain=[0, 1], nice=False)}
@@ -138,14 +139,19 @@ def draw_errors(table: HeadTable, request: DrawingRequest) -> Any:
         filled=True, size=24, opacity=0.55, color=theme.muted
     )
     leading = named.mark_point(filled=True, size=44, opacity=1, color=best)
-    text = named.mark_text(align="left", dx=7, fontSize=theme.small(2), color=theme.ink)
+    texts = [
+        named.transform_filter(f"{'' if left else '!'}datum.left").mark_text(
+            align="right" if left else "left", dx=-7 if left else 7, fontSize=theme.small(2), color=theme.ink
+        )
+        for left in (False, True)
+    ]
     parts += [
         bars.mark_rule(strokeWidth=1.5, color=best).encode(
             y=alt.Y("low:Q", axis=y_axis, **look), y2="high:Q"
         ),
         others.encode(y=y, tooltip=tooltip),
         leading.encode(y=y, tooltip=tooltip),
-        text.encode(y=alt.Y("at:Q", axis=y_axis, **look), text="name:N"),
+        *(text.encode(y=alt.Y("at:Q", axis=y_axis, **look), text="name:N") for text in texts),
     ]
     chart = alt.layer(*parts).properties(width=width, height=height)
     drawn = draw_panels(chart, data, sides, across, width)
@@ -160,22 +166,39 @@ def _read_errors(table: HeadTable, panels: list[str]) -> list[Record]:
         {
             "panel": panels[row], "layer": layers[row], "head": heads[row], "value": value[row],
             "error": error[row], "place": place[row], "n": n[row], "name": "", "at": value[row],
+            "left": False,
         }
         for row in range(len(table))
     ]  # fmt: skip
 
 
-def _name_lowest(data: list[Record], sides: list[str], height: int, gap: float) -> None:
-    """Name what has the lowest error rates of each chart; names in one layer are moved apart."""
+def _name_lowest(
+    data: list[Record], sides: list[str], layers: list[Cell], size: tuple[int, int], letters: int
+) -> None:
+    """Name what has the lowest error rates of each chart, and place names where they lie on no other name.
+
+    A name stands to the right of its point, or to the left in the right half of a chart. Where another name
+    is, it goes up or down by lines; where none of a few is free, there is no name.
+    """
+    width, height = size
+    gap = letters + 1
     for side in sides:
         own = [one for one in data if one["panel"] == side and one["value"] is not None]
         lowest = sorted(own, key=lambda one: one["value"])
         lowest = lowest[: _NAMED if any(one["head"] is not None for one in own) else 1]
+        placed: list[tuple[float, float, float]] = []
         for one in lowest:
             whose = "" if one["head"] is None else f" H{format_cell(one['head'])}"
-            one["name"] = f"L{format_cell(one['layer'])}{whose}"
-        for layer in {one["layer"] for one in lowest}:
-            near = [one for one in lowest if one["layer"] == layer]
-            places = spread_labels([one["value"] * height for one in near], gap, height)
-            for one, at in zip(near, places, strict=True):
-                one["at"] = at / height
+            name = f"L{format_cell(one['layer'])}{whose}"
+            x = (layers.index(one["layer"]) + 0.5) / len(layers) * width
+            wide = 7 + len(name) * _LETTER * letters
+            one["left"] = x > width / 2
+            left, right = (x - wide, x) if one["left"] else (x, x + wide)
+            for step in _LINES:
+                y = one["value"] * height + step * gap
+                if 0 <= y <= height and all(
+                    right < other[0] or left > other[1] or abs(y - other[2]) >= gap for other in placed
+                ):
+                    one["name"], one["at"] = name, y / height
+                    placed.append((left, right, y))
+                    break

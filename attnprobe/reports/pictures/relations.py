@@ -15,8 +15,8 @@ from attnprobe.table.head_table import HeadTable
 from attnprobe.table.kinds import RULES
 from attnprobe.table.relation_names import name_relation
 
-#: Most characters of a label.
-_LONGEST = 36
+#: Most characters of a label, and of the name of a relation in a narrow picture.
+_LONGEST, _SHORTER = 36, 28
 #: What a filled and an empty point are.
 _MARKS = (
     f"best head, adjusted p < {SIGNIFICANT}",
@@ -48,7 +48,7 @@ def draw_relations(table: HeadTable, request: DrawingRequest) -> Any:
     names = [name for name in list_keys(table) if name not in {"model", "dataset"}]
     label = names[0]
     panels = label_rows(table, [name for name in list_keys(table) if name != label])
-    data = _read_relations(table, label, errors=request.width >= _NARROW)
+    data = _read_relations(table, label, wide=request.width >= _NARROW)
     theme = request.theme
     labels = max(len(record["label"]) for record in data) * _LETTER * theme.small(2) + 4
     texts = [("n", "links"), ("name", "head"), ("gained", "gain")]
@@ -137,7 +137,7 @@ def _draw_side(
     return alt.layer(*parts).properties(width=width, height=alt.Step(_LINE if len(order) <= 60 else 14))
 
 
-def _read_relations(table: HeadTable, label: str, *, errors: bool) -> list[Record]:
+def _read_relations(table: HeadTable, label: str, *, wide: bool) -> list[Record]:
     rule = next(name for name in RULES if name in table.data)
     panels = label_rows(table, [name for name in list_keys(table) if name != label])
     places = zip(*(read_cells(table, name) for name in ("layer", "head", "position")), strict=True)
@@ -150,14 +150,17 @@ def _read_relations(table: HeadTable, label: str, *, errors: bool) -> list[Recor
     }  # fmt: skip
     named = [_name_place(*place) for place in places]
     said = [format_cell(cell) for cell in read_cells(table, label)]
-    shown = [name_relation(one) if label == RELATION else one for one in said]
+    # In a narrow picture, what has a long name goes by its label alone.
+    most = _LONGEST if wide else _SHORTER
+    named_so = [name_relation(one) if label == RELATION else one for one in said]
+    shown = [name if len(name) <= most else one for name, one in zip(named_so, said, strict=True)]
     rules = read_cells(table, rule)
     data = []
     for row in range(len(table)):
         record: Record = {name: cells[row] for name, cells in numbers.items()}
         record |= {"said": said[row], "label": shown[row][:_LONGEST], "panel": panels[row]}
         record |= {"name": named[row], "rule": format_cell(rules[row])}
-        data.append(record | _say_gain(record, errors=errors))
+        data.append(record | _say_gain(record, errors=wide))
     return data
 
 

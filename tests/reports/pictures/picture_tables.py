@@ -3,6 +3,7 @@
 import numpy as np
 
 from attnprobe.table.head_table import HeadTable
+from attnprobe.table.relation_names import RELATION_NAMES
 from attnprobe.table.table import Column
 
 DRAW = np.random.default_rng(11)
@@ -276,6 +277,24 @@ def at_positions(tokens=("[CLS]", "the", None, "ran"), layers=LAYERS, heads=HEAD
     )  # fmt: skip
     found.data["token"][:] = [tokens[place] for place in position.tolist()]
     return found
+
+
+def many_relations():
+    """Make a table of all relations that have a name, in both directions, with thousands of links."""
+    labels = [label for label in ["all", *RELATION_NAMES] for _ in range(2)]
+    rows = len(labels)
+    keys = {
+        **named(rows),
+        "relation": labels,
+        "direction": ["dependent_to_head", "head_to_dependent"] * (rows // 2),
+    }
+    layer, head = DRAW.integers(0, 24, rows).tolist(), DRAW.integers(0, 16, rows).tolist()
+    return table(
+        "syntax", keys, n=[12345] * rows, layer=layer, head=head, accuracy=numbers(rows),
+        accuracy_se=numbers(rows, 0, 0.05), baseline=numbers(rows), baseline_offset=[1] * rows,
+        gain=numbers(rows, -0.9), gain_se=numbers(rows, 0, 0.1), p=numbers(rows),
+        p_adjusted=numbers(rows, 0, 0.1),
+    )  # fmt: skip
 
 
 def modalities(layers=LAYERS, heads=HEADS):

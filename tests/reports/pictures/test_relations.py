@@ -109,6 +109,16 @@ def test_the_rule_is_drawn_in_front_of_the_head():
     assert fields.index("baseline") > fields.index("accuracy")
 
 
+def test_long_names_are_labels_where_there_is_no_room():
+    table = found(relation=["csubj:pass"] * 2 + ["nsubj"] * 2 + ["amod"] * 2)
+
+    def labels(**how):
+        return {row["label"] for rows in charts_of(draw_picture([table], **how)).values() for row in rows}
+
+    assert "passive clausal subject (csubj:pass)" in labels()
+    assert labels(columns=1) == {"csubj:pass", "subject (nsubj)", "adjectival modifier (amod)"}
+
+
 def test_labels_of_others_stay_as_they_are():
     table = found()
     columns = [Column("mention", role="key") if one.name == "relation" else one for one in table.columns]
