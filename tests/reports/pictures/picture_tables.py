@@ -199,7 +199,7 @@ def by_group():
     keys = {**named(16), "group": [name for name in groups for _ in range(4)]}
     keys |= {"layer": [0, 0, 1, 1] * 4, "head": [0, 1] * 8}
     tests = {f"entropy_{name}": [*numbers(4, 0, 1), *[None] * 12] for name in ("q", "q_p", "q_p_adjusted")}
-    tests["entropy_q_p_adjusted"][:2] = [0.01, None]
+    tests["entropy_q_p_adjusted"][:4] = [0.01, None, 0.5, 0.9]
     columns = {"entropy": numbers(16), "entropy_se": numbers(16, 0.1, 0.2), **tests}
     return table("entropy of heads, by group", keys, n=[9] * 16, **columns)
 
