@@ -54,3 +54,11 @@ def test_a_census_of_images_and_text_has_it_beside_its_heat_map():
     assert list_kinds(census)[0] == "heatmap"
     assert "modality" in list_kinds(census)
     assert "modality" not in list_kinds(tables.of_heads("entropy"))
+
+
+def test_a_measure_that_is_named_has_a_heat_map():
+    table = tables.modalities()
+    drawn = draw_picture([table], measures=["text_to_image"])
+    assert drawn.kind == "heatmap"
+    (rows,) = drawn.spec["datasets"].values()
+    assert [row["value"] for row in rows] == table.data["text_to_image"]
