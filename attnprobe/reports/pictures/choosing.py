@@ -196,9 +196,7 @@ def draw_picture(
         option = f"--kind {kind}" if clusters is None else "--clusters, which is about all pairs of heads"
         raise AttnprobeError(f"this table can't be drawn with {option}; it can with {', '.join(known)}")
     # Whoever names a measure wants a picture that can show it.
-    free = [one for one in known if one not in _FIXED] if measures else []
-    named = [one for one in known if one == kind]
-    chosen = (named or free or known)[0]
+    chosen = min(known, key=lambda one: (one != kind, bool(measures) and one in _FIXED))
     if measures and chosen in _FIXED:
         raise AttnprobeError(f"the picture of --kind {chosen} has measures of its own: leave --measure out")
     request = DrawingRequest(look, pixels, tuple(measures), clusters)
