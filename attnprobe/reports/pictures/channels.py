@@ -6,7 +6,7 @@ from typing import Any
 import altair as alt
 
 from attnprobe.reports.columns import Record
-from attnprobe.reports.theme import SEQUENTIAL, Theme
+from attnprobe.reports.theme import SEQUENTIAL, Theme, mix_colours
 from attnprobe.table.cells import format_cell
 from attnprobe.table.table import Cell
 
@@ -87,11 +87,4 @@ def interpolate_colours(colours: Sequence[str], number: int) -> list[str]:
     >>> interpolate_colours(["#000000", "#ffffff"], 3)
     ['#000000', '#808080', '#ffffff']
     """
-    found = []
-    for place in range(number):
-        at = place / max(number - 1, 1) * (len(colours) - 1)
-        low = min(int(at), len(colours) - 2)
-        one, other = (bytes.fromhex(colour[1:]) for colour in colours[low : low + 2])
-        mixed = (round(a + (b - a) * (at - low)) for a, b in zip(one, other, strict=True))
-        found.append("#" + "".join(f"{part:02x}" for part in mixed))
-    return found
+    return [mix_colours(colours, place / max(number - 1, 1)) for place in range(number)]

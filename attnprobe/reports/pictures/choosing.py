@@ -10,7 +10,7 @@ import altair as alt
 from altair.utils.schemapi import debug_mode
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.reports.columns import DrawingRequest, is_numeric, list_keys, name_source, read_cells
+from attnprobe.reports.columns import BOLD, DrawingRequest, is_numeric, list_keys, name_source, read_cells
 from attnprobe.reports.pairs import tabulate_clusters
 from attnprobe.reports.picture import Picture
 from attnprobe.reports.pictures import (
@@ -24,6 +24,7 @@ from attnprobe.reports.pictures import (
     scatter,
     similarity,
 )
+from attnprobe.reports.pictures.headlines import list_drawn, state_each, state_picture
 from attnprobe.reports.shapes import lay_out_grid
 from attnprobe.reports.theme import JournalName, ThemeName, choose_look
 from attnprobe.table.cells import clean, format_cell
@@ -98,11 +99,11 @@ def _are_distinct(tables: Sequence[HeadTable]) -> bool:
 
 
 #: Most characters of a description.
-_HEARD = 400
+_HEARD = 800
 #: Room beside a title, for the axis that stands before it.
 _MARGIN = 60
-#: How wide a bold letter is at most, on average, as a share of its size.
-_LETTER = 0.58
+#: Kinds with a title for each measure.
+_OF_MAPS = {"heatmap", "change"}
 #: Kinds that draw the same columns of every table.
 _FIXED = {"roles", "relations", "intervals", "pairs", "shares", "checks", "probes"}
 
@@ -188,13 +189,19 @@ def draw_picture(
     chosen = kind or known[0]
     if measures and chosen in _FIXED:
         raise AttnprobeError(f"the picture of --kind {chosen} has measures of its own: leave --measure out")
-    request = DrawingRequest(look, pixels, tuple(measures), clusters)
+    request = DrawingRequest(look, pixels, tuple(measures), clusters, stated=title is None)
+    drawn = list_drawn(chosen, table, request)
+    finding = state_picture(chosen, table, drawn)
+    findings = [finding] if finding else state_each(table, drawn) if chosen in _OF_MAPS else []
     heading = clean(table.title) if title is None else clean(title)
+    below = []
+    if title is None and finding:
+        heading, below = finding, [heading]
     # altair would hold every row against the schema, several times; the tests do, for every kind.
     about = name_source(table)
     with debug_mode(False):
-        chart = _add_titles(_DRAWINGS[chosen][1](table, request), heading, about, request)
-        chart = chart.properties(description=_describe_picture(chosen, table.title, about))
+        chart = _add_titles(_DRAWINGS[chosen][1](table, request), heading, [*below, about], request)
+        chart = chart.properties(description=_describe_picture(chosen, findings, table.title, about))
     clustered = partial(tabulate_clusters, table, request) if chosen == TREE else None
     return Picture(chosen, heading, chart, look, clustered)
 
@@ -213,22 +220,22 @@ def _explain_no_picture(table: HeadTable) -> str:
     )
 
 
-def _describe_picture(kind: str, title: str, about: str) -> str:
-    """Describe the picture for a screen reader."""
-    said = ". ".join(filter(None, [clean(title), about, f"A picture of kind {kind}"]))
+def _describe_picture(kind: str, findings: Sequence[str], title: str, about: str) -> str:
+    """Describe the picture for a screen reader: what it shows, of what, and of which kind it is."""
+    said = ". ".join(filter(None, [*findings, clean(title), about, f"A picture of kind {kind}"]))
     return said if len(said) <= _HEARD else f"{said[:_HEARD]} ..."
 
 
-def _add_titles(chart: Any, title: str, about: str, request: DrawingRequest) -> Any:
+def _add_titles(chart: Any, title: str, below: Sequence[str], request: DrawingRequest) -> Any:
     """Put a title above the whole, and below it of which model and data it is."""
     whole = chart if isinstance(chart, alt.VConcatChart) else alt.vconcat(chart)
-    if not title and not about:
+    subtitle = list(filter(None, below)) or alt.Undefined
+    if not title and subtitle is alt.Undefined:
         return whole
-    subtitle = [about] if about else alt.Undefined
     # A name may have thousands of letters; a title stands in lines no wider than the picture.
     width = request.width - _MARGIN
     lines = wrap(
-        title, max(20, int(width / (_LETTER * (request.theme.size + 1)))), max_lines=3, placeholder=" ..."
+        title, max(20, int(width / (BOLD * (request.theme.size + 1)))), max_lines=3, placeholder=" ..."
     )
     heading = lines if len(lines) > 1 else title
     return whole.properties(

@@ -1,6 +1,6 @@
 """Heads as cells of a map: a colour a number, a letter a role, what changed, pairs within a layer."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from textwrap import wrap
 from typing import Any
 
@@ -14,6 +14,7 @@ from attnprobe.reports.columns import (
     has_measures,
     list_keys,
     make_title,
+    measure_title,
     name_measure,
     read_cells,
     read_numbers,
@@ -21,7 +22,19 @@ from attnprobe.reports.columns import (
     title_axis,
     title_tooltip,
 )
+from attnprobe.reports.headline import capitalise, state_measure
 from attnprobe.reports.pairs import Pairs, find_pairs
+from attnprobe.reports.pictures.cells import (
+    MOST_NUMBERED,
+    Numbers,
+    choose_labelled,
+    draw_labels,
+    draw_numbers,
+    measure_labels,
+    number_cells,
+    write_labels,
+    write_numbers,
+)
 from attnprobe.reports.pictures.channels import make_band, make_records, make_tooltip, thin_labels
 from attnprobe.reports.scales import Scale, find_p_column, fit_scales, mark_column
 from attnprobe.reports.shapes import AXES, Grid, lay_out_grid, lay_out_roles
@@ -38,6 +51,8 @@ _LARGEST, _COMFORTABLE, _BESIDE_OTHERS, _SMALLEST = 30, 14, 6, 3
 SIGNED = 8
 #: Room for the names of layers beside a map, and for its legend.
 _BESIDE, _LEGEND = 46, 78
+#: Without a legend beside, maps may even take some of the room between measures; more maps keep theirs.
+_NO_LEGEND, _COMPARED = -14, 4
 #: Room between maps that share a legend.
 _BETWEEN = 26
 #: More maps than this of one measure go without the names of layers and heads.
@@ -59,12 +74,15 @@ class Sizes:
     measures: int  # measures side by side
 
 
-def choose_sizes(grid: Grid, measures: int, request: DrawingRequest) -> Sizes:
-    """Choose how many maps stand side by side: as many as leave comfortable cells, or else fewer."""
+def choose_sizes(grid: Grid, measures: int, request: DrawingRequest, legend: float = _LEGEND) -> Sizes:
+    """Choose how many maps stand side by side: as many as leave comfortable cells, or else fewer.
+
+    ``legend`` is the room that is left beside each map.
+    """
     maps, heads = len(grid.maps), len(grid.heads)
 
     def cell(across: int, columns: int) -> int:
-        room = request.width / columns - _LEGEND - (_BESIDE if maps <= MANY else 0) - _BETWEEN
+        room = request.width / columns - legend - (_BESIDE if maps <= MANY else 0) - _BETWEEN
         return int((room / across - _BETWEEN * (across > 1)) / heads)
 
     if maps == 1:
@@ -137,17 +155,85 @@ def draw_maps(table: HeadTable, request: DrawingRequest, columns: list[Column]) 
     assert grid is not None  # or the table would not fit
     scales = fit_scales(table, columns)
     if len(grid.maps) > MANY and (parts := _split(table)):
-        blocks = [
-            _draw_map(part, column, scales[column.name], 1, request, name)
+        contents = [
+            _read_map(part, column, scales[column.name], name)
             for column in columns
             for name, part in parts.items()
         ]
+        blocks = [
+            _draw_map(one, _Layout(choose_sizes(one.grid, 1, request), below=False), request)
+            for one in contents
+        ]
         return alt.vconcat(*blocks).resolve_scale(color="independent")
-    charts = [_draw_map(table, column, scales[column.name], len(columns), request) for column in columns]
-    if len(charts) == 1:
-        return charts[0]
-    across = choose_sizes(grid, len(columns), request).measures
-    return alt.concat(*charts, columns=across).resolve_scale(color="independent")
+    contents = [_read_map(table, column, scales[column.name]) for column in columns]
+    layout = _lay_out_maps(grid, contents, request)
+    if len(contents) == 1:
+        return _draw_map(contents[0], layout, request)
+    stated = [capitalise(state_measure(table, column)) if request.stated else "" for column in columns]
+    charts = [_draw_map(one, layout, request, said) for one, said in zip(contents, stated, strict=True)]
+    return alt.concat(*charts, columns=layout.sizes.measures).resolve_scale(color="independent")
+
+
+@dataclass(frozen=True)
+class _Content:
+    """What a map shows: its rows, with marks, and how numbers are written in cells."""
+
+    column: Column
+    scale: Scale
+    grid: Grid
+    data: list[Record]
+    rule: str  # by which effects are significant; empty where nothing says it
+    numbers: list[Numbers]
+    labelled: list[int]  # the rows of heads that have a label where cells have no numbers
+    part: str  # which rows of the table these are
+
+    @property
+    def labels(self) -> list[str]:
+        """The labels of heads; none where nothing can be written."""
+        return write_labels(self.data, self.labelled, self.numbers[0].texts) if self.numbers else []
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """The sizes of maps, and whether their legends stand below."""
+
+    sizes: Sizes
+    below: bool
+
+
+def _read_map(table: HeadTable, column: Column, scale: Scale, part: str = "") -> _Content:
+    grid = lay_out_grid(table)
+    assert grid is not None  # a part of a table of heads has one too
+    values, errors = read_numbers(table, column.name), read_numbers(table, f"{column.name}_se")
+    counts = read_numbers(table, f"{column.name}_n" if f"{column.name}_n" in table.data else "n")
+    data = place_heads(table, grid)
+    for record, value, error, count in zip(data, values, errors, counts, strict=True):
+        record |= {"value": value, "error": error, "n": count}
+    effect = scale.is_of_effects
+    rule = _mark_effects(table, column, data) if effect else ""
+    if not effect:
+        _mark_outliers(data, grid)
+    numbers = write_numbers(values, signed=effect)
+    return _Content(column, scale, grid, data, rule, numbers, choose_labelled(data, effect=effect), part)
+
+
+def _lay_out_maps(grid: Grid, contents: list[_Content], request: DrawingRequest) -> _Layout:
+    """Choose sizes that leave room for numbers or labels; the legend stands below where that makes it."""
+    measures, numbered = len(contents), [one.numbers for one in contents if one.numbers]
+    beside = choose_sizes(grid, measures, request)
+    if not numbered or len(grid.maps) > _COMPARED:
+        return _Layout(beside, below=False)
+    if len(grid.heads) > MOST_NUMBERED:
+        if len(grid.maps) > 1:
+            return _Layout(beside, below=False)
+        room = max(measure_labels(one.labels) for one in contents)
+        return _Layout(choose_sizes(grid, measures, request, room), below=True)
+    if beside.cell >= max(one[0].least for one in numbered):
+        return _Layout(beside, below=False)
+    under = choose_sizes(grid, measures, request, _NO_LEGEND)
+    if under.cell >= max(one[-1].least for one in numbered) and under.cell > beside.cell:
+        return _Layout(under, below=True)
+    return _Layout(beside, below=False)
 
 
 def _split(table: HeadTable) -> dict[str, HeadTable]:
@@ -175,33 +261,40 @@ def make_colour_scale(scale: Scale, theme: Theme) -> alt.Scale:
     return alt.Scale(domain=[scale.low, scale.high], range=list(ramp), interpolate=interpolate, clamp=True)
 
 
-def make_legend(column: Column, scale: Scale, values: list[float | int | None], length: int) -> Any:
+def make_legend(
+    column: Column, scale: Scale, values: list[float | int | None], length: int, *, below: bool = False
+) -> Any:
     """Make the legend of a scale of colours: the unit in lines, both ends of the scale, and its middle."""
     known = [value for value in values if value is not None]
     if not known:
         return None
     ends = scale.ends if any(known) else [0.0]  # where all is 0, other numbers would promise some
     format = ".6~g" if _PLAIN[0] <= scale.high <= _PLAIN[1] else ".3~g"
-    unit = wrap(clean(column.unit), _UNIT, max_lines=3, placeholder=" ...") or None
-    return alt.Legend(title=unit, gradientLength=length, values=ends, format=format)
+    look: dict[str, Any] = {"gradientLength": length, "values": ends, "format": format}
+    if below:
+        look |= {"orient": "bottom", "direction": "horizontal", "offset": 6}
+    wide = 2 * _UNIT if below else _UNIT
+    unit = wrap(clean(column.unit), wide, max_lines=3, placeholder=" ...") or None
+    return alt.Legend(title=unit, **look)
 
 
-def _draw_map(
-    table: HeadTable, column: Column, scale: Scale, measures: int, request: DrawingRequest, part: str = ""
-) -> Any:
-    """Draw one of so many measures on a scale of colours; ``part`` names the rows."""
-    grid = lay_out_grid(table)
-    assert grid is not None  # a part of a table of heads has one too
-    sizes = choose_sizes(grid, measures, request)
-    values, errors = read_numbers(table, column.name), read_numbers(table, f"{column.name}_se")
-    counts = read_numbers(table, f"{column.name}_n" if f"{column.name}_n" in table.data else "n")
-    data = place_heads(table, grid)
-    for record, value, error, count in zip(data, values, errors, counts, strict=True):
-        record |= {"value": value, "error": error, "n": count}
-    remarks = _mark_heads(table, column, data, grid, sizes.cell, effect=scale.is_of_effects)
-    legend = make_legend(column, scale, values, max(40, min(sizes.cell * len(grid.layers), 140)))
-    colour = alt.Color("value:Q", scale=make_colour_scale(scale, request.theme), legend=legend)
-    tooltip = _make_tooltip(grid, column, data)
+def _draw_map(content: _Content, layout: _Layout, request: DrawingRequest, stated: str = "") -> Any:
+    """Draw one of so many measures on a scale of colours; what it finds is stated in its title."""
+    grid, data, sizes, scale, theme = content.grid, content.data, layout.sizes, content.scale, request.theme
+    wide, high = sizes.cell * len(grid.heads), sizes.cell * len(grid.layers)
+    size = _number_map(content, sizes.cell, theme)
+    signed = any(record.get("sign") for record in data) and sizes.cell >= SIGNED
+    remarks = _explain_map(content, "numbers" if size else "+ \u2212" if signed else "full colour")
+    name = ", ".join(filter(None, [name_measure(content.column), content.part]))
+    across = request.width / sizes.measures - _BESIDE
+    title = make_title(stated or name, *([name] if stated else []), *remarks, width=across, size=theme.size)
+    # A legend beside a narrow map would stand behind the end of its title.
+    below = layout.below or (len(grid.maps) == 1 and measure_title(title, theme) > wide + _BETWEEN)
+    length = min(max(wide, 60), 160) if below else max(40, min(high, 140))
+    values = [record["value"] for record in data]
+    legend = make_legend(content.column, scale, values, length, below=below)
+    colour = alt.Color("value:Q", scale=make_colour_scale(scale, theme), legend=legend)
+    tooltip = _make_tooltip(grid, content.column, data)
     base = alt.Chart().encode(**make_axes(grid, sizes.cell))
     known = base.transform_filter("isValid(datum.value)")
     shown = known.mark_rect().encode(color=colour, tooltip=tooltip)
@@ -210,40 +303,64 @@ def _draw_map(
     layers = [shown]
     if any(record["value"] is None for record in data):
         empty = base.transform_filter("!isValid(datum.value)").mark_rect(
-            fill=None, stroke=request.theme.muted, strokeWidth=0.6, strokeDash=[2, 2]
+            fill=None, stroke=theme.muted, strokeWidth=0.6, strokeDash=[2, 2]
         )
         layers.append(empty.encode(tooltip=tooltip))
-    if any(record.get("sign") for record in data) and sizes.cell >= SIGNED:
-        layers.append(_draw_signs(base, scale, sizes.cell, request.theme))
     if any(record.get("apart") for record in data):
         framed = base.transform_filter("datum.apart").mark_rect(
             fill=None, stroke=FRAME, strokeWidth=2 if sizes.cell >= 12 else 1.2
         )
         layers.append(framed)
-    title = make_title(", ".join(filter(None, [name_measure(column), part])), *remarks)
-    return draw_several(alt.layer(*layers), grid, sizes, data, title)
+    if size:
+        layers.append(draw_numbers(base, size))
+    elif signed:
+        layers.append(_draw_signs(base, scale, sizes.cell, theme))
+    chart = alt.layer(*layers)
+    if layout.below and len(grid.heads) > MOST_NUMBERED and content.labels:
+        labels = draw_labels(
+            data, content.labelled, content.labels, grid.layers, grid.heads, sizes.cell, theme
+        )
+        chart = alt.layer(chart, labels).resolve_scale(x="independent", y="independent")
+    return draw_several(chart, grid, sizes, data, title)
 
 
-def _mark_heads(
-    table: HeadTable, column: Column, data: list[Record], grid: Grid, cell: int, *, effect: bool
-) -> list[str]:
-    """Mark heads in the data, and say by what rule; nothing where there is none."""
-    if effect:
-        marks = mark_column(table, column)
-        for record, sign, pale in zip(data, marks.signs, marks.pale, strict=True):
-            record |= {"sign": sign, "pale": pale}
-        if not marks.rule:
-            return []
-        if not any(marks.signs):
-            return [f"all pale: no head with {marks.rule}"]
-        full = "+ \u2212" if cell >= SIGNED else "full colour"
-        return [f"{full}: {marks.rule}, else pale"]
-    any_apart = False
+def _number_map(content: _Content, cell: int, theme: Theme) -> int | None:
+    """Put numbers into the data of a map where its cells have room for them; returns the size of the text."""
+    if len(content.grid.heads) > MOST_NUMBERED:
+        return None
+    for numbers in content.numbers:
+        size = numbers.fit(cell, theme.small(1))
+        if size is not None:
+            some = content.scale.is_of_effects and bool(content.rule)
+            number_cells(content.data, numbers.texts, content.scale, theme, some=some)
+            return size if any("text" in record for record in content.data) else None
+    return None
+
+
+def _mark_effects(table: HeadTable, column: Column, data: list[Record]) -> str:
+    """Give effects their signs, and make those pale that are not significant; returns by what rule."""
+    marks = mark_column(table, column)
+    for record, sign, pale in zip(data, marks.signs, marks.pale, strict=True):
+        record |= {"sign": sign, "pale": pale}
+    return marks.rule
+
+
+def _mark_outliers(data: list[Record], grid: Grid) -> None:
+    """Mark the heads of each map that are outliers."""
     for place in grid.maps:
         rows = [row for row, record in enumerate(data) if record["place"] == place]
         values, errors = (np.array([data[row][name] for row in rows], float) for name in ("value", "error"))
         for head in (head for one in find_outliers(values, errors) for head in one.heads):
-            data[rows[head]]["apart"] = any_apart = True
+            data[rows[head]]["apart"] = True
+
+
+def _explain_map(content: _Content, marks: str) -> list[str]:
+    """Say by what rule heads are marked, and by which marks; nothing where there is none."""
+    if content.rule:
+        if not any(record["sign"] for record in content.data):
+            return [f"all pale: no head with {content.rule}"]
+        return [f"{marks}: {content.rule}, else pale"]
+    any_apart = any(record.get("apart") for record in content.data)
     return ["framed: outliers (Tukey's outer fence)"] if any_apart else []
 
 
@@ -283,12 +400,15 @@ def draw_change(table: HeadTable, request: DrawingRequest) -> Any:
     Without names, the differences are those that are significant in most heads. A census measure is as good
     a name as that of its difference: ``entropy`` for ``entropy_delta``.
     """
-    if request.measures:
-        named = [f"{name}{_DELTA}" if f"{name}{_DELTA}" in table.data else name for name in request.measures]
-        columns = DrawingRequest(request.theme, request.width, named).columns(table)
-    else:
-        columns = _choose_changes(table)
-    return draw_maps(table, request, columns)
+    return draw_maps(table, request, list_changes(table, request))
+
+
+def list_changes(table: HeadTable, request: DrawingRequest) -> list[Column]:
+    """List the columns of a picture of changes."""
+    if not request.measures:
+        return _choose_changes(table)
+    named = [f"{name}{_DELTA}" if f"{name}{_DELTA}" in table.data else name for name in request.measures]
+    return replace(request, measures=named).columns(table)
 
 
 def _choose_changes(table: HeadTable) -> list[Column]:

@@ -47,7 +47,7 @@ def draw_scatter(table: HeadTable, request: DrawingRequest) -> Any:
     scale. Named are the heads that are furthest apart in standard deviations of either axis, as
     ``correlate --by head`` orders them.
     """
-    x, y = _choose_axes(table, request)
+    x, y = choose_axes(table, request)
     data = _read_points(table, x, y)
     equal = _strip_side(x.name) == _strip_side(y.name) and x.unit == y.unit  # one measure on two sides
     layers = sort_labels(record["layer"] for record in data)
@@ -189,7 +189,8 @@ def _fit_scales(data: list[Record], *, equal: bool) -> list[alt.Scale]:
     return scales
 
 
-def _choose_axes(table: HeadTable, request: DrawingRequest) -> tuple[Column, Column]:
+def choose_axes(table: HeadTable, request: DrawingRequest) -> tuple[Column, Column]:
+    """Choose the measures of both axes: those that are asked for, or one on two sides, or the first two."""
     sides = _find_sides(table)
     if sides and len(request.measures) < 2:
         wanted = request.measures[0] if request.measures else next(iter(sides))
