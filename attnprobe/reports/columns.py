@@ -110,7 +110,7 @@ BOLD, PLAIN = 0.58, 0.53
 
 
 def make_title(text: str, *lines: str, width: float | None = None, size: int = 12) -> Any:
-    """Make a title with remarks below it; empty ones are left out, and with a width, long ones are wrapped."""
+    """Make a title with remarks below it; empty ones are left out, and with a width, long ones wrapped."""
     import altair as alt
 
     remarks = [line for line in lines if line]

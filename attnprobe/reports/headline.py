@@ -1,6 +1,6 @@
-"""What a measure of heads shows, in a sentence that is only said where its numbers bear it out.
+"""What a measure of heads shows, in a sentence that is said only where its numbers bear it out.
 
-This is the one place that words a finding: titles of pictures, and what is read aloud of them, come from here.
+This is the one place that words a finding of heads: titles of pictures, and what is read aloud of them.
 Intervals hold for all heads together with 95 % (Bonferroni), p values are the adjusted ones of the table.
 """
 
@@ -29,6 +29,8 @@ _NAMED = 2
 _MAPS, _LONGEST = 4, 16
 #: Longer units stand at the legend alone, and so do those that a reader knows of any number.
 _UNIT, _BARE = 8, ("share", "ratio", "probability")
+#: Powers of ten below this have an exponent.
+_SMALL = -4
 _LOOKS, _QUERIES, _CHANGE = "attention to ", "queries that look most at ", "change of "
 
 
@@ -53,16 +55,22 @@ class _Rows:
 def write_number(value: float) -> str:
     """Write a number of a sentence with two digits, or three where two would make it a power of ten.
 
-    >>> [write_number(one) for one in (0.914, 0.997, 3.21, 123.4, -0.0853, 2.5e-7)]
-    ['0.91', '0.997', '3.2', '123', '\u22120.085', '2.5e-07']
+    >>> [write_number(one) for one in (0.914, 0.997, 0.9998, 3.21, 123.4, 0.0853, 2.5e-7)]
+    ['0.91', '0.997', '1.00', '3.2', '123', '0.085', '2.5e-07']
     """
     size = abs(value)
     if not size:
         return "0"
     power = math.floor(math.log10(size))
-    digits = 2 if float(f"{size:.1e}") < 10.0 ** (power + 1) else 3
-    text = f"{size:.1e}" if power < -4 else f"{size:.{max(0, digits - 1 - power)}f}"
-    return f"{'-' * (value < 0)}{text}".replace("-", "\u2212", 1) if value < 0 else text
+    if power < _SMALL:
+        text = f"{size:.1e}"
+    else:
+        decimals = max(0, 1 - power)
+        text = f"{size:.{decimals}f}"
+        if float(text) >= 10.0 ** (power + 1) and power < 1:
+            text = f"{size:.{decimals + 1}f}"
+            text = text if float(text) < 10.0 ** (power + 1) else text[:-1]
+    return f"\u2212{text}" if value < 0 else text
 
 
 def state_measure(table: HeadTable, column: Column) -> str:
@@ -118,7 +126,7 @@ def _read_rows(table: HeadTable, column: Column) -> _Rows | None:
 
 
 def _name_heads(rows: _Rows, some: Sequence[int], does: str, more: str = "") -> str:
-    """Say which heads do something: "L0 H2 looks at the previous token: 0.91"; of more, how many, and the first."""
+    """Say which heads do something: "L0 H2 looks at the next token: 0.91"; of many, how many and one."""
     numbers = [f"{write_number(rows.values[row])}{more}" for row in some]
     if len(some) == 1:
         return f"{rows.names[some[0]]} {does}: {numbers[0]}"
@@ -175,7 +183,7 @@ def _state_effects(table: HeadTable, column: Column, rows: _Rows) -> str:
     if not some:
         return ""
     title, unit = name_measure(column), _name_unit(column)
-    up, down = ([row for row in some if (rows.values[row] > 0) is above] for above in (True, False))
+    up, down = ([row for row in some if bool(rows.values[row] > 0) is above] for above in (True, False))
     size = f"{write_number(abs(rows.values[some[0]]))}{unit}"
     rises = rows.values[some[0]] > 0
     if title.startswith(_CHANGE):
@@ -187,7 +195,8 @@ def _state_effects(table: HeadTable, column: Column, rows: _Rows) -> str:
             return f"{what} {words[not rises]} in {rows.names[some[0]]}: by {size}"
         return f"{what} {_count_sides(words, up, down, len(rows.known))}"
     if len(some) == 1:
-        return f"{title} of {rows.names[some[0]]} is {'above' if rises else 'below'} 0: {write_number(rows.values[some[0]])}{unit}"
+        side, number = "above" if rises else "below", write_number(rows.values[some[0]])
+        return f"{title} of {rows.names[some[0]]} is {side} 0: {number}{unit}"
     return f"{title} is {_count_sides(('above 0', 'below 0'), up, down, len(rows.known))}"
 
 
@@ -207,15 +216,13 @@ def _is_without_the_head(table: HeadTable) -> bool:
 def _state_ablation(
     rows: _Rows, what: str, some: Sequence[int], up: Sequence[int], down: Sequence[int], size: str
 ) -> str:
-    first = rows.names[some[0]]
+    first, of = rows.names[some[0]], len(rows.known)
     if len(some) == 1:
         return f"without {first}, {what} {'rises' if up else 'falls'} by {size}"
     if up and down:
-        return f"{what} falls without any one of {len(down)} of {len(rows.known)} heads and rises without one of {len(up)}"
+        return f"{what} falls without any of {len(down)} of {of} heads, and rises without any of {len(up)}"
     side = "rises" if up else "falls"
-    return (
-        f"{what} {side} without any one of {len(some)} of {len(rows.known)} heads, such as {first}: by {size}"
-    )
+    return f"{what} {side} without any of {len(some)} of {of} heads, such as {first}: by {size}"
 
 
 def capitalise(sentence: str) -> str:
@@ -231,7 +238,8 @@ def label_row(table: HeadTable, row: int, names: Sequence[str]) -> str:
     """Name a row by some of its columns.
 
     >>> from attnprobe.table.table import Column
-    >>> label_row(HeadTable("t", [Column("relation", role="key")], {"relation": ["noun_phrase"]}), 0, ["relation"])
+    >>> table = HeadTable("t", [Column("relation", role="key")], {"relation": ["noun_phrase"]})
+    >>> label_row(table, 0, ["relation"])
     'noun phrase'
     """
     said = (format_cell(read_cells(table, name)[row]).replace("_", " ") for name in names)

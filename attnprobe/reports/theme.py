@@ -66,7 +66,7 @@ def choose_ink(colour: str) -> str:
 def mix_colours(colours: Sequence[str], share: float, *, lab: bool = False) -> str:
     """Mix the colour that stands so far along a list of colours, from 0 to 1, as Vega does.
 
-    Between two neighbours, red, green and blue change evenly, or with ``lab`` the lightness and hues of CIELAB.
+    Between two neighbours, red, green and blue change evenly, or with ``lab`` the three numbers of CIELAB.
 
     >>> mix_colours(["#000000", "#ffffff"], 0.5), mix_colours(["#000000", "#ffffff"], 0.5, lab=True)
     ('#808080', '#777777')

@@ -1,4 +1,4 @@
-"""What stands in the cells of a map of heads: its number, or, of many heads, a label for those that matter."""
+"""What stands in the cells of a map of heads: numbers, or beside many heads a label for those that matter."""
 
 import math
 from collections.abc import Sequence

@@ -19,8 +19,10 @@ from attnprobe.reports.pictures import (
     interactions,
     lists,
     maps,
+    matrices,
     positions,
     probes,
+    roles,
     scatter,
     similarity,
 )
@@ -111,14 +113,14 @@ _FIXED = {"roles", "relations", "intervals", "pairs", "shares", "checks", "probe
 _Drawing = tuple[Callable[[HeadTable], object], Callable[[HeadTable, DrawingRequest], Any]]
 #: How each kind of picture is drawn, and whether the numbers of a table allow it.
 _DRAWINGS: Mapping[PictureKind, _Drawing] = {
-    "roles": (lay_out_grid, maps.draw_roles),
+    "roles": (lay_out_grid, roles.draw_roles),
     "change": (maps.can_draw_change, maps.draw_change),
     "relations": (bool, lists.draw_relations),
     "settling": (bool, curves.draw_settling),
     "curves": (curves.can_draw_curves, curves.draw_curves),
     "lines": (curves.can_draw_lines, curves.draw_lines),
     "scatter": (scatter.can_draw_scatter, scatter.draw_scatter),
-    "matrix": (maps.can_draw_matrix, maps.draw_matrix),
+    "matrix": (matrices.can_draw_matrix, matrices.draw_matrix),
     "map": (similarity.can_draw_map, similarity.draw_map),
     "dendrogram": (similarity.can_draw_dendrogram, similarity.draw_dendrogram),
     "heatmap": (maps.can_draw_heatmap, maps.draw_heatmap),

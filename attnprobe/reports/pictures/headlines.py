@@ -59,6 +59,10 @@ def _find_passing(table: HeadTable, gain: Sequence[float | None]) -> list[int]:
     return [row for _, row in sorted(some)]
 
 
+def _read_floats(table: HeadTable, name: str) -> np.ndarray:
+    return np.array([np.nan if one is None else one for one in read_numbers(table, name)], float)
+
+
 def _subtract(table: HeadTable, one: str, other: str) -> list[float | None]:
     pairs = zip(read_numbers(table, one), read_numbers(table, other), strict=True)
     return [None if a is None or b is None else a - b for a, b in pairs]
@@ -69,31 +73,30 @@ def _state_relations(table: HeadTable, columns: Sequence[Column]) -> str:
     if not some:
         return ""
     row = some[0]
-    layer, head, accuracy, rule = (
-        read_cells(table, name)[row] for name in ("layer", "head", "accuracy", "baseline")
-    )
-    who = name_head((layer, head))
-    numbers = f"{write_number(float(accuracy or 0))}, rule {write_number(float(rule or 0))}"  # type: ignore[arg-type]
-    label = label_row(table, row, [_find_label(table)])
+    accuracy, rule = (read_numbers(table, name)[row] or 0.0 for name in ("accuracy", "baseline"))
+    who = name_head((read_cells(table, "layer")[row], read_cells(table, "head")[row]))
+    numbers = f"{write_number(accuracy)}, rule {write_number(rule)}"
+    label = _name_label(table, row)
     if len(some) == 1:
         return f"{who} finds {label} better than a simple rule: {numbers}"
     return f"heads beat simple rules in {len(some)} of {len(table)} cases, such as {label}: {who} {numbers}"
 
 
-def _find_label(table: HeadTable) -> str:
-    return next(name for name in list_keys(table) if name not in {"model", "dataset"})
+def _name_label(table: HeadTable, row: int) -> str:
+    """Name what is looked for in a row; the row of all labels says so."""
+    key = next(name for name in list_keys(table) if name not in {"model", "dataset"})
+    name = label_row(table, row, [key])
+    return f"links of every {key.replace('_', ' ')}" if name == "all" else name
 
 
 def _state_probes(table: HeadTable, columns: Sequence[Column]) -> str:
     some = _find_passing(table, _subtract(table, "accuracy", "best_head_accuracy"))
     if not some:
         return ""
-    row, label = some[0], _find_label(table)
-    numbers = [
-        write_number(float(read_numbers(table, name)[row] or 0))
-        for name in ("accuracy", "best_head_accuracy")
-    ]
-    name = label_row(table, row, [label])
+    row = some[0]
+    measured = (read_numbers(table, name)[row] for name in ("accuracy", "best_head_accuracy"))
+    numbers = [write_number(one or 0.0) for one in measured]
+    name = _name_label(table, row)
     if len(some) == 1:
         return f"all heads together find {name} better than the best: {numbers[0]}, best head {numbers[1]}"
     return (
@@ -150,11 +153,7 @@ def _state_scatter(table: HeadTable, columns: Sequence[Column]) -> str:
     one, other = columns
     if not (one.name.endswith(IN) and other.name == f"{one.name.removesuffix(IN)}{OUT}"):
         return ""
-    sides = [
-        np.array([np.nan if cell is None else cell for cell in read_numbers(table, name)], float)
-        for column in columns
-        for name in (column.name, f"{column.name}_se")
-    ]
+    sides = [_read_floats(table, name) for column in columns for name in (column.name, f"{column.name}_se")]
     apart, error = np.abs(sides[0] - sides[2]), np.hypot(sides[1], sides[3])
     known = np.flatnonzero(np.isfinite(apart) & np.isfinite(error))
     some = known[apart[known] > half_width(error[known])] if len(known) else known
@@ -291,10 +290,7 @@ def _state_depth(table: HeadTable, columns: Sequence[Column]) -> str:
     """State which layer has most, if its interval lies above those of all others."""
     if len(columns) != 1 or "head" in table.data or len(set(read_cells(table, "layer"))) < len(table):
         return ""
-    values, errors = (
-        np.array([np.nan if one is None else one for one in read_numbers(table, name)], float)
-        for name in (columns[0].name, f"{columns[0].name}_se")
-    )
+    values, errors = (_read_floats(table, f"{columns[0].name}{end}") for end in ("", "_se"))
     if len(table) < 2 or not np.isfinite(values).all() or not np.isfinite(errors).all():
         return ""
     half, first = half_width(errors), int(values.argmax())

@@ -1,4 +1,4 @@
-"""Heads as cells of a map: a colour a number, a letter a role, what changed, pairs within a layer."""
+"""Heads as cells of a map: a colour and a number each, and what changed."""
 
 from dataclasses import dataclass, replace
 from textwrap import wrap
@@ -18,12 +18,10 @@ from attnprobe.reports.columns import (
     name_measure,
     read_cells,
     read_numbers,
-    sort_labels,
     title_axis,
     title_tooltip,
 )
 from attnprobe.reports.headline import capitalise, state_measure
-from attnprobe.reports.pairs import Pairs, find_pairs
 from attnprobe.reports.pictures.cells import (
     MOST_NUMBERED,
     Numbers,
@@ -35,14 +33,13 @@ from attnprobe.reports.pictures.cells import (
     write_labels,
     write_numbers,
 )
-from attnprobe.reports.pictures.channels import make_band, make_records, make_tooltip, thin_labels
+from attnprobe.reports.pictures.channels import make_band, make_tooltip, thin_labels
 from attnprobe.reports.scales import Scale, find_p_column, fit_scales, mark_column
-from attnprobe.reports.shapes import AXES, Grid, lay_out_grid, lay_out_roles
-from attnprobe.reports.theme import FRAME, ROLE_COLOURS, SEQUENTIAL, Theme
+from attnprobe.reports.shapes import AXES, Grid, lay_out_grid
+from attnprobe.reports.theme import FRAME, SEQUENTIAL, Theme
 from attnprobe.sums.resampling import SIGNIFICANT
 from attnprobe.table.cells import clean, format_cell
 from attnprobe.table.head_table import HeadTable
-from attnprobe.table.naming import LETTERS, MIXED
 from attnprobe.table.table import Column
 
 LAYER, HEAD = "layer", "head"
@@ -422,94 +419,3 @@ def _count_significant(table: HeadTable, column: Column) -> int:
     name = find_p_column(table, column.name)
     p_values = read_numbers(table, name) if name is not None else []
     return sum(p is not None and p < SIGNIFICANT for p in p_values)
-
-
-#: The column that makes a table of heads one of roles.
-_ROLE = "role"
-
-
-def draw_roles(table: HeadTable, request: DrawingRequest) -> Any:
-    """Draw a cell a head, with the letter of its role; the legend says how many heads have each."""
-    grid = lay_out_grid(table)
-    assert grid is not None  # or the table would not fit
-    sizes = choose_sizes(grid, 1, request)
-    data = place_heads(table, grid)
-    roles = [format_cell(cell) for cell in read_cells(table, _ROLE)]
-    found = lay_out_roles(roles)
-    names = {kind: f"{LETTERS[kind]}  {kind} ({number})" for kind, number in found.counts.items()}
-    words = [name for name in ("measure", "also", "pattern", "nearest") if name in table.data]
-    details = {name: read_cells(table, name) for name in words}
-    figures = {name: read_numbers(table, name) for name in ("value", "value_se", "threshold", "stability")}
-    for row, (record, kind) in enumerate(zip(data, found.kinds, strict=True)):
-        assert kind is not None  # every row has a role
-        record |= {"role": roles[row], "kind": names[kind], "letter": LETTERS[kind]}
-        record |= {name: column[row] for name, column in (details | figures).items()}
-    blank = request.theme.grid
-    scale = alt.Scale(domain=list(names.values()), range=[ROLE_COLOURS[kind] or blank for kind in names])
-    base = alt.Chart().encode(**make_axes(grid, sizes.cell))
-    tooltip = make_tooltip({
-        **({"place:N": "of"} if len(grid.maps) > 1 else {}),
-        **{f"{name}:O": name for name in ("layer", "head")},
-        **{f"{name}:N": name for name in ("role", "measure")}, "value:Q": "value",
-        "value_se:Q": "standard error", "threshold:Q": "threshold", "also:N": "also",
-        "stability:Q": "stability",
-        **{f"{name}:N": name for name in ("pattern", "nearest") if name in words},
-    })  # fmt: skip
-    colour = alt.Color("kind:N", scale=scale, legend=alt.Legend(title=None, symbolType="square"))
-    layers = [base.mark_rect().encode(color=colour, tooltip=tooltip)]
-    if sizes.cell >= 8:
-        letters = base.mark_text(baseline="middle", fontSize=max(7, min(sizes.cell - 6, 13)), color="#000000")
-        is_mixed = alt.datum.kind == names.get(MIXED, "")
-        ink = alt.condition(is_mixed, alt.value(request.theme.muted), alt.value("#000000"))
-        layers.append(letters.encode(text="letter:N", color=ink))
-    return draw_several(alt.layer(*layers), grid, sizes, data, None)
-
-
-def can_draw_matrix(table: HeadTable) -> bool:
-    pairs = find_pairs(table)
-    return pairs is not None and pairs.within and has_measures(table)
-
-
-def draw_matrix(table: HeadTable, request: DrawingRequest) -> Any:
-    """Draw each pair once, below the diagonal; all layers share a scale of colours."""
-    pairs = find_pairs(table)
-    assert pairs is not None  # or the table would not fit
-    columns = request.columns(table, 3)
-    scales = fit_scales(table, columns)
-    charts = [_draw_matrices(table, column, pairs, scales[column.name], request) for column in columns]
-    return charts[0] if len(charts) == 1 else alt.vconcat(*charts).resolve_scale(color="independent")
-
-
-def _draw_matrices(
-    table: HeadTable, column: Column, pairs: Pairs, scale: Scale, request: DrawingRequest
-) -> Any:
-    values = read_numbers(table, column.name)
-    data = make_records({
-        "panel": [", ".join(filter(None, [of, f"layer {format_cell(one[0])}"]))
-                  for of, one in zip(pairs.of, pairs.one, strict=True)],
-        "layer": [layer for layer, _ in pairs.one], "one": [head for _, head in pairs.one],
-        "other": [head for _, head in pairs.other], "value": values,
-        "error": read_numbers(table, f"{column.name}_se"),
-    })  # fmt: skip
-    heads = sort_labels([record["one"] for record in data] + [record["other"] for record in data])
-    panels = list(dict.fromkeys(record["panel"] for record in data))
-    across = next(a for a in range(6, 0, -1) if a == 1 or (request.width - 100) / a - 40 >= 7 * len(heads))
-    across = min(across, len(panels))
-    cell = int(min(24, max(4, ((request.width - 100) / across - 40) / len(heads))))
-    axes = [alt.Axis(labelAngle=0, values=thin_labels(heads, cell, letter)) for letter in (7.5, 0)]
-    legend, side = make_legend(column, scale, values, 110), cell * len(heads)
-    tooltip = make_tooltip({
-        "panel:N": "of", "one:O": "head", "other:O": "other head",
-        "value:Q": title_tooltip(title_axis(column)), "error:Q": "standard error",
-    })  # fmt: skip
-    marks = alt.Chart().mark_rect().transform_filter("isValid(datum.value)")
-    chart = marks.encode(
-        x=alt.X("one:O", title="head", axis=axes[0], scale=make_band(heads)),
-        y=alt.Y("other:O", title="head", axis=axes[1], scale=make_band(heads)),
-        color=alt.Color("value:Q", scale=make_colour_scale(scale, request.theme), legend=legend),
-        tooltip=tooltip,
-    ).properties(width=side, height=side)
-    header = alt.Header(title=None, labelAnchor="start", labelLimit=max(side, 60))
-    facet = alt.Facet("panel:N", sort=panels, header=header, title=None)
-    faceted = chart.facet(facet=facet, columns=across, data=alt.InlineData(values=data))
-    return faceted.properties(title=alt.TitleParams(name_measure(column)))
