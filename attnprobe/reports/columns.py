@@ -147,6 +147,7 @@ class DrawingRequest:
     measures: Sequence[str] = ()  # the names of the columns wanted; empty for those that the table puts first
     #: Into how many parts a tree of heads is cut; None for where the rule of ``clusters`` says.
     clusters: int | None = None
+    roles: HeadTable | None = None  # the roles that a matrix of all heads shows beside them
     stated: bool = True  # whether titles may state what is found, as nobody gave one
 
     def columns(self, table: HeadTable, most: int = MOST) -> list[Column]:

@@ -172,7 +172,13 @@ class Theme:
                 "titlePadding": 6,
             },
             "axisBand": {"ticks": False, "domain": False, "grid": False, "labelPadding": 4},
-            "legend": {**plain, "symbolStrokeWidth": 1.5, "gradientThickness": 10, "titlePadding": 5},
+            "legend": {
+                **plain,
+                "symbolStrokeWidth": 1.5,
+                "gradientThickness": 10,
+                "titlePadding": 5,
+                "layout": {"bottom": {"anchor": "start", "direction": "vertical", "margin": 10}},
+            },
             "header": {**plain, "labelFontSize": self.size, "labelLimit": 400, "titlePadding": 4},
             "title": {
                 "font": self.font,

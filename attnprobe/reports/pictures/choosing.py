@@ -14,6 +14,7 @@ from attnprobe.reports.columns import BOLD, DrawingRequest, is_numeric, list_key
 from attnprobe.reports.pairs import tabulate_clusters
 from attnprobe.reports.picture import Picture
 from attnprobe.reports.pictures import (
+    clustermap,
     curves,
     groups,
     interactions,
@@ -31,7 +32,7 @@ from attnprobe.reports.shapes import lay_out_grid
 from attnprobe.reports.theme import JournalName, ThemeName, choose_look
 from attnprobe.table.cells import clean, format_cell
 from attnprobe.table.head_table import HeadTable
-from attnprobe.table.kinds import KINDS, TREE, PictureKind
+from attnprobe.table.kinds import CLUSTERMAP, KINDS, TREE, PictureKind
 from attnprobe.table.table import Column
 
 #: The column that tells tables apart where neither model nor dataset does.
@@ -123,6 +124,7 @@ _DRAWINGS: Mapping[PictureKind, _Drawing] = {
     "matrix": (matrices.can_draw_matrix, matrices.draw_matrix),
     "map": (similarity.can_draw_map, similarity.draw_map),
     "dendrogram": (similarity.can_draw_dendrogram, similarity.draw_dendrogram),
+    "clustermap": (similarity.can_draw_dendrogram, clustermap.draw_clustermap),
     "heatmap": (maps.can_draw_heatmap, maps.draw_heatmap),
     "positions": (positions.can_draw_positions, positions.draw_positions),
     "depth": (curves.can_draw_depth, curves.draw_depth),
@@ -174,11 +176,16 @@ def draw_picture(
     if kind is not None and kind not in get_args(PictureKind):
         raise AttnprobeError(f"--kind is one of {', '.join(get_args(PictureKind))}, not {clean(str(kind))}")
     if clusters is not None:
-        if kind not in {None, TREE}:
-            raise AttnprobeError(f"--clusters is about --kind {TREE}: leave it out of --kind {kind}")
+        if kind not in {None, TREE, CLUSTERMAP}:
+            raise AttnprobeError(
+                f"--clusters is about --kind {TREE} and {CLUSTERMAP}: leave it out of --kind {kind}"
+            )
         if clusters < 1:
             raise AttnprobeError(f"--clusters is a number of parts, 1 or more, not {clusters}")
-        kind = TREE
+        kind = TREE if kind is None else kind
+    beside = None
+    if kind == CLUSTERMAP:
+        tables, beside = clustermap.split_tables(tables)
     table = stack_tables(tables, kind)
     known = list_kinds(table)
     if not len(table):
@@ -191,7 +198,7 @@ def draw_picture(
     chosen = kind or known[0]
     if measures and chosen in _FIXED:
         raise AttnprobeError(f"the picture of --kind {chosen} has measures of its own: leave --measure out")
-    request = DrawingRequest(look, pixels, tuple(measures), clusters, stated=title is None)
+    request = DrawingRequest(look, pixels, tuple(measures), clusters, beside, stated=title is None)
     drawn = list_drawn(chosen, table, request)
     finding = state_picture(chosen, table, drawn)
     findings = [finding] if finding else state_each(table, drawn) if chosen in _OF_MAPS else []
@@ -204,7 +211,7 @@ def draw_picture(
     with debug_mode(False):
         chart = _add_titles(_DRAWINGS[chosen][1](table, request), heading, [*below, about], request)
         chart = chart.properties(description=_describe_picture(chosen, findings, table.title, about))
-    clustered = partial(tabulate_clusters, table, request) if chosen == TREE else None
+    clustered = partial(tabulate_clusters, table, request) if chosen in {TREE, CLUSTERMAP} else None
     return Picture(chosen, heading, chart, look, clustered)
 
 
