@@ -52,11 +52,6 @@ class Numbers:
         room = int((_FILLED * cell - _AIR) / self.wide) if self.wide else 0
         return min(room, most) if min(room, most) >= SMALLEST else None
 
-    @property
-    def least(self) -> int:
-        """The narrowest cell that has room for them."""
-        return math.ceil((SMALLEST * self.wide + _AIR) / _FILLED)
-
 
 def write_numbers(values: Sequence[float | int | None], *, signed: bool) -> list[Numbers]:
     r"""Write numbers with two digits of the largest, first with and then without the 0 before a point.

@@ -103,8 +103,8 @@ def _are_distinct(tables: Sequence[HeadTable]) -> bool:
 
 #: Most characters of a description.
 _HEARD = 800
-#: Room beside a title, for the axis that stands before it.
-_MARGIN = 60
+#: Room beside a title.
+_MARGIN = 16
 #: Kinds with a title for each measure.
 _OF_MAPS = {"heatmap", "change"}
 #: Kinds that draw the same columns of every table.
@@ -248,5 +248,7 @@ def _add_titles(chart: Any, title: str, below: Sequence[str], request: DrawingRe
     )
     heading = lines if len(lines) > 1 else title
     return whole.properties(
-        title=alt.TitleParams(heading, anchor="start", offset=14, subtitle=subtitle, limit=width)
+        title=alt.TitleParams(
+            heading, anchor="start", frame="bounds", offset=14, subtitle=subtitle, limit=width
+        )
     )

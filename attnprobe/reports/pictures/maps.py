@@ -1,5 +1,6 @@
 """Heads as cells of a map: a colour and a number each, and what changed."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from textwrap import wrap
 from typing import Any
@@ -36,7 +37,7 @@ from attnprobe.reports.pictures.cells import (
 from attnprobe.reports.pictures.channels import make_band, make_tooltip, thin_labels
 from attnprobe.reports.scales import Scale, find_p_column, fit_scales, mark_column
 from attnprobe.reports.shapes import AXES, Grid, lay_out_grid
-from attnprobe.reports.theme import FRAME, SEQUENTIAL, Theme
+from attnprobe.reports.theme import FRAME, SEQUENTIAL, SMALLEST, Theme
 from attnprobe.sums.resampling import SIGNIFICANT
 from attnprobe.table.cells import clean, format_cell
 from attnprobe.table.head_table import HeadTable
@@ -49,7 +50,7 @@ SIGNED = 8
 #: Room for the names of layers beside a map, and for its legend.
 _BESIDE, _LEGEND = 46, 78
 #: Without a legend beside, maps may even take some of the room between measures; more maps keep theirs.
-_NO_LEGEND, _COMPARED = -14, 4
+NO_LEGEND, _COMPARED = -14, 4
 #: Room between maps that share a legend.
 _BETWEEN = 26
 #: More maps than this of one measure go without the names of layers and heads.
@@ -157,17 +158,22 @@ def draw_maps(table: HeadTable, request: DrawingRequest, columns: list[Column]) 
             for column in columns
             for name, part in parts.items()
         ]
+        layouts = [_Layout(choose_sizes(one.grid, 1, request), below=False) for one in contents]
         blocks = [
-            _draw_map(one, _Layout(choose_sizes(one.grid, 1, request), below=False), request)
-            for one in contents
+            _draw_map(one, layout, request, _title_map(one, layout, request))
+            for one, layout in zip(contents, layouts, strict=True)
         ]
         return alt.vconcat(*blocks).resolve_scale(color="independent")
     contents = [_read_map(table, column, scales[column.name]) for column in columns]
-    layout = _lay_out_maps(grid, contents, request)
-    if len(contents) == 1:
-        return _draw_map(contents[0], layout, request)
-    stated = [capitalise(state_measure(table, column)) if request.stated else "" for column in columns]
-    charts = [_draw_map(one, layout, request, said) for one, said in zip(contents, stated, strict=True)]
+    several = len(columns) > 1 and request.stated
+    stated = [capitalise(state_measure(table, column)) if several else "" for column in columns]
+    layout = _lay_out_maps(grid, contents, stated, request)
+    charts = [
+        _draw_map(one, layout, request, _title_map(one, layout, request, said))
+        for one, said in zip(contents, stated, strict=True)
+    ]
+    if len(charts) == 1:
+        return charts[0]
     return alt.concat(*charts, columns=layout.sizes.measures).resolve_scale(color="independent")
 
 
@@ -192,10 +198,11 @@ class _Content:
 
 @dataclass(frozen=True)
 class _Layout:
-    """The sizes of maps, and whether their legends stand below."""
+    """The sizes of maps, and where their legends stand."""
 
     sizes: Sizes
-    below: bool
+    below: bool  # whether legends do
+    labelled: bool = False  # whether there is room for labels of heads beside maps
 
 
 def _read_map(table: HeadTable, column: Column, scale: Scale, part: str = "") -> _Content:
@@ -210,27 +217,38 @@ def _read_map(table: HeadTable, column: Column, scale: Scale, part: str = "") ->
     rule = _mark_effects(table, column, data) if effect else ""
     if not effect:
         _mark_outliers(data, grid)
-    numbers = write_numbers(values, signed=effect)
+    # Where effects are pale, cells have no number.
+    shown = [None if record.get("pale") else record["value"] for record in data]
+    numbers = write_numbers(shown, signed=effect)
     return _Content(column, scale, grid, data, rule, numbers, choose_labelled(data, effect=effect), part)
 
 
-def _lay_out_maps(grid: Grid, contents: list[_Content], request: DrawingRequest) -> _Layout:
-    """Choose sizes that leave room for numbers or labels; the legend stands below where that makes it."""
-    measures, numbered = len(contents), [one.numbers for one in contents if one.numbers]
-    beside = choose_sizes(grid, measures, request)
-    if not numbered or len(grid.maps) > _COMPARED:
-        return _Layout(beside, below=False)
+def _lay_out_maps(
+    grid: Grid, contents: list[_Content], stated: Sequence[str], request: DrawingRequest
+) -> _Layout:
+    """Choose sizes that leave room for numbers or labels.
+
+    Legends stand below where that gives more maps their numbers, or where beside a narrow map they would
+    stand behind the end of its title.
+    """
+    measures = len(contents)
+    beside = _Layout(choose_sizes(grid, measures, request), below=False)
+    if len(grid.maps) > _COMPARED:
+        return beside
     if len(grid.heads) > MOST_NUMBERED:
-        if len(grid.maps) > 1:
-            return _Layout(beside, below=False)
+        if len(grid.maps) > 1 or not any(one.labels for one in contents):
+            return beside
         room = max(measure_labels(one.labels) for one in contents)
-        return _Layout(choose_sizes(grid, measures, request, room), below=True)
-    if beside.cell >= max(one[0].least for one in numbered):
-        return _Layout(beside, below=False)
-    under = choose_sizes(grid, measures, request, _NO_LEGEND)
-    if under.cell >= max(one[-1].least for one in numbered) and under.cell > beside.cell:
-        return _Layout(under, below=True)
-    return _Layout(beside, below=False)
+        return _Layout(choose_sizes(grid, measures, request, room), below=True, labelled=True)
+
+    def count_numbered(layout: _Layout) -> int:
+        return sum(any(one.fit(layout.sizes.cell, SMALLEST) for one in each.numbers) for each in contents)
+
+    under = _Layout(choose_sizes(grid, measures, request, NO_LEGEND), below=True)
+    wide = beside.sizes.cell * len(grid.heads) + _BETWEEN
+    titles = [_title_map(one, beside, request, said) for one, said in zip(contents, stated, strict=True)]
+    behind = len(grid.maps) == 1 and any(measure_title(one, request.theme) > wide for one in titles)
+    return under if behind or count_numbered(under) > count_numbered(beside) else beside
 
 
 def _split(table: HeadTable) -> dict[str, HeadTable]:
@@ -275,21 +293,29 @@ def make_legend(
     return alt.Legend(title=unit, **look)
 
 
-def _draw_map(content: _Content, layout: _Layout, request: DrawingRequest, stated: str = "") -> Any:
-    """Draw one of so many measures on a scale of colours; what it finds is stated in its title."""
+def _title_map(content: _Content, layout: _Layout, request: DrawingRequest, stated: str = "") -> Any:
+    """Title a map with what it finds, or its measure, and explain its marks."""
+    if _fit_numbers(content, layout.sizes.cell, request.theme):
+        marks = "numbers"
+    else:
+        marks = "+ \u2212" if _is_signed(content, layout) else "full colour"
+    name = ", ".join(filter(None, [name_measure(content.column), content.part]))
+    said = [name] if stated else []
+    width, size = request.width / layout.sizes.measures - _BESIDE, request.theme.size
+    return make_title(stated or name, *said, *_explain_map(content, marks), width=width, size=size)
+
+
+def _is_signed(content: _Content, layout: _Layout) -> bool:
+    return layout.sizes.cell >= SIGNED and any(record.get("sign") for record in content.data)
+
+
+def _draw_map(content: _Content, layout: _Layout, request: DrawingRequest, title: Any) -> Any:
+    """Draw one of so many measures on a scale of colours."""
     grid, data, sizes, scale, theme = content.grid, content.data, layout.sizes, content.scale, request.theme
     wide, high = sizes.cell * len(grid.heads), sizes.cell * len(grid.layers)
-    size = _number_map(content, sizes.cell, theme)
-    signed = any(record.get("sign") for record in data) and sizes.cell >= SIGNED
-    remarks = _explain_map(content, "numbers" if size else "+ \u2212" if signed else "full colour")
-    name = ", ".join(filter(None, [name_measure(content.column), content.part]))
-    across = request.width / sizes.measures - _BESIDE
-    title = make_title(stated or name, *([name] if stated else []), *remarks, width=across, size=theme.size)
-    # A legend beside a narrow map would stand behind the end of its title.
-    below = layout.below or (len(grid.maps) == 1 and measure_title(title, theme) > wide + _BETWEEN)
-    length = min(max(wide, 60), 160) if below else max(40, min(high, 140))
+    length = min(max(wide, 60), 160) if layout.below else max(40, min(high, 140))
     values = [record["value"] for record in data]
-    legend = make_legend(content.column, scale, values, length, below=below)
+    legend = make_legend(content.column, scale, values, length, below=layout.below)
     colour = alt.Color("value:Q", scale=make_colour_scale(scale, theme), legend=legend)
     tooltip = _make_tooltip(grid, content.column, data)
     base = alt.Chart().encode(**make_axes(grid, sizes.cell))
@@ -308,12 +334,14 @@ def _draw_map(content: _Content, layout: _Layout, request: DrawingRequest, state
             fill=None, stroke=FRAME, strokeWidth=2 if sizes.cell >= 12 else 1.2
         )
         layers.append(framed)
-    if size:
+    if fitting := _fit_numbers(content, sizes.cell, theme):
+        numbers, size = fitting
+        number_cells(data, numbers.texts, scale, theme, some=scale.is_of_effects and bool(content.rule))
         layers.append(draw_numbers(base, size))
-    elif signed:
+    elif _is_signed(content, layout):
         layers.append(_draw_signs(base, scale, sizes.cell, theme))
     chart = alt.layer(*layers)
-    if layout.below and len(grid.heads) > MOST_NUMBERED and content.labels:
+    if layout.labelled and content.labels:
         labels = draw_labels(
             data, content.labelled, content.labels, grid.layers, grid.heads, sizes.cell, theme
         )
@@ -321,17 +349,12 @@ def _draw_map(content: _Content, layout: _Layout, request: DrawingRequest, state
     return draw_several(chart, grid, sizes, data, title)
 
 
-def _number_map(content: _Content, cell: int, theme: Theme) -> int | None:
-    """Put numbers into the data of a map where its cells have room for them; returns the size of the text."""
+def _fit_numbers(content: _Content, cell: int, theme: Theme) -> tuple[Numbers, int] | None:
+    """Choose how numbers are written in cells so wide, and their size; None where they have no room."""
     if len(content.grid.heads) > MOST_NUMBERED:
         return None
-    for numbers in content.numbers:
-        size = numbers.fit(cell, theme.small(1))
-        if size is not None:
-            some = content.scale.is_of_effects and bool(content.rule)
-            number_cells(content.data, numbers.texts, content.scale, theme, some=some)
-            return size if any("text" in record for record in content.data) else None
-    return None
+    sizes = ((numbers, numbers.fit(cell, theme.small(1))) for numbers in content.numbers)
+    return next(((numbers, size) for numbers, size in sizes if size is not None), None)
 
 
 def _mark_effects(table: HeadTable, column: Column, data: list[Record]) -> str:

@@ -6,22 +6,25 @@ import altair as alt
 
 from attnprobe.reports.columns import DrawingRequest, read_cells, read_numbers
 from attnprobe.reports.pictures.channels import make_tooltip
-from attnprobe.reports.pictures.maps import choose_sizes, draw_several, make_axes, place_heads
+from attnprobe.reports.pictures.maps import NO_LEGEND, choose_sizes, draw_several, make_axes, place_heads
 from attnprobe.reports.shapes import lay_out_grid, lay_out_roles
-from attnprobe.reports.theme import ROLE_COLOURS
+from attnprobe.reports.theme import ROLE_COLOURS, SMALLEST
 from attnprobe.table.cells import format_cell
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.naming import LETTERS, MIXED
 
 #: The column that makes a table of heads one of roles.
 _ROLE = "role"
+#: Narrower pictures have the legend below.
+_BESIDE = 480
 
 
 def draw_roles(table: HeadTable, request: DrawingRequest) -> Any:
     """Draw a cell a head, with the letter of its role; the legend says how many heads have each."""
     grid = lay_out_grid(table)
     assert grid is not None  # or the table would not fit
-    sizes = choose_sizes(grid, 1, request)
+    narrow = request.width < _BESIDE
+    sizes = choose_sizes(grid, 1, request, NO_LEGEND) if narrow else choose_sizes(grid, 1, request)
     data = place_heads(table, grid)
     roles = [format_cell(cell) for cell in read_cells(table, _ROLE)]
     found = lay_out_roles(roles)
@@ -44,10 +47,14 @@ def draw_roles(table: HeadTable, request: DrawingRequest) -> Any:
         "stability:Q": "stability",
         **{f"{name}:N": name for name in ("pattern", "nearest") if name in words},
     })  # fmt: skip
-    colour = alt.Color("kind:N", scale=scale, legend=alt.Legend(title=None, symbolType="square"))
+    below: dict[str, Any] = {"orient": "bottom", "columns": 2} if narrow else {}
+    legend = alt.Legend(title=None, symbolType="square", **below)
+    colour = alt.Color("kind:N", scale=scale, legend=legend)
     layers = [base.mark_rect().encode(color=colour, tooltip=tooltip)]
-    if sizes.cell >= 8:
-        letters = base.mark_text(baseline="middle", fontSize=max(7, min(sizes.cell - 6, 13)), color="#000000")
+    if sizes.cell >= SMALLEST:
+        letters = base.mark_text(
+            baseline="middle", fontSize=max(SMALLEST, min(sizes.cell - 6, 13)), color="#000000"
+        )
         is_mixed = alt.datum.kind == names.get(MIXED, "")
         ink = alt.condition(is_mixed, alt.value(request.theme.muted), alt.value("#000000"))
         layers.append(letters.encode(text="letter:N", color=ink))

@@ -1,5 +1,6 @@
 """Heads by two numbers: in domain and out, or any two measures; with errors and named outliers."""
 
+from textwrap import wrap
 from typing import Any
 
 import altair as alt
@@ -7,6 +8,7 @@ import numpy as np
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.reports.columns import (
+    PLAIN,
     DrawingRequest,
     Record,
     is_one_quantity,
@@ -61,8 +63,8 @@ def draw_scatter(table: HeadTable, request: DrawingRequest) -> Any:
     })  # fmt: skip
     grid = alt.Axis(tickCount=5)
     base = alt.Chart(alt.InlineData(values=data)).encode(
-        x=alt.X("x:Q", title=_title_side(x, IN), scale=scales[0], axis=grid),
-        y=alt.Y("y:Q", title=_title_side(y, OUT), scale=scales[1], axis=grid),
+        x=alt.X("x:Q", title=_wrap(_title_side(x, IN), side, request), scale=scales[0], axis=grid),
+        y=alt.Y("y:Q", title=_wrap(_title_side(y, OUT), side, request), scale=scales[1], axis=grid),
     )
     parts = []
     if equal:
@@ -80,6 +82,11 @@ def draw_scatter(table: HeadTable, request: DrawingRequest) -> Any:
     )
     parts += [points.encode(color=colour, tooltip=tooltip), _draw_names(base, request)]
     return alt.layer(*parts).properties(width=side, height=side)
+
+
+def _wrap(title: str, side: int, request: DrawingRequest) -> list[str]:
+    """Wrap the title of an axis, so that it is no longer than the axis."""
+    return wrap(title, max(12, int(side / (PLAIN * request.theme.size))), max_lines=3, placeholder=" ...")
 
 
 def _draw_names(base: Any, request: DrawingRequest) -> Any:
