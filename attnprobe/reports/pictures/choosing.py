@@ -27,7 +27,7 @@ from attnprobe.reports.pictures import (
     scatter,
     similarity,
 )
-from attnprobe.reports.pictures.headlines import list_drawn, state_each, state_picture
+from attnprobe.reports.pictures.headlines import state_each, state_picture
 from attnprobe.reports.shapes import lay_out_grid
 from attnprobe.reports.theme import JournalName, ThemeName, choose_look
 from attnprobe.table.cells import clean, format_cell
@@ -105,8 +105,6 @@ def _are_distinct(tables: Sequence[HeadTable]) -> bool:
 _HEARD = 800
 #: Room beside a title.
 _MARGIN = 16
-#: Kinds with a title for each measure.
-_OF_MAPS = {"heatmap", "change"}
 #: Kinds that draw the same columns of every table.
 _FIXED = {"roles", "relations", "intervals", "pairs", "shares", "checks", "probes"}
 
@@ -163,7 +161,7 @@ def draw_picture(
         measures: Columns to draw; by default those that a table puts first.
         theme: Colours and sizes.
         width: About how wide.
-        title: What stands above; by default the table's own title.
+        title: What stands above; by default what is found, or else the table's own title.
         clusters: Into how many parts a tree of heads is cut; with it, a tree is drawn.
         columns: How many columns of a page it fills.
         journal: Whose columns.
@@ -199,9 +197,8 @@ def draw_picture(
     if measures and chosen in _FIXED:
         raise AttnprobeError(f"the picture of --kind {chosen} has measures of its own: leave --measure out")
     request = DrawingRequest(look, pixels, tuple(measures), clusters, beside, stated=title is None)
-    drawn = list_drawn(chosen, table, request)
-    finding = state_picture(chosen, table, drawn)
-    findings = [finding] if finding else state_each(table, drawn) if chosen in _OF_MAPS else []
+    finding = state_picture(chosen, table, request)
+    findings = [finding] if finding else state_each(chosen, table, request)
     heading = clean(table.title) if title is None else clean(title)
     below = []
     if title is None and finding:

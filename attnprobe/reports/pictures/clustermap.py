@@ -55,12 +55,18 @@ class _Frame:
 def split_tables(tables: Sequence[HeadTable]) -> tuple[list[HeadTable], HeadTable | None]:
     """Part tables of pairs of heads from the one of roles that stands beside them.
 
-    Raises AttnprobeError when there is more than one table of roles.
+    Raises AttnprobeError when there is more than one table of roles, or nothing else.
     """
     roles = [table for table in tables if _ROLE in table.data and "head" in table.data]
     if len(roles) > 1:
         raise AttnprobeError("--kind clustermap takes one table of roles beside a table of pairs of heads")
-    return [table for table in tables if table not in roles], roles[0] if roles else None
+    pairs = [table for table in tables if not any(table is one for one in roles)]
+    if roles and not pairs:
+        raise AttnprobeError(
+            "--kind clustermap draws pairs of heads, and roles beside them; put the table that `attnprobe "
+            "distance MODEL --all-pairs` writes before the one of roles"
+        )
+    return pairs, roles[0] if roles else None
 
 
 def draw_clustermap(table: HeadTable, request: DrawingRequest) -> Any:

@@ -12,7 +12,7 @@ from attnprobe.reports.pairs import name_head
 from attnprobe.reports.pictures.lists import SHARES
 from attnprobe.reports.pictures.maps import list_changes
 from attnprobe.reports.pictures.scatter import choose_axes
-from attnprobe.reports.shapes import RANDOM, name_pairs
+from attnprobe.reports.shapes import RANDOM, SCORE, name_pairs
 from attnprobe.sums.resampling import SIGNIFICANT, half_width
 from attnprobe.table.cells import clean, format_cell
 from attnprobe.table.head_table import HeadTable
@@ -23,20 +23,22 @@ from attnprobe.table.table import Column
 _Stating = Callable[[HeadTable, Sequence[Column]], str]
 
 
-def state_picture(kind: PictureKind, table: HeadTable, columns: Sequence[Column]) -> str:
-    """State what a picture of some columns shows; empty where the table does not bear anything out."""
+def state_picture(kind: PictureKind, table: HeadTable, request: DrawingRequest) -> str:
+    """State what a picture shows; empty where the table does not bear anything out."""
     state = _STATING.get(kind)
-    return capitalise(state(table, columns)) if state is not None else ""
+    other = kind in _OWN and request.measures and tuple(request.measures) != (SCORE,)
+    return "" if state is None or other else capitalise(state(table, list_drawn(kind, table, request)))
 
 
-def state_each(table: HeadTable, columns: Sequence[Column]) -> list[str]:
-    """State what each measure of heads shows, those of which nothing is said left out."""
-    return [capitalise(said) for column in columns if (said := state_measure(table, column))]
+def state_each(kind: PictureKind, table: HeadTable, request: DrawingRequest) -> list[str]:
+    """State what each map of a picture shows, those of which nothing is said left out."""
+    drawn = list_drawn(kind, table, request) if kind in _OF_MAPS else []
+    return [capitalise(said) for column in drawn if (said := state_measure(table, column))]
 
 
 def list_drawn(kind: PictureKind, table: HeadTable, request: DrawingRequest) -> list[Column]:
     """List the measures that a picture is about; of kinds with columns of their own, none."""
-    if kind in _OWN:
+    if kind in _OWN or (kind == "groups" and not request.measures):
         return []
     if kind == "scatter":
         return list(choose_axes(table, request))
@@ -300,7 +302,8 @@ def _state_depth(table: HeadTable, columns: Sequence[Column]) -> str:
     return f"layer {layer} has the highest {name_measure(columns[0])}: {write_number(float(values[first]))}"
 
 
-#: Kinds that draw the same columns of every table.
+#: Kinds with a title for each measure; and those that draw columns of their own.
+_OF_MAPS = {"heatmap", "change"}
 _OWN = {
     "roles", "relations", "intervals", "pairs", "shares", "checks", "probes", "settling", "curves", "matrix",
     "map", "dendrogram", "clustermap",

@@ -142,7 +142,7 @@ def test_of_many_heads_cells_are_one_image():
         (lambda: [tables.all_pairs(), tables.roles(), tables.roles()], "one table of roles"),
         (lambda: [tables.all_pairs(), change(tables.roles(), lambda one: one + 40)], "none of these heads"),
         (lambda: [tables.all_pairs(), change(tables.roles(), lambda one: 0)], "several rows for one head"),
-        (lambda: [tables.roles()], "plot needs a table"),
+        (lambda: [tables.roles()], "draws pairs of heads, and roles beside them"),
         (lambda: [tables.of_heads("a")], "can't be drawn with --kind clustermap"),
         (lambda: [tables.all_pairs(2, 1)], "fewer than three heads"),
     ],

@@ -53,7 +53,7 @@ def test_of_several_measures_each_states_its_own():
 def find_titles(node):
     if isinstance(node, dict):
         if isinstance(node.get("title"), dict):
-            yield node["title"]["text"]
+            yield node["title"].get("text")
         for part in node.values():
             yield from find_titles(part)
     elif isinstance(node, list):
