@@ -85,8 +85,8 @@ class _Drawing(Group):
     title: Annotated[
         str | None,
         Option(
-            'What stands above; "" for nothing. Default: what is found, if it is significant, or the table\'s '
-            "title."
+            'What stands above; "" for nothing. Default: what is found, if it is significant, or the title '
+            "of the table."
         ),
     ] = None
     clusters: Annotated[
@@ -133,10 +133,10 @@ def plot(
     """Draw a table of any command: svg, png, pdf, or a page with tooltips.
 
     Each table has a picture of its own: a heat map of heads, a map, a tree or a matrix of heads by their
-    attention (of distance --all-pairs), curves of prune, a scatter of correlate --by head, what heads find (of
-    syntax), roles, lines over training (of dynamics). A title states what is found where that is significant.
-    Several tables of one kind make one picture; a clustermap has the table of roles beside that of pairs. In a
-    pipe, the picture is svg.
+    attention (of distance --all-pairs), curves of prune, a scatter of correlate --by head, what heads find
+    (of syntax), roles, lines over training (of dynamics). A title states what is found where that is
+    significant. Several tables of one kind make one picture; a clustermap has the table of roles beside that
+    of pairs. In a pipe, the picture is svg.
 
     Examples:
       attnprobe entropy demo -o entropy.csv

@@ -210,8 +210,10 @@ def _paint(matrix: NDArray[np.float64], high: float, times: int) -> NDArray[np.u
 def _encode_png(pixels: NDArray[np.uint8]) -> str:
     """Write an image (height, width, 3) as the data URL of a png."""
     high, wide, _ = pixels.shape
-    # Rows begin with the number of their filter: 0 is none.
-    lines = np.concatenate([np.zeros((high, 1), np.uint8), pixels.reshape(high, -1)], axis=1)
+    # Rows begin with the number of their filter: 2 is the difference from the row above, which is mostly 0.
+    rows = pixels.reshape(high, -1)
+    above = np.concatenate([np.zeros_like(rows[:1]), rows[:-1]])
+    lines = np.concatenate([np.full((high, 1), 2, np.uint8), rows - above], axis=1)
 
     def pack(name: bytes, content: bytes) -> bytes:
         return (
@@ -263,6 +265,7 @@ def _draw_strip(
     """Draw a strip of layers or roles, left of the rows and above the columns."""
     theme, start = request.theme, number * (frame.strip + _AIR)
     data: list[Record] = []
+    above: list[Record] = []  # of which nothing is read aloud: it would say all twice
     for row, ((layer, head), role) in enumerate(zip(heads, roles, strict=True)):
         cluster = found.numbers[found.leaves[row]]
         own = {"layer": layer, "head": head, "role": role or "", "cluster": str(cluster or "on its own")}
@@ -273,9 +276,9 @@ def _draw_strip(
                 **own, "x": across, "x2": across + frame.strip, "y": frame.top + along[0],
                 "y2": frame.top + along[1], "letter": LETTERS[role] if role and name == _ROLE else "",
             })  # fmt: skip
-            data.append({
+            above.append({
                 **own, "x": frame.left + along[0], "x2": frame.left + along[1], "y": start,
-                "y2": start + frame.strip, "letter": "",
+                "y2": start + frame.strip,
             })  # fmt: skip
     lines = {"layer:O": "layer", "head:O": "head", "cluster:N": "cluster"}
     tooltip = make_tooltip({**lines, **({"role:N": "role"} if any(roles) else {})})
@@ -284,8 +287,12 @@ def _draw_strip(
         colour = _colour_layers(labels, frame, request)
     else:
         colour = _colour_roles(roles, frame, request)
-    base = _chart(data, frame)
-    strip = [base.mark_rect().encode(x2="x2:Q", y2="y2:Q", color=colour, tooltip=tooltip)]
+    ends: dict[str, Any] = {"x2": "x2:Q", "y2": "y2:Q", "color": colour, "tooltip": tooltip}
+    both = (
+        _chart(data, frame).mark_rect().encode(**ends),
+        _chart(above, frame).mark_rect(aria=False).encode(**ends),
+    )
+    strip = [alt.layer(*both).resolve_scale(color="shared")]
     if name == _ROLE and frame.cell >= _NAMED and frame.strip >= _NAMED:
         for ink in ("#000000", "#ffffff"):
             some = [
