@@ -299,6 +299,34 @@ class Reading(Group, panel=TEXT):
     ] = 42  # fmt: skip
 
 
+class Population(Group, panel=TEXT):
+    """What errors are about."""
+
+    population: Annotated[
+        Literal["language", "corpus"],
+        Option(
+            "With --until, what errors are about. language: text like this. corpus: the documents of this "
+            "corpus alone, which run out: errors are smaller by the root of 1 - read/all.",
+            guesses=("finite-population", "finite", "fpc", "finite-population-correction"),
+        ),
+    ] = "language"
+
+
+class Parts(Group, panel=TEXT):
+    """Which part of the text a job reads, where several share it."""
+
+    part: Annotated[
+        str | None,
+        Option(
+            "Read only part K of N, such as 3/100: every N-th document, from the K-th on. merge adds up the "
+            "tables of all parts.",
+            doc='Read only part K of N, such as "3/100": every N-th document, from the K-th on. merge adds '
+            "up the tables of all parts.",
+            metavar="K/N", guesses=("shard", "chunk", "slice", "job", "task-id", "array", "num-shards"),
+        ),
+    ] = None  # fmt: skip
+
+
 class Panels(Group, panel=TEXT):
     """Whether groups of documents are measured apart."""
 
@@ -488,8 +516,8 @@ class Resume(Group, panel=OUTPUT):
 #: Text, and how its tokens are told apart; a survey of it that can be stopped; a task; and so on.
 Groups = Sequence[type[Group]]
 TEXTS: Groups = (Data, Hub, Reading, Batches, Frequencies, Tokens)
-SURVEY: Groups = (*TEXTS, Precision, Panels, Images, Queries, Targets, Layers, Resume)
-GOLD: Groups = (GoldData, Hub, Reading, Precision, Batches, Panels, Layers, Resume)
+SURVEY: Groups = (*TEXTS, Parts, Precision, Population, Panels, Images, Queries, Targets, Layers, Resume)
+GOLD: Groups = (GoldData, Hub, Reading, Parts, Precision, Population, Batches, Panels, Layers, Resume)
 SWITCHING: Groups = (Data, Hub, Reading, Batches, Labels, Task)
 
 #: What a keyword is where it is not given.

@@ -1,27 +1,27 @@
 #!/usr/bin/env bash
 #SBATCH --job-name=census
-#SBATCH --array=0-3
+#SBATCH --array=1-4
 #SBATCH --cpus-per-task=8
 #SBATCH --time=04:00:00
 #
-# A census of a large corpus by the tasks of a Slurm array. Each task reads its part of the corpus and leaves
-# its sums on disk; the tables add up.
+# A census of a large corpus by the tasks of a Slurm array. Each task reads its part of the corpus, every N-th
+# document, and leaves its sums with its table; the tables add up. Tasks share nothing but the folder of results.
 #
-#     sbatch examples/slurm_array.sh demo corpus.txt census        # four tasks
+#     sbatch examples/slurm_array.sh demo corpus.txt census 4      # four tasks, four parts
 #     attnprobe merge census/part*.json -o census/whole.csv        # when all are done
 #
-# A task that is killed goes on where it was when Slurm starts it again (--resume). The corpus has a document
-# on each line. Without Slurm, run it once for each task: SLURM_ARRAY_TASK_ID=0 SLURM_ARRAY_TASK_COUNT=4 bash ...
+# A task that is killed goes on where it was when Slurm starts it again (--resume). If merge says that parts are
+# missing, run these again, such as 3 and 17 to 20 of 100, with the same number of parts:
+#
+#     sbatch --array=3,17-20 examples/slurm_array.sh demo corpus.txt census 100
+#
+# Without Slurm, run it once for each part: SLURM_ARRAY_TASK_ID=1 bash examples/slurm_array.sh demo ...
 set -euo pipefail
 
-model=$1 corpus=$2 folder=$3
-task=${SLURM_ARRAY_TASK_ID:?run this in a Slurm array, or set SLURM_ARRAY_TASK_ID}
-tasks=${SLURM_ARRAY_TASK_COUNT:-4}
+# The number of parts is no number of Slurm's: SLURM_ARRAY_TASK_COUNT is another when only some run again.
+model=$1 corpus=$2 folder=$3 parts=${4:-4}
+part=${SLURM_ARRAY_TASK_ID:?run this in a Slurm array, or set SLURM_ARRAY_TASK_ID}
 
 mkdir -p "$folder"
-part=$folder/part$task
-# Every task takes each of its lines in turn, so that all parts are alike.
-awk -v tasks="$tasks" -v task="$task" 'NR % tasks == task' "$corpus" > "$part.txt"
-
-attnprobe census "$model" -d "$part.txt" --threads "${SLURM_CPUS_PER_TASK:-1}" \
-    --resume "$part.state" -o "$part.csv" --overwrite --no-progress
+attnprobe census "$model" -d "$corpus" --part "$part/$parts" --threads "${SLURM_CPUS_PER_TASK:-1}" \
+    --resume "$folder/part$part.state" -o "$folder/part$part.csv" --overwrite --no-progress

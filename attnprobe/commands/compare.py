@@ -390,14 +390,15 @@ def merge(
 ) -> "HeadTable":
     """Add up the tables of separate jobs to the table of the whole.
 
-    For a corpus that is cut over several jobs, such as a Slurm array: each job writes its part with -o, and
-    merge adds up the sums in the json files beside them. Tables of census and of its parts, rank, induction,
+    For a corpus that is cut over several jobs, such as a Slurm array: each job reads its part (--part 3/100)
+    or a file of its own, writes a table with -o, and merge adds up the sums in the json files beside them. A
+    note names parts that are missing. Tables of census and of its parts, rank, induction,
     mixing, syntax, coreference, links and roles can be merged, of the same model with the same options; what
     is rare is counted in each job's own text, so the columns on rare tokens are left out. Documents that two
     tables have in common are refused or counted in a note.
 
     Examples:
-      attnprobe census demo -d part1.txt -o part1.csv
+      attnprobe census demo -d corpus.txt --part 1/2 -o part1.csv
 
       attnprobe merge part1.json part2.json > whole.csv
 

@@ -13,6 +13,7 @@ from attnprobe.options import (
     Hub,
     Layers,
     OneModel,
+    Parts,
     Reading,
     Resume,
     Targets,
@@ -83,7 +84,7 @@ NAMED = Rule(
 
 
 @command(
-    *(OneModel, Data, Hub, Targets, RoleGold, Reading, Batches, Frequencies, Layers, Resume, Output),
+    *(OneModel, Data, Hub, Targets, RoleGold, Reading, Parts, Batches, Frequencies, Layers, Resume, Output),
     rules=[NAMED],
 )
 def roles(

@@ -4,15 +4,16 @@ import ast
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from itertools import chain
+from operator import add
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from attnprobe.attention.kinds import list_lacking, number_layers
 from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.findings.overlaps import Content, check_overlaps
+from attnprobe.findings.parts import Parts, PartsRead, list_files
 from attnprobe.sums.base import Arrays, Measurement, pack, unpack
 from attnprobe.sums.documents import Sketch
 from attnprobe.table.builder import Labels
@@ -28,11 +29,11 @@ _MOST_LAYERS = _MOST_HEADS = 1000
 #: What must be alike in the records, and what a person calls it.
 _ALIKE = {"model": "model", "architecture": "architecture", "options": "setting", "asked": "question"}
 #: Options that say how much is read or how fast, not what is measured.
-_FREE = {"limit", "sample", "sample_seed", "until", "strict", "batch_tokens", "memory"}
+_FREE = {"limit", "sample", "sample_seed", "part", "until", "strict", "batch_tokens", "memory"}
 
 
 @dataclass(frozen=True)
-class Part:
+class Job:
     """One job: its sums and what is on record about it.
 
     Attributes:
@@ -42,6 +43,7 @@ class Part:
         sketch: Which documents they have.
         rarity: Which tokens it took for rare, by a SHA-256.
         beside: For each statistic that was measured on other texts than those, such as a treebank, these.
+        parts: Which parts of corpora it has read; None for each dataset of which it has read all.
         described: The name and the SHA-256 of its file.
     """
 
@@ -55,10 +57,11 @@ class Part:
     rarity: str
     beside: Mapping[str, list[str]]
     record: Mapping[str, Any]
+    parts: Sequence[Parts | None]
     described: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, table: Path | str | HeadTable) -> "Part":
+    def read(cls, table: Path | str | HeadTable) -> "Job":
         """Read the json that lies beside a table, a table in json, or a table at hand."""
         if isinstance(table, HeadTable):
             record: Any = to_json(table.provenance)  # as a file would give it
@@ -67,8 +70,8 @@ class Part:
         path = path if path.suffix == ".json" else path.with_suffix(".json")
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
-            part = cls._read_record(str(path), content["title"], content["provenance"])
-            return replace(part, described=describe_table(path))
+            job = cls._read_record(str(path), content["title"], content["provenance"])
+            return replace(job, described=describe_table(path))
         except OSError as error:
             raise AttnprobeError(
                 f"{path} can't be read: {error.strerror}; tables are merged from the json beside them."
@@ -77,7 +80,7 @@ class Part:
             raise _make_error(str(path), error) from error
 
     @classmethod
-    def _read_record(cls, name: str, title: Any, record: Mapping[str, Any]) -> "Part":
+    def _read_record(cls, name: str, title: Any, record: Mapping[str, Any]) -> "Job":
         try:
             measured, corpus = record["measurement"], record["corpus"]
             identities = [str(identity) for identity in measured["statistics"]]
@@ -90,22 +93,29 @@ class Part:
                     f"{name} was made by an earlier version, which did not record which documents it read; "
                     "make it again."
                 )
+            if (record.get("options") or {}).get("population") == "corpus":
+                raise AttnprobeError(
+                    f"{name} has errors about one corpus alone (--population corpus), which don't add up; "
+                    "make it again without."
+                )
             sketch = Sketch.unpack(str(corpus["sketch"]))
-            return cls(name, str(title), table, arrays, identities, texts, sketch, rarity, beside, record)
+            options = record.get("options") or {}
+            parts = [Parts.read(one, options) if one else None for one in _list_datasets(record)]
+            return cls(
+                name, str(title), table, arrays, identities, texts, sketch, rarity, beside, record, parts
+            )
         except (ValueError, KeyError, TypeError) as error:
             raise _make_error(name, error) from error
 
     @property
-    def datasets(self) -> list[Any]:
-        """The dataset of its texts; of a table that was merged, those of every job."""
-        return self.record.get("merged") or [self.record.get("dataset")]
-
-    @property
-    def files(self) -> set[str]:
-        """The files of its texts, each by its SHA-256 and the columns that were read."""
-        names = ("sha256", "text_column", "pair_column", "label_column")
-        every = [file for one in self.datasets if one for file in one.get("sources") or [one]]
-        return {"|".join(str(file.get(name)) for name in names) for file in every if file.get("sha256")}
+    def content(self) -> Content:
+        """What it has read."""
+        every = _list_datasets(self.record)
+        whole = [one for one, part in zip(every, self.parts, strict=True) if one and part is None]
+        files = frozenset(file for one in whole for file in list_files(one))
+        found = [part for part in self.parts if part is not None]
+        corpus = found[0] if len(found) == len(every) == 1 else None
+        return Content(self.name, frozenset(self.texts), files, self.sketch, corpus)
 
     def measure(self, statistics: Sequence["Statistic"]) -> Measurement:
         try:
@@ -116,22 +126,23 @@ class Part:
 
 @dataclass
 class _Whole:
-    """What parts add up to, one after the other; of each part only what it has read is kept.
+    """What parts add up to, one after the other; of each job only what it has read is kept.
 
     Attributes:
-        first: The first part.
+        first: The first job.
         statistics: What is left of what was measured, see ``drop_rare``.
         measurement: The sums.
         beside: Of each statistic that was measured beside the texts, on what.
-        contents: What each part has read.
+        contents: What each job has read.
         names: The names of the datasets, each once.
-        datasets: The datasets, those of parts that were merged themselves one by one.
+        datasets: The datasets that were read as a whole, of tables that were merged themselves one by one.
+        parts: The parts of others.
         tables: The names and hashes of the files.
         clusters: The number of documents.
         rare_decided: Whether all parts were large enough to say what is rare.
     """
 
-    first: Part
+    first: Job
     statistics: "list[Statistic]"
     measurement: Measurement
     beside: dict[str, list[str]]
@@ -141,11 +152,12 @@ class _Whole:
     tables: list[Mapping[str, str]]
     clusters: int
     rare_decided: bool
+    parts: PartsRead = field(default_factory=PartsRead)
     dropped: bool = False
 
     @classmethod
-    def begin(cls, first: Part, own: "Iterable[Statistic]") -> "_Whole":
-        """Begin with a part; ``own`` are statistics that no package brings along."""
+    def begin(cls, first: Job, own: "Iterable[Statistic]") -> "_Whole":
+        """Begin with a job; ``own`` are statistics that no package brings along."""
         statistics = _find_statistics(first, own)
         beside = {name: list(seen) for name, seen in first.beside.items()}
         begun = cls(
@@ -155,37 +167,41 @@ class _Whole:
         begun._note(first)
         return begun
 
-    def add(self, part: Part) -> None:
-        """Add a part; what jobs share, such as a treebank beside their texts, counts once."""
-        _check_alike(self.first, part)
-        if part.rarity != self.first.rarity:
+    def add(self, job: Job) -> None:
+        """Add a job; what jobs share, such as a treebank beside their texts, counts once."""
+        _check_alike(self.first, job)
+        if job.rarity != self.first.rarity:
             self._drop_rare()
-        more, sums = part.measure(self.statistics), {}
+        more, sums = job.measure(self.statistics), {}
         whole = self.measurement.of(statistic.name for statistic in self.statistics)
         for statistic in self.statistics:
             name, one = statistic.name, whole.sums[statistic.name]
-            known, new = set(self.beside.get(name, ())), set(part.beside.get(name, ()))
+            known, new = set(self.beside.get(name, ())), set(job.beside.get(name, ()))
             if known & new and not new <= known:
                 raise AttnprobeError(
-                    f"{part.name} shares only some of what {name} was measured on with the tables before it; "
+                    f"{job.name} shares only some of what {name} was measured on with the tables before it; "
                     "it can't be added up."
                 )
             shared = bool(new) and new <= known
             sums[name] = one if shared else one + more.sums[name]
             if new and not shared:
-                self.beside[name] += part.beside[name]
+                self.beside[name] += job.beside[name]
         sequences, tokens = whole.sequences + more.sequences, whole.tokens + more.tokens
         self.measurement = Measurement(sums, sequences, tokens, whole.add_strata(more))
-        self._note(part)
+        self._note(job)
 
-    def _note(self, part: Part) -> None:
-        """Keep what is on record about a part."""
-        self.contents.append(Content(part.name, frozenset(part.texts), frozenset(part.files), part.sketch))
-        self.names[str(part.record["dataset"]["name"])] = None
-        self.datasets += part.datasets
-        self.tables += [part.described] if part.described else []
-        self.clusters += part.record["corpus"]["clusters"]
-        self.rare_decided &= bool(part.record["corpus"].get("rare_decided", True))
+    def _note(self, job: Job) -> None:
+        """Keep what is on record about a job."""
+        for one, parts in zip(_list_datasets(job.record), job.parts, strict=True):
+            if parts is None:
+                self.datasets.append(one)
+            else:
+                self.parts.add(job.name, parts)
+        self.contents.append(job.content)
+        self.names[str(job.record["dataset"]["name"])] = None
+        self.tables += [job.described] if job.described else []
+        self.clusters += job.record["corpus"]["clusters"]
+        self.rare_decided &= bool(job.record["corpus"].get("rare_decided", True))
 
     def _drop_rare(self) -> None:
         """Drop what depends on counts over the corpus, since the jobs did not count alike."""
@@ -204,6 +220,11 @@ class _Whole:
         if not self.dropped:
             return []
         return ["Columns on rare tokens are left out: what is rare was counted in each job's own text."]
+
+
+def _list_datasets(record: Mapping[str, Any]) -> list[Any]:
+    """List the dataset of a job's texts; of a table that was merged, those of every job."""
+    return record.get("merged") or [record.get("dataset")]
 
 
 def _make_error(name: str, error: Exception) -> AttnprobeError:
@@ -246,15 +267,17 @@ def merge_tables(
     """
     if len(tables) < 2:
         raise AttnprobeError("One table is whole already; give at least two.")
-    parts = map(Part.read, tables)
-    first, second = next(parts), next(parts)
+    jobs = map(Job.read, tables)
+    first, second = next(jobs), next(jobs)
     _check_alike(first, second)  # before the statistics of one of them are looked for
     whole = _Whole.begin(first, own)
-    for part in chain([second], parts):
-        whole.add(part)
-    notes = [*whole.list_left_out(), *check_overlaps(whole.contents)]
+    for job in chain([second], jobs):
+        whole.add(job)
+    notes = [*whole.list_left_out(), *whole.parts.notes(), *check_overlaps(whole.contents, whole.parts)]
     tabulation = _find_tabulation(first)
     record = {key: first.record[key] for key in (*_ALIKE, "versions") if key in first.record}
+    if "part" in (options := record.get("options") or {}):
+        record["options"] = {name: value for name, value in options.items() if name != "part"}
     datasets = " and ".join(whole.names)
     record |= {
         "command": command,
@@ -264,10 +287,10 @@ def merge_tables(
             "rarity": first.rarity,
             "sequences": whole.measurement.sequences,
             "clusters": whole.clusters,
-            "sketch": Sketch.of(np.concatenate([one.sketch.names for one in whole.contents])).pack(),
+            "sketch": reduce(add, (one.sketch for one in whole.contents)).pack(),
             "rare_decided": whole.rare_decided,
         },
-        "merged": whole.datasets,
+        "merged": [*whole.datasets, *(parts.record for parts in whole.parts.list())],
         "tables": whole.tables,
         "measurement": {
             "table": tabulation.name,
@@ -291,11 +314,11 @@ def merge_tables(
     return replace(table, notes=[*table.notes, *notes])
 
 
-def _check_alike(first: Part, other: Part) -> None:
+def _check_alike(first: Job, other: Job) -> None:
     if (first.title, first.tabulation, first.identities) != (other.title, other.tabulation, other.identities):
         raise AttnprobeError(f"{first.name} and {other.name} are not tables of the same command.")
     for key, name in _ALIKE.items():
-        ours, theirs = (_drop_free(part.record.get(key)) for part in (first, other))
+        ours, theirs = (_drop_free(job.record.get(key)) for job in (first, other))
         if ours != theirs:
             raise AttnprobeError(f"{first.name} and {other.name} were made with another {name}.")
 
@@ -308,34 +331,34 @@ def _drop_free(record: Any) -> Any:
     return {key: value for key, value in record.items() if key not in found}
 
 
-def _find_tabulation(part: Part) -> "Tabulation":
+def _find_tabulation(job: Job) -> "Tabulation":
     from attnprobe.statistics.registry import all_tabulations  # takes torch
 
     known = all_tabulations()
-    if part.tabulation not in known:
+    if job.tabulation not in known:
         raise AttnprobeError(
-            f"{part.name} has a row for each {part.tabulation!r}, which this version does not know."
+            f"{job.name} has a row for each {job.tabulation!r}, which this version does not know."
         )
-    return known[part.tabulation]
+    return known[job.tabulation]
 
 
-def _find_statistics(part: Part, own: "Iterable[Statistic]") -> "list[Statistic]":
+def _find_statistics(job: Job, own: "Iterable[Statistic]") -> "list[Statistic]":
     """Find the statistics that were measured, in the version in which they were."""
     from attnprobe.statistics.registry import find_statistic  # takes torch
 
     own, found = list(own), []
-    for identity in part.identities:
+    for identity in job.identities:
         name = identity.partition("@")[0]
         try:
             statistic = find_statistic(name, own)
         except KeyError:
             raise AttnprobeError(
-                f"{part.name} holds {name!r}, which is no statistic of this version or of a package that is "
+                f"{job.name} holds {name!r}, which is no statistic of this version or of a package that is "
                 "installed; in Python, give it to merge(statistics=[...])."
             ) from None
         if statistic.identity != identity:
             raise AttnprobeError(
-                f"{part.name} holds {identity}, and what is installed is {statistic.identity}, which is "
+                f"{job.name} holds {identity}, and what is installed is {statistic.identity}, which is "
                 "another definition."
             )
         found.append(statistic)

@@ -1,12 +1,15 @@
 """What several jobs read twice: texts and files, which is refused, and single documents, which is said."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import add
 
 import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.errors import AttnprobeError
+from attnprobe.findings.parts import Parts, PartsRead
 from attnprobe.sums.documents import Overlap, Sketch
 
 #: Fewer documents than this, compared, don't tell whether two corpora overlap.
@@ -24,17 +27,24 @@ class Content:
         texts: Its texts, by their SHA-256.
         files: The files of these, each by its SHA-256 and the columns that were read.
         sketch: Which documents they have.
+        parts: The parts of a corpus that it has read, if it has read nothing else.
     """
 
     name: str
     texts: frozenset[str]
     files: frozenset[str]
     sketch: Sketch
+    parts: Parts | None = None
 
 
-def check_overlaps(contents: Sequence[Content]) -> list[str]:
-    """Note how many documents count twice; refuse a text or a file that does, and a part of which all do."""
-    _refuse_twice(contents)
+def check_overlaps(contents: Sequence[Content], parts: PartsRead | None = None) -> list[str]:
+    """Note how many documents count twice; refuse a text or a file that does, and a part of which all do.
+
+    ``parts`` are those of corpora that were read in parts. Parts of one corpus have no document in common,
+    though two documents may say the same.
+    """
+    contents = list(_join_parts(contents))
+    _refuse_twice(contents, parts or PartsRead())
     doubled, unknown = list[str](), list[str]()
     for one, other in list_pairs_to_compare([content.sketch for content in contents]):
         ours, theirs = contents[one], contents[other]
@@ -48,7 +58,24 @@ def check_overlaps(contents: Sequence[Content]) -> list[str]:
     ]
 
 
-def _refuse_twice(contents: Iterable[Content]) -> None:
+def _join_parts(contents: Iterable[Content]) -> Iterator[Content]:
+    """Put those together that hold parts of one corpus."""
+    corpora: dict[tuple[str, ...], list[Content]] = {}
+    for content in contents:
+        if content.parts is None:
+            yield content
+        else:
+            corpora.setdefault(content.parts.corpus, []).append(content)
+    for some in corpora.values():
+        first, *others = some
+        if others and first.parts is not None:
+            texts = frozenset[str]().union(*(one.texts for one in some))
+            sketch = reduce(add, (one.sketch for one in some))
+            first = replace(first, name=f"the parts of {first.parts.name}", texts=texts, sketch=sketch)
+        yield first
+
+
+def _refuse_twice(contents: Iterable[Content], parts: PartsRead) -> None:
     seen: dict[str, str] = {}
     for content in contents:
         for text in content.texts:
@@ -60,7 +87,12 @@ def _refuse_twice(contents: Iterable[Content]) -> None:
             if file in seen:
                 raise AttnprobeError(
                     f"{seen[file]} and {content.name} read the same file, which would count twice; give each "
-                    "job a file of its own."
+                    "job a file of its own, or a part of it (--part)."
+                )
+            if reader := parts.find_reader(file):
+                table, part = reader
+                raise AttnprobeError(
+                    f"{table} is {part}, and {content.name} holds all of it, which would count twice."
                 )
         seen |= dict.fromkeys((*content.texts, *content.files), content.name)
 

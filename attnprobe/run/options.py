@@ -12,6 +12,10 @@ from attnprobe.errors import AttnprobeError
 
 _SIZE = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?|\.[0-9]+)\s*([kmgt])(i?)b\s*", re.IGNORECASE)
 
+_PART = re.compile(r"\s*([0-9]{1,18})\s*/\s*([0-9]{1,18})\s*")
+#: No array has more jobs.
+MOST_PARTS = 1_000_000
+
 
 def parse_size(text: str) -> int:
     """Parse a size with its unit, in bytes.
@@ -62,6 +66,29 @@ def parse_until(said: "str | float | Mapping[str, float]") -> dict[str, float]:
     return found
 
 
+def parse_part(said: str) -> tuple[int, int]:
+    """Read which part of how many is read; parts are counted from 1.
+
+    >>> parse_part("3/100")
+    (3, 100)
+    """
+    found = _PART.fullmatch(str(said))
+    if found is None:
+        raise AttnprobeError(
+            f"--part must be the number of a part and how many there are, such as 3/100, not {said!r}."
+        )
+    number, of = map(int, found.groups())
+    if not of:
+        raise AttnprobeError(f"--part needs at least one part, not {said!r}; give 1/1 for all documents.")
+    if not number:
+        raise AttnprobeError(f"--part counts from 1, so there is no {said!r}: the first part is 1/{of}.")
+    if of > MOST_PARTS:
+        raise AttnprobeError(f"--part takes at most {MOST_PARTS:,} parts, not {of:,}.")
+    if number > of:
+        raise AttnprobeError(f"--part names part {number}, but there are {of}; the last is {of}/{of}.")
+    return number, of
+
+
 def _read_width(value: Any) -> float | None:
     if isinstance(value, bool):
         return None
@@ -87,6 +114,13 @@ class CorpusOptions:
     queries: str | None = None
     until: "str | float | Mapping[str, float] | None" = None
     strict: bool = False
+    part: str | None = None
+    population: str = "language"
+
+    @cached_property
+    def turn(self) -> tuple[int, int] | None:
+        """Which part of the documents is read, and of how many; None for all of them."""
+        return None if self.part is None else parse_part(self.part)
 
     @cached_property
     def targets(self) -> dict[str, float]:
@@ -98,8 +132,9 @@ class CorpusOptions:
         """The options that decide what is read; the seed does only where documents are drawn."""
         named = asdict(self)
         seed, strict = named.pop("seed"), named.pop("strict")
-        if self.queries is None:
-            named.pop("queries")
+        for name, usual in (("queries", None), ("part", None), ("population", "language")):
+            if named[name] == usual:
+                named.pop(name)
         if self.until is None:
             named.pop("until")
             return named if self.sample is None else {**named, "sample_seed": seed}
@@ -114,5 +149,14 @@ class CorpusOptions:
             raise AttnprobeError(f"--seed must be at least 0, not {self.seed}.")
         if self.memory is not None:
             parse_size(self.memory)
+        if self.turn and self.targets:
+            raise AttnprobeError(
+                "--part reads its share of all documents, and --until as many as it takes; leave one out."
+            )
+        if not self.targets and self.population == "corpus":
+            raise AttnprobeError(
+                "--population corpus is about --until; give that too. Of a corpus that is read to its end, "
+                "no number is left to chance."
+            )
         if not self.targets and self.strict:
             raise AttnprobeError("--strict is about --until; give that too.")

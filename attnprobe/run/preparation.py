@@ -103,7 +103,7 @@ def tokenise(
         if checkpoint.modality == VIDEO and documents.kind == IMAGE:
             documents = documents.group_frames()
     if not isinstance(documents, RepeatedTokens):
-        documents = select(documents, options.limit, options.sample, options.seed)
+        documents = select(documents, options.limit, options.sample, options.seed, options.turn)
     with ExitStack() as stores:
         if isinstance(documents, MediaFolder):
             assert architecture is not None

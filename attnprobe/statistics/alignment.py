@@ -16,7 +16,7 @@ from attnprobe.kernels.words import Ints, Rows, find_most_attended
 from attnprobe.statistics.links import FAMILY, UNIT
 from attnprobe.statistics.rules import NONE, SAME_PLACE, Ends, Words
 from attnprobe.statistics.statistic import Statistic
-from attnprobe.sums.folds import RatioByFold
+from attnprobe.sums.folds import RatioByBlock
 from attnprobe.sums.groups import Ratio
 from attnprobe.table.builder import TableBuilder
 from attnprobe.table.table import Column
@@ -37,10 +37,9 @@ def _sum_of(*numbers: int) -> list[float]:
     return [float(number in numbers) for number in range(_NUMBERS)]
 
 
-#: As weights of these numbers, to be divided by |A| + |S|: 1 - AER of a head, that of the words at the same
-#: relative place, and by how much the first is more.
+#: As weights of these numbers, to be divided by |A| + |S|: 1 - AER of a head, and of the words at the same
+#: relative place.
 FOUND, AT_PLACE = _sum_of(IN_SURE, IN_POSSIBLE), _sum_of(PLACE_IN_SURE, PLACE_IN_POSSIBLE)
-AHEAD = [found - place for found, place in zip(FOUND, AT_PLACE, strict=True)]
 
 
 def find_places(askers: int, answers: int) -> Ints:
@@ -232,26 +231,50 @@ def _count(block: AttentionBlock, p: Tensor) -> Tensor:
     return torch.from_numpy(counts).to(p.device, torch.promote_types(p.dtype, torch.float32))
 
 
-def rate_columns(statistic: Statistic, found: Sequence[Ratio], build: TableBuilder) -> None:
+#: The rates of an alignment, with what is right and what is asked: the error rate is 1 less such a share.
+RATES = (
+    ("aer", FOUND, BOTH),
+    ("precision", _sum_of(IN_POSSIBLE), PROPOSED),
+    ("recall", _sum_of(IN_SURE), SURE),
+)
+
+
+def find_rates(found: Sequence[Ratio]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Give error rate, precision and recall of each alignment, and the error rate at the same relative place.
+
+    Returns:
+        (row, rate, value and error), the rates as ``RATES`` names them; and (row,).
+    """
+    rates = [[one.of_totals(weights, by) for _, weights, by in RATES] for one in found]
+    values = np.array(rates, np.float64).reshape(-1, len(RATES), 2)
+    values[:, 0, 0] = 1 - values[:, 0, 0]
+    place = np.array([1 - one.of_totals(AT_PLACE)[0] for one in found], np.float64)
+    return values, place
+
+
+def add_rates(
+    statistic: Statistic, rates: NDArray[np.float64], place: NDArray[np.float64], build: TableBuilder
+) -> None:
     """Append error rate, precision and recall of each row, and the error rate at the same relative place."""
-
-    def read(weights: Sequence[float], by: int = BOTH) -> NDArray[np.float64]:
-        return np.array([one.of_totals(weights, by) for one in found], np.float64).reshape(-1, 2).T
-
-    share, error = read(FOUND)
-    build.measure("aer", statistic.unit, 1 - share, error, headline=True, title=statistic.title)
-    build.measure("precision", UNIT, *read(_sum_of(IN_POSSIBLE), PROPOSED), title="precision")
-    build.measure("recall", UNIT, *read(_sum_of(IN_SURE), SURE), title="recall")
+    (aer, *others), titles = rates.transpose(1, 2, 0), ("precision", "recall")
+    build.measure("aer", statistic.unit, *aer, headline=True, title=statistic.title)
+    for name, values in zip(titles, others, strict=True):
+        build.measure(name, UNIT, *values, title=name)
     baseline = Column("baseline", statistic.unit, title=f"error rate of the {SAME_PLACE}")
-    build.add(baseline, 1 - read(AT_PLACE)[0])
+    build.add(baseline, place)
+
+
+def rate_columns(statistic: Statistic, found: Sequence[Ratio], build: TableBuilder) -> None:
+    """Append the columns of ``add_rates`` over all documents."""
+    add_rates(statistic, *find_rates(found), build)
 
 
 AER = Statistic(
-    "aer", "error rate", align_by_head, scope="map", sums=RatioByFold, columns=rate_columns, family=FAMILY,
+    "aer", "error rate", align_by_head, scope="map", sums=RatioByBlock, columns=rate_columns, family=FAMILY,
     title="alignment error rate", headline=True, order=4,
 )  # fmt: skip
 AER_OF_MEAN = Statistic(
-    "aer_of_mean", "error rate", align_by_layer_mean, scope="map", rows="layer", sums=RatioByFold,
+    "aer_of_mean", "error rate", align_by_layer_mean, scope="map", rows="layer", sums=RatioByBlock,
     columns=rate_columns, family=FAMILY, headline=True, order=5,
     title="alignment error rate of the mean over heads",
 )  # fmt: skip

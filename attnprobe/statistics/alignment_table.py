@@ -1,30 +1,41 @@
 """Tables of alignment error rates: by head, by layer, and of what is best on other documents."""
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import reduce
-from operator import add
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.attention.kinds import Kind
-from attnprobe.statistics.alignment import AER, AER_OF_MEAN, AHEAD, AT_PLACE, CUT, FOUND
+from attnprobe.statistics.alignment import (
+    AER,
+    AER_OF_MEAN,
+    BOTH,
+    CUT,
+    IN_POSSIBLE,
+    IN_SURE,
+    PLACE_IN_POSSIBLE,
+    PLACE_IN_SURE,
+    PROPOSED,
+    RATES,
+    SURE,
+    add_rates,
+)
 from attnprobe.statistics.rules import INPUT, OUTPUT, SAME_PLACE, TESTED
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.statistics.tabulation import Tabulation
 from attnprobe.sums.base import Measurement
-from attnprobe.sums.folds import FIRST_HALF, SECOND_HALF, RatioByFold
+from attnprobe.sums.crossfit import FOLDS, Contrast, CrossFit, Transferred
+from attnprobe.sums.folds import RatioByBlock
 from attnprobe.sums.groups import Ratio
-from attnprobe.sums.resampling import SIGNIFICANT, adjust, find_gain
+from attnprobe.sums.resampling import SIGNIFICANT, adjust
 from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
 
-#: Folds on which something is chosen, and those on which it is scored.
-Split = tuple[Sequence[int], Sequence[int]]
-HALVES: tuple[Split, ...] = ((FIRST_HALF, SECOND_HALF),)
+Ints = NDArray[np.int64]
+#: Layer, head and way.
+Cell = tuple[int, int, int]
 #: What an alignment is read off.
 HEAD, LAYER_MEAN = "head", "layer mean"
 FORWARD, BACKWARD = "source_to_target", "target_to_source"
@@ -42,7 +53,7 @@ class Direction:
     positions: Sequence[str]
 
 
-def list_directions(found: RatioByFold, labels: Labels) -> list[Direction]:
+def list_directions(found: RatioByBlock, labels: Labels) -> list[Direction]:
     """List the kinds of attention and the directions in which some pair of texts was asked."""
     kinds = [place.kind for place in labels.places]
     listed = []
@@ -52,58 +63,53 @@ def list_directions(found: RatioByFold, labels: Labels) -> list[Direction]:
         forth = Direction(kind, layers, FORWARD, (1,), ("",))
         across = Direction(kind, layers, BACKWARD, (0, 1), (OUTPUT, INPUT))
         for one in (across,) if kind is Kind.CROSS else (back, forth):
-            if found.count[list(layers)][..., list(one.ways)].max(initial=0) > 0:
+            if found.whole.count[list(layers)][..., list(one.ways)].max(initial=0) > 0:
                 listed.append(one)
     return listed
 
 
 @dataclass(frozen=True)
-class Scored:
-    """What was chosen, and the numbers (number,) of the texts on which it is scored.
+class Fitted:
+    """Heads, or means over the heads of a layer, that are chosen on the folds that they are not scored on.
 
     Attributes:
-        cell: Layer, head and way; None where nothing could be chosen.
-        found: Of the texts that did not choose.
-        selected: The least error rate of any, which choosing on the scored texts would have claimed.
+        cells: The candidates.
+        found: Right links of each, counted as the error rate does: |A & S| + |A & P| of |A| + |S|.
+        counts: (candidate, block, number) what is counted, see ``align_by_head``.
     """
 
-    cell: tuple[int, int, int] | None = None
-    found: Ratio | None = None
-    selected: float = np.nan
+    cells: Sequence[Cell]
+    found: CrossFit
+    counts: Ints
+
+    def transfer(self, right: int, asked: int) -> Transferred:
+        """Give the share of one number in another, of those whom each fold has chosen."""
+        return Transferred(self.found, self.counts[0, :, asked], self.counts[..., right])
 
 
-def choose_and_score(
-    counts: RatioByFold, direction: Direction, gone: NDArray[np.bool_], splits: Sequence[Split] = HALVES
-) -> Scored:
-    """Choose what has the least error rate on some folds, and score it on others; of a tie, the first.
+def fit_cells(
+    counts: RatioByBlock, direction: Direction, gone: NDArray[np.bool_], folds: int
+) -> Fitted | None:
+    """Choose for each fold of the documents what has the least error rate on the others; of a tie, the first.
+
+    None where there are no two folds with pairs of texts, or no candidate.
 
     Args:
         counts: Cells (layer, head, way).
         direction: Which layers and ways there are.
         gone: (layer, head) what can't be chosen.
-        splits: The folds of each choice. Of several, the numbers of all that are scored add up, and ``cell``
-            is what was chosen most often.
+        folds: How many folds there are.
     """
-    chosen: list[tuple[int, int, int]] = []
-    parts: list[Ratio] = []
-    best: list[float] = []
-    layers, heads, ways = counts.total.shape[1:-1]
+    layers, heads, ways = counts.blocks.shape[1:-1]
     here = np.zeros((layers, heads, ways), bool)
     here[np.ix_(list(direction.layers), range(heads), list(direction.ways))] = True
-    here &= ~gone[..., None]
-    for choosing, scoring in splits:
-        rate, scored = (
-            np.where(here, counts.select(folds).of_totals(FOUND)[0], np.nan) for folds in (choosing, scoring)
-        )
-        if np.isnan(rate).all() or np.isnan(scored).all():
-            continue
-        layer, head, way = map(int, np.unravel_index(np.nanargmax(rate), rate.shape))
-        chosen.append((layer, head, way))
-        parts.append(pick_cell(counts.select(scoring), chosen[-1]))
-        best.append(float(np.nanmax(scored)))
-    if not parts:
-        return Scored()
-    return Scored(Counter(chosen).most_common(1)[0][0], reduce(add, parts), 1 - float(np.mean(best)))
+    here &= ~gone[..., None] & (counts.blocks[..., BOTH].sum(0) > 0)
+    cells = [(layer, head, way) for layer, head, way in np.argwhere(here).tolist()]
+    if not cells:
+        return None
+    numbers = counts.blocks[:, here].transpose(1, 0, 2).round().astype(np.int64)
+    found = CrossFit(numbers[0, :, BOTH], numbers[..., IN_SURE] + numbers[..., IN_POSSIBLE], folds)
+    return Fitted(cells, found, numbers) if found.possible else None
 
 
 def pick_cell(found: Ratio, cell: tuple[int, ...]) -> Ratio:
@@ -122,77 +128,139 @@ class Row:
         alignment: What it is read off.
         direction: Who asks whom.
         kind: The kind of attention; None where the model has only one.
-        layer: Which was chosen; None where none could be, or none is named, and so is the head.
-        head: Which was chosen.
+        n: Pairs of texts that are scored.
+        layer: Which most folds chose; None where none could be chosen, or none is named, and so is the head.
+        head: Which most folds chose.
         position: Where a decoder beside an encoder is asked.
-        found: The numbers of the texts on which it is scored; None where there are none.
-        selected: The least error rate of any there.
-        compared: Whether the words at the same relative place make an alignment of as many links.
+        rates: (rate, value and error) as ``RATES`` names them; NaN where nothing is scored.
+        place: The error rate of the words at the same relative place.
+        gain: By how much that is higher, its error, and p; NaN where there are not as many links.
+        selected: The least error rate of any over all documents.
+        chosen: The share of folds that chose it.
+        folds: How many folds have pairs of texts.
+        runner_up: Layer and head of the next best.
+        runner_up_rate: Its error rate.
         label: What its head is called in a note.
+        next: What the next best is called there.
         model: What its model is called; that of the table by default.
     """
 
     alignment: str
     direction: str
     kind: Kind | None = None
+    n: int = 0
     layer: int | None = None
     head: int | None = None
     position: str = ""
-    found: Ratio | None = None
+    rates: NDArray[np.float64] = field(default_factory=lambda: np.full((len(RATES), 2), np.nan))
+    place: float = np.nan
+    gain: tuple[float, float, float] = (np.nan, np.nan, np.nan)
     selected: float = np.nan
-    compared: bool = False
+    chosen: float = np.nan
+    folds: int = 0
+    runner_up: tuple[int | None, int | None] = (None, None)
+    runner_up_rate: float = np.nan
     label: str = ""
+    next: str = ""
     model: str = ""
 
     @property
     def rate(self) -> float:
-        """Its error rate; NaN where it is not scored."""
-        return np.nan if self.found is None else 1 - float(self.found.of_totals(FOUND)[0])
+        return float(self.rates[0, 0])
 
 
-def make_row(alignment: str, direction: Direction, scored: Scored, labels: Labels) -> Row:
-    """Make the row of a head, or of the mean over the heads of a layer, that was chosen and scored."""
-    if scored.cell is None:
+def make_row(
+    alignment: str, direction: Direction, fitted: Fitted | None, pairs: int, tests: int, labels: Labels
+) -> Row:
+    """Make the row of heads, or of means over the heads of a layer, that were chosen and scored.
+
+    Errors and p are over blocks of documents, and choose anew with every draw, see ``Contrast``.
+
+    Args:
+        alignment: What is chosen.
+        direction: Who asks whom.
+        fitted: Who was chosen; None where none could be.
+        pairs: How many pairs of texts there are.
+        tests: How many p values are adjusted together.
+        labels: What heads are called.
+    """
+    if fitted is None:
         return Row(alignment, direction.name, direction.kind)
-    layer, head, way = scored.cell
-    position, place = direction.positions[direction.ways.index(way)], labels.places[layer]
+    found, of_head = fitted.found, alignment != LAYER_MEAN
+    at_place = fitted.counts[:1, :, [PLACE_IN_SURE, PLACE_IN_POSSIBLE]].sum(-1)
+    place = CrossFit(found.asked, at_place, found.folds)
+    shares = (found, fitted.transfer(IN_POSSIBLE, PROPOSED), fitted.transfer(IN_SURE, SURE))
+    rates = np.array(
+        [(one.share, Contrast([one], [1]).error) if one.asked.any() else (np.nan, np.nan) for one in shares]
+    )
+    rates[0, 0] = 1 - rates[0, 0]
+    ahead = Contrast([found, place], [1, -1])
+    others = found.without(found.named)
+    left = [cell for at, cell in enumerate(fitted.cells) if at != found.named]
+    next_best = left[others.named] if left else None
+
+    def name(cell: Cell) -> str:
+        position = direction.positions[direction.ways.index(cell[2])]
+        return labels.places[cell[0]].head(cell[1]) + (position and f" at {position}")
+
+    def identify(cell: Cell) -> tuple[int | None, int | None]:
+        return labels.places[cell[0]].layer, cell[1] if of_head else None
+
+    named = fitted.cells[found.named]
     return Row(
         alignment,
         direction.name,
         direction.kind,
-        place.layer,
-        None if alignment == LAYER_MEAN else head,
-        position,
-        scored.found,
-        scored.selected,
-        compared=True,
-        label=place.head(head) + (position and f" at {position}"),
+        pairs,
+        *identify(named),
+        direction.positions[direction.ways.index(named[2])],
+        rates,
+        1 - place.share,
+        (ahead.value, ahead.error, ahead.chance(tests)),
+        1 - int(found.hits.sum(1).max()) / found.links,
+        found.times / int(found.scored.sum()),
+        int(found.scored.sum()),
+        (None, None) if next_best is None else identify(next_best),
+        np.nan if next_best is None else 1 - others.share,
+        name(named),
+        "" if next_best is None else name(next_best),
     )
 
 
 def best_table(title: str, measurement: Measurement, _: Sequence[Statistic], labels: Labels) -> HeadTable:
     """Tabulate the head, and the mean over the heads of a layer, with the least alignment error rate.
 
-    Both are chosen on one half of the documents and scored on the other, and ``n`` counts the pairs of texts
-    of that half; of a decoder beside an encoder, ``position`` is chosen with them. ``baseline`` is the error
-    rate of the words at the same relative place, and ``gain`` by how much it is higher, paired by document.
-    ``aer_selected`` is the least error rate of any head, or mean, on the scored half.
+    Both are cross-fitted as ``by_label_table`` does it: for each of K folds of the documents (``folds``),
+    what has the least error rate on the others is scored on it, so that all ``n`` pairs of texts count, and
+    none by what it chose. Of a decoder beside an encoder, ``position`` is chosen with them. ``chosen`` is the
+    share of folds that chose what is named, and ``runner_up_aer`` the error rate without it.
+    ``baseline`` is the error rate of the words at the same relative place, and ``gain`` by how much it is
+    higher. Errors and p are over blocks of documents, and choose anew with every draw.
+    ``aer_selected`` is the least error rate of any head, or mean, over all documents, which choosing and
+    scoring on the same would have claimed.
     """
-    heads: RatioByFold = measurement.sums[AER.name]
-    means: RatioByFold = measurement.sums[AER_OF_MEAN.name]
-    gone = np.zeros(heads.total.shape[1:3], bool)
+    heads: RatioByBlock = measurement.sums[AER.name]
+    means: RatioByBlock = measurement.sums[AER_OF_MEAN.name]
+    gone = np.zeros(heads.blocks.shape[1:3], bool)
     for place in labels.absent:
         gone[place] = True
-    none = np.zeros(means.total.shape[1:3], bool)
-    rows = [
-        make_row(what, direction, choose_and_score(counts, direction, left_out), labels)
+    none = np.zeros(means.blocks.shape[1:3], bool)
+    folds = int(labels.provenance.get("asked", {}).get("folds", FOLDS))
+    fitted = [
+        (what, direction, fit_cells(counts, direction, left_out, folds), counts.whole.count)
         for direction in list_directions(heads, labels)
         for what, counts, left_out in ((HEAD, heads, gone), (LAYER_MEAN, means, none))
     ]
-    return tabulate_rows(title, rows, labels, list(_note_left_out(heads, labels)))
+    rows = [
+        make_row(what, direction, one, 0 if one is None else int(pairs[one.cells[0]]), len(fitted), labels)
+        for what, direction, one, pairs in fitted
+    ]
+    return tabulate_rows(title, rows, labels, folds, list(_note_left_out(heads, labels)))
 
 
-def tabulate_rows(title: str, rows: Sequence[Row], labels: Labels, notes: Sequence[str]) -> HeadTable:
+def tabulate_rows(
+    title: str, rows: Sequence[Row], labels: Labels, folds: int, notes: Sequence[str]
+) -> HeadTable:
     """Tabulate what was chosen and scored, with notes on it before others."""
     build = TableBuilder(labels, len(rows))
     build.data["model"] = [row.model or labels.model for row in rows]
@@ -200,59 +268,69 @@ def tabulate_rows(title: str, rows: Sequence[Row], labels: Labels, notes: Sequen
     if any(row.kind for row in rows):
         build.key("attention", [str(row.kind) for row in rows])
     build.key("direction", [row.direction for row in rows])
-    build.count("n", np.array([0 if row.found is None else row.found.count for row in rows]), _PAIRS)
+    build.count("n", np.array([row.n for row in rows], np.int64), _PAIRS)
     build.add(Column("layer", role="count"), [row.layer for row in rows])
     build.add(Column("head", role="count"), [row.head for row in rows])
     if any(row.position for row in rows):
         build.add(Column("position", role="text"), [row.position or None for row in rows])
-    nothing = Ratio.of(np.zeros((1, CUT + 1)))
-    found = [row.found or nothing for row in rows]
-    AER.columns(AER, found, build)
-    compared = np.array([row.compared for row in rows], bool)
-    build.data["baseline"] = np.where(compared, build.data["baseline"], np.nan).tolist()
-    gain, error, p = np.where(
-        compared, np.array([find_gain(one, AHEAD) for one in found]).reshape(-1, 3).T, np.nan
-    )
+    rates = np.array([row.rates for row in rows]).reshape(-1, len(RATES), 2)
+    add_rates(AER, rates, np.array([row.place for row in rows]), build)
+    gain, error, p = np.array([row.gain for row in rows], np.float64).reshape(-1, 3).T
     build.measure("gain", AER.unit, gain, error, title=f"gain over the {SAME_PLACE}")
     build.add(Column("p", title="p"), p)
     adjusted = adjust(p)
     build.add(Column("p_adjusted", title="adjusted p"), adjusted)
     selected = [row.selected for row in rows]
     build.add(Column("aer_selected", AER.unit, title="error rate where it was chosen"), selected)
-    return build.table(title, [*_note_best(rows, adjusted), *_note_halves(rows), *notes])
+    build.add(Column("chosen", "share", title="folds that chose it"), [row.chosen for row in rows])
+    build.add(Column("runner_up_layer", role="count"), [row.runner_up[0] for row in rows])
+    build.add(Column("runner_up_head", role="count"), [row.runner_up[1] for row in rows])
+    second = Column("runner_up_aer", AER.unit, title="error rate of the next best")
+    build.add(second, [row.runner_up_rate for row in rows])
+    said = [*_note_best(rows, adjusted), *_note_folds(rows, folds), *_note_ties(rows)]
+    return build.table(title, [*said, *notes])
 
 
 def _note_best(rows: Sequence[Row], adjusted: NDArray[np.float64]) -> Iterator[str]:
     for row, p in zip(rows, adjusted, strict=True):
-        if row.head is None or row.found is None:
+        if row.head is None or not row.folds:
             continue
-        place = 1 - float(row.found.of_totals(AT_PLACE)[0])
         sure = "significantly lower than" if p < SIGNIFICANT else "not significantly lower than"
         of = f" of {row.model}" if row.model else ""
         yield (
             f"The alignment of head {row.label}{of} ({row.direction}) has the error rate {row.rate:.2f}, "
-            f"{sure} the {place:.2f} of the {SAME_PLACE} {TESTED}."
+            f"{sure} the {row.place:.2f} of the {SAME_PLACE} {TESTED}."
         )
 
 
-def _note_halves(rows: Sequence[Row]) -> Iterator[str]:
-    less = [row.rate - row.selected for row in rows if row.compared]
+def _note_folds(rows: Sequence[Row], folds: int) -> Iterator[str]:
+    less = [row.rate - row.selected for row in rows if row.folds]
     if rows and not less:
         yield (
-            "All documents with pairs of texts lie in one half of the documents, so that nothing can be "
-            "chosen on one and scored on the other; give more documents, or look at all heads."
+            "All documents with pairs of texts lie in one fold of the documents, so that nothing can be "
+            "chosen on one and scored on another; give more documents, or look at all heads."
         )
     elif less:
         lower = f"lower by {np.mean(less):.3f} on average, and by {max(less):.3f} at most"
         yield (
-            "Heads and layers were chosen on one half of the documents and scored on the other. Chosen and "
-            f"scored on the same half, the error rate would be {lower if any(less) else 'the same'} "
-            "(aer_selected)."
+            f"The documents are in {folds} folds, and heads and layers of each were chosen on the others. "
+            "Chosen and scored on the same documents, the error rate would be "
+            f"{lower if any(less) else 'the same'} (aer_selected)."
         )
 
 
-def _note_left_out(found: RatioByFold, labels: Labels) -> Iterator[str]:
-    if not found.count.any():
+def _note_ties(rows: Sequence[Row]) -> Iterator[str]:
+    torn = [row for row in rows if row.folds and row.chosen < 1]
+    listed = [
+        f"{row.alignment} {row.label} ({round(row.chosen * row.folds)} of {row.folds} folds, next {row.next})"
+        for row in torn
+    ]
+    if listed:
+        yield f"Not all folds choose the same where several are about as good: {', '.join(listed)}."
+
+
+def _note_left_out(found: RatioByBlock, labels: Labels) -> Iterator[str]:
+    if not found.whole.count.any():
         yield (
             "No sequence holds a pair of texts, with words in both: error rates are of alignments between a "
             "text and a target that a decoder reads, or a second text."
@@ -263,7 +341,7 @@ def _note_left_out(found: RatioByFold, labels: Labels) -> Iterator[str]:
 
 
 def _list_cells(
-    found: RatioByFold, labels: Labels
+    found: RatioByBlock, labels: Labels
 ) -> tuple[list[tuple[Direction, str]], list[tuple[int, int, int]]]:
     """List direction, position and cell of every row of a table that shows all."""
     rows = [
@@ -271,14 +349,14 @@ def _list_cells(
         for direction in list_directions(found, labels)
         for way, position in zip(direction.ways, direction.positions, strict=True)
         for layer in direction.layers
-        for head in range(found.total.shape[2])
+        for head in range(found.blocks.shape[2])
     ]
     return [(direction, position) for direction, position, _ in rows], [cell for *_, cell in rows]
 
 
 def all_table(statistic: Statistic, title: str, measurement: Measurement, labels: Labels) -> HeadTable:
     """Tabulate every head, or the mean over heads of every layer, over all documents."""
-    found: RatioByFold = measurement.sums[statistic.name]
+    found: RatioByBlock = measurement.sums[statistic.name]
     rows, cells = _list_cells(found, labels)
     build = TableBuilder(labels, len(rows))
     build.key("direction", [direction.name for direction, _ in rows])

@@ -2,9 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
 from itertools import product
-from operator import add
 
 import numpy as np
 import torch
@@ -28,22 +26,26 @@ from attnprobe.statistics.alignment import (
     GoldAlignments,
     find_gold_alignments,
     find_places,
+    find_rates,
 )
 from attnprobe.statistics.alignment_table import (
     BACKWARD,
     FORWARD,
-    HALVES,
     HEAD,
     Direction,
+    Fitted,
     Row,
-    choose_and_score,
+    fit_cells,
     make_row,
 )
 from attnprobe.statistics.links import FAMILY
 from attnprobe.statistics.rules import INPUT, OUTPUT
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.sums.choices import ANSWERS, ASKERS, HEADING, NUMBER, Choices
-from attnprobe.sums.folds import RatioByFold
+from attnprobe.sums.crossfit import assign_folds
+from attnprobe.sums.documents import find_block
+from attnprobe.sums.folds import RatioByBlock
+from attnprobe.sums.groups import Ratio
 from attnprobe.table.builder import Labels, TableBuilder
 
 #: A word of the first text, and one of the second that is aligned with it.
@@ -227,17 +229,19 @@ class _Side:
 
 
 def symmetrise(
-    gold: Mapping[int, GoldPair], found: tuple[Choices, Choices], labels: tuple[Labels, Labels]
+    gold: Mapping[int, GoldPair], found: tuple[Choices, Choices], labels: tuple[Labels, Labels], folds: int
 ) -> tuple[list[Row], int]:
     """Choose a head of either model, and score both and what becomes of them together.
 
-    Heads are chosen on one half of the documents, those of the first model, and everything is scored on the
-    other half.
+    Heads are chosen for each fold of the documents, those of the first model, on the others. What becomes of
+    them together is scored on the same fold, so that all pairs count; its errors are those of a ratio over
+    documents, and take the heads for given.
 
     Args:
         gold: The pairs by their numbers, as the first model reads them.
         found: What the words of both models' targets choose.
         labels: What both models are called.
+        folds: How many folds there are.
 
     Returns:
         The rows of a table, and how many pairs were left out, as not all words are there in both.
@@ -255,37 +259,37 @@ def symmetrise(
         _Side(side.choices, np.array([place[number] for number in kept], np.int64), side.labels)
         for side, place in zip(sides, places, strict=True)
     ]
-    names, clusters = (getattr(found[0], one)[sides[0].rows] for one in ("names", "clusters"))
+    names, clusters = found[0].names[sides[0].rows], found[0].clusters[sides[0].rows]
     rows: list[Row] = []
-    cells: list[tuple[int, int, int] | None] = []
+    chosen: list[Fitted] = []
     for side, turned in zip(sides, (False, True), strict=True):
         counts = _count_cells(side, [gold[number] for number in kept], turned=turned)
         gone = np.zeros(counts.shape[1:3], bool)
         for place in side.labels.absent:
             gone[place] = True
-        scored = choose_and_score(RatioByFold.of(counts, clusters, names), side.direction, gone)
+        fitted = fit_cells(RatioByBlock.of(counts, clusters, names), side.direction, gone, folds)
         name = REVERSE_HEAD if turned else HEAD
         direction = replace(side.direction, name=FORWARD) if turned else side.direction
-        row = make_row(name, direction, scored, side.labels)
+        row = make_row(name, direction, fitted, len(kept), len(sides), side.labels)
         rows.append(replace(row, model=side.labels.model))
-        cells.append(scored.cell)
-    if None in cells or not kept:  # nothing could be chosen
+        chosen += [] if fitted is None else [fitted]
+    if len(chosen) < len(sides):  # nothing could be chosen
         return rows, len(gold) - len(kept)
     together: dict[str, list[NDArray[np.float64]]] = {INTERSECTION: [], UNION: [], GROW_DIAG: []}
-    for at, number in enumerate(kept):
+    fold_of = assign_folds(folds)[find_block(names)].tolist()
+    for at, (number, fold) in enumerate(zip(kept, fold_of, strict=True)):
         forward, reverse = (
-            side.links(at, cell or (), turned=turned)
-            for side, cell, turned in zip(sides, cells, (False, True), strict=True)
+            side.links(at, fitted.cells[int(fitted.found.chosen[fold])], turned=turned)
+            for side, fitted, turned in zip(sides, chosen, (False, True), strict=True)
         )
         both, either = forward & reverse, forward | reverse
         grown = grow_diag(forward, reverse)
         for name, links in ((INTERSECTION, both), (UNION, either), (GROW_DIAG, grown)):
             together[name].append(gold[number].count(links))
     for name, counts in together.items():
-        sums = RatioByFold.of(np.stack(counts), clusters, names)
-        scored = reduce(add, (sums.select(scoring) for _, scoring in HALVES))
+        rates, _ = find_rates([Ratio.of(np.stack(counts), clusters)])
         models = " + ".join(one.model for one in labels)
-        rows.append(Row(name, "both", Kind.CROSS, found=scored, model=models))
+        rows.append(Row(name, "both", Kind.CROSS, len(kept), rates=rates[0], model=models))
     return rows, len(gold) - len(kept)
 
 

@@ -53,6 +53,25 @@ def half_widths(errors: ArrayLike, observations: ArrayLike) -> Floats:
     return np.where((degrees >= 1) & np.isfinite(widths), widths, np.inf)
 
 
+def shrink_error(read: int, total: int) -> float:
+    """Give what errors of a mean are multiplied by where it is asked of the documents of one corpus alone.
+
+    The root of 1 - n/N, for n documents that were drawn at random, without replacement, from N: what was read
+    is known, and after all of them nothing is left to chance.
+
+    Args:
+        read: The number of documents read, n.
+        total: The number of documents that there are, N.
+
+    References:
+        Cochran (1977), Sampling techniques, section 2.6.
+
+    >>> shrink_error(75, 100), shrink_error(100, 100)
+    (0.5, 0.0)
+    """
+    return math.sqrt(1 - read / total)
+
+
 @dataclass(frozen=True)
 class Widest:
     """The widest interval of a column.
@@ -91,10 +110,14 @@ def find_widest(widths: Floats, target: float) -> Widest:
 
 @dataclass(frozen=True)
 class Look:
-    """What is known after some documents: the widest interval of each column that is asked for."""
+    """What is known after some documents: the widest interval of each column that is asked for.
+
+    ``total`` is the number of documents of the corpus, where errors are about these alone.
+    """
 
     documents: int
     widest: Mapping[str, Widest]
+    total: int | None = None
 
     @property
     def reached(self) -> bool:
@@ -109,7 +132,13 @@ class Look:
     def estimate(self) -> int | None:
         """How many documents are needed, if errors go on to fall; None where there is no error yet."""
         factor = self.worst[1].factor
-        return math.ceil(self.documents * factor) if math.isfinite(factor) else None
+        if not math.isfinite(factor):
+            return None
+        if self.total is None or not factor:
+            return math.ceil(self.documents * factor)
+        # An error falls with the root of 1/n - 1/N.
+        rest = (1 / self.documents - 1 / self.total) / factor
+        return min(self.total, math.ceil(1 / (rest + 1 / self.total)))
 
 
 def is_enough(looks: Sequence[Look], *, strict: bool = False) -> bool:

@@ -35,7 +35,7 @@ from attnprobe.statistics.tabulation import HEADS, Tabulation
 from attnprobe.sums.base import Measurement, pack
 from attnprobe.survey.measure import SEED, Controls, explain_empty, measure_passes
 from attnprobe.survey.needs import check_modality, drop_counted, drop_impossible, verify_needs
-from attnprobe.survey.tables import check_layers, keep_layers, write_notes
+from attnprobe.survey.tables import check_layers, keep_layers, scale_errors, write_notes
 from attnprobe.survey.until import Round, find_targets, limit_observations, read_until_enough
 from attnprobe.table.builder import Labels
 from attnprobe.table.head_table import HeadTable
@@ -97,6 +97,7 @@ class Survey:
         architecture: What the dry run verified.
         labels: Names and provenance for the table.
         request: The table that was asked for.
+        error_factor: What errors are multiplied by, where they are about the documents of a corpus alone.
     """
 
     measurement: Measurement
@@ -104,12 +105,14 @@ class Survey:
     architecture: Architecture
     labels: Labels
     request: TableRequest
+    error_factor: float = 1.0
 
     @property
     def table(self) -> HeadTable:
         tabulation, layers = self.request.tabulation, self.request.layers
         title = write_title(self.statistics, tabulation.title)
         table = tabulation.table(title, self.measurement, self.statistics, self.labels)
+        table = table if self.error_factor == 1 else scale_errors(table, self.error_factor)
         return table if layers is None else keep_layers(table, layers)
 
 
@@ -199,7 +202,8 @@ def _survey_rounds(
     assert corpus.order is not None
     assert not isinstance(corpus.documents, RepeatedTokens)  # of which there are as many as one asks for
     # What is read of it is chosen here, round by round.
-    options = replace(corpus.options, limit=None, sample=None, until=None, strict=False)
+    whole = {"limit": None, "sample": None, "until": None, "strict": False, "population": "language"}
+    options = replace(corpus.options, **whole)
 
     def tabulate(found: Round) -> HeadTable:
         draft.record = {}
@@ -238,7 +242,7 @@ def _survey_rounds(
     draft.record["until"] = found.record
     draft.notes += found.notes()
     draft.note(checkpoint, architecture, name, None, first=True)
-    return draft.finish(checkpoint, architecture)
+    return replace(draft.finish(checkpoint, architecture), error_factor=found.error_factor)
 
 
 @dataclass(eq=False)
@@ -323,6 +327,9 @@ class _Draft:
         self.notes += write_notes(own.statistics, found, rarity, checkpoint.model.dtype)
         self.notes += own.notes
         if first:
+            if turn := self.request.corpora[0].options.turn:
+                number, of = turn
+                self.notes.append(f"Only part {number:,} of {of:,} was read; merge adds parts up.")
             self.notes += [f"{one[0].upper()}{one[1:]}." for one in checkpoint.remarks]
         self.notes += explain_empty(checkpoint, architecture, own.statistics, found)
 

@@ -35,6 +35,7 @@ from attnprobe.sums.precision import (
     is_enough,
     plan_looks,
     round_up,
+    shrink_error,
 )
 from attnprobe.sums.resampling import Jackknife
 from attnprobe.table.head_table import HeadTable
@@ -100,6 +101,17 @@ class Enough:
         return is_enough(self.looks, strict=self.strict)
 
     @property
+    def total(self) -> int | None:
+        """The number of documents of the corpus, where errors are about these alone."""
+        return self.looks[-1].total
+
+    @property
+    def error_factor(self) -> float:
+        """What errors are multiplied by."""
+        look = self.looks[-1]
+        return 1.0 if look.total is None else shrink_error(look.documents, look.total)
+
+    @property
     def record(self) -> dict[str, Any]:
         """What goes on record: the looks, and how many documents were read of how many."""
         looks = [
@@ -120,6 +132,7 @@ class Enough:
             "of": self.order.total,
             "reached": self.reached,
             "looks": looks,
+            **({} if self.total is None else {"population": "corpus", "error_factor": self.error_factor}),
         }
 
     def notes(self) -> Iterator[str]:
@@ -140,6 +153,12 @@ class Enough:
                 else "document, all there was to read, is"
             )
             yield f"{read} {are} not enough: {widest}{more}."
+        if self.total is not None:
+            yield (
+                f"Standard errors are about the {self.total:,} documents of this corpus alone: they are "
+                f"multiplied by {self.error_factor:.3g}, the root of 1 - {read}/{self.total:,}. Tests and "
+                "their p are about all text like it."
+            )
         if self.order.buffered:
             yield (
                 f"The random order is that of a stream: shards at random, and rows from {SHUFFLE_BUFFER:,} "
@@ -224,9 +243,17 @@ def _read_numbers(table: HeadTable, name: str) -> Floats:
 
 
 def take_look(
-    table: HeadTable, targets: Mapping[str, float], documents: int, most: int | None = None
+    table: HeadTable,
+    targets: Mapping[str, float],
+    documents: int,
+    most: int | None = None,
+    total: int | None = None,
 ) -> tuple[Look, dict[str, dict[str, Any]]]:
-    """Look at what is known so far; give the widest intervals, and what names their rows."""
+    """Look at what is known so far; give the widest intervals, and what names their rows.
+
+    ``total`` is the number of documents of the corpus, where errors are about these alone.
+    """
+    shrunk = 1.0 if total is None else shrink_error(documents, total)
     widest: dict[str, Widest] = {}
     places: dict[str, dict[str, Any]] = {}
     keys = [one.name for one in table.columns if one.role == "key" and one.name not in {"model", "dataset"}]
@@ -234,11 +261,13 @@ def take_look(
         if np.isnan(_read_numbers(table, name)).all():  # where there are no rows yet, some may come
             one = Widest(0.0 if len(table) else math.inf, target)
         else:
-            one = find_widest(measure_widths(table, name, documents, most), target)
+            widths = measure_widths(table, name, documents, most)
+            # Of a corpus that was read to its end all is known, of one document too.
+            one = find_widest(widths * shrunk if shrunk else np.zeros_like(widths), target)
         widest[name] = one
         if one.row is not None:
             places[name] = {key: table.data[key][one.row] for key in keys}
-    return Look(documents, widest), places
+    return Look(documents, widest, total), places
 
 
 def read_until_enough(
@@ -270,7 +299,8 @@ def read_until_enough(
         for found, read in rounds:
             table = tabulate(found)
             targets = targets or find_targets(table, options.targets)
-            look, place = take_look(table, targets, read, most(found))
+            total = order.total if order.counted else None
+            look, place = take_look(table, targets, read, most(found), total)
             looks.append(look)
             places.append(place)
             if is_enough(looks, strict=options.strict):

@@ -137,7 +137,7 @@ class TestAdapters:
 
     def test_an_adapter_that_transformers_put_on(self, copied, monkeypatch):
         """Its base has been in use before, so that its name stays the base's."""
-        # transformers 5.24 asks for a peft that is not out yet: its own check would end the test before ours starts.
+        # transformers 5.24 asks for a peft that is not out yet, and would refuse this one.
         monkeypatch.setattr("transformers.integrations.peft.check_peft_version", lambda **_: None)
         model, tokenizer = copied("bert")
         model.add_adapter(peft.LoraConfig(target_modules=DENSE, init_lora_weights=False), "mine")

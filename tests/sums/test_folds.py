@@ -1,11 +1,11 @@
-"""Totals by fold: the folds of a half are that half, whatever a document is, and parts add up."""
+"""Totals by block: those of the documents of each block, and parts add up."""
 
 import numpy as np
 import pytest
 
-from attnprobe.sums.documents import in_second_half, name_documents
-from attnprobe.sums.folds import FIRST_HALF, SECOND_HALF, RatioByFold
-from attnprobe.sums.groups import FOLDS, Ratio
+from attnprobe.sums.documents import BLOCKS, find_block, name_documents
+from attnprobe.sums.folds import RatioByBlock
+from attnprobe.sums.groups import Ratio
 
 WEIGHTS = (0.0, 1.0, 1.0)
 
@@ -22,33 +22,29 @@ def drawn(documents, sentences, seed=0):
 
 
 @pytest.mark.parametrize(("documents", "sentences"), [(60, 1), (40, 3), (400, 2)])
-def test_the_folds_of_a_half(documents, sentences):
+def test_the_totals_of_each_block(documents, sentences):
     sample, names, clusters = drawn(documents, sentences)
-    found, second = RatioByFold.of(sample, clusters, names), in_second_half(names)
-    for folds, here in ((FIRST_HALF, ~second), (SECOND_HALF, second)):
-        part = found.select(folds)
-        assert part.totals == pytest.approx(sample[here].sum(0))
-        assert (part.count == here.sum()).all()
-        if documents < 128:  # documents that share a group are others elsewhere
-            expected = Ratio.of(sample[here], clusters[here]).of_totals(WEIGHTS)
-            np.testing.assert_allclose(part.of_totals(WEIGHTS), expected)
-    np.testing.assert_allclose(found.whole.of_totals(WEIGHTS)[0], Ratio.of(sample).of_totals(WEIGHTS)[0])
-    assert sum(found.select([fold]).count for fold in range(FOLDS)).tolist() == [len(sample)] * 2
+    sample[5, 1] = np.nan  # asks nothing
+    found, block = RatioByBlock.of(sample, clusters, names), find_block(names)
+    for one in range(BLOCKS):
+        assert found.blocks[one] == pytest.approx(np.nansum(sample[block == one], 0))
+    assert found.blocks.sum(0) == pytest.approx(found.whole.totals)
+    np.testing.assert_allclose(found.whole.of_totals(WEIGHTS), Ratio.of(sample, clusters).of_totals(WEIGHTS))
+    alone = RatioByBlock.of(sample)  # where nobody names documents, each sequence is one
+    assert (alone.blocks[..., 0] > 0).any(1).sum() > (found.blocks[..., 0] > 0).any(1).sum() / 2
 
 
 @pytest.mark.parametrize("sentences", [1, 3])
 def test_parts_add_up(sentences):
     sample, names, clusters = drawn(100, sentences)
-    whole = RatioByFold.of(sample, clusters, names)
+    whole = RatioByBlock.of(sample, clusters, names)
     cut = 3 * 17
-    both = RatioByFold.of(sample[:cut], clusters[:cut], names[:cut]) + RatioByFold.of(
+    both = RatioByBlock.of(sample[:cut], clusters[:cut], names[:cut]) + RatioByBlock.of(
         sample[cut:], clusters[cut:], names[cut:]
     )
-    again = RatioByFold.from_arrays(both.arrays())
-    for folds in (FIRST_HALF, SECOND_HALF, range(FOLDS)):
-        np.testing.assert_allclose(
-            again.select(folds).of_totals(WEIGHTS), whole.select(folds).of_totals(WEIGHTS)
-        )
+    again = RatioByBlock.from_arrays(both.arrays())
+    assert again.blocks == pytest.approx(whole.blocks)
+    np.testing.assert_allclose(again.whole.of_totals(WEIGHTS), whole.whole.of_totals(WEIGHTS))
 
 
 def test_a_ratio_of_any_two_numbers():

@@ -6,7 +6,16 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from attnprobe.sums.precision import FIRST, Look, Widest, find_widest, half_widths, is_enough, plan_looks
+from attnprobe.sums.precision import (
+    FIRST,
+    Look,
+    Widest,
+    find_widest,
+    half_widths,
+    is_enough,
+    plan_looks,
+    shrink_error,
+)
 
 
 def test_half_widths_are_those_of_students_t():
@@ -103,3 +112,57 @@ def test_to_begin_to_look_early_covers_less():
     early, late = (simulate(first, rare, 0.12) for first in (16, FIRST))
     covered = [(np.abs(estimates) <= widths).mean() for estimates, widths, _ in (early, late)]
     assert covered[0] < 0.88 < covered[1]
+
+
+#: Documents of a corpus, and how often some of them are drawn.
+CORPUS, DRAWS = 400, 2500
+
+
+@pytest.mark.parametrize("share", [0.25, 0.5, 0.9])
+@pytest.mark.parametrize("draw", [normal, skewed])
+def test_of_a_corpus_that_runs_out_intervals_cover_its_mean(draw, share):
+    """About 95 % of draws without replacement; as if of all text like it, they would cover far too often."""
+    corpus = draw(np.random.default_rng(26))[:CORPUS]
+    number, random = int(share * CORPUS), np.random.default_rng(7)
+    covered = np.zeros((2, HEADS))
+    for _ in range(DRAWS):
+        some = corpus[random.permutation(CORPUS)[:number]]
+        widths = half_widths(some.std(0, ddof=1) / number**0.5, number)
+        off = np.abs(some.mean(0) - corpus.mean(0))
+        covered += np.stack([off <= widths * shrink_error(number, CORPUS), off <= widths])
+    covered /= DRAWS
+    assert covered[0].min() >= 0.93
+    assert covered[0].max() <= 0.965
+    assert covered[1].mean() > {0.25: 0.965, 0.5: 0.985, 0.9: 0.9999}[share]
+
+
+def test_of_a_corpus_that_runs_out_a_run_that_ends_early_covers_its_mean():
+    """The rule of ``--until``, on a corpus of 1,024 documents, of which it reads 512 or 1,024."""
+    corpus = normal(np.random.default_rng(3))
+    runs, random = 1500, np.random.default_rng(4)
+    covered, within, read = np.zeros(HEADS), 0, []
+    for _ in range(runs):
+        documents, number = random.permutation(corpus), FIRST
+        while True:
+            some, shrunk = documents[:number], shrink_error(number, MOST)
+            widths = half_widths(some.std(0, ddof=1) / number**0.5, number) * shrunk
+            if widths.max() <= 0.062:
+                break
+            number *= 2
+        off = np.abs(some.mean(0) - corpus.mean(0))
+        covered += off <= widths + 1e-12
+        within += (off <= 0.062).all()
+        read.append(number)
+    assert set(read) == {512, 1024}
+    assert (covered / runs).min() >= 0.93
+    assert within / runs >= 0.93
+
+
+def test_the_estimate_knows_that_documents_run_out():
+    """How many are needed, tried one by one: errors fall with the root of 1/n - 1/N."""
+    error = 0.9 / 100**0.5 * shrink_error(100, 1000)
+    for target in (0.05, 0.02, 0.001):
+        needed = next(n for n in range(1, 1001) if 0.9 / n**0.5 * shrink_error(n, 1000) <= target)
+        look = Look(100, {"entropy": find_widest(np.array([error]), target)}, 1000)
+        assert look.estimate == needed
+    assert Look(1000, {"entropy": find_widest(np.array([0.0]), 0.1)}, 1000).estimate == 0

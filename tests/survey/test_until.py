@@ -100,7 +100,7 @@ def test_targets_are_columns_with_errors():
         find_targets(bare, {"": 0.1})
 
 
-def read(values, target=0.1, *, sample=None, limit=None, strict=False, empty=()):
+def read(values, target=0.1, *, sample=None, limit=None, strict=False, empty=(), counted=False):
     """Read documents of known numbers, in the order of a seed; give the end, and what came in rounds."""
     rounds = []
 
@@ -120,7 +120,8 @@ def read(values, target=0.1, *, sample=None, limit=None, strict=False, empty=())
 
     documents = (Document(str(place)) for place in range(len(values)))
     options = CorpusOptions(until={"entropy": target}, strict=strict, sample=sample, limit=limit)
-    end = read_until_enough(documents, options, Order(42), measure, table, progress=SilentProgress())
+    order = Order(42, counted=counted)
+    end = read_until_enough(documents, options, order, measure, table, progress=SilentProgress())
     return end, rounds
 
 
@@ -176,3 +177,21 @@ def test_rounds_without_a_token_are_passed_over_and_only_such_are_refused():
     assert [look.documents for look in end.looks] == [256, 512, 1024]
     with pytest.raises(NothingToMeasureError):
         read(VALUES[:150], empty=set(range(150)))
+
+
+def test_where_errors_are_about_one_corpus_documents_run_out():
+    """Widths by hand, at the looks of a run that is not told so; at the end, nothing is left to chance."""
+    usual, _ = read(VALUES[:600], 1e-9)
+    end, _ = read(VALUES[:600], 1e-9, counted=True)
+    assert [look.documents for look in end.looks] == [look.documents for look in usual.looks]
+    for one, other in zip(end.looks, usual.looks, strict=True):
+        expected = other.widest["entropy"].half_width * math.sqrt(1 - one.documents / 600)
+        assert one.widest["entropy"].half_width == pytest.approx(expected)
+    assert (end.looks[-1].documents, end.reached, end.error_factor) == (600, True, 0.0)
+    assert (usual.reached, usual.error_factor, usual.total) == (False, 1.0, None)
+    early, _ = read(VALUES[:600], 0.06, counted=True)
+    assert early.record["population"] == "corpus"
+    assert early.record["error_factor"] == pytest.approx(math.sqrt(1 - 512 / 600))
+    assert any("about the 600 documents of this corpus alone" in note for note in early.notes())
+    assert "population" not in usual.record
+    assert read(VALUES[:1], counted=True)[0].reached

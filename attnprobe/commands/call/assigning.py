@@ -1,7 +1,7 @@
 """Roles of heads: which corpora and thresholds they are decided by, and the request of their table."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from attnprobe.commands.call.call import (
@@ -132,7 +132,8 @@ def _make_parts(
         if gold is Gold.LINKS:
             documents, targets = check_targets(checkpoint, documents)
         statistics = [*by_gold.get(gold, []), *(() if number else of_text)]
-        parts.append(CorpusRequest(documents, statistics, call.corpus, name if number else "", targets))
+        reading = replace(call.corpus, part=None) if number else call.corpus  # jobs share what is beside
+        parts.append(CorpusRequest(documents, statistics, reading, name if number else "", targets))
     repeated = RepeatedTokens.fit(checkpoint, LENGTH, SEQUENCES, call.corpus.seed)
     if repeated is not None:
         parts.append(CorpusRequest(repeated, [INDUCTION, DUPLICATE], call.corpus, "random tokens"))

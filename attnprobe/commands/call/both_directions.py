@@ -40,12 +40,16 @@ def align_both_directions(
         from attnprobe.statistics.alignment_table import tabulate_rows
         from attnprobe.statistics.norm import apply_weights
         from attnprobe.statistics.symmetrisation import GoldPair, ask_choices, symmetrise, turn_documents
+        from attnprobe.sums.crossfit import FOLDS
 
         (asked,) = apply_weights([ask_choices()], options.get("weights", "attention"))
-        forward = _survey(load_model(model, call.tokenizer, call.load, "text"), pairs, asked, source, call)
+        folds = options.get("folds", FOLDS)
+        recorded = {"metric": "aer", "reverse": True, "folds": folds}
+        loaded = load_model(model, call.tokenizer, call.load, "text")
+        forward = _survey(loaded, pairs, asked, recorded, source, call)
         other = replace(call, resume=_name_second_state(call.resume))
         loaded = load_model(str(reverse), None, call.load, "text")
-        backward = _survey(loaded, turn_documents(pairs), asked, source, other)
+        backward = _survey(loaded, turn_documents(pairs), asked, recorded, source, other)
         named = [one.labels for one in (forward, backward)]
         if named[0].model == named[1].model:  # folders of one name
             named[1] = replace(named[1], model=str(reverse))
@@ -56,6 +60,7 @@ def align_both_directions(
             {number: pair for number, pair in gold.items() if number in read},
             (found[0], found[1]),
             (named[0], named[1]),
+            folds,
         )
         provenance = {**named[0].provenance, "other": _describe_other(named[1].provenance)}
         provenance.pop("measurement")  # it is about texts one by one, and does not add up
@@ -63,11 +68,11 @@ def align_both_directions(
         by_norm = ", by norm" if asked.weights == "norm" else ""
         notes = []
         if left:
-            said = "1 pair was" if left == 1 else f"{left:,} pairs were"
+            counted = "1 pair was" if left == 1 else f"{left:,} pairs were"
             notes = [
-                f"{said} left out: not all words have tokens of their own in both, or they are too many."
+                f"{counted} left out: not all words have tokens of their own in both, or they are too many."
             ]
-        return tabulate_rows(f"links: alignments of two directions{by_norm}", rows, labels, notes)
+        return tabulate_rows(f"links: alignments of two directions{by_norm}", rows, labels, folds, notes)
 
 
 def _number_pairs(documents: Iterable[Document]) -> Iterator[Document]:
@@ -81,7 +86,12 @@ def _number_pairs(documents: Iterable[Document]) -> Iterator[Document]:
 
 
 def _survey(
-    checkpoint: "Checkpoint", pairs: Iterable[Document], asked: "Statistic", source: OpenSource, call: Call
+    checkpoint: "Checkpoint",
+    pairs: Iterable[Document],
+    statistic: "Statistic",
+    asked: Mapping[str, Any],
+    source: OpenSource,
+    call: Call,
 ) -> "Survey":
     from attnprobe.survey.survey import CorpusRequest, TableRequest, survey_corpora
 
@@ -90,11 +100,11 @@ def _survey(
             f"{checkpoint.name} has no decoder beside an encoder, and reads two texts in both directions by "
             "itself; leave out --reverse."
         )
-    corpus = CorpusRequest(pairs, [asked], call.corpus, labelled=True)
+    corpus = CorpusRequest(pairs, [statistic], call.corpus, labelled=True)
     facts = {
         "command": describe_call("links"),
         "dataset": source.described,
-        "asked": {"metric": "aer", "reverse": True},
+        "asked": asked,
     }
     (found,) = survey_corpora(checkpoint, [TableRequest([corpus], source.name, facts)], **call.run)
     return found

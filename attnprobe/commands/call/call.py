@@ -65,7 +65,10 @@ class Call:
     @property
     def order(self) -> Order | None:
         """A random order, where documents are read until numbers are precise enough."""
-        return Order(self.corpus.seed, whole=self.corpus.limit is None) if self.corpus.targets else None
+        if not self.corpus.targets:
+            return None
+        counted = self.corpus.population == "corpus"
+        return Order(self.corpus.seed, whole=self.corpus.limit is None, counted=counted)
 
     @property
     def tokenizer(self) -> Tokenizer | None:

@@ -54,6 +54,8 @@ def find_links(
     if "labels" in chosen:
         chosen["labels"] = _read_labels(chosen["labels"])
     chosen = {} if by in _TREES else {"metric": metric} if metric == "aer" else chosen
+    if metric == "aer" and by not in ("head", "layer"):
+        chosen |= {"folds": options.get("folds", 5)}
     if best:
         chosen |= _choose_selection(options)
     with open_call(options, model) as call:

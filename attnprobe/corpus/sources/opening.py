@@ -11,7 +11,7 @@ from typing import Any, TypeVar, overload
 
 from attnprobe.corpus.formats import find_tables
 from attnprobe.corpus.sources.columns import USUAL_TEXT_COLUMNS, find_column, find_usual
-from attnprobe.corpus.sources.document import Document
+from attnprobe.corpus.sources.document import Document, DocumentNumbers
 from attnprobe.corpus.sources.media import (
     EXTENSIONS,
     IMAGE,
@@ -204,29 +204,68 @@ def join_sources(sources: Sequence[OpenSource]) -> OpenSource:
     return OpenSource(chain.from_iterable(source.documents for source in sources), name, described)
 
 
-@overload
-def select(documents: MediaFolder, limit: int | None, sample: int | None, seed: int) -> MediaFolder: ...
+#: Which part of the documents, counted from 1, and of how many.
+Turn = tuple[int, int]
+
+
 @overload
 def select(
-    documents: Iterable[Document], limit: int | None, sample: int | None, seed: int
+    documents: MediaFolder, limit: int | None, sample: int | None, seed: int, part: Turn | None = None
+) -> MediaFolder: ...
+@overload
+def select(
+    documents: Iterable[Document],
+    limit: int | None,
+    sample: int | None,
+    seed: int,
+    part: Turn | None = None,
 ) -> Iterator[Document]: ...
 def select(
-    documents: Iterable[Document] | MediaFolder, limit: int | None, sample: int | None, seed: int
+    documents: Iterable[Document] | MediaFolder,
+    limit: int | None,
+    sample: int | None,
+    seed: int,
+    part: Turn | None = None,
 ) -> Iterator[Document] | MediaFolder:
-    """Give the first ``limit`` documents, or all, or a ``sample`` of those, in their order.
+    """Give the first ``limit`` documents, or all, or a ``sample`` of those, in order; or a part of these.
 
     Parts of one document, such as the sentences of a treebank with ``# newdoc`` or the rows with one value of
     ``--document-column``, are drawn together and count once, wherever they stand; the limit counts parts.
     """
     if isinstance(documents, MediaFolder):
         found = documents.first(limit)
-        return (
-            found
-            if sample is None
-            else replace(found, items=tuple(draw_documents(found.items, sample, seed)))
-        )
+        if sample is not None:
+            found = replace(found, items=tuple(draw_documents(found.items, sample, seed)))
+        return found if part is None else replace(found, items=tuple(take_part(found.items, part)))
     first = islice(documents, None if limit is None else min(limit, sys.maxsize))  # which takes no more
-    return first if sample is None else iter(draw_documents(first, sample, seed, attrgetter("group")))
+    group = attrgetter("group")
+    chosen = first if sample is None else iter(draw_documents(first, sample, seed, group))
+    return chosen if part is None else take_part(chosen, part, group)
+
+
+def take_part(
+    items: Iterable[Drawn], part: Turn, document: Callable[[Drawn], str | None] = lambda _: None
+) -> Iterator[Drawn]:
+    """Take the items of every N-th document, from the K-th on, for part K of N.
+
+    Documents are numbered as they come, so nothing is read ahead, each is in one part, and parts are alike in
+    size to one document. ``document`` is as for ``draw_documents``.
+
+    Raises:
+        AttnprobeError: At the end, if there are fewer documents than K.
+
+    >>> list(take_part("abcdefg", (2, 3)))
+    ['b', 'e']
+    """
+    (number, of), numbers, found = part, DocumentNumbers(), -1
+    for item in items:
+        place = numbers.number(document(item))
+        found = max(found, place)
+        if place % of == number - 1:
+            yield item
+    if found + 1 < number:
+        there = "there is only 1 document" if found == 0 else f"there are only {found + 1:,} documents"
+        raise AttnprobeError(f"Part {number}/{of} holds nothing: {there}; give fewer parts.")
 
 
 def draw_documents(

@@ -49,6 +49,8 @@ class Order:
         total: How many documents there are, once somebody has counted them.
         arranged: Whether the source gives its documents in this order already.
         buffered: Whether it is that of a stream: shards at random, and rows from a buffer.
+        counted: Whether all documents are to be counted first, which no source does that arranges its own:
+            lines and rows may turn out to be no documents.
     """
 
     seed: int
@@ -56,6 +58,7 @@ class Order:
     total: int | None = None
     arranged: bool = False
     buffered: bool = False
+    counted: bool = False
 
 
 def arrange(documents: Iterable[Document], order: Order) -> Iterator[list[Document]]:

@@ -16,7 +16,6 @@ from attnprobe.findings.merge import merge_tables
 from attnprobe.statistics.alignment import (
     AER,
     AER_OF_MEAN,
-    AHEAD,
     AT_PLACE,
     BOTH,
     CUT,
@@ -30,15 +29,17 @@ from attnprobe.statistics.alignment import (
 )
 from attnprobe.statistics.alignment_table import (
     BEST_ALIGNMENTS,
+    HEAD,
     Direction,
-    choose_and_score,
+    fit_cells,
+    make_row,
     pick_cell,
 )
 from attnprobe.sums.base import Measurement
-from attnprobe.sums.documents import in_second_half, name_documents
-from attnprobe.sums.folds import FIRST_HALF, SECOND_HALF, RatioByFold
+from attnprobe.sums.crossfit import assign_folds
+from attnprobe.sums.documents import find_block, name_documents
+from attnprobe.sums.folds import RatioByBlock
 from attnprobe.sums.groups import Ratio
-from attnprobe.sums.resampling import find_gain
 from attnprobe.table.builder import Labels
 
 WORDS = ["the", "river", "was", "slow", "a", "cat", "walks", "dogs", "ran", "quickly", "unlikely", "houses"]
@@ -355,7 +356,7 @@ def test_errors_are_those_of_new_documents(sentences):
         drawn = numbers(random, documents)[:, 0, 0, 0]
         if sentences > 1:
             drawn = np.repeat(drawn, sentences, 0)
-        found = RatioByFold.of(drawn, clusters, clusters).whole
+        found = RatioByBlock.of(drawn, clusters, clusters).whole
         ways = [(FOUND, BOTH), ([0, 0, 0, 0, 1, 0, 0, 0], PROPOSED), ([0, 0, 0, 1, 0, 0, 0, 0], SURE)]
         both = [found.of_totals(*way) for way in ways]
         rates.append([float(rate) for rate, _ in both])
@@ -374,50 +375,73 @@ def test_error_is_near_the_jackknife():
     assert error == pytest.approx(np.sqrt(49 / 50 * np.square(left - left.mean()).sum()), rel=0.03)
 
 
-def test_p_is_uniform_where_the_head_is_the_place():
-    """Head and place find as much on average: p below .05 in .05 of corpora."""
+CROSS = Direction(Kind.CROSS, [0, 1], "target_to_source", (0, 1), ("output", "input"))
+LABELS = Labels("m", "d", {}, [Place(layer, Kind.CROSS) for layer in range(2)])
+
+
+def test_p_is_uniform_where_heads_are_the_place():
+    """Twelve heads find as much as the place, and the best is chosen: p below .05 in .05 of corpora."""
     random = np.random.default_rng(2)
-    for clusters in (None, np.repeat(name_documents(np.arange(20, dtype=np.uint64)), 2)):
-        found = []
-        for _ in range(600):
-            drawn = numbers(random, 40)[:, 0, 0, 0]
-            swap = random.random(40 if clusters is None else 20) < 0.5
-            swap = swap if clusters is None else np.repeat(swap, 2)
-            drawn[:, PLACE_IN_POSSIBLE] = random.binomial(drawn[:, IN_POSSIBLE].astype(int), 0.5)
-            drawn[:, PLACE_IN_SURE] = 0
-            drawn[:, [IN_SURE]] = 0
-            both = [IN_POSSIBLE, PLACE_IN_POSSIBLE]
-            drawn[np.ix_(swap, both)] = drawn[np.ix_(swap, both)][:, ::-1]
-            found.append(find_gain(RatioByFold.of(drawn, clusters, clusters).whole, AHEAD)[2])
-        assert np.mean(np.array(found) < 0.05) == pytest.approx(0.05, abs=0.025)
+    found, documents = [], 96
+    names = name_documents(np.arange(documents, dtype=np.uint64))
+    for _ in range(150):
+        drawn = numbers(random, documents, (2, 3, 2))
+        possible = random.binomial(drawn[..., PROPOSED].astype(int), 0.4)
+        drawn[..., [IN_SURE, PLACE_IN_SURE]] = 0
+        drawn[..., IN_POSSIBLE] = possible
+        drawn[..., PLACE_IN_POSSIBLE] = random.binomial(drawn[:, :1, :1, :1, PROPOSED].astype(int), 0.4)
+        fitted = fit_cells(RatioByBlock.of(drawn, None, names), CROSS, np.zeros((2, 3), bool), 5)
+        found.append(make_row(HEAD, CROSS, fitted, documents, 1, LABELS).gain[2])
+    assert np.mean(np.array(found) < 0.05) == pytest.approx(0.05, abs=0.045)
+    assert np.mean(np.array(found) < 0.5) > 0.35
 
 
-def test_chosen_on_one_half_and_scored_on_the_other():
-    random = np.random.default_rng(3)
+def test_chosen_on_other_folds():
+    """Each fold is scored with the head that a loop finds to be the best of the others."""
+    random, folds = np.random.default_rng(3), 4
     names = name_documents(np.arange(80, dtype=np.uint64))
-    half = in_second_half(names)
     drawn = numbers(random, 80, (2, 3, 2))
-    # The best of the first half is the worst of the second.
-    drawn[~half, 1, 2, 0, IN_SURE] = drawn[~half, 1, 2, 0, SURE]
-    drawn[~half, 1, 2, 0, IN_POSSIBLE] = drawn[~half, 1, 2, 0, PROPOSED]
-    drawn[half, 1, 2, 0, IN_SURE : IN_POSSIBLE + 1] = 0
-    counts = RatioByFold.of(drawn, None, names)
-    direction = Direction(None, [0, 1], "target_to_source", (0, 1), ("output", "input"))
     gone = np.zeros((2, 3), bool)
-    scored = choose_and_score(counts, direction, gone)
-    assert scored.cell == (1, 2, 0)
-    assert scored.found.count == half.sum()
-    assert 1 - scored.found.of_totals(FOUND)[0] == 1
-    rates = drawn[half][..., [IN_SURE, IN_POSSIBLE]].sum((0, -1)) / drawn[half][..., BOTH].sum(0)
-    assert scored.selected == pytest.approx(1 - rates.max())
-    assert choose_and_score(counts, direction, gone | (np.arange(3) == 2)).cell != (1, 2, 0)
-    only = Direction(None, [0], "target_to_source", (1,), ("",))
-    assert choose_and_score(counts, only, gone).cell[::2] == (0, 1)
-    both = choose_and_score(counts, direction, gone, [(FIRST_HALF, SECOND_HALF), (SECOND_HALF, FIRST_HALF)])
-    other = choose_and_score(counts, direction, gone, [(SECOND_HALF, FIRST_HALF)])
-    assert both.found.count == 80
-    assert both.found.totals == pytest.approx(scored.found.totals + other.found.totals)
-    assert choose_and_score(RatioByFold.of(drawn[half], None, names[half]), direction, gone).cell is None
+    gone[0, 1] = True  # which would be the best
+    drawn[:, 0, 1, :, IN_SURE] = drawn[:, 0, 1, :, IN_POSSIBLE] = drawn[:, 0, 1, :, SURE]
+    fitted = fit_cells(RatioByBlock.of(drawn, None, names), CROSS, gone, folds)
+    row = make_row(HEAD, CROSS, fitted, 80, 1, LABELS)
+    fold = assign_folds(folds)[find_block(names)]
+    cells = [cell for cell in np.ndindex(2, 3, 2) if not gone[cell[:2]]]
+
+    def count(cell, some):
+        return drawn[(some, *cell)].sum(0)
+
+    def rate(cell, some):
+        return 1 - count(cell, some)[[IN_SURE, IN_POSSIBLE]].sum() / count(cell, some)[BOTH]
+
+    chosen = [min(cells, key=lambda cell: rate(cell, fold != one)) for one in range(folds)]
+    total = sum(count(cell, fold == one) for one, cell in enumerate(chosen))
+    asked, right = total[[BOTH, PROPOSED, SURE]], total[[IN_SURE, IN_POSSIBLE]]
+    assert row.rate == pytest.approx(1 - right.sum() / asked[0])
+    assert row.rates[1:, 0] == pytest.approx(right[::-1] / asked[1:])
+    place = drawn[:, 0, 0, 0].sum(0)
+    assert row.place == pytest.approx(1 - place[[PLACE_IN_SURE, PLACE_IN_POSSIBLE]].sum() / place[BOTH])
+    assert row.gain[0] == pytest.approx(row.place - row.rate)
+    assert row.selected == pytest.approx(min(rate(cell, fold >= 0) for cell in cells))
+    assert (row.layer, row.head) == max(set(chosen), key=chosen.count)[:2]
+    assert row.chosen == chosen.count(max(set(chosen), key=chosen.count)) / folds
+    # All documents in one fold: nothing can be chosen.
+    one = fold == 0
+    assert fit_cells(RatioByBlock.of(drawn[one], None, names[one]), CROSS, gone, folds) is None
+
+
+def test_errors_of_chosen_heads_are_those_of_new_documents():
+    """The spread of the cross-fitted rates over new corpora is what their errors say."""
+    random, found, said, documents = np.random.default_rng(6), [], [], 80
+    names = name_documents(np.arange(documents, dtype=np.uint64))
+    for _ in range(150):
+        drawn = numbers(random, documents, (2, 3, 2))
+        fitted = fit_cells(RatioByBlock.of(drawn, None, names), CROSS, np.zeros((2, 3), bool), 5)
+        row = make_row(HEAD, CROSS, fitted, documents, 1, LABELS)
+        found.append(row.rates[:, 0])
+        said.append(row.rates[:, 1])
+    assert np.sqrt(np.square(said).mean(0)) == pytest.approx(np.std(found, 0, ddof=1), rel=0.25)
 
 
 def test_the_planted_head_of_a_table(block):
@@ -435,8 +459,8 @@ def test_the_planted_head_of_a_table(block):
         means.append(np.stack([AER_OF_MEAN.function(one)[0].numpy() for one in layers]))
     names = name_documents(np.arange(60, dtype=np.uint64))
     sums = {
-        "aer": RatioByFold.of(np.stack(parts), None, names),
-        "aer_of_mean": RatioByFold.of(np.stack(means), None, names),
+        "aer": RatioByBlock.of(np.stack(parts), None, names),
+        "aer_of_mean": RatioByBlock.of(np.stack(means), None, names),
     }
     places = [Place(layer, Kind.CROSS) for layer in range(2)]
     table = BEST_ALIGNMENTS.table(
@@ -444,7 +468,8 @@ def test_the_planted_head_of_a_table(block):
     ).to_pandas()
     head = table[table.alignment == "head"].iloc[0]
     assert (head.layer, head["head"], head.position, head.aer) == (1, 2, "input", 0)
-    assert head.p_adjusted < 1e-6
+    assert head.p_adjusted < 1e-3
+    assert head.chosen == 1
     mean = table[table.alignment == "layer mean"].iloc[0]
     assert (mean.layer, mean.position) == (1, "input")
     assert mean["head"] != mean["head"]  # a mean is of no head
@@ -482,7 +507,7 @@ def test_pick_cell():
     drawn = numbers(np.random.default_rng(6), 12, (2, 3, 2))
     clusters = np.repeat(names, 2)
     clusters[:4] = -1
-    found = RatioByFold.of(drawn, clusters, np.repeat(names, 2)).whole
+    found = RatioByBlock.of(drawn, clusters, np.repeat(names, 2)).whole
     for cell in np.ndindex(2, 3, 2):
         for weights in (FOUND, AT_PLACE):
             one, every = pick_cell(found, cell).of_totals(weights), found.of_totals(weights)

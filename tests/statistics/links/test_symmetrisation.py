@@ -11,7 +11,8 @@ from attnprobe.corpus.sources.document import Document
 from attnprobe.statistics.alignment import BOTH, IN_POSSIBLE, IN_SURE, PROPOSED, SURE
 from attnprobe.statistics.symmetrisation import GoldPair, grow_diag, turn_documents
 from attnprobe.sums.choices import Choices
-from attnprobe.sums.documents import in_second_half, name_documents
+from attnprobe.sums.crossfit import assign_folds
+from attnprobe.sums.documents import find_block, name_documents
 
 WORDS = ["the", "river", "was", "slow", "a", "cat", "walks", "dogs", "ran", "quickly", "parcel", "house"]
 
@@ -143,24 +144,37 @@ def rates(gold, links):
 
 
 def test_two_models(two, tmp_path):
-    """The table has what loops over the maps of both models make of the half that did not choose."""
-    found = pairs(40, seed=1)
+    """The table has what loops over the maps of both models make, each fold with the heads of the others."""
+    found, folds = pairs(40, seed=1), 3
     texts, targets, lines, gold = map(list, zip(*found, strict=True))
-    given = {"targets": targets, "alignments": lines, "metric": "aer"}
+    given = {"targets": targets, "alignments": lines, "metric": "aer", "folds": folds}
     table = attnprobe.links(two[0], texts, reverse=two[1], **given)
     rows = table.to_pandas().set_index("alignment")
     assert list(rows.index) == ["head", "reverse head", "intersection", "union", "grow-diag"]
     alone = attnprobe.links(two[0], texts, **given).to_pandas().set_index("alignment").loc["head"]
     same = ["n", "layer", "head", "position", "aer", "aer_se", "precision", "recall", "baseline", "gain", "p"]
     assert rows.loc["head", same].tolist() == pytest.approx(alone[same].tolist())
-    cells = [(row.position, int(row.layer), int(row["head"])) for _, row in rows.iloc[:2].iterrows()]
-    forward = links_of(two[0], list(zip(texts, targets, strict=True)), cells[0])
-    reverse = links_of(two[1], list(zip(targets, texts, strict=True)), cells[1])
-    ours = [{(a, b) for b, a in one.items()} for one in forward]
-    theirs = [set(one.items()) for one in reverse]
-    names = np.array([Document(text).digest for text in texts], np.uint64)
-    second = np.flatnonzero(in_second_half(name_documents(names)))
-    assert rows.n.tolist() == [len(second)] * 5
+    assert rows.n.tolist() == [40] * 5
+    names = name_documents(np.array([Document(text).digest for text in texts], np.uint64))
+    fold = assign_folds(folds)[find_block(names)]
+    cells = [(where, layer, head) for layer in range(2) for head in range(2) for where in ("output", "input")]
+    sides, chosen = [], []
+    for folder, asked, answers, turned in ((two[0], texts, targets, True), (two[1], targets, texts, False)):
+        every = {
+            cell: [
+                {(a, b) if turned else (b, a) for b, a in one.items()}
+                for one in links_of(folder, list(zip(asked, answers, strict=True)), cell)
+            ]
+            for cell in cells
+        }
+
+        def rate(cell, some, every=every):
+            return rates([gold[at] for at in some], [every[cell][at] for at in some])[0]
+
+        best = [min(cells, key=lambda cell: rate(cell, np.flatnonzero(fold != one))) for one in range(folds)]
+        chosen.append(best)
+        sides.append([every[best[fold[at]]][at] for at in range(40)])
+    ours, theirs = sides
     both = list(zip(ours, theirs, strict=True))
     expected = {
         "head": ours,
@@ -170,20 +184,13 @@ def test_two_models(two, tmp_path):
         "grow-diag": [grown(one, other, 8) for one, other in both],
     }
     for name, links in expected.items():
-        wanted = rates([gold[at] for at in second], [links[at] for at in second])
+        wanted = rates(gold, links)
         assert rows.loc[name, ["aer", "precision", "recall"]].tolist() == pytest.approx(wanted), name
+    for name, best in zip(("head", "reverse head"), chosen, strict=True):
+        row = rows.loc[name]
+        assert row.chosen == best.count((row.position, row.layer, row["head"])) / folds
     assert rows.model.tolist()[:2] == ["model0", "model1"]
     assert np.isnan(rows.loc["union", "baseline"])
-    # The reverse head is the best of its model on the half that chooses.
-    first = sorted(set(range(40)) - set(second.tolist()))
-    best = 1.0
-    for cell in [
-        (where, layer, head) for where in ("output", "input") for layer in range(2) for head in range(2)
-    ]:
-        links = links_of(two[1], [(targets[at], texts[at]) for at in first], cell)
-        best = min(best, rates([gold[at] for at in first], [set(one.items()) for one in links])[0])
-    chosen = rates([gold[at] for at in first], [theirs[at] for at in first])[0]
-    assert chosen == pytest.approx(best)
     state = tmp_path / "state"
     for _ in range(2):
         again = attnprobe.links(two[0], texts, reverse=two[1], resume=state, **given)

@@ -1,0 +1,82 @@
+"""``--part``: for every command whose tables add up, refused where it makes no sense, and resumed."""
+
+import inspect
+
+import pandas as pd
+import pytest
+
+from attnprobe.cli.app import COMMANDS
+from attnprobe.findings.merge import _list_mergeable_commands
+
+LINES = [f"the dog number {place} ran to the old house ." for place in range(12)]
+
+
+@pytest.fixture
+def corpus(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "text.txt").write_text("\n".join(LINES) + "\n")
+    (tmp_path / "second.txt").write_text("\n".join(LINES[1::3]) + "\n")
+    return tmp_path
+
+
+def test_whatever_merge_adds_up_has_parts():
+    """But for random tokens, which nobody reads, and the column of what heads carry, which has no command."""
+    having = {one.__name__ for one in COMMANDS if "part" in inspect.signature(one).parameters}
+    assert having == set(_list_mergeable_commands()) - {"induction", "norm"}
+
+
+def test_a_part_is_as_a_file_of_its_documents(invoke, corpus):
+    code, _, _ = invoke("entropy", "demo", "-d", "second.txt", "-o", "second.csv")
+    assert code == 0
+    code, _, err = invoke("entropy", "demo", "-d", "text.txt", "--part", "2/3", "-o", "part.csv")
+    assert code == 0
+    assert "Only part 2 of 3 was read" in err
+    found, expected = (pd.read_csv(name).drop(columns="dataset") for name in ("part.csv", "second.csv"))
+    pd.testing.assert_frame_equal(found, expected)
+
+
+@pytest.mark.parametrize(
+    ("said", "complaint"),
+    [
+        ("0/3", "--part counts from 1, so there is no '0/3': the first part is 1/3."),
+        ("4/3", "--part names part 4, but there are 3; the last is 3/3."),
+        ("1/0", "--part needs at least one part"),
+        ("a/b", "--part must be the number of a part and how many there are, such as 3/100, not 'a/b'."),
+        ("3", "--part must be the number of a part"),
+        ("1/1000001", "--part takes at most 1,000,000 parts"),
+        ("13/13", "Part 13/13 holds nothing: there are only 12 documents; give fewer parts."),
+    ],
+)
+def test_no_such_part(invoke, corpus, said, complaint):
+    code, out, err = invoke("entropy", "demo", "-d", "text.txt", "--part", said, "-o", "x.csv")
+    assert (code, out) == (2, "")
+    assert complaint in err
+    assert len(err.strip().splitlines()) == 1
+    assert not (corpus / "x.csv").exists()
+
+
+def test_it_is_not_for_runs_that_end_by_themselves(invoke, corpus):
+    code, _, err = invoke("entropy", "demo", "-d", "text.txt", "--part", "1/2", "--until", "0.1")
+    assert code == 2
+    assert "--until as many as it takes; leave one out" in err
+
+
+def test_a_state_is_of_one_part(invoke, corpus):
+    ask = ("entropy", "demo", "-d", "text.txt", "--resume", "state")
+    assert invoke(*ask, "--part", "1/2")[0] == 0
+    first = invoke(*ask, "--part", "1/2")
+    assert (first[0], first[1]) == invoke("entropy", "demo", "-d", "text.txt", "--part", "1/2")[:2]
+    code, _, err = invoke(*ask, "--part", "2/2")
+    assert code == 2
+    assert "belongs to a run with another setting" in err
+
+
+def test_merge_names_what_is_missing(invoke, corpus):
+    for number in (1, 4):
+        invoke("entropy", "demo", "-d", "text.txt", "--part", f"{number}/4", "-o", f"{number}.csv")
+    code, _, err = invoke("merge", "1.json", "4.json", "-o", "all.csv")
+    assert code == 0
+    assert "Parts 2 and 3 of 4 of text.txt are missing." in err
+    code, _, err = invoke("merge", "1.json", "4.json", "1.json", "-o", "no.csv")
+    assert code == 2
+    assert "1.json and 1.json both hold part 1 of 4 of text.txt, which would count twice" in err

@@ -1,0 +1,173 @@
+"""Tables of parts of one corpus: what they add up to, what is missing, and what would count twice."""
+
+import json
+import time
+
+import numpy as np
+import pytest
+
+import attnprobe
+from attnprobe.errors import AttnprobeError
+from attnprobe.findings.overlaps import Content, check_overlaps
+from attnprobe.findings.parts import Parts, PartsRead
+from attnprobe.sums.documents import LEAST_NAME, Sketch
+
+LINES = [f"The dog number {place % 9} ran to the old house ." for place in range(30)]  # most of them twice
+ROWS = "\n".join(["text,who", *(f"{line},{place // 4}" for place, line in enumerate(LINES))])
+FILE = {"name": "a.txt", "sha256": "aa", "text_column": None}
+
+
+def read_parts(said, of=100, dataset=FILE, **chosen):
+    found = [Parts.read(dataset, {"part": f"{number}/{of}", **chosen}) for number in said]
+    return [parts for parts in found if parts is not None]
+
+
+def numbers(table):
+    return {name: cells for name, cells in table.data.items() if name not in {"model", "dataset"}}
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("parts")
+    (folder / "a.txt").write_text("\n".join(LINES) + "\n")
+    (folder / "rows.csv").write_text(ROWS + "\n")
+    return folder
+
+
+class TestTables:
+    @pytest.mark.parametrize(
+        "ask",
+        [
+            lambda folder, part: attnprobe.entropy("demo", folder / "a.txt", part=part),
+            lambda folder, part: attnprobe.mixing(
+                "demo", folder / "rows.csv", text_column="text", document_column="who", part=part
+            ),
+            lambda folder, part: attnprobe.entropy(
+                "demo", folder / "a.txt", limit=25, sample=12, seed=3, part=part
+            ),
+            lambda folder, part: attnprobe.distance("demo", LINES, by="layer", part=part),
+            # What is rare is counted in each part, and so is left out.
+            lambda folder, part: attnprobe.roles("demo", folder / "a.txt", thresholds={"rare": 1}, part=part),
+        ],
+        ids=["entropy", "mixing", "sample", "distance", "roles"],
+    )
+    def test_all_parts_are_the_whole(self, files, ask):
+        """Though many documents say the same."""
+        whole = ask(files, None)
+        parts = [ask(files, f"{number}/3") for number in (3, 1, 2)]
+        table = attnprobe.merge(parts)
+        assert not any("missing" in note or "count twice" in note for note in table.notes)
+        for name, cells in numbers(whole).items():
+            if np.array(cells).dtype.kind == "f":
+                np.testing.assert_allclose(table.data[name], cells, rtol=1e-5, atol=1e-9, err_msg=name)
+            else:
+                assert table.data[name] == cells, name
+
+    def test_counts_are_those_of_the_whole_to_the_last_bit(self):
+        """Of links, which are counted; and merging the parts of a part gives no other bits."""
+        ask = {"by": "head", "min_links": 1}
+        whole = attnprobe.syntax("demo", **ask)
+        parts = [attnprobe.syntax("demo", **ask, part=f"{number}/4") for number in range(1, 5)]
+        both = attnprobe.merge([attnprobe.merge(parts[:2]), attnprobe.merge(parts[2:])])
+        for table in (attnprobe.merge(parts), both):
+            assert table.data["n"] == whole.data["n"]
+            assert table.data["accuracy"] == whole.data["accuracy"]
+        assert both.provenance["merged"][0]["parts"] == {"of": 4, "read": "1-4"}
+
+    def test_what_is_missing_is_said_and_can_come_later(self, files, tmp_path):
+        file = files / "a.txt"
+        parts = [attnprobe.entropy("demo", file, part=f"{number}/5") for number in (1, 3, 4)]
+        table = attnprobe.merge(parts)
+        assert "Parts 2 and 5 of 5 of a.txt are missing." in table.notes
+        assert table.provenance["merged"][0]["parts"] == {"of": 5, "read": "1,3,4"}
+        assert "part" not in table.provenance["options"]
+        attnprobe.merge(parts).save(tmp_path / "some.csv")
+        later = attnprobe.merge([tmp_path / "some.json", attnprobe.entropy("demo", file, part="2/5")])
+        assert "Part 5 of 5 of a.txt is missing." in later.notes
+        with pytest.raises(AttnprobeError, match=r"both hold part 3 of 5 of a\.txt, which would count twice"):
+            attnprobe.merge([later, parts[1]])
+
+    def test_a_record_without_parts_is_as_it_was(self, files):
+        assert "part" not in attnprobe.entropy("demo", files / "a.txt").provenance["options"]
+        table = attnprobe.entropy("demo", files / "a.txt", part="2/3")
+        assert table.provenance["options"]["part"] == "2/3"
+        assert "Only part 2 of 3 was read; merge adds parts up." in table.notes
+
+    def test_a_part_beside_the_whole(self, files):
+        whole = attnprobe.entropy("demo", files / "a.txt")
+        part = attnprobe.entropy("demo", files / "a.txt", part="2/3")
+        for tables in ([whole, part], [part, whole]):
+            with pytest.raises(AttnprobeError, match=r"part 2 of 3 of a\.txt, and .* holds all of it"):
+                attnprobe.merge(tables)
+
+    def test_a_damaged_record_is_refused(self, files, tmp_path):
+        attnprobe.entropy("demo", files / "a.txt", part="2/3").save(tmp_path / "a.csv")
+        found = json.loads((tmp_path / "a.json").read_text())
+        for part in ("7/3", "x", 5, ["1/3"]):
+            found["provenance"]["options"]["part"] = part
+            (tmp_path / "a.json").write_text(json.dumps(found))
+            with pytest.raises(AttnprobeError, match="is no record of a table that can be merged"):
+                attnprobe.merge([tmp_path / "a.json", tmp_path / "a.json"])
+
+
+class TestRefusals:
+    def add(self, *several):
+        read = PartsRead()
+        for place, parts in enumerate(several):
+            read.add(f"t{place}", parts)
+        return list(read.notes())
+
+    def test_missing_parts_are_named_in_ranges(self):
+        here = set(range(1, 101)) - {3, 17, 18, 19, 20}
+        assert self.add(*read_parts(here)) == ["Parts 3 and 17 to 20 of 100 of a.txt are missing."]
+        assert self.add(*read_parts(set(range(1, 101)) - {100})) == ["Part 100 of 100 of a.txt is missing."]
+        assert self.add(*read_parts(range(1, 101))) == []
+        (note,) = self.add(*read_parts(range(1, 1001, 2), 1000))
+        assert note.startswith("Parts 2, 4, 6, ")
+        assert note.endswith("24 and 488 more of 1,000 of a.txt are missing.")
+
+    def test_another_number_of_parts(self):
+        with pytest.raises(AttnprobeError, match=r"t0 is part 3 of 100 of a\.txt, and t1 is part 4 of 50 of"):
+            self.add(*read_parts([3]), *read_parts([4], 50))
+
+    def test_another_choice_of_documents_or_files(self):
+        for chosen in ({"limit": 5}, {"sample": 5, "sample_seed": 1}):
+            with pytest.raises(AttnprobeError, match="another --limit, --sample or --seed"):
+                self.add(*read_parts([3]), *read_parts([4], **chosen))
+        with pytest.raises(AttnprobeError, match="with other files beside it"):
+            self.add(*read_parts([3]), *read_parts([4], dataset={"sources": [FILE, {"sha256": "b"}]}))
+
+    def test_other_corpora_and_other_columns_are_apart(self):
+        others = [{**FILE, "sha256": "b"}, {**FILE, "text_column": "b"}, {"name": "hub", "split": "test"}]
+        notes = self.add(*read_parts([1], 2), *(read_parts([1], 2, one)[0] for one in others))
+        assert len(notes) == 4
+
+    def test_without_a_hash_the_name_and_the_split_tell_a_corpus(self):
+        hub = {"name": "hub", "sha256": None, "split": "test"}
+        assert self.add(*read_parts([1, 2], 2, hub)) == []
+        with pytest.raises(AttnprobeError, match="both hold part 1 of 2 of hub"):
+            self.add(*read_parts([1, 1], 2, hub))
+
+    def test_documents_of_parts_are_compared_with_those_of_other_corpora_only(self):
+        """Two that say the same count in both parts of a corpus, as they do in the whole."""
+        same = Sketch.of(np.arange(LEAST_NAME, LEAST_NAME + 40))
+        one, other = (
+            Content(f"t{part.numbers}", frozenset("a"), frozenset(), same, part)
+            for part in read_parts([1, 2])
+        )
+        assert check_overlaps([one, other]) == []
+        stranger = Content("b", frozenset("b"), frozenset(), same)
+        with pytest.raises(AttnprobeError, match=r"b and the parts of a\.txt can't be added up"):
+            check_overlaps([one, stranger, other])
+
+    def test_a_thousand_parts_take_no_time(self):
+        names = np.random.default_rng(0).integers(LEAST_NAME, 2 * LEAST_NAME, (1000, 5000))
+        read, contents = PartsRead(), []
+        for number, part in enumerate(read_parts(range(1, 1001), 1000)):
+            sketch = Sketch.of(names[number])
+            contents.append(Content(f"t{number}", frozenset([f"{number}"]), frozenset(), sketch, part))
+        began = time.process_time()
+        for content in contents:
+            read.add(content.name, content.parts)
+        assert check_overlaps(contents, read) == []
+        assert time.process_time() - began < 2
