@@ -220,7 +220,7 @@ def test_checks_and_roles_are_counted():
     assert said(with_cells(tables.roles(), role=["mixed"] * 12)) == ""
 
 
-@pytest.mark.parametrize(("error", "sure"), [(0.01, True), (0.05, False)])
+@pytest.mark.parametrize(("error", "sure"), [(0.01, True), (0.035, False)])
 def test_the_highest_layer_is_above_the_intervals_of_all_others(error, sure):
     table = with_cells(tables.by_layer(), cancellation=[0.5, 0.7, 0.6], cancellation_se=[error] * 3)
     assert bool(2 * half(error, 3) < 0.7 - 0.6) == sure
