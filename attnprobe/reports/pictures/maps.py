@@ -47,6 +47,8 @@ LAYER, HEAD = "layer", "head"
 #: Pixels of a cell; below ``_SIGNED`` there is no room for a sign in it.
 _LARGEST, _COMFORTABLE, _BESIDE_OTHERS, _SMALLEST = 30, 14, 6, 3
 SIGNED = 8
+#: A map is given so many pixels at least, or its title would be a column of words.
+_LEAST = 200
 #: Room for the names of layers beside a map, and for its legend.
 _BESIDE, _LEGEND = 46, 78
 #: Without a legend beside, maps may even take some of the room between measures; more maps keep theirs.
@@ -84,7 +86,7 @@ def choose_sizes(grid: Grid, measures: int, request: DrawingRequest, legend: flo
         return int((room / across - _BETWEEN * (across > 1)) / heads)
 
     if maps == 1:
-        most = min(measures, 3)
+        most = min(measures, 3, max(1, request.width // _LEAST))
         columns = next((c for c in range(most, 1, -1) if cell(1, c) >= _COMFORTABLE), min(most, 2))
         if cell(1, columns) < SIGNED:
             columns = 1
