@@ -504,10 +504,10 @@ def plot(
     title: str | None = None, clusters: int | None = None,
 ) -> Picture: ...
 def doctor(
-    model: str | Path | PreTrainedModel, texts: Texts = None, *, revision: str | None = None,
-    cache_dir: Path | str | None = None, token: str | None = None, offline: bool = False,
-    trust_remote_code: bool = False, base: str | None = None, adapter: str | None = None,
-    prompt: str | None = None, allow_bin: bool = False, device: str = "auto",
+    model: str | Path | PreTrainedModel, texts: Texts = None, *, speed: bool = False,
+    revision: str | None = None, cache_dir: Path | str | None = None, token: str | None = None,
+    offline: bool = False, trust_remote_code: bool = False, base: str | None = None,
+    adapter: str | None = None, prompt: str | None = None, allow_bin: bool = False, device: str = "auto",
     device_map: str | dict[str, Any] | None = None, dtype: str = "float32", threads: int | None = None,
     workers: int | None = None, progress: bool | Progress = False, tokenizer: Tokenizer | None = None,
     split: str | None = None, dataset_config: str | None = None, name: str | None = None,

@@ -17,7 +17,8 @@ import torch
 from transformers import AutoModelForSequenceClassification
 
 import attnprobe
-from attnprobe.attention.block import AttentionBlock, Observed, build_uniform_block
+from attnprobe.attention.block import AttentionBlock, build_uniform_block
+from attnprobe.attention.observed import Observed
 from attnprobe.corpus.sources.text import read_embedded
 
 pytestmark = pytest.mark.slow

@@ -1,6 +1,5 @@
 """Merging the tables of separate jobs into that of the whole, from the sums in their records."""
 
-import ast
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -8,21 +7,20 @@ from functools import reduce
 from itertools import chain
 from operator import add
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attnprobe.attention.kinds import list_lacking, number_layers
 from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.findings.overlaps import Content, check_overlaps
 from attnprobe.findings.parts import Parts, PartsRead, list_files
+from attnprobe.statistics.registry import all_tabulations, families, find_statistic
+from attnprobe.statistics.statistic import Statistic
+from attnprobe.statistics.tabulation import Tabulation
 from attnprobe.sums.base import Arrays, Measurement, pack, unpack
 from attnprobe.sums.documents import Sketch
 from attnprobe.table.builder import Labels
 from attnprobe.table.formats.json import to_json
 from attnprobe.table.head_table import HeadTable, describe_table
-
-if TYPE_CHECKING:
-    from attnprobe.statistics.statistic import Statistic
-    from attnprobe.statistics.tabulation import Tabulation
 
 #: No model that parts images into windows has more layers, or heads in one, whatever a record says.
 _MOST_LAYERS = _MOST_HEADS = 1000
@@ -117,7 +115,7 @@ class Job:
         corpus = found[0] if len(found) == len(every) == 1 else None
         return Content(self.name, frozenset(self.texts), files, self.sketch, corpus)
 
-    def measure(self, statistics: Sequence["Statistic"]) -> Measurement:
+    def measure(self, statistics: Sequence[Statistic]) -> Measurement:
         try:
             return Measurement.from_arrays(self.sums, {one.name: one.sums for one in statistics})
         except (ValueError, KeyError, TypeError, IndexError) as error:
@@ -143,7 +141,7 @@ class _Whole:
     """
 
     first: Job
-    statistics: "list[Statistic]"
+    statistics: list[Statistic]
     measurement: Measurement
     beside: dict[str, list[str]]
     contents: list[Content]
@@ -156,7 +154,7 @@ class _Whole:
     dropped: bool = False
 
     @classmethod
-    def begin(cls, first: Job, own: "Iterable[Statistic]") -> "_Whole":
+    def begin(cls, first: Job, own: Iterable[Statistic]) -> "_Whole":
         """Begin with a job; ``own`` are statistics that no package brings along."""
         statistics = _find_statistics(first, own)
         beside = {name: list(seen) for name, seen in first.beside.items()}
@@ -237,24 +235,13 @@ def _make_error(name: str, error: Exception) -> AttnprobeError:
 
 
 def _list_mergeable_commands() -> list[str]:
-    """Name the commands that measure a family of statistics, in the order of the families.
-
-    The declarations of families are read and not imported, as statistics take torch.
-    """
-    found: list[tuple[int, tuple[str, ...]]] = []
-    for path in (Path(__file__).parents[1] / "statistics").rglob("*.py"):
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
-            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "FAMILY":
-                assert isinstance(node.value, ast.Call)
-                name, _, order = map(ast.literal_eval, node.value.args)
-                keywords = {one.arg: ast.literal_eval(one.value) for one in node.value.keywords}
-                found.append((order, keywords.get("commands") or (name,)))
+    """Name the commands that measure a family of statistics, in the order of the families."""
     # The census has no family of its own, and asks all those that no command of their own asks.
-    return ["census", *(command for _, commands in sorted(found) for command in commands)]
+    return ["census", *(command for one in families() for command in one.commands or (one.name,))]
 
 
 def merge_tables(
-    tables: Sequence[Path | str | HeadTable], command: str | Sequence[str], own: "Iterable[Statistic]" = ()
+    tables: Sequence[Path | str | HeadTable], command: str | Sequence[str], own: Iterable[Statistic] = ()
 ) -> HeadTable:
     """Merge the tables of separate jobs over parts of a corpus; ``command`` goes on record.
 
@@ -331,9 +318,7 @@ def _drop_free(record: Any) -> Any:
     return {key: value for key, value in record.items() if key not in found}
 
 
-def _find_tabulation(job: Job) -> "Tabulation":
-    from attnprobe.statistics.registry import all_tabulations  # takes torch
-
+def _find_tabulation(job: Job) -> Tabulation:
     known = all_tabulations()
     if job.tabulation not in known:
         raise AttnprobeError(
@@ -342,10 +327,8 @@ def _find_tabulation(job: Job) -> "Tabulation":
     return known[job.tabulation]
 
 
-def _find_statistics(job: Job, own: "Iterable[Statistic]") -> "list[Statistic]":
+def _find_statistics(job: Job, own: Iterable[Statistic]) -> list[Statistic]:
     """Find the statistics that were measured, in the version in which they were."""
-    from attnprobe.statistics.registry import find_statistic  # takes torch
-
     own, found = list(own), []
     for identity in job.identities:
         name = identity.partition("@")[0]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,8 @@ import transformers
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from attnprobe.errors import AttnprobeError, first_line
-from attnprobe.model.folders import ADAPTER, DEMO, read_object
+from attnprobe.model.folders import ADAPTER
+from attnprobe.model.location import Adapter
 from attnprobe.model.quantisation import Quantisation
 from attnprobe.model.refusals import BadCheckpointError
 from attnprobe.model.task_heads import (
@@ -46,64 +47,10 @@ _INSIDE = "base_model.model."
 _SPARE = 1 << 24
 
 
-@dataclass(frozen=True)
-class Adapter:
-    """An adapter without its weights: its method, such as "LORA", and what it was trained on and with."""
-
-    folder: Path
-    kind: str
-    base: str
-    revision: str | None = None
-    head: TaskHead | None = None
-
-
-def find_adapter(folder: Path, name: str, base: str | None, *, hub: bool) -> Adapter | None:
-    """Read the description of an adapter; None for a folder that holds a whole model.
-
-    ``base`` is what the user names as its base, None for what the adapter names. An adapter of the ``hub``
-    may name a folder of somebody else's machine.
-    """
-    described = read_object(folder / ADAPTER)
-    if not described or (folder / "config.json").is_file():
-        return None
-    named = base or described.get("base_model_name_or_path")
-    if not isinstance(named, str) or not named:
-        raise BadCheckpointError(f"The adapter {name} names no base model; name it with --base.")
-    local = Path(named).expanduser()
-    is_path = local.is_absolute() or named.startswith((".", "~")) or named.count("/") > 1
-    if base is None and named != DEMO and is_path and (hub or not _is_folder(local)):
-        raise BadCheckpointError(
-            f"The adapter {name} was trained on {clean(named)}, which is a folder of "
-            f"{'another machine' if hub else 'its own machine, and not here'}; name its base with --base."
-        )
-    if base is None and hub and named != DEMO and _is_folder(local):  # a stranger's adapter may choose none
-        raise BadCheckpointError(
-            f"The adapter {name} was trained on {clean(named)}, and a folder here has this name, too; name "
-            "its base with --base."
-        )
-    revision = described.get("revision") if base is None else None
-    return Adapter(
-        folder,
-        clean(str(described.get("peft_type"))),
-        named,
-        revision if isinstance(revision, str) else None,
-        _find_stated_head(described),
-    )
-
-
-def _is_folder(path: Path) -> bool:
-    try:
-        return path.is_dir()
-    except (OSError, ValueError):  # a name too long, or with a NUL in it
-        return False
-
-
-def _find_stated_head(described: dict[str, Any]) -> TaskHead | None:
+def _find_stated_head(adapter: Adapter) -> TaskHead | None:
     """Find the head that an adapter names by its task, or by the class that it was trained in."""
-    trained_in = described.get("auto_mapping")
-    stated = str(trained_in.get("base_model_class")) if isinstance(trained_in, dict) else ""
-    by_class = next((head for head in TASK_HEADS if stated.endswith(head.endings)), None)
-    return _TASKS.get(str(described.get("task_type")), by_class)
+    by_class = next((head for head in TASK_HEADS if adapter.trained_in.endswith(head.endings)), None)
+    return _TASKS.get(adapter.task, by_class)
 
 
 def read_with_adapter(
@@ -135,7 +82,7 @@ def read_with_adapter(
             f"The weights of the adapter {name} can't be loaded: {first_line(error)}."
         ) from error
     saved = {key.removeprefix(_INSIDE): tensor for key, tensor in tensors.items()}
-    for head in dict.fromkeys((adapter.head, *wanted, None, *TASK_HEADS)):
+    for head in dict.fromkeys((_find_stated_head(adapter), *wanted, None, *TASK_HEADS)):
         skeleton = _build_skeleton(config, head)
         if skeleton is not None and _has_place(skeleton, saved):
             break

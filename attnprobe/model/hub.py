@@ -8,11 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import transformers
-
 from attnprobe.errors import AttnprobeError
-from attnprobe.model.adapters import find_adapter
-from attnprobe.model.configuration import read_config
 from attnprobe.model.folders import (
     DEMO,
     SentenceFolder,
@@ -22,14 +18,13 @@ from attnprobe.model.folders import (
     hash_file,
     list_descriptions,
 )
-from attnprobe.model.load import (
+from attnprobe.model.location import (
     LoadOptions,
     choose_base_options,
+    find_adapter,
     list_tokenizer_files,
-    load_tokenizers,
     locate,
 )
-from attnprobe.model.transformers_private import HF_HUB_CACHE, repo_folder_name
 
 #: What must be alike in the configurations of one training run, and what a person calls it.
 _SHAPE = {
@@ -101,6 +96,10 @@ class CheckpointFiles:
         """Its configuration; of an adapter, that of its base."""
         if self.base is not None:
             return self.base.config
+        import transformers
+
+        from attnprobe.model.configuration import read_config
+
         transformers.logging.set_verbosity_error()
         return read_config(self.folder, self.full_name, trust_remote_code=self.options.trust_remote_code)
 
@@ -142,6 +141,8 @@ class CheckpointFiles:
     def vocabulary(self) -> dict[str, int]:
         if self.base is not None and not list_tokenizer_files(self.folder):
             return self.base.vocabulary
+        from attnprobe.model.load import load_tokenizers
+
         shared = {"trust_remote_code": self.options.trust_remote_code, "local_files_only": True}
         tokenizer: Any = load_tokenizers(self.folder, self.full_name, self.config.model_type, **shared)[0]
         return tokenizer.get_vocab()
@@ -176,6 +177,8 @@ class Downloads:
 
     def __init__(self, names: Iterable[str], cache: Path | None) -> None:
         """Record what the cache holds of some models of the hub."""
+        from attnprobe.model.transformers_private import HF_HUB_CACHE, repo_folder_name
+
         root = Path(cache or HF_HUB_CACHE).expanduser()
         there = {name for name in names if name != DEMO and find_local_folder(name) is None}
         self._folders = {name: root / repo_folder_name(repo_id=name, repo_type="model") for name in there}

@@ -3,33 +3,20 @@
 import logging
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from functools import partial
-from glob import escape
-from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import torch
 import transformers
-from huggingface_hub import snapshot_download
-from huggingface_hub.errors import (
-    GatedRepoError,
-    HfHubHTTPError,
-    HFValidationError,
-    LocalEntryNotFoundError,
-    OfflineModeIsEnabled,
-    RepositoryNotFoundError,
-    RevisionNotFoundError,
-)
 from transformers import AutoTokenizer, PreTrainedModel
 
 from attnprobe.corpus.sources.pictures import BOTH
 from attnprobe.corpus.tokenization import NoTokenizer, Tokenizer
 from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.model import lean
-from attnprobe.model.adapters import Adapter, find_adapter, read_with_adapter
+from attnprobe.model.adapters import read_with_adapter
 from attnprobe.model.checkpoint import TEXT, Checkpoint, check_modality, find_tower
 from attnprobe.model.configuration import (
     describe_unread_layers,
@@ -40,71 +27,27 @@ from attnprobe.model.configuration import (
 )
 from attnprobe.model.embedding import Embedding, PairScoring
 from attnprobe.model.folders import (
-    DEMO,
     Prompts,
     SentenceFolder,
     check_config,
-    find_local_folder,
-    find_transformer,
     find_weights,
     hash_file,
     list_descriptions,
-    list_module_paths,
-    read_folder,
+)
+from attnprobe.model.location import (
+    Adapter,
+    DeviceMap,
+    LoadOptions,
+    choose_base_options,
+    find_adapter,
+    list_tokenizer_files,
+    locate,
 )
 from attnprobe.model.processing import load_processor
 from attnprobe.model.pruned import load_stored, read_physical_record, silence_transformers
 from attnprobe.model.quantisation import Quantisation, check_packages, place_weights
 from attnprobe.model.refusals import BadCheckpointError, UnsupportedModelError, find_packing, refuse_by_name
 from attnprobe.model.task_heads import TaskHead, Weights, choose_heads, infer_head, read_weights
-
-#: A device for each part of a model, or how to choose them.
-DeviceMap = str | dict[str, Any]
-#: What describes a checkpoint, and is fetched from the top level of a hub repository beside its weights.
-_WANTED = ["*.json", "*.txt", "*.model"]
-_IGNORED = ["*/*", "*.*.safetensors"]
-#: How the files of tokenizers begin or end.
-_SPELLING = ("tokenizer", "vocab", "merges", "tokenization", "spiece", "sentencepiece", "tekken", "bpe")
-_MODELS = {".model", ".spm", ".tiktoken", ".bpe"}
-
-
-@dataclass(frozen=True)
-class LoadOptions:
-    """How to load: the options of the command line of the same names; see ``attnprobe.options``."""
-
-    revision: str | None = None
-    cache_dir: Path | None = None
-    token: str | None = None
-    offline: bool = False
-    trust_remote_code: bool = False
-    allow_bin: bool = False
-    device: str = "auto"
-    device_map: DeviceMap | None = None
-    dtype: str = "float32"
-    base: str | None = None
-    adapter: str | None = None
-    prompt: str | None = None
-
-
-@dataclass(frozen=True)
-class Location:
-    """Where a checkpoint lies.
-
-    Attributes:
-        folder: That of its transformer, or of its adapter.
-        origin: Where it came from, for the record.
-        sentences: The folder of sentence-transformers that this is the transformer of.
-    """
-
-    folder: Path
-    origin: dict[str, Any]
-    sentences: SentenceFolder | None = None
-
-    @property
-    def name(self) -> str:
-        """Its id on the hub, or the name of the folder that was named."""
-        root = self.folder if self.sentences is None else self.sentences.root
-        return self.origin.get("hub", root.resolve().name)
 
 
 def load_checkpoint(
@@ -285,82 +228,6 @@ def sees_text(name: str, options: LoadOptions) -> bool:
     return reads_both(read_config(folder, name, trust_remote_code=options.trust_remote_code))
 
 
-def locate(name: str, options: LoadOptions, *, weights: bool = True) -> Location:
-    """Find the folder of a checkpoint, fetching it from the hub if need be.
-
-    ``name`` is ``demo``, a local folder, or a hub id. Without ``weights``, only what describes it is fetched.
-    """
-    if name == DEMO:
-        folder = Path(str(files("attnprobe") / DEMO))
-        return Location(folder, {"folder": "attnprobe/demo"})
-    root = find_local_folder(name)
-    if root is None:
-        root, origin = _download(name, options, weights=weights)
-    else:
-        origin = {"folder": root.resolve().name}
-    return Location(find_transformer(root, name, options.adapter), origin, read_folder(root, name))
-
-
-def choose_base_options(adapter: Adapter, options: LoadOptions) -> LoadOptions:
-    """Choose how to load what an adapter was trained on."""
-    return replace(options, revision=adapter.revision, base=None, adapter=None)
-
-
-def _download(name: str, options: LoadOptions, *, weights: bool) -> tuple[Path, dict[str, Any]]:
-    """Fetch what lies at the top of a repository, then the folders of modules that it names."""
-    wanted = [
-        *_WANTED,
-        *(["*.safetensors"] if weights else []),
-        *(["*.bin"] if weights and options.allow_bin else []),
-        *(["*.py"] if options.trust_remote_code else []),
-    ]
-    if options.adapter is not None:
-        inside = [f"{escape(options.adapter)}/{pattern}" for pattern in wanted]
-        folder = _fetch(name, options, inside, [])
-    else:
-        folder = _fetch(name, options, wanted, _IGNORED)
-        if paths := list_module_paths(folder, name):
-            found = replace(options, revision=folder.name)
-            inside = [f"{escape(path)}/{pattern}" for path in paths for pattern in wanted]
-            deeper = [f"{escape(path)}/*/*" for path in paths]
-            _fetch(name, found, inside, [*deeper, "*.*.safetensors"])
-    return folder, {"hub": name, "commit": folder.name}
-
-
-def _fetch(name: str, options: LoadOptions, wanted: list[str], ignored: list[str]) -> Path:
-    """Fetch the files of a repository that match some patterns, and none of some others."""
-    try:
-        folder = snapshot_download(
-            name,
-            revision=options.revision,
-            cache_dir=options.cache_dir,
-            token=options.token,
-            local_files_only=options.offline,
-            allow_patterns=wanted,
-            ignore_patterns=ignored,
-        )
-    except HFValidationError as error:
-        raise AttnprobeError(f"{name!r} is neither a folder here nor a possible name on the hub.") from error
-    except GatedRepoError as error:
-        raise AttnprobeError(
-            f"{name} is gated: ask for access on its page, then pass --token or run `hf auth login`."
-        ) from error
-    except RevisionNotFoundError as error:
-        raise AttnprobeError(f"{name} has no revision {options.revision!r}.") from error
-    except RepositoryNotFoundError as error:
-        raise AttnprobeError(
-            f"{name!r} is neither a folder here nor a checkpoint on the hub (for a private one pass --token)."
-        ) from error
-    except (LocalEntryNotFoundError, OfflineModeIsEnabled) as error:
-        reason = "--offline was given" if options.offline else "the hub can't be reached"
-        raise AttnprobeError(
-            f"{name!r} is neither a folder here nor in the local cache, and {reason}."
-        ) from error
-    except (HfHubHTTPError, OSError, ValueError) as error:
-        raise AttnprobeError(f"{name} can't be fetched from the hub: {first_line(error)}.") from error
-    return Path(folder)
-
-
 def _check_pruned_use(name: str, *, adapted: bool, spread: bool) -> None:
     """Refuse what a physically smaller checkpoint can't be used for."""
     if adapted:
@@ -405,12 +272,6 @@ def load_tokenizers(
     if len(own) <= len(set(own.all_special_ids)):  # what transformers makes up where there is no vocabulary
         raise _tokenizer_error(name)
     return own, other
-
-
-def list_tokenizer_files(folder: Path) -> list[Path]:
-    return sorted(
-        path for path in folder.iterdir() if path.name.startswith(_SPELLING) or path.suffix in _MODELS
-    )
 
 
 def _tokenizer_error(name: str) -> BadCheckpointError:

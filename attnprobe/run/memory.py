@@ -14,8 +14,9 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-from attnprobe.attention.block import AttentionBlock, Observed, build_uniform_block
+from attnprobe.attention.block import AttentionBlock, build_uniform_block
 from attnprobe.attention.layout import Grid
+from attnprobe.attention.observed import Observed
 from attnprobe.corpus.batch import Batch
 from attnprobe.corpus.batches import BatchReader
 from attnprobe.errors import AttnprobeError, out_of_memory

@@ -18,6 +18,7 @@ from attnprobe.corpus.sources.contrasts import ContrastColumns
 from attnprobe.corpus.sources.opening import open_anything
 from attnprobe.corpus.sources.text import EMBEDDED, STDIN, Source, describe_source
 from attnprobe.errors import AttnprobeError, first_line
+from attnprobe.run.machine import count_threads, name_device
 from attnprobe.run.process_group import Ranks
 from attnprobe.sums.documents import Sketch
 from attnprobe.table.cells import clean
@@ -26,7 +27,7 @@ from attnprobe.table.head_table import describe_table
 if TYPE_CHECKING:
     from attnprobe.model.checkpoint import Checkpoint
     from attnprobe.model.hub import CheckpointFiles
-    from attnprobe.model.load import LoadOptions
+    from attnprobe.model.location import LoadOptions
     from attnprobe.model.verifying.architecture import Architecture
     from attnprobe.run.options import CorpusOptions
     from attnprobe.run.passes import Workers
@@ -129,20 +130,16 @@ def compare_machine(
     record: Mapping[str, Any], device: str = "auto", threads: int | None = None
 ) -> Iterator[Difference]:
     """Compare device, threads (None for all) and processes with a provenance."""
-    import torch
-
-    from attnprobe.model.load import find_device
-
     then = record.get("device")
     if isinstance(then, str):
         try:
-            now = str(find_device(device))
+            now = name_device(device)
         except AttnprobeError as error:
             yield Difference(str(error))
         else:
             if now.partition(":")[0] != then.partition(":")[0]:
                 yield Difference(f"The device is {now} here, and {clean(then)} on record.")
-    here = {"threads": threads or torch.get_num_threads(), "processes": Ranks.detect().size}
+    here = {"threads": threads or count_threads(), "processes": Ranks.detect().size}
     for name, number in here.items():
         known = record.get(name)
         if isinstance(known, int) and known != number:

@@ -1,18 +1,16 @@
 """Word alignment: how far the most attended words of a head are those that people aligned."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from attnprobe.attention.annotation import TokenAnnotation
-from attnprobe.attention.block import AttentionBlock
-from attnprobe.attention.layout import Layout
 from attnprobe.corpus.sources.document import POSSIBLE, SEVERAL
-from attnprobe.kernels.words import Ints, Rows, find_most_attended
 from attnprobe.statistics.links import FAMILY, UNIT
 from attnprobe.statistics.rules import NONE, SAME_PLACE, Ends, Words
 from attnprobe.statistics.statistic import Statistic
@@ -20,6 +18,14 @@ from attnprobe.sums.folds import RatioByBlock
 from attnprobe.sums.groups import Ratio
 from attnprobe.table.builder import TableBuilder
 from attnprobe.table.table import Column
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from attnprobe.attention.block import AttentionBlock
+    from attnprobe.attention.layout import Layout
+    from attnprobe.kernels.words import Ints, Rows
+
 
 #: What is counted of a pair of texts. ``BOTH`` is |A| + |S|, which the error rate divides by; of ``SURE`` and
 #: ``PROPOSED`` it is the sum. ``IN_SURE`` and ``IN_POSSIBLE`` are |A & S| and |A & P|, ``PLACE_...`` the same
@@ -86,6 +92,8 @@ class _Side:
 
 def find_gold_alignments(layout: Layout) -> GoldAlignments:
     """Find the words of both texts and the gold links between them, pair by pair."""
+    from attnprobe.kernels.words import Rows
+
     counts = np.full((layout.queries.batch, WAYS, _NUMBERS), np.nan)
     rows, spans, ways, base = list[tuple[int, ...]](), list[Ends](), list[int](), list[int]()
     sure, possible = list[NDArray[np.bool_]](), list[NDArray[np.bool_]]()
@@ -160,7 +168,7 @@ def _find_sides(layout: Layout, said: TokenAnnotation) -> Iterator[_Side]:
         yield _Side(1, 0, first, second, {(b, a): whether for (a, b), whether in gold.items()})
 
 
-def _find_gold(pairs: "Iterator[tuple[Ends, Ends, str]] | list[tuple[Ends, Ends, str]]") -> dict[Ends, bool]:
+def _find_gold(pairs: Iterator[tuple[Ends, Ends, str]] | list[tuple[Ends, Ends, str]]) -> dict[Ends, bool]:
     """Tell which words are aligned, and whether for sure; a span stands for each of its words."""
     found: dict[Ends, bool] = {}
     for asker, answer, label in pairs:
@@ -216,6 +224,10 @@ def align_by_layer_mean(block: AttentionBlock) -> Tensor:
 
 def _count(block: AttentionBlock, p: Tensor) -> Tensor:
     """Count what is found by rows (batch, head, query, key): (batch, head, way, number)."""
+    import torch
+
+    from attnprobe.kernels.words import find_most_attended
+
     gold: GoldAlignments = block.layout.once(find_gold_alignments)
     heads, rows = p.shape[1], gold.rows
     counts = np.repeat(gold.counts[:, None], heads, 1)

@@ -1,21 +1,29 @@
 """How differently heads look at the same text."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from functools import cache
 from itertools import combinations, product
+from math import nan
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
-from torch import Tensor
 
-from attnprobe.attention.block import AttentionBlock
-from attnprobe.attention.layout import Layout
 from attnprobe.statistics.statistic import Family, Statistic, mean_over_queries
 from attnprobe.statistics.tabulation import Tabulation, count_heads, describe_trends
 from attnprobe.sums.base import Measurement
 from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+    from attnprobe.attention.block import AttentionBlock
+    from attnprobe.attention.layout import Layout
+
 
 FAMILY = Family("distance", "distance between heads", 4)
 
@@ -34,6 +42,8 @@ def divergence(block: AttentionBlock) -> Tensor:
 @cache
 def _membership(pairs: int, device: torch.device) -> Tensor:
     """(pair, head): 1 / (heads - 1) where the head is one of the pair."""
+    import torch
+
     heads = count_heads(pairs)
     a, b = torch.triu_indices(heads, heads, 1)
     member = torch.zeros(pairs, heads)
@@ -48,12 +58,12 @@ def to_others(values: Tensor, layout: Layout) -> Tensor:
     """
     pairs = mean_over_queries(values, layout)
     if pairs.shape[1] == 0:  # a single head has no others
-        return pairs.new_full((pairs.shape[0], 1), torch.nan)
+        return pairs.new_full((pairs.shape[0], 1), nan)
     member = _membership(pairs.shape[1], pairs.device).to(pairs.dtype)
     if not pairs.isnan().any():
         return pairs @ member
     known = (~pairs.isnan()).to(pairs.dtype) @ member
-    return (pairs.nan_to_num() @ member / known).where(known > 0, torch.nan)
+    return (pairs.nan_to_num() @ member / known).where(known > 0, nan)
 
 
 def within_layer(values: Tensor, layout: Layout) -> Tensor:
@@ -73,7 +83,7 @@ def whole(block: AttentionBlock) -> Tensor:
         (batch, pair)
     """
     kept = block.layout.queries.asking[:, None]
-    return divergence(block).where(kept, torch.nan).nanmean(-1)
+    return divergence(block).where(kept, nan).nanmean(-1)
 
 
 PAIRS = Statistic("jsd", "nats", divergence, rows="pair", family=FAMILY, title="divergence of two heads")

@@ -1,11 +1,18 @@
 """How spread the attention of a head is."""
 
-import torch
-from torch import Tensor
+from __future__ import annotations
 
-from attnprobe.attention.block import AttentionBlock
-from attnprobe.attention.layout import Layout
+from math import nan
+from typing import TYPE_CHECKING
+
 from attnprobe.statistics.statistic import Family, Statistic, mean_over_queries
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from attnprobe.attention.block import AttentionBlock
+    from attnprobe.attention.layout import Layout
+
 
 FAMILY = Family("entropy", "entropy of heads", 0)
 
@@ -50,7 +57,7 @@ def over_longest(values: Tensor, layout: Layout) -> Tensor:
     the first query has no such ratio.
     """
     keys = layout.visible.to(values.dtype)[:, None]
-    return mean_over_queries((values / keys.log()).where(keys > 1, torch.nan), layout)
+    return mean_over_queries((values / keys.log()).where(keys > 1, nan), layout)
 
 
 def of_first_query(values: Tensor, layout: Layout) -> Tensor:
@@ -61,7 +68,7 @@ def of_first_query(values: Tensor, layout: Layout) -> Tensor:
     asks = layout.queries.asking[:, :1]
     if layout.grid is not None:  # the first patch of an image is one like the others
         asks = asks & layout.queries.first[:, :1]
-    return values[:, :, 0].where(asks, torch.nan)
+    return values[:, :, 0].where(asks, nan)
 
 
 ENTROPY = Statistic("entropy", "nats", entropy, family=FAMILY, title="entropy of attention", headline=True)

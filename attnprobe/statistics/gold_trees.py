@@ -1,15 +1,21 @@
 """Gold trees of sentences: words, arcs and root, and what trees that need no attention have of them."""
 
+from __future__ import annotations
+
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.attention.annotation import TokenAnnotation, TokenLink, TokenSpan
-from attnprobe.attention.layout import Layout
 from attnprobe.corpus.sources.document import SEVERAL
-from attnprobe.kernels.trees import Sentences
+
+if TYPE_CHECKING:
+    from attnprobe.attention.layout import Layout
+    from attnprobe.kernels.trees import Sentences
+
 
 Floats = NDArray[np.float64]
 PUNCTUATION = "punct"
@@ -43,6 +49,8 @@ class GoldTrees:
 
 def gold_trees(layout: Layout) -> GoldTrees:
     """Find the words that are left in and the gold tree over them, sentence by sentence."""
+    from attnprobe.kernels.trees import Sentences
+
     batch = layout.queries.batch
     edge_counts, arc_counts = np.full((batch, EDGE_COUNTS), np.nan), np.full((batch, ARC_COUNTS), np.nan)
     sequence, words, roots = [], [], list[int]()

@@ -1,16 +1,16 @@
 """What a head does where tokens come a second time."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
+from math import nan
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
-from torch import Tensor
-from torch.utils.weak import WeakTensorKeyDictionary
 
-from attnprobe.attention.block import AttentionBlock
-from attnprobe.attention.layout import Layout
 from attnprobe.statistics.positional import previous
 from attnprobe.statistics.statistic import Family, Statistic, mean_and_error, mean_over_queries
 from attnprobe.statistics.tabulation import Tabulation, head_table, name_best, read_measure
@@ -21,11 +21,23 @@ from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
 
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch.utils.weak import WeakTensorKeyDictionary
+
+    from attnprobe.attention.block import AttentionBlock
+    from attnprobe.attention.layout import Layout
+
+
 FAMILY = Family("induction", "heads on random tokens, repeated", 6, commands=("induction",))
 
 
-#: By what keys give, which is one tensor for all blocks of their queries: s_j, which depends on keys alone.
-_scores = WeakTensorKeyDictionary()
+@cache
+def _keep_scores() -> WeakTensorKeyDictionary:
+    """Keep s_j by what keys give, on which alone it depends: one tensor for all blocks of their queries."""
+    from torch.utils.weak import WeakTensorKeyDictionary
+
+    return WeakTensorKeyDictionary()
 
 
 def copying(block: AttentionBlock) -> Tensor:
@@ -50,17 +62,20 @@ def copying(block: AttentionBlock) -> Tensor:
     """
     raising = block.observed.unembedding
     if raising is None:
-        return block.probabilities.new_full(block.probabilities.shape[:3], torch.nan)
+        return block.probabilities.new_full(block.probabilities.shape[:3], nan)
     ordinary = (block.layout.keys.order >= 0) & block.layout.keys.kept
-    score = _scores.get(block.values)
+    kept = _keep_scores()
+    score = kept.get(block.values)
     if score is None:
-        score = _scores[block.values] = _score(block, raising, ordinary)
+        score = kept[block.values] = _score(block, raising, ordinary)
     weights = block.probabilities * ordinary[:, None, None]
     found = (weights @ score[..., None].to(weights.dtype))[..., 0]
     return found / weights.sum(-1)
 
 
 def _score(block: AttentionBlock, raising: Tensor, ordinary: Tensor) -> Tensor:
+    import torch
+
     order = block.layout.keys.order
     same = order[:, :, None] == order[:, None]
     once = ordinary & ~same.tril(-1).any(-1)  # each token counts once, though it may come again
@@ -73,7 +88,7 @@ def _score(block: AttentionBlock, raising: Tensor, ordinary: Tensor) -> Tensor:
 
 def of_ordinary(values: Tensor, layout: Layout) -> Tensor:
     """Average over the queries that are ordinary tokens."""
-    return mean_over_queries(values.where((layout.queries.order >= 0)[:, None], torch.nan), layout)
+    return mean_over_queries(values.where((layout.queries.order >= 0)[:, None], nan), layout)
 
 
 COPYING = Statistic(
@@ -93,6 +108,8 @@ def earlier(block: AttentionBlock) -> Tensor:
     >>> earlier(block)
     tensor([[-1,  0,  1]])
     """
+    import torch
+
     rows = slice(block.offset, block.offset + block.probabilities.shape[2])
     asking, asked = block.layout.queries.order[:, rows], block.layout.keys.order
     if not block.layout.comparable:
@@ -109,7 +126,7 @@ def _looked_at(block: AttentionBlock, places: Tensor, there: Tensor) -> Tensor:
     known = places.clamp(min=0)
     there = there & block.layout.keys.kept.gather(1, known)
     found = block.probabilities.gather(3, known[:, None, :, None].expand(batch, heads, queries, 1))
-    return found[..., 0].where(there[:, None], torch.nan)
+    return found[..., 0].where(there[:, None], nan)
 
 
 def induction(block: AttentionBlock) -> Tensor:
@@ -158,7 +175,7 @@ def previous_again(block: AttentionBlock) -> Tensor:
 
     Source: Olsson et al. (2022); the head detector of TransformerLens (Nanda and Bloom 2022).
     """
-    return previous(block).where((earlier(block) >= 0)[:, None], torch.nan)
+    return previous(block).where((earlier(block) >= 0)[:, None], nan)
 
 
 def as_previous(statistic: Statistic, found: Clustered, build: TableBuilder) -> None:

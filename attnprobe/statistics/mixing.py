@@ -1,19 +1,16 @@
 """Whether heads of a layer repeat each other, and whether what they give adds up or cancels."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
-from functools import partial
+from functools import cache, partial
 from itertools import combinations
-from typing import Any
+from math import nan
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
-from torch.utils.weak import WeakTensorKeyDictionary
 
-from attnprobe.attention.block import AttentionBlock
-from attnprobe.attention.layout import Layout
-from attnprobe.kernels.products import logit_products
 from attnprobe.statistics.statistic import Family, Statistic, mean_and_error, sinks
 from attnprobe.statistics.tabulation import Tabulation, count_heads, describe_trends, name_best, with_notes
 from attnprobe.sums.base import Measurement
@@ -21,23 +18,39 @@ from attnprobe.sums.resampling import Jackknife, NamedJackknife
 from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.head_table import HeadTable
 
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch.utils.weak import WeakTensorKeyDictionary
+
+    from attnprobe.attention.block import AttentionBlock
+    from attnprobe.attention.layout import Layout
+
+
 FAMILY = Family("mixing", "how heads of a layer mix", 10, commands=("mixing",))
 
 
-_overlaps = WeakTensorKeyDictionary()
+@cache
+def _keep_overlaps() -> WeakTensorKeyDictionary:
+    """Keep the overlaps of heads by their projection, as long as that lives."""
+    from torch.utils.weak import WeakTensorKeyDictionary
+
+    return WeakTensorKeyDictionary()
 
 
 def overlap(projection: Tensor) -> Tensor:
     """Multiply what the output projection makes of every two heads: W_O,g W_O,h^T, as wide as the heads."""
-    found = _overlaps.get(projection)
+    kept = _keep_overlaps()
+    found = kept.get(projection)
     if found is None:
         flat = _precise(projection.flatten(0, 1))
-        found = _overlaps[projection] = flat @ flat.T
+        found = kept[projection] = flat @ flat.T
     return found
 
 
 def _precise(values: Tensor) -> Tensor:
     # Sums of squares over a sequence leave the range of half precision, or its digits.
+    import torch
+
     return values.to(torch.promote_types(values.dtype, torch.float32))
 
 
@@ -110,7 +123,7 @@ def cancellation(found: Tensor, _: Layout) -> Tensor:
         (batch, 1)
     """
     apart = _squares(found).sum(1, keepdim=True)
-    return found.sum((1, 2))[:, None].clamp_min(0) / apart.where(apart > 0, torch.nan)
+    return found.sum((1, 2))[:, None].clamp_min(0) / apart.where(apart > 0, nan)
 
 
 def _squares(found: Tensor) -> Tensor:
@@ -119,8 +132,10 @@ def _squares(found: Tensor) -> Tensor:
 
 def _over_lengths(products: Tensor, squares: Tensor) -> Tensor:
     """Divide the products of every two heads by their lengths, (batch, pair)."""
+    import torch
+
     size = squares.sqrt()
-    size = size.where(size > 0, torch.nan)
+    size = size.where(size > 0, nan)
     heads = products.shape[-1]
     a, b = torch.triu_indices(heads, heads, 1, device=products.device)
     return (products[:, a, b] / (size[:, a] * size[:, b])).clamp(-1, 1)  # copies are rounded beyond 1
@@ -159,6 +174,8 @@ def products(block: AttentionBlock) -> Tensor:
         (batch, 2, head, head): the products, and what they are on average where the keys of each head and
         query are shuffled, all but the sinks; see ``logit_products`` in ``kernels/products.py``.
     """
+    from attnprobe.kernels.products import logit_products
+
     layout, rows = block.layout, slice(block.offset, block.offset + block.probabilities.shape[2])
     return logit_products(block.scores, layout.queries.asking[:, rows], layout.once(sinks))
 

@@ -1,15 +1,12 @@
 """Whether a head looks at the image or at the text, where both are read together."""
 
+from __future__ import annotations
+
 from functools import cache, partial
 from itertools import count
-from typing import Literal
+from math import nan
+from typing import TYPE_CHECKING, Literal
 
-import torch
-from torch import Tensor
-
-from attnprobe.attention.block import AttentionBlock
-from attnprobe.attention.features import TokenFeatures
-from attnprobe.attention.layout import Layout
 from attnprobe.statistics.statistic import (
     Family,
     Function,
@@ -19,6 +16,14 @@ from attnprobe.statistics.statistic import (
     peak,
     read_at,
 )
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from attnprobe.attention.block import AttentionBlock
+    from attnprobe.attention.features import TokenFeatures
+    from attnprobe.attention.layout import Layout
+
 
 FAMILY = Family("modality", "attention to image and text", 11)
 
@@ -45,7 +50,7 @@ def _share(layout: Layout, sort: Sort) -> Tensor | None:
 def mean_of(values: Tensor, layout: Layout, asker: Asker) -> Tensor:
     """Average over the queries of one sort, or over all; undefined where there is none."""
     if asker != "any" and (asking := _mark(layout.queries, asker)) is not None:
-        values = values.where(asking[:, None], torch.nan)
+        values = values.where(asking[:, None], nan)
     return mean_over_queries(values, layout)
 
 
@@ -64,7 +69,7 @@ def mass_on(block: AttentionBlock, sort: Sort) -> Tensor:
     """
     marked = _mark(block.layout.keys, sort)
     if marked is None:
-        return block.probabilities.new_full(block.probabilities.shape[:3], torch.nan)
+        return block.probabilities.new_full(block.probabilities.shape[:3], nan)
     return (block.probabilities @ marked[:, None, :, None].to(block.probabilities.dtype)).squeeze(-1)
 
 
@@ -79,7 +84,7 @@ def lift(values: Tensor, layout: Layout, sort: Sort, asker: Asker) -> Tensor:
         return mean_over_queries(values, layout)
     share = share[:, None].to(values.dtype).expand_as(values)
     seen = share > 0
-    found, uniform = (mean_of(part.where(seen, torch.nan), layout, asker) for part in (values, share))
+    found, uniform = (mean_of(part.where(seen, nan), layout, asker) for part in (values, share))
     return found / uniform
 
 
@@ -96,6 +101,8 @@ def entropy_over(block: AttentionBlock, sort: Sort) -> Tensor:
     Source: the entropy is that of Clark et al. (2019), section 3.2, of a row that is restricted to one
     modality.
     """
+    import torch
+
     marked = _mark(block.layout.keys, sort)
     if marked is None:
         return mass_on(block, sort)
@@ -112,11 +119,11 @@ def peak_share(peaks: Tensor, layout: Layout) -> Tensor:
     """
     marked, share = _mark(layout.keys, "image"), _share(layout, "image")
     if marked is None or share is None:
-        return mean_over_queries(peaks.new_full(peaks.shape, torch.nan), layout)
+        return mean_over_queries(peaks.new_full(peaks.shape, nan), layout)
     asking = _mark(layout.queries, "text")
     assert asking is not None
     counted = (share > 0) & asking
-    return mean_where(read_at(peaks, marked), peaks.where(counted[:, None], torch.nan), layout)
+    return mean_where(read_at(peaks, marked), peaks.where(counted[:, None], nan), layout)
 
 
 _NAMES: dict[Sort | Asker, str] = {"image": "the image", "text": "text", "special": "special tokens"}

@@ -1,17 +1,22 @@
 """How much a head carries to the residual stream, and statistics of attention that is weighted by that."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
-from torch import Tensor
-
-from attnprobe.attention.block import AttentionBlock
 from attnprobe.statistics.special import where_present
 from attnprobe.statistics.statistic import Family, Reduce, Statistic
 from attnprobe.sums.base import Measurement
 from attnprobe.table.table import Column, Table
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from attnprobe.attention.block import AttentionBlock
+
 
 FAMILY = Family("norm", "what heads carry, by length", 5)
 

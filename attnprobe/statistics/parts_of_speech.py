@@ -1,16 +1,21 @@
 """Attention to words of each part of speech, where a treebank says what words are."""
 
+from __future__ import annotations
+
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor
-
-from attnprobe.attention.block import AttentionBlock
-from attnprobe.attention.layout import Layout
 from attnprobe.statistics.roles import FAMILY
 from attnprobe.statistics.statistic import Statistic, mean_and_error
 from attnprobe.sums.groups import Clustered
 from attnprobe.table.builder import TableBuilder
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from attnprobe.attention.block import AttentionBlock
+    from attnprobe.attention.layout import Layout
+
 
 #: The parts of speech of Universal Dependencies, without punctuation, which is a delimiter.
 PARTS = (
@@ -21,6 +26,8 @@ PARTS = (
 
 def mark_parts(layout: Layout) -> Tensor:
     """Mark the tokens of the keys' words of each part of speech, boolean (part, batch, key)."""
+    import torch
+
     found = torch.zeros(len(PARTS), *layout.keys.kept.shape, dtype=torch.bool)
     numbers = {part: number for number, part in enumerate(PARTS)}
     for sequence, said in enumerate(layout.annotations):
@@ -37,6 +44,8 @@ def mark_parts(layout: Layout) -> Tensor:
 
 def _count_parts(layout: Layout) -> tuple[Tensor, Tensor]:
     """Give the marks as (batch, key, part), and what uniform attention gives each, (batch, query, part)."""
+    import torch
+
     marks = layout.once(mark_parts)
     seen = torch.stack([layout.seen(one) for one in marks], -1) / layout.visible[..., None]
     return marks.permute(1, 2, 0), seen.expand(-1, layout.queries.length, -1)
@@ -57,6 +66,8 @@ def part_of_speech_excess(block: AttentionBlock) -> Tensor:
     Returns:
         (batch, head, part, 2): the sum over the queries, and how many count.
     """
+    import torch
+
     layout, here = block.layout, slice(block.offset, block.offset + block.probabilities.shape[2])
     marks, uniform = layout.once(_count_parts)
     uniform = uniform[:, None, here].to(block.probabilities.dtype)

@@ -1,19 +1,25 @@
 """What patterns of maps are read off: columns, the diagonal, either; and the same place of another text."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from functools import partial
+from math import nan
+from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor
-
-from attnprobe.attention.block import AttentionBlock
-from attnprobe.attention.layout import Layout
 from attnprobe.statistics.roles import FAMILY, excess, preference
 from attnprobe.statistics.statistic import Function, Statistic, mean_over_queries, peak, sinks
 from attnprobe.sums.groups import ByFold
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from attnprobe.attention.block import AttentionBlock
+    from attnprobe.attention.layout import Layout
+
+
 #: Boolean (batch, query, key), of the keys that count and that the query sees.
-Mark = Callable[[Layout], Tensor]
+Mark = Callable[["Layout"], "Tensor"]
 
 
 def mark_sinks(layout: Layout) -> Tensor:
@@ -28,6 +34,8 @@ def mark_neighbours(layout: Layout) -> Tensor:
     Query i of m stands at i' = (i + 1/2) n / m - 1/2 among n keys, and at the keys j with |j - i'| of at most
     max(1, n / 10).
     """
+    import torch
+
     m, n = layout.queries.length, layout.keys.length
     i, j = (torch.arange(length, device=layout.keys.kept.device) for length in (m, n))
     if layout.crossed:  # in whole numbers, so that no key at the border is a matter of rounding
@@ -60,6 +68,8 @@ def diagonal_mass(block: AttentionBlock) -> Tensor:
     Source: Kovaleva et al. (2019), section 4.1, diagonal patterns; Tachibana et al. (2018) expect attention
     between two texts at the same share of their lengths.
     """
+    import torch
+
     return _on_neighbours(block, torch.ones_like(block.layout.keys.kept))
 
 
@@ -73,6 +83,8 @@ def either_mass(block: AttentionBlock) -> Tensor:
 
 def _on_neighbours(block: AttentionBlock, counted: Tensor) -> Tensor:
     """Add up what goes to those neighbours that are counted, (batch, key)."""
+    import torch
+
     layout, queries = block.layout, block.probabilities.shape[2]
     here = slice(block.offset, block.offset + queries)
     if layout.crossed:
@@ -95,11 +107,13 @@ def beyond_uniform(values: Tensor, layout: Layout, mark: Mark) -> Tensor:
     Limits: 0 for uniform attention, 1 where all of it is there, below 0 where it gets less than from uniform
     attention.
     """
+    import torch
+
     if not layout.placed or layout.grid is not None:  # keys of no text, which have no order
-        return mean_over_queries(torch.full_like(values, torch.nan), layout)
+        return mean_over_queries(torch.full_like(values, nan), layout)
     uniform = (layout.once(mark).sum(-1) / layout.visible)[:, None].to(values.dtype)
     defined = (uniform > 0) & (uniform < 1)
-    return mean_over_queries(((values - uniform) / (1 - uniform)).where(defined, torch.nan), layout)
+    return mean_over_queries(((values - uniform) / (1 - uniform)).where(defined, nan), layout)
 
 
 def aligned_excess(peaks: Tensor, layout: Layout) -> Tensor:
@@ -114,14 +128,16 @@ def aligned_excess(peaks: Tensor, layout: Layout) -> Tensor:
     Source: after Voita et al. (2019), section 5.1, who ask it of the tokens of one text; that the most
     attended word is the aligned one is the reading of Garg et al. (2019).
     """
+    import torch
+
     if not layout.crossed or not layout.placed:
-        return mean_over_queries(torch.full_like(peaks, torch.nan), layout)
+        return mean_over_queries(torch.full_like(peaks, nan), layout)
     marks = layout.once(mark_neighbours)
     chance = (marks.sum(-1) / layout.visible)[:, None].to(peaks.dtype)
     # (batch, query, head): which of the marks of its query a head looks at.
     hit = marks.gather(2, peaks.nan_to_num(0).long().transpose(1, 2)).transpose(1, 2)
     beyond = (hit.to(peaks.dtype) - chance) / (1 - chance)
-    return mean_over_queries(beyond.where((chance < 1) & ~peaks.isnan(), torch.nan), layout)
+    return mean_over_queries(beyond.where((chance < 1) & ~peaks.isnan(), nan), layout)
 
 
 def find_first_token(layout: Layout) -> Tensor:
@@ -137,7 +153,7 @@ def first_mass(block: AttentionBlock) -> Tensor:
     Source: Xiao et al. (2024), Efficient streaming language models with attention sinks.
     """
     there = find_first_token(block.layout)[:, :1] & block.layout.keys.kept[:, :1]
-    return block.probabilities[..., 0].where(there[:, None], torch.nan)
+    return block.probabilities[..., 0].where(there[:, None], nan)
 
 
 def _of_pattern(name: str, function: Function, mark: Mark, title: str, order: int) -> Statistic:

@@ -1,16 +1,15 @@
 """Where a head looks, by position."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from math import nan
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
-from attnprobe.attention.block import AttentionBlock
-from attnprobe.attention.layout import Grid, Layout
 from attnprobe.statistics.statistic import (
     Columns,
     Control,
@@ -28,6 +27,13 @@ from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.naming import join_names, name_heads
 from attnprobe.table.table import Column
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from attnprobe.attention.block import AttentionBlock
+    from attnprobe.attention.layout import Grid, Layout
+
 
 FAMILY = Family("positional", "positions heads look at", 1)
 
@@ -129,11 +135,13 @@ def share_at_offsets(peaks: Tensor, layout: Layout) -> Tensor:
     Returns:
         (batch, head, 2 * 64 + 1); of an image (batch, head, (2 * 8 + 1) ** 2), see ``share_at_steps``.
     """
+    import torch
+
     batch, heads, length = peaks.shape
     offsets = torch.arange(-FURTHEST, FURTHEST + 1, device=peaks.device)
     if not layout.comparable:
         places = len(offsets) if layout.grid is None else (2 * FURTHEST_STEP + 1) ** 2
-        return peaks.new_full((batch, heads, places), torch.nan)
+        return peaks.new_full((batch, heads, places), nan)
     if layout.grid is not None:
         return share_at_steps(peaks, layout)
     asking = layout.queries.asking
@@ -163,6 +171,8 @@ def share_at_steps(peaks: Tensor, layout: Layout) -> Tensor:
     Returns:
         (batch, head, (2 * 8 + 1) ** 2)
     """
+    import torch
+
     grid = layout.grid
     assert grid is not None
     batch, heads, _ = peaks.shape
@@ -189,6 +199,8 @@ def share_at_steps(peaks: Tensor, layout: Layout) -> Tensor:
 
 def _see_at_steps(layout: Layout, grid: Grid, mask: Tensor) -> Tensor:
     """Tell whether each patch sees the one at each step from it, (batch, patch, step); masks hide some."""
+    import torch
+
     side = torch.arange(-FURTHEST_STEP, FURTHEST_STEP + 1, device=mask.device)
     patches = slice(grid.first, grid.first + len(grid))
     steps = torch.cartesian_prod(side, side) @ side.new_tensor([grid.columns, 1])
@@ -200,7 +212,7 @@ def _see_at_steps(layout: Layout, grid: Grid, mask: Tensor) -> Tensor:
 def _share_where_usual(hits: Tensor, possible: Tensor, here: Tensor) -> Tensor:
     """Divide hits by the queries that could hit, which have to be half of those that are here."""
     usable = (possible > 0) & (2 * possible >= here.sum(2, keepdim=True))
-    return (hits / possible).where(usable, torch.nan)
+    return (hits / possible).where(usable, nan)
 
 
 def best_offset(statistic: Statistic, found: Clustered, build: TableBuilder) -> None:
@@ -261,8 +273,10 @@ def within(values: Tensor, layout: Layout) -> Tensor:
 
     It is undefined from decoder to encoder, where places do not compare.
     """
+    import torch
+
     mean = mean_over_queries(values, layout)
-    return torch.full_like(mean, torch.nan) if not layout.comparable else mean
+    return torch.full_like(mean, nan) if not layout.comparable else mean
 
 
 def over_uniform(values: Tensor, layout: Layout) -> Tensor:
@@ -274,7 +288,7 @@ def over_uniform(values: Tensor, layout: Layout) -> Tensor:
     if not layout.comparable:
         return mean
     uniform = mean_over_queries(layout.uniform_distance[:, None].to(values.dtype), layout)
-    return (mean / uniform).where(uniform > 0, torch.nan)
+    return (mean / uniform).where(uniform > 0, nan)
 
 
 DISTANCE = Statistic(
@@ -319,7 +333,7 @@ def peak_of_equals(block: AttentionBlock) -> Tensor:
     """
     largest = block.summary.maximum
     near = block.probabilities >= (1 - NEAR) * largest[..., None]
-    return near.byte().argmax(-1).to(largest.dtype).where(~largest.isnan(), torch.nan)
+    return near.byte().argmax(-1).to(largest.dtype).where(~largest.isnan(), nan)
 
 
 def _under(

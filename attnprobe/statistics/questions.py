@@ -1,15 +1,15 @@
 """From the annotations of a batch to flat arrays: who is asked, and what would be right."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.attention.annotation import TokenAnnotation, TokenLink, TokenSpan
-from attnprobe.attention.layout import Layout
-from attnprobe.corpus.batch import Strata
-from attnprobe.kernels.words import Ints, Rows
 from attnprobe.statistics.moved_links import move_links
 from attnprobe.statistics.rules import (
     INPUT,
@@ -23,6 +23,12 @@ from attnprobe.statistics.rules import (
     list_labels,
 )
 from attnprobe.sums.tally import FAR
+
+if TYPE_CHECKING:
+    from attnprobe.attention.layout import Layout
+    from attnprobe.corpus.batch import Strata
+    from attnprobe.kernels.words import Ints, Rows
+
 
 #: A label, the name of a direction and, where a decoder beside an encoder is asked, at which position.
 Key = tuple[str, ...]
@@ -221,6 +227,8 @@ class _Collected:
                 self._entries.append((question, keys.setdefault((label, *name, FAR), len(keys)), sequence))
 
     def questions(self) -> Questions:
+        from attnprobe.kernels.words import Rows
+
         rows = _array(self._rows, 7)
         return Questions(
             Rows(rows[:, 0], rows[:, 1:3], rows[:, 3:5], rows[:, 5:7], _array(self._spans, 2)),

@@ -1,18 +1,26 @@
 """Whether a head is too narrow for the sequence."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
+from math import nan
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
-from torch import Tensor
 
-from attnprobe.attention.block import AttentionBlock, HeadParameters
-from attnprobe.attention.layout import Layout
 from attnprobe.statistics.statistic import Family, Statistic
 from attnprobe.statistics.tabulation import Tabulation, with_notes
 from attnprobe.sums.groups import Clustered
 from attnprobe.table.builder import TableBuilder
 from attnprobe.table.head_table import HeadTable
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from attnprobe.attention.block import AttentionBlock
+    from attnprobe.attention.layout import Layout
+    from attnprobe.attention.observed import HeadParameters
+
 
 FAMILY = Family("rank", "rank of heads", 9, commands=("rank",))
 
@@ -27,6 +35,8 @@ def participation_rank(left: Tensor, right: Tensor) -> Tensor:
     >>> participation_rank(torch.eye(4), torch.diag(torch.tensor([1.0, 1.0, 0.0, 0.0]))).item()
     2.0
     """
+    import torch
+
     product = left @ right
     once = product.diagonal(dim1=-2, dim2=-1).sum(-1, dtype=torch.float64)
     twice = (product * product.transpose(-2, -1)).sum((-2, -1), dtype=torch.float64)
@@ -61,6 +71,8 @@ def qk_top_half(weights: HeadParameters) -> Tensor:
     Returns:
         (head,)
     """
+    import torch
+
     queries, keys = _squares(weights)
     values, vectors = torch.linalg.eigh(queries)
     root = vectors * values.clamp_min(0).sqrt()[:, None]
@@ -109,6 +121,8 @@ def products(block: AttentionBlock) -> Tensor:
 
 def _precise(values: Tensor) -> Tensor:
     # Of heads side by side, a copy costs less than products of what lies apart.
+    import torch
+
     return values.to(torch.promote_types(values.dtype, torch.float32)).contiguous()
 
 
@@ -143,12 +157,14 @@ def logit_rank(found: Tensor, layout: Layout) -> Tensor:
     Returns:
         (batch, head, 2): the rank, and its share.
     """
+    import torch
+
     # Each over its own size, which changes no rank: squares of large numbers would leave single precision.
     size = found.diagonal(dim1=-2, dim2=-1).sum(-1)[..., None, None]
     rank = participation_rank(*(found / size.where(size > 0, 1.0)).unbind(2))
     sides = layout.queries.asking.sum(1), layout.keys.kept.sum(1) - 1
     largest = torch.minimum(*sides).clamp_max(found.shape[-1])[:, None].to(rank)
-    rank = rank.where(largest > 0, torch.nan)
+    rank = rank.where(largest > 0, nan)
     return torch.stack([rank, rank / largest], -1).to(found.dtype)
 
 
@@ -165,9 +181,11 @@ def longer(found: Tensor, layout: Layout) -> Tensor:
     Returns:
         (batch, head, 2): the width d_k, and 1 or 0.
     """
+    import torch
+
     width = found.new_full((), found.shape[-1])
     count = layout.keys.kept.sum(1)
-    more = (count > found.shape[-1]).to(found.dtype).where(count > 0, torch.nan)
+    more = (count > found.shape[-1]).to(found.dtype).where(count > 0, nan)
     return torch.stack([width.expand_as(more), more], -1)[:, None].expand(-1, found.shape[1], -1)
 
 
@@ -207,12 +225,16 @@ def map_rank(block: AttentionBlock) -> Tensor:
     Returns:
         (batch, head)
     """
+    import torch
+
     rows, kept = block.probabilities, block.layout.queries.asking[:, None, :, None]
     # A head at a time: G is as large as the map.
     return torch.stack([_of_head(head, kept) for head in rows.split(1, 1)], 1)
 
 
 def _of_head(rows: Tensor, kept: Tensor) -> Tensor:
+    import torch
+
     rows = rows.where(kept, 0.0).nan_to_num()[:, 0]  # a query whose keys all don't count has no row
     turned = rows.transpose(1, 2)
     few = rows @ turned if rows.shape[1] <= rows.shape[2] else turned @ rows  # the same trace either way

@@ -1,11 +1,18 @@
 """Whether a head looks at rare tokens."""
 
-import torch
-from torch import Tensor
+from __future__ import annotations
 
-from attnprobe.attention.block import AttentionBlock
-from attnprobe.attention.layout import Layout
+from math import nan
+from typing import TYPE_CHECKING
+
 from attnprobe.statistics.statistic import Family, Statistic, mean_over_queries, mean_where, peak, read_at
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from attnprobe.attention.block import AttentionBlock
+    from attnprobe.attention.layout import Layout
+
 
 FAMILY = Family("rare", "attention to rare tokens", 3)
 
@@ -29,7 +36,7 @@ def where_rare(values: Tensor, layout: Layout) -> Tensor:
 
     In a sequence without a rare token it is undefined.
     """
-    return mean_over_queries(values.where(_share(layout)[:, None] > 0, torch.nan), layout)
+    return mean_over_queries(values.where(_share(layout)[:, None] > 0, nan), layout)
 
 
 def lift(values: Tensor, layout: Layout) -> Tensor:
@@ -68,7 +75,7 @@ def rarest_share(peaks: Tensor, layout: Layout) -> Tensor:
     """
     rarest = layout.furthest(layout.keys.rank)[:, None]
     hit = read_at(peaks, layout.keys.rank) == rarest
-    return mean_where(hit, peaks.where(rarest >= 0, torch.nan), layout)
+    return mean_where(hit, peaks.where(rarest >= 0, nan), layout)
 
 
 def rarest_two_share(peaks: Tensor, layout: Layout) -> Tensor:
@@ -86,11 +93,13 @@ def rarest_two_share(peaks: Tensor, layout: Layout) -> Tensor:
     second = _second_rarest(layout)[:, None]
     found = read_at(peaks, layout.keys.rank)
     hit = (found == rarest) | ((found >= second) & (second >= 0))
-    return mean_where(hit, peaks.where(rarest >= FREQUENT_TYPES, torch.nan), layout)
+    return mean_where(hit, peaks.where(rarest >= FREQUENT_TYPES, nan), layout)
 
 
 def _second_rarest(layout: Layout) -> Tensor:
     """Give the rank of the second rarest type in sight, (batch, query) or (batch, 1); -1 for none."""
+    import torch
+
     rank, order = layout.keys.rank, layout.keys.order
     before_rank, before = (
         torch.nn.functional.pad(places.cummax(1).values[:, :-1], (1, 0), value=-1) for places in (rank, order)

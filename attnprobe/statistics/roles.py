@@ -4,19 +4,25 @@ Uniform attention to 2 special tokens of 4 keys is .5, and of 40 keys .05. So a 
 text is, and is no property of a head.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from math import nan
+from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor
-
-from attnprobe.attention.block import AttentionBlock
-from attnprobe.attention.layout import Layout
 from attnprobe.statistics import positional, rare
 from attnprobe.statistics.entropy import entropy
 from attnprobe.statistics.statistic import Family, Statistic, mean_over_queries, peak, read_at
 from attnprobe.sums.groups import ByFold
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from attnprobe.attention.block import AttentionBlock
+    from attnprobe.attention.layout import Layout
+
 
 FAMILY = Family("roles", "roles of heads", 8, commands=("roles",))
 
@@ -40,7 +46,7 @@ THRESHOLDS: dict[str, float] = {
 }
 
 #: A kind of keys: the name of a feature of tokens, or what marks them (batch, key).
-Feature = str | Callable[[Layout], Tensor]
+Feature = str | Callable[["Layout"], "Tensor"]
 
 
 def special_mass(block: AttentionBlock) -> Tensor:
@@ -116,7 +122,7 @@ def rarest_excess(peaks: Tensor, layout: Layout) -> Tensor:
     tied = layout.hide((rank[:, None] == rarest[:, :, None]) & kept[:, None])
     chance = (tied.sum(-1) / layout.visible)[:, None].to(peaks.dtype)
     hit = (read_at(peaks, rank) == rarest[:, None]).to(peaks.dtype)
-    beyond = ((hit - chance) / (1 - chance)).where(~peaks.isnan(), torch.nan)
+    beyond = ((hit - chance) / (1 - chance)).where(~peaks.isnan(), nan)
     return _mean(beyond, (rarest >= 0) & (chance[:, 0] < 1), layout)
 
 
@@ -130,11 +136,11 @@ def segment_mass(block: AttentionBlock) -> Tensor:
     """
     layout, queries = block.layout, block.probabilities.shape[2]
     if layout.crossed:
-        return block.probabilities.new_full(block.probabilities.shape[:3], torch.nan)
+        return block.probabilities.new_full(block.probabilities.shape[:3], nan)
     here = slice(block.offset, block.offset + queries)
     same = _own(layout)[:, here].to(block.probabilities.dtype)
     found = (block.probabilities * same[:, None]).sum(-1)
-    return found.where(_two_in_sight(layout)[:, None, here], torch.nan)
+    return found.where(_two_in_sight(layout)[:, None, here], nan)
 
 
 def segment_excess(values: Tensor, layout: Layout) -> Tensor:
@@ -171,7 +177,7 @@ def _counted(layout: Layout, feature: Feature) -> tuple[Tensor, Tensor]:
 
 
 def _mean(values: Tensor, defined: Tensor, layout: Layout) -> Tensor:
-    return mean_over_queries(values.where(defined[:, None], torch.nan), layout)
+    return mean_over_queries(values.where(defined[:, None], nan), layout)
 
 
 def _of_kind(feature: str, title: str, order: int) -> tuple[Statistic, Statistic]:

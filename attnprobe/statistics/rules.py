@@ -4,19 +4,24 @@ A rule always answers, as a head does: where it aims at a word that can't be cho
 the nearest that can; of two that are as near, the earlier.
 """
 
+from __future__ import annotations
+
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.attention.annotation import TokenLink, TokenSpan
 from attnprobe.corpus.sources.document import SEVERAL
-from attnprobe.kernels.words import Ints
 from attnprobe.sums.resampling import SIGNIFICANT
+
+if TYPE_CHECKING:
+    from attnprobe.kernels.words import Ints
+
 
 #: The label that stands for all links together.
 ALL = "all"

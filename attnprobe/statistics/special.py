@@ -1,12 +1,11 @@
 """How much goes to boundary tokens, and to punctuation."""
 
+from __future__ import annotations
+
 from functools import partial
+from math import nan
+from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor
-
-from attnprobe.attention.block import AttentionBlock
-from attnprobe.attention.layout import Layout
 from attnprobe.statistics.statistic import (
     Family,
     Reduce,
@@ -17,6 +16,13 @@ from attnprobe.statistics.statistic import (
     read_at,
     sinks,
 )
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from attnprobe.attention.block import AttentionBlock
+    from attnprobe.attention.layout import Layout
+
 
 FAMILY = Family("special", "attention to special tokens", 2)
 
@@ -37,7 +43,7 @@ def where_present(values: Tensor, layout: Layout, feature: str) -> Tensor:
     In a sequence without such a key it is undefined, which is not 0.
     """
     present = layout.seen(getattr(layout.keys, feature) & layout.keys.kept) > 0
-    return mean_over_queries(values.where(present[:, None], torch.nan), layout)
+    return mean_over_queries(values.where(present[:, None], nan), layout)
 
 
 def _on(

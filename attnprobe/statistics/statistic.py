@@ -1,23 +1,29 @@
 """What a statistic is: one number about every head, and all there is to say about it; and asking one."""
 
+from __future__ import annotations
+
 import inspect
 import re
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Literal, get_args
+from math import nan
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
-import torch
-from torch import Tensor
-
-from attnprobe.attention.block import OBSERVABLE, UNEMBEDDING, AttentionBlock, HeadParameters
-from attnprobe.attention.layout import Layout
+from attnprobe.attention.observed import OBSERVABLE, UNEMBEDDING
 from attnprobe.errors import AttnprobeError, first_line, out_of_memory
 from attnprobe.sums.base import Constant, Sum
 from attnprobe.sums.groups import Clustered
 from attnprobe.table.builder import TableBuilder
 from attnprobe.table.table import Column
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from attnprobe.attention.block import AttentionBlock
+    from attnprobe.attention.layout import Layout
+    from attnprobe.attention.observed import HeadParameters
 
 
 @dataclass(frozen=True)
@@ -59,18 +65,18 @@ def mean_over_queries(values: Tensor, layout: Layout) -> Tensor:
         means = values.mean(-1)
         if not means.isnan().any():
             return means
-    return values.where(queries.asking[:, None], torch.nan).nanmean(-1)
+    return values.where(queries.asking[:, None], nan).nanmean(-1)
 
 
 def mean_where(hit: Tensor, values: Tensor, layout: Layout) -> Tensor:
     """Average a yes-or-no (batch, head, query) over the queries where ``values`` is defined."""
-    return mean_over_queries(hit.to(values.dtype).where(~values.isnan(), torch.nan), layout)
+    return mean_over_queries(hit.to(values.dtype).where(~values.isnan(), nan), layout)
 
 
 def peak(block: AttentionBlock) -> Tensor:
     """Position of the most attended key of every row, argmax_j p_j; the first one of a tie."""
     position = block.summary.argmax.to(block.probabilities.dtype)
-    return position.where(~block.summary.maximum.isnan(), torch.nan)
+    return position.where(~block.summary.maximum.isnan(), nan)
 
 
 def read_at(peaks: Tensor, feature: Tensor) -> Tensor:
@@ -119,7 +125,7 @@ MEANING: dict[Control, str] = {
 #: From a block to a tensor; its shape depends on the scope, and links and parameters are asked otherwise.
 Function = Callable[..., Any]
 #: From what the function gave for whole sequences to (batch, head or pair or 1, ...) for each of them.
-Reduce = Callable[[Tensor, Layout], Tensor]
+Reduce = Callable[["Tensor", "Layout"], "Tensor"]
 #: From a sum to columns of a table.
 Columns = Callable[["Statistic", Any, TableBuilder], None]
 #: From how many sequences there are of each cell (layer, head, ...), and their means, to places along the
@@ -137,7 +143,7 @@ UNWEIGHABLE = frozenset({"scores", "outputs", "queries", "keys"})
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
-def mean_and_error(statistic: "Statistic", found: Any, build: TableBuilder) -> None:
+def mean_and_error(statistic: Statistic, found: Any, build: TableBuilder) -> None:
     """Append the mean of cells (layer, head) and, beside it, its standard error.
 
     A statistic that is undefined for many sequences has its own number of them beside it, as ``NAME_n``.
@@ -148,7 +154,7 @@ def mean_and_error(statistic: "Statistic", found: Any, build: TableBuilder) -> N
         build.count(f"{statistic.name}_n", found.count)
 
 
-def value_alone(statistic: "Statistic", found: Any, build: TableBuilder) -> None:
+def value_alone(statistic: Statistic, found: Any, build: TableBuilder) -> None:
     """Append a ``Constant``, which is the same in all sequences, and so has no error."""
     column = Column(statistic.name, statistic.unit, headline=statistic.headline, title=statistic.title)
     build.add(column, found.average.ravel())
@@ -227,7 +233,7 @@ class Statistic:
     by_corpus: bool = False
     control: Control = ""
     weights: Weights = "attention"
-    of: "Statistic | None" = None
+    of: Statistic | None = None
     beyond_baseline: bool = False
     version: int = 1
     order: int = 0
@@ -431,6 +437,8 @@ def _explaining(statistic: Statistic) -> Iterator[None]:
 
 
 def _check_tensor(statistic: Statistic, values: object) -> None:
+    from torch import Tensor
+
     if not isinstance(values, Tensor):
         raise AttnprobeError(
             f"The statistic {statistic.name!r} must return a tensor, not {type(values).__name__}."

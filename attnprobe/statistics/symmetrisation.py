@@ -1,18 +1,17 @@
 """Alignments of two directions put together: what both say, what either says, and what grows of that."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
-from attnprobe.attention.block import AttentionBlock
 from attnprobe.attention.kinds import Kind
 from attnprobe.corpus.sources.document import POSSIBLE, SEVERAL, Document, Span
-from attnprobe.kernels.words import find_most_attended
 from attnprobe.statistics.alignment import (
     BOTH,
     CUT,
@@ -47,6 +46,12 @@ from attnprobe.sums.documents import find_block
 from attnprobe.sums.folds import RatioByBlock
 from attnprobe.sums.groups import Ratio
 from attnprobe.table.builder import Labels, TableBuilder
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from attnprobe.attention.block import AttentionBlock
+
 
 #: A word of the first text, and one of the second that is aligned with it.
 Pairs = set[tuple[int, int]]
@@ -94,6 +99,10 @@ def list_choices(block: AttentionBlock) -> Tensor:
     Returns:
         (batch, head, way, heading and word) the heading as in ``sums.choices``; NaN where nothing is asked.
     """
+    import torch
+
+    from attnprobe.kernels.words import find_most_attended
+
     p = block.probabilities
     gold: GoldAlignments = block.layout.once(find_gold_alignments)
     chosen = find_most_attended(p, gold.rows)
@@ -137,7 +146,7 @@ class GoldPair:
     possible: frozenset[tuple[int, int]]
 
     @classmethod
-    def of(cls, document: Document) -> "GoldPair":
+    def of(cls, document: Document) -> GoldPair:
         """Read the words and links between the text and the target of a document."""
         said = document.annotation
         assert said is not None

@@ -1,19 +1,16 @@
 """How much of a sentence's tree the attention of a head holds: its maximum spanning trees against gold."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
-from attnprobe.attention.block import AttentionBlock
 from attnprobe.attention.kinds import Kind
-from attnprobe.attention.layout import Layout
-from attnprobe.kernels.trees import compare_trees
 from attnprobe.statistics.gold_trees import (
     ARC_COUNTS,
     BARE,
@@ -42,6 +39,13 @@ from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from attnprobe.attention.block import AttentionBlock
+    from attnprobe.attention.layout import Layout
+
+
 Floats = NDArray[np.float64]
 #: The directed trees that need no attention: what their column ends in, and what notes call them.
 _SIMPLE_TREES = {
@@ -65,6 +69,10 @@ def compare_with_gold(block: AttentionBlock, *, mean: bool = False) -> Tensor:
         (batch, head or 1, 13) what is counted of undirected trees, and what of directed ones; NaN where
         nobody said anything of a sequence, and in cross-attention, which leads from one text to another.
     """
+    import torch
+
+    from attnprobe.kernels.trees import compare_trees
+
     p, gold = block.probabilities, block.layout.once(gold_trees)
     p = p.mean(1, keepdim=True) if mean else p
     counts = np.concatenate([gold.edges, gold.arcs], 1)[:, None].repeat(p.shape[1], 1)

@@ -9,8 +9,8 @@ from typing import Literal
 
 import torch
 
-from attnprobe.attention.block import OBSERVABLE
 from attnprobe.attention.kinds import Kind
+from attnprobe.attention.observed import OBSERVABLE
 from attnprobe.corpus.batch import Batch
 from attnprobe.corpus.tokenization import Frame
 from attnprobe.errors import AttnprobeError

@@ -12,9 +12,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attnprobe.attention.block import UNEMBEDDING
 from attnprobe.attention.kinds import Kind
 from attnprobe.attention.layout import Layout
+from attnprobe.attention.observed import UNEMBEDDING
 from attnprobe.corpus.batch import Batch
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from attnprobe.attention.block import UNEMBEDDING
+from attnprobe.attention.observed import UNEMBEDDING
 from attnprobe.corpus.sources.pictures import BOTH
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint

@@ -12,9 +12,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attnprobe.attention.block import UNEMBEDDING, AttentionBlock, Observed, measure_lengths
+from attnprobe.attention.block import AttentionBlock, measure_lengths
 from attnprobe.attention.kinds import Kind
 from attnprobe.attention.layout import Layout, Tiling
+from attnprobe.attention.observed import UNEMBEDDING, Observed
 from attnprobe.corpus.batch import Batch
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.reading.routing import Piece

@@ -18,189 +18,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from columns import CLUSTERED, COMPARED, FOUND, INSIDE, SWITCHED
+
 ROOT = Path(__file__).parents[2]
 RECORD = ROOT / "docs" / "model-types.md"
 
-#: Columns of the commands that switch heads, and whose docstring defines them.
-SWITCHED = {
-    "importance": {
-        "importance, gradient_signed, fisher": "attnprobe.intervention.gradient:gradient_importance",
-        "importance, with --method confidence": "attnprobe.statistics.entropy:confidence",
-        "importance_normalized": "attnprobe.intervention.gradient:Importance.normalized",
-        "ig, ig_abs, with --method ig": "attnprobe.intervention.integration:integrate_gradients",
-        "how nearly the heads of a layer add up, with --method ig": (
-            "attnprobe.intervention.integration:Integrals.errors"
-        ),
-        "relevance, relevance_abs, with --method lrp": "attnprobe.intervention.relevance:head_relevance",
-        "relevance_share": "attnprobe.intervention.gradient:Importance.share",
-    },
-    "ablate": {
-        "baseline, score, delta, p": "attnprobe.intervention.metrics.metric:Comparison",
-        "p_adjusted": "attnprobe.sums.resampling:adjust",
-        "moved, moved_se": "attnprobe.intervention.changes:Moves",
-        "reliability, delta_reliability": "attnprobe.sums.reliability:split_half_reliability",
-        "rank_low, rank_high": "attnprobe.sums.ranks:rank_cells",
-        "n, with --until": "attnprobe.intervention.rounds:measure_widths",
-        "replaced_by: mean": "attnprobe.intervention.replacing:average_outputs",
-        "replaced_by: resample": "attnprobe.intervention.replacing:OtherExamples",
-        "Of several draws: score, delta and errors": "attnprobe.intervention.changes:Changes",
-    },
-    "interact": {
-        "interaction": "attnprobe.intervention.interaction:confirm_pairs",
-        "proposed": "attnprobe.intervention.interaction:propose_pairs",
-        "replaced_share, with --by head": ("attnprobe.intervention.interaction:Interactions.measure_share"),
-    },
-    "patch": {
-        "effect, attribution": "attnprobe.intervention.patching.passes:patch_pairs",
-        "recovered": "attnprobe.intervention.patching.pairs:PatchedPairs.recovered",
-        "p": "attnprobe.intervention.patching.pairs:compute_p",
-        "p_adjusted": "attnprobe.intervention.patching.pairs:adjust_tests",
-    },
-    "correlate": {
-        "pearson, pearson_low, pearson_high, pearson_p": "attnprobe.findings.correlation:correlate_sides",
-        "pearson_true, pearson_true_low, pearson_true_high": "attnprobe.findings.noise:disattenuate",
-        "spearman, spearman_p, kendall, kendall_p": "attnprobe.findings.correlation:correlate_sides",
-        "spearman_true, spearman_true_low, spearman_true_high": (
-            "attnprobe.findings.rank_noise:disattenuate_ranks"
-        ),
-        "reliability_in, reliability_out": "attnprobe.findings.pair:Side.reliability",
-        "disagreement, with --by head": "attnprobe.findings.correlation:tabulate_disagreement",
-    },
-    "prune": {
-        "The orders of --by": "attnprobe.intervention.pruning.ranking:measure_worth",
-        "--by norm": "attnprobe.intervention.strength:measure_norms",
-        "--by magnitude": "attnprobe.intervention.strength:measure_magnitudes",
-        "heads_removed, share_removed, score": "attnprobe.intervention.pruning.curve:prune_in_steps",
-        "delta, delta_se, p, p_adjusted": "attnprobe.intervention.pruning.differences:compare_with_whole",
-        "bound": "attnprobe.intervention.pruning.differences:bound_losses",
-        "tried, with --search bisect": "attnprobe.intervention.pruning.search:search_steps",
-        "delta_random, delta_random_se, p_random, p_random_adjusted": (
-            "attnprobe.intervention.pruning.differences:compare_with_random"
-        ),
-        "rank_among_random": "attnprobe.intervention.pruning.differences:rank_among",
-    },
-}
-#: Columns of the commands that look inside heads, beside those that are statistics themselves.
-INSIDE = {
-    "mixing": {
-        "explained_by_others, explained_by_others_null": ("attnprobe.statistics.mixing:explained_by_others"),
-        "effective_heads, effective_heads_null": "attnprobe.statistics.mixing:effective_heads",
-        "NAME_se": "attnprobe.sums.resampling:Jackknife",
-    },
-    "rank": {
-        "head_width, longer": "attnprobe.statistics.rank:longer",
-        "logit_rank, logit_rank_share": "attnprobe.statistics.rank:logit_rank",
-        "notes": "attnprobe.statistics.rank:rank_notes",
-    },
-    "dynamics --by step": {
-        "spearman_last, kendall_last, spearman_previous, kendall_previous": (
-            "attnprobe.findings.settling:tabulate_orders"
-        ),
-        "spearman_last_true, spearman_last_true_low, spearman_last_true_high": (
-            "attnprobe.findings.rank_noise:disattenuate_ranks"
-        ),
-        "settled, settled_true, settled_low, settled_high": "attnprobe.findings.settling:Settling",
-    },
-    "census --weights": {
-        "NAME_norm": "attnprobe.attention.block:AttentionBlock.by_norm",
-    },
-}
-#: Columns of the command that compares two checkpoints.
-COMPARED = {
-    "compare": {
-        "jsd": "attnprobe.survey.divergences:Divergences.compare",
-        "nearest_layer, nearest_head, jsd_nearest": "attnprobe.findings.partners:find_nearest",
-        "matched_layer, matched_head, jsd_matched": "attnprobe.findings.partners:match_heads",
-        "cka, cka_matched": "attnprobe.sums.cross_moments:CrossMoments.cka",
-        "cka_se, cka_matched_se": "attnprobe.survey.head_outputs:OutputPulls",
-        "With --match outputs: matched_layer, matched_head": ("attnprobe.survey.head_outputs:match_outputs"),
-        "NAME_a, NAME_b, NAME_delta, NAME_delta_se, NAME_p_adjusted": (
-            "attnprobe.findings.differences:compare_paired"
-        ),
-        "Between words: jsd": "attnprobe.survey.pairing:pool_words",
-    },
-    "compare --by layer": {
-        "nearest_layer, jsd_nearest": "attnprobe.findings.partners:find_nearest_layers",
-    },
-    "compare --measure importance": {
-        "importance_a, importance_b, importance_delta, importance_p_adjusted": (
-            "attnprobe.findings.differences:tabulate_importance_change"
-        ),
-    },
-    "compare --spread": {
-        "layers, heads, seeds, layers_by_seed, heads_by_seed, texts, layers_by_text, heads_by_text, "
-        "seeds_by_text, rest": "attnprobe.findings.spread:estimate_components",
-        "The root of the variance: sd": "attnprobe.findings.spread:Components",
-    },
-}
-#: Columns of the command that cuts the tree of heads.
-CLUSTERED = {
-    "plot --save-clusters": {
-        "cluster": "attnprobe.reports.pairs:cluster_heads",
-        "heads, mean_distance": "attnprobe.reports.pairs:tabulate_clusters",
-    },
-}
-#: Columns of the commands that ask what heads find, and whose docstring defines them.
-FOUND = {
-    "syntax, coreference, links": {
-        "accuracy": "attnprobe.statistics.questions:questions_of",
-        "n, baseline, gain, accuracy_selected, accuracy_far, chosen, control, selectivity": (
-            "attnprobe.statistics.links:by_label_table"
-        ),
-        "accuracy_se, gain_se, control_se, selectivity_se": "attnprobe.sums.crossfit:Contrast.error",
-        "p": "attnprobe.sums.crossfit:Contrast.chance",
-        "In both: draws": "attnprobe.sums.crossfit:CrossFit.draw",
-        "p_adjusted": "attnprobe.sums.resampling:adjust",
-        "--control links: moved": "attnprobe.statistics.moved_links:move_links",
-        "--control weights: random": "attnprobe.model.random_weights:randomise_weights",
-        "--by head, --selection half: accuracy_se": "attnprobe.sums.tally:Tally.accuracy",
-        "--selection half: p": "attnprobe.statistics.best_heads:Compared.chance",
-        "Where each sequence is a document: mcnemar": "attnprobe.sums.resampling:mcnemar",
-        "Where documents have several sequences: sign_flip": "attnprobe.sums.resampling:sign_flip",
-    },
-    "probe": {
-        "The probe": "attnprobe.kernels.probing:answer",
-        "How it is fitted": "attnprobe.survey.probe:ProbeData.fit",
-        "accuracy, control, selectivity": "attnprobe.survey.probe:ProbeData.cross_fit",
-        "bits": "attnprobe.survey.probe:ProbeData.encode",
-        "bits_uniform": "attnprobe.survey.probe:ProbeData.uniform",
-        "best_head_accuracy, baseline, gain, chosen": "attnprobe.survey.probe_table:tabulate_labels",
-        "NAME_se": "attnprobe.sums.groups:Ratio.of_totals",
-        "p": "attnprobe.sums.resampling:sign_flip",
-        "weight, share, with --by head": "attnprobe.survey.probe_table:tabulate_heads",
-        "Random weights": "attnprobe.model.random_weights:randomise_weights",
-    },
-    "syntax --trees": {
-        "uuas, baseline, uuas_random": "attnprobe.statistics.trees:edges_in_trees",
-        "gain, p, p_adjusted": "attnprobe.statistics.trees:edge_columns",
-        "uas, uas_from_head, uas_baseline": "attnprobe.statistics.trees:arcs_in_trees",
-        "uas_gain, uas_p, uas_p_adjusted, uas_from_head_gain, uas_from_head_p, uas_from_head_p_adjusted": (
-            "attnprobe.statistics.trees:arc_columns"
-        ),
-    },
-    "roles": {
-        "role, also": "attnprobe.statistics.role_evidence:decide_roles",
-        "syntactic, coreference, links": "attnprobe.statistics.role_table:find_known_relations",
-        "measure, value, threshold": "attnprobe.statistics.role_evidence:Role",
-        "stability": "attnprobe.statistics.role_table:stability",
-        "pattern": "attnprobe.statistics.role_evidence:name_patterns",
-        "nearest, nearest_measure, nearest_value, nearest_threshold": (
-            "attnprobe.statistics.role_evidence:find_nearest"
-        ),
-        "The nearest relation": "attnprobe.statistics.role_table:find_nearest_relation",
-    },
-    "positional --control": {
-        "notes": "attnprobe.statistics.positional:controlled_table",
-    },
-    "--by-group": {
-        "group, NAME_q, NAME_q_p, NAME_q_p_adjusted": "attnprobe.statistics.by_group:tabulate_groups",
-        "Q and its p": "attnprobe.sums.heterogeneity:compare_groups",
-        "Of syntax, coreference and links": ("attnprobe.statistics.links_by_group:by_label_and_group_table"),
-    },
-    "induction": {
-        "notes": "attnprobe.statistics.induction:induction_table",
-    },
-}
 #: Where the prose of a docstring ends and its lists begin.
 _LISTS = re.compile(r"^(Args|Returns|Raises|Yields|Warns|Examples):$")
 
@@ -409,8 +231,9 @@ def _groups() -> dict[Any, list[Any]]:
     from attnprobe import options
 
     found: dict[Any, list[Any]] = {}
-    for one in vars(options).values():
-        if inspect.isclass(one) and issubclass(one, options.Group) and one.options:
+    declared = [one for first in options.Group.__subclasses__() for one in (first, *first.__subclasses__())]
+    for one in declared:
+        if one.__module__.startswith(options.__name__):
             before = [option for some in found.values() for option in some]
             found[one] = [option for option in one.options if option not in before]
     return found

@@ -13,7 +13,7 @@ import pytest
 import attnprobe
 from attnprobe.commands.call.texts import replay
 from attnprobe.model.hub import CheckpointFiles
-from attnprobe.model.load import LoadOptions
+from attnprobe.model.location import LoadOptions
 from attnprobe.table.formats.json import to_json
 
 TEXTS = ["The parcel came late.", "Who rang?", "She shut the door."]

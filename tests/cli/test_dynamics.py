@@ -474,7 +474,7 @@ def test_what_was_downloaded_is_dropped(cache, data, tmp_path, monkeypatch, keep
         held.append(len(weights))
         return str(snapshot)
 
-    monkeypatch.setattr(load, "snapshot_download", fetch)
+    monkeypatch.setattr("huggingface_hub.snapshot_download", fetch)
     fetch("org/tiny", "step2000", target, ["*"])
     fetched.clear()
     (target / "models--org--other").mkdir()

@@ -1,6 +1,7 @@
 """What needs no model to be refused is refused before torch is imported, by commands and by functions."""
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,14 +12,22 @@ import pytest
 import attnprobe
 from attnprobe.table.table import Column
 
+#: A sentence with its dependencies.
+SENTENCE = """\
+1\tthe\tthe\tDET\t_\t_\t2\tdet\t_\t_
+2\tdog\tdog\tNOUN\t_\t_\t3\tnsubj\t_\t_
+3\tran\trun\tVERB\t_\t_\t0\troot\t_\t_
+
+"""
+
 pytestmark = pytest.mark.slow  # processes are started
 
-# No torch, no transformers: to ask for them is an error.
+# No torch, no transformers, no numba: to ask for them is an error.
 WITHOUT = """
 import json, sys
 class Never:
     def find_spec(self, name, *_):
-        if name in {"torch", "transformers"}:
+        if name in {"torch", "transformers", "numba"}:
             raise RuntimeError(f"{name} was asked for")
 sys.meta_path.insert(0, Never())
 """
@@ -167,6 +176,42 @@ def test_tables_are_drawn_without_torch(data):
     ((code, out, error),) = ask(COMMANDS, [["plot", "heads1.csv", "-o", "heads.svg"]])
     assert (code, out) == (0, ""), error
     assert Path("heads.svg").read_text().startswith("<svg")
+
+
+@pytest.mark.parametrize("folder", [None, "bert"])
+def test_what_is_on_record_is_compared_without_torch(folder, data, invoke, saved):
+    """The machine, the versions, the files of the checkpoint and the text."""
+    name = "demo"
+    if folder:
+        name = str(shutil.copytree(saved(folder), "copy"))
+    read = ["-d", "in.csv", "--text-column", "body"]
+    assert invoke("census", name, *read, "-o", "heads.csv")[0] == 0
+    ((code, out, error),) = ask(COMMANDS, [["rerun", "heads.csv", "--check"]])
+    assert (code, out) == (0, ""), error
+    assert "nothing differs here from what is on record" in error
+    Path("in.csv").write_text("body,title\nthe dog ran,a\nshe came,b\n")
+    if folder:
+        with Path("copy", "model.safetensors").open("ab") as weights:
+            weights.write(b" ")
+    ((code, _, error),) = ask(COMMANDS, [["rerun", "heads.csv", "--check"]])
+    assert (code, "in.csv has changed since the record" in error) == (1, True), error
+    assert ("copy: model.safetensors has changed since the record" in error) == bool(folder), error
+
+
+@pytest.mark.parametrize("command", ["census", "syntax"])
+def test_tables_are_added_up_without_torch(command, data, invoke):
+    """To the table that a process gives that has torch."""
+    ending = {"census": "txt", "syntax": "conllu"}[command]
+    parts = []
+    for number, word in enumerate(("dog", "ship")):
+        Path(f"{number}.txt").write_text(f"the {word} came late\n")
+        Path(f"{number}.conllu").write_text(SENTENCE.replace("dog", word))
+        parts.append(f"part{number}.json")
+        assert invoke(command, "demo", "-d", f"{number}.{ending}", "-o", parts[-1])[0] == 0
+    ((code, out, error),) = ask(COMMANDS, [["merge", *parts]])
+    assert code == 0, error
+    assert out == invoke("merge", *parts)[1]
+    assert out.count("\n") > 2
 
 
 def test_both_names_of_the_column_of_labels(invoke, saved, data):

@@ -12,10 +12,11 @@ from transformers import PreTrainedTokenizerFast
 
 from attnprobe.attention.annotation import TokenAnnotation, TokenLink, TokenSpan
 from attnprobe.corpus.annotation import Alignment, annotate_shifted, annotate_target, convert_link
+from attnprobe.corpus.sequences import SequenceReader
 from attnprobe.corpus.sources.document import Annotation, Document, Link, Span
 from attnprobe.corpus.sources.links import find_words
 from attnprobe.corpus.store import SequenceStore
-from attnprobe.corpus.tokenization import Frame, SequenceReader
+from attnprobe.corpus.tokenization import Frame
 from attnprobe.errors import AttnprobeError
 
 TEXT = "the river bank was slow , unlikely kindness of 東京 dogs ran — quickly"

@@ -4,9 +4,10 @@ from itertools import pairwise
 
 import pytest
 
+from attnprobe.corpus.sequences import SequenceReader
 from attnprobe.corpus.sources.document import Annotation, Document, Link, Span, Tag
 from attnprobe.corpus.sources.links import find_words
-from attnprobe.corpus.tokenization import SequenceReader, count_prompt_tokens
+from attnprobe.corpus.tokenization import count_prompt_tokens
 from attnprobe.errors import AttnprobeError
 
 TEXT = "the river bank was slow , unlikely kindness of dogs ran — quickly by the house"

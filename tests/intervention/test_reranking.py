@@ -17,7 +17,8 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.gradient import gradient_importance, sum_derivatives
 from attnprobe.intervention.trials import run_trials
 from attnprobe.model.embedding import PairScoring
-from attnprobe.model.load import LoadOptions, load_checkpoint
+from attnprobe.model.load import load_checkpoint
+from attnprobe.model.location import LoadOptions
 from attnprobe.model.task_heads import CLASSIFICATION
 from attnprobe.run.examples import DRAWN, CandidatePairs
 from attnprobe.sums.documents import in_second_half

@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file
 
 import attnprobe
 from attnprobe import AttnprobeError
-from attnprobe.model import adapters, folders, load
+from attnprobe.model import adapters, folders
 from attnprobe.model.folders import hash_file
 from attnprobe.model.task_heads import read_model
 
@@ -238,7 +238,7 @@ class TestBase:
     def test_a_folder_of_the_hub_s_machine_is_not_opened(self, adapt, saved, monkeypatch):
         """A stranger's adapter may not choose a folder of mine."""
         folder, _ = adapt("bert", lora("bert"))
-        monkeypatch.setattr(load, "snapshot_download", lambda *_, **__: str(folder))
+        monkeypatch.setattr("huggingface_hub.snapshot_download", lambda *_, **__: str(folder))
         with pytest.raises(AttnprobeError, match="a folder of another machine; name its base with"):
             attnprobe.entropy("org/adapter", TEXTS)
         found = attnprobe.entropy("org/adapter", TEXTS, base=str(saved("bert")))
@@ -249,7 +249,7 @@ class TestBase:
         monkeypatch.chdir(tmp_path)
         shutil.copytree(saved("bert"), tmp_path / "org" / "base")
         self.state(folder, base_model_name_or_path="org/base")
-        monkeypatch.setattr(load, "snapshot_download", lambda *_, **__: str(folder))
+        monkeypatch.setattr("huggingface_hub.snapshot_download", lambda *_, **__: str(folder))
         with pytest.raises(AttnprobeError, match="a folder here has this name, too; name its base with"):
             attnprobe.entropy("org/adapter", TEXTS)
 

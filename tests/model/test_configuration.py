@@ -8,7 +8,8 @@ from attnprobe.errors import AttnprobeError, AttnprobeWarning, first_line
 from attnprobe.model import configuration
 from attnprobe.model.configuration import warn_of_many_tokens
 from attnprobe.model.hub import CheckpointFiles
-from attnprobe.model.load import LoadOptions, load_checkpoint
+from attnprobe.model.load import load_checkpoint
+from attnprobe.model.location import LoadOptions
 
 IMPOSSIBLE = [
     ({"num_attention_heads": 0}, "num_attention_heads is 0, and must be a whole number of at least 1"),

@@ -13,7 +13,8 @@ from sentence_layouts import LAYOUTS, TEXTS, draw_dense
 from attnprobe.corpus.sources.document import Document
 from attnprobe.intervention.objectives.embedding import embed
 from attnprobe.model.gates import gate_attention
-from attnprobe.model.load import LoadOptions, load_checkpoint
+from attnprobe.model.load import load_checkpoint
+from attnprobe.model.location import LoadOptions
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.preparation import tokenise
 

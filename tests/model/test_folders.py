@@ -15,7 +15,8 @@ from attnprobe import AttnprobeError, AttnprobeWarning
 from attnprobe.model import load
 from attnprobe.model.folders import copy_modules, is_inside, read_folder
 from attnprobe.model.hub import CheckpointFiles
-from attnprobe.model.load import LoadOptions, load_checkpoint
+from attnprobe.model.load import load_checkpoint
+from attnprobe.model.location import LoadOptions
 from attnprobe.model.pruned import read_record
 from attnprobe.run.record import compare_checkpoint
 
@@ -215,7 +216,7 @@ class TestPlace:
                     shutil.copy(path, cache / inside)
             return str(cache)
 
-        monkeypatch.setattr(load, "snapshot_download", fetch)
+        monkeypatch.setattr("huggingface_hub.snapshot_download", fetch)
         found = embed_texts("org/model", TEXTS)
         np.testing.assert_array_equal(found, embed_texts(old, TEXTS))
         assert asked == [None, "a" * 40]

@@ -13,7 +13,8 @@ import torch
 import attnprobe
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import find_execution_device, list_devices
-from attnprobe.model.load import LoadOptions, build_device_map_options, load_checkpoint
+from attnprobe.model.load import build_device_map_options, load_checkpoint
+from attnprobe.model.location import LoadOptions
 from attnprobe.model.verifying.dry_run import inspect
 from attnprobe.model.verifying.switching import check_gates
 

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from attnprobe.attention.block import NOTHING, AttentionBlock, Observed
+from attnprobe.attention.block import AttentionBlock
 from attnprobe.attention.features import TokenFeatures
 from attnprobe.attention.kinds import Kind
 from attnprobe.attention.layout import Layout
+from attnprobe.attention.observed import NOTHING, Observed
 from attnprobe.corpus.batch import Batch
 from attnprobe.model.reading.routing import Piece
 from attnprobe.statistics import all_statistics

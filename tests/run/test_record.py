@@ -6,7 +6,7 @@ import pytest
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.hub import CheckpointFiles
-from attnprobe.model.load import LoadOptions
+from attnprobe.model.location import LoadOptions
 from attnprobe.run.record import compare_checkpoint
 
 

@@ -10,9 +10,10 @@ from block_parts import DRAWN_PARTS, of_queries
 from torch import Tensor
 
 from attnprobe.attention.annotation import TokenAnnotation, TokenLink, TokenSpan
-from attnprobe.attention.block import AttentionBlock, Observed
+from attnprobe.attention.block import AttentionBlock
 from attnprobe.attention.features import Modalities, TokenFeatures
 from attnprobe.attention.layout import Layout
+from attnprobe.attention.observed import Observed
 from attnprobe.statistics import Statistic
 from attnprobe.statistics.statistic import evaluate
 

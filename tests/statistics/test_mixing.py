@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from attnprobe.attention.block import AttentionBlock, Observed
+from attnprobe.attention.block import AttentionBlock
 from attnprobe.attention.kinds import number_layers
 from attnprobe.attention.layout import Layout
+from attnprobe.attention.observed import Observed
 from attnprobe.statistics import all_statistics, select_statistics
 from attnprobe.statistics.mixing import (
     BY_HEAD,

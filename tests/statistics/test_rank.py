@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from attnprobe.attention.block import AttentionBlock, HeadParameters, Observed
+from attnprobe.attention.block import AttentionBlock
+from attnprobe.attention.observed import HeadParameters, Observed
 from attnprobe.errors import AttnprobeError
 from attnprobe.statistics import Statistic, all_statistics, select_statistics
 from attnprobe.statistics.rank import LOGIT_RANK, LONGER, MAP_RANK, QK_RANK, QK_TOP_HALF, participation_rank

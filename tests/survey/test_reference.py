@@ -19,7 +19,7 @@ from by_definition import FURTHEST, Heard, Rarity, Sample, Text, apart, is_mark,
 from scipy.stats import spearmanr
 
 import attnprobe
-from attnprobe.attention.block import UNEMBEDDING
+from attnprobe.attention.observed import UNEMBEDDING
 from attnprobe.corpus.sources.document import Document
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.load import load_checkpoint

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from attnprobe.intervention.objectives.choosing import Loader
     from attnprobe.model.checkpoint import Checkpoint
-    from attnprobe.model.load import LoadOptions
+    from attnprobe.model.location import LoadOptions
 
 #: Names of devices and of floating-point types; whether a device is there, torch knows.
 _DEVICES = re.compile(r"auto|[a-z]+(:\d+)?")
@@ -78,7 +78,7 @@ class Call:
     @property
     def load(self) -> "LoadOptions":
         """How a model that is named is loaded."""
-        from attnprobe.model.load import LoadOptions
+        from attnprobe.model.location import LoadOptions
 
         return _fill(LoadOptions, self.options)
 

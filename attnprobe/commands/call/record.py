@@ -133,7 +133,7 @@ class Record:
         found = list(compare_versions(self.versions))
         found += compare_machine(self.said, device, threads)
         if models:
-            from attnprobe.model.load import LoadOptions
+            from attnprobe.model.location import LoadOptions
 
             named = [(one, None) if isinstance(one, str) else one for one in models]
             for name, revision, recorded in self._pair_checkpoints(named, found):

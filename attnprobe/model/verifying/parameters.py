@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from attnprobe.attention.block import HeadParameters
 from attnprobe.attention.kinds import Kind
+from attnprobe.attention.observed import HeadParameters
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.gates import Gates, gate_attention

@@ -22,7 +22,8 @@ import attnprobe
 from attnprobe.attention.kinds import Kind
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint, resolve_window
-from attnprobe.model.load import LoadOptions, load_checkpoint
+from attnprobe.model.load import load_checkpoint
+from attnprobe.model.location import LoadOptions
 from attnprobe.model.reading.capture import IMPLEMENTATION, capture_attention
 from attnprobe.model.reading.routing import Piece
 from attnprobe.model.refusals import REFUSED

@@ -10,9 +10,10 @@ from tokenizers import Tokenizer as RawTokenizer
 from tokenizers import models, pre_tokenizers
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-from attnprobe.corpus import tokenization
+from attnprobe.corpus import sequences as reading
+from attnprobe.corpus.sequences import SequenceReader
 from attnprobe.corpus.sources.document import Document
-from attnprobe.corpus.tokenization import Frame, SequenceReader, TokenSequence
+from attnprobe.corpus.tokenization import Frame, TokenSequence
 from attnprobe.errors import AttnprobeError
 
 Tokenizers = Callable[[str], PreTrainedTokenizerFast]
@@ -164,7 +165,7 @@ def test_empty_documents_are_counted_and_skipped(tokenizer: Tokenizers):
 
 def test_order_is_that_of_the_documents(tokenizer: Tokenizers, monkeypatch: pytest.MonkeyPatch):
     """Singles are tokenised together, pairs one by one, over chunks of a few documents."""
-    monkeypatch.setattr(tokenization, "CHUNK_DOCUMENTS", 3)
+    monkeypatch.setattr(reading, "CHUNK_DOCUMENTS", 3)
     texts: list[Text] = [
         "stone",
         ("a", "bird"),
@@ -185,13 +186,13 @@ def test_order_is_that_of_the_documents(tokenizer: Tokenizers, monkeypatch: pyte
 
 
 def test_long_documents_are_handed_over_one_by_one(tokenizer: Tokenizers, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(tokenization, "CHUNK_CHARACTERS", 5)
+    monkeypatch.setattr(reading, "CHUNK_CHARACTERS", 5)
     sequences, _ = read(tokenizer("bert"), ["the dog ran", "a", "bird", "the river"], 100)
     assert [len(sequence.ids) for sequence in sequences] == [5, 3, 3, 4]
 
 
 def test_reading_is_lazy(tokenizer: Tokenizers, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(tokenization, "CHUNK_DOCUMENTS", 2)
+    monkeypatch.setattr(reading, "CHUNK_DOCUMENTS", 2)
     taken = []
 
     def documents():

@@ -1,152 +1,18 @@
-"""The options that several commands share, each declared once; others stand with their command."""
+"""Options of the text: which, what of it is read, and how it becomes sequences and batches."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from attnprobe.option import Group, Option
-from attnprobe.tasks import METRICS, OBJECTIVES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from transformers import PreTrainedModel
-
     from attnprobe.commands.call.texts import Texts
-    from attnprobe.corpus.sources.document import Label
-    from attnprobe.corpus.tokenization import Tokenizer
-    from attnprobe.run.progress import Progress
 
-#: What options are sorted under in ``--help``.
-MODEL, TEXT, TASK, OUTPUT = "Model", "Text", "Task", "Output"
-
-
-class Model(Group, panel=MODEL):
-    """Which checkpoint, and how it is loaded and run."""
-
-    revision: Annotated[str | None, Option("Branch, tag or commit on the hub.", free=True)] = None
-    cache_dir: Annotated[
-        Path | str | None, Option("Folder of the hub's cache.", line=Path | None, place=True, free=True)
-    ] = None
-    token: Annotated[
-        str | None,
-        Option(
-            "Access token for gated or private checkpoints.",
-            envvar="HF_TOKEN", place=True, free=True,
-            guesses=("hf-token", "auth-token", "use-auth-token", "api-key"),
-        ),
-    ] = None  # fmt: skip
-    offline: Annotated[
-        bool,
-        Option(
-            "Use local files only; no network at all.", free=True, guesses=("local-files-only", "no-network")
-        ),
-    ] = False
-    trust_remote_code: Annotated[
-        bool,
-        Option(
-            "Run Python code that the checkpoint brings along.",
-            runs="runs Python code that the checkpoint brings along",
-        ),
-    ] = False
-    base: Annotated[
-        str | None,
-        Option(
-            "What an adapter was trained on, a folder or a hub id. Default: what the adapter names.",
-            guesses=("base-model",),
-        ),
-    ] = None
-    adapter: Annotated[
-        str | None,
-        Option("Which adapter of a folder that holds several.", guesses=("adapter-name",)),
-    ] = None
-    prompt: Annotated[
-        str | None,
-        Option(
-            "Which prompt of an embedding model stands before each text, by its name; none for no prompt. "
-            "Default: the model's usual one, if it has one.",
-            guesses=("prompt-name",),
-        ),
-    ] = None
-    allow_bin: Annotated[
-        bool,
-        Option(
-            "Read pickled weights (.bin), which can run code.",
-            runs="reads pickled weights, which can run code",
-        ),
-    ] = False
-    device: Annotated[
-        str,
-        Option(
-            "Device of the model: auto, cpu, cuda, cuda:0, mps.",
-            words=("cpu", "cuda", "mps"),
-            guesses={
-                **dict.fromkeys(("gpu", "gpus", "use-cuda", "use-gpu", "cuda"), "cuda"),
-                "cpu": "cpu", "mps": "mps",
-            },
-        ),
-    ] = "auto"  # fmt: skip
-    device_map: Annotated[
-        str | dict[str, Any] | None,
-        Option(
-            "Spread a model too large for one device over all GPUs, the processor and the disk; needs "
-            "accelerate.",
-            line=Literal["auto", "balanced", "balanced_low_0", "sequential"] | None,
-        ),
-    ] = None
-    dtype: Annotated[
-        str,
-        Option(
-            "Type of the weights: float32, bfloat16, float16, float64.",
-            doc="Type of the weights: float32, bfloat16, float16, float64. In half precision keys tie, and "
-            "the first of a tie counts as the most attended: bfloat16 moves offset by a token in some heads "
-            "(3 of 72 of a MiniLM), and the error of its share by up to a third.",
-            words=("float32", "bfloat16", "float16", "float64"),
-            guesses={
-                **dict.fromkeys(("bf16", "bfloat16"), "bfloat16"),
-                **dict.fromkeys(("fp16", "half", "float16"), "float16"),
-                **dict.fromkeys(("fp32", "float32"), "float32"),
-                **dict.fromkeys(("fp64", "double", "float64"), "float64"),
-            },
-        ),
-    ] = "float32"
-    threads: Annotated[
-        int | None,
-        Option(
-            "Number of processor threads. Default: all.",
-            low=1, free=True, guesses=("num-threads", "n-threads", "cores"),
-        ),
-    ] = None  # fmt: skip
-    workers: Annotated[
-        int | None,
-        Option(
-            "Number of batches in flight at the same time, which share the threads. It changes speed and "
-            "memory, not results. Default: as many as threads, up to 8; 1 on an accelerator.",
-            low=1, free=True, guesses=("num-workers", "n-workers", "jobs", "n-jobs", "num-proc", "processes"),
-        ),
-    ] = None  # fmt: skip
-    progress: Annotated[
-        "bool | Progress",
-        Option(doc="True for a bar on standard error, or an object that is told how far it is.", free=True),
-    ] = False
-
-
-class OneModel(Model):
-    """The same, of a command that takes one checkpoint."""
-
-    model: Annotated[
-        "str | Path | PreTrainedModel",
-        Option(
-            "A hub id, a local folder, or [bold]demo[/bold], the encoder that ships with attnprobe.",
-            doc='"demo", a folder, a hub id, or a loaded model with its tokenizer. A loaded model is left '
-            "as it was found.",
-            metavar="MODEL", line=str, argument=True,
-        ),
-    ]  # fmt: skip
-    tokenizer: Annotated["Tokenizer | None", Option(doc="The tokenizer of a loaded model.")] = None
-
-
-OneModel.options = (OneModel.options[0], *Model.options, *OneModel.options[1:])
+#: What they are sorted under in ``--help``.
+TEXT = "Text"
+#: One option with two names, in every command that has it.
+LABEL_COLUMN = ("--label-column", "--target-column")
 
 
 class Data(Group, panel=TEXT):
@@ -180,20 +46,6 @@ class GoldData(Group, panel=TEXT):
             name="dataset", flags=("--dataset", "-d"), metavar="FILE", line=list[str] | None, reads="data",
         ),
     ] = None  # fmt: skip
-
-
-class Labels(Group):
-    """What is right for each text, which the command line reads from a column."""
-
-    labels: Annotated[
-        "Iterable[Label] | None",
-        Option(
-            doc="Where texts come one by one, what is right for each: its class, number or target text; a "
-            "list of labels; for a text that is a list of words, a label for each word; for a pair of "
-            "question and context, answers as SQuAD has them; for a pair that is compared, its score; for "
-            "an anchor and a positive, the negative. Of a file or a table, name label_column."
-        ),
-    ] = None
 
 
 class Hub(Group, panel=TEXT):
@@ -412,10 +264,6 @@ class Tokens(Group, panel=TEXT):
     ] = False
 
 
-#: One option with two names, in every command that has it.
-_LABEL_COLUMN = ("--label-column", "--target-column")
-
-
 class Targets(Group, panel=TEXT):
     """What a decoder beside an encoder reads."""
 
@@ -424,7 +272,7 @@ class Targets(Group, panel=TEXT):
         Option(
             "Column of the target texts that the decoder of an encoder-decoder checkpoint reads. Default: "
             "it reads the text itself.",
-            flags=_LABEL_COLUMN,
+            flags=LABEL_COLUMN,
         ),
     ] = None
 
@@ -442,90 +290,3 @@ class Weights(Group, panel=TEXT):
             'that end in _norm; "both" gives both side by side.',
         ),
     ] = "attention"
-
-
-class Task(Group, panel=TASK):
-    """What the model is asked to do while its heads are switched."""
-
-    objective: Annotated[
-        Literal[*OBJECTIVES]  # pyright: ignore[reportInvalidTypeForm]
-        | None,
-        Option(
-            "What the model is asked to do. Default: chosen from its trained head and the labels.",
-            guesses=("task", "loss"),
-        ),
-    ] = None  # fmt: skip
-    label_column: Annotated[
-        str | None,
-        Option(
-            "Column that holds the class, the number or the target text; a list of labels (names, numbers, "
-            "0 and 1 for each, or one string parted by | or ,); a label for each word of a column of words; "
-            "SQuAD's answers; the score of a pair, or the negative of a triplet. Of CoNLL-U: upos, xpos or "
-            "deprel. Default: label, labels, class or target; of tokens or words ner_tags, tags, pos_tags, "
-            "upos, labels or label; of question and context, answers.",
-            flags=_LABEL_COLUMN,
-            guesses=("label", "labels", "label-col", "target", "target-col", "label-field"),
-        ),
-    ] = None
-    force_head: Annotated[
-        bool, Option("Make up a head that the checkpoint was not trained with; its numbers mean little.")
-    ] = False
-
-
-class Metric(Group, panel=TASK):
-    """What an answer is scored by."""
-
-    metric: Annotated[
-        Literal[*METRICS]  # pyright: ignore[reportInvalidTypeForm]
-        | None,
-        Option(
-            "; ".join(f"{name}: {one.scores}" for name, one in OBJECTIVES.items()) + ". Default: the first.",
-            guesses=("score", "metrics", "scoring"),
-        ),
-    ] = None  # fmt: skip
-
-
-class Layers(Group, panel=OUTPUT):
-    """Which rows the table has."""
-
-    layers: Annotated[
-        "str | int | Sequence[int] | None",
-        Option(
-            "Only rows of these layers, counted from 0. All layers are measured.",
-            doc='Only rows of these layers, counted from 0: "0,3-5", or numbers. All layers are measured.',
-            metavar="0,3-5", line=str | None,
-        ),
-    ] = None  # fmt: skip
-
-
-class Resume(Group, panel=OUTPUT):
-    """Whether a run can be stopped."""
-
-    resume: Annotated[
-        Path | str | None,
-        Option(
-            "Keep the state of the run in this file, and go on from it: after Ctrl-C or a crash, give the "
-            "same command again.",
-            doc="Keep the state of the run in this file, and go on from it.",
-            metavar="STATE", line=Path | None, place=True, free=True,
-            guesses=("checkpoint", "resume-from", "state", "continue"),
-        ),
-    ] = None  # fmt: skip
-
-
-#: Text, and how its tokens are told apart; a survey of it that can be stopped; a task; and so on.
-Groups = Sequence[type[Group]]
-TEXTS: Groups = (Data, Hub, Reading, Batches, Frequencies, Tokens)
-SURVEY: Groups = (*TEXTS, Parts, Precision, Population, Panels, Images, Queries, Targets, Layers, Resume)
-GOLD: Groups = (GoldData, Hub, Reading, Parts, Precision, Population, Batches, Panels, Layers, Resume)
-SWITCHING: Groups = (Data, Hub, Reading, Batches, Labels, Task)
-
-#: What a keyword is where it is not given.
-DEFAULTS = {one.keyword: one.default for group in Group.__subclasses__() for one in group.options}
-#: What no number depends on.
-FREE = {one.keyword for group in Group.__subclasses__() for one in group.options if one.free}
-
-
-def list_names(*groups: type[Group]) -> set[str]:
-    """Name the options of groups, as Python does."""
-    return {one.keyword for group in groups for one in group.options}

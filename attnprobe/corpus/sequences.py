@@ -1,0 +1,281 @@
+"""Documents become sequences: framed, cut into windows, with what is said of their words and links."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import takewhile
+from typing import Any
+
+from attnprobe.attention.annotation import TokenAnnotation
+from attnprobe.corpus.annotation import (
+    Alignment,
+    Offsets,
+    PendingLinks,
+    Window,
+    find_answers,
+    split_annotation,
+    tag_tokens,
+)
+from attnprobe.corpus.sources.document import Annotation, Document, DocumentNumbers, Span, Tag, Where
+from attnprobe.corpus.tokenization import (
+    Frame,
+    Reading,
+    Tokenizer,
+    TokenSequence,
+    refuse_without_offsets,
+    tokenize,
+)
+from attnprobe.errors import AttnprobeError
+
+#: Documents are handed to the tokenizer by this many, or by this many characters.
+CHUNK_DOCUMENTS = 512
+CHUNK_CHARACTERS = 1_000_000
+
+
+class SequenceReader:
+    """Tokenises documents into framed sequences of at most ``max_length`` tokens.
+
+    A longer document is cut into windows that do not overlap, each framed like a text of its own;
+    with ``truncate`` only the first is kept. A pair that is too long is truncated, longest first.
+
+    A ``prompt`` stands before each text, in each of its windows, and before the first text of a pair; before
+    a query and what queries look for, that of its role in ``role_prompts``, if there is one. The
+    characters of words and links are those of the text without it.
+
+    Attributes:
+        reading: Counts of what was read, cut, truncated and skipped so far.
+    """
+
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        max_length: int,
+        *,
+        truncate: bool = False,
+        prompt: str = "",
+        role_prompts: Mapping[str, str] | None = None,
+    ) -> None:
+        """Read the tokenizer's frame; refuse a limit with no room for text."""
+        self.tokenizer = tokenizer
+        self.prompt = prompt
+        self._prompts = {"": prompt, **(role_prompts or {})}
+        self._prompt_ids = {
+            role: list(tokenize(tokenizer, text, add_special_tokens=False)["input_ids"]) if text else []
+            for role, text in self._prompts.items()
+        }
+        self.frame = Frame.of(tokenizer)
+        # The unknown token stands for ordinary text.
+        unknown = getattr(tokenizer, "unk_token_id", None)
+        self._special = frozenset(getattr(tokenizer, "all_special_ids", ())) - {unknown}
+        self.max_length = max_length
+        self.truncate = truncate
+        self.reading = Reading()
+        self._numbers = DocumentNumbers()  # of those that give a sequence
+        longest = max(map(len, self._prompt_ids.values()))
+        taken = len(self.frame) + longest
+        if max_length <= taken:
+            beside = f" and the {longest} of the prompt" if longest else ""
+            raise AttnprobeError(
+                f"--max-length {max_length} leaves no room for text beside the "
+                f"{len(self.frame)} special tokens{beside}; give at least {taken + 1}."
+            )
+
+    def read(self, documents: Iterable[Document]) -> Iterator[TokenSequence]:
+        for chunk in _split_chunks(documents):
+            single = [self._choose(self._prompts, d) + d.text for d in chunk if d.pair is None]
+            options = {"add_special_tokens": False, "verbose": False, **self._ask_offsets(chunk)}
+            tokenised = tokenize(self.tokenizer, single, **options) if single else {"input_ids": ()}
+            ids = iter(tokenised["input_ids"])
+            offsets = iter(tokenised.get("offset_mapping", ()))
+            for document in chunk:
+                self.reading.documents += 1
+                if document.pair is not None:
+                    found = self._read_pair(document)
+                else:
+                    found = self._read_windows(document, next(ids), next(offsets, ()))
+                if found:
+                    name = document.digest
+                    number = self._numbers.number(None if document.group is None else name)
+                    known = {"document": number, "name": name, "stratum": document.stratum}
+                    for sequence in found:
+                        yield replace(sequence, label=document.label, **known)
+
+    def _ask_offsets(self, chunk: Sequence[Document]) -> dict[str, bool]:
+        """Ask for the characters of tokens, where a document has an annotation."""
+        if all(document.annotation is None for document in chunk):
+            return {}
+        if not getattr(self.tokenizer, "is_fast", False):
+            raise refuse_without_offsets(self.tokenizer)
+        return {"return_offsets_mapping": True}
+
+    def _read_windows(self, document: Document, ids: list[int], offsets: Offsets) -> list[TokenSequence]:
+        if document.annotation is not None and document.annotation.tags:
+            return self._read_tagged(document.annotation.tags, ids, offsets)
+        prompt = self._choose(self._prompt_ids, document)
+        if ids == prompt:
+            return self._skip(document)
+        begun = self._count_begun(ids, prompt)
+        self._count_special(ids[begun:])
+        room = self.max_length - len(self.frame) - begun
+        starts = list(range(begun, len(ids), room))
+        if len(starts) > 1 and self.truncate:
+            self.reading.truncated += 1
+            starts = starts[:1]
+        elif len(starts) > 1:
+            self.reading.cut += 1
+            self.reading.windows += len(starts)
+        pieces = [self.frame.around([*ids[:begun], *ids[start : start + room]]) for start in starts]
+        if document.annotation is None:
+            return [TokenSequence(piece) for piece in pieces]
+        at, alignment = len(self.frame.before) + begun, Alignment({"text": self._shift(offsets)})
+        windows = [Window(alignment, start, min(start + room, len(ids)), at) for start in starts]
+        return self._annotate(document, pieces, windows)
+
+    @staticmethod
+    def _choose(by_role: Mapping[str, Any], document: Document) -> Any:
+        return by_role.get(document.role, by_role[""])
+
+    @staticmethod
+    def _count_begun(ids: Sequence[int], prompt: Sequence[int]) -> int:
+        """Count the tokens that a text with the prompt before it has in common with the prompt alone.
+
+        The last of a prompt may have become one with the first of the text.
+        """
+        pairs = zip(ids[:-1], prompt, strict=False)
+        return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+    def _shift(self, offsets: Offsets) -> Offsets:
+        """Count characters from where the text begins behind the prompt."""
+        before = len(self.prompt)
+        return [(start - before, stop - before) for start, stop in offsets] if before else offsets
+
+    def _annotate(
+        self, document: Document, pieces: Iterable[list[int]], windows: Sequence[Window], second: int = 0
+    ) -> list[TokenSequence]:
+        """Give the sequences of a document with what is said of it."""
+        annotation = document.annotation or Annotation()
+        found = split_annotation(annotation, windows, {"text": document.text, "pair": document.pair or ""})
+        self.reading.count_links(annotation, found)
+        return [
+            TokenSequence(
+                ids,
+                second,
+                annotation=here,
+                awaited=PendingLinks(annotation, window) if annotation.elsewhere else None,
+            )
+            for ids, here, window in zip(pieces, found, windows, strict=True)
+        ]
+
+    def _skip(self, document: Document) -> list[TokenSequence]:
+        """Count a document without a token, and its links."""
+        self.reading.empty += 1
+        if document.annotation is not None:
+            self.reading.links += len(document.annotation.links)
+            self.reading.links_lost += len(document.annotation.links)
+        return []
+
+    def _count_special(self, ids: list[int]) -> None:
+        """Count a document whose own text, without what frames it, holds a special token."""
+        first = next((token for token in ids if token in self._special), None)
+        if first is not None:
+            self.reading.spelled += 1
+            self.reading.spelled_token = (
+                self.reading.spelled_token or self.tokenizer.convert_ids_to_tokens([first])[0]
+            )
+
+    def _read_tagged(self, tags: tuple[Tag, ...], ids: list[int], offsets: Offsets) -> list[TokenSequence]:
+        """Keep the first window, with the words that begin in it; none where no word does."""
+        begun = self._count_begun(ids, self._prompt_ids[""])
+        room = self.max_length - len(self.frame) - begun
+        at = len(self.frame.before) + begun
+        found = tag_tokens(tags, self._shift(offsets)[begun:], room, at)
+        self.reading.words += len(tags)
+        self.reading.words_lost += len(tags) - len(found)
+        self.reading.truncated += len(ids) - begun > room
+        self.reading.empty += not ids
+        if not found:
+            return []
+        ids = self.frame.around(ids[: begun + room])
+        return [TokenSequence(ids, annotation=TokenAnnotation(tags=found))]
+
+    def _read_question(self, document: Document, answers: tuple[Span, ...]) -> list[TokenSequence]:
+        """Read a question and the text that answers it, of which the end goes if both are too long."""
+        text = self.prompt + document.text
+        options: dict[str, Any] = {"return_token_type_ids": True, "verbose": False}
+        options |= self._ask_offsets([document])
+        encoded: Any = self.tokenizer(text, document.pair, **options)
+        whole = None
+        if len(encoded["input_ids"]) > self.max_length:
+            self.reading.truncated += 1
+            whole = Alignment(_read_pair_offsets(encoded))
+            question: Any = self.tokenizer(text, add_special_tokens=False, verbose=False)
+            special = encoded.sequence_ids(0).count(None)
+            if len(question["input_ids"]) + special >= self.max_length:  # no room for the text
+                self.reading.unanswered += 1
+                return []
+            options |= {"truncation": "only_second", "max_length": self.max_length}
+            encoded = self.tokenizer(text, document.pair, **options)
+        offsets = _read_pair_offsets(encoded)
+        sides = encoded.sequence_ids(0)
+        characters = [pair if side == 1 else None for pair, side in zip(offsets["pair"], sides, strict=True)]
+        found = find_answers(answers, Alignment(offsets, whole), characters)
+        if answers and not found.spans:
+            self.reading.unanswered += 1
+            return []
+        second = _find_second(encoded)
+        return [TokenSequence(list(encoded["input_ids"]), second, annotation=TokenAnnotation(answers=found))]
+
+    def _read_pair(self, document: Document) -> list[TokenSequence]:
+        if document.annotation is not None and document.annotation.answers is not None:
+            return self._read_question(document, document.annotation.answers)
+        text, before = self.prompt + document.text, len(self.prompt)
+        options: dict[str, Any] = {"return_token_type_ids": True, "return_special_tokens_mask": True}
+        options |= {"verbose": False, **self._ask_offsets([document])}
+        encoded: Any = tokenize(self.tokenizer, text, document.pair, **options)
+        annotation, whole = document.annotation, None
+        if len(encoded["input_ids"]) > self.max_length:
+            self.reading.truncated += 1
+            whole = None if annotation is None else Alignment(_read_pair_offsets(encoded, before))
+            options |= {"truncation": "longest_first", "max_length": self.max_length}
+            encoded = tokenize(self.tokenizer, text, document.pair, **options)
+        ids = list(encoded["input_ids"])
+        own = [id_ for id_, added in zip(ids, encoded["special_tokens_mask"], strict=True) if not added]
+        if not own:
+            return self._skip(document)
+        self._count_special(own)
+        second = _find_second(encoded)
+        if annotation is None:
+            return [TokenSequence(ids, second)]
+        window = Window(Alignment(_read_pair_offsets(encoded, before), whole), 0, len(ids), 0)
+        return self._annotate(document, [ids], [window], second)
+
+
+def _find_second(encoded: Any) -> int:
+    """Find where the second text begins; 0 where the tokenizer does not mark it."""
+    kinds = list(encoded["token_type_ids"])
+    return kinds.index(1) if 1 in kinds else 0
+
+
+def _read_pair_offsets(encoded: Any, before: int = 0) -> dict[Where, Offsets]:
+    """Tell the characters of the tokens of either text; (0, 0) for the tokens of the other.
+
+    ``before`` the first text stand so many characters of a prompt.
+    """
+    sides = encoded.sequence_ids(0)
+    ends: list[tuple[int, int]] = [tuple(pair) for pair in encoded["offset_mapping"]]
+    moved = {"text": [(start - before, stop - before) for start, stop in ends], "pair": ends}
+    return {
+        where: [pair if side == number else (0, 0) for side, pair in zip(sides, moved[where], strict=True)]
+        for number, where in enumerate(("text", "pair"))
+    }
+
+
+def _split_chunks(documents: Iterable[Document]) -> Iterator[list[Document]]:
+    chunk, characters = [], 0
+    for document in documents:
+        chunk.append(document)
+        characters += len(document.text)
+        if len(chunk) >= CHUNK_DOCUMENTS or characters >= CHUNK_CHARACTERS:
+            yield chunk
+            chunk, characters = [], 0
+    if chunk:
+        yield chunk
