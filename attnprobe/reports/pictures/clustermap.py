@@ -21,7 +21,7 @@ from attnprobe.reports.scales import fit_scale
 from attnprobe.reports.theme import FRAME, ROLE_COLOURS, SEQUENTIAL, Theme, choose_ink, mix_colours
 from attnprobe.table.cells import clean, format_cell
 from attnprobe.table.head_table import HeadTable
-from attnprobe.table.naming import LETTERS, find_role_kind
+from attnprobe.table.naming import LETTERS, find_role_kind, join_names
 
 #: Pairs of more heads than this have no tooltips: a mark for each would take megabytes.
 _MARKED = 80
@@ -76,6 +76,11 @@ def draw_clustermap(table: HeadTable, request: DrawingRequest) -> Any:
     are above it, too. Squares on the diagonal are the clusters; see ``cluster_heads``. Of more than 80 heads,
     cells are one image and have no tooltip.
     """
+    if request.roles is not None and set(request.roles.models) != set(table.models):
+        whose, others = (clean(join_names(one.models)) for one in (table, request.roles))
+        raise AttnprobeError(
+            f"the pairs of heads are of {whose}, and the roles of {others}; give its own roles"
+        )
     parts = [_draw_part(one, place, request) for place, one in cluster_parts(table, request)]
     return parts[0] if len(parts) == 1 else alt.vconcat(*parts).resolve_scale(color="independent")
 

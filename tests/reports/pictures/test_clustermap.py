@@ -144,6 +144,7 @@ def test_of_many_heads_cells_are_one_image():
         (lambda: [tables.all_pairs(), tables.roles(), tables.roles()], "one table of roles"),
         (lambda: [tables.all_pairs(), change(tables.roles(), lambda one: one + 40)], "none of these heads"),
         (lambda: [tables.all_pairs(), change(tables.roles(), lambda one: 0)], "several rows for one head"),
+        (lambda: [tables.all_pairs(), rename(tables.roles())], "are of m, and the roles of other"),
         (lambda: [tables.roles()], "draws pairs of heads, and roles beside them"),
         (lambda: [tables.of_heads("a")], "can't be drawn with --kind clustermap"),
         (lambda: [tables.all_pairs(2, 1)], "fewer than three heads"),
@@ -152,6 +153,10 @@ def test_of_many_heads_cells_are_one_image():
 def test_what_is_no_such_table_is_refused(make, says):
     with pytest.raises(AttnprobeError, match=says):
         draw_picture(make(), "clustermap")
+
+
+def rename(table):
+    return HeadTable(table.title, table.columns, {**table.data, "model": ["other"] * len(table)})
 
 
 def change(table, place):
