@@ -79,7 +79,7 @@ def draw_clustermap(table: HeadTable, request: DrawingRequest) -> Any:
     if request.roles is not None and set(request.roles.models) != set(table.models):
         whose, others = (clean(join_names(one.models)) for one in (table, request.roles))
         raise AttnprobeError(
-            f"the pairs of heads are of {whose}, and the roles of {others}; give its own roles"
+            f"the pairs of heads are of {whose}, and the roles of {others}; give the roles of the same model"
         )
     parts = [_draw_part(one, place, request) for place, one in cluster_parts(table, request)]
     return parts[0] if len(parts) == 1 else alt.vconcat(*parts).resolve_scale(color="independent")
