@@ -128,7 +128,8 @@ class _Whole:
 
     Attributes:
         first: The first job.
-        statistics: What is left of what was measured, see ``drop_rare``.
+        own: Statistics that no package brings along.
+        statistics: What is left of what was measured, see ``_drop_rare``.
         measurement: The sums.
         beside: Of each statistic that was measured beside the texts, on what.
         contents: What each job has read.
@@ -141,6 +142,7 @@ class _Whole:
     """
 
     first: Job
+    own: Sequence[Statistic]
     statistics: list[Statistic]
     measurement: Measurement
     beside: dict[str, list[str]]
@@ -154,12 +156,12 @@ class _Whole:
     dropped: bool = False
 
     @classmethod
-    def begin(cls, first: Job, own: Iterable[Statistic]) -> "_Whole":
+    def begin(cls, first: Job, own: Sequence[Statistic]) -> "_Whole":
         """Begin with a job; ``own`` are statistics that no package brings along."""
         statistics = _find_statistics(first, own)
         beside = {name: list(seen) for name, seen in first.beside.items()}
         begun = cls(
-            replace(first, sums={}), statistics, first.measure(statistics), beside, [], {}, [], [], 0,
+            replace(first, sums={}), own, statistics, first.measure(statistics), beside, [], {}, [], [], 0,
             rare_decided=True,
         )  # fmt: skip
         begun._note(first)
@@ -167,9 +169,11 @@ class _Whole:
 
     def add(self, job: Job) -> None:
         """Add a job; what jobs share, such as a treebank beside their texts, counts once."""
-        _check_alike(self.first, job)
-        if job.rarity != self.first.rarity:
+        _check_alike(self.first, job, self.own)
+        left_out = set(job.identities) != set(self.first.identities)
+        if left_out or job.rarity != self.first.rarity:
             self._drop_rare()
+            self.dropped |= left_out
         more, sums = job.measure(self.statistics), {}
         whole = self.measurement.of(statistic.name for statistic in self.statistics)
         for statistic in self.statistics:
@@ -254,9 +258,9 @@ def merge_tables(
     """
     if len(tables) < 2:
         raise AttnprobeError("One table is whole already; give at least two.")
-    jobs = map(Job.read, tables)
+    own, jobs = list(own), map(Job.read, tables)
     first, second = next(jobs), next(jobs)
-    _check_alike(first, second)  # before the statistics of one of them are looked for
+    _check_alike(first, second, own)  # before the statistics of one of them are looked for
     whole = _Whole.begin(first, own)
     for job in chain([second], jobs):
         whole.add(job)
@@ -301,13 +305,24 @@ def merge_tables(
     return replace(table, notes=[*table.notes, *notes])
 
 
-def _check_alike(first: Job, other: Job) -> None:
-    if (first.title, first.tabulation, first.identities) != (other.title, other.tabulation, other.identities):
+def _check_alike(first: Job, other: Job, own: Sequence[Statistic]) -> None:
+    if (first.title, first.tabulation) != (other.title, other.tabulation) or not (
+        _leaves_out_counts(first, other, own) and _leaves_out_counts(other, first, own)
+    ):
         raise AttnprobeError(f"{first.name} and {other.name} are not tables of the same command.")
     for key, name in _ALIKE.items():
         ours, theirs = (_drop_free(job.record.get(key)) for job in (first, other))
         if ours != theirs:
             raise AttnprobeError(f"{first.name} and {other.name} were made with another {name}.")
+
+
+def _leaves_out_counts(one: Job, other: Job, own: Sequence[Statistic]) -> bool:
+    """Tell whether a job holds all that another measured, but for what merging leaves out (``by_corpus``)."""
+    lacking = set(other.identities) - set(one.identities)
+    if lacking and "merged" not in one.record:
+        return False
+    found = _find_statistics(replace(other, identities=sorted(lacking)), own)
+    return all(statistic.by_corpus for statistic in found)
 
 
 def _drop_free(record: Any) -> Any:

@@ -140,9 +140,12 @@ class Enough:
         look, total = self.looks[-1], self.order.total
         read, widest = f"{look.documents:,}", self._describe_widest()
         if self.reached:
-            of = f" of {total:,}" if total is not None else ""
             twice = ", at two looks in a row" if self.strict else ""
-            yield f"{read}{of} documents were enough{twice}: {widest}. They were read in a random order."
+            if total == 1:
+                yield f"1 document is all there was to read: {widest}."
+            else:
+                of = f" of {total:,}" if total is not None else ""
+                yield f"{read}{of} documents were enough{twice}: {widest}. They were read in a random order."
         else:
             more = f"; some {round_up(look.estimate)} would be needed" if look.estimate is not None else ""
             if look.reached:
@@ -156,7 +159,7 @@ class Enough:
             yield f"{read} {are} not enough: {widest}{more}."
         if self.total is not None:
             yield (
-                f"Standard errors are about the {self.total:,} documents of this corpus alone: they are "
+                f"Standard errors are about the {self._count_all()} of this corpus alone: they are "
                 f"multiplied by {self.error_factor:.3g}, the root of 1 - {read}/{self.total:,}. Tests and "
                 "their p are about all text like it."
             )
@@ -165,6 +168,9 @@ class Enough:
                 f"The random order is that of a stream: shards at random, and rows from {SHUFFLE_BUFFER:,} "
                 "that are held at a time."
             )
+
+    def _count_all(self) -> str:
+        return "1 document" if self.total == 1 else f"{self.total:,} documents"
 
     def _describe_widest(self) -> str:
         """Name columns with their widest intervals and their targets, those furthest from them first."""

@@ -74,8 +74,21 @@ def test_what_was_merged_can_be_merged_again(jobs, tmp_path, capfd):
     assert run(["census", "demo", "-d", str(text), "-q", "-o", str(third)]) == 0
     _, both = merged(jobs, "census", tmp_path)
     target = tmp_path / "all.json"
-    assert run(["merge", str(both), str(third), "-o", str(target)]) == 2
-    assert "same command" in capfd.readouterr().err  # the columns on rare tokens are gone
+    # The columns on rare tokens are gone from the first two, whichever comes first.
+    for words in ([both, third], [third, both]):
+        assert run(["merge", *map(str, words), "-o", str(target), "--overwrite"]) == 0
+        assert "Columns on rare tokens are left out" in capfd.readouterr().err
+        assert {row["n"] for row in table(target)[0]} == {len(LINES) + 2}
+        assert not [name for name in table(target)[0][0] if name.startswith("rare")]
+    assert run(["merge", str(target), str(jobs / "first-census.json")]) == 2
+    assert "count twice" in capfd.readouterr().err
+    target.unlink()
+    # Nothing else may lack: not of a table that was never merged, and no other columns.
+    options = ["census", "demo", "-d", str(text), "-q"]
+    for name, asked in (("few", "entropy,previous"), ("more", "census,profile")):
+        assert run([*options, "--statistics", asked, "-o", str(tmp_path / f"{name}.json")]) == 0
+        assert run(["merge", str(both), str(tmp_path / f"{name}.json")]) == 2
+        assert "same command" in capfd.readouterr().err
     assert run(["positional", "demo", "-d", str(text), "-q", "-o", str(tmp_path / "p3.json")]) == 0
     for name in ("first", "second"):
         words = [

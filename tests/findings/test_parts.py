@@ -87,6 +87,19 @@ class TestTables:
         with pytest.raises(AttnprobeError, match=r"both hold part 3 of 5 of a\.txt, which would count twice"):
             attnprobe.merge([later, parts[1]])
 
+    def test_more_parts_of_a_census_can_come_later(self, files):
+        """Though the columns on rare tokens, counted in each part, are gone from what was merged."""
+        file = files / "a.txt"
+        parts = [attnprobe.census("demo", file, part=f"{number}/3") for number in (1, 2, 3)]
+        at_once = attnprobe.merge(parts)
+        later = attnprobe.merge([parts[2], attnprobe.merge(parts[:2])])
+        assert "Columns on rare tokens are left out" in later.notes[-1]
+        assert numbers(later).keys() == numbers(at_once).keys()
+        for name, cells in numbers(at_once).items():
+            np.testing.assert_allclose(later.data[name], cells, rtol=1e-9, atol=1e-12, err_msg=name)
+        with pytest.raises(AttnprobeError, match="both hold part 3 of 3"):
+            attnprobe.merge([later, parts[2]])
+
     def test_a_record_without_parts_is_as_it_was(self, files):
         assert "part" not in attnprobe.entropy("demo", files / "a.txt").provenance["options"]
         table = attnprobe.entropy("demo", files / "a.txt", part="2/3")
