@@ -1,15 +1,19 @@
 """How much a head looks at each offset from the query: what the picture ``atlas`` draws."""
 
-import torch
-from torch import Tensor
+from __future__ import annotations
 
-from attnprobe.attention.block import AttentionBlock
-from attnprobe.attention.layout import Layout
-from attnprobe.kernels.offsets import add_up_offsets
+from typing import TYPE_CHECKING
+
 from attnprobe.statistics.statistic import Family, Statistic, sinks
 from attnprobe.sums.groups import Clustered
 from attnprobe.table.builder import TableBuilder
 from attnprobe.table.naming import REACH, REACH_IN_PATCHES, list_offsets
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from attnprobe.attention.block import AttentionBlock
+    from attnprobe.attention.layout import Layout
 
 FAMILY = Family("profile", "attention by offset", 12)
 
@@ -41,6 +45,10 @@ def add_up_places(block: AttentionBlock) -> Tensor:
     >>> found[3 + REACH - 1]  # the last two tokens have an ordinary one before them
     tensor([0.5000, 2.0000])
     """
+    import torch
+
+    from attnprobe.kernels.offsets import add_up_offsets
+
     layout = block.layout
     here = slice(block.offset, block.offset + block.probabilities.shape[2])
     if layout.grid is not None:
@@ -59,6 +67,8 @@ def mark_keys(layout: Layout) -> Tensor:
 
     Of an image, special ones are leading, or others.
     """
+    import torch
+
     kept, special = layout.keys.kept, layout.keys.special
     first = layout.keys.first if layout.grid is not None else torch.zeros_like(kept)
     if layout.grid is None:
@@ -68,6 +78,8 @@ def mark_keys(layout: Layout) -> Tensor:
 
 def find_sight(layout: Layout) -> Tensor:
     """Find the last key that each query of a text sees, (batch, query)."""
+    import torch
+
     shape = layout.queries.batch, layout.queries.length
     if not layout.causal:
         return torch.full(shape, layout.keys.length - 1, device=layout.keys.kept.device)
@@ -78,6 +90,8 @@ def find_sight(layout: Layout) -> Tensor:
 
 def _add_up_steps(block: AttentionBlock, here: slice) -> Tensor:
     """Add up the same in an image: leading tokens, other special ones, each step row by row, and beyond."""
+    import torch
+
     layout, p = block.layout, block.probabilities
     side = range(-REACH_IN_PATCHES, REACH_IN_PATCHES + 1)
     out = p.new_zeros(*p.shape[:2], len(side) ** 2 + 3, 2)
@@ -117,6 +131,8 @@ def average_places(found: Tensor, layout: Layout) -> Tensor:
     Returns:
         (batch, head, cell), in the order of the columns.
     """
+    import torch
+
     total, queries = found.unbind(-1)
     return (total / queries).where(queries > 0, torch.nan)
 
