@@ -119,6 +119,29 @@ def find_role(tables: Sequence[HeadTable], role: str, maps: "Maps") -> tuple[int
     return -place, -head
 
 
+def find_evidence(
+    tables: Sequence[HeadTable], maps: "Maps", place: int, head: int, role: str | None = None
+) -> tuple[str | None, str | None]:
+    """Find the role of a head, and what a table names as its measure; None where no table says.
+
+    Args:
+        tables: What is read, in its order.
+        maps: What holds the head.
+        place: The place of its layer.
+        head: Its number.
+        role: The role that is meant, as for ``find_role``; the first one that is said, where none is.
+    """
+    for table in (one for one in tables if "role" in one.data):
+        row = _find_rows(table, maps).get((maps.layers[place], head))
+        if row is None:
+            continue
+        said = str(read_cells(table, "role")[row] or "")
+        if said and said != MIXED and role in (None, said, find_role_kind(said)):
+            measure = read_cells(table, "measure")[row]
+            return said, str(measure) if measure else None
+    return None, None
+
+
 def describe_notes(tables: Sequence[HeadTable], maps: "Maps") -> list[dict[str, Any]]:
     """Describe what tables say of the heads of a kind, for ``view.js``: each table that knows the kind.
 

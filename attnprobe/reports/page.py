@@ -37,7 +37,13 @@ def render_page(template: str, styles: Sequence[str], scripts: Sequence[str], **
 
 def render_chart_page(spec: Mapping[str, Any]) -> str:
     """Render a page of a single chart in Vega-Lite, as ``Picture.spec`` gives it."""
-    style = f"body {{ margin: 12px; background: {spec.get('config', {}).get('background', '#ffffff')}; }}"
+    config = spec.get("config", {})
+    titles, paper = config.get("title", {}), config.get("background", "#ffffff")
+    ink, pale = titles.get("color", "#1a1a1a"), titles.get("subtitleColor", "#57606a")
+    style = (
+        f"body {{ background: {paper}; color: {ink}; }} .help, .cue {{ color: {pale}; }} "
+        f".mark {{ border-color: {ink}; outline-color: {paper}; }}"
+    )
     title = spec.get("title", "")
     text = title.get("text", "") if isinstance(title, Mapping) else title
     return render_page(

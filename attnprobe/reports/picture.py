@@ -183,7 +183,7 @@ _OF_DATA = {"data", "datasets"}
 
 
 def describe_marks(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Give each mark of a chart the text of its tooltip for screen readers, which skip marks without one."""
+    """Say each mark of a chart that has a tooltip in a sentence; screen readers skip marks without one."""
     changed = {
         name: part if name in _OF_DATA else _describe_within(part)  # rows may have a "mark" of their own
         for name, part in spec.items()
@@ -204,19 +204,51 @@ def _describe_within(part: Any) -> Any:
     return [_describe_within(one) for one in part] if isinstance(part, list) else part
 
 
+#: What says which mark it is; everything else of a tooltip says what it shows.
+_PLACES = {
+    "attention", "cell", "criterion", "group", "head", "label", "layer", "line", "name", "one", "other",
+    "panel", "place", "position", "seed", "step", "token",
+}  # fmt: skip
+#: Titles that add nothing to what follows them.
+_SILENT = {"of", "name"}
+_ERROR = "standard error"
+
+
 def _write_expression(tooltip: list[dict[str, Any]]) -> str:
-    """Write an expression of Vega that joins the lines of a tooltip, those without a value left out."""
-    lines = []
+    """Write an expression of Vega that says a tooltip as a sentence, what has no value left out.
+
+    It says which mark it is, then what it shows: "layer 3, head 9: previous, 0.91 ± 0.02; n 313".
+    """
+    names, shown = list[str](), list[str]()
     for line in tooltip:
-        name = f"{line['aggregate']}_{line['field']}" if "aggregate" in line else line["field"]
+        field, title = line["field"], line.get("title", line["field"])
+        name = f"{line['aggregate']}_{field}" if "aggregate" in line else field
         cell = said = f"datum[{json.dumps(name)}]"
         if line["type"] == "quantitative" and "format" in line:
             said = f"format({cell}, {json.dumps(line['format'])})"
         elif line["type"] == "quantitative":
             said = _NUMBER.format(cell)
-        title = json.dumps(f"; {line.get('title', line['field'])}: ")
-        lines.append(f"(isValid({cell}) && {cell} !== '' ? {title} + {said} : '')")
-    return f"slice({' + '.join(lines)}, 2)"
+        if title == _ERROR and shown:
+            shown[-1] = f"{shown[-1][: -len(_NOTHING)]} + {_say_if_valid(cell, ' ± ', said)}{_NOTHING}"
+        elif field in _PLACES and line["type"] != "quantitative":
+            names.append(_say_if_valid(cell, ", " if title in _SILENT else f", {title} ", said))
+        elif field in _PLACES and not shown:  # a step on an axis
+            names.append(_say_if_valid(cell, f", {title} ", said))
+        else:
+            comma = " " if shown or line["type"] != "quantitative" else ", "
+            shown.append(_say_if_valid(cell, f"; {title}{comma}", said))
+    marks, numbers = (" + ".join(some) or "''" for some in (names, shown))
+    if not names or not shown:
+        return f"slice({marks if names else numbers}, 2)"
+    return f"slice({marks}, 2) + (length({numbers}) > 0 ? ': ' + slice({numbers}, 2) : '')"
+
+
+#: Ends what is said only where there is a value.
+_NOTHING = " : '')"
+
+
+def _say_if_valid(cell: str, before: str, said: str) -> str:
+    return f"(isValid({cell}) && {cell} !== '' ? {json.dumps(before)} + {said}{_NOTHING}"
 
 
 @dataclass(frozen=True)

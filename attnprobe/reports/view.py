@@ -30,6 +30,7 @@ from attnprobe.reports.theme import ThemeName
 from attnprobe.table.destination import Saveable
 
 if TYPE_CHECKING:
+    from attnprobe.survey.examples import Examples
     from attnprobe.survey.tokens import Maps, SequenceAttention, Side
     from attnprobe.table.head_table import HeadTable
 
@@ -38,14 +39,16 @@ if TYPE_CHECKING:
 FORMATS = ("html", "svg", "png", "pdf")
 
 
-def check_page_look(format: str, theme: str | None, width: int | None) -> None:
-    """Refuse a theme or a width for a page, which has those of its reader's screen."""
+def check_page_look(format: str, theme: str | None, width: int | None, *, examples: bool = False) -> None:
+    """Refuse a theme or a width for a page, which has those of its reader's screen; examples elsewhere."""
     option = "--theme" if theme is not None else "--width" if width is not None else None
     if format == "html" and option is not None:
         raise AttnprobeError(
             f"A page is light or dark, and as wide, as its reader's screen; leave out {option}, or write an "
             ".svg, .png or .pdf."
         )
+    if format != "html" and examples:
+        raise AttnprobeError("Examples are shown in a page; write an .html, or leave out --examples.")
 
 
 class Start(NamedTuple):
@@ -70,6 +73,7 @@ class View(Saveable):
         theme: Of a graphic; light where nobody says. A page has that of its reader.
         width: Of a graphic, about how many pixels.
         notes: Tables of the model's heads, such as a census, which a page shows beside each head.
+        examples: Sentences in which the head that is shown first is most and least itself.
     """
 
     endings: ClassVar[Sequence[str]] = FORMATS
@@ -80,6 +84,7 @@ class View(Saveable):
     theme: ThemeName | None = None
     width: int | None = None
     notes: "Sequence[HeadTable]" = field(default=(), repr=False)
+    examples: "Examples | None" = field(default=None, repr=False)
 
     @property
     def attention(self) -> dict[str, NDArray[Any]]:
@@ -94,7 +99,7 @@ class View(Saveable):
     @cached_property
     def html(self) -> str:
         """The page: one file that needs no network."""
-        return write_page(self.seen, self.start, self.notes)
+        return write_page(self.seen, self.start, self.notes, self.examples)
 
     @cached_property
     def svg(self) -> str:
@@ -116,7 +121,7 @@ class View(Saveable):
 
     def rendered(self, format: str) -> bytes:
         """Give the page or the graphic as bytes; raises AttnprobeError for the look of a page."""
-        check_page_look(format, self.theme, self.width)
+        check_page_look(format, self.theme, self.width, examples=self.examples is not None)
         found = getattr(self, format)
         return found.encode() if isinstance(found, str) else found
 
@@ -131,12 +136,23 @@ class View(Saveable):
         return f"View({self.seen.model!r}: {kinds})"
 
 
+#: What the page does, in this order.
+_SCRIPTS = (
+    "unpack.js", "data.js", "draw.js", "reading.js", "heads.js", "examples.js", "save.js", "view.js",
+)  # fmt: skip
 #: Most characters of a token or a text that a page holds; a text of 256 tokens has fewer.
 _LONGEST, _LONGEST_TEXT = 60, 4000
 
 
-def write_page(seen: "SequenceAttention", start: Start, notes: "Sequence[HeadTable]" = ()) -> str:
+def write_page(
+    seen: "SequenceAttention",
+    start: Start,
+    notes: "Sequence[HeadTable]" = (),
+    examples: "Examples | None" = None,
+) -> str:
     """Write the page; see ``view.js`` for what it does."""
+    from attnprobe.reports.view_examples import describe_examples  # which describes as this file does
+
     kinds = [maps.kind.value for maps in seen.maps]
     sides = list({id(side): side for maps in seen.maps for side in (maps.queries, maps.keys)}.values())
     grid = next((maps.keys.grid for maps in seen.maps if maps.keys.grid is not None), None)
@@ -149,10 +165,11 @@ def write_page(seen: "SequenceAttention", start: Start, notes: "Sequence[HeadTab
             _describe_kind(maps, number, sides) | {"notes": describe_notes(notes, maps)}
             for number, maps in enumerate(seen.maps)
         ],
-        "sides": [_describe_side(side) for side in sides],
+        "sides": [describe_side(side) for side in sides],
         "grid": None if grid is None else {"first": grid.first, "rows": grid.rows, "columns": grid.columns},
         "picture": None if seen.picture is None else encode_image(seen.picture),
         "chosen": chosen,
+        "examples": None if examples is None else describe_examples(examples, kinds),
     }
     layers = {
         _name_layer(number, layer): rows
@@ -163,7 +180,7 @@ def write_page(seen: "SequenceAttention", start: Start, notes: "Sequence[HeadTab
     first = scripts.pop(_name_layer(kind, start.layer))
     return render_page(
         "view.html.jinja", [read_asset("view.css")],
-        [bundle_scripts("unpack.js", "data.js", "draw.js", "reading.js", "heads.js", "save.js", "view.js")],
+        [bundle_scripts(*_SCRIPTS)],
         model=make_visible(seen.model),
         texts=[make_visible(text)[:_LONGEST_TEXT] for text in seen.texts],
         kinds=kinds,
@@ -174,6 +191,7 @@ def write_page(seen: "SequenceAttention", start: Start, notes: "Sequence[HeadTab
         framed=grid is None and any(side.special.any() for side in sides),
         small=_explain_small_maps(seen, image=grid is not None),
         note=_explain_numbers(seen, image=grid is not None),
+        examples=examples is not None,
         version=version("attnprobe"),
         data=[embed_json("data", data), first],
         later=list(scripts.values()),
@@ -219,7 +237,8 @@ def _has_words(sides: list["Side"]) -> bool:
     return known and any(side.continues is not None and side.continues.any() for side in sides)
 
 
-def _describe_side(side: "Side") -> dict[str, Any]:
+def describe_side(side: "Side") -> dict[str, Any]:
+    """Describe the tokens of a side, for ``data.js``."""
     labels, names, word_labels = (
         [make_visible(label)[:_LONGEST] for label in one]
         for one in (side.labels, side.names, side.word_labels)

@@ -100,7 +100,8 @@ def head_table(
     build.count("n", np.full(layers * heads, measurement.sequences))
     for statistic in shown:
         statistic.columns(statistic, measurement.sums[statistic.name], build)
-    return build.table(title, kind="heads")
+    sorts = {statistic.about for statistic in shown} == {"modalities"}
+    return build.table(title, kind="modalities" if sorts else "heads")
 
 
 def with_notes(notes: Callable[[HeadTable], Iterable[str]]) -> Build:

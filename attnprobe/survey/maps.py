@@ -57,14 +57,24 @@ _END = r"[\p{Sentence_Terminal}\u2026][\p{Pe}\p{Pf}\p{Pi}\"'`\s]*\Z"
 _CHANGING = "This model changes its layers with its input, which attnprobe can't show."
 
 
-def read_sequence(
-    checkpoint: Checkpoint, documents: Sequence[Document] | MediaFolder, *, max_length: int | None = None,
-    target: str | None = None, rolled: bool = False, progress: Progress,
+def read_sequences(
+    checkpoint: Checkpoint, documents: Sequence[Document], *, max_length: int, progress: Progress
+) -> list[SequenceAttention]:
+    """Run some texts one by one, and keep all their attention; see ``read_maps``."""
+    checkpoint, documents, architecture = examine_part(checkpoint, documents, progress)
+    how: dict[str, Any] = {"max_length": max_length, "progress": progress}
+    return [read_maps(checkpoint, architecture, [one], **how) for one in documents]
+
+
+def read_maps(
+    checkpoint: Checkpoint, architecture: Architecture, documents: Sequence[Document] | MediaFolder, *,
+    max_length: int | None = None, target: str | None = None, rolled: bool = False, progress: Progress,
 ) -> SequenceAttention:  # fmt: skip
     """Run one sequence, and keep all its attention.
 
     Args:
-        checkpoint: The model.
+        checkpoint: The model, as ``examine_part`` gave it.
+        architecture: What the dry run found.
         documents: One document, or one file.
         max_length: Keep so many tokens of a text, the first ones.
         target: What a decoder beside an encoder reads; the text itself where there is none.
@@ -74,24 +84,8 @@ def read_sequence(
     Raises:
         AttnprobeError: When the sequence is longer than a page takes, or the model can't be read.
     """
-    checkpoint, documents, architecture = examine_part(checkpoint, documents, progress)
     if target is not None and not checkpoint.decodes:
         raise AttnprobeError(f"{checkpoint.name} has no decoder that reads a target; leave out --target.")
-    return _read(checkpoint, architecture, documents, max_length, target, progress, rolled=rolled)
-
-
-def read_sequences(
-    checkpoint: Checkpoint, documents: Sequence[Document], *, max_length: int, progress: Progress
-) -> list[SequenceAttention]:
-    """Run some texts one by one, and keep all their attention; see ``read_sequence``."""
-    checkpoint, documents, architecture = examine_part(checkpoint, documents, progress)
-    return [_read(checkpoint, architecture, [one], max_length, None, progress) for one in documents]
-
-
-def _read(
-    checkpoint: Checkpoint, architecture: Architecture, documents: Sequence[Document] | MediaFolder,
-    max_length: int | None, target: str | None, progress: Progress, *, rolled: bool = False,
-) -> SequenceAttention:  # fmt: skip
     media = documents if isinstance(documents, MediaFolder) else None
     options = CorpusOptions(max_length=max_length, truncate=bool(media) or max_length is not None)
     if architecture.tilings:

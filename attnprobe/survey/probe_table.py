@@ -126,6 +126,25 @@ class Scored:
         np.add.at(total, document, values)
         return total[total[:, 0] > 0]
 
+    def describe_code(self) -> list[dict[str, float]]:
+        """Describe the online code block by block: for each, after how many links it is sent.
+
+        Returns:
+            ``before``, the links that the probe of the block was fitted to; ``links``, those of the block;
+            and ``bits`` and ``uniform``, what one of them takes in this code and in the uniform one.
+        """
+        blocks = self.data.cut_blocks()
+        links = [int(block.sum()) for block in blocks]
+        return [
+            {
+                "before": sum(links[:number]),
+                "links": links[number],
+                "bits": float(self.bits[block].mean()),
+                "uniform": float(self.data.uniform[block].mean()),
+            }
+            for number, block in enumerate(blocks)
+        ]
+
 
 def choose_labels(scored: Scored, fewest: int, *, named: bool) -> tuple[list[str], list[str]]:
     """List the labels that have a row, all links first, and say which are left out.
@@ -155,7 +174,7 @@ def tabulate_labels(
         for questions, head, other in zip(rows, best, rule, strict=True)
     ]
     ratios = [Ratio.of(one) for one in sums]
-    build = TableBuilder(labels, len(shown))
+    build = TableBuilder(labels.with_record({"code": scored.describe_code()}), len(shown))
     build.key(asking.label, shown)
     build.count("n", np.array([len(questions) for questions in rows], np.int64), "links")
 

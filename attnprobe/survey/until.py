@@ -147,11 +147,12 @@ class Enough:
             more = f"; some {round_up(look.estimate)} would be needed" if look.estimate is not None else ""
             if look.reached:
                 more = "; --strict asks for that at two looks in a row"
-            are = (
-                "documents, all there were to read, are"
-                if read != "1"
-                else "document, all there was to read, is"
-            )
+            if total is not None and total > look.documents:  # a sample was all that was to be read
+                are = f"of {total:,} documents, drawn at random, are"
+            elif read == "1":
+                are = "document, all there was to read, is"
+            else:
+                are = "documents, all there were to read, are"
             yield f"{read} {are} not enough: {widest}{more}."
         if self.total is not None:
             yield (

@@ -15,14 +15,15 @@ if TYPE_CHECKING:
 PictureKind = Literal[
     "roles", "change", "relations", "settling", "curves", "lines", "scatter", "matrix", "map", "dendrogram",
     "heatmap", "positions", "depth", "intervals", "pairs", "shares", "checks", "probes", "groups",
+    "modality", "alignments", "errors",
 ]  # fmt: skip
 #: The picture that has clusters.
 TREE: Literal["dendrogram"] = "dendrogram"
 TableKind = Literal[
     "checks", "heads of groups", "groups", "shares", "correlations", "settling", "pruning of checkpoints",
-    "pruning", "probes", "best heads", "alignments",
+    "pruning", "probes", "best heads", "alignments", "aligning heads", "aligning layers",
     "heads of checkpoints", "layers of checkpoints", "roles", "change", "two sides",
-    "heads at positions", "heads", "interactions", "all pairs",
+    "heads at positions", "modalities", "heads", "interactions", "all pairs",
     "pairs in layers", "layers", "other",
 ]  # fmt: skip
 #: The step of training that a checkpoint was saved at; and the step of removal where both are in a table.
@@ -48,6 +49,10 @@ PROBED = (
     "bits",
     "bits_uniform",
 )
+#: What tokens of the text and of the image look at.
+MODALITIES = tuple(
+    f"{asker}_to_{part}" for asker in ("text", "image") for part in ("image", "text", "special")
+)
 #: The columns that name a pair of heads, and one within a layer.
 PAIR, PAIR_IN_LAYER = ("layer_a", "head_a", "layer_b", "head_b"), ("layer", "head_a", "head_b")
 #: How a measure ends that is there in domain and out of domain.
@@ -70,6 +75,7 @@ class Kind:
 _HEAD = ("layer", "head")
 _OF_HEADS: tuple[PictureKind, ...] = ("heatmap", "scatter", "depth")
 _CURVE = ("criterion", "seed", STEP)
+_RATES = ("aer", "precision", "recall", "baseline")
 #: Every kind, the most special first.
 KINDS: Mapping[TableKind, Kind] = {
     "checks": Kind("a check of a checkpoint", (), ("check", "status", "detail"), ["checks"]),
@@ -103,8 +109,10 @@ KINDS: Mapping[TableKind, Kind] = {
     ),
     "alignments": Kind(
         "an alignment of pairs of texts", ["alignment"], ("aer", "precision", "recall", "p_adjusted"),
-        ["intervals"],
+        ["alignments"],
     ),
+    "aligning heads": Kind("a head as an alignment", _HEAD, _RATES, ["errors", *_OF_HEADS[:2]]),
+    "aligning layers": Kind("the mean over heads as an alignment", ["layer"], _RATES, ["errors"]),
     "heads of checkpoints": Kind(
         "a head at a step of training", (STEP, *_HEAD), (), ["lines", "heatmap", "scatter"],
         lambda keys, table: "seed" not in keys,
@@ -131,7 +139,15 @@ KINDS: Mapping[TableKind, Kind] = {
         "a head at a position of a token", (*_HEAD, POSITION), (), ["positions"],
         lambda keys, table: all(isinstance(cell, int) for cell in table.data[POSITION]),
     ),
-    "heads": Kind("a head", _HEAD, (), _OF_HEADS),
+    "modalities": Kind(
+        "a head, and whether it looks at image or text", _HEAD, MODALITIES, ["modality", *_OF_HEADS],
+        lambda keys, table: all(
+            column.name.startswith(("image_", "text_", "special_"))
+            for column in table.columns
+            if column.role in {"measure", "error"}
+        ),
+    ),
+    "heads": Kind("a head", _HEAD, (), [*_OF_HEADS, "modality"]),
     "interactions": Kind(
         "a pair of heads with what both do beyond each", PAIR, ("proposed", "interaction"), ["pairs"]
     ),

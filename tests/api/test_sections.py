@@ -392,3 +392,52 @@ def test_the_page_from_tables_is_the_page_that_was_measured(saved, tmp_path, mon
     monkeypatch.setattr("attnprobe.model.load.load_checkpoint", None)
     monkeypatch.setattr(maps, "read_sequences", None)
     assert attnprobe.report(from_tables=folder).html == made.html
+
+
+def test_gold_links_and_groups_have_sections_where_they_are_given(saved, gold, mine, tmp_path):
+    """Their tables are those of the commands, and of a folder of tables they have the same sections."""
+    texts = tmp_path / "texts.tsv"
+    texts.write_text("text\tgenre\n" + "\n".join(f"{one}\t{'ab'[n % 2]}" for n, one in enumerate(TEXTS)))
+    files = {"treebank": str(gold), "coreference": [str(gold)], "links": str(mine)}
+    asked = {**files, "by_group": "genre", "save_tables": tmp_path / "tables"}
+    made = attnprobe.report(saved("bert"), str(texts), **asked)
+    assert list(made.tables) == ["census", "roles", "syntax", "coreference", "links", "groups", "distance"]
+    model = saved("bert")
+    for name, file in zip(("syntax", "coreference", "links"), files.values(), strict=True):
+        same(made.tables[name], getattr(attnprobe, name)(model, file))
+    same(made.tables["groups"], attnprobe.census(model, str(texts), by_group="genre"))
+    same(made.tables["census"], attnprobe.census(model, str(texts)))
+    found = attnprobe.report(from_tables=tmp_path / "tables")
+    assert {section: list(those) for section, those in found.contents.tables.items()} == {
+        name: [name] for name in made.tables
+    }
+    for page in (made.html, found.html):
+        assert "What heads find of gold links" in page
+        assert "Groups of documents" in page
+        assert page.count('aria-label="Gold links: ') == 3
+    assert "gold links" not in attnprobe.report(saved("bert"), TEXTS, sections="census").html
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"by_group": "genre", "sections": "census"}, "by_group is for the section groups"),
+        (
+            {"links": "x.jsonl", "sections": "census"},
+            "links is for the section roles, and for links; add one",
+        ),
+        ({"thresholds": "broad=0.5", "sections": "census"}, "thresholds is for the section roles"),
+        ({"sections": "census,groups"}, "The section groups needs by_group=COLUMN; add it"),
+        ({"sections": "syntax"}, "The section syntax needs treebank=FILE; add it"),
+    ],
+)
+def test_sections_of_gold_links_and_groups_need_them(saved, asked, said):
+    with pytest.raises(AttnprobeError, match=said):
+        attnprobe.report(saved("bert"), TEXTS, **asked)
+
+
+def test_labels_of_a_task_are_no_column_of_gold_links(classifier, reviews, gold):
+    asked = {"text_column": "review", "label_column": "stars", "sections": "roles,syntax,importance"}
+    made = attnprobe.report(str(classifier), str(reviews), treebank=str(gold), **asked)
+    assert {"roles", "syntax", "importance"} <= set(made.tables)
+    same(made.tables["syntax"], attnprobe.syntax(str(classifier), str(gold)))

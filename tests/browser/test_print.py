@@ -20,6 +20,10 @@ TABLES = {
         )
         for layers, heads in SIZES
     },
+    "modalities of 24 x 16": lambda: tables.modalities(24, 16),
+    "alignments of 24 x 16": lambda: tables.aligning(24, 16),
+    "relations of a treebank": tables.many_relations,
+    "positions of 12 x 12": lambda: tables.at_positions(tuple("abcdefgh"), 12, 12),
     **{
         f"pairs of {layers} x {heads}": lambda layers=layers, heads=heads: tables.all_pairs(layers, heads)
         for layers, heads in SIZES[1:]

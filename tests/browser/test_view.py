@@ -433,6 +433,7 @@ def test_links_lead_to_heads(opened, saved, tmp_path):
     seen = opened(attnprobe.view(saved("bert"), TEXT, layer=0, head=0))
     page, address = seen.page, seen.address
     choose(page, 2, 3)
+    page.wait_for_function("() => location.hash === '#head=2.3'")
     assert page.url == f"{address}#head=2.3"
     page.evaluate("location.hash = '#head=1.2'")
     titled(page, "Layer 1, head 2")
@@ -459,7 +460,7 @@ def test_links_name_the_kind_of_attention(opened, saved):
     titled(page, "Rollout up to decoder layer 1")
     page.check("input[name=kind] >> nth=0")
     titled(page, "Rollout up to encoder layer 1")
-    assert page.url.endswith("#head=encoder.1.rollout")
+    page.wait_for_function("() => location.hash === '#head=encoder.1.rollout'")
     seen.assert_silent()
 
 
@@ -515,9 +516,8 @@ def test_heads_sort_by_sharpness_and_by_a_measure(opened, saved, tmp_path):
     page.keyboard.press("ArrowRight")
     titled(page, "Layer {}, head {}".format(*expected[1]))
     page.select_option("#order", "layer")
-    assert page.locator("#grid button[aria-pressed=true]").get_attribute("aria-label") == page.inner_text(
-        "#title"
-    )
+    label = page.locator("#grid button[aria-pressed=true]").get_attribute("aria-label")
+    assert label.startswith(page.inner_text("#title"))
     seen.assert_silent()
 
 

@@ -314,3 +314,23 @@ def test_a_run_that_is_stopped_goes_on(invoke, data, tmp_path, monkeypatch):
 
     assert "2 of 8 batches are done" in error
     assert invoke(*words, "--noising", "--resume", state)[0] == 2  # another question
+
+
+NOUNS = [
+    {
+        "clean": f"The {one} [MASK] here .",
+        "corrupted": f"The {other} [MASK] here .",
+        "answer": "was",
+        "other": "were",
+    }
+    for one, other in (("boy", "boys"), ("girl", "girls"), ("house", "houses"))
+]
+
+
+def test_the_tokens_of_both_texts_stand_on_record():
+    table = attnprobe.patch("demo", NOUNS, positions=True)
+    tokens = table.provenance["patching"]["tokens"]
+    rest = ["[CLS]", "the", None, "[MASK]", "here", ".", "[SEP]"]
+    assert tokens["usual"] == [rest, rest]
+    assert tokens["example"] == [[word or "boy" for word in rest], [word or "boys" for word in rest]]
+    assert "tokens" not in attnprobe.patch("demo", NOUNS).provenance["patching"]

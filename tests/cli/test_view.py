@@ -292,3 +292,67 @@ def test_tables_that_do_not_fit_are_refused(refused, saved, tmp_path, notes, mon
     to = [] if "-o" in words else ["-o", "view.html"]
     assert said in refused("view", saved("bert"), TEXT, *words, *to)
     assert sorted(path.name for path in tmp_path.iterdir()) == before
+
+
+LINES = [
+    f"{one} by the river bank in the night" for one in ("the dog ran", "a red bird", "walker", "late", "slow")
+]
+
+
+@pytest.mark.parametrize("ending", ["txt", "csv", "jsonl"])
+def test_examples_of_a_file(invoke, saved, tmp_path, ending):
+    data, path = tmp_path / f"some.{ending}", tmp_path / "view.html"
+    data.write_text({
+        "txt": "\n".join(LINES),
+        "csv": "\n".join(["said", *LINES]),
+        "jsonl": "\n".join(f'{{"said": "{line}"}}' for line in LINES),
+    }[ending] + "\n")  # fmt: skip
+    words = [] if ending == "txt" else ["--text-column", "said"]
+    options = ["--layer", 1, "--head", 2, "--examples", 2, "-d", data, *words, "-o", path]
+    code, out, _ = invoke("view", saved("bert"), TEXT, *options)
+    assert (code, out) == (0, "")
+    column = {} if ending == "txt" else {"text_column": "said"}
+    view = attnprobe.view(saved("bert"), TEXT, layer=1, head=2, examples=2, texts=data, **column)
+    assert path.read_text("utf-8") == view.html
+    plain = attnprobe.view(saved("bert"), TEXT, layer=1, head=2, examples=2, texts=LINES).examples
+    assert [one.texts for one in view.examples.most] == [one.texts for one in plain.most]
+    assert [one.score for one in view.examples.least] == [one.score for one in plain.least]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["-d", "lines.txt"], "give --examples 20 too"),
+        (["--limit", "3"], "--limit is about the sentences in which examples are looked for"),
+        (["--examples", "0"], "greater than or equal to 1"),
+        (["--examples", "2", "-d", "none.txt"], "none.txt"),
+        (["--examples", "2", "-d", "empty.txt"], "empty.txt"),
+        (["--examples", "2", "-d", "short.txt"], "none has 8 tokens and a value of"),
+        (["--examples", "2", "-d", "lines.csv", "--text-column", "other"], "other"),
+        (["--examples", "2", "--rollout", "--layer", "1"], "Rollout is no head"),
+        (["--examples", "2", "-o", "view.svg"], "Examples are shown in a page"),
+    ],
+)
+def test_examples_that_can_not_be_had_are_refused(refused, saved, tmp_path, monkeypatch, words, said):
+    monkeypatch.chdir(tmp_path)
+    Path("lines.txt").write_text("\n".join(LINES))
+    Path("lines.csv").write_text("\n".join(["said", *LINES]))
+    Path("empty.txt").write_text("")
+    Path("short.txt").write_text("the dog\na bird\n")
+    before = sorted(path.name for path in tmp_path.iterdir())
+    to = [] if "-o" in words else ["-o", "view.html"]
+    assert said in refused("view", saved("bert"), TEXT, *words, *to)
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
+
+
+def test_examples_are_sentences(refused, media_model, saved, photos, tmp_path):
+    to = ["--examples", 2, "-o", tmp_path / "view.html"]
+    assert "leave out --examples for an image" in refused("view", media_model("vit"), photos / "p0.png", *to)
+    said = refused("view", saved("bert"), TEXT, "-d", photos, *to)
+    assert "holds no texts, and examples are sentences" in said
+
+
+def test_standard_input_is_one_thing(refused, saved, tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"the dog")))
+    words = ["view", saved("bert"), "-", "-d", "-", "--examples", 2, "-o", tmp_path / "view.html"]
+    assert "Standard input can be read once only" in refused(*words)

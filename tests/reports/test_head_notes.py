@@ -5,7 +5,7 @@ import pytest
 
 from attnprobe.attention.kinds import Kind
 from attnprobe.errors import AttnprobeError
-from attnprobe.reports.head_notes import check_notes, describe_notes, find_role, read_notes
+from attnprobe.reports.head_notes import check_notes, describe_notes, find_evidence, find_role, read_notes
 from attnprobe.survey.tokens import Maps, SequenceAttention, Side
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
@@ -120,3 +120,19 @@ def test_heads_that_were_removed_may_be_missing():
     table = table_of(EVERY[:-1], x=[0.1, 0.2, 0.3, 0.4, 0.5])
     (note,) = describe_notes(checked(table, maps), maps)
     assert note["columns"][0]["values"] == [[0.1, 0.2, 0.3], [0.4, 0.5, None]]
+
+
+def test_the_role_and_the_measure_of_a_head():
+    roles = ["previous", "mixed", "syntactic: det", None, "next", "next"]
+    measures = ["offset_share", None, "det", None, None, "offset_share"]
+    (table,) = checked(table_of(EVERY, role=roles, measure=measures, value=[0.5] * 6))
+    maps = maps_of()
+    assert find_evidence([table], maps, 0, 0) == ("previous", "offset_share")
+    assert find_evidence([table], maps, 0, 1) == find_evidence([table], maps, 1, 0) == (None, None)
+    assert find_evidence([table], maps, 1, 1) == ("next", None)
+    assert find_evidence([table], maps, 0, 2, "syntactic") == ("syntactic: det", "det")
+    assert find_evidence([table], maps, 0, 2, "previous") == (None, None)  # another table may say so
+    other = table_of(EVERY, role=["previous"] * 6, measure=["offset_share"] * 6, value=[0.5] * 6)
+    assert find_evidence([table, other], maps, 0, 2, "previous") == ("previous", "offset_share")
+    assert find_evidence([table, other], maps, 0, 2)[0] == "syntactic: det"  # the first that says one
+    assert find_evidence([], maps, 0, 0) == (None, None)

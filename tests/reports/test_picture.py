@@ -31,8 +31,8 @@ def test_a_mark_says_its_place_its_number_and_its_error():
     table = tables.of_heads("entropy", layers=1, heads=2)
     data = {**table.data, "entropy": [0.123456789, None], "entropy_se": [0.0123456789, None]}
     said = heard(draw_picture([HeadTable("x", table.columns, data)]))
-    assert "layer: 0; head: 0; entropy (share): 0.1235; standard error: 0.012; n: 40" in said
-    assert "layer: 0; head: 1; n: 40" in said
+    assert "layer 0, head 0: entropy (share), 0.1235 ± 0.012; n 40" in said
+    assert "layer 0, head 1: n 40" in said
 
 
 def test_a_hostile_title_is_said_and_not_run():

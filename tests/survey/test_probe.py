@@ -245,6 +245,21 @@ def test_the_online_code_is_fitted_to_what_was_sent_before():
         np.testing.assert_allclose(bits[blocks[number]], data.answer(data.fit(before), blocks[number])[1])
 
 
+def test_the_blocks_of_the_code_stand_on_record():
+    """The curve adds up to the mean of the table: bits of all links, weighted by the links of each block."""
+    scored = score(ProbeData(draw_corpus(sentences=64, answer=plant_pair), 5.0))
+    table = tabulate(scored)
+    code = table.provenance["code"]
+    links = np.array([one["links"] for one in code])
+    assert (links // 6).tolist() == [1, 1, 2, 4, 8, 16, 32]
+    assert [one["before"] for one in code] == [0, *np.cumsum(links)[:-1].tolist()]
+    for name, column in (("bits", "bits"), ("uniform", "bits_uniform")):
+        mean = np.average([one[name] for one in code], weights=links)
+        assert mean == pytest.approx(table[column][0])
+    assert code[0]["bits"] == pytest.approx(np.log2(5))
+    assert code[-1]["bits"] < code[1]["bits"]
+
+
 def test_several_right_answers():
     """The penalised mean of ln p is fitted; found is any of them, and bits are of their sum."""
     draw = np.random.default_rng(3)

@@ -167,7 +167,8 @@ def test_it_ends_where_the_text_ends(more, number, total):
     end, rounds = read(VALUES[:300], 0.01, **more)
     assert sum(len(some) for *_, some in rounds) == end.looks[-1].documents == number
     assert (end.reached, end.order.total) == (False, total)
-    assert next(end.notes()).startswith(f"{number} documents, all there were to read, are not enough: ")
+    drawn, every = f"of {total} documents, drawn at random,", "documents, all there were to read,"
+    assert next(end.notes()).startswith(f"{number} {drawn if number < total else every} are not enough: ")
     assert "limit" not in more or all(int(text) < more["limit"] for *_, some in rounds for text in some)
 
 

@@ -29,6 +29,10 @@ GUESSED = {
     "shares": tables.shares,
     "checks": tables.checked,
     "heads of groups": tables.by_group,
+    "modalities": tables.modalities,
+    "alignments": tables.alignments,
+    "aligning heads": tables.aligning,
+    "aligning layers": lambda: tables.aligning(heads=0),
 }
 
 

@@ -86,7 +86,6 @@ def request_roles(
 
 def open_sources(texts: Texts, own: RoleOptions, options: Mapping[str, Any]) -> dict[str, OpenSource]:
     """Open the texts and the files with gold links; the census is of the first of them."""
-    named = {**options, "name": None}
     found: dict[str, OpenSource] = {}
     if texts is not None:
         source = read_first(open_texts(texts, named=options, label_column=own.label_column))
@@ -95,8 +94,24 @@ def open_sources(texts: Texts, own: RoleOptions, options: Mapping[str, Any]) -> 
         found["texts"] = source
     files = own.files if found else {Gold.TREEBANK: None, **own.files}
     for gold, one in files.items():
-        found[gold.value] = read_first(open_gold(one, gold, named if found else options))
+        named = (
+            name_columns(gold, options, own.label_column)
+            if found
+            else {**options, "label_column": own.label_column}
+        )
+        found[gold.value] = read_first(open_gold(one, gold, named))
     return found
+
+
+def name_columns(gold: Gold, options: Mapping[str, Any], label_column: str | None = None) -> dict[str, Any]:
+    """Name the columns of a file with gold links beside texts, whose columns are none of a treebank.
+
+    ``label_column`` is that of target texts, which a file with links of one's own may have; the labels that a
+    report has for its task are none.
+    """
+    named = {**options, "name": None, "label_column": label_column}
+    of_texts = ("text_column", "text_pair_column", "document_column", "label_column")
+    return named if gold is Gold.LINKS else named | dict.fromkeys(of_texts)
 
 
 def _make_parts(

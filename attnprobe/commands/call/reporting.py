@@ -1,5 +1,6 @@
 """The function that makes a report of a checkpoint: measures, and puts all into one page."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -8,14 +9,23 @@ from attnprobe.commands.call.assigning import RoleOptions, open_sources
 from attnprobe.commands.call.call import check_labels, check_model, open_call, read_first, read_task
 from attnprobe.commands.call.record import describe_call
 from attnprobe.commands.call.sections import Sections, TableFolder
-from attnprobe.commands.call.texts import Texts, check_standard_input, open_to_replay, replay
+from attnprobe.commands.call.surveying import check_groups
+from attnprobe.commands.call.texts import (
+    Texts,
+    check_standard_input,
+    open_texts,
+    open_to_replay,
+    replay,
+)
 from attnprobe.corpus.sources.document import Label
 from attnprobe.corpus.sources.text import STDIN
 from attnprobe.corpus.tokenization import Tokenizer
 from attnprobe.errors import AttnprobeError
 from attnprobe.options import DEFAULTS
 from attnprobe.reports.report_page.report import (
+    GROUPS,
     OF_A_TASK,
+    OF_GOLD,
     OF_TEXT,
     SECTIONS,
     Contents,
@@ -26,6 +36,7 @@ from attnprobe.reports.report_page.report import (
 )
 from attnprobe.reports.report_page.sentences import FILE, Sentences, read_sentences
 from attnprobe.run.record import record_versions
+from attnprobe.table.cells import clean
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.naming import join_names
 
@@ -36,6 +47,9 @@ if TYPE_CHECKING:
 _USUAL: tuple[Section, ...] = ("census", "roles", "sentences", "distance")
 #: Keywords that say how it is measured, and not what.
 _HARMLESS = ("progress", "threads", "workers", "offline")
+#: What parts paragraphs, and most characters of what stands above a page.
+_PARAGRAPHS = re.compile(r"\n[^\S\n]*\n")
+_MOST_WORDS = {"title": 300, "author": 300, "note": 10_000}
 #: What is said where tables lie without sentences.
 _UNWATCHED = "They are of a report that measures: give it the MODEL."
 
@@ -52,8 +66,13 @@ def report(
     links_name: str | None = None,
     thresholds: Mapping[str, float] | str | None = None,
     out_domain: Texts = None,
+    by_group: str | None = None,
     from_tables: Path | str | None = None,
     save_tables: Path | str | None = None,
+    quick: bool = False,
+    title: str | None = None,
+    author: str | None = None,
+    note: str | None = None,
     overwrite: bool = False,
     tokenizer: Tokenizer | None = None,
     **options: Any,
@@ -62,17 +81,21 @@ def report(
     of_roles: dict[str, Any] = {"treebank": treebank, "coreference": coreference, "links": links}
     of_roles |= {"links_name": links_name, "thresholds": thresholds}
     of_roles = {name: replay(one) for name, one in of_roles.items() if one is not None}
+    words: Any = _read_words(title=title, author=author, note=note)
     if from_tables is not None:
         own = {"sections": sections, "out_domain": out_domain, "save_tables": save_tables}
+        own |= {"quick": quick or None, "by_group": by_group}
         named = {name: one for name, one in of_roles.items() if name != "links_name"}  # which goes with links
         _check_nothing_else((model, texts, labels, tokenizer), {**own, **named, **options})
-        return _read_report(Path(from_tables))
+        return _read_report(Path(from_tables), words)
     if model is None:
         raise AttnprobeError("Name a MODEL to measure, or a folder of tables with --from DIR.")
     has_task = labels is not None or any(options.get(name) for name in ("label_column", "objective"))
-    chosen = _choose_sections(sections, has_task=has_task, other=out_domain is not None)
-    if of_roles and "roles" not in chosen:
-        raise AttnprobeError(f"--{next(iter(of_roles))} is for the section roles; add it to --sections.")
+    more: list[Section] = [section for section, name in OF_GOLD.items() if name in of_roles]
+    if by_group is not None:
+        more.append(GROUPS)
+    chosen = _choose_sections(sections, has_task=has_task, other=out_domain is not None, more=more)
+    _check_used(of_roles, by_group, chosen)
     check_standard_input(texts, out_domain)
     if any(_reads_stdin(one) for one in (treebank, coreference, links)):
         raise AttnprobeError("A report reads gold links more than once; give a file, not standard input.")
@@ -82,17 +105,44 @@ def report(
         check_model(model, tokenizer, options)
         named = sections is not None or bool(of_roles)
         texts = _check_data(texts, labels, options, chosen, of_roles, named=named)
+        if by_group is not None:  # or a name that is no column would be told after hours
+            read_first(
+                check_groups(
+                    open_texts(texts, named={**options, "by_group": by_group}), {"by_group": by_group}
+                )
+            )
         if out_domain is not None:
             out_domain, _ = open_to_replay(out_domain, None, options, find_labels=True)
         folder = TableFolder(None if save_tables is None else Path(save_tables), overwrite=overwrite)
         done = Sections(
-            call, model, texts, labels, out_domain, chosen, named, of_roles, tokenizer, names, folder
-        )
+            call, model, texts, labels, out_domain, chosen, named, of_roles, tokenizer, names, folder, quick,
+            by_group,
+        )  # fmt: skip
         done.measure()
     there, watched = sort_tables(done.tables), done.watched
     missing = _suggest_commands(there, *names, seen=bool(watched.seen))
     about = describe_call("report"), record_versions()["versions"]
-    return Report(Contents(there, watched.seen, watched.chosen, missing, *about), done.unsaved)
+    return Report(Contents(there, watched.seen, watched.chosen, missing, *about, **words), done.unsaved)
+
+
+def _read_words(**given: str | None) -> dict[str, str]:
+    """Read the words that stand above the page, without what could steer a terminal or a page.
+
+    A note may have several paragraphs, parted by blank lines; anything else is one line.
+    """
+    found: dict[str, str] = {}
+    for name, words in given.items():
+        if words is None:
+            continue
+        if not isinstance(words, str):
+            raise AttnprobeError(f"--{name} must be text, not {words!r}.")
+        parts = _PARAGRAPHS.split(words) if name == "note" else [words]
+        found[name] = "\n\n".join(filter(None, (" ".join(clean(part).split()) for part in parts)))
+        if len(found[name]) > _MOST_WORDS[name]:
+            raise AttnprobeError(
+                f"--{name} has {len(found[name]):,} characters; a page has room for {_MOST_WORDS[name]:,}."
+            )
+    return found
 
 
 def _reads_stdin(named: Any) -> bool:
@@ -116,9 +166,25 @@ def _check_data(
     return texts
 
 
-def _choose_sections(asked: str | Sequence[str] | None, *, has_task: bool, other: bool) -> list[Section]:
+def _check_used(of_roles: Mapping[str, Any], by_group: str | None, chosen: Sequence[Section]) -> None:
+    """Refuse files with gold links, or groups, that no section reads."""
+    for name in of_roles:
+        own = next((section for section, file in OF_GOLD.items() if file == name), "roles")
+        if not {"roles", own} & set(chosen):
+            more = "; add it" if own == "roles" else f", and for {own}; add one"
+            raise AttnprobeError(f"--{name.replace('_', '-')} is for the section roles{more} to --sections.")
+    if by_group is not None and GROUPS not in chosen:
+        raise AttnprobeError("--by-group is for the section groups; add it to --sections.")
+
+
+def _choose_sections(
+    asked: str | Sequence[str] | None, *, has_task: bool, other: bool, more: Sequence[Section]
+) -> list[Section]:
+    """Choose the sections, in the order of the page; ``more`` are those that something is given for."""
     if asked is None:
-        return [*_USUAL, *(("importance", "prune") if has_task else ()), *(("correlate",) if other else ())]
+        of_a_task = ("importance", "prune") if has_task else ()
+        there = {*_USUAL, *more, *of_a_task, *(("correlate",) if other else ())}
+        return [one for one in SECTIONS if one in there]
     named = asked.split(",") if isinstance(asked, str) else list(asked)
     names = [name.strip() for name in named if name.strip()]
     if unknown := next((name for name in names if name not in SECTIONS), None):
@@ -127,6 +193,9 @@ def _choose_sections(asked: str | Sequence[str] | None, *, has_task: bool, other
         raise AttnprobeError("A report needs a section with numbers: add census to --sections.")
     if "correlate" in names and not other:
         raise AttnprobeError("The section correlate needs other data to compare with: add --out-domain DATA.")
+    needs = {**{section: f"--{name} FILE" for section, name in OF_GOLD.items()}, GROUPS: "--by-group COLUMN"}
+    if lacking := next((one for one in needs if one in names and one not in more), None):
+        raise AttnprobeError(f"The section {lacking} needs {needs[lacking]}; add it.")
     if other and "correlate" not in names:
         raise AttnprobeError("--out-domain is for the section correlate; add it to --sections.")
     return [one for one in SECTIONS if one in names]
@@ -146,7 +215,7 @@ def _suggest_commands(
     found: dict[str, str] = {}
     data, of, is_text = f" -d {texts}" if texts else "", model or "MODEL", Contents(there).unit == "text"
     for section in SECTIONS:
-        if section in there or (section in OF_TEXT and not is_text):
+        if section in {*there, *OF_GOLD, GROUPS} or (section in OF_TEXT and not is_text):
             continue
         more = " --all-pairs" if section == "distance" else ""
         asked = f"{data} --label-column LABEL" if section in OF_A_TASK else data
@@ -170,7 +239,7 @@ def _check_nothing_else(given: Sequence[Any], options: Mapping[str, Any]) -> Non
         raise AttnprobeError(f"--from DIR measures nothing; leave out {names}.")
 
 
-def _read_report(folder: Path) -> Report:
+def _read_report(folder: Path, words: Any) -> Report:
     tables = read_folder(folder)
     sections = sort_tables(tables)
     path = folder / FILE
@@ -178,7 +247,8 @@ def _read_report(folder: Path) -> Report:
     model = watched.model or _quote(next((one for table in tables.values() for one in table.models), ""))
     data = watched.data or next((one for table in tables.values() if (one := _quote_data(table))), "")
     missing = _suggest_commands(sections, model, data, seen=bool(watched.seen))
-    return Report(Contents(sections, watched.seen, watched.chosen, missing, describe_call("report")))
+    command = describe_call("report")
+    return Report(Contents(sections, watched.seen, watched.chosen, missing, command, **words))
 
 
 def _quote_data(table: HeadTable) -> str:

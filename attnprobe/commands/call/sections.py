@@ -1,36 +1,43 @@
 """The sections of a report: measured one after the other, each kept as soon as it is done."""
 
+import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attnprobe.commands.call.assigning import RoleOptions, open_sources, request_roles
+from attnprobe.commands.call.assigning import RoleOptions, name_columns, open_sources, request_roles
 from attnprobe.commands.call.call import Call, load_model, read_first
 from attnprobe.commands.call.correlating import compare_sides
+from attnprobe.commands.call.quick import Budget, describe_section, measure_budget, write_command
 from attnprobe.commands.call.record import describe_call
 from attnprobe.commands.call.several import make_state_key
 from attnprobe.commands.call.surveying import ask_census, ask_distance
-from attnprobe.commands.call.texts import open_gold, open_texts, open_to_replay
+from attnprobe.commands.call.texts import Gold, open_gold, open_texts, open_to_replay
 from attnprobe.commands.census import census, distance
+from attnprobe.commands.compare import correlate
 from attnprobe.commands.intervene import importance
+from attnprobe.commands.links import coreference, links, syntax
 from attnprobe.commands.prune import prune
 from attnprobe.commands.roles import roles
 from attnprobe.corpus.sources.opening import select
+from attnprobe.corpus.sources.order import Order
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.corpus.tokenization import Tokenizer
 from attnprobe.errors import AttnprobeError, StateError, UnfinishedError, first_line
 from attnprobe.files import write_together
+from attnprobe.intervention.request import peek
 from attnprobe.option import Group
 from attnprobe.options import Batches, Frequencies, Hub, Metric, Model, Reading, Task, list_names
-from attnprobe.reports.report_page.report import Section
+from attnprobe.reports.report_page.report import OF_A_TASK, OF_GOLD, Section
 from attnprobe.reports.report_page.sentences import FILE, Sentences, encode_sentences
 from attnprobe.run.process_group import Ranks
 from attnprobe.run.progress import PartProgress
 from attnprobe.run.state import TableStore, decode_table, encode_table
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.naming import join_names
+from attnprobe.tasks import OBJECTIVES, RELATIONS
 
 if TYPE_CHECKING:
     from attnprobe.survey.survey import TableRequest
@@ -44,11 +51,17 @@ _TABLES: dict[Section, dict[str, int]] = {
     "importance": {"importance": 4},
     "prune": {"prune": 5},
     "correlate": {"correlate": 6, "correlate_by_head": 7},
+    "syntax": {"syntax": 8},
+    "coreference": {"coreference": 9},
+    "links": {"links": 10},
+    "groups": {"groups": 11},
 }
 _NUMBERS = {name: number for tables in _TABLES.values() for name, number in tables.items()}
 _SHARED = 0
 #: Sections that are about the texts as they are, and so can share a pass over them.
 _OF_THE_TEXTS: tuple[Section, ...] = ("census", "roles", "distance")
+#: Options that say what of the data is read, of which no file with gold links has anything.
+_OF_THE_DATA = ("split", "dataset_config", "name")
 #: Sections that not every model and not all data have.
 _OPTIONAL = ("roles", "distance")
 
@@ -118,6 +131,8 @@ class Sections:
         roles: The keywords that ``roles`` alone has.
         names: How the user named the checkpoint and the data, for a command line.
         folder: Where tables go as soon as they are done.
+        quick: Whether each reads as little as its precision takes, within a budget.
+        by_group: The column of the groups that a section is about.
         watched: The sentences that heads were watched on.
         unsaved: Why tables could not be saved; empty where they were.
     """
@@ -133,6 +148,8 @@ class Sections:
     tokenizer: Tokenizer | None
     names: tuple[str, str]
     folder: TableFolder
+    quick: bool = False
+    by_group: str | None = None
     tables: dict[str, HeadTable] = field(default_factory=dict)
     watched: Sentences = field(default_factory=Sentences)
     unsaved: str = ""
@@ -152,6 +169,8 @@ class Sections:
         call = self.call
         self._identity = "" if call.resume is None else _identify(self.model, call)
         asked = {name: one for name, one in self.roles.items() if name in {"thresholds", "links_name"}}
+        asked |= {"quick": True} if self.quick else {}
+        asked |= {} if self.by_group is None else {"by_group": self.by_group}
         question, files = {**self._options, **asked}, [self._options.get("frequencies")]
         key = make_state_key("report", question, self._open_all, files, call)
         self._store = TableStore(call.resume, key, "section")
@@ -182,7 +201,8 @@ class Sections:
     def _plan(self) -> list[list[Section]]:
         """List the steps: sections that share a pass over the texts first, then the others one by one."""
         shared: list[Section] = []
-        if self.call.corpus.memory is None:  # which would make other batches for them all
+        # With --memory they all have other batches; in a quick report, each reads as much as it takes.
+        if self.call.corpus.memory is None and not self.quick:
             shared = [one for one in self._of_texts if one not in self.tables]
             # Roles may be read off a treebank alone, and not off the texts that the census is of.
             if "roles" in shared and (self.texts is None or self._open().kind != "text"):
@@ -217,7 +237,7 @@ class Sections:
                     self.folder.save_sentences(self.watched, self._progress)
                 else:
                     file = store.part_file(next(iter(_TABLES[section].values())))
-                    self._keep(self._measure_alone(section, file))
+                    self._keep(self._describe(section, self._measure_alone(section, file)))
             except Exception as error:
                 if self.picked or section not in _OPTIONAL or not isinstance(error, AttnprobeError):
                     raise self._explain_failure(section, error) from error
@@ -252,26 +272,78 @@ class Sections:
     def _measure_alone(self, section: Section, resume: Path | None) -> dict[str, HeadTable]:
         """Measure a section as its command does."""
         more = {"tokenizer": self.tokenizer, "progress": self._progress, "resume": resume, "threads": None}
-        own = self._pick(Model, Hub, Reading, Batches) | more
-        task = self._pick(Task, Metric) | own
-        counted, model, texts = self._pick(Frequencies), self.model, self.texts
-        scoreless = {name: value for name, value in task.items() if name != "metric"}
+        own = self._choose_options(section) | more | self._limit(section)
+        if section == "correlate":
+            found = compare_sides(self.texts, self.out_domain, self.model, **own)
+            return {"correlate": found.tabulate_pairs(), "correlate_by_head": found.tabulate_heads()}
+        of_a_task = [self.labels] if section in OF_A_TASK else []
+        texts = self.roles[OF_GOLD[section]] if section in OF_GOLD else self.texts
+        return {section: _find_command(section)(self.model, texts, *of_a_task, **own)}
+
+    def _choose_options(self, section: Section) -> dict[str, Any]:
+        """Choose the options that the command of a section takes."""
+        own = self._pick(Model, Hub, Reading, Batches)
         match section:
-            case "census":
-                table = census(model, texts, **own, **counted)
-            case "roles":
-                table = roles(model, texts, **own, **counted, **self.roles)
-            case "distance":
-                table = distance(model, texts, all_pairs=True, **own, **counted)
-            case "importance":
-                table = importance(model, texts, self.labels, **scoreless)
             case "prune":
-                table = prune(model, texts, self.labels, **task)
+                return self._pick(Task, Metric) | own
+            case "importance" | "correlate":  # whose score is the loss
+                named = ("metric", "name") if section == "correlate" else ("metric",)
+                return {name: value for name, value in (self._pick(Task) | own).items() if name not in named}
+            case "syntax" | "coreference" | "links":
+                named = name_columns(Gold(OF_GOLD[section]), own)
+                return {name: one for name, one in named.items() if name in own and name not in _OF_THE_DATA}
+            case "groups":
+                return {"by_group": self.by_group} | own | self._pick(Frequencies)
+            case "distance":
+                return {"all_pairs": True} | own | self._pick(Frequencies)
             case _:
-                named = {name: value for name, value in scoreless.items() if name != "name"}
-                found = compare_sides(texts, self.out_domain, model, **named)
-                return {"correlate": found.tabulate_pairs(), "correlate_by_head": found.tabulate_heads()}
-        return {section: table}
+                return own | self._pick(Frequencies) | (dict(self.roles) if section == "roles" else {})
+
+    def _limit(self, section: Section) -> dict[str, Any]:
+        """Give the options by which a section of a quick report reads less; none of any other report."""
+        sample = self._options.get("sample")
+        return self._budget.choose_options(section, sample) if self.quick else {}
+
+    @cached_property
+    def _budget(self) -> Budget:
+        """What a quick report may read, from the first documents of its random order."""
+        reading, of_a_task = self.call.corpus, any(one in OF_A_TASK for one in self.wanted)
+        order = Order(reading.seed, whole=reading.limit is None)
+        _, source = open_to_replay(
+            self.texts, self.labels, {**self._options, "order": order}, find_labels=of_a_task
+        )
+        source, kind = read_first(source), None
+        if source.kind == "text":
+            kind, documents = peek(source.documents)
+            source = replace(source, documents=select(documents, reading.limit, None, reading.seed))
+        self._progress.stage("loading", None)
+        tokenizer = load_model(self.model, self.tokenizer, self.call.load, source.kind).tokenizer
+        objective = OBJECTIVES.get(self._options.get("objective") or "")
+        related = kind in RELATIONS or bool(objective and objective.relation)
+        return measure_budget(source, order, tokenizer, related=related)
+
+    def _describe(self, section: Section, found: dict[str, HeadTable]) -> dict[str, HeadTable]:
+        """Note at the tables of a quick section what it read, and which command has them in full."""
+        if not self.quick:
+            return found
+        name, table = next(iter(found.items()))
+        notes = describe_section(section, table, self._budget, self._write_command(section))
+        return found | {name: replace(table, notes=[*table.notes, *notes])}
+
+    def _write_command(self, section: Section) -> str:
+        model, data = self.names
+        named = {"-d": data or ("" if self.texts is None else "DATA")}
+        if section in OF_GOLD:
+            files = self.roles[OF_GOLD[section]]
+            files = files if isinstance(files, list | tuple) else [files]
+            quoted = [shlex.quote(str(one)) if isinstance(one, str | Path) else "FILE" for one in files]
+            named = {"-d": " -d ".join(quoted)}
+        if section == "correlate":
+            other = self.out_domain
+            out = shlex.quote(str(other)) if isinstance(other, str | Path) else "OTHER"
+            named = {"--in-domain": named["-d"] or "DATA", "--out-domain": out}
+        options = self._choose_options(section)
+        return write_command(_find_command(section), model, named, options, "-o", f"{section}.csv")
 
     def _watch(self) -> tuple[Any, str]:
         """Read all heads on a few sentences of the data; none of images and sound."""
@@ -328,12 +400,20 @@ class Sections:
         if self.out_domain is not None:
             found.append(open_to_replay(self.out_domain, None, options, find_labels=True)[1])
         for gold, texts in RoleOptions(**self.roles).files.items():
-            found.append(open_gold(texts, gold, {**options, "name": None}))
+            found.append(open_gold(texts, gold, name_columns(gold, options)))
         return found
 
     def _pick(self, *groups: type[Group]) -> dict[str, Any]:
         names = list_names(*groups)
         return {name: value for name, value in self._options.items() if name in names}
+
+
+def _find_command(section: Section) -> Any:
+    """Find the command that measures a section."""
+    of_attention = {"census": census, "groups": census, "roles": roles, "distance": distance}
+    of_gold = {"syntax": syntax, "coreference": coreference, "links": links}
+    of_a_task = {"importance": importance, "prune": prune, "correlate": correlate}
+    return {**of_attention, **of_gold, **of_a_task}[section]
 
 
 def _identify(model: Any, call: Call) -> str:

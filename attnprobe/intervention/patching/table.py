@@ -1,13 +1,14 @@
 """What patching every head does, over pairs of texts, as a table."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from attnprobe.attention.kinds import Kind
+from attnprobe.corpus.batch import Side
 from attnprobe.corpus.contrasts import ContrastBatches
 from attnprobe.findings.noise import block_record
 from attnprobe.intervention.objectives.contrast import ContrastMeasure
@@ -47,6 +48,8 @@ def tabulate_patching(
     share, share_error = found.recovered
     adjusted = adjust_tests(p.ravel(), counted.ravel() > 0, correction)
     record = {"patching": _describe_gap(found, bench.objective)}
+    if found.plan.positions and (tokens := _describe_tokens(bench)):
+        record["patching"]["tokens"] = tokens
     labels = _make_labels(bench, dataset, facts).with_record(record)
     if not found.plan.positions and not fast:
         blocks = Blocks.of(found.effect, found.documents)
@@ -110,17 +113,52 @@ def _name_tokens(bench: Bench, found: PatchedPairs, positions: int, *, targets: 
     side = batches.targets if targets else batches.source if found.plan.noising else batches.corrupted
     if side is None:
         return [None] * positions
-    rows = [side.store.ids(int(member)) for member in batches.members]
-    tokenizer: Any = bench.subject.checkpoint.tokenizer
-    if targets:
-        tokenizer = bench.subject.checkpoint.target_tokenizer or tokenizer
-    found_names: list[str | None] = []
+    tokenizer = _find_tokenizer(bench, targets=targets)
+    return _name_usual(_read_rows(side, batches), tokenizer, positions)
+
+
+def _find_tokenizer(bench: Bench, *, targets: bool) -> Any:
+    checkpoint = bench.subject.checkpoint
+    return (targets and checkpoint.target_tokenizer) or checkpoint.tokenizer
+
+
+def _read_rows(side: Side, batches: ContrastBatches) -> list[Any]:
+    return [side.store.ids(int(member)) for member in batches.members]
+
+
+def _name_usual(rows: Sequence[Any], tokenizer: Any, positions: int) -> list[str | None]:
+    """Name the token that most texts have at each position; None where none is usual."""
+    named: list[str | None] = []
     for place in range(positions):
         there = Counter(int(row[place]) for row in rows if place < len(row))
         token, count = there.most_common(1)[0] if there else (0, 0)
         usual = count > _USUAL * sum(there.values())
-        found_names.append(tokenizer.convert_ids_to_tokens([token])[0] if usual else None)
-    return found_names
+        named.append(tokenizer.convert_ids_to_tokens([token])[0] if usual else None)
+    return named
+
+
+def _describe_tokens(bench: Bench) -> dict[str, list[list[str | None]]]:
+    """Describe the tokens of the texts, for the record: nothing where two of a pair are not equally long.
+
+    Returns:
+        ``usual``, what most pairs have at each position, and ``example``, what the first pair of the longest
+        has: each of the clean texts, then of the corrupted ones.
+    """
+    batches = bench.corpus.batches
+    assert isinstance(batches, ContrastBatches)
+    sides = [_read_rows(side, batches) for side in (batches.source, batches.corrupted)]
+    lengths = [[len(row) for row in rows] for rows in sides]
+    if lengths[0] != lengths[1]:
+        return {}
+    longest = max(lengths[0])
+    pairs = [number for number, length in enumerate(lengths[0]) if length == longest]
+    first = min(pairs, key=lambda number: int(batches.members[number]))
+    tokenizer = _find_tokenizer(bench, targets=False)
+    names = tokenizer.convert_ids_to_tokens
+    return {
+        "usual": [_name_usual(rows, tokenizer, longest) for rows in sides],
+        "example": [names([int(one) for one in rows[first]]) for rows in sides],
+    }
 
 
 def _describe_gap(found: PatchedPairs, measure: ContrastMeasure) -> dict[str, Any]:

@@ -1,5 +1,7 @@
 // What the page holds: maps packed layer by layer, and what is made of them.
 
+const held = JSON.parse(document.getElementById("data").textContent);
+
 /** Wait for an element that lies behind this script, as the layers do. */
 async function element(id) {
   while (!document.getElementById(id)?.nextSibling && document.readyState === "loading")
@@ -35,11 +37,14 @@ async function unpackAhead(kind, from, wanted) {
 
 /** Give the map of a head as numbers from 0 to 1, query by query. */
 async function mapOf(kind, layer, head, scale) {
-  const bytes = await layerBytes(kind, layer);
   const size = kind.size[0] * kind.size[1];
-  const half = bytes.length / 2;
-  const rows = new Float32Array(size);
-  for (let place = 0, at = head * size; place < size; place++, at++)
+  return readMap(await layerBytes(kind, layer), head * size, size, scale);
+}
+
+/** Read a map that begins somewhere: high bytes of all numbers come first, then low ones. */
+function readMap(bytes, first, size, scale) {
+  const half = bytes.length / 2, rows = new Float32Array(size);
+  for (let place = 0, at = first; place < size; place++, at++)
     rows[place] = ((bytes[at] << 8) | bytes[half + at]) / scale;
   return rows;
 }

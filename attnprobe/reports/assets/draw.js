@@ -147,6 +147,27 @@ function drawMap(seen, room, title, hover, choose) {
   box.style.setProperty("--fit", Math.min(1, SHEET / (x + wide + 24)));
   Object.assign(canvas.style, { left: `${x}px`, top: `${y}px`, width: `${wide}px`, height: `${high}px` });
   canvas.setAttribute("aria-hidden", "true");
+  const label = () => `${seen.title}. Arrow keys go from cell to cell, Enter chooses a row.`;
+  for (const [name, value] of [["tabindex", "0"], ["role", "application"], ["aria-roledescription", "map"], ["aria-label", label()]]) box.setAttribute(name, value);
+  let at = null; // the cell that the keyboard is at
+  const show = (query, key) => {
+    mark.setAttribute("visibility", "visible");
+    mark.setAttribute("x", x + cell * key);
+    mark.setAttribute("y", y + cell * query);
+    hover(query, key);
+  };
+  box.addEventListener("keydown", (event) => {
+    const step = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1], Home: [0, -seen.wide], End: [0, seen.wide] }[event.key];
+    if (step) {
+      const [query, key] = at ? [at[0] + step[0], at[1] + step[1]] : [0, 0];
+      at = [Math.max(0, Math.min(left.length - 1, query)), Math.max(0, Math.min(above.length - 1, key))];
+      show(...at);
+      mark.scrollIntoView({ block: "nearest", inline: "nearest" });
+    } else if (at && (event.key === "Enter" || event.key === " ")) choose(...at);
+    else return;
+    event.preventDefault();
+  });
+  box.addEventListener("blur", () => mark.setAttribute("visibility", "hidden"));
   const under = (event) => {
     const place = root.getBoundingClientRect();
     const key = Math.floor((event.clientX - place.left - x) / cell), query = Math.floor((event.clientY - place.top - y) / cell);
@@ -154,11 +175,8 @@ function drawMap(seen, room, title, hover, choose) {
   };
   root.addEventListener("pointermove", (event) => {
     const found = under(event);
-    mark.setAttribute("visibility", found ? "visible" : "hidden");
-    if (!found) return;
-    mark.setAttribute("x", x + cell * found[1]);
-    mark.setAttribute("y", y + cell * found[0]);
-    hover(...found);
+    if (found) show(...found);
+    else mark.setAttribute("visibility", "hidden");
   });
   root.addEventListener("pointerleave", () => mark.setAttribute("visibility", "hidden"));
   root.addEventListener("click", (event) => { const found = under(event); if (found) choose(...found); });
@@ -178,7 +196,7 @@ function drawMap(seen, room, title, hover, choose) {
     });
     return [...paths].map(([fill, d]) => svg("path", { d, fill, "shape-rendering": "crispEdges" }));
   }
-  return { root: box, svg: root, cells, paint, update: (next) => { seen = next; } };
+  return { root: box, svg: root, cells, paint, update: (next) => { seen = next; box.setAttribute("aria-label", label()); } };
 }
 
 /** Draw an image, lit where a token looks; brightest where it looks most. */

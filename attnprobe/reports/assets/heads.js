@@ -33,6 +33,16 @@ function lines(now) {
   return { cells, value };
 }
 
+const BESIDE = ["role", "also", "nearest role"]; // what a table of roles says beside its measure
+
+/** Say the role of a head, if a table names one: the role, and by which number. */
+function sayRole(layer, head) {
+  const said = rolled(head) ? null : kind().notes.find(({ roles }) => roles?.[layer][head])?.roles[layer][head];
+  if (!said) return "";
+  const measure = said.find(([name]) => !BESIDE.includes(name));
+  return `: ${said[0][1]}${measure ? `, ${measure[0]} ${measure[1].split(", threshold")[0]}` : ""}`;
+}
+
 /** Show which colour is how much. */
 function drawScale() {
   find("scale")?.replaceChildren(...[0, 0.01, 0.05, 0.1, 0.25, 0.5, 1].map((share) => {
@@ -91,7 +101,7 @@ function layOut(now) {
         tr.append(make("td", { class: "removed", title: "removed" }));
         return null;
       }
-      const number = value(...at), title = number === null ? nameOf(...at) : `${nameOf(...at)}: ${Number(number.toPrecision(3))}`;
+      const number = value(...at), title = nameOf(...at) + (number === null ? sayRole(...at) : `: ${Number(number.toPrecision(3))}`);
       const button = make("button", {
         type: "button", title, "aria-label": title, "aria-pressed": "false", tabindex: "-1",
       }, make("canvas", { "aria-hidden": "true" }));

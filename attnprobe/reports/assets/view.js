@@ -1,21 +1,23 @@
 // The page: what is chosen, and what follows from it.
 
-const held = JSON.parse(document.getElementById("data").textContent);
 const find = (id) => document.getElementById(id);
 const chosen = { ...held.chosen };
 const image = held.picture ? Object.assign(new Image(), { src: held.picture }) : null;
 // "least" is the least attention that is drawn as a line; null leaves each token a few.
-Object.assign(chosen, { least: null });
+// "example" is the number of the example that is shown in the place of the sentence.
+Object.assign(chosen, { least: null, example: null });
 let seen = null, drawing = null, drawTurn = 0, pinned = null;
 
 const kind = () => held.kinds[chosen.kind];
-const sides = () => [held.sides[kind().queries], held.sides[kind().keys]];
+const sides = () => (openExample() ? exampleSides(openExample()) : ownSides());
+const ownSides = () => [held.sides[kind().queries], held.sides[kind().keys]];
 const worded = () => sides().every((side) => side.words);
 const rolled = (head) => head === kind().heads;
 const nameOf = (layer, head) => {
   const place = `${held.kinds.length > 1 ? `${kind().name} ` : ""}layer ${kind().layers[layer]}`;
   return rolled(head) ? `Rollout up to ${place}` : `${place[0].toUpperCase()}${place.slice(1)}, head ${head}`;
 };
+const titleOf = (layer, head) => nameOf(layer, head) + (openExample() ? `, ${exampleTitle(openExample())}` : "");
 const LINES = 3, RANKED = 10; // of a token where nobody says how many; lines of a table of numbers
 const digits = (share) => share.toFixed(chosen.words ? 3 : 4);
 
@@ -28,20 +30,22 @@ function make(name, attributes = {}, ...inside) {
 }
 
 /** Change what is chosen, and show it. */
-async function choose(changes, linking = true) {
+async function choose(changes, named = true) {
   const before = { ...chosen };
-  Object.assign(chosen, changes);
+  const another = ["kind", "layer", "head"].some((name) => name in changes);
+  Object.assign(chosen, another ? { example: null } : {}, changes);
   if (before.kind !== chosen.kind) {
     chosen.layer = Math.min(chosen.layer, kind().layers.length - 1);
     if (chosen.head >= kind().heads + (kind().rollout ? 1 : 0)) chosen.head = 0;
   }
   if (!worded()) chosen.words = false;
-  const sameTokens = ["kind", "words", "special"].every((name) => before[name] === chosen[name]);
+  const sameMaps = ["kind", "words", "special"].every((name) => before[name] === chosen[name]);
+  const sameTokens = sameMaps && before.example === chosen.example;
   if (!sameTokens) chosen.from = chosen.to = -1;
-  if (before.kind !== chosen.kind && pinned) pin();
-  if (!sameTokens) drawHeads();
+  if ((before.kind !== chosen.kind || before.example !== chosen.example) && pinned) pin();
+  if (!sameMaps) drawHeads();
   press();
-  if (linking) link();
+  if (named) linkSoon();
   find("lost").hidden = true;
   await drawHead(sameTokens);
 }
@@ -49,12 +53,13 @@ async function choose(changes, linking = true) {
 /** Give what is shown of a head: its numbers, and the tokens on both sides. */
 async function look(layer, head) {
   const [from, to] = sides();
-  const rows = await mapOf(kind(), layer, head, held.scale);
+  const one = openExample();
+  const rows = await (one ? exampleMap(one, held.scale) : mapOf(kind(), layer, head, held.scale));
   const left = shownSide(from, chosen.words, chosen.special), right = shownSide(to, chosen.words, chosen.special);
   const whole = chosen.words ? grouped(rows, from.words, to.words) : rows;
   const found = {
     rows: without(whole, right.all, left.places, right.places), high: left.places.length, wide: right.places.length,
-    from: left, to: right, same: from === to, whole: rows, title: `${nameOf(layer, head)}: who attends to whom`,
+    from: left, to: right, same: from === to, whole: rows, title: `${titleOf(layer, head)}: who attends to whom`,
   };
   found.least = sparest(found);
   return found;
@@ -81,7 +86,7 @@ function sparest({ rows, high, wide }) {
 const leastOf = (one, alone) => chosen.least ?? (alone ? FAINTEST : one.least);
 
 /** Draw a head into a box, or only change what another head changes. */
-function drawInto(box, before, one, sameTokens, room) {
+function drawInto(box, before, one, sameTokens) {
   let made = before;
   if (sameTokens && before?.update && before.draw === chosen.draw) { // the labels stay
     before.update(one);
@@ -91,7 +96,7 @@ function drawInto(box, before, one, sameTokens, room) {
     const [from, to] = sides();
     made = drawPatches({ ...one, rows: one.whole, wide: to.labels.length, high: from.labels.length }, held.grid, image, one.title, hover, pick);
   } else if (chosen.draw === "map") {
-    made = drawMap(one, room, one.title, say, pick);
+    made = drawMap(one, roomFor(), one.title, say, pick);
   } else if (chosen.draw === "text") {
     made = drawText(one, one.title, (place, kept) => {
       if (kept) select(place, -1);
@@ -99,7 +104,7 @@ function drawInto(box, before, one, sameTokens, room) {
       else paint(place, -1);
     });
   } else {
-    made = drawLines(one, one.title, room, (side, place, kept) => {
+    made = drawLines(one, one.title, roomFor(), (side, place, kept) => {
       if (kept) select(side === 0 ? place : -1, side === 1 ? place : -1);
       else if (place < 0) paint(chosen.from, chosen.to);
       else paint(side === 0 ? place : -1, side === 1 ? place : -1);
@@ -123,7 +128,9 @@ async function drawHead(sameTokens = false) {
   if (image && !image.complete) await image.decode();
   if (mine !== drawTurn) return; // something else was chosen meanwhile
   seen = next;
-  find("title").textContent = nameOf(chosen.layer, chosen.head);
+  find("title").textContent = titleOf(chosen.layer, chosen.head);
+  find("pin").hidden = Boolean(openExample()); // what stands beside has the same tokens
+  tellExample();
   Object.assign(find("words"), { disabled: !worded(), checked: chosen.words });
   if (!sameTokens) fillSelects();
   for (const one of document.querySelectorAll(".for-lines")) one.hidden = chosen.draw !== "lines";
@@ -132,11 +139,10 @@ async function drawHead(sameTokens = false) {
   find("drawings").parentNode.classList.toggle("has-pin", Boolean(pinned)); // two drawings need the room of the numbers
   find("own-title").hidden = !pinned;
   find("own-title").textContent = nameOf(chosen.layer, chosen.head);
-  const room = roomFor();
-  drawing = drawInto(find("drawing"), drawing, seen, sameTokens, room);
+  drawing = drawInto(find("drawing"), drawing, seen, sameTokens);
   if (pinned) {
     find("pinned-title").textContent = `Pinned: ${nameOf(pinned.layer, pinned.head)}`;
-    Object.assign(pinned, { seen: other, drawing: drawInto(find("pinned-drawing"), pinned.drawing, other, sameTokens, room) });
+    Object.assign(pinned, { seen: other, drawing: drawInto(find("pinned-drawing"), pinned.drawing, other, sameTokens) });
   }
   paint(chosen.from, chosen.to);
   drawNotes();
@@ -274,6 +280,14 @@ function say(query, key) {
     `\u2068${seen.from.labels[query]}\u2069 \u2192 \u2068${seen.to.labels[key]}\u2069: ${digits(seen.rows[query * seen.wide + key])}`;
 }
 
+let linking = 0;
+
+/** Write the head that is shown into the address once nothing else is to be done, for that takes a browser a while. */
+function linkSoon() {
+  clearTimeout(linking);
+  linking = setTimeout(link, 50);
+}
+
 /** Write the head that is shown into the address, as a link to it. */
 function link() {
   const layer = kind().layers[chosen.layer], head = rolled(chosen.head) ? "rollout" : chosen.head;
@@ -296,11 +310,17 @@ function linked() {
   return there ? { kind: number, layer, head } : undefined;
 }
 
+/** Check the kind of attention that is shown among the kinds. */
+function checkKind(number) {
+  for (const input of document.querySelectorAll("input[name=kind]")) input.checked = Number(input.value) === number;
+}
+
 /** Follow the address to a head. */
 async function follow() {
+  clearTimeout(linking); // who gives an address has the last word
   const found = linked();
   if (found) {
-    for (const input of document.querySelectorAll("input[name=kind]")) input.checked = Number(input.value) === found.kind;
+    checkKind(found.kind);
     await choose(found, false);
   }
   find("lost").hidden = found !== undefined;
@@ -316,9 +336,14 @@ function listen() {
   find("special").addEventListener("change", (event) => choose({ special: event.target.checked }, false));
   find("from").addEventListener("change", (event) => select(Number(event.target.value), chosen.to));
   find("to").addEventListener("change", (event) => select(chosen.from, Number(event.target.value)));
-  find("save").addEventListener("click", () => saveSvg(drawing, nameOf(chosen.layer, chosen.head), chosen.draw));
-  find("save-png").addEventListener("click", () => savePng(drawing, nameOf(chosen.layer, chosen.head), chosen.draw));
+  find("save").addEventListener("click", () => saveSvg(drawing, titleOf(chosen.layer, chosen.head), chosen.draw));
+  find("save-png").addEventListener("click", () => savePng(drawing, titleOf(chosen.layer, chosen.head), chosen.draw));
   find("pin").addEventListener("click", pin);
+  find("back")?.addEventListener("click", async () => {
+    const left = exampleButtons()[chosen.example];
+    await showExample(null);
+    left?.focus();
+  });
   find("least").addEventListener("input", (event) => { chosen.least = (Number(event.target.value) / 100) ** 2; paint(chosen.from, chosen.to); });
   find("few").addEventListener("change", (event) => {
     chosen.least = event.target.checked ? null : leastOf(seen, chosen.from >= 0 || chosen.to >= 0);
@@ -328,7 +353,7 @@ function listen() {
   find("grid").closest(".scroll").addEventListener("scroll", cue);
   addEventListener("resize", cue);
   addEventListener("hashchange", follow);
-  for (const medium of [printing, dark]) medium.addEventListener("change", () => { drawScale(); colourHeads(); if (drawing) paint(chosen.from, chosen.to); });
+  for (const medium of [printing, dark]) medium.addEventListener("change", () => { drawScale(); colourHeads(); drawExamples(); tellExample(); if (drawing) paint(chosen.from, chosen.to); });
 }
 
 listen();
@@ -337,3 +362,4 @@ Object.assign(chosen, linked() ?? {});
 drawHeads();
 drawHead();
 follow();
+drawExamples();

@@ -1,6 +1,7 @@
 """Channels of charts: tooltips, layers as colours, labels that do not touch, small charts side by side."""
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import altair as alt
@@ -52,6 +53,35 @@ def thin_labels(labels: Sequence[Cell], cell: float, letter: float = 7.5) -> lis
     room = max(12.0, letter * longest + 4 * (letter > 0))
     steps = (1, 2, 4, 5, 8, 10, 20, 50, len(labels))
     return list(labels)[:: next(step for step in steps if step * cell >= room or step >= len(labels))]
+
+
+def choose_across(panels: int, most: int) -> int:
+    """Choose how many charts stand side by side: as many as find room, in full rows where there are such.
+
+    >>> choose_across(6, 4), choose_across(12, 5), choose_across(7, 4)
+    (3, 4, 4)
+    """
+    most = max(1, min(panels, most))
+    return next((one for one in range(most, 0, -1) if panels % one == 0 and 2 * one > most), most)
+
+
+def spread_labels(places: Sequence[float], gap: float, end: float) -> list[float]:
+    """Move labels apart that are nearer than a gap, and keep them between 0 and an end where they fit.
+
+    >>> spread_labels([50, 48, 10], 10, 100)
+    [58, 48, 10]
+    >>> spread_labels([98, 97], 10, 100)
+    [100, 90]
+    """
+    order = sorted(range(len(places)), key=lambda one: places[one])
+    moved = [max(0, place) for place in places]
+    for low, high in pairwise(order):
+        moved[high] = max(moved[high], moved[low] + gap)
+    top = end
+    for one in reversed(order):
+        moved[one] = min(moved[one], top)
+        top = moved[one] - gap
+    return moved
 
 
 def make_band(labels: Sequence[Cell]) -> alt.Scale:

@@ -14,15 +14,19 @@ from attnprobe.reports.columns import DrawingRequest, is_numeric, list_keys, nam
 from attnprobe.reports.pairs import tabulate_clusters
 from attnprobe.reports.picture import Picture
 from attnprobe.reports.pictures import (
+    alignments,
     curves,
     groups,
     interactions,
     lists,
     maps,
+    modality,
     positions,
     probes,
+    relations,
     scatter,
     similarity,
+    training,
 )
 from attnprobe.reports.shapes import lay_out_grid
 from attnprobe.reports.theme import JournalName, ThemeName, choose_look
@@ -104,7 +108,10 @@ _MARGIN = 60
 #: How wide a bold letter is at most, on average, as a share of its size.
 _LETTER = 0.58
 #: Kinds that draw the same columns of every table.
-_FIXED = {"roles", "relations", "intervals", "pairs", "shares", "checks", "probes"}
+_FIXED = {
+    "roles", "relations", "intervals", "pairs", "shares", "checks", "probes", "modality", "alignments",
+    "errors",
+}  # fmt: skip
 
 
 _Drawing = tuple[Callable[[HeadTable], object], Callable[[HeadTable, DrawingRequest], Any]]
@@ -112,10 +119,10 @@ _Drawing = tuple[Callable[[HeadTable], object], Callable[[HeadTable, DrawingRequ
 _DRAWINGS: Mapping[PictureKind, _Drawing] = {
     "roles": (lay_out_grid, maps.draw_roles),
     "change": (maps.can_draw_change, maps.draw_change),
-    "relations": (bool, lists.draw_relations),
-    "settling": (bool, curves.draw_settling),
+    "relations": (bool, relations.draw_relations),
+    "settling": (bool, training.draw_settling),
     "curves": (curves.can_draw_curves, curves.draw_curves),
-    "lines": (curves.can_draw_lines, curves.draw_lines),
+    "lines": (training.can_draw_lines, training.draw_lines),
     "scatter": (scatter.can_draw_scatter, scatter.draw_scatter),
     "matrix": (maps.can_draw_matrix, maps.draw_matrix),
     "map": (similarity.can_draw_map, similarity.draw_map),
@@ -129,6 +136,9 @@ _DRAWINGS: Mapping[PictureKind, _Drawing] = {
     "checks": (bool, lists.draw_checks),
     "probes": (bool, probes.draw_probes),
     "groups": (groups.can_draw_groups, groups.draw_groups),
+    "alignments": (bool, alignments.draw_alignments),
+    "errors": (alignments.can_draw_errors, alignments.draw_errors),
+    "modality": (modality.can_draw_modality, modality.draw_modality),
 }
 
 
@@ -185,7 +195,8 @@ def draw_picture(
     if kind is not None and kind not in known:
         option = f"--kind {kind}" if clusters is None else "--clusters, which is about all pairs of heads"
         raise AttnprobeError(f"this table can't be drawn with {option}; it can with {', '.join(known)}")
-    chosen = kind or known[0]
+    # Whoever names a measure wants a picture that can show it.
+    chosen = min(known, key=lambda one: (one != kind, bool(measures) and one in _FIXED))
     if measures and chosen in _FIXED:
         raise AttnprobeError(f"the picture of --kind {chosen} has measures of its own: leave --measure out")
     request = DrawingRequest(look, pixels, tuple(measures), clusters)

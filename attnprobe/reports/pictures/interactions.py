@@ -1,69 +1,222 @@
-"""Pairs of heads: what both do to the loss beyond what each does, with its interval."""
+"""Pairs of heads: which stand in for each other, as lines between heads, and by how much, with intervals."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import altair as alt
+import numpy as np
 
-from attnprobe.reports.columns import DrawingRequest, label_rows, list_keys, read_numbers
-from attnprobe.reports.pictures.channels import draw_panels, make_tooltip
+from attnprobe.reports.columns import (
+    DrawingRequest,
+    Record,
+    label_rows,
+    list_keys,
+    read_cells,
+    read_numbers,
+    sort_labels,
+)
+from attnprobe.reports.pictures.channels import draw_panels, make_tooltip, thin_labels
+from attnprobe.reports.scales import BEYOND
 from attnprobe.reports.shapes import name_pairs
 from attnprobe.sums.resampling import SIGNIFICANT
+from attnprobe.table.cells import Cell, format_cell
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.kinds import PAIR
 
-#: Standard errors on either side.
-_SIDES = 1.96
 _SIGNS = {1: "stand in for each other", -1: "do less without each other", 0: "not significant"}
+_SHAPES = ("circle", "diamond", "circle")
+_DASHES = ([1, 0], [4, 2])
+#: Pixels between two heads and between two layers of the map, and of its widest side; of a line of the list;
+#: and what stands beside the list at least.
+_HEAD, _LAYER, _MAP, _LINE, _LIST = 60, 40, 260, 18, 330
+#: Points of a curve, and how far its middle leaves the straight line, as a share of its length.
+_POINTS, _BEND = 13, 0.22
+#: Pixels of the thinnest and the thickest line.
+_THIN, _THICK = 1.2, 5.0
 
 
 def draw_pairs(table: HeadTable, request: DrawingRequest) -> Any:
-    """Draw the interaction of each pair with its 95 % interval, and the proposal as a line across.
+    """Draw the confirmed pairs as lines between heads, and every pair with its interaction in a list.
 
-    Pairs that are confirmed have a colour, and a filled dot.
+    On the map, layers go down and heads across. A line is as thick as its interaction is large; of heads that
+    do less without each other it is dashed. In the list, a bar is the 95 % interval and a grey tick what was
+    proposed; only pairs that are confirmed are filled.
     """
+    data = _read_pairs(table)
+    panels = list(dict.fromkeys(record["panel"] for record in data))
+    confirmed = any(record["sign"] != _SIGNS[0] for record in data)
+    rows = _name_layers(table)
+    heads = sort_labels([cell for side in "ab" for cell in read_cells(table, f"head_{side}")])
+    across = min(_MAP, len(heads) * _HEAD)
+    beside = confirmed and request.width >= across + _LIST + 60
+    room = request.width - (across + 80 if beside else 0)
+    listed = _draw_list(table, data, panels, room, request)
+    if not confirmed:
+        return listed
+    drawn = _draw_map(data, panels, (rows, heads), min(across, request.width - 70), request)
+    whole = alt.hconcat(drawn, listed, spacing=30) if beside else alt.vconcat(drawn, listed, spacing=16)
+    return whole.resolve_scale(color="independent")
+
+
+def _read_pairs(table: HeadTable) -> list[Record]:
     own = {*PAIR, "attention_a", "attention_b"}
     panels = label_rows(table, [name for name in list_keys(table) if name not in own])
-    names = name_pairs(table)
     columns = ("interaction", "interaction_se", "proposed", "p_adjusted")
-    rows = zip(panels, names, *(read_numbers(table, name) for name in columns), strict=True)
-    data = []
-    for panel, name, value, error, proposed, p in rows:
+    numbers = zip(*(read_numbers(table, name) for name in columns), strict=True)
+    sides = [_name_rows(table, side) for side in "ab"]
+    heads = [read_cells(table, f"head_{side}") for side in "ab"]
+    names, data = name_pairs(table), list[Record]()
+    for row, (value, error, proposed, p) in enumerate(numbers):
         sign = 0
         if value is not None and p is not None and p < SIGNIFICANT:
             sign = 1 if value > 0 else -1
-        spread = None if value is None or error is None else _SIDES * error
+        spread = None if value is None or error is None else BEYOND * error
         low, high = (None, None) if spread is None else (value - spread, value + spread)
         data.append({
-            "panel": panel, "name": name, "value": value, "low": low, "high": high, "proposed": proposed,
-            "p": p, "sign": _SIGNS[sign],
+            "panel": panels[row], "name": names[row], "value": value,
+            "low": low, "high": high, "proposed": proposed, "p": p, "sign": _SIGNS[sign],
+            "ends": [(sides[end][row], heads[end][row]) for end in (0, 1)],
         })  # fmt: skip
+    return data
+
+
+def _name_rows(table: HeadTable, side: str) -> list[str]:
+    """Name the row of the map on which one head of each pair lies: kind of attention and layer."""
+    kinds = read_cells(table, f"attention_{side}")
+    layers = read_cells(table, f"layer_{side}")
+    return [" ".join(map(format_cell, filter(lambda one: one is not None, pair)))
+            for pair in zip(kinds, layers, strict=True)]  # fmt: skip
+
+
+def _name_layers(table: HeadTable) -> list[str]:
+    """List the rows of the map: every kind of attention as it comes, its layers in order."""
+    named: dict[Cell, dict[Cell, str]] = {}
+    for side in "ab":
+        kinds, layers = read_cells(table, f"attention_{side}"), read_cells(table, f"layer_{side}")
+        for kind, layer, name in zip(kinds, layers, _name_rows(table, side), strict=True):
+            named.setdefault(kind, {})[layer] = name
+    return [some[layer] for some in named.values() for layer in sort_labels(some)]
+
+
+def _draw_map(
+    data: Sequence[Record], panels: Sequence[str], sides: tuple[Sequence[str], Sequence[Cell]], width: int,
+    request: DrawingRequest,
+) -> Any:  # fmt: skip
+    """Draw heads as points, layers down and heads across, and a curve for each pair that is confirmed."""
+    theme, (rows, heads) = request.theme, sides
+    height = _LAYER * len(rows)
+    down = {name: (place + 0.5) * _LAYER for place, name in enumerate(rows)}
+    over = {head: (place + 0.5) * width / len(heads) for place, head in enumerate(heads)}
+    shown: list[Record] = []
+    sure_of: dict[tuple[str, str, Cell], bool] = {}
+    largest = max(abs(one["value"]) for one in data if one["sign"] != _SIGNS[0])
+    for place, one in enumerate(data):
+        sure = one["sign"] != _SIGNS[0]
+        for row, head in one["ends"]:
+            key = (one["panel"], row, head)
+            sure_of[key] = sure or sure_of.get(key, False)
+        if sure:
+            thick = _THIN + (_THICK - _THIN) * abs(one["value"]) / largest
+            common = {"panel": one["panel"], "pair": place, "thick": thick, "sign": one["sign"]}
+            common |= {"name": one["name"], "interaction": one["value"], "p": one["p"]}
+            ends = [(over[head], down[row]) for row, head in one["ends"]]
+            shown += [{**common, "x": x, "y": y, "order": step} for step, (x, y) in enumerate(_bend(*ends))]
+    shown += [
+        {"panel": panel, "x": over[head], "y": down[row], "sure": sure}
+        for (panel, row, head), sure in sure_of.items()
+    ]
+    base = alt.Chart()
+    places: dict[str, Any] = {
+        "x": alt.X("x:Q", scale=alt.Scale(domain=[0, width], nice=False), axis=None),
+        "y": alt.Y("y:Q", scale=alt.Scale(domain=[height, 0], nice=False), axis=None),
+    }
+    signs = list(_SIGNS.values())[:2]
+    colour = alt.Color("sign:N", scale=alt.Scale(domain=signs, range=list(theme.categories[:2])), legend=None)
+    dash = alt.StrokeDash("sign:N", scale=alt.Scale(domain=signs, range=list(_DASHES)), legend=None)
+    tooltip = make_tooltip({"name:N": "heads", "interaction:Q": "interaction", "p:Q": "adjusted p"})
+    curves = base.transform_filter("isValid(datum.pair)").mark_line(opacity=0.85, strokeCap="butt")
+    thick = alt.Size("thick:Q", scale=None, legend=None)
+    points = base.transform_filter("!isValid(datum.pair)")
+    size: dict[str, Any] = {"size": 46, "opacity": 1}
+    empty = points.transform_filter("!datum.sure").mark_point(
+        filled=True, color=theme.background, stroke=theme.muted, **size
+    )
+    filled = points.transform_filter("datum.sure").mark_point(
+        filled=True, color=theme.ink, stroke=theme.background, strokeWidth=0.8, **size
+    )
+    text: dict[str, Any] = {"fontSize": theme.small(1), "color": theme.ink}
+    layers = [{"label": name, "y": at} for name, at in down.items()]
+    letter = theme.small(1) * 0.62 * max(len(format_cell(head)) for head in heads) + 4
+    every = set(thin_labels(heads, width / len(heads), letter))
+    numbers = [{"label": format_cell(head), "x": at} for head, at in over.items() if head in every]
+    chart = alt.layer(
+        alt.Chart(alt.InlineData(values=layers)).mark_rule(color=theme.grid).encode(y=places["y"]),
+        curves.encode(
+            **places, detail="pair:N", order="order:O", color=colour, size=thick, strokeDash=dash,
+            tooltip=tooltip,
+        ),
+        empty.encode(**places), filled.encode(**places),
+        alt.Chart(alt.InlineData(values=layers)).mark_text(align="right", **text).encode(
+            x=alt.value(-6), y=places["y"], text="label:N"
+        ),
+        alt.Chart(alt.InlineData(values=numbers)).mark_text(baseline="top", **text).encode(
+            x=places["x"], y=alt.value(height + 4), text="label:N"
+        ),
+    ).properties(width=width, height=height)  # fmt: skip
+    drawn = draw_panels(chart, shown, panels, 1, width)
+    remark = ["layers down, heads across; lines: confirmed pairs,", "as thick as they interact"]
+    look: dict[str, Any] = {"fontWeight": "normal", "fontSize": theme.small(1), "color": theme.muted}
+    return drawn.properties(title=alt.TitleParams(remark, offset=4, **look))
+
+
+def _bend(one: tuple[float, float], other: tuple[float, float]) -> list[tuple[float, float]]:
+    """Give the points of a curve between two places, which leaves the heads between them free."""
+    start, end = np.array(one), np.array(other)
+    across = np.array([end[1] - start[1], start[0] - end[0]])
+    middle = (start + end) / 2 + _BEND * across
+    share = np.linspace(0, 1, _POINTS)[:, None]
+    points = (1 - share) ** 2 * start + 2 * share * (1 - share) * middle + share**2 * end
+    return [(float(x), float(y)) for x, y in points]
+
+
+def _draw_list(
+    table: HeadTable, data: list[Record], panels: list[str], room: int, request: DrawingRequest
+) -> Any:
+    names = [record["name"] for record in data]
     order = [one["name"] for one in sorted(data, key=lambda one: -(one["value"] or 0.0))]
     longest = max(map(len, names), default=0) * 0.55 * request.theme.size
-    width = int(max(160, min(460, request.width - longest - 40)))
+    width = int(max(160, min(460, room - longest - 40)))
     unit = table.column("interaction").unit
-    title = f"loss without both, less those without each{f' ({unit})' if unit else ''}"
+    said = f"loss without both, less those without each{f' ({unit})' if unit else ''}"
     axis = alt.Axis(ticks=False, domain=False, labelLimit=300)
     y = alt.Y("name:N", sort=list(dict.fromkeys(order)), title=None, axis=axis)
-    palette = request.theme.categories
-    scale = alt.Scale(domain=[*_SIGNS.values()], range=[palette[0], palette[1], request.theme.muted])
-    below = alt.Legend(title=None, orient="bottom", columns=1, labelLimit=request.width)
-    colour = alt.Color("sign:N", scale=scale, legend=below)
+    legend = alt.Legend(title=None, orient="bottom", columns=1, labelLimit=request.width)
+    shapes = alt.Scale(domain=[*_SIGNS.values()], range=list(_SHAPES))
+    shape = alt.Shape("sign:N", scale=shapes, legend=legend)
+    hues = [*request.theme.categories[:2], request.theme.muted]
+    filled = [*hues[:2], request.theme.background]
+    fill = alt.Fill("sign:N", scale=alt.Scale(domain=[*_SIGNS.values()], range=filled), legend=legend)
+    stroke = alt.Stroke("sign:N", scale=alt.Scale(domain=[*_SIGNS.values()], range=hues), legend=legend)
     tooltip = make_tooltip({
         "name:N": "heads", "value:Q": "interaction", "low:Q": "low", "high:Q": "high",
         "proposed:Q": "proposed", "p:Q": "adjusted p",
     })  # fmt: skip
+    values = [{name: cell for name, cell in one.items() if name != "ends"} for one in data]
     base = alt.Chart().encode(y=y)
     zero = alt.Chart().mark_rule(strokeDash=[3, 3], color=request.theme.muted)
-    x: dict[str, Any] = {"title": title}
+    x: dict[str, Any] = {"title": said, "axis": alt.Axis(tickCount=max(3, width // 60))}
     bars = base.transform_filter("isValid(datum.low)").mark_rule(strokeWidth=1.6)
-    points = base.transform_filter("isValid(datum.value)").mark_point(filled=True, size=60, opacity=1)
+    points = base.transform_filter("isValid(datum.value)").mark_point(size=54, strokeWidth=1.5, opacity=1)
     ticks = base.transform_filter("isValid(datum.proposed)").mark_tick(
         thickness=1.5, color=request.theme.muted, height=12
     )
     chart = alt.layer(
         zero.encode(x=alt.datum(0)),
         ticks.encode(x=alt.X("proposed:Q", **x)),
-        bars.encode(x=alt.X("low:Q", **x), x2="high:Q", color=colour),
-        points.encode(x=alt.X("value:Q", **x), color=colour, tooltip=tooltip),
-    ).properties(width=width, height=alt.Step(20))
-    return draw_panels(chart, data, list(dict.fromkeys(panels)), 1, width)
+        bars.encode(x=alt.X("low:Q", **x), x2="high:Q", stroke=stroke),
+        points.encode(x=alt.X("value:Q", **x), stroke=stroke, fill=fill, shape=shape, tooltip=tooltip),
+    ).properties(width=width, height=alt.Step(_LINE))
+    drawn = draw_panels(chart, values, list(dict.fromkeys(panels)), 1, width)
+    remark = "bars: 95 % intervals; grey ticks: proposed"
+    look: dict[str, Any] = {"fontWeight": "normal", "fontSize": request.theme.small(1)}
+    return drawn.properties(title=alt.TitleParams(remark, color=request.theme.muted, offset=4, **look))

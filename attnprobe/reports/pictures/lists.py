@@ -1,93 +1,14 @@
-"""A line a row: what heads find, correlations, shares of variance, checks."""
+"""A line a row: correlations, shares of variance, checks."""
 
 from typing import Any
 
 import altair as alt
 
 from attnprobe.reports.columns import DrawingRequest, Record, label_rows, list_keys, read_cells, read_numbers
-from attnprobe.reports.pairs import name_head
 from attnprobe.reports.pictures.channels import draw_panels, make_records, make_tooltip
 from attnprobe.reports.theme import choose_ink
-from attnprobe.sums.resampling import SIGNIFICANT
 from attnprobe.table.cells import format_cell
 from attnprobe.table.head_table import HeadTable
-from attnprobe.table.kinds import RULES
-
-_LONGEST = 28
-#: What a filled and an empty point are.
-_MARKS = (
-    f"best head, adjusted p < {SIGNIFICANT}",
-    f"best head, not significant (adjusted p \u2265 {SIGNIFICANT})",
-)
-
-
-def draw_relations(table: HeadTable, request: DrawingRequest) -> Any:
-    """Draw a line a label, in the order of the table; directions stand side by side.
-
-    A point is the head with its 95 % interval, filled where the adjusted p is below 0.05; a tick is the rule.
-    """
-    names = [name for name in list_keys(table) if name not in {"model", "dataset"}]
-    label = names[0]
-    rule = next(name for name in RULES if name in table.data)
-    panels = label_rows(table, [name for name in list_keys(table) if name != label])
-    data = _read_relations(table, label, rule, panels)
-    sides = list(dict.fromkeys(panels))
-    labels = list(dict.fromkeys(record["label"] for record in data))
-    across = max(1, min(len(sides), request.width // 250))
-    room = 12 + request.theme.size * 0.55 * min(_LONGEST, max(map(len, labels)))
-    width = int(max(120, (request.width - 130 - room) / across - 24))
-    best, base, *_ = request.theme.categories
-    y_axis = alt.Axis(grid=True, domain=False, ticks=False, labelLimit=220)
-    chart = alt.Chart().encode(y=alt.Y("label:N", sort=labels, title=None, axis=y_axis))
-    x: dict[str, Any] = {"title": "links found", "scale": alt.Scale(domain=[0, 1], nice=False)}
-    axis = alt.Axis(format="%", tickCount=5, grid=False)
-    tooltip = make_tooltip({
-        "label:N": label.replace("_", " "), "panel:N": "of", "n:Q": "links", "name:N": "head",
-        "accuracy:Q": "accuracy", "error:Q": "standard error", "baseline:Q": "simple rule finds",
-        "rule:N": "simple rule", "p:Q": "adjusted p",
-    })  # fmt: skip
-    known = chart.transform_filter("isValid(datum.accuracy)")
-    columns = 3 if request.width >= 420 else 1
-    legend = alt.Legend(title=None, orient="bottom", direction="horizontal", columns=columns)
-    looks: dict[str, Any] = {
-        name: channel("mark:N", scale=alt.Scale(domain=[*_MARKS, "simple rule"], range=values), legend=legend)
-        for name, channel, values in (
-            ("shape", alt.Shape, ["circle", "circle", "stroke"]),
-            ("fill", alt.Fill, [best, request.theme.background, base]),
-            ("stroke", alt.Stroke, [best, best, base]),
-        )
-    }
-    rules = chart.transform_filter("isValid(datum.baseline)").transform_calculate(mark="'simple rule'")
-    ticks = rules.mark_point(angle=90, size=90, strokeWidth=2, opacity=1)
-    bars = known.transform_filter("isValid(datum.error)").mark_rule(strokeWidth=1.4, color=best, clip=True)
-    intervals = bars.transform_calculate(
-        low="datum.accuracy - 1.96 * datum.error", high="datum.accuracy + 1.96 * datum.error"
-    )
-    points = known.mark_point(size=44, strokeWidth=1.5, opacity=1)
-    text = known.mark_text(align="left", dx=4, fontSize=request.theme.small(2), color=request.theme.muted)
-    whole = alt.layer(
-        ticks.encode(x=alt.X("baseline:Q", axis=axis, **x), tooltip=tooltip, **looks),
-        intervals.encode(x=alt.X("low:Q", **x), x2="high:Q"),
-        points.encode(x=alt.X("accuracy:Q", axis=axis, **x), tooltip=tooltip, **looks),
-        text.encode(x=alt.value(width), text="name:N"),
-    ).properties(width=width, height=alt.Step(17 if len(labels) <= 60 else 14))
-    drawn = draw_panels(whole, data, sides, across, width)
-    return drawn if len(sides) == 1 else drawn.properties(spacing={"column": 64})
-
-
-def _read_relations(table: HeadTable, label: str, rule: str, panels: list[str]) -> list[Record]:
-    places = zip(*(read_cells(table, name) for name in ("layer", "head", "position")), strict=True)
-    measured = ("n", "accuracy", "accuracy_se", "baseline", "p_adjusted")
-    n, accuracy, error, baseline, p = (read_numbers(table, name) for name in measured)
-    return make_records({
-        "label": [format_cell(cell)[:_LONGEST] for cell in read_cells(table, label)], "panel": panels,
-        "name": [None if layer is None else name_head((layer, head)) + (f" {position}" if position else "")
-                 for layer, head, position in places],
-        "n": n, "accuracy": accuracy, "error": error, "baseline": baseline,
-        "rule": [format_cell(cell) for cell in read_cells(table, rule)], "p": p,
-        "mark": [_MARKS[one is None or one >= SIGNIFICANT] for one in p],
-    })  # fmt: skip
-
 
 _COEFFICIENTS = {
     "pearson": "Pearson",
@@ -99,12 +20,7 @@ _COEFFICIENTS = {
 
 
 def draw_intervals(table: HeadTable, request: DrawingRequest) -> Any:
-    """Draw each coefficient on the scale from -1 to 1, with its 95 % interval where the table has one.
-
-    Of alignments, draw the error rate of each.
-    """
-    if table.kind == "alignments":
-        return _draw_alignments(table, request)
+    """Draw each coefficient on the scale from -1 to 1, with its 95 % interval where the table has one."""
     panels = label_rows(table, list_keys(table))
     data: list[Record] = []
     for name, shown in _COEFFICIENTS.items():
@@ -127,38 +43,6 @@ def draw_intervals(table: HeadTable, request: DrawingRequest) -> Any:
     chart = alt.layer(
         zero.encode(x=alt.datum(0, scale=scale)),
         bars.encode(x=alt.X("low:Q", **x), x2="high:Q"),
-        points.encode(x=alt.X("value:Q", **x), tooltip=tooltip),
-    ).properties(width=width, height=alt.Step(26))
-    return draw_panels(chart, data, list(dict.fromkeys(panels)), 1, width)
-
-
-def _draw_alignments(table: HeadTable, request: DrawingRequest) -> Any:
-    """Draw the error rate of each alignment with its 95 % interval; a tick is that of the same place."""
-    panels = label_rows(table, [name for name in ("weights", "attention") if name in table.data])
-    names = label_rows(table, ["alignment"])
-    if len(set(zip(panels, names, strict=True))) < len(table):
-        names = label_rows(table, ["alignment", "direction"])
-    rate, error, place = (read_numbers(table, name) for name in ("aer", "aer_se", "baseline"))
-    data = [
-        {"panel": panel, "name": name, "value": value, "error": apart, "place": other}
-        for panel, name, value, apart, other in zip(panels, names, rate, error, place, strict=True)
-    ]
-    width = int(min(420, request.width - 190))
-    x: dict[str, Any] = {"title": "alignment error rate", "scale": alt.Scale(domain=[0, 1], nice=False)}
-    y = alt.Y("name:N", sort=names, title=None, axis=alt.Axis(ticks=False, domain=False, labelLimit=220))
-    base = alt.Chart().encode(y=y)
-    bars = base.transform_filter("isValid(datum.error)").transform_calculate(
-        low="datum.value - 1.96 * datum.error", high="datum.value + 1.96 * datum.error"
-    )
-    tooltip = make_tooltip({
-        "name:N": "alignment", "value:Q": "error rate", "error:Q": "standard error",
-        "place:Q": "same relative place",
-    })  # fmt: skip
-    points = base.transform_filter("isValid(datum.value)").mark_point(filled=True, size=60, opacity=1)
-    places = base.transform_filter("isValid(datum.place)").mark_tick(color=request.theme.muted, thickness=2)
-    chart = alt.layer(
-        places.encode(x=alt.X("place:Q", **x)),
-        bars.mark_rule(strokeWidth=1.6, clip=True).encode(x=alt.X("low:Q", **x), x2="high:Q"),
         points.encode(x=alt.X("value:Q", **x), tooltip=tooltip),
     ).properties(width=width, height=alt.Step(26))
     return draw_panels(chart, data, list(dict.fromkeys(panels)), 1, width)

@@ -1,4 +1,4 @@
-"""Heads at positions of tokens: a map for each layer, heads down, tokens across."""
+"""Heads at positions of tokens: layers by tokens, and a map for each layer, heads down, tokens across."""
 
 import json
 from typing import Any
@@ -19,20 +19,33 @@ from attnprobe.reports.columns import (
     title_axis,
     title_tooltip,
 )
-from attnprobe.reports.pictures.channels import make_band, make_records, make_tooltip, thin_labels
+from attnprobe.reports.pictures.channels import (
+    choose_across,
+    interpolate_colours,
+    make_band,
+    make_records,
+    make_tooltip,
+    thin_labels,
+)
 from attnprobe.reports.pictures.maps import make_colour_scale, make_legend
 from attnprobe.reports.scales import Scale, fit_scales, mark_column
-from attnprobe.table.cells import clean, format_cell
+from attnprobe.reports.theme import SEQUENTIAL, choose_ink
+from attnprobe.table.cells import Cell, clean, format_cell
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.kinds import POSITION
 from attnprobe.table.table import Column
 
 #: The column of the token that most texts have at a position.
 TOKEN = "token"
+#: What the words in brackets below a map are.
+_BRACKETS = "in brackets: one pair, clean / corrupted"
 #: Pixels of a cell, across and down; and how wide cells are that have room for the names of tokens.
 _NARROWEST, _WIDEST, _HIGH = 3, 26, 12
 #: Room for the numbers of heads, and for the legend.
 _BESIDE, _LEGEND = 40, 80
+#: Pixels of a layer of the map of all, and of a cell in which a sign has room; and how wide a letter is on
+#: average, as a share of its size.
+_LAYER, _SIGNED, _LETTER = 17, 8, 0.58
 #: Most maps side by side.
 _ACROSS = 4
 #: How much of its colour an effect keeps that does not differ significantly from 0.
@@ -48,9 +61,13 @@ def can_draw_positions(table: HeadTable) -> bool:
 
 
 def draw_positions(table: HeadTable, request: DrawingRequest) -> Any:
-    """Draw a measure as maps of heads by tokens, one for each layer.
+    """Draw a measure as a map of layers by tokens, and as maps of heads by tokens, one for each layer.
 
-    Colours are those of maps of heads; an effect that does not differ significantly from 0 is pale.
+    A cell of the first is the head of the layer whose number is largest in size; its name stands there where
+    the effect is significant, with its sign. Below stand the tokens of most pairs: of the clean texts
+    and, where they differ, of the corrupted ones; and where pairs differ among each other, those of one pair
+    in brackets. Colours are those of maps of heads; an effect that does not differ significantly from 0 is
+    pale.
     """
     columns = request.columns(table)
     scales = fit_scales(table, columns)
@@ -73,12 +90,14 @@ def _draw_maps(
         "layer": read_cells(table, "layer"),
         "head": read_cells(table, "head"),
         "position": read_cells(table, POSITION),
-        "token": _name_tokens(table),
+        "token": name_tokens(table),
         "value": read_numbers(table, column.name),
         "error": read_numbers(table, f"{column.name}_se"),
         "n": read_numbers(table, "n"),
         "pale": marks.pale if scale.is_of_effects else [False] * len(table),
     }
+    every["sign"] = list(marks.signs) if scale.is_of_effects else [""] * len(table)
+    every["ink"] = _choose_inks(every["value"], scale, request)
     data: list[Record] = [
         {**record, "panel": f"layer {format_cell(record['layer'])}"}
         for record, ours in zip(make_records(every), chosen, strict=True)
@@ -87,13 +106,16 @@ def _draw_maps(
     positions, heads = (sort_labels([record[name] for record in data]) for name in ("position", "head"))
     panels = [f"layer {format_cell(layer)}" for layer in sort_labels([record["layer"] for record in data])]
     across, cell = _choose_sizes(len(positions), len(panels), request)
-    base = alt.Chart().encode(x=_make_axis(data, positions, cell), y=_make_heads(heads))
+    x = _make_axis(data, positions, cell)
+    base = alt.Chart().encode(x=x, y=_make_heads(heads))
     tooltip = make_tooltip({
         "panel:N": "of", "head:O": "head", "position:O": "position", "token:N": "token",
         "value:Q": title_tooltip(title_axis(column)), "error:Q": "standard error", "n:Q": "n",
     })  # fmt: skip
     values = [record["value"] for record in data]
-    legend = make_legend(column, scale, values, min(140, max(60, _HIGH * len(heads))))
+    several = len(heads) > 1 and len(panels) > 1
+    length = _LAYER * len(panels) if several else _HIGH * len(heads)
+    legend = make_legend(column, scale, values, min(140, max(60, length)))
     colour = alt.Color("value:Q", scale=make_colour_scale(scale, request.theme), legend=legend)
     known = base.transform_filter("isValid(datum.value)")
     parts = [known.transform_filter("!datum.pale").mark_rect().encode(color=colour, tooltip=tooltip)]
@@ -101,13 +123,81 @@ def _draw_maps(
         # What may be noise is not read aloud: there are many such cells.
         pale = known.transform_filter("datum.pale").mark_rect(fillOpacity=_PALE, aria=False)
         parts.append(pale.encode(color=colour, tooltip=tooltip))
-    chart = alt.layer(*parts).properties(width=cell * len(positions), height=_HIGH * len(heads))
+    if cell >= _SIGNED:
+        parts += _write_texts(base, data, "sign", request)
+    framed = alt.ViewBackground(stroke=request.theme.grid)
+    chart = alt.layer(*parts).properties(width=cell * len(positions), height=_HIGH * len(heads), view=framed)
     header = alt.Header(title=None, labelOrient="top", labelAnchor="start", labelPadding=3)
     facet = alt.Facet("panel:N", sort=panels, header=header, title=None)
     faceted = chart.facet(facet=facet, columns=across, data=alt.InlineData(values=data))
     remark = f"full colour: {marks.rule}, else pale" if scale.is_of_effects and marks.rule else ""
+    bracketed = _BRACKETS if any(record["token"].startswith("(") for record in data) else ""
     named = ", ".join(filter(None, [name_measure(column), clean(label)]))
-    return faceted.properties(title=make_title(named, remark))
+    if not several:
+        return faceted.properties(title=make_title(named, remark, bracketed))
+    wide = max(_NARROWEST, min(int((request.width - _LEGEND - _BESIDE) / len(positions)), 2 * _WIDEST))
+    whole = _draw_layers(data, (positions, panels), wide, scale, legend, request)
+    explained = "the head with the largest effect in size"
+    return alt.vconcat(whole.properties(title=make_title(named, explained, remark, bracketed)), faceted)
+
+
+def _draw_layers(
+    data: list[Record], sides: tuple[list[Any], list[str]], cell: int, scale: Scale, legend: Any,
+    request: DrawingRequest,
+) -> Any:  # fmt: skip
+    """Draw layers by tokens; a cell is the head whose number is largest in size there."""
+    positions, panels = sides
+    strongest: dict[tuple[str, Any], Record] = {}
+    for record in data:
+        key = (record["panel"], record["position"])
+        if record["value"] is not None and (
+            key not in strongest or abs(record["value"]) > abs(strongest[key]["strongest"])
+        ):
+            rest = {
+                name: record[name] for name in ("panel", "layer", "position", "token", "head", "pale", "ink")
+            }
+            name = f"H{format_cell(record['head'])}{record['sign']}"
+            strongest[key] = {**rest, "strongest": record["value"], "name": name}
+    layers = sort_labels([record["layer"] for record in data])
+    axis = alt.Axis(labelAngle=0, values=thin_labels(layers, _LAYER, 0))
+    y = alt.Y("layer:O", title="layer", axis=axis, scale=make_band(layers))
+    base = alt.Chart(alt.InlineData(values=list(strongest.values()))).encode(
+        x=_make_axis(data, positions, cell), y=y
+    )
+    tooltip = make_tooltip({
+        "panel:N": "of", "position:O": "position", "token:N": "token", "head:O": "strongest head",
+        "strongest:Q": "its number",
+    })  # fmt: skip
+    colour = alt.Color("strongest:Q", scale=make_colour_scale(scale, request.theme), legend=legend)
+    known = base.transform_filter("!datum.pale").mark_rect().encode(color=colour, tooltip=tooltip)
+    parts = [known]
+    if any(record["pale"] for record in strongest.values()):
+        pale = base.transform_filter("datum.pale").mark_rect(fillOpacity=_PALE, aria=False)
+        parts.append(pale.encode(color=colour, tooltip=tooltip))
+    longest = max((len(record["name"]) for record in strongest.values()), default=0)
+    if cell >= _LETTER * request.theme.small(2) * longest + 4:
+        parts += _write_texts(base, list(strongest.values()), "name", request)
+    framed = alt.ViewBackground(stroke=request.theme.grid)
+    return alt.layer(*parts).properties(width=cell * len(positions), height=_LAYER * len(panels), view=framed)
+
+
+def _choose_inks(values: list[Any], scale: Scale, request: DrawingRequest) -> list[str]:
+    """Choose the colour of what is written on the colour of each number."""
+    shades = interpolate_colours(request.theme.diverging if scale.is_of_effects else SEQUENTIAL, 101)
+    return [choose_ink(shades[round(scale.place(value or 0.0) * (len(shades) - 1))]) for value in values]
+
+
+def _write_texts(base: Any, data: list[Record], field: str, request: DrawingRequest) -> list[Any]:
+    """Write a text into the cells that are not pale.
+
+    A channel of colours would have no scale, while that of the cells is shared with other maps.
+    """
+    return [
+        base.transform_filter(f"!datum.pale && isValid(datum.{field}) && datum.ink === '{ink}'")
+        .mark_text(fontSize=request.theme.small(2), color=ink)
+        .encode(text=f"{field}:N")
+        for ink in sorted({record["ink"] for record in data if not record["pale"]})
+    ]
 
 
 def _choose_sizes(positions: int, panels: int, request: DrawingRequest) -> tuple[int, int]:
@@ -116,7 +206,8 @@ def _choose_sizes(positions: int, panels: int, request: DrawingRequest) -> tuple
     def cell(across: int) -> int:
         return int(((request.width - _LEGEND) / across - _BESIDE) / positions)
 
-    across = next((a for a in range(min(panels, _ACROSS), 1, -1) if cell(a) >= _HIGH), 1)
+    most = next((a for a in range(min(panels, _ACROSS), 1, -1) if cell(a) >= _HIGH), 1)
+    across = choose_across(panels, most)
     return across, max(_NARROWEST, min(cell(across), _WIDEST))
 
 
@@ -129,7 +220,7 @@ def _make_axis(data: list[Record], positions: list[Any], cell: int) -> Any:
     if not named:
         axis = alt.Axis(labelAngle=0, values=thin_labels(positions, cell))
         return alt.X("position:O", title="position", axis=axis, scale=scale)
-    words = [str(tokens[one] or one)[:_LETTERS] for one in positions]
+    words = [str(tokens[one] or one) for one in positions]
     # Words are data, and never part of an expression: strings of JSON are strings of Vega, too.
     written = ", ".join(json.dumps(word) for word in words)
     places = ", ".join(str(one) for one in positions)
@@ -144,6 +235,35 @@ def _make_heads(heads: list[Any]) -> Any:
     return alt.Y("head:O", title="head", axis=axis, scale=make_band(heads))
 
 
-def _name_tokens(table: HeadTable) -> list[str]:
-    """Name the token of each row; nothing where none is usual there."""
-    return [clean(str(cell)) if cell is not None else "" for cell in read_cells(table, TOKEN)]
+def name_tokens(table: HeadTable) -> list[str]:
+    """Name the tokens of each row, clean and corrupted; nothing where none is usual and no pair is known."""
+    pairs = _pair_tokens(table)
+    found = []
+    for position, cell in zip(read_cells(table, POSITION), read_cells(table, TOKEN), strict=True):
+        own = _shorten(cell)
+        usual, shown = pairs.get(position, ((), ""))
+        # A decoder beside an encoder reads other texts, whose tokens are their own.
+        found.append(shown if shown and (not own or own in usual) else own)
+    return found
+
+
+def _pair_tokens(table: HeadTable) -> dict[Cell, tuple[tuple[str, ...], str]]:
+    """Read the tokens of both sides off the table's record: the usual ones, and what is shown of them."""
+    record = table.provenance.get("patching")
+    tokens = record.get("tokens") if isinstance(record, dict) else None
+    sides = [*tokens.get("usual", ()), *tokens.get("example", ())] if isinstance(tokens, dict) else []
+    if len(sides) != 4 or len({len(side) if isinstance(side, list) else -1 for side in sides}) != 1:
+        return {}
+    found: dict[Cell, tuple[tuple[str, ...], str]] = {}
+    for position, words in enumerate(zip(*sides, strict=True)):
+        clean_word, corrupted, *example = map(_shorten, words)
+        usual = (clean_word, corrupted)
+        if all(usual):
+            found[position] = (usual, " / ".join(dict.fromkeys(usual)))
+        elif all(example):
+            found[position] = (usual, f"({' / '.join(dict.fromkeys(example))})")
+    return found
+
+
+def _shorten(cell: object) -> str:
+    return "" if cell is None else clean(str(cell))[:_LETTERS]

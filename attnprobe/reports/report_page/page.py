@@ -16,6 +16,7 @@ from attnprobe.reports.page import (
 )
 from attnprobe.reports.pictures.channels import interpolate_colours
 from attnprobe.reports.report_page import charts, text
+from attnprobe.reports.report_page.evidence import describe_nearest, find_examples, list_relations
 from attnprobe.reports.report_page.measures import (
     Heads,
     Measure,
@@ -25,7 +26,7 @@ from attnprobe.reports.report_page.measures import (
     format_p,
     is_number,
 )
-from attnprobe.reports.report_page.report import OTHER, SECTIONS, Contents
+from attnprobe.reports.report_page.report import OF_GOLD, OTHER, SECTIONS, Contents
 from attnprobe.reports.scales import Scale, find_p_name, fit_scales_by_unit, mark_effects
 from attnprobe.reports.shapes import lay_out_roles
 from attnprobe.reports.theme import ROLE_COLOURS, SEQUENTIAL, THEMES, choose_ink
@@ -77,6 +78,9 @@ def write_page(contents: Contents) -> str:
     several = any(kind for kind, _, _ in heads.every)
     sentences = [_pack_sequence(one, n, several) for n, one in enumerate(contents.seen)]
     data = {
+        "title": contents.title,
+        "author": contents.author,
+        "note": contents.note,
         "heads": [list(head) for head in heads.every],
         "measures": [{"values": list(one.values), "errors": list(one.errors)} for one in measures],
         "roles": None if roles is None else _describe_roles(heads, roles, measures),
@@ -110,9 +114,16 @@ def write_page(contents: Contents) -> str:
         missing=[(section, clean(command)) for section, command in contents.missing.items()],
         heads=heads,
         maps=_draw_maps(heads, measures),
+        effects=text.explain_effects(measures),
         measures=[(one, charts.draw_strip(one)) for one in measures],
         roles=None if roles is None else _draw_roles(heads, roles),
         apart=text.warn_of_other_data(contents),
+        gold={
+            section: list_relations(heads, table)
+            for section in OF_GOLD
+            for table in contents.of(section).values()
+        },
+        examples=[] if roles is None else find_examples(heads, roles, contents.seen),
         importance=importance,
         sentences=[
             " | ".join(make_visible(one)[:_LONGEST_TEXT] for one in dict.fromkeys(sequence.texts))
@@ -238,7 +249,7 @@ def _draw_roles(heads: Heads, table: HeadTable) -> dict[str, Any]:
     roles = [None if role is None else str(role) for role in heads.sort_cells(table, "role")]
     found = lay_out_roles(roles)
     cells = [
-        _Cell(styles[kind], f"{heads.name(place)}: {clean(role)}", LETTERS[kind])
+        _Cell(styles[kind], _name_role(heads, table, place, role), LETTERS[kind])
         if role is not None and kind is not None
         else _Cell("", f"{heads.name(place)}: no role was asked for")
         for place, (role, kind) in enumerate(zip(roles, found.kinds, strict=True))
@@ -246,6 +257,11 @@ def _draw_roles(heads: Heads, table: HeadTable) -> dict[str, Any]:
     counted = found.counts.items()
     legend = [(styles[kind], LETTERS[kind], kind, number, text.MEANINGS[kind]) for kind, number in counted]
     return {"grids": _lay_out_grids(heads, cells), "legend": legend}
+
+
+def _name_role(heads: Heads, table: HeadTable, place: int, role: str) -> str:
+    near = describe_nearest(heads, table, place)
+    return f"{heads.name(place)}: {clean(role)}{f', {near}' if near else ''}"
 
 
 def _list_correlation(table: HeadTable) -> list[tuple[str, str]]:

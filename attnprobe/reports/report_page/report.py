@@ -18,10 +18,16 @@ if TYPE_CHECKING:
 #: What a report can be saved as, by the ending of its file.
 FORMATS = ("html",)
 #: The sections of a report that are measured, in the order of the page.
-Section = Literal["census", "roles", "sentences", "importance", "distance", "prune", "correlate"]
+Section = Literal[
+    "census", "roles", "sentences", "syntax", "coreference", "links", "groups", "importance", "distance",
+    "prune", "correlate",
+]  # fmt: skip
 SECTIONS: tuple[Section, ...] = get_args(Section)
 #: Those that need a task.
 OF_A_TASK = ("importance", "prune", "correlate")
+#: Those that are about gold links, by the keyword that names their file; and about groups of documents.
+OF_GOLD: Mapping[Section, str] = {"syntax": "treebank", "coreference": "coreference", "links": "links"}
+GROUPS: Section = "groups"
 #: Those that only text has.
 OF_TEXT = ("roles", "sentences")
 #: What a table is that no section shows.
@@ -43,6 +49,11 @@ class Contents:
     command: str | Sequence[str] = ""  # the command line, or the function, that made the report
     #: Of what computed; empty where the tables say it.
     versions: Mapping[str, str] = field(default_factory=dict)
+    #: What the user says above the page, each empty where nothing: paragraphs of a note are parted by blank
+    #: lines.
+    title: str = ""
+    author: str = ""
+    note: str = ""
 
     @cached_property
     def every(self) -> dict[str, HeadTable]:
@@ -105,7 +116,13 @@ class Report(Saveable):
 
 
 def find_section(table: HeadTable) -> str:
-    """Tell from its columns in which section a table belongs."""
+    """Tell from its kind, its title or its columns in which section a table belongs."""
+    if table.kind in ("best heads", "heads of groups"):
+        return _find_titled(table.title) if table.kind == "best heads" else GROUPS
+    return _find_by_columns(table)
+
+
+def _find_by_columns(table: HeadTable) -> str:
     names = set(table.data)
     of_heads = {"layer", "head"} <= names
     if {"layer_a", "head_a", "layer_b", "head_b", "jsd"} <= names:
@@ -119,6 +136,11 @@ def find_section(table: HeadTable) -> str:
     if of_heads and "model" in names and "step" not in names:
         return "importance" if {"objective", "method"} & names else "census"
     return OTHER
+
+
+def _find_titled(title: str) -> str:
+    """Tell from its title which gold links a table is about."""
+    return next((section for section in OF_GOLD if title.startswith(section)), OTHER)
 
 
 def sort_tables(tables: Mapping[str, HeadTable]) -> dict[str, dict[str, HeadTable]]:

@@ -67,6 +67,8 @@ def _encode_maps(maps: Maps) -> dict[str, Any]:
         "heads": heads,
         "queries": list(maps.queries.labels),
         "keys": list(maps.keys.labels),
+        "special_queries": np.flatnonzero(maps.queries.special).tolist(),
+        "special_keys": np.flatnonzero(maps.keys.special).tolist(),
         "rows": pack_layer(maps.rows.reshape(layers * heads, queries, keys)),
     }
 
@@ -89,7 +91,10 @@ def _decode_maps(about: Mapping[str, Any]) -> Maps:
     kind = Kind(about["kind"])
     layers = tuple(map(_check_number, _check_list(about["layers"], 10_000)))
     heads = _check_number(about["heads"])
-    queries, keys = (_decode_side(about[name]) for name in ("queries", "keys"))
+    # Files of an earlier version do not say which tokens are special.
+    queries, keys = (
+        _decode_side(about[name], about.get(f"special_{name}", [])) for name in ("queries", "keys")
+    )
     shape = len(layers), heads, len(queries), len(keys)
     if not 0 < np.prod(shape, dtype=object) <= _CELLS:
         raise ValueError("it has too many probabilities, or none")
@@ -97,9 +102,14 @@ def _decode_maps(about: Mapping[str, Any]) -> Maps:
     return Maps(kind, layers, rows, queries, keys, np.ones(shape[:2], bool))
 
 
-def _decode_side(about: Any) -> Side:
+def _decode_side(about: Any, special: Any) -> Side:
     labels = tuple(map(_check_text, _check_list(about, 10_000)))
-    return Side(labels, labels, np.zeros(len(labels), bool))
+    named = np.zeros(len(labels), bool)
+    for place in map(_check_number, _check_list(special, 10_000)):
+        if place >= len(labels):
+            raise ValueError("a token is said to be special that is not there")
+        named[place] = True
+    return Side(labels, labels, named)
 
 
 def _check_list(value: Any, most: int) -> list[Any]:

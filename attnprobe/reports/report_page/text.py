@@ -10,7 +10,10 @@ from attnprobe.attention.kinds import Kind
 from attnprobe.findings.outliers import FEWEST, Outliers, find_outliers
 from attnprobe.reports.report_page.measures import DIGITS, Heads, Measure, format_in_sentence
 from attnprobe.reports.report_page.report import Contents
+from attnprobe.reports.scales import BEYOND, find_p_name, is_effect
+from attnprobe.sums.resampling import SIGNIFICANT
 from attnprobe.table.cells import clean
+from attnprobe.table.formats.json import to_json
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.naming import MIXED, join_names
 
@@ -71,12 +74,15 @@ def describe_heads(contents: Contents, heads: Heads) -> str:
         named = "cross-attention" if kind == Kind.CROSS.value else kind
         sizes.append(f"{_count_noun(len(each), f'{named} layer'.strip())} of {number}")
     about = f"This report is about {join_names(sizes) if sizes else 'all heads together'}."
-    records = (_read_record(table, "corpus") for table in contents.every.values())
-    corpus = next(filter(None, records), {})
-    tokens, documents = (corpus.get(name) for name in ("tokens", "documents"))
-    if not isinstance(tokens, int) or not isinstance(documents, int):
+    records = [_read_record(table, "corpus") for table in contents.every.values()]
+    read = [(one.get("documents"), one.get("tokens")) for one in records if one]
+    counts = [(documents, tokens) for documents, tokens in read if isinstance(documents, int)]
+    if not counts or not isinstance(tokens := counts[0][1], int):
         return about
-    return f"{about} They read {_count_noun(documents, contents.unit)}, {_count_noun(tokens, 'token')}."
+    least, most = min(counts)[0], max(counts)[0]
+    if least < most:  # as each reads as much as it takes, or leaves out what has no label
+        return f"{about} Each section read {least:,} to {_count_noun(most, contents.unit)}."
+    return f"{about} They read {_count_noun(most, contents.unit)}, {_count_noun(tokens, 'token')}."
 
 
 def _count_noun(number: int, noun: str) -> str:
@@ -123,6 +129,29 @@ def explain_no_outliers(measures: Sequence[Measure]) -> str:
     if max(sizes) < FEWEST:
         return f"Only among {FEWEST} heads or more can one be called an outlier, and there are fewer here."
     return "No head is an outlier in the measures below."
+
+
+def explain_effects(measures: Sequence[Measure]) -> str:
+    """Say which colours effects have, and when a cell is faint, by the rule that made it so.
+
+    An effect differs significantly from 0 where its adjusted p says so, and nowhere else. Nothing is said
+    where no measure in colours is an effect.
+    """
+    drawn = [one for one in measures if one.column.headline and is_effect(one.column.name, one.values)]
+    if not drawn:
+        return ""
+    rules = set()
+    for one in drawn:
+        beside = {each.column.name: each.values for each in measures if each.table == one.table}
+        found = find_p_name(one.column.name, beside, lambda name: any(p is not None for p in beside[name]))  # noqa: B023
+        rules.add("p" if found else "error" if any(error is not None for error in one.errors) else "")
+    said = {
+        "p": f"does not differ significantly from 0 (adjusted p of {SIGNIFICANT} or more)",
+        "error": f"lies within {BEYOND} standard errors of 0",
+    }
+    faint = ", or, without a p, ".join(words for rule, words in said.items() if rule in rules)
+    colours = "Where 0 means that nothing changed, blue is below 0 and orange above"
+    return f"{colours}{f', and a faint cell {faint}' if faint else ''}."
 
 
 def collect_notes(contents: Contents) -> dict[str, list[str]]:
@@ -188,10 +217,14 @@ def describe_inputs(contents: Contents) -> Iterator[tuple[str, list[str]]]:
     evidence = _ensure_mapping(record.get("architecture")).get("evidence")
     if isinstance(evidence, Sequence) and not isinstance(evidence, str) and evidence:
         yield "How the reading of attention was checked", [clean(str(line)) for line in evidence]
-    options = _ensure_mapping(record.get("options"))
-    given = {name: value for name, value in options.items() if value not in (None, False, "auto")}
-    if given:
-        yield "Options", [clean(line) for line in _list_values(given)]
+    asked: dict[tuple[str, ...], list[str]] = {}
+    for name, table in contents.every.items():
+        options = _read_record(table, "options")
+        given = {key: value for key, value in options.items() if value not in (None, False, "auto")}
+        asked.setdefault(tuple(clean(line) for line in _list_values(given)), []).append(name)
+    for said, names in asked.items():
+        if said:
+            yield f"Options{f' of {join_names(names)}' if len(asked) > 1 else ''}", list(said)
 
 
 def _list_values(values: Mapping[str, Any]) -> list[str]:
@@ -224,7 +257,7 @@ def list_limits(contents: Contents, measures: Sequence[Measure]) -> list[str]:
     if contents.of("importance"):
         sentences.append(
             "Importance is for one task and its examples. A head that can go alone may be needed once others "
-            "are gone; the pruning curve tells more."
+            f"are gone{'; pruning tells more' if contents.of('prune') else ''}."
         )
     if contents.seen:
         sentences.append(
@@ -236,11 +269,16 @@ def list_limits(contents: Contents, measures: Sequence[Measure]) -> list[str]:
 def make_record(contents: Contents) -> dict[str, Any]:
     """Give what is needed to make the report again, without the sums."""
     tables = [
-        {"name": name, "provenance": {key: _drop_sums(value) for key, value in table.provenance.items()}}
+        {
+            "name": name,  # an interval that is not known is infinite, which json has no number for
+            "provenance": to_json({key: _drop_sums(value) for key, value in table.provenance.items()}),
+        }
         for name, table in contents.every.items()
     ]
     first = next((table.provenance for table in contents.every.values() if table.provenance), {})
+    words = {name: getattr(contents, name) for name in ("title", "author", "note")}
     return {
+        **{name: said for name, said in words.items() if said},
         "command": contents.command if isinstance(contents.command, str) else list(contents.command),
         "versions": dict(contents.versions) or dict(_ensure_mapping(first.get("versions"))),
         "created": first.get("created"),

@@ -3,6 +3,7 @@
 import numpy as np
 
 from attnprobe.table.head_table import HeadTable
+from attnprobe.table.relation_names import RELATION_NAMES
 from attnprobe.table.table import Column
 
 DRAW = np.random.default_rng(11)
@@ -198,7 +199,7 @@ def by_group():
     keys = {**named(16), "group": [name for name in groups for _ in range(4)]}
     keys |= {"layer": [0, 0, 1, 1] * 4, "head": [0, 1] * 8}
     tests = {f"entropy_{name}": [*numbers(4, 0, 1), *[None] * 12] for name in ("q", "q_p", "q_p_adjusted")}
-    tests["entropy_q_p_adjusted"][:2] = [0.01, None]
+    tests["entropy_q_p_adjusted"][:4] = [0.01, None, 0.5, 0.9]
     columns = {"entropy": numbers(16), "entropy_se": numbers(16, 0.1, 0.2), **tests}
     return table("entropy of heads, by group", keys, n=[9] * 16, **columns)
 
@@ -263,7 +264,6 @@ def probes():
     return HeadTable(found.title, [*found.columns, *texts, *places], data)
 
 
-#: The picture that each table has by nature, and a column of it that is drawn.
 def at_positions(tokens=("[CLS]", "the", None, "ran"), layers=LAYERS, heads=HEADS, dataset="d"):
     """Make a table of heads at positions; of the third one, no token is usual."""
     rows = layers * heads * len(tokens)
@@ -279,6 +279,63 @@ def at_positions(tokens=("[CLS]", "the", None, "ran"), layers=LAYERS, heads=HEAD
     return found
 
 
+def many_relations():
+    """Make a table of all relations that have a name, in both directions, with thousands of links."""
+    labels = [label for label in ["all", *RELATION_NAMES] for _ in range(2)]
+    rows = len(labels)
+    keys = {
+        **named(rows),
+        "relation": labels,
+        "direction": ["dependent_to_head", "head_to_dependent"] * (rows // 2),
+    }
+    layer, head = DRAW.integers(0, 24, rows).tolist(), DRAW.integers(0, 16, rows).tolist()
+    return table(
+        "syntax", keys, n=[12345] * rows, layer=layer, head=head, accuracy=numbers(rows),
+        accuracy_se=numbers(rows, 0, 0.05), baseline=numbers(rows), baseline_offset=[1] * rows,
+        gain=numbers(rows, -0.9), gain_se=numbers(rows, 0, 0.1), p=numbers(rows),
+        p_adjusted=numbers(rows, 0, 0.1),
+    )  # fmt: skip
+
+
+def modalities(layers=LAYERS, heads=HEADS):
+    """Make a table of what text and image look at; three shares of a head add up to 1."""
+    rows, columns = layers * heads, {"n": [9] * (layers * heads)}
+    for asker in ("text", "image"):
+        shares = DRAW.dirichlet((2, 2, 1), rows).T
+        for part, values in zip(("image", "text", "special"), shares, strict=True):
+            columns |= {f"{asker}_to_{part}": values.tolist(), f"{asker}_to_{part}_se": numbers(rows, 0, 0.1)}
+    return table("attention to image and text", {**named(rows), **places(layers, heads)}, **columns)
+
+
+def alignments():
+    keys = {**named(3), "alignment": ["head", "layer mean", "union"], "direction": ["target_to_source"] * 3}
+    return table(
+        "links: the alignments with the fewest errors", keys, n=[40] * 3, aer=[0.3, 0.5, None],
+        aer_se=[0.01, 0.02, None], precision=numbers(3), recall=numbers(3), baseline=[0.6, 0.52, None],
+        p_adjusted=[0.001, 0.3, None],
+    )  # fmt: skip
+
+
+def aligning(layers=LAYERS, heads=HEADS):
+    """Make a table of error rates of each head, at both positions; without heads, of each layer."""
+    rows = [
+        (position, layer, head)
+        for position in ("output", "input")
+        for layer in range(layers)
+        for head in range(heads or 1)
+    ]
+    keys = {**named(len(rows)), "direction": ["target_to_source"] * len(rows),
+            "position": [row[0] for row in rows], "layer": [row[1] for row in rows]}  # fmt: skip
+    if heads:
+        keys["head"] = [row[2] for row in rows]
+    rates = {name: numbers(len(rows)) for name in ("aer", "precision", "recall")}
+    return table(
+        "links: the alignment of each head", keys, n=[40] * len(rows), **rates,
+        aer_se=numbers(len(rows), 0.01, 0.02), baseline=[0.6] * len(rows),
+    )  # fmt: skip
+
+
+#: The picture that each table has by nature, and a column of it that is drawn.
 NATURAL = {
     "heatmap": (lambda: of_heads("entropy"), "entropy"),
     "positions": (at_positions, "effect"),
@@ -298,4 +355,7 @@ NATURAL = {
     "checks": (checked, None),
     "probes": (probes, "accuracy"),
     "groups": (by_group, "entropy"),
+    "modality": (modalities, "text_to_image"),
+    "alignments": (alignments, "aer"),
+    "errors": (aligning, "aer"),
 }

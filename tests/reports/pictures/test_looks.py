@@ -187,7 +187,7 @@ def test_a_settling_order_fits_one_column():
 
 def tick_boxes(svg):
     """Give left and right end of each label of a horizontal axis of steps, some pixels wide a letter."""
-    axis = svg[svg.index("titled 'training step'") :].partition("role-axis-title")[0]
+    axis = svg[svg.index("titled 'training step") :].partition("role-axis-title")[0]
     found = re.findall(r'<text text-anchor="(\w+)" transform="translate\(([\d.]+),[^>]*>([^<]+)</text>', axis)
     boxes = []
     for anchor, at, said in found:

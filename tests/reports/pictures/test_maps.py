@@ -31,7 +31,7 @@ def rects(drawn):
 
 def test_layers_go_down_as_on_the_terminal():
     svg = draw_picture([tables.of_heads("entropy", layers=3, heads=1)]).rendered("svg").decode()
-    cells = re.findall(r'aria-label="[^"]*layer: (\d)[^"]*"[^>]* d="M[\d.-]+,([\d.-]+)h', svg)
+    cells = re.findall(r'aria-label="[^"]*layer (\d)[^"]*"[^>]* d="M[\d.-]+,([\d.-]+)h', svg)
     assert [layer for layer, _ in sorted(cells, key=lambda cell: float(cell[1]))] == ["0", "1", "2"]
 
 

@@ -99,3 +99,22 @@ def test_packed_probabilities_are_what_they_stand_for(watched, tmp_path, rows):
 def test_a_file_that_is_not_there(tmp_path):
     with pytest.raises(AttnprobeError, match="can't be read"):
         read_sentences(tmp_path / "sentences.json")
+
+
+def test_special_tokens_are_kept_and_those_that_are_not_there_refused(watched, tmp_path):
+    path, about = tmp_path / "sentences.json", json.loads(encode_sentences(watched))
+    maps = about["sentences"][0]["maps"][0]
+    maps["special_keys"] = [len(maps["keys"]) - 1]
+    path.write_text(json.dumps(about))
+    found = read_sentences(path).seen[0].maps[0]
+    assert np.flatnonzero(found.keys.special).tolist() == maps["special_keys"]
+    again = json.loads(encode_sentences(read_sentences(path)))
+    assert again["sentences"][0]["maps"][0]["special_keys"] == maps["special_keys"]
+    for wrong in ([len(maps["keys"])], [-1], 3, [True], ["0"]):
+        maps["special_keys"] = wrong
+        path.write_text(json.dumps(about))
+        with pytest.raises(AttnprobeError, match="or is damaged"):
+            read_sentences(path)
+    del maps["special_keys"], maps["special_queries"]  # as earlier versions wrote it
+    path.write_text(json.dumps(about))
+    assert not read_sentences(path).seen[0].maps[0].keys.special.any()

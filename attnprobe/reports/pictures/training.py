@@ -1,0 +1,350 @@
+"""Lines over the steps of training: a measure of heads or layers, and how the order of heads settles."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import altair as alt
+import numpy as np
+
+from attnprobe.reports.columns import (
+    DrawingRequest,
+    Record,
+    has_measures,
+    label_rows,
+    list_keys,
+    make_title,
+    name_measure,
+    read_cells,
+    read_numbers,
+    sort_labels,
+    title_below_heading,
+    title_tooltip,
+)
+from attnprobe.reports.pictures.channels import choose_across, draw_panels, make_tooltip, spread_labels
+from attnprobe.reports.scales import BEYOND, is_effect
+from attnprobe.reports.theme import Theme
+from attnprobe.table.cells import Cell, format_cell
+from attnprobe.table.head_table import HeadTable
+from attnprobe.table.kinds import STEP
+from attnprobe.table.table import Column
+
+#: Steps are drawn on a scale of logarithms where they span more than this factor; and where they span the
+#: smaller one and the gap from one to the next grows by the last one, at the median.
+_WIDE, _SPAN, _GROWTH = 200, 4, 1.5
+#: 500, 2k, 143k; d3 itself would write all in the unit of the largest, and 500 as 1k.
+_SHORT = "format(datum.value, '.3~s')"
+
+
+def can_draw_lines(table: HeadTable) -> bool:
+    """Tell whether each head or layer is there once at each step, with a number."""
+    steps = read_cells(table, STEP)
+    label = [name for name in list_keys(table) if name not in {"model", STEP}]
+    rows = set(zip(steps, *(read_cells(table, name) for name in label), strict=True))
+    return has_measures(table) and all(isinstance(step, int) for step in steps) and len(rows) == len(table)
+
+
+def draw_lines(table: HeadTable, request: DrawingRequest) -> Any:
+    """Draw a measure over the steps: in small charts, one a layer, whose axes are the same.
+
+    The heads that lead at the last step have a colour, a 95 % interval and their name at the end of the line;
+    the others are grey. Those lead that are highest, or lowest where more lies between the lowest and the
+    median than between the median and the highest; of effects, those farthest from 0.
+    """
+    charts = [_draw_lines(table, column, request) for column in request.columns(table, 3)]
+    return charts[0] if len(charts) == 1 else alt.vconcat(*charts)
+
+
+def grow_steps(steps: Sequence[int]) -> bool:
+    """Tell whether steps grow as a power does, rather than evenly.
+
+    >>> grow_steps([0, 500, 1000, 1500]), grow_steps([0, 500, 1000, 2000, 4000])
+    (False, True)
+    """
+    numbers = np.unique(np.array(steps, float))
+    above = numbers[numbers > 0]
+    if len(above) < 2 or len(numbers) < 3:
+        return False
+    span = above[-1] / above[0]
+    gaps = np.diff(numbers)
+    return bool(span > _WIDE or (span >= _SPAN and np.median(gaps[1:] / gaps[:-1]) >= _GROWTH))
+
+
+def make_step_axis(steps: Sequence[Cell], width: int, theme: Theme, title: str = "training step") -> Any:
+    """Make the channel of the step, a number that grows; of logarithms where it does, which its title says.
+
+    Step 0 then stands as far before the first as that one before twice itself: a place is ln(1 + step /
+    first). Ticks stand at steps that there are, as many as find room for their labels.
+    """
+    numeric = sorted({step for step in steps if isinstance(step, int)})
+    above = [step for step in numeric if step > 0]
+    scale = alt.Scale(nice=False, zero=False)
+    places = np.array(numeric, float)
+    if grow_steps(numeric):
+        title = f"{title} (log scale)"
+        if len(above) == len(numeric):
+            scale, places = alt.Scale(type="log", nice=False), np.log(places)
+        else:
+            scale = alt.Scale(type="symlog", constant=min(above), nice=False)
+            places = np.sign(places) * np.log1p(np.abs(places) / min(above))
+    places = (places - places.min()) / (np.ptp(places) or 1.0) * width if len(places) else places
+    values = _choose_ticks(numeric, places.tolist(), 0.62 * theme.size)
+    axis = alt.Axis(labelExpr=_SHORT, grid=False, values=values, labelOverlap=False)
+    return alt.X("step:Q", title=title, scale=scale, axis=axis)
+
+
+def _choose_ticks(steps: list[int], places: list[float], letter: float) -> list[int]:
+    """Choose steps whose labels don't touch: both ends, and what fits between them."""
+    if len(steps) < 3:
+        return steps
+    half = [letter * (len(f"{step:.3g}" if step < 1000 else f"{step / 1000:.3g}k") + 1) / 2 for step in steps]
+    last = len(steps) - 1
+    chosen = [0]
+    for one in range(1, last):
+        if all(abs(places[one] - places[other]) >= half[one] + half[other] for other in (chosen[-1], last)):
+            chosen.append(one)
+    return [steps[one] for one in (*chosen, last)]
+
+
+#: So many lines of a small chart are named.
+_LEADING = 3
+#: Lines of the first, the second and the third differ in more than their colours.
+_DASHES = ([1, 0], [5, 2], [2, 2])
+#: Pixels of a small chart, in a narrow picture and in others; of the numbers before them; and what a narrow
+#: picture is.
+_SMALLEST, _SMALL, _BEFORE, _NARROW = 62, 110, 50, 400
+
+
+#: Which lines lead, as a remark says it.
+_HIGHEST, _LOWEST, _FARTHEST = "highest", "lowest", "farthest from 0"
+
+
+def _choose_leads(table: HeadTable, column: Column) -> str:
+    """Choose which lines lead, by the last step of all charts."""
+    steps, values = read_cells(table, STEP), read_numbers(table, column.name)
+    if is_effect(column.name, values):
+        return _FARTHEST
+    last = max((step for step in steps if isinstance(step, int)), default=None)
+    known = [value for step, value in zip(steps, values, strict=True) if step == last and value is not None]
+    middle = float(np.median(known)) if known else 0.0
+    # Of tails as long as each other, rounding decides nothing.
+    return _LOWEST if known and middle - min(known) > 1.001 * (max(known) - middle) else _HIGHEST
+
+
+def _draw_lines(table: HeadTable, column: Column, request: DrawingRequest) -> Any:
+    theme, leads = request.theme, _choose_leads(table, column)
+    data = _read_lines(table, column, leads)
+    panels = list(dict.fromkeys(record["panel"] for record in data))
+    room = int(theme.small(2) * 0.62 * max((len(one["name"]) for one in data), default=2)) + 12
+    least = _SMALLEST if request.width < _NARROW else _SMALL
+    across = choose_across(len(panels), (request.width - _BEFORE) // (least + room))
+    width = int(min(420, (request.width - _BEFORE) / across - room))
+    height = int(np.clip(width * 0.8, 72, 240 if len(panels) == 1 else 150))
+    ends = _find_ends(data)
+    _place_names(data, height, theme.small(2) + 1, ends)
+    x = make_step_axis([record["step"] for record in data], width, theme)
+    unit, said = title_below_heading(column), ""
+    if unit and len(unit) * 0.55 * theme.size > height:  # it would run into that of the row below
+        unit, said = None, unit
+    look: dict[str, Any] = {"title": unit, "scale": alt.Scale(domain=ends, nice=False, zero=False)}
+    base = alt.Chart().encode(x=x)
+    tooltip = make_tooltip({
+        "panel:N": "of", "name:N": "head" if "head" in table.data else "layer", "step:Q": "step",
+        "value:Q": title_tooltip(name_measure(column)), "error:Q": "standard error",
+    })  # fmt: skip
+    y = alt.Y("value:Q", axis=alt.Axis(tickCount=4), **look)
+    ranks = list(range(_LEADING))
+    colour = alt.Color(
+        "rank:O", scale=alt.Scale(domain=ranks, range=list(theme.categories[:_LEADING])), legend=None
+    )
+    dash = alt.StrokeDash("rank:O", scale=alt.Scale(domain=ranks, range=list(_DASHES)), legend=None)
+    others = base.transform_filter("!isValid(datum.rank)")
+    leading = base.transform_filter("isValid(datum.rank)")
+    # A point that nobody sees is what a pointer finds.
+    hidden = alt.OverlayMarkDef(size=20, opacity=0)
+    grey = others.mark_line(strokeWidth=0.9, opacity=0.45, color=theme.muted, point=hidden)
+    parts = [grey.encode(y=y, detail="name:N", tooltip=tooltip)]
+    if any(record["low"] is not None for record in data):
+        band = leading.transform_filter("isValid(datum.low)").mark_area(opacity=0.16, line=False)
+        parts.append(band.encode(y=alt.Y("low:Q", **look), y2="high:Q", color=colour, detail="name:N"))
+    line = leading.mark_line(strokeWidth=1.7, point=alt.OverlayMarkDef(size=14, filled=True))
+    names = leading.transform_filter("isValid(datum.at)").mark_text(
+        align="left", dx=5, fontSize=theme.small(2)
+    )
+    parts += [
+        line.encode(y=y, color=colour, strokeDash=dash, detail="name:N", tooltip=tooltip),
+        names.encode(x=alt.value(width), y=alt.Y("at:Q", **look), text="name:N", color=colour),
+    ]
+    chart = alt.layer(*parts).properties(width=width, height=height)
+    drawn = draw_panels(chart, data, panels, across, width, name_measure(column))
+    spaced: dict[str, Any] = {"spacing": {"column": room, "row": 14}} if len(panels) > 1 else {}
+    return drawn.properties(
+        title=make_title(name_measure(column), said, _explain_names(data, leads)), **spaced
+    )
+
+
+def _read_lines(table: HeadTable, column: Column, leads: str) -> list[Record]:
+    """Read the points of all lines; ``rank`` counts the leading lines of a small chart, from 0."""
+    of_heads = "head" in list_keys(table)
+    names = [name for name in list_keys(table) if name not in {"model", STEP, "layer", "head"}]
+    labels, layers = label_rows(table, names), [format_cell(cell) for cell in read_cells(table, "layer")]
+    panels = labels
+    lines = [f"L{layer}" for layer in layers]
+    if of_heads:
+        named = [f"layer {layer}" for layer in layers]
+        panels = [", ".join(filter(None, pair)) for pair in zip(labels, named, strict=True)]
+        lines = [f"H{format_cell(cell)}" for cell in read_cells(table, "head")]
+    values, errors = read_numbers(table, column.name), read_numbers(table, f"{column.name}_se")
+    steps = read_cells(table, STEP)
+    order = _rank_lines(panels, lines, steps, values, leads)
+    ranks = [order.get(pair) for pair in zip(panels, lines, strict=True)]
+    lower, upper = (-np.inf, np.inf)
+    known = [value for value in values if value is not None]
+    if column.unit.startswith("share") and known and min(known) >= 0 and max(known) <= 1:
+        lower, upper = 0.0, 1.0  # as other pictures end the intervals of shares
+    data = []
+    for row, (value, error, rank) in enumerate(zip(values, errors, ranks, strict=True)):
+        low = high = None
+        if rank is not None and value is not None and error is not None:
+            low, high = max(lower, value - BEYOND * error), min(upper, value + BEYOND * error)
+        data.append({
+            "panel": panels[row], "name": lines[row], "step": steps[row], "value": value, "error": error,
+            "rank": rank, "low": low, "high": high, "at": None,
+        })  # fmt: skip
+    return data
+
+
+def _rank_lines(
+    panels: list[str], lines: list[str], steps: list[Cell], values: list[float | int | None], leads: str
+) -> dict[tuple[str, str], int]:
+    """Rank the lines of each chart that lead at the last step; of equals, the first one."""
+    last = max((step for step in steps if isinstance(step, int)), default=None)
+    found: dict[str, list[tuple[float, str]]] = {}
+    for panel, line, step, value in zip(panels, lines, steps, values, strict=True):
+        if step == last and value is not None:
+            size = {_LOWEST: -value, _FARTHEST: abs(value)}.get(leads, value)
+            found.setdefault(panel, []).append((size, line))
+    return {
+        (panel, line): rank
+        for panel, some in found.items()
+        for rank, (_, line) in enumerate(sorted(some, key=lambda one: -one[0])[:_LEADING])
+    }
+
+
+def _find_ends(data: list[Record]) -> list[float]:
+    """Find the ends of the axis that all charts share, with a little air."""
+    known = [one[name] for one in data for name in ("value", "low", "high") if one[name] is not None]
+    low, high = (min(known), max(known)) if known else (0.0, 1.0)
+    air = 0.04 * (high - low) or 0.04 * abs(high) or 1.0
+    return [low - air if low else 0.0, high + air if high else 0.0] if high > low else [low - air, high + air]
+
+
+def _place_names(data: list[Record], height: int, gap: float, ends: list[float]) -> None:
+    """Place the names of leading lines at their ends, moved apart where they would touch."""
+    low, high = ends
+    last = max((one["step"] for one in data if isinstance(one["step"], int)), default=None)
+    for panel in dict.fromkeys(record["panel"] for record in data):
+        named = [
+            one for one in data if one["panel"] == panel and one["rank"] is not None and one["step"] == last
+        ]
+        # Half a line above and below a chart is left to the names of the next.
+        pixels = [(one["value"] - low) / (high - low) * height - gap / 2 for one in named]
+        for one, place in zip(named, spread_labels(pixels, gap, height - gap), strict=True):
+            one["at"] = low + (place + gap / 2) / height * (high - low)
+
+
+def _explain_names(data: list[Record], leads: str) -> str:
+    """Say which lines have a name; nothing where all have."""
+    if all(record["rank"] is not None for record in data if record["value"] is not None):
+        return ""
+    return f"named: {leads} at the last step; grey: the others"
+
+
+#: What is drawn by default; Kendall's says the same in other numbers.
+_LINES = {
+    "spearman_last": "Spearman, with the last step",
+    "spearman_previous": "Spearman, with the step before",
+    "kendall_last": "Kendall, with the last step",
+    "kendall_previous": "Kendall, with the step before",
+}
+#: Narrower pictures have the legend below; and the room that it takes beside.
+_BESIDE, _LEGEND = 480, 200
+
+
+def draw_settling(table: HeadTable, request: DrawingRequest) -> Any:
+    """Draw four lines a measure: Spearman solid, Kendall dashed; with the last step, and the one before.
+
+    Where the table has them, a band is the 95 % interval of Spearman with the last step without noise, and a
+    grey field lies between the earliest and the latest step from which on the order may be settled.
+    """
+    columns = request.columns(table) if request.measures else []
+    wanted = [column.name for column in columns if column.name in _LINES] or list(_LINES)
+    panels = label_rows(table, ["attention", "measure", "dataset"])
+    steps = read_cells(table, STEP)
+    data: list[Record] = [
+        {"panel": panels[row], "line": _LINES[name], "step": steps[row], "value": value}
+        for name in wanted
+        for row, value in enumerate(read_numbers(table, name))
+    ]
+    bands = _read_bands(table, panels, steps) if "spearman_last" in wanted else []
+    data += bands
+    labels = list(dict.fromkeys(panels))
+    beside = request.width >= _BESIDE  # in a narrow picture, the legend stands below and leaves its room
+    room = request.width - (_LEGEND if beside else 0)
+    least = max(180.0, 0.58 * request.theme.size * max(map(len, labels)) + 30)
+    across = choose_across(len(labels), int(min(3, room // least)))
+    width = int(min(440, room / across - (30 if beside else 66)))
+    known = [record["value"] for record in data if record.get("value") is not None]
+    known += [record["low"] for record in bands if record["low"] is not None]
+    domain = [min(0.0, *known), 1.0] if known else [0.0, 1.0]
+    names = [_LINES[name] for name in wanted]
+    last, before, *_ = request.theme.categories
+    hues = [last if name.endswith("_last") else before for name in wanted]
+    dashes = [[1, 0] if name.startswith("spearman") else [4, 3] for name in wanted]
+    more: dict[str, Any] = {} if beside else {"orient": "bottom", "direction": "vertical", "columns": 1}
+    legend = alt.Legend(title=None, symbolType="stroke", symbolSize=200, **more)
+    lines = alt.Chart().mark_line(strokeWidth=1.8, point=alt.OverlayMarkDef(size=26, filled=True))
+    if bands:
+        lines = lines.transform_filter("isValid(datum.line)")
+    scale = alt.Scale(domain=domain)
+    x = make_step_axis(sort_labels(steps), width, request.theme)
+    chart = lines.encode(
+        x=x,
+        y=alt.Y("value:Q", title="rank correlation", scale=scale),
+        color=alt.Color("line:N", scale=alt.Scale(domain=names, range=hues), legend=legend),
+        strokeDash=alt.StrokeDash("line:N", scale=alt.Scale(domain=names, range=dashes), legend=legend),
+        tooltip=make_tooltip({"line:N": "correlation", "step:Q": "step", "value:Q": "value"}),
+    )
+    if bands:
+        field = alt.Chart().transform_filter("isValid(datum.settled_low)").mark_rect(opacity=0.16)
+        band = alt.Chart().transform_filter("isValid(datum.low)").mark_area(opacity=0.25, color=last)
+        tooltip = make_tooltip({"settled_low:Q": "settled from", "settled_high:Q": "at the latest from"})
+        chart = alt.layer(
+            field.encode(
+                x=alt.X("settled_low:Q", axis=x["axis"], scale=x["scale"], title=x["title"]),
+                x2="settled_high:Q", color=alt.value(request.theme.muted), tooltip=tooltip,
+            ),
+            band.encode(x=x, y=alt.Y("low:Q", title="rank correlation", scale=scale), y2="high:Q"),
+            chart,
+        )  # fmt: skip
+    chart = chart.properties(width=width, height=int(np.clip(width * 0.6, 110, 220)))
+    return draw_panels(chart, data, labels, across, width)
+
+
+def _read_bands(table: HeadTable, panels: Sequence[str], steps: Sequence[Cell]) -> list[Record]:
+    """Read the ends of the intervals of every step, and those of the step of settling once a panel."""
+    names = ("spearman_last_true_low", "spearman_last_true_high", "settled_low", "settled_high")
+    if any(name not in table.data for name in names):
+        return []
+    low, high, first, latest = (read_numbers(table, name) for name in names)
+    found: list[Record] = [
+        {"panel": panels[row], "step": steps[row], "low": low[row], "high": high[row]}
+        for row in range(len(panels))
+        if low[row] is not None
+    ]
+    seen: set[str] = set()
+    for row, panel in enumerate(panels):
+        if first[row] is not None and panel not in seen:
+            seen.add(panel)
+            ends = {"settled_low": first[row], "settled_high": latest[row]}
+            found.append({"panel": panel, "low": None, **ends})
+    return found

@@ -1,0 +1,248 @@
+"""Every kind of page for everyone: axe finds nothing, the keyboard is enough, marks are said in sentences."""
+
+import re
+from functools import cache
+
+import numpy as np
+import picture_tables as tables
+import pytest
+
+import attnprobe
+from attnprobe.reports.pictures.choosing import draw_picture
+from attnprobe.table.head_table import HeadTable
+from attnprobe.table.table import Column
+
+pytestmark = pytest.mark.slow
+
+TEXT = "The walker came late , by night"
+TEXTS = [
+    f"{one} by the river bank {other}"
+    for one in ("the dog ran", "a red bird")
+    for other in ("late", ".", "slow")
+]
+WIDTHS, SCHEMES = (380, 1000, 1400), ("light", "dark")
+
+
+def census(layers=3, heads=4):
+    """Make a table of heads with two columns and their errors."""
+    draw, size = np.random.default_rng(0), layers * heads
+    places = np.indices((layers, heads)).reshape(2, -1).tolist()
+    keys = dict(
+        zip(("model", "dataset", "attention"), (["m"] * size, ["d"] * size, ["encoder"] * size), strict=True)
+    )
+    data, columns = {**keys, "layer": places[0], "head": places[1]}, []
+    for name in ("previous", "next"):
+        data |= {name: draw.random(size).round(3).tolist(), f"{name}_se": [0.0123] * size}
+        columns += [Column(name, "share"), Column(f"{name}_se", "share", role="error")]
+    return HeadTable(
+        "census of heads",
+        [*(Column(one, "", role="key") for one in (*keys, "layer", "head")), *columns],
+        data,
+    )
+
+
+@pytest.fixture(scope="module")
+def pages(saved, tmp_path_factory):
+    """Write a page of each kind, once."""
+    folder = tmp_path_factory.mktemp("pages")
+
+    def view(name, model="bert", **options):
+        return attnprobe.view(saved(model), TEXT, **options).save(folder / f"{name}.html")
+
+    def chart(name, table, **options):
+        return table.plot(**options).save(folder / f"{name}.html")
+
+    @cache
+    def write(name):
+        search = {"layer": 1, "head": 2, "examples": 2, "texts": TEXTS}
+        match name:
+            case "view of lines":
+                return view(name, "t5", rollout=True)
+            case "view of a map with examples":
+                return view(name, draw="map", **search)
+            case "view beside a census":
+                return view(name, census=census())
+            case "heat map":
+                return chart(name, census(), measure="previous")
+            case "heat maps, dark":
+                return chart(name, census(4, 24), theme="dark")
+        return draw_picture([tables.NATURAL[name][0]()]).save(folder / f"{name}.html")
+
+    return write
+
+
+VIEWS = ("view of lines", "view of a map with examples", "view beside a census")
+CHARTS = ("heat map", "heat maps, dark")
+
+
+@pytest.fixture
+def opened(visit, pages):
+    def open_page(name, width=1000, scheme="light"):
+        seen = visit(pages(name), viewport={"width": width, "height": 800}, color_scheme=scheme)
+        if name in VIEWS:
+            seen.page.wait_for_function("() => document.documentElement.dataset.drawn")
+        else:
+            seen.page.wait_for_selector(".chart[data-marks]")
+        return seen
+
+    return open_page
+
+
+@pytest.mark.parametrize("name", [*VIEWS, *CHARTS])
+def test_axe_finds_nothing(opened, name):
+    axe = pytest.importorskip("axe_core_python.sync_playwright", reason="no axe: pip install axe-core-python")
+    checker = axe.Axe()
+    for width in WIDTHS:
+        seen = opened(name, width)
+        page = seen.page
+        if page.locator(".example").count():
+            page.locator(".example").first.click()
+            page.locator("summary").click()
+            page.locator("#opened").wait_for()
+        for scheme in SCHEMES:
+            page.emulate_media(color_scheme=scheme)
+            found = checker.run(page)
+            assert [(width, scheme, one["id"], one["nodes"][0]["html"]) for one in found["violations"]] == []
+            assert len(found["passes"]) > 10
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+        seen.assert_silent()
+
+
+@pytest.mark.parametrize("kind", tables.NATURAL)
+def test_every_kind_of_picture_is_said_and_walked(opened, kind):
+    seen = opened(kind, 380)
+    page = seen.page
+    assert int(page.get_attribute(".chart", "data-marks")) > 0
+    page.focus(".chart")
+    heard = []
+    for key in ("ArrowRight", "ArrowRight", "ArrowDown", "ArrowLeft", "ArrowUp", "PageDown", "End"):
+        press(page, key)
+        heard.append(page.inner_text(".said"))
+    assert all(re.search(r"\w", one) and "undefined" not in one and "NaN" not in one for one in heard), heard
+    press(page, "Enter")
+    assert page.locator(".pinned li").all_inner_texts() == heard[-1:]
+    seen.assert_silent()
+
+
+def press(page, *keys):
+    for key in keys:
+        page.keyboard.press(key)
+
+
+def test_arrow_keys_walk_a_heat_map_and_enter_pins(opened):
+    seen, table = opened("heat map"), census()
+    page = seen.page
+    assert page.get_attribute(".chart", "data-marks") == "12"
+    page.focus(".chart")
+
+    def said():
+        return page.inner_text(".said")
+
+    def expected(layer, head):
+        value = table.data["previous"][4 * layer + head]
+        return f"layer {layer}, head {head}: previous (share), {value:.4g} ± 0.012"
+
+    walks = (
+        ("ArrowRight", 0, 0),
+        ("ArrowRight", 0, 1),
+        ("ArrowDown", 1, 1),
+        ("ArrowDown", 2, 1),
+        ("ArrowDown", 2, 1),
+    )
+    for key, layer, head in (
+        *walks,
+        ("ArrowLeft", 2, 0),
+        ("ArrowUp", 1, 0),
+        ("End", 2, 3),
+        ("PageUp", 2, 2),
+        ("Home", 0, 0),
+    ):
+        press(page, key)
+        assert said() == expected(layer, head)
+        ring, chart = (page.locator(one).bounding_box() for one in (".mark", ".chart"))
+        assert chart["x"] <= ring["x"] <= ring["x"] + ring["width"] <= chart["x"] + chart["width"]
+    press(page, "Enter", "ArrowRight", "Enter")
+    pins = page.locator(".pinned li")
+    assert pins.all_inner_texts() == [expected(0, 0), expected(0, 1)]
+    assert page.locator(".mark.is-pinned").count() == 2
+    assert said() == f"{expected(0, 1)} (pinned)"
+    press(page, "Enter")
+    assert pins.all_inner_texts() == [expected(0, 0)]
+    press(page, "Escape")
+    assert pins.count() == page.locator(".mark.is-pinned").count() == 0
+    assert page.locator(".pinned").is_hidden()
+    seen.assert_silent()
+
+
+def test_the_ring_is_where_the_mark_is_and_a_click_pins_it(opened):
+    """The ring lies on the cell that is painted in the colour of the mark."""
+    seen = opened("heat map")
+    page = seen.page
+    page.focus(".chart")
+    press(page, "Home", "ArrowDown", "ArrowRight")
+    ring = page.locator(".mark").bounding_box()
+    sentence = page.inner_text(".said")
+    page.mouse.click(ring["x"] + ring["width"] / 2, ring["y"] + ring["height"] / 2)
+    assert page.locator(".pinned li").all_inner_texts() == [sentence]
+    other = page.locator(".mark.is-pinned").bounding_box()
+    assert (ring["x"], ring["width"]) == (other["x"], other["width"])
+    seen.assert_silent()
+
+
+def test_every_mark_can_be_reached(opened):
+    for name, number in (("heat maps, dark", 2 * 4 * 24), ("heat map", 12)):
+        seen = opened(name, 380)
+        page = seen.page
+        assert int(page.get_attribute(".chart", "data-marks")) >= number
+        page.focus(".chart")
+        heard = set()
+        for _ in range(int(page.get_attribute(".chart", "data-marks"))):
+            press(page, "PageDown")
+            heard.add(page.inner_text(".said"))
+        assert len([one for one in heard if re.match(r"layer \d+, head \d+: ", one)]) >= number
+        seen.assert_silent()
+
+
+def test_what_lies_to_the_side_has_a_cue(opened):
+    wide, fits = opened("heat maps, dark", 380), opened("heat map", 1000)
+    assert wide.page.locator(".cue").is_visible()
+    assert fits.page.locator(".cue").is_hidden()
+    wide.page.focus(".chart")
+    press(wide.page, "End")
+    assert wide.page.evaluate("document.querySelector('.chart').scrollLeft") > 0
+    ring = wide.page.locator(".mark").bounding_box()
+    assert ring["x"] + ring["width"] <= 380
+
+
+def test_arrow_keys_walk_the_cells_of_a_head_and_enter_chooses(opened, saved):
+    seen = opened("view of a map with examples", 380)
+    view = attnprobe.view(saved("bert"), TEXT, layer=1, head=2, draw="map")
+    page, rows, labels = seen.page, view.attention["encoder"][1, 2], view.tokens["encoder"][0]
+    page.focus("#drawing .map")
+    for key, query, other in (
+        ("ArrowDown", 0, 0), ("ArrowDown", 1, 0), ("ArrowRight", 1, 1), ("End", 1, len(labels) - 1),
+        ("ArrowUp", 0, len(labels) - 1), ("ArrowUp", 0, len(labels) - 1), ("Home", 0, 0), ("ArrowDown", 1, 0),
+    ):  # fmt: skip
+        press(page, key)
+        said = page.inner_text("#readout").replace("\u2068", "").replace("\u2069", "")
+        assert said == f"{labels[query]} → {labels[other]}: {rows[query, other]:.4f}"
+    press(page, "Enter")
+    assert page.input_value("#from") == "1"
+    assert page.get_attribute("#drawing .map", "aria-label").startswith(
+        "Layer 1, head 2: who attends to whom."
+    )
+    seen.assert_silent()
+
+
+def test_a_head_with_a_role_is_said_in_a_sentence(visit, saved, tmp_path):
+    lines = ["model,dataset,layer,head,role,measure,value,value_se,threshold"]
+    lines += [
+        f"b,d,{layer},{head},previous,offset_share,0.91,0.02,0.9" for layer in range(3) for head in range(4)
+    ]
+    (tmp_path / "roles.csv").write_text("\n".join(lines))
+    page = attnprobe.view(saved("bert"), TEXT, census=tmp_path / "roles.csv").save(tmp_path / "view.html")
+    seen = visit(page)
+    seen.page.wait_for_function("() => document.documentElement.dataset.drawn")
+    label = seen.page.locator("#grid button").nth(9).get_attribute("aria-label")
+    assert label == "Layer 2, head 1: previous, offset share 0.91 ± 0.02"
+    seen.assert_silent()

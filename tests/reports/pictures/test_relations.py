@@ -1,0 +1,142 @@
+"""Relations: sorted by gain, n and names beside the line, ties visible, and stars only by the adjusted p."""
+
+import numpy as np
+import picture_tables as tables
+import pytest
+
+from attnprobe.reports.pictures.choosing import draw_picture
+from attnprobe.table.head_table import HeadTable
+from attnprobe.table.relation_names import RELATION_NAMES, name_relation
+from attnprobe.table.table import Column
+
+
+def found(**cells):
+    """Give the table of relations, with the error of the gain and with other cells."""
+    table = tables.found()
+    gain = (np.array(table.data["accuracy"]) - np.array(table.data["baseline"])).tolist()
+    data = {**table.data, "gain": gain, "gain_se": [0.01] * len(table), **cells}
+    return HeadTable("syntax", [*table.columns, Column("gain_se", role="error")], data)
+
+
+def charts_of(drawn):
+    """Give the rows of each direction, as they are drawn from top to bottom."""
+    charts = {}
+    for rows in drawn.spec["datasets"].values():
+        if "accuracy" in rows[0]:
+            charts[rows[0]["panel"]] = rows
+    return charts
+
+
+def test_numbers_are_those_of_the_table():
+    table = found()
+    drawn = {
+        (row["said"], side.replace(" ", "_")): row
+        for side, rows in charts_of(draw_picture([table])).items()
+        for row in rows
+    }
+    assert len(drawn) == len(table)
+    fields = {"gain_error": "gain_se", "error": "accuracy_se", "p": "p_adjusted"}
+    fields |= {name: name for name in ("accuracy", "baseline", "gain", "n")}
+    for row, key in enumerate(zip(table.data["relation"], table.data["direction"], strict=True)):
+        assert {field: drawn[key][field] for field in fields} == {
+            field: table.data[name][row] for field, name in fields.items()
+        }
+        low, high = (table.data["accuracy"][row] + sign * 1.96 * 0.01 for sign in (-1, 1))
+        assert (drawn[key]["low"], drawn[key]["high"]) == (pytest.approx(low), pytest.approx(high))
+
+
+def test_lines_are_sorted_by_gain_and_all_links_stand_first():
+    table = found(relation=["det", "det", "all", "all", "amod", "amod"],
+                  gain=[0.3, -0.2, -0.5, 0.1, 0.4, None])  # fmt: skip
+    drawn = draw_picture([table])
+    said = {side: [row["said"] for row in rows] for side, rows in charts_of(drawn).items()}
+    assert said == {"dependent to head": ["all", "amod", "det"], "head to dependent": ["all", "det", "amod"]}
+    axes = [one["encoding"].get("y", {}) for one in drawn_layers(drawn)]
+    sorts = [axis["sort"] for axis in axes if "sort" in axis]
+    assert ["all", "adjectival modifier (amod)", "determiner (det)"] in sorts
+
+
+def drawn_layers(drawn):
+    for chart in drawn.spec["vconcat"][0]["concat"]:
+        yield from chart["layer"]
+
+
+@pytest.mark.parametrize(
+    ("gain", "error", "p", "tie", "star"),
+    [
+        (0.05, 0.01, 0.001, False, True),
+        (0.05, 0.01, 0.2, False, False),
+        (0.01, 0.01, 0.2, True, False),
+        (0.0, 0.0, 0.5, True, False),
+        (-0.3, 0.01, 1.0, False, False),
+        (-0.015, 0.01, 1.0, True, False),
+        (0.05, 0.04, 0.02, False, True),
+    ],
+)
+def test_ties_and_stars(gain, error, p, tie, star):
+    """A tie is a rule within the interval of the head; a star goes by the adjusted p alone."""
+    table = found(gain=[gain] * 6, gain_se=[error] * 6, p=[0.0001] * 6, p_adjusted=[p] * 6)
+    rows = [row for rows in charts_of(draw_picture([table], width=760)).values() for row in rows]
+    assert {row["tie"] for row in rows} == {tie}
+    assert {row["gained_text"].endswith(" *") for row in rows} == {star}
+    assert {row["gained_text"].startswith("\u2248 ") for row in rows} == {tie}
+    assert {row["mark"] for row in rows} == {
+        "best head, adjusted p < 0.05" if star else "best head, not significant"
+    }
+
+
+def test_texts_say_the_gain_with_its_error_where_there_is_room():
+    table = found(gain=[-0.126] * 6, gain_se=[0.0149] * 6, n=[1234] * 6, p_adjusted=[0.5] * 6)
+    wide, narrow = (
+        next(iter(charts_of(draw_picture([table], **how)).values()))[0] for how in ({}, {"columns": 1})
+    )
+    assert (wide["gained_text"], narrow["gained_text"]) == ("\u22120.13 \u00b1 0.01", "\u22120.13")
+    assert (wide["n_text"], wide["name_text"]) == ("1,234", wide["name"])
+    svg = draw_picture([table], columns=1).rendered("svg").decode()
+    assert all(f">{said}</text>" in svg for said in ("links", "head", "gain", "1,234", "determiner (det)"))
+
+
+def test_a_table_without_errors_of_gains_has_those_of_accuracies():
+    drawn = draw_picture([tables.found()])
+    rows = [row for rows in charts_of(drawn).values() for row in rows]
+    assert all(row["high"] - row["accuracy"] == pytest.approx(1.96 * row["error"]) for row in rows)
+    assert "95 % intervals of the accuracy" in drawn.rendered("svg").decode()
+
+
+def test_the_rule_is_drawn_in_front_of_the_head():
+    layers = list(drawn_layers(draw_picture([found()])))
+    fields = [one["encoding"].get("x", {}).get("field") for one in layers]
+    assert fields.index("baseline") > fields.index("accuracy")
+
+
+def test_long_names_are_labels_where_there_is_no_room():
+    table = found(relation=["csubj:pass"] * 2 + ["nsubj"] * 2 + ["amod"] * 2)
+
+    def labels(**how):
+        return {row["label"] for rows in charts_of(draw_picture([table], **how)).values() for row in rows}
+
+    assert "passive clausal subject (csubj:pass)" in labels()
+    assert labels(columns=1) == {"csubj:pass", "subject (nsubj)", "adjectival modifier (amod)"}
+
+
+def test_labels_of_others_stay_as_they_are():
+    table = found()
+    columns = [Column("mention", role="key") if one.name == "relation" else one for one in table.columns]
+    data = {("mention" if name == "relation" else name): cells for name, cells in table.data.items()}
+    drawn = draw_picture([HeadTable("coreference", columns, data)])
+    assert {row["label"] for rows in charts_of(drawn).values() for row in rows} == {"det", "nsubj", "amod"}
+
+
+def test_names_of_relations():
+    assert name_relation("nsubj") == "subject (nsubj)"
+    assert name_relation("nsubj:pass") == "passive subject (nsubj:pass)"
+    assert name_relation("obl:arg") == "oblique nominal (obl:arg)"
+    assert name_relation("dobj") == "direct object (dobj)"
+    assert [name_relation(one) for one in ("list", "parataxis", "my-link", "")] == [
+        "list",
+        "parataxis",
+        "my-link",
+        "",
+    ]
+    longest = max(len(name_relation(label)) for label in RELATION_NAMES)
+    assert longest <= 36  # which is where labels are cut

@@ -1,0 +1,158 @@
+"""Lines over training: which heads are named, where their names stand, and when steps have a log scale."""
+
+import itertools
+import re
+
+import numpy as np
+import picture_tables as tables
+import pytest
+
+from attnprobe.reports.pictures.channels import choose_across, spread_labels
+from attnprobe.reports.pictures.choosing import draw_picture
+from attnprobe.reports.pictures.training import grow_steps
+
+STEPS = (0, 500, 8000)
+
+
+def over_steps(values, measure="entropy", layers=1):
+    """Make a table of heads at steps from values (step, layer, head)."""
+    values = np.asarray(values, float).reshape(len(values), layers, -1)
+    steps = STEPS[: len(values)]
+    rows = [
+        (step, layer, head) for step in range(len(steps)) for layer in range(layers)
+        for head in range(values.shape[2])
+    ]  # fmt: skip
+    keys = {
+        "model": [f"checkpoint-{steps[row[0]]}" for row in rows], "dataset": ["d"] * len(rows),
+        "step": [steps[row[0]] for row in rows], "layer": [row[1] for row in rows],
+        "head": [row[2] for row in rows],
+    }  # fmt: skip
+    cells = [values[row].item() for row in rows]
+    return tables.table("t", keys, **{measure: cells, f"{measure}_se": [0.01] * len(rows)})
+
+
+def rows_of(table, **how):
+    return [row for some in draw_picture([table], **how).spec["datasets"].values() for row in some]
+
+
+def leading(table):
+    """Name the heads that lead, in their order."""
+    found = {row["rank"]: row["name"] for row in rows_of(table) if row["rank"] is not None}
+    return [found[rank] for rank in sorted(found)]
+
+
+def svg_of(table, **how):
+    return draw_picture([table], **how).rendered("svg").decode()
+
+
+@pytest.mark.parametrize(
+    ("last", "wanted", "said"),
+    [
+        ([0.9, 0.1, 0.2, 0.7, 0.15], ["H0", "H3", "H2"], "highest at the last step"),
+        ([3.0, 2.9, 0.1, 2.8, 2.0], ["H2", "H4", "H3"], "lowest at the last step"),
+        ([0.1, -0.9, 0.2, 0.3, -0.05], ["H1", "H3", "H2"], "farthest from 0"),
+    ],
+)
+def test_the_heads_that_lead_at_the_last_step_are_named(last, wanted, said):
+    table = over_steps([np.linspace(0.5, 0.4, 5), last[::-1], last])
+    assert leading(table) == wanted
+    drawn = svg_of(table)
+    assert f"named: {said}" in drawn
+    assert all(f">{name}</text>" in drawn for name in wanted)
+    assert ">H4</text>" not in drawn or "H4" in wanted
+
+
+def test_all_heads_have_a_name_where_there_are_few():
+    assert "named:" not in svg_of(over_steps(np.arange(9.0).reshape(3, 3)))
+
+
+def test_names_stand_at_the_ends_of_their_lines_and_do_not_touch():
+    """Three equal values: one name is at its line, the others as near as letters allow."""
+    table = over_steps([[0.0] * 5, [0.2] * 5, [0.5, 0.5, 0.5, 0.1, 0.9]])
+    drawn = svg_of(table, columns=1)
+    found = dict(re.findall(r'translate\([\d.]+,([\d.]+)\)"[^>]*>(H\d)</text>', drawn))
+    places = sorted(map(float, found))
+    assert len(places) == 3
+    assert all(other - one > 8 for one, other in itertools.pairwise(places))
+    ends = {row["name"]: (row["at"], row["value"]) for row in rows_of(table) if row["at"] is not None}
+    assert ends["H4"][0] == pytest.approx(0.9, abs=0.05)
+
+
+def test_a_head_without_a_value_at_the_last_step_does_not_lead():
+    table = over_steps([[0.1] * 5, [9.0, 0.1, 0.1, 0.1, 0.1], [np.nan, 0.4, 0.3, 0.2, 0.1]])
+    assert leading(table) == ["H1", "H2", "H3"]
+
+
+def test_intervals_are_those_of_the_leading_heads():
+    table = over_steps([[0.1] * 5, [0.2] * 5, [0.5, 0.4, 0.3, 0.2, 0.1]], "previous")
+    rows = rows_of(table)
+    assert {row["name"] for row in rows if row["low"] is not None} == {"H0", "H1", "H2"}
+    assert all(row["low"] == pytest.approx(row["value"] - 1.96 * 0.01) for row in rows if row["low"])
+
+
+def test_small_charts_share_both_axes():
+    drawn = draw_picture([tables.over_training()])
+    ends = re.findall(
+        r"Y-axis titled 'share' for a linear scale with values from ([\d.]+) to ([\d.]+)",
+        drawn.rendered("svg").decode(),
+    )
+    assert len(set(ends)) == 1
+
+
+def test_layers_are_lines_of_one_chart():
+    values = np.linspace(0.1, 0.9, 12).reshape(3, 4)
+    keys = {"model": ["m"] * 12, "step": np.repeat(STEPS, 4).tolist(), "layer": [0, 1, 2, 3] * 3}
+    table = tables.table("t", keys, cancellation=values.ravel().tolist())
+    assert table.kind == "layers of checkpoints"
+    assert leading(table) == ["L3", "L2", "L1"]
+
+
+@pytest.mark.parametrize(
+    ("steps", "grow"),
+    [
+        ([0, 100, 200, 300], False),
+        ([100, 200, 300, 400, 500, 600], False),
+        ([1, 2, 4, 8, 16], True),
+        ([0, 1, 2, 4, 8, 16], True),
+        ([0, 500, 8000], True),
+        ([1000, 16000, 143000], True),
+        ([1, 1000], False),  # two steps are no series
+        ([10, 1000, 2000, 3000], True),  # few on the left of a wide span
+        ([1000, 1001, 1003, 1007], False),
+        ([0], False),
+        ([], False),
+    ],
+)
+def test_steps_grow_where_their_gaps_do(steps, grow):
+    assert grow_steps(steps) is grow
+
+
+@pytest.mark.parametrize(("steps", "kind"), [((0, 500, 8000), "symlog"), ((1, 500, 8000), "log")])
+def test_a_log_scale_is_said_and_has_room_for_step_0(steps, kind):
+    table = over_steps(np.arange(12.0).reshape(3, 4))
+    table.data["step"][:] = [steps[STEPS.index(step)] for step in table.data["step"]]
+    drawn = draw_picture([table])
+    assert "training step (log scale)" in drawn.rendered("svg").decode()
+    assert f"'type': '{kind}'" in str(drawn.spec)
+    table.data["step"][:] = [(0, 100, 200)[steps.index(step)] for step in table.data["step"]]
+    plain = draw_picture([table])
+    assert "log" not in str(plain.spec["vconcat"])
+
+
+def test_labels_move_apart_and_stay_within():
+    draw = np.random.default_rng(0)
+    for _ in range(50):
+        places = draw.uniform(-5, 105, 5).tolist()
+        moved = spread_labels(places, 12, 100)
+        order = np.argsort(places, kind="stable")
+        assert (np.diff(np.array(moved)[order]) >= 12 - 1e-9).all()
+        assert min(moved) >= 0
+        assert max(moved) <= 100
+    assert spread_labels([10, 50], 12, 100) == [10, 50]
+
+
+@pytest.mark.parametrize(
+    ("panels", "most", "across"), [(6, 4, 3), (12, 5, 4), (7, 4, 4), (1, 0, 1), (5, 9, 5)]
+)
+def test_rows_of_charts_are_full_where_they_can_be(panels, most, across):
+    assert choose_across(panels, most) == across
