@@ -31,12 +31,12 @@ def test_every_picture_is_written_on_a_page_that_shows_it():
 
 
 def test_the_gallery_shows_every_picture_below_the_line_that_makes_it():
-    shown = re.findall(r"!\[[^\]]*\]\(pictures/([\w-]+\.\w+)\)", GALLERY)
+    shown = [name for name, _ in pictures.describe(GALLERY)]
     assert set(shown) == SHOWN | set(screens.SCREENS)
     assert len(shown) == len(set(shown))
     ran = {example.code for page in PAGES.values() for example in outputs.examples(page)}
     for part in re.split(r"(?<=\))\n\n", GALLERY):
-        for name in re.findall(r"\(pictures/([\w-]+\.\w+)\)", part):
+        for name, _ in pictures.describe(part):
             lines = re.findall(r"^(?:\$ |    )(attnprobe .*)$", part, re.M)
             file = screens.SCREENS[name].file if name in screens.SCREENS else name
             assert any(f"-o {file}" in line for line in lines), name
@@ -75,8 +75,10 @@ def test_a_picture_is_small_and_holds_nothing_that_runs_or_is_fetched(name):
 
 def test_every_picture_has_words_for_those_who_do_not_see_it():
     for page in PAGES.values():
-        for words, _ in re.findall(r"!\[([^\]]*)\]\(((?:docs/)?pictures/[^)]*)\)", page):
-            assert len(words.split()) >= 8, words
+        shown = pictures.describe(page)
+        assert len(shown) == len(re.findall(r"(?:docs/)?pictures/[\w-]+\.(?:svg|png)[\")]", page))
+        for name, words in shown:
+            assert len(words.split()) >= 8, (name, words)
 
 
 def picture(words: str, value: float) -> str:
