@@ -501,8 +501,8 @@ def merge(
 ) -> HeadTable: ...
 def plot(
     tables: HeadTable | Path | str | Sequence[HeadTable | Path | str], *, kind: Literal["roles", "change",
-    "relations", "settling", "curves", "lines", "scatter", "matrix", "map", "dendrogram", "heatmap",
-    "positions", "depth", "intervals", "pairs", "shares", "checks", "probes", "groups", "modality",
+    "relations", "settling", "curves", "lines", "scatter", "matrix", "map", "dendrogram", "clustermap",
+    "heatmap", "positions", "depth", "intervals", "pairs", "shares", "checks", "probes", "groups", "modality",
     "alignments", "errors"] | None = None, measure: str | Sequence[str] | None = None,
     theme: Literal["light", "dark", "paper"] | None = None, width: str | int | None = None,
     columns: int | None = None, journal: Literal["acl", "nature", "plain"] | None = None,

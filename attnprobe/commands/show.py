@@ -84,13 +84,17 @@ class _Drawing(Group):
         str | None, Option("The family of all text, such as Times New Roman.", metavar="NAME")
     ] = None
     title: Annotated[
-        str | None, Option('What stands above; "" for nothing. Default: the table\'s title.')
+        str | None,
+        Option(
+            'What stands above; "" for nothing. Default: what is found, if it is significant, or the title '
+            "of the table."
+        ),
     ] = None
     clusters: Annotated[
         int | None,
         Option(
-            "Draw the tree of heads, of distance --all-pairs, cut into so many parts. Default: cut at 0.7 "
-            "of the height of its last join.",
+            "Draw the tree of heads, of distance --all-pairs, cut into so many parts; or with --kind "
+            "clustermap their matrix. Default: cut at 0.7 of the height of its last join.",
             doc="Into how many parts a tree of heads is cut, of a table of all pairs of heads; by default "
             "it is cut at 0.7 of the height of its last join. picture.clusters is a table of which head is "
             "in which.",
@@ -129,10 +133,11 @@ def plot(
 ) -> "Picture":
     """Draw a table of any command: svg, png, pdf, or a page with tooltips.
 
-    Each table has a picture of its own: a heat map of heads, a map or a tree of heads by their attention (of
-    distance --all-pairs), curves of prune, a scatter of correlate --by head, what heads find (of syntax),
-    roles, lines over training (of dynamics). Several tables of one kind make one picture. In a pipe, the
-    picture is svg.
+    Each table has a picture of its own: a heat map of heads, a map, a tree or a matrix of heads by their
+    attention (of distance --all-pairs), curves of prune, a scatter of correlate --by head, what heads find
+    (of syntax), roles, lines over training (of dynamics). A title states what is found where that is
+    significant. Several tables of one kind make one picture; a clustermap has the table of roles beside that
+    of pairs. In a pipe, the picture is svg.
 
     Examples:
       attnprobe entropy demo -o entropy.csv
@@ -140,6 +145,8 @@ def plot(
       attnprobe plot entropy.csv -o entropy.pdf --columns 1 --journal acl
 
       attnprobe plot pairs.csv -o tree.svg --clusters 6 --save-clusters a.csv
+
+      attnprobe plot pairs.csv roles.csv --kind clustermap -o heads.svg
 
     Returns:
         A picture that shows itself in a notebook; ``picture.save("heads.pdf")`` writes svg, png, pdf or html.

@@ -7,6 +7,7 @@ Vega builds expressions. So fields have names of ours, and names of columns are 
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from textwrap import wrap
 from typing import Any
 
 import numpy as np
@@ -104,12 +105,31 @@ def name_source(table: HeadTable) -> str:
     return ", ".join(filter(None, (one.pop() for one in found if len(one) == 1)))
 
 
-def make_title(text: str, *lines: str) -> Any:
-    """Make a title with remarks below it; empty ones are left out."""
+#: How wide a letter is at most on average, as a share of its size: of a bold title, and of what is below.
+BOLD, PLAIN = 0.58, 0.53
+
+
+def make_title(text: str, *lines: str, width: float | None = None, size: int = 12) -> Any:
+    """Make a title with remarks below it; empty ones are left out, and with a width, long ones wrapped."""
     import altair as alt
 
-    below: dict[str, Any] = {"subtitle": said} if (said := [line for line in lines if line]) else {}
-    return alt.TitleParams(text, **below)
+    remarks = [line for line in lines if line]
+    if width is None:
+        heading = [text]
+    else:
+        heading = wrap(text, max(20, int(width / (BOLD * (size + 1)))), max_lines=4, placeholder=" ...")
+        limit = max(24, int(width / (PLAIN * size)))
+        remarks = [part for line in remarks for part in wrap(line, limit)]
+    below: dict[str, Any] = {"subtitle": remarks} if remarks else {}
+    return alt.TitleParams(heading if len(heading) > 1 else text, **below)
+
+
+def measure_title(title: Any, theme: Theme) -> float:
+    """Measure about how wide a title is, with its remarks."""
+    heading = [title.text] if isinstance(title.text, str) else title.text
+    below = title.subtitle if isinstance(title.subtitle, list) else []
+    wide = [BOLD * (theme.size + 1) * len(line) for line in heading]
+    return max([*wide, *(PLAIN * theme.small(1) * len(line) for line in below)])
 
 
 #: More measures than this make pictures too small, unless somebody names them.
@@ -127,6 +147,8 @@ class DrawingRequest:
     measures: Sequence[str] = ()  # the names of the columns wanted; empty for those that the table puts first
     #: Into how many parts a tree of heads is cut; None for where the rule of ``clusters`` says.
     clusters: int | None = None
+    roles: HeadTable | None = None  # the roles that a matrix of all heads shows beside them
+    stated: bool = True  # whether titles may state what is found, as nobody gave one
 
     def columns(self, table: HeadTable, most: int = MOST) -> list[Column]:
         """Choose the measures to draw: those asked for, or else the table's headlines, or else its first.

@@ -164,14 +164,19 @@ def _rename_ids(content: str) -> str:
     )
 
 
+#: Marks that are there for a pointer alone.
+_INVISIBLE = re.compile(r'<path [^>]*(?<![\w-])opacity="0"(?: [^>]*)?/>')
+
+
 def _draw_svg(spec: Spec) -> str:
     import vl_convert
 
     try:
         # No address is allowed: whatever a spec holds, nothing is fetched.
-        return vl_convert.vegalite_to_svg(dict(spec), vl_version=VEGA_LITE, allowed_base_urls=[])
+        svg = vl_convert.vegalite_to_svg(dict(spec), vl_version=VEGA_LITE, allowed_base_urls=[])
     except ValueError as error:
         raise AttnprobeError(f"the picture could not be drawn: {first_line(error)}") from error
+    return _INVISIBLE.sub("", svg)
 
 
 #: A number without a format of its own: whole ones in full, others as tables print them.

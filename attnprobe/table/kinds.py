@@ -14,11 +14,12 @@ if TYPE_CHECKING:
 #: What a table can be drawn as, in the order in which ``--kind`` lists them.
 PictureKind = Literal[
     "roles", "change", "relations", "settling", "curves", "lines", "scatter", "matrix", "map", "dendrogram",
-    "heatmap", "positions", "depth", "intervals", "pairs", "shares", "checks", "probes", "groups",
-    "modality", "alignments", "errors",
+    "clustermap", "heatmap", "positions", "depth", "intervals", "pairs", "shares", "checks", "probes",
+    "groups", "modality", "alignments", "errors",
 ]  # fmt: skip
-#: The picture that has clusters.
+#: The pictures that have clusters: a tree, and a matrix in the order of the tree.
 TREE: Literal["dendrogram"] = "dendrogram"
+CLUSTERMAP: Literal["clustermap"] = "clustermap"
 TableKind = Literal[
     "checks", "heads of groups", "groups", "shares", "correlations", "settling", "pruning of checkpoints",
     "pruning", "probes", "best heads", "alignments", "aligning heads", "aligning layers",
@@ -151,7 +152,7 @@ KINDS: Mapping[TableKind, Kind] = {
     "interactions": Kind(
         "a pair of heads with what both do beyond each", PAIR, ("proposed", "interaction"), ["pairs"]
     ),
-    "all pairs": Kind("a pair of heads", PAIR, (), ["matrix", "map", "dendrogram"]),
+    "all pairs": Kind("a pair of heads", PAIR, (), ["matrix", "map", "dendrogram", "clustermap"]),
     "pairs in layers": Kind("a pair of heads of a layer", PAIR_IN_LAYER, (), ["matrix", "map"]),
     "layers": Kind("a layer", ["layer"], (), ["depth"]),
     "other": Kind("anything"),

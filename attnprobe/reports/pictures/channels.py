@@ -7,7 +7,7 @@ from typing import Any
 import altair as alt
 
 from attnprobe.reports.columns import Record
-from attnprobe.reports.theme import SEQUENTIAL, Theme
+from attnprobe.reports.theme import SEQUENTIAL, Theme, mix_colours
 from attnprobe.table.cells import format_cell
 from attnprobe.table.table import Cell
 
@@ -90,11 +90,11 @@ def make_band(labels: Sequence[Cell]) -> alt.Scale:
 
 
 #: More labels than this are a bar of colours instead of a list.
-_MOST = 16
+MOST_LISTED = 16
 
 
-def colour_by_layer(labels: Sequence[Cell], theme: Theme, *, field: str = "layer") -> Any:
-    """Make the channel that colours by layer, or by another number that counts up.
+def colour_by_layer(labels: Sequence[Cell], theme: Theme, *, field: str = "layer", **look: Any) -> Any:
+    """Make the channel that colours by layer, or by another number that counts up; ``look`` is of its legend.
 
     The ends of viridis that come too near the background are left out: its yellow on white, its purple on
     black.
@@ -102,13 +102,13 @@ def colour_by_layer(labels: Sequence[Cell], theme: Theme, *, field: str = "layer
     numeric = all(isinstance(label, int) for label in labels)
     colours = list(SEQUENTIAL[1:] if theme.name == "dark" else SEQUENTIAL[:-1])
     title = field.replace("_", " ")
-    if numeric and len(labels) > _MOST:
-        legend = alt.Legend(title=title, format="~s", gradientLength=140)
+    if numeric and len(labels) > MOST_LISTED:
+        legend = alt.Legend(**{"title": title, "format": "~s", "gradientLength": 140, **look})
         ends = [min(labels), max(labels)]  # type: ignore[type-var]
         scale = alt.Scale(domain=ends, range=colours, interpolate="rgb")
         return alt.Color(f"{field}:Q", scale=scale, legend=legend)
     scale = alt.Scale(domain=list(labels), range=interpolate_colours(colours, len(labels)))
-    return alt.Color(f"{field}:O", scale=scale, legend=alt.Legend(title=title, symbolOpacity=1))
+    return alt.Color(f"{field}:O", scale=scale, legend=alt.Legend(title=title, symbolOpacity=1, **look))
 
 
 def interpolate_colours(colours: Sequence[str], number: int) -> list[str]:
@@ -117,11 +117,4 @@ def interpolate_colours(colours: Sequence[str], number: int) -> list[str]:
     >>> interpolate_colours(["#000000", "#ffffff"], 3)
     ['#000000', '#808080', '#ffffff']
     """
-    found = []
-    for place in range(number):
-        at = place / max(number - 1, 1) * (len(colours) - 1)
-        low = min(int(at), len(colours) - 2)
-        one, other = (bytes.fromhex(colour[1:]) for colour in colours[low : low + 2])
-        mixed = (round(a + (b - a) * (at - low)) for a, b in zip(one, other, strict=True))
-        found.append("#" + "".join(f"{part:02x}" for part in mixed))
-    return found
+    return [mix_colours(colours, place / max(number - 1, 1)) for place in range(number)]

@@ -10,29 +10,33 @@ import altair as alt
 from altair.utils.schemapi import debug_mode
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.reports.columns import DrawingRequest, is_numeric, list_keys, name_source, read_cells
+from attnprobe.reports.columns import BOLD, DrawingRequest, is_numeric, list_keys, name_source, read_cells
 from attnprobe.reports.pairs import tabulate_clusters
 from attnprobe.reports.picture import Picture
 from attnprobe.reports.pictures import (
     alignments,
+    clustermap,
     curves,
     groups,
     interactions,
     lists,
     maps,
+    matrices,
     modality,
     positions,
     probes,
     relations,
+    roles,
     scatter,
     similarity,
     training,
 )
+from attnprobe.reports.pictures.headlines import state_each, state_picture
 from attnprobe.reports.shapes import lay_out_grid
 from attnprobe.reports.theme import JournalName, ThemeName, choose_look
 from attnprobe.table.cells import clean, format_cell
 from attnprobe.table.head_table import HeadTable
-from attnprobe.table.kinds import KINDS, TREE, PictureKind
+from attnprobe.table.kinds import CLUSTERMAP, KINDS, TREE, PictureKind
 from attnprobe.table.table import Column
 
 #: The column that tells tables apart where neither model nor dataset does.
@@ -102,11 +106,9 @@ def _are_distinct(tables: Sequence[HeadTable]) -> bool:
 
 
 #: Most characters of a description.
-_HEARD = 400
-#: Room beside a title, for the axis that stands before it.
-_MARGIN = 60
-#: How wide a bold letter is at most, on average, as a share of its size.
-_LETTER = 0.58
+_HEARD = 800
+#: Room beside a title.
+_MARGIN = 16
 #: Kinds that draw the same columns of every table.
 _FIXED = {
     "roles", "relations", "intervals", "pairs", "shares", "checks", "probes", "modality", "alignments",
@@ -117,16 +119,17 @@ _FIXED = {
 _Drawing = tuple[Callable[[HeadTable], object], Callable[[HeadTable, DrawingRequest], Any]]
 #: How each kind of picture is drawn, and whether the numbers of a table allow it.
 _DRAWINGS: Mapping[PictureKind, _Drawing] = {
-    "roles": (lay_out_grid, maps.draw_roles),
+    "roles": (lay_out_grid, roles.draw_roles),
     "change": (maps.can_draw_change, maps.draw_change),
     "relations": (bool, relations.draw_relations),
     "settling": (bool, training.draw_settling),
     "curves": (curves.can_draw_curves, curves.draw_curves),
     "lines": (training.can_draw_lines, training.draw_lines),
     "scatter": (scatter.can_draw_scatter, scatter.draw_scatter),
-    "matrix": (maps.can_draw_matrix, maps.draw_matrix),
+    "matrix": (matrices.can_draw_matrix, matrices.draw_matrix),
     "map": (similarity.can_draw_map, similarity.draw_map),
     "dendrogram": (similarity.can_draw_dendrogram, similarity.draw_dendrogram),
+    "clustermap": (similarity.can_draw_dendrogram, clustermap.draw_clustermap),
     "heatmap": (maps.can_draw_heatmap, maps.draw_heatmap),
     "positions": (positions.can_draw_positions, positions.draw_positions),
     "depth": (curves.can_draw_depth, curves.draw_depth),
@@ -168,7 +171,7 @@ def draw_picture(
         measures: Columns to draw; by default those that a table puts first.
         theme: Colours and sizes.
         width: About how wide.
-        title: What stands above; by default the table's own title.
+        title: What stands above; by default what is found, or else the table's own title.
         clusters: Into how many parts a tree of heads is cut; with it, a tree is drawn.
         columns: How many columns of a page it fills.
         journal: Whose columns.
@@ -181,11 +184,16 @@ def draw_picture(
     if kind is not None and kind not in get_args(PictureKind):
         raise AttnprobeError(f"--kind is one of {', '.join(get_args(PictureKind))}, not {clean(str(kind))}")
     if clusters is not None:
-        if kind not in {None, TREE}:
-            raise AttnprobeError(f"--clusters is about --kind {TREE}: leave it out of --kind {kind}")
+        if kind not in {None, TREE, CLUSTERMAP}:
+            raise AttnprobeError(
+                f"--clusters is about --kind {TREE} and {CLUSTERMAP}: leave it out of --kind {kind}"
+            )
         if clusters < 1:
             raise AttnprobeError(f"--clusters is a number of parts, 1 or more, not {clusters}")
-        kind = TREE
+        kind = TREE if kind is None else kind
+    beside = None
+    if kind == CLUSTERMAP:
+        tables, beside = clustermap.split_tables(tables)
     table = stack_tables(tables, kind)
     known = list_kinds(table)
     if not len(table):
@@ -199,14 +207,19 @@ def draw_picture(
     chosen = min(known, key=lambda one: (one != kind, bool(measures) and one in _FIXED))
     if measures and chosen in _FIXED:
         raise AttnprobeError(f"the picture of --kind {chosen} has measures of its own: leave --measure out")
-    request = DrawingRequest(look, pixels, tuple(measures), clusters)
+    request = DrawingRequest(look, pixels, tuple(measures), clusters, beside, stated=title is None)
+    finding = state_picture(chosen, table, request)
+    findings = [finding] if finding else state_each(chosen, table, request)
     heading = clean(table.title) if title is None else clean(title)
+    below = []
+    if title is None and finding:
+        heading, below = finding, [heading]
     # altair would hold every row against the schema, several times; the tests do, for every kind.
     about = name_source(table)
     with debug_mode(False):
-        chart = _add_titles(_DRAWINGS[chosen][1](table, request), heading, about, request)
-        chart = chart.properties(description=_describe_picture(chosen, table.title, about))
-    clustered = partial(tabulate_clusters, table, request) if chosen == TREE else None
+        chart = _add_titles(_DRAWINGS[chosen][1](table, request), heading, [*below, about], request)
+        chart = chart.properties(description=_describe_picture(chosen, findings, table.title, about))
+    clustered = partial(tabulate_clusters, table, request) if chosen in {TREE, CLUSTERMAP} else None
     return Picture(chosen, heading, chart, look, clustered)
 
 
@@ -224,24 +237,26 @@ def _explain_no_picture(table: HeadTable) -> str:
     )
 
 
-def _describe_picture(kind: str, title: str, about: str) -> str:
-    """Describe the picture for a screen reader."""
-    said = ". ".join(filter(None, [clean(title), about, f"A picture of kind {kind}"]))
+def _describe_picture(kind: str, findings: Sequence[str], title: str, about: str) -> str:
+    """Describe the picture for a screen reader: what it shows, of what, and of which kind it is."""
+    said = ". ".join(filter(None, [*findings, clean(title), about, f"A picture of kind {kind}"]))
     return said if len(said) <= _HEARD else f"{said[:_HEARD]} ..."
 
 
-def _add_titles(chart: Any, title: str, about: str, request: DrawingRequest) -> Any:
+def _add_titles(chart: Any, title: str, below: Sequence[str], request: DrawingRequest) -> Any:
     """Put a title above the whole, and below it of which model and data it is."""
     whole = chart if isinstance(chart, alt.VConcatChart) else alt.vconcat(chart)
-    if not title and not about:
+    subtitle = list(filter(None, below)) or alt.Undefined
+    if not title and subtitle is alt.Undefined:
         return whole
-    subtitle = [about] if about else alt.Undefined
     # A name may have thousands of letters; a title stands in lines no wider than the picture.
     width = request.width - _MARGIN
     lines = wrap(
-        title, max(20, int(width / (_LETTER * (request.theme.size + 1)))), max_lines=3, placeholder=" ..."
+        title, max(20, int(width / (BOLD * (request.theme.size + 1)))), max_lines=3, placeholder=" ..."
     )
     heading = lines if len(lines) > 1 else title
     return whole.properties(
-        title=alt.TitleParams(heading, anchor="start", offset=14, subtitle=subtitle, limit=width)
+        title=alt.TitleParams(
+            heading, anchor="start", frame="bounds", offset=14, subtitle=subtitle, limit=width
+        )
     )

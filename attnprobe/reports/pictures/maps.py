@@ -1,6 +1,7 @@
-"""Heads as cells of a map: a colour a number, a letter a role, what changed, pairs within a layer."""
+"""Heads as cells of a map: a colour and a number each, and what changed."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from textwrap import wrap
 from typing import Any
 
@@ -14,30 +15,44 @@ from attnprobe.reports.columns import (
     has_measures,
     list_keys,
     make_title,
+    measure_title,
     name_measure,
     read_cells,
     read_numbers,
-    sort_labels,
     title_axis,
     title_tooltip,
 )
-from attnprobe.reports.pairs import Pairs, find_pairs
-from attnprobe.reports.pictures.channels import make_band, make_records, make_tooltip, thin_labels
+from attnprobe.reports.headline import capitalise, state_measure
+from attnprobe.reports.pictures.cells import (
+    MOST_NUMBERED,
+    Numbers,
+    choose_labelled,
+    draw_labels,
+    draw_numbers,
+    measure_labels,
+    number_cells,
+    write_labels,
+    write_numbers,
+)
+from attnprobe.reports.pictures.channels import make_band, make_tooltip, thin_labels
 from attnprobe.reports.scales import Scale, find_p_column, fit_scales, mark_column
-from attnprobe.reports.shapes import AXES, Grid, lay_out_grid, lay_out_roles
-from attnprobe.reports.theme import FRAME, ROLE_COLOURS, SEQUENTIAL, Theme
+from attnprobe.reports.shapes import AXES, Grid, lay_out_grid
+from attnprobe.reports.theme import FRAME, SEQUENTIAL, SMALLEST, Theme
 from attnprobe.sums.resampling import SIGNIFICANT
 from attnprobe.table.cells import clean, format_cell
 from attnprobe.table.head_table import HeadTable
-from attnprobe.table.naming import LETTERS, MIXED
 from attnprobe.table.table import Column
 
 LAYER, HEAD = "layer", "head"
 #: Pixels of a cell; below ``_SIGNED`` there is no room for a sign in it.
 _LARGEST, _COMFORTABLE, _BESIDE_OTHERS, _SMALLEST = 30, 14, 6, 3
 SIGNED = 8
+#: A map is given so many pixels at least, or its title would be a column of words.
+_LEAST = 200
 #: Room for the names of layers beside a map, and for its legend.
 _BESIDE, _LEGEND = 46, 78
+#: Without a legend beside, maps may even take some of the room between measures; more maps keep theirs.
+NO_LEGEND, _COMPARED = -14, 4
 #: Room between maps that share a legend.
 _BETWEEN = 26
 #: More maps than this of one measure go without the names of layers and heads.
@@ -59,16 +74,19 @@ class Sizes:
     measures: int  # measures side by side
 
 
-def choose_sizes(grid: Grid, measures: int, request: DrawingRequest) -> Sizes:
-    """Choose how many maps stand side by side: as many as leave comfortable cells, or else fewer."""
+def choose_sizes(grid: Grid, measures: int, request: DrawingRequest, legend: float = _LEGEND) -> Sizes:
+    """Choose how many maps stand side by side: as many as leave comfortable cells, or else fewer.
+
+    ``legend`` is the room that is left beside each map.
+    """
     maps, heads = len(grid.maps), len(grid.heads)
 
     def cell(across: int, columns: int) -> int:
-        room = request.width / columns - _LEGEND - (_BESIDE if maps <= MANY else 0) - _BETWEEN
+        room = request.width / columns - legend - (_BESIDE if maps <= MANY else 0) - _BETWEEN
         return int((room / across - _BETWEEN * (across > 1)) / heads)
 
     if maps == 1:
-        most = min(measures, 3)
+        most = min(measures, 3, max(1, request.width // _LEAST))
         columns = next((c for c in range(most, 1, -1) if cell(1, c) >= _COMFORTABLE), min(most, 2))
         if cell(1, columns) < SIGNED:
             columns = 1
@@ -137,17 +155,102 @@ def draw_maps(table: HeadTable, request: DrawingRequest, columns: list[Column]) 
     assert grid is not None  # or the table would not fit
     scales = fit_scales(table, columns)
     if len(grid.maps) > MANY and (parts := _split(table)):
-        blocks = [
-            _draw_map(part, column, scales[column.name], 1, request, name)
+        contents = [
+            _read_map(part, column, scales[column.name], name)
             for column in columns
             for name, part in parts.items()
         ]
+        layouts = [_Layout(choose_sizes(one.grid, 1, request), below=False) for one in contents]
+        blocks = [
+            _draw_map(one, layout, request, _title_map(one, layout, request))
+            for one, layout in zip(contents, layouts, strict=True)
+        ]
         return alt.vconcat(*blocks).resolve_scale(color="independent")
-    charts = [_draw_map(table, column, scales[column.name], len(columns), request) for column in columns]
+    contents = [_read_map(table, column, scales[column.name]) for column in columns]
+    several = len(columns) > 1 and request.stated
+    stated = [capitalise(state_measure(table, column)) if several else "" for column in columns]
+    layout = _lay_out_maps(grid, contents, stated, request)
+    charts = [
+        _draw_map(one, layout, request, _title_map(one, layout, request, said))
+        for one, said in zip(contents, stated, strict=True)
+    ]
     if len(charts) == 1:
         return charts[0]
-    across = choose_sizes(grid, len(columns), request).measures
-    return alt.concat(*charts, columns=across).resolve_scale(color="independent")
+    return alt.concat(*charts, columns=layout.sizes.measures).resolve_scale(color="independent")
+
+
+@dataclass(frozen=True)
+class _Content:
+    """What a map shows: its rows, with marks, and how numbers are written in cells."""
+
+    column: Column
+    scale: Scale
+    grid: Grid
+    data: list[Record]
+    rule: str  # by which effects are significant; empty where nothing says it
+    numbers: list[Numbers]
+    labelled: list[int]  # the rows of heads that have a label where cells have no numbers
+    part: str  # which rows of the table these are
+
+    @property
+    def labels(self) -> list[str]:
+        """The labels of heads; none where nothing can be written."""
+        return write_labels(self.data, self.labelled, self.numbers[0].texts) if self.numbers else []
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """The sizes of maps, and where their legends stand."""
+
+    sizes: Sizes
+    below: bool  # whether legends do
+    labelled: bool = False  # whether there is room for labels of heads beside maps
+
+
+def _read_map(table: HeadTable, column: Column, scale: Scale, part: str = "") -> _Content:
+    grid = lay_out_grid(table)
+    assert grid is not None  # a part of a table of heads has one too
+    values, errors = read_numbers(table, column.name), read_numbers(table, f"{column.name}_se")
+    counts = read_numbers(table, f"{column.name}_n" if f"{column.name}_n" in table.data else "n")
+    data = place_heads(table, grid)
+    for record, value, error, count in zip(data, values, errors, counts, strict=True):
+        record |= {"value": value, "error": error, "n": count}
+    effect = scale.is_of_effects
+    rule = _mark_effects(table, column, data) if effect else ""
+    if not effect:
+        _mark_outliers(data, grid)
+    # Where effects are pale, cells have no number.
+    shown = [None if record.get("pale") else record["value"] for record in data]
+    numbers = write_numbers(shown, signed=effect)
+    return _Content(column, scale, grid, data, rule, numbers, choose_labelled(data, effect=effect), part)
+
+
+def _lay_out_maps(
+    grid: Grid, contents: list[_Content], stated: Sequence[str], request: DrawingRequest
+) -> _Layout:
+    """Choose sizes that leave room for numbers or labels.
+
+    Legends stand below where that gives more maps their numbers, or where beside a narrow map they would
+    stand behind the end of its title.
+    """
+    measures = len(contents)
+    beside = _Layout(choose_sizes(grid, measures, request), below=False)
+    if len(grid.maps) > _COMPARED:
+        return beside
+    if len(grid.heads) > MOST_NUMBERED:
+        if len(grid.maps) > 1 or not any(one.labels for one in contents):
+            return beside
+        room = max(measure_labels(one.labels) for one in contents)
+        return _Layout(choose_sizes(grid, measures, request, room), below=True, labelled=True)
+
+    def count_numbered(layout: _Layout) -> int:
+        return sum(any(one.fit(layout.sizes.cell, SMALLEST) for one in each.numbers) for each in contents)
+
+    under = _Layout(choose_sizes(grid, measures, request, NO_LEGEND), below=True)
+    wide = beside.sizes.cell * len(grid.heads) + _BETWEEN
+    titles = [_title_map(one, beside, request, said) for one, said in zip(contents, stated, strict=True)]
+    behind = len(grid.maps) == 1 and any(measure_title(one, request.theme) > wide for one in titles)
+    return under if behind or count_numbered(under) > count_numbered(beside) else beside
 
 
 def _split(table: HeadTable) -> dict[str, HeadTable]:
@@ -175,33 +278,48 @@ def make_colour_scale(scale: Scale, theme: Theme) -> alt.Scale:
     return alt.Scale(domain=[scale.low, scale.high], range=list(ramp), interpolate=interpolate, clamp=True)
 
 
-def make_legend(column: Column, scale: Scale, values: list[float | int | None], length: int) -> Any:
+def make_legend(
+    column: Column, scale: Scale, values: list[float | int | None], length: int, *, below: bool = False
+) -> Any:
     """Make the legend of a scale of colours: the unit in lines, both ends of the scale, and its middle."""
     known = [value for value in values if value is not None]
     if not known:
         return None
     ends = scale.ends if any(known) else [0.0]  # where all is 0, other numbers would promise some
     format = ".6~g" if _PLAIN[0] <= scale.high <= _PLAIN[1] else ".3~g"
-    unit = wrap(clean(column.unit), _UNIT, max_lines=3, placeholder=" ...") or None
-    return alt.Legend(title=unit, gradientLength=length, values=ends, format=format)
+    look: dict[str, Any] = {"gradientLength": length, "values": ends, "format": format}
+    if below:
+        look |= {"orient": "bottom", "direction": "horizontal", "offset": 6}
+    wide = 2 * _UNIT if below else _UNIT
+    unit = wrap(clean(column.unit), wide, max_lines=3, placeholder=" ...") or None
+    return alt.Legend(title=unit, **look)
 
 
-def _draw_map(
-    table: HeadTable, column: Column, scale: Scale, measures: int, request: DrawingRequest, part: str = ""
-) -> Any:
-    """Draw one of so many measures on a scale of colours; ``part`` names the rows."""
-    grid = lay_out_grid(table)
-    assert grid is not None  # a part of a table of heads has one too
-    sizes = choose_sizes(grid, measures, request)
-    values, errors = read_numbers(table, column.name), read_numbers(table, f"{column.name}_se")
-    counts = read_numbers(table, f"{column.name}_n" if f"{column.name}_n" in table.data else "n")
-    data = place_heads(table, grid)
-    for record, value, error, count in zip(data, values, errors, counts, strict=True):
-        record |= {"value": value, "error": error, "n": count}
-    remarks = _mark_heads(table, column, data, grid, sizes.cell, effect=scale.is_of_effects)
-    legend = make_legend(column, scale, values, max(40, min(sizes.cell * len(grid.layers), 140)))
-    colour = alt.Color("value:Q", scale=make_colour_scale(scale, request.theme), legend=legend)
-    tooltip = _make_tooltip(grid, column, data)
+def _title_map(content: _Content, layout: _Layout, request: DrawingRequest, stated: str = "") -> Any:
+    """Title a map with what it finds, or its measure, and explain its marks."""
+    if _fit_numbers(content, layout.sizes.cell, request.theme):
+        marks = "numbers"
+    else:
+        marks = "+ \u2212" if _is_signed(content, layout) else "full colour"
+    name = ", ".join(filter(None, [name_measure(content.column), content.part]))
+    said = [name] if stated else []
+    width, size = request.width / layout.sizes.measures - _BESIDE, request.theme.size
+    return make_title(stated or name, *said, *_explain_map(content, marks), width=width, size=size)
+
+
+def _is_signed(content: _Content, layout: _Layout) -> bool:
+    return layout.sizes.cell >= SIGNED and any(record.get("sign") for record in content.data)
+
+
+def _draw_map(content: _Content, layout: _Layout, request: DrawingRequest, title: Any) -> Any:
+    """Draw one of so many measures on a scale of colours."""
+    grid, data, sizes, scale, theme = content.grid, content.data, layout.sizes, content.scale, request.theme
+    wide, high = sizes.cell * len(grid.heads), sizes.cell * len(grid.layers)
+    length = min(max(wide, 60), 160) if layout.below else max(40, min(high, 140))
+    values = [record["value"] for record in data]
+    legend = make_legend(content.column, scale, values, length, below=layout.below)
+    colour = alt.Color("value:Q", scale=make_colour_scale(scale, theme), legend=legend)
+    tooltip = _make_tooltip(grid, content.column, data)
     base = alt.Chart().encode(**make_axes(grid, sizes.cell))
     known = base.transform_filter("isValid(datum.value)")
     shown = known.mark_rect().encode(color=colour, tooltip=tooltip)
@@ -210,40 +328,61 @@ def _draw_map(
     layers = [shown]
     if any(record["value"] is None for record in data):
         empty = base.transform_filter("!isValid(datum.value)").mark_rect(
-            fill=None, stroke=request.theme.muted, strokeWidth=0.6, strokeDash=[2, 2]
+            fill=None, stroke=theme.muted, strokeWidth=0.6, strokeDash=[2, 2]
         )
         layers.append(empty.encode(tooltip=tooltip))
-    if any(record.get("sign") for record in data) and sizes.cell >= SIGNED:
-        layers.append(_draw_signs(base, scale, sizes.cell, request.theme))
     if any(record.get("apart") for record in data):
         framed = base.transform_filter("datum.apart").mark_rect(
             fill=None, stroke=FRAME, strokeWidth=2 if sizes.cell >= 12 else 1.2
         )
         layers.append(framed)
-    title = make_title(", ".join(filter(None, [name_measure(column), part])), *remarks)
-    return draw_several(alt.layer(*layers), grid, sizes, data, title)
+    if fitting := _fit_numbers(content, sizes.cell, theme):
+        numbers, size = fitting
+        number_cells(data, numbers.texts, scale, theme, some=scale.is_of_effects and bool(content.rule))
+        layers.append(draw_numbers(base, size))
+    elif _is_signed(content, layout):
+        layers.append(_draw_signs(base, scale, sizes.cell, theme))
+    chart = alt.layer(*layers)
+    if layout.labelled and content.labels:
+        labels = draw_labels(
+            data, content.labelled, content.labels, grid.layers, grid.heads, sizes.cell, theme
+        )
+        chart = alt.layer(chart, labels).resolve_scale(x="independent", y="independent")
+    return draw_several(chart, grid, sizes, data, title)
 
 
-def _mark_heads(
-    table: HeadTable, column: Column, data: list[Record], grid: Grid, cell: int, *, effect: bool
-) -> list[str]:
-    """Mark heads in the data, and say by what rule; nothing where there is none."""
-    if effect:
-        marks = mark_column(table, column)
-        for record, sign, pale in zip(data, marks.signs, marks.pale, strict=True):
-            record |= {"sign": sign, "pale": pale}
-        if not marks.rule:
-            return []
-        if not any(marks.signs):
-            return [f"all pale: no head with {marks.rule}"]
-        full = "+ \u2212" if cell >= SIGNED else "full colour"
-        return [f"{full}: {marks.rule}, else pale"]
-    any_apart = False
+def _fit_numbers(content: _Content, cell: int, theme: Theme) -> tuple[Numbers, int] | None:
+    """Choose how numbers are written in cells so wide, and their size; None where they have no room."""
+    if len(content.grid.heads) > MOST_NUMBERED:
+        return None
+    sizes = ((numbers, numbers.fit(cell, theme.small(1))) for numbers in content.numbers)
+    return next(((numbers, size) for numbers, size in sizes if size is not None), None)
+
+
+def _mark_effects(table: HeadTable, column: Column, data: list[Record]) -> str:
+    """Give effects their signs, and make those pale that are not significant; returns by what rule."""
+    marks = mark_column(table, column)
+    for record, sign, pale in zip(data, marks.signs, marks.pale, strict=True):
+        record |= {"sign": sign, "pale": pale}
+    return marks.rule
+
+
+def _mark_outliers(data: list[Record], grid: Grid) -> None:
+    """Mark the heads of each map that are outliers."""
     for place in grid.maps:
         rows = [row for row, record in enumerate(data) if record["place"] == place]
         values, errors = (np.array([data[row][name] for row in rows], float) for name in ("value", "error"))
         for head in (head for one in find_outliers(values, errors) for head in one.heads):
-            data[rows[head]]["apart"] = any_apart = True
+            data[rows[head]]["apart"] = True
+
+
+def _explain_map(content: _Content, marks: str) -> list[str]:
+    """Say by what rule heads are marked, and by which marks; nothing where there is none."""
+    if content.rule:
+        if not any(record["sign"] for record in content.data):
+            return [f"all pale: no head with {content.rule}"]
+        return [f"{marks}: {content.rule}, else pale"]
+    any_apart = any(record.get("apart") for record in content.data)
     return ["framed: outliers (Tukey's outer fence)"] if any_apart else []
 
 
@@ -283,12 +422,15 @@ def draw_change(table: HeadTable, request: DrawingRequest) -> Any:
     Without names, the differences are those that are significant in most heads. A census measure is as good
     a name as that of its difference: ``entropy`` for ``entropy_delta``.
     """
-    if request.measures:
-        named = [f"{name}{_DELTA}" if f"{name}{_DELTA}" in table.data else name for name in request.measures]
-        columns = DrawingRequest(request.theme, request.width, named).columns(table)
-    else:
-        columns = _choose_changes(table)
-    return draw_maps(table, request, columns)
+    return draw_maps(table, request, list_changes(table, request))
+
+
+def list_changes(table: HeadTable, request: DrawingRequest) -> list[Column]:
+    """List the columns of a picture of changes."""
+    if not request.measures:
+        return _choose_changes(table)
+    named = [f"{name}{_DELTA}" if f"{name}{_DELTA}" in table.data else name for name in request.measures]
+    return replace(request, measures=named).columns(table)
 
 
 def _choose_changes(table: HeadTable) -> list[Column]:
@@ -302,94 +444,3 @@ def _count_significant(table: HeadTable, column: Column) -> int:
     name = find_p_column(table, column.name)
     p_values = read_numbers(table, name) if name is not None else []
     return sum(p is not None and p < SIGNIFICANT for p in p_values)
-
-
-#: The column that makes a table of heads one of roles.
-_ROLE = "role"
-
-
-def draw_roles(table: HeadTable, request: DrawingRequest) -> Any:
-    """Draw a cell a head, with the letter of its role; the legend says how many heads have each."""
-    grid = lay_out_grid(table)
-    assert grid is not None  # or the table would not fit
-    sizes = choose_sizes(grid, 1, request)
-    data = place_heads(table, grid)
-    roles = [format_cell(cell) for cell in read_cells(table, _ROLE)]
-    found = lay_out_roles(roles)
-    names = {kind: f"{LETTERS[kind]}  {kind} ({number})" for kind, number in found.counts.items()}
-    words = [name for name in ("measure", "also", "pattern", "nearest") if name in table.data]
-    details = {name: read_cells(table, name) for name in words}
-    figures = {name: read_numbers(table, name) for name in ("value", "value_se", "threshold", "stability")}
-    for row, (record, kind) in enumerate(zip(data, found.kinds, strict=True)):
-        assert kind is not None  # every row has a role
-        record |= {"role": roles[row], "kind": names[kind], "letter": LETTERS[kind]}
-        record |= {name: column[row] for name, column in (details | figures).items()}
-    blank = request.theme.grid
-    scale = alt.Scale(domain=list(names.values()), range=[ROLE_COLOURS[kind] or blank for kind in names])
-    base = alt.Chart().encode(**make_axes(grid, sizes.cell))
-    tooltip = make_tooltip({
-        **({"place:N": "of"} if len(grid.maps) > 1 else {}),
-        **{f"{name}:O": name for name in ("layer", "head")},
-        **{f"{name}:N": name for name in ("role", "measure")}, "value:Q": "value",
-        "value_se:Q": "standard error", "threshold:Q": "threshold", "also:N": "also",
-        "stability:Q": "stability",
-        **{f"{name}:N": name for name in ("pattern", "nearest") if name in words},
-    })  # fmt: skip
-    colour = alt.Color("kind:N", scale=scale, legend=alt.Legend(title=None, symbolType="square"))
-    layers = [base.mark_rect().encode(color=colour, tooltip=tooltip)]
-    if sizes.cell >= 8:
-        letters = base.mark_text(baseline="middle", fontSize=max(7, min(sizes.cell - 6, 13)), color="#000000")
-        is_mixed = alt.datum.kind == names.get(MIXED, "")
-        ink = alt.condition(is_mixed, alt.value(request.theme.muted), alt.value("#000000"))
-        layers.append(letters.encode(text="letter:N", color=ink))
-    return draw_several(alt.layer(*layers), grid, sizes, data, None)
-
-
-def can_draw_matrix(table: HeadTable) -> bool:
-    pairs = find_pairs(table)
-    return pairs is not None and pairs.within and has_measures(table)
-
-
-def draw_matrix(table: HeadTable, request: DrawingRequest) -> Any:
-    """Draw each pair once, below the diagonal; all layers share a scale of colours."""
-    pairs = find_pairs(table)
-    assert pairs is not None  # or the table would not fit
-    columns = request.columns(table, 3)
-    scales = fit_scales(table, columns)
-    charts = [_draw_matrices(table, column, pairs, scales[column.name], request) for column in columns]
-    return charts[0] if len(charts) == 1 else alt.vconcat(*charts).resolve_scale(color="independent")
-
-
-def _draw_matrices(
-    table: HeadTable, column: Column, pairs: Pairs, scale: Scale, request: DrawingRequest
-) -> Any:
-    values = read_numbers(table, column.name)
-    data = make_records({
-        "panel": [", ".join(filter(None, [of, f"layer {format_cell(one[0])}"]))
-                  for of, one in zip(pairs.of, pairs.one, strict=True)],
-        "layer": [layer for layer, _ in pairs.one], "one": [head for _, head in pairs.one],
-        "other": [head for _, head in pairs.other], "value": values,
-        "error": read_numbers(table, f"{column.name}_se"),
-    })  # fmt: skip
-    heads = sort_labels([record["one"] for record in data] + [record["other"] for record in data])
-    panels = list(dict.fromkeys(record["panel"] for record in data))
-    across = next(a for a in range(6, 0, -1) if a == 1 or (request.width - 100) / a - 40 >= 7 * len(heads))
-    across = min(across, len(panels))
-    cell = int(min(24, max(4, ((request.width - 100) / across - 40) / len(heads))))
-    axes = [alt.Axis(labelAngle=0, values=thin_labels(heads, cell, letter)) for letter in (7.5, 0)]
-    legend, side = make_legend(column, scale, values, 110), cell * len(heads)
-    tooltip = make_tooltip({
-        "panel:N": "of", "one:O": "head", "other:O": "other head",
-        "value:Q": title_tooltip(title_axis(column)), "error:Q": "standard error",
-    })  # fmt: skip
-    marks = alt.Chart().mark_rect().transform_filter("isValid(datum.value)")
-    chart = marks.encode(
-        x=alt.X("one:O", title="head", axis=axes[0], scale=make_band(heads)),
-        y=alt.Y("other:O", title="head", axis=axes[1], scale=make_band(heads)),
-        color=alt.Color("value:Q", scale=make_colour_scale(scale, request.theme), legend=legend),
-        tooltip=tooltip,
-    ).properties(width=side, height=side)
-    header = alt.Header(title=None, labelAnchor="start", labelLimit=max(side, 60))
-    facet = alt.Facet("panel:N", sort=panels, header=header, title=None)
-    faceted = chart.facet(facet=facet, columns=across, data=alt.InlineData(values=data))
-    return faceted.properties(title=alt.TitleParams(name_measure(column)))

@@ -1,5 +1,6 @@
 """Heads by two numbers: in domain and out, or any two measures; with errors and named outliers."""
 
+from textwrap import wrap
 from typing import Any
 
 import altair as alt
@@ -7,6 +8,7 @@ import numpy as np
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.reports.columns import (
+    PLAIN,
     DrawingRequest,
     Record,
     is_one_quantity,
@@ -47,7 +49,7 @@ def draw_scatter(table: HeadTable, request: DrawingRequest) -> Any:
     scale. Named are the heads that are furthest apart in standard deviations of either axis, as
     ``correlate --by head`` orders them.
     """
-    x, y = _choose_axes(table, request)
+    x, y = choose_axes(table, request)
     data = _read_points(table, x, y)
     equal = _strip_side(x.name) == _strip_side(y.name) and x.unit == y.unit  # one measure on two sides
     layers = sort_labels(record["layer"] for record in data)
@@ -61,8 +63,8 @@ def draw_scatter(table: HeadTable, request: DrawingRequest) -> Any:
     })  # fmt: skip
     grid = alt.Axis(tickCount=5)
     base = alt.Chart(alt.InlineData(values=data)).encode(
-        x=alt.X("x:Q", title=_title_side(x, IN), scale=scales[0], axis=grid),
-        y=alt.Y("y:Q", title=_title_side(y, OUT), scale=scales[1], axis=grid),
+        x=alt.X("x:Q", title=_wrap(_title_side(x, IN), side, request), scale=scales[0], axis=grid),
+        y=alt.Y("y:Q", title=_wrap(_title_side(y, OUT), side, request), scale=scales[1], axis=grid),
     )
     parts = []
     if equal:
@@ -80,6 +82,11 @@ def draw_scatter(table: HeadTable, request: DrawingRequest) -> Any:
     )
     parts += [points.encode(color=colour, tooltip=tooltip), _draw_names(base, request)]
     return alt.layer(*parts).properties(width=side, height=side)
+
+
+def _wrap(title: str, side: int, request: DrawingRequest) -> list[str]:
+    """Wrap the title of an axis, so that it is no longer than the axis."""
+    return wrap(title, max(12, int(side / (PLAIN * request.theme.size))), max_lines=3, placeholder=" ...")
 
 
 def _draw_names(base: Any, request: DrawingRequest) -> Any:
@@ -189,7 +196,8 @@ def _fit_scales(data: list[Record], *, equal: bool) -> list[alt.Scale]:
     return scales
 
 
-def _choose_axes(table: HeadTable, request: DrawingRequest) -> tuple[Column, Column]:
+def choose_axes(table: HeadTable, request: DrawingRequest) -> tuple[Column, Column]:
+    """Choose the measures of both axes: those that are asked for, or one on two sides, or the first two."""
     sides = _find_sides(table)
     if sides and len(request.measures) < 2:
         wanted = request.measures[0] if request.measures else next(iter(sides))

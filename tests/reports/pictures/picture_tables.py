@@ -1,5 +1,7 @@
 """A table of every kind that has a picture, with numbers that are told apart by their last digit."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from attnprobe.table.head_table import HeadTable
@@ -84,9 +86,9 @@ def pruning(model="m"):
     )
 
 
-def over_training(measure="entropy"):
+def over_training(measure="entropy", layers=LAYERS, heads=HEADS):
     rows = [
-        (step, layer, head) for step in (0, 500, 8000) for layer in range(LAYERS) for head in range(HEADS)
+        (step, layer, head) for step in (0, 500, 8000) for layer in range(layers) for head in range(heads)
     ]
     keys = {
         "model": [f"checkpoint-{row[0]}" for row in rows],
@@ -121,7 +123,7 @@ def orders():
     return found
 
 
-def found():
+def found(layers=3, heads=4):
     labels = [
         (label, side)
         for label in ("det", "nsubj", "amod")
@@ -133,28 +135,59 @@ def found():
         "direction": [side for _, side in labels],
     }
     return table(
-        "syntax", keys, n=[30] * 6, layer=[0, 1, 2, 0, 1, 2], head=[3, 2, 1, 0, 1, 2], accuracy=numbers(6),
+        "syntax", keys, n=[30] * 6, layer=[row % layers for row in (0, 1, 2, 0, 1, -1)],
+        head=[row % heads for row in (3, 2, 1, 0, 1, -2)], accuracy=numbers(6),
         accuracy_se=numbers(6, 0, 0.05), baseline=numbers(6), baseline_offset=[1, -1, 1, -1, 2, -2],
         gain=numbers(6, -0.1), p=numbers(6), p_adjusted=[0.001, 0.2, 0.04, 0.5, 0.6, 0.01],
     )  # fmt: skip
 
 
-def roles():
-    words = ["previous", "broad", "mixed", "syntactic: det", "offset +2", "mixed"] * 2
+def roles(layers=LAYERS, heads=HEADS):
+    rows = layers * heads
+    words = ["previous", "broad", "mixed", "syntactic: det", "offset +2", "mixed"] * rows
     return table(
-        "roles", {**named(12), **places()}, role=words, measure=["x"] * 12, value=numbers(12),
-        value_se=numbers(12, 0, 0.1), threshold=[0.5] * 12, also=["", "next"] * 6,
+        "roles", {**named(rows), **places(layers, heads)}, role=words[:rows], measure=["x"] * rows,
+        value=numbers(rows), value_se=numbers(rows, 0, 0.1), threshold=[0.5] * rows,
+        also=(["", "next"] * rows)[:rows],
     )  # fmt: skip
 
 
-def change():
-    keys = {**named(12, "before"), "model_b": ["after"] * 12, **places()}
-    columns = {"jsd": numbers(12), "jsd_se": numbers(12, 0, 0.01)}
+def change(layers=LAYERS, heads=HEADS):
+    rows = layers * heads
+    keys = {**named(rows, "before"), "model_b": ["after"] * rows, **places(layers, heads)}
+    columns = {"jsd": numbers(rows), "jsd_se": numbers(rows, 0, 0.01)}
     for place, name in enumerate(("entropy", "previous", "next", "self", "first", "other", "separator")):
-        columns |= {f"{name}_{side}": numbers(12) for side in "ab"}
-        columns |= {f"{name}_delta": numbers(12, -1), f"{name}_delta_se": numbers(12, 0.1, 0.2)}
-        columns[f"{name}_p_adjusted"] = [0.001] * place + [0.5] * (12 - place)
-    return table("before and after", keys, **columns)
+        columns |= {f"{name}_{side}": numbers(rows) for side in "ab"}
+        columns |= {f"{name}_delta": numbers(rows, -1), f"{name}_delta_se": numbers(rows, 0.1, 0.2)}
+        columns[f"{name}_p_adjusted"] = ([0.001] * place + [0.5] * rows)[:rows]
+    found = table("before and after", keys, **columns)
+    described = [
+        replace(one, title=f"change of attention to the {one.name.removesuffix('_delta')} token")
+        if one.name.endswith("_delta")
+        else one
+        for one in found.columns
+    ]
+    return HeadTable(found.title, described, found.data)
+
+
+def census(layers=LAYERS, heads=HEADS):
+    """Make a table of heads with titles and units as a census has them, and a head that stands out."""
+    titles = {
+        "entropy": ("entropy of attention", "nats"),
+        "previous": ("attention to the previous token", "share of queries with a previous token"),
+        "jsd_mean": ("divergence from the other heads of the layer", "nats"),
+    }
+    found = of_heads(*titles, layers=layers, heads=heads)
+    data = dict(found.data)
+    for name in titles:
+        data[name] = [cell / 10 for cell in data[name]]
+        data[f"{name}_se"] = [0.001] * len(found)
+        data[name][-1] = 0.92
+    columns = [
+        replace(one, title=titles[one.name][0], unit=titles[one.name][1]) if one.name in titles else one
+        for one in found.columns
+    ]
+    return HeadTable("census of heads", columns, data)
 
 
 def correlated():
@@ -194,14 +227,17 @@ def shares():
     return table("where columns vary", keys, n=[9] * 3, **columns)
 
 
-def by_group():
-    groups = ["all groups", "news", "</script>", "=cmd()"]
-    keys = {**named(16), "group": [name for name in groups for _ in range(4)]}
-    keys |= {"layer": [0, 0, 1, 1] * 4, "head": [0, 1] * 8}
-    tests = {f"entropy_{name}": [*numbers(4, 0, 1), *[None] * 12] for name in ("q", "q_p", "q_p_adjusted")}
-    tests["entropy_q_p_adjusted"][:4] = [0.01, None, 0.5, 0.9]
-    columns = {"entropy": numbers(16), "entropy_se": numbers(16, 0.1, 0.2), **tests}
-    return table("entropy of heads, by group", keys, n=[9] * 16, **columns)
+def by_group(layers=2, heads=2):
+    groups, size = ["all groups", "news", "</script>", "=cmd()"], layers * heads
+    keys = {**named(4 * size), "group": [name for name in groups for _ in range(size)]}
+    keys |= {name: cells * 4 for name, cells in places(layers, heads).items()}
+    tests = {
+        f"entropy_{name}": [*numbers(size, 0, 1), *[None] * 3 * size] for name in ("q", "q_p", "q_p_adjusted")
+    }
+    some = min(4, size)
+    tests["entropy_q_p_adjusted"][:some] = [0.01, None, 0.5, 0.9][:some]
+    columns = {"entropy": numbers(4 * size), "entropy_se": numbers(4 * size, 0.1, 0.2), **tests}
+    return table("entropy of heads, by group", keys, n=[9] * 4 * size, **columns)
 
 
 def by_layer():
@@ -224,11 +260,12 @@ def checked():
     return table("diagnosis", keys)
 
 
-def interactions():
+def interactions(layers=3, heads=4):
+    last = {"layer_b": [1, 1, layers - 1], "head_b": [1, 0, heads - 1]}
     keys = {
         **named(3),
         "objective": ["masked-lm"] * 3,
-        **{"layer_a": [0, 0, 1], "head_a": [0, 1, 0], "layer_b": [1, 1, 2], "head_b": [1, 0, 3]},
+        **{"layer_a": [0, 0, 1], "head_a": [0, 1, 0], **last},
     }
     measures = {
         "proposed": [0.3, -0.2, 0.1],

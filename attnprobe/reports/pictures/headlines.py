@@ -1,0 +1,317 @@
+"""What a picture as a whole shows, by its kind; ``reports.headline`` words measures of heads."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from attnprobe.reports.columns import DrawingRequest, list_keys, name_measure, read_cells, read_numbers
+from attnprobe.reports.groups import lay_out_groups, list_compared, sort_by_difference
+from attnprobe.reports.headline import capitalise, find_significant, label_row, state_measure, write_number
+from attnprobe.reports.pairs import name_head
+from attnprobe.reports.pictures.lists import SHARES
+from attnprobe.reports.pictures.maps import list_changes
+from attnprobe.reports.pictures.scatter import choose_axes
+from attnprobe.reports.shapes import RANDOM, SCORE, name_pairs
+from attnprobe.sums.resampling import SIGNIFICANT, half_width
+from attnprobe.table.cells import clean, format_cell
+from attnprobe.table.head_table import HeadTable
+from attnprobe.table.kinds import IN, OUT, STEP, PictureKind
+from attnprobe.table.naming import MIXED, find_role_kind, join_names
+from attnprobe.table.table import Column
+
+_Stating = Callable[[HeadTable, Sequence[Column]], str]
+
+
+def state_picture(kind: PictureKind, table: HeadTable, request: DrawingRequest) -> str:
+    """State what a picture shows; empty where the table does not bear anything out."""
+    state = _STATING.get(kind)
+    other = kind in _OWN and request.measures and tuple(request.measures) != (SCORE,)
+    return "" if state is None or other else capitalise(state(table, list_drawn(kind, table, request)))
+
+
+def state_each(kind: PictureKind, table: HeadTable, request: DrawingRequest) -> list[str]:
+    """State what each map of a picture shows, those of which nothing is said left out."""
+    drawn = list_drawn(kind, table, request) if kind in _OF_MAPS else []
+    return [capitalise(said) for column in drawn if (said := state_measure(table, column))]
+
+
+def list_drawn(kind: PictureKind, table: HeadTable, request: DrawingRequest) -> list[Column]:
+    """List the measures that a picture is about; of kinds with columns of their own, none."""
+    if kind in _OWN or (kind == "groups" and not request.measures):
+        return []
+    if kind == "scatter":
+        return list(choose_axes(table, request))
+    return list_changes(table, request) if kind == "change" else request.columns(table)
+
+
+def _state_one(table: HeadTable, columns: Sequence[Column]) -> str:
+    """State what a single measure shows: of several, each has its own title."""
+    return state_measure(table, columns[0]) if len(columns) == 1 else ""
+
+
+def _find_passing(table: HeadTable, gain: Sequence[float | None]) -> list[int]:
+    """Find the rows whose gain is above 0 with an adjusted p below 0.05, the largest first."""
+    p = read_numbers(table, "p_adjusted")
+    some = [
+        (-one, row)
+        for row, (one, chance) in enumerate(zip(gain, p, strict=True))
+        if one is not None and one > 0 and chance is not None and chance < SIGNIFICANT
+    ]
+    return [row for _, row in sorted(some)]
+
+
+def _read_floats(table: HeadTable, name: str) -> np.ndarray:
+    return np.array([np.nan if one is None else one for one in read_numbers(table, name)], float)
+
+
+def _subtract(table: HeadTable, one: str, other: str) -> list[float | None]:
+    pairs = zip(read_numbers(table, one), read_numbers(table, other), strict=True)
+    return [None if a is None or b is None else a - b for a, b in pairs]
+
+
+def _state_relations(table: HeadTable, columns: Sequence[Column]) -> str:
+    some = _find_passing(table, read_numbers(table, "gain"))
+    if not some:
+        return ""
+    row = some[0]
+    accuracy, rule = (read_numbers(table, name)[row] or 0.0 for name in ("accuracy", "baseline"))
+    who = name_head((read_cells(table, "layer")[row], read_cells(table, "head")[row]))
+    numbers = f"{write_number(accuracy)}, rule {write_number(rule)}"
+    label = _name_label(table, row)
+    if len(some) == 1:
+        return f"{who} finds {label} better than a simple rule: {numbers}"
+    return f"heads beat simple rules in {len(some)} of {len(table)} cases, such as {label}: {who} {numbers}"
+
+
+def _name_label(table: HeadTable, row: int) -> str:
+    """Name what is looked for in a row; the row of all labels says so."""
+    key = next(name for name in list_keys(table) if name not in {"model", "dataset"})
+    name = label_row(table, row, [key])
+    return f"links of every {key.replace('_', ' ')}" if name == "all" else name
+
+
+def _state_probes(table: HeadTable, columns: Sequence[Column]) -> str:
+    some = _find_passing(table, _subtract(table, "accuracy", "best_head_accuracy"))
+    if not some:
+        return ""
+    row = some[0]
+    measured = (read_numbers(table, name)[row] for name in ("accuracy", "best_head_accuracy"))
+    numbers = [write_number(one or 0.0) for one in measured]
+    name = _name_label(table, row)
+    if len(some) == 1:
+        return f"all heads together find {name} better than the best: {numbers[0]}, best head {numbers[1]}"
+    return (
+        f"all heads together beat the best in {len(some)} of {len(table)} cases, such as {name}: "
+        f"{numbers[0]}, best head {numbers[1]}"
+    )
+
+
+def _state_curves(table: HeadTable, columns: Sequence[Column]) -> str:
+    """State at which step the score first differs significantly from that of the whole model."""
+    own = [row for row, one in enumerate(read_cells(table, "criterion")) if one != RANDOM]
+    others = [name for name in list_keys(table) if name not in {"seed", "step", "share_removed"}]
+    alike = all(len({read_cells(table, name)[row] for row in own}) == 1 for name in others)
+    if not own or not alike or table.kind != "pruning" or "delta" not in table.data:
+        return ""
+    deltas, p, shares = (read_numbers(table, name) for name in ("delta", "p_adjusted", "share_removed"))
+    for row in sorted(own, key=lambda row: shares[row] or 0.0):
+        delta, chance, share = deltas[row], p[row], shares[row]
+        if delta and share and chance is not None and chance < SIGNIFICANT:
+            metric = format_cell(read_cells(table, "metric")[row]).replace("_", " ")
+            way = "fallen" if delta < 0 else "risen"
+            return f"with {share:.0%} of heads removed, {metric} has {way} by {write_number(abs(delta))}"
+    return ""
+
+
+def _state_intervals(table: HeadTable, columns: Sequence[Column]) -> str:
+    if table.kind != "correlations" or len(table) != 1:
+        return ""
+    value, low, high = (read_numbers(table, f"pearson{end}")[0] for end in ("", "_low", "_high"))
+    if value is None or low is None or high is None or low <= 0 <= high:
+        return ""
+    said = "the same heads have high numbers" if low > 0 else "heads with high numbers have low ones"
+    return (
+        f"{said} on both sides: Pearson {write_number(value)} ({write_number(low)} to {write_number(high)})"
+    )
+
+
+def _state_settling(table: HeadTable, columns: Sequence[Column]) -> str:
+    measures = {format_cell(cell) for cell in read_cells(table, "measure")}
+    ends = [read_numbers(table, f"settled_{end}") for end in ("low", "high")]
+    if len(measures) != 1 or len(set(zip(*ends, strict=True))) != 1:
+        return ""
+    low, high = (one[0] for one in ends)
+    if low is None or high is None:
+        return ""
+    when = f"step {low:,}" if low == high else f"a step between {low:,} and {high:,}"
+    return f"the order of heads by {clean(measures.pop()).replace('_', ' ')} is settled from {when} on"
+
+
+def _state_scatter(table: HeadTable, columns: Sequence[Column]) -> str:
+    """State how many heads have other numbers on the other side, where both axes are the same measure."""
+    if len(columns) != 2 or "head" not in table.data:
+        return ""
+    one, other = columns
+    if not (one.name.endswith(IN) and other.name == f"{one.name.removesuffix(IN)}{OUT}"):
+        return ""
+    sides = [_read_floats(table, name) for column in columns for name in (column.name, f"{column.name}_se")]
+    apart, error = np.abs(sides[0] - sides[2]), np.hypot(sides[1], sides[3])
+    known = np.flatnonzero(np.isfinite(apart) & np.isfinite(error))
+    some = known[apart[known] > half_width(error[known])] if len(known) else known
+    if not len(some):
+        return ""
+    row = int(some[np.argmax(apart[some])])
+    name = name_head((read_cells(table, "layer")[row], read_cells(table, "head")[row]))
+    numbers = f"{write_number(sides[0][row])} and {write_number(sides[2][row])}"
+    title = clean(one.name.removesuffix(IN)).replace("_", " ")
+    if len(some) == 1:
+        return f"{title} of {name} differs: {numbers}"
+    return f"{title} of {len(some)} of {len(known)} heads differs, such as {name}: {numbers}"
+
+
+def _state_lines(table: HeadTable, columns: Sequence[Column]) -> str:
+    """State what a measure shows at the last step."""
+    steps = [step for step in read_cells(table, STEP) if isinstance(step, int)]
+    if len(columns) != 1 or len(steps) < len(table):
+        return ""
+    rows = [row for row, step in enumerate(steps) if step == max(steps)]
+    data = {name: [cells[row] for row in rows] for name, cells in table.data.items()}
+    said = state_measure(HeadTable(table.title, table.columns, data), columns[0])
+    return f"at step {max(steps):,}, {said}" if said else ""
+
+
+def _state_pairs(table: HeadTable, columns: Sequence[Column]) -> str:
+    values, names = read_numbers(table, "interaction"), name_pairs(table)
+    p = read_numbers(table, "p_adjusted")
+    some = [row for row, one in enumerate(p) if one is not None and one < SIGNIFICANT and values[row]]
+    if not some:
+        return ""
+    row = max(some, key=lambda row: abs(values[row] or 0.0))
+    above = (values[row] or 0.0) > 0
+    own = [one for one in some if ((values[one] or 0.0) > 0) is above]
+    does = "stand in for each other" if above else "do less without each other"
+    size = write_number(values[row] or 0.0)
+    if len(own) == 1:
+        return f"{names[row]} {does}: {size}"
+    return f"{len(own)} of {len(table)} pairs {does}, such as {names[row]}: {size}"
+
+
+def _state_groups(table: HeadTable, columns: Sequence[Column]) -> str:
+    tested = [column for column in list_compared(table) if not columns or column in columns]
+    if len(tested) != 1:
+        return ""
+    rows = sort_by_difference(lay_out_groups(table, tested[0].name))
+    some = [one for one in rows if one.p < SIGNIFICANT]
+    if not some:
+        return ""
+    what, title = "heads" if "head" in table.data else "rows", name_measure(tested[0])
+    if len(some) == 1:
+        return f"groups differ in {title} in {some[0].label}"
+    return f"groups differ in {title} in {len(some)} of {len(rows)} {what}, such as {some[0].label}"
+
+
+def _state_positions(table: HeadTable, columns: Sequence[Column]) -> str:
+    if len(columns) != 1:
+        return ""
+    values = read_numbers(table, columns[0].name)
+    some = find_significant(table, columns[0])
+    if not some:
+        return ""
+    row = max(some, key=lambda row: abs(values[row] or 0.0))
+    who = name_head((read_cells(table, "layer")[row], read_cells(table, "head")[row]))
+    token = read_cells(table, "token")[row]
+    where = f"at token {read_cells(table, 'position')[row]}" + (f" ({clean(str(token))})" if token else "")
+    size = write_number(values[row] or 0.0)
+    title = name_measure(columns[0])
+    if len(some) == 1:
+        return f"{title} of {who} {where}: {size}"
+    return f"{title} is significant in {len(some)} of {len(table)} cells, such as {who} {where}: {size}"
+
+
+def _state_shares(table: HeadTable, columns: Sequence[Column]) -> str:
+    """State which part of the variance is the largest, if it surely is, and the same for every measure.
+
+    Errors of two parts add up at most, however they depend on each other.
+    """
+    parts = list(SHARES)
+    shares, errors = (
+        np.array(
+            [
+                [np.nan if one is None else one for one in read_numbers(table, f"{name}{end}")]
+                for name in parts
+            ]
+        )
+        for end in ("", "_se")
+    )
+    if not np.isfinite(shares).all() or not np.isfinite(errors).all():
+        return ""
+    half = half_width(errors.ravel()).reshape(errors.shape)
+    largest = shares.argmax(0)
+    for row, part in enumerate(largest):
+        beyond = shares[part, row] - half[part, row] > shares[:, row] + half[:, row]
+        if beyond.sum() < len(parts) - 1:
+            return ""
+    if len(set(largest.tolist())) > 1:
+        return ""
+    where = (
+        f"most between {SHARES[parts[largest[0]]][0]}" if parts[largest[0]] != "rest" else "most in the rest"
+    )
+    if len(table) == 1:
+        name = label_row(table, 0, ["measure"])
+        return f"{name} varies {where}: {write_number(float(shares[largest[0], 0]))} of its variance"
+    return f"all {len(table)} measures vary {where}"
+
+
+def _state_checks(table: HeadTable, columns: Sequence[Column]) -> str:
+    """State which checks failed, or else which have a warning, or that all passed."""
+    names, statuses = (
+        [format_cell(cell) for cell in read_cells(table, name)] for name in ("check", "status")
+    )
+    for status, verb in (("failed", "failed"), ("warning", "warned")):
+        some = list(dict.fromkeys(name for name, one in zip(names, statuses, strict=True) if one == status))
+        if some:
+            return f"{len(some)} of {len(table)} checks {verb}: {clean(join_names(some, 3))}"
+    return f"all {len(table)} checks passed" if set(statuses) == {"ok"} else ""
+
+
+def _state_roles(table: HeadTable, columns: Sequence[Column]) -> str:
+    """State how many heads have a role; roles are given where intervals lie beyond thresholds."""
+    kinds = Counter(find_role_kind(format_cell(cell)) for cell in read_cells(table, "role"))
+    number = len(table) - kinds.pop(MIXED, 0)
+    if not number:
+        return ""
+    (first, most), *others = kinds.most_common(2)
+    said = f"{number} of {len(table)} heads {'has' if number == 1 else 'have'} a role"
+    if others and others[0][1] == most:
+        return said
+    return f"{said}, most often {first} ({most})"
+
+
+def _state_depth(table: HeadTable, columns: Sequence[Column]) -> str:
+    """State which layer has most, if its interval lies above those of all others."""
+    if len(columns) != 1 or "head" in table.data or len(set(read_cells(table, "layer"))) < len(table):
+        return ""
+    values, errors = (_read_floats(table, f"{columns[0].name}{end}") for end in ("", "_se"))
+    if len(table) < 2 or not np.isfinite(values).all() or not np.isfinite(errors).all():
+        return ""
+    half, first = half_width(errors), int(values.argmax())
+    if (values[first] - half[first] > values + half).sum() < len(table) - 1:
+        return ""
+    layer = format_cell(read_cells(table, "layer")[first])
+    return f"layer {layer} has the highest {name_measure(columns[0])}: {write_number(float(values[first]))}"
+
+
+#: Kinds with a title for each measure; and those that draw columns of their own.
+_OF_MAPS = {"heatmap", "change"}
+_OWN = {
+    "roles", "relations", "intervals", "pairs", "shares", "checks", "probes", "settling", "curves", "matrix",
+    "map", "dendrogram", "clustermap",
+}  # fmt: skip
+_STATING: Mapping[str, _Stating] = {
+    "heatmap": _state_one, "change": _state_one, "relations": _state_relations, "probes": _state_probes,
+    "curves": _state_curves, "intervals": _state_intervals, "settling": _state_settling,
+    "scatter": _state_scatter, "lines": _state_lines, "pairs": _state_pairs, "groups": _state_groups,
+    "positions": _state_positions, "shares": _state_shares, "checks": _state_checks, "roles": _state_roles,
+    "depth": _state_depth,
+}  # fmt: skip

@@ -1,0 +1,233 @@
+"""What pictures state by their kind: only what is significant in the table, with the table's numbers."""
+
+import re
+
+import numpy as np
+import picture_tables as tables
+import pytest
+from scipy.stats import norm
+
+from attnprobe.reports.pictures.choosing import draw_picture
+from attnprobe.table.head_table import HeadTable
+from attnprobe.table.table import Column
+
+
+def said(table, kind=None, **how):
+    """Give what is stated, or nothing where the title is the table's own."""
+    drawn = draw_picture([table], kind, **how)
+    return "" if drawn.title == table.title else drawn.title
+
+
+def with_cells(table, **cells):
+    return HeadTable(table.title, table.columns, {**table.data, **cells})
+
+
+def numbers(text):
+    return [float(one.replace("\u2212", "-")) for one in re.findall(r"\u2212?\d+\.\d+", text)]
+
+
+def half(errors, many):
+    return norm.ppf(1 - 0.05 / 2 / many) * np.asarray(errors)
+
+
+def test_a_finding_is_the_title_and_the_measure_stands_below():
+    table = tables.census()
+    drawn = draw_picture([table], measures=["previous"])
+    assert drawn.title == "L2 H3 looks at the previous token: 0.92"
+    assert drawn.spec["title"]["subtitle"] == ["census of heads", "m, d"]
+    svg = drawn.rendered("svg").decode()
+    assert ">attention to the previous token</text>" in svg
+    assert drawn.spec["description"].startswith("L2 H3 looks at the previous token: 0.92. census of heads. ")
+
+
+def test_of_several_measures_each_states_its_own():
+    drawn = draw_picture([tables.census()], "heatmap")
+    assert drawn.title == "census of heads"
+    titles = [" ".join(one) if isinstance(one, list) else one for one in find_titles(drawn.spec)]
+    stated = ["entropy of attention: 0.92 nats", "L2 H3 looks at the previous token: 0.92"]
+    assert f"L2 H3 stands out by high {stated[0]}" in titles
+    assert stated[1] in titles
+    assert drawn.spec["description"].index(stated[0]) < drawn.spec["description"].index(stated[1])
+
+
+def find_titles(node):
+    if isinstance(node, dict):
+        if isinstance(node.get("title"), dict):
+            yield node["title"].get("text")
+        for part in node.values():
+            yield from find_titles(part)
+    elif isinstance(node, list):
+        for part in node:
+            yield from find_titles(part)
+
+
+@pytest.mark.parametrize("title", ["Heads of my model", ""])
+def test_a_title_of_ones_own_takes_the_place_of_what_is_found(title):
+    for measures in (["previous"], ["previous", "entropy"]):
+        drawn = draw_picture([tables.census()], measures=measures, title=title)
+        assert drawn.title == title
+        assert "looks at the previous token:" not in re.sub(
+            r'aria-label="[^"]*"', "", str(drawn.spec["vconcat"])
+        )
+        assert "looks at the previous token: 0.92" in drawn.spec["description"]
+
+
+def test_no_finding_no_change():
+    table = tables.census()
+    wide = with_cells(table, **{f"{name}_se": [0.9] * 12 for name in ("previous", "entropy", "jsd_mean")})
+    drawn = draw_picture([wide], measures=["previous"])
+    assert drawn.title == "census of heads"
+    assert drawn.spec["description"] == "census of heads. m, d. A picture of kind heatmap"
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_relations_that_beat_a_rule_are_counted(seed):
+    draw = np.random.default_rng(seed)
+    gain, p = draw.normal(0, 0.3, 6), draw.choice([0.01, 0.2], 6)
+    table = with_cells(tables.found(), gain=gain.tolist(), p_adjusted=p.tolist())
+    some = np.flatnonzero((gain > 0) & (p < 0.05))
+    text = said(table)
+    if not len(some):
+        assert text == ""
+        return
+    row = some[gain[some].argmax()]
+    head = f"L{table.data['layer'][row]} H{table.data['head'][row]}"
+    assert head in text
+    assert table.data["relation"][row] in text
+    assert numbers(text) == pytest.approx(
+        [table.data["accuracy"][row], table.data["baseline"][row]], abs=0.006
+    )
+    if len(some) > 1:
+        assert text.startswith(f"Heads beat simple rules in {len(some)} of 6 cases, such as ")
+
+
+def test_probes_that_beat_the_best_head():
+    text = said(tables.probes())
+    assert (
+        text == "All heads together find links of every relation better than the best: 0.61, best head 0.40"
+    )
+    assert said(with_cells(tables.probes(), p_adjusted=[0.06, 0.4, 0.9])) == ""
+
+
+def test_a_curve_states_the_first_significant_loss():
+    table = tables.pruning()
+    deltas, p = [0.0, -0.01, -0.08, -0.2, -0.4], [None, 0.3, 0.02, 0.001, 0.001]
+    more = {"delta": deltas + [None] * 10, "p_adjusted": p + [None] * 10}
+    columns = [*table.columns, *(Column(name) for name in more)]
+    lost = HeadTable(table.title, columns, {**table.data, **more})
+    assert said(lost) == "With 50% of heads removed, accuracy has fallen by 0.080"
+    assert said(with_cells(lost, p_adjusted=[0.06] * 15)) == ""
+    assert said(table) == ""
+
+
+def test_a_correlation_is_stated_where_its_interval_leaves_out_0():
+    assert said(tables.correlation()) == (
+        "The same heads have high numbers on both sides: Pearson 0.50 (0.25 to 0.75)"
+    )
+    assert said(with_cells(tables.correlation(), pearson_low=[-0.1])) == ""
+    negative = with_cells(tables.correlation(), pearson=[-0.5], pearson_low=[-0.7], pearson_high=[-0.2])
+    assert said(negative).startswith(
+        "Heads with high numbers have low ones on both sides: Pearson \u22120.50"
+    )
+
+
+def test_a_settled_order_has_its_interval():
+    table = tables.orders()
+    more = {"settled_low": [10] * 3, "settled_high": [20] * 3}
+    columns = [*table.columns, *(Column(name) for name in more)]
+    settled = HeadTable(table.title, columns, {**table.data, **more})
+    assert said(settled) == "The order of heads by entropy is settled from a step between 10 and 20 on"
+    assert said(with_cells(settled, settled_high=[None] * 3)) == ""
+    assert said(table) == ""
+
+
+@pytest.mark.parametrize("error", [0.001, 0.1, 3.0])
+def test_heads_off_the_line_are_counted(error):
+    draw = np.random.default_rng(0)
+    one, other = draw.uniform(0, 1, 12), draw.uniform(0, 1, 12)
+    table = tables.table(
+        "both", {**tables.named(12), **tables.places()}, x_in=one.tolist(), x_in_se=[error] * 12,
+        x_out=other.tolist(), x_out_se=[error] * 12,
+    )  # fmt: skip
+    sure = np.abs(one - other) > half(np.full(12, error * 2**0.5), 12)
+    text = said(table, "scatter")
+    if not sure.any():
+        assert text == ""
+        return
+    assert text.startswith(f"X of {sure.sum()} of 12 heads differs, such as ")
+    row = np.where(sure, np.abs(one - other), 0).argmax()
+    assert f"L{row // 4} H{row % 4}" in text
+    assert numbers(text) == pytest.approx([one[row], other[row]], abs=0.006)
+
+
+def test_two_measures_are_no_finding():
+    assert said(tables.census(), "scatter") == ""
+
+
+def test_lines_state_the_last_step():
+    table = tables.over_training("previous")
+    columns = [
+        Column("previous", "share", title="attention to the previous token")
+        if one.name == "previous"
+        else one
+        for one in table.columns
+    ]
+    cells = [0.9] * 12 + [0.05] * 24
+    cells[24 + 5] = 0.93
+    table = HeadTable(table.title, columns, {**table.data, "previous": cells, "previous_se": [0.01] * 36})
+    assert said(table) == "At step 8,000, L1 H1 looks at the previous token: 0.93"
+    cells[24 + 5] = 0.05
+    assert said(with_cells(table, previous=cells)) == ""
+
+
+def test_pairs_groups_and_positions():
+    assert said(tables.interactions()) == "0-0 + 1-1 stand in for each other: 0.40"
+    assert said(with_cells(tables.interactions(), p_adjusted=[0.06] * 3)) == ""
+    assert said(tables.by_group()).startswith("Groups differ in entropy in 0-0")
+    nowhere = with_cells(tables.by_group(), entropy_q_p_adjusted=[0.2] * 4 + [None] * 12)
+    assert said(nowhere) == ""
+    table = tables.at_positions()
+    p, values = np.array(table.data["p_adjusted"]), np.array(table.data["effect"])
+    row = np.where(p < 0.05, np.abs(values), 0).argmax()
+    text = said(table)
+    place = f"L{table.data['layer'][row]} H{table.data['head'][row]} at token {table.data['position'][row]}"
+    assert text.startswith(f"Effect is significant in {(p < 0.05).sum()} of 48 cells, such as {place}")
+    assert numbers(text)[-1] == pytest.approx(values[row], abs=0.006)
+    assert said(with_cells(table, p_adjusted=[0.2] * 48)) == ""
+
+
+def test_the_largest_share_is_stated_where_it_surely_is():
+    table = tables.shares()
+    cells = {name: [0.05] * 3 for name in tables.SHARES} | {"heads": [0.55] * 3}
+    cells |= {f"{name}_se": [0.02] * 3 for name in tables.SHARES}
+    assert said(with_cells(table, **cells)) == "All 3 measures vary most between heads of a layer"
+    # Errors of 0.07, times 3.14 for 30 shares together, on both sides are nearly the difference of 0.5.
+    assert 2 * half(0.08, 30) > 0.5
+    assert said(with_cells(table, **cells | {f"{name}_se": [0.08] * 3 for name in tables.SHARES})) == ""
+    cells["heads"], cells["layers"] = [0.55, 0.55, 0.05], [0.05, 0.05, 0.55]
+    assert said(with_cells(table, **cells)) == ""
+
+
+def test_checks_and_roles_are_counted():
+    assert said(tables.checked()) == "1 of 2 checks warned: gates"
+    assert said(with_cells(tables.checked(), status=["ok", "ok"])) == "All 2 checks passed"
+    assert said(with_cells(tables.checked(), status=["ok", "failed"])) == "1 of 2 checks failed: gates"
+    assert said(tables.roles()) == "8 of 12 heads have a role"
+    words = ["previous", "previous", "broad"] + ["mixed"] * 9
+    assert (
+        said(with_cells(tables.roles(), role=words)) == "3 of 12 heads have a role, most often previous (2)"
+    )
+    assert said(with_cells(tables.roles(), role=["mixed"] * 12)) == ""
+
+
+@pytest.mark.parametrize(("error", "sure"), [(0.01, True), (0.035, False)])
+def test_the_highest_layer_is_above_the_intervals_of_all_others(error, sure):
+    table = with_cells(tables.by_layer(), cancellation=[0.5, 0.7, 0.6], cancellation_se=[error] * 3)
+    assert bool(2 * half(error, 3) < 0.7 - 0.6) == sure
+    assert said(table) == ("Layer 1 has the highest cancellation: 0.70" if sure else "")
+
+
+@pytest.mark.parametrize("kind", tables.NATURAL)
+def test_titles_are_read_aloud(kind):
+    drawn = draw_picture([tables.NATURAL[kind][0]()], kind, columns=1)
+    assert drawn.title in drawn.spec["description"]
