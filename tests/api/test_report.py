@@ -58,12 +58,13 @@ def test_every_cell_of_a_map_and_of_the_card_is_of_its_table(made, data):
     assert len(data["measures"]) == len(there)
     for held, column in zip(data["measures"], there, strict=True):
         expected = np.array(census.data[column.name], float)
-        np.testing.assert_array_equal(np.array(held["values"], float), expected)
+        np.testing.assert_allclose(np.array(held["values"], float), expected, rtol=5e-10)  # of 10 digits
         if not column.headline:
             continue
         errors = census.data[f"{column.name}_se"]
         for (_, layer, head), value, error in zip(data["heads"], expected, errors, strict=True):
-            assert f"layer {layer}, head {head}: {format_with_error(float(value), error)}" in made.html
+            number = format_with_error(float(value), error)
+            assert f"layer {layer}, head {head}: {column.title}, {number}" in made.html
 
 
 def test_outliers_are_true_of_the_table():

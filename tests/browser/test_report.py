@@ -6,10 +6,12 @@ import re
 
 import numpy as np
 import pytest
+import report_tables as tables
 from test_view import hostile  # noqa: F401 - a fixture
 
 import attnprobe
 from attnprobe.reports.report_page.measures import format_number, format_with_error
+from attnprobe.reports.report_page.page import write_page
 from attnprobe.reports.report_page.report import Report
 from attnprobe.reports.report_page.text import MEANINGS
 from attnprobe.table.naming import find_role_kind
@@ -17,11 +19,10 @@ from attnprobe.table.naming import find_role_kind
 pytestmark = pytest.mark.slow
 
 TEXTS = ["the river bank was slow .", "a bird ran over the red house", "the dog came late .", "stone"] * 3
-SIZES = {
-    "light": {},
-    "dark": {"color_scheme": "dark"},
-    "phone": {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True},
-}
+PHONE = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
+WIDTHS = (380, 1000, 1400)
+#: Each number of the card, by the number of its measure.
+NUMBERS = "rows => rows.map(row => [row.dataset.m, row.querySelector('.value').textContent])"
 
 
 @pytest.fixture(scope="module")
@@ -65,10 +66,11 @@ def test_a_head_chosen_anywhere_is_chosen_everywhere(opened, made):
         assert page.locator("[data-grid] [aria-current=true]").count() == grids
         assert page.inner_text("#head-title") == f"Layer {place // 4}, head {place % 4}"
         assert made.tables["roles"].data["role"][place] in page.inner_text("#role")
-        shown = page.locator("#numbers .value").all_inner_texts()
-        for column, value in zip(columns, shown, strict=False):
+        shown = dict(page.eval_on_selector_all(".numbers tr[data-m]", NUMBERS))
+        for which, column in enumerate(columns):
             error = census.data[f"{column.name}_se"][place]
-            assert value == format_with_error(census.data[column.name][place], error), column.name
+            written = format_with_error(census.data[column.name][place], error)
+            assert shown[str(which)] == written, column.name
     assert page.evaluate("location.hash") == f"#head={place // 4}.{place % 4}"
     page.evaluate("location.hash = '#head=2.1'")
     chosen(page, 9)
@@ -103,12 +105,14 @@ def test_the_card_says_what_a_role_means_and_how_much_the_head_matters(opened, m
 
 
 def test_on_a_phone_every_number_of_the_card_is_in_sight(opened, made):
-    seen = opened(made, **SIZES["phone"])
-    wide, room = seen.page.eval_on_selector("#numbers", "t => [t.scrollWidth, t.parentElement.clientWidth]")
-    assert wide <= room
-    assert seen.page.locator("#numbers .ticks").is_hidden()  # what is not there is not spoken of
+    seen = opened(made, **PHONE)
+    seen.page.locator("#card details summary").click()
+    wide = "tables => tables.filter(one => one.scrollWidth > one.parentElement.clientWidth).length"
+    assert seen.page.eval_on_selector_all(".numbers", wide) == 0
+    for one in seen.page.locator(".numbers .ticks").all():
+        assert one.is_hidden()  # what is not there is not spoken of
     cut = "cells => cells.filter(one => one.scrollWidth > one.clientWidth + 1).length"
-    assert seen.page.eval_on_selector_all("#numbers td.value, #numbers td.rank", cut) == 0
+    assert seen.page.eval_on_selector_all(".numbers td.value, .numbers td.rank", cut) == 0
     seen.assert_silent()
 
 
@@ -164,20 +168,144 @@ def test_tables_show_and_download_what_the_commands_write(opened, made, tmp_path
     seen.assert_silent()
 
 
-@pytest.mark.parametrize("size", SIZES)
-def test_everyone_can_read_it(opened, made, size):
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", WIDTHS)
+def test_everyone_can_read_it(opened, made, width, scheme):
     axe = pytest.importorskip("axe_core_python.sync_playwright", reason="no axe: pip install axe-core-python")
-    seen = opened(made, **SIZES[size])
-    for summary in seen.page.locator("details summary").all():
-        summary.click()
-    seen.page.wait_for_function("() => document.querySelectorAll('.rows').length > 6")
+    seen = opened(made, viewport={"width": width, "height": 900}, color_scheme=scheme)
+    assert seen.page.evaluate("document.documentElement.scrollWidth") <= width
+    seen.page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true; })")
+    seen.page.wait_for_function("() => document.querySelectorAll('.rows').length > 12")
     # All rows of a table are alike, and each costs axe its time.
     seen.page.evaluate("document.querySelectorAll('tbody tr:nth-child(n + 9)').forEach(row => row.remove())")
     found = axe.Axe().run(seen.page)
     assert [(one["id"], one["nodes"][0]["html"]) for one in found["violations"]] == []
     assert len(found["passes"]) > 20
-    assert seen.page.evaluate("document.documentElement.scrollWidth") <= seen.page.viewport_size["width"]
+    assert seen.page.evaluate("document.documentElement.scrollWidth") <= width
     seen.assert_silent()
+
+
+@pytest.mark.parametrize("width", WIDTHS[1:])
+@pytest.mark.parametrize("shape", [(6, 12), (12, 12)])
+def test_the_first_screen_has_the_findings_and_the_first_picture(visit, tmp_path, shape, width):
+    path = draw_page(tmp_path, *shape, title="A title", author="Me", note="One line that says what this is.")
+    seen = visit(path, viewport={"width": width, "height": 900})
+    page = seen.page
+    boxes = [one.bounding_box() for one in page.locator(".highlights a").all()]
+    assert 3 <= len(boxes) <= 5
+    assert max(box["y"] + box["height"] for box in boxes) < 700
+    assert len({box["y"] for box in boxes}) == 1
+    assert page.locator("[data-grid]").first.bounding_box()["y"] < 850
+    clipped = "marks => marks.filter(one => one.scrollWidth > one.clientWidth + 1).length"
+    assert page.eval_on_selector_all(".highlights a, .highlights span", clipped) == 0
+    lefts = {round(page.locator(f"#{one}").bounding_box()["x"]) for one in ("roles", "card", "maps")}
+    assert len(lefts) == (2 if width >= 1200 else 1)
+    seen.assert_silent()
+
+
+def test_a_finding_leads_to_its_section_and_chooses_its_head(visit, tmp_path):
+    seen = visit(draw_page(tmp_path, 4, 6), viewport={"width": 1400, "height": 900})
+    page = seen.page
+    page.wait_for_selector("html[data-chosen]")
+    links = page.locator(".highlights a").all()
+    assert len({one.get_attribute("href") for one in links}) > 2
+    for link in links:
+        target, head = link.get_attribute("href"), link.get_attribute("data-h")
+        link.focus()
+        page.keyboard.press("Enter")
+        page.wait_for_function("target => location.hash === target", arg=target)
+        top = page.locator(target).bounding_box()["y"]
+        assert -1 <= top < 900
+        if head is not None:
+            chosen(page, head)
+            assert {
+                *page.eval_on_selector_all(f"{target} [aria-current]", "m => m.map(one => one.dataset.h)")
+            } == {head}
+    seen.assert_silent()
+
+
+def test_a_table_is_sorted_and_filtered_by_the_keyboard(opened, made):
+    seen = opened(made)
+    page, census = seen.page, made.tables["census"]
+    box = page.locator("details[data-table='0']")
+    box.locator("summary").press("Enter")
+    box.locator("tbody tr").first.wait_for()
+    names, values = [one.name for one in census.columns], np.array(census.data["entropy"], float)
+    head = box.locator("th").nth(names.index("entropy"))
+    assert head.get_attribute("aria-sort") == "none"
+
+    def read(name):
+        cells = box.locator(f"tbody td:nth-child({names.index(name) + 1})").all_inner_texts()
+        return [float(one) for one in cells]
+
+    for order, said in (("descending", "highest first"), ("ascending", "lowest first")):
+        head.locator("button").press("Enter")
+        assert head.get_attribute("aria-sort") == order
+        assert page.locator("[aria-sort=ascending], [aria-sort=descending]").count() == 1
+        assert box.locator("[role=status]").inner_text() == f"Sorted by entropy, {said}. 12 rows."
+        expected = np.sort(values)[:: -1 if order == "descending" else 1]
+        assert read("entropy") == [float(format_number(one)) for one in expected]
+    filtering = box.locator("input")
+    middle = float(np.median(values))
+    for words, kept in {
+        f"entropy>{middle}": values > middle,
+        f"layer=1, entropy<={middle}": (values <= middle) & (np.arange(12) // 4 == 1),
+        "no such words": np.zeros(12, bool),
+        "": np.ones(12, bool),
+    }.items():
+        filtering.fill(words)
+        rows = [
+            int(one) for one in box.locator("tbody tr").evaluate_all("rows => rows.map(r => r.dataset.h)")
+        ]
+        assert sorted(rows) == np.flatnonzero(kept).tolist()
+        number = "12" if kept.all() else f"{kept.sum()} of 12"
+        assert box.locator("[role=status]").inner_text() == f"{number} rows."
+    page.locator("#roles [data-h='7']").click()
+    assert box.locator("tr[aria-current=true]").get_attribute("data-h") == "7"
+    seen.assert_silent()
+
+
+def test_the_numbers_of_a_map_are_under_it(opened, made):
+    seen = opened(made)
+    values = made.tables["census"].data["previous"]
+    number = [one.name for one in made.tables["census"].columns if one.role == "measure"].index("previous")
+    box = seen.page.locator(f"#map-{number} details")
+    box.locator("summary").click()
+    box.locator("tbody tr").first.wait_for()
+    assert box.locator("thead th").all_inner_texts() == ["layer", "head", "previous", "previous_se"]
+    rows = box.locator("tbody tr").evaluate_all("rows => rows.map(row => Number(row.dataset.h))")
+    assert [values[row] for row in rows] == sorted(values, reverse=True)
+    assert "Sorted by previous, highest first" in box.locator("[role=status]").inner_text()
+    seen.assert_silent()
+
+
+def test_every_mark_is_announced_and_every_grid_is_one_stop_of_the_tab_key(opened, made):
+    seen = opened(made)
+    marks = seen.page.eval_on_selector_all(
+        "[data-grid] [data-h]", "m => m.map(o => o.getAttribute('aria-label'))"
+    )
+    assert len(marks) > 100
+    for one in marks:
+        assert re.fullmatch(r"layer \d, head \d: \S.*", one), one
+    stops = "grids => grids.map(one => one.querySelectorAll('[tabindex=\"0\"]').length)"
+    assert set(seen.page.eval_on_selector_all("[data-grid]", stops)) == {1}
+    seen.assert_silent()
+
+
+@pytest.mark.parametrize("shape", [(6, 12), (12, 12)])
+def test_it_is_printed_on_eight_pages_at_most(visit, tmp_path, shape):
+    seen = visit(draw_page(tmp_path, *shape, note="A note. " * 40))
+    seen.page.wait_for_selector("html[data-chosen]")
+    seen.page.wait_for_selector(".sentence path", state="attached")
+    pages = re.findall(rb"/Type\s*/Page\b", seen.page.pdf(format="A4", prefer_css_page_size=True))
+    assert 2 < len(pages) <= 8
+    seen.assert_silent()
+
+
+def draw_page(folder, layers, heads, **words):
+    path = folder / "drawn.html"
+    path.write_text(write_page(tables.draw_contents(layers, heads, **words)), encoding="utf-8")
+    return path
 
 
 def test_on_paper_no_chart_is_cut(opened, made):
@@ -188,7 +316,8 @@ def test_on_paper_no_chart_is_cut(opened, made):
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     assert page.locator(".bar").is_hidden()
     cut = page.evaluate(
-        "() => [...document.querySelectorAll('.chart, .grid, .lines, #numbers')].filter(one => {"
+        "() => [...document.querySelectorAll('.chart, .grid, .lines, .numbers')].filter(one => {"
+        " if (one.closest('details:not([open])')) return false;"
         " const box = one.getBoundingClientRect();"
         " return box.width === 0 || box.right > innerWidth || box.height > 960"
         " && getComputedStyle(one).breakInside === 'avoid'; }).map(one => one.outerHTML.slice(0, 80))"

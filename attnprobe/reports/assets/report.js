@@ -44,9 +44,17 @@ function collect(root) {
   }
 }
 
+/** Forget a mark that leaves the page. */
+function forget(mark) {
+  const mine = marks[Number(mark.dataset.h)];
+  mine.splice(mine.indexOf(mark), 1);
+}
+
 let chosen = -1;
 collect(document);
 const grids = [...document.querySelectorAll("[data-grid]")];
+for (const grid of grids) // a grid is one stop of the tab key, and arrows lead on
+  for (const mark of grid.querySelectorAll("[data-h]")) mark.setAttribute("tabindex", "-1");
 
 function choose(place, { hash = true } = {}) {
   if (place === chosen || !data.heads[place]) return;
@@ -66,7 +74,7 @@ function choose(place, { hash = true } = {}) {
 
 document.addEventListener("click", (event) => {
   const mark = event.target.closest("[data-h]");
-  if (mark) choose(Number(mark.dataset.h));
+  if (mark) choose(Number(mark.dataset.h), { hash: !mark.hash }); // a link has a place of its own
 });
 document.addEventListener("mouseover", (event) => {
   const mark = event.target.closest("[data-grid] [data-h]");
@@ -123,9 +131,9 @@ document.addEventListener("keydown", (event) => {
 // The card.
 
 const ranked = data.measures.map(({ values }) => [...values].filter((value) => value !== null).sort((a, b) => b - a));
-const rows = [...document.querySelectorAll("#numbers tbody tr")].map((row) => ({
+const rows = new Map([...document.querySelectorAll(".numbers tr[data-m]")].map((row) => [Number(row.dataset.m), {
   value: row.querySelector(".value"), rank: row.querySelector(".rank"), mark: row.querySelector("line"),
-}));
+}]));
 
 function fillCard(place) {
   at("head-title").textContent = nameOf(place).replace(/^./, (letter) => letter.toUpperCase());
@@ -133,7 +141,7 @@ function fillCard(place) {
   at("here").href = hashOf(place);
   at("bar").textContent = at("head-title").textContent;
   data.measures.forEach(({ values, errors }, number) => {
-    const { value, rank, mark } = rows[number], found = values[place], order = ranked[number];
+    const { value, rank, mark } = rows.get(number), found = values[place], order = ranked[number];
     const error = errors[place] === null ? "" : ` \u00b1 ${shown(errors[place], ERROR_DIGITS)}`;
     value.textContent = found === null ? "\u2013" : shown(found) + error;
     rank.textContent = found === null ? "" : `${order.indexOf(found) + 1} of ${order.length}`;
@@ -165,7 +173,7 @@ function importanceOf(place) {
 function roleOf({ role, measure, value, value_se: error, threshold, also, stability, meaning, evidence, ...more }) {
   if (role === null) return "No role was asked for.";
   const maps = more.pattern ? ` Pattern of its maps: ${more.pattern}.` : "";
-  const same = stability === null ? "" : ` It has this name in ${shown(stability)} of the folds of documents.`;
+  const same = stability === null ? "" : ` It has this name in ${shown(100 * stability, 3)} % of the folds of documents.`;
   const folds = `${same}${maps}`;
   const near = more.nearest
     ? ` The nearest is ${more.nearest}: ${more.nearest_evidence}, ${shown(more.nearest_value)}, `
@@ -231,10 +239,10 @@ class Sentence {
       return row;
     }));
     this.to.replaceChildren(...about.keys.map((token) => made("li", token)));
-    const high = ROW * Math.max(about.queries.length, about.keys.length);
-    this.svg.setAttribute("viewBox", `0 0 100 ${high}`);
+    const rows = Math.max(about.queries.length, about.keys.length);
+    this.svg.setAttribute("viewBox", `0 0 100 ${ROW * rows}`);
     this.svg.setAttribute("preserveAspectRatio", "none");
-    this.svg.style.height = `${high}px`;
+    this.svg.style.setProperty("--rows", rows); // each as high as a token, on paper too
   }
 
   /** Say the strongest links, each token once. */
@@ -254,21 +262,27 @@ class Sentence {
     for (const item of this.to.children) item.style.background = "";
     this.readout.textContent = "";
     if (!this.rows) return;
-    const { queries, keys } = this.about;
+    const { queries, keys } = this.about, lines = new Map();
     queries.forEach((_, q) => {
       if (one >= 0 && q !== one) return;
       keys.forEach((_, k) => {
         const share = this.rows[q * keys.length + k];
         if (share < LEAST) return;
         const a = ROW * (q + 0.5), b = ROW * (k + 0.5);
-        const path = document.createElementNS("http://www.w3.org/2000/svg", "path");
-        path.setAttribute("d", `M0 ${a}C50 ${a} 50 ${b} 100 ${b}`);
-        path.setAttribute("stroke-width", String(0.6 + 2.4 * share));
-        path.setAttribute("opacity", String(Math.min(1, 0.08 + 0.92 * share)));
-        this.svg.append(path);
+        // Of all tokens at once, lines that are about as strong are drawn as one.
+        const key = one >= 0 ? k : Math.round(share / LEAST), line = lines.get(key) ?? { share, path: "" };
+        line.path += `M0 ${a}C50 ${a} 50 ${b} 100 ${b}`;
+        lines.set(key, line);
         if (one >= 0) this.to.children[k].style.background = `color-mix(in srgb, var(--mark) ${Math.round(60 * share)}%, transparent)`;
       });
     });
+    for (const { share, path } of [...lines.values()].sort((one, other) => one.share - other.share)) {
+      const mark = document.createElementNS("http://www.w3.org/2000/svg", "path");
+      mark.setAttribute("d", path);
+      mark.setAttribute("stroke-width", String(0.6 + 2.4 * share));
+      mark.setAttribute("stroke-opacity", String(Math.min(1, 0.08 + 0.92 * share)));
+      this.svg.append(mark);
+    }
     if (one >= 0) {
       const best = keys.map((key, k) => [this.rows[one * keys.length + k], key]).sort((a, b) => b[0] - a[0]).slice(0, 4);
       this.readout.textContent = `${queries[one]} looks at ${best.map(([share, key]) => `${key} ${shown(share, 2)}`).join(", ")}.`;
@@ -304,86 +318,5 @@ class Sentence {
 
 const sentences = [...document.querySelectorAll(".sentence")].map(
   (figure) => new Sentence(figure, data.sentences[Number(figure.dataset.sentence)]));
-
-// Tables and their files.
-
-const texts = new Map();
-
-/** Give a table as the text of its csv file. */
-function csvOf(number) {
-  if (!texts.has(number))
-    texts.set(number, unpacked(at(`table-${number}`).textContent).then((bytes) => new TextDecoder().decode(bytes)));
-  return texts.get(number);
-}
-
-/** Read csv: cells may be in quotes, in which a quote is doubled. */
-function cellsOf(text, most) {
-  const found = [];
-  let row = [], cell = "", quoted = false;
-  for (let n = 0; n < text.length && found.length < most; n++) {
-    const sign = text[n];
-    if (quoted) {
-      if (sign !== '"') cell += sign;
-      else if (text[n + 1] === '"') cell += text[++n];
-      else quoted = false;
-    } else if (sign === '"') quoted = true;
-    else if (sign === "," || sign === "\n") {
-      row.push(cell);
-      cell = "";
-      if (sign === "\n") {
-        found.push(row);
-        row = [];
-      }
-    } else if (sign !== "\r") cell += sign;
-  }
-  return found;
-}
-
-async function fillTable(details) {
-  const number = Number(details.dataset.table), about = data.tables[number];
-  const place = details.querySelector(".scroll");
-  if (!place || place.firstChild) return;
-  const [names, ...lines] = cellsOf(await csvOf(number), data.shown + 1);
-  if (place.firstChild) return;
-  const isNumber = about.columns.map(({ role }) => role !== "text" && role !== "key");
-  const errors = about.columns.map(({ role }) => role === "error");
-  const places = ["attention", "layer", "head"].map((name) => names.indexOf(name));
-  const table = made("table", null, { class: "rows" });
-  table.append(made("caption", "Numbers are rounded to four digits here; the file has all of them.", { class: "unseen" }));
-  const head = made("tr", null);
-  names.forEach((name, n) => head.append(made("th", name, { scope: "col", class: isNumber[n] ? "number" : "" })));
-  table.append(made("thead", null), made("tbody", null));
-  table.tHead.append(head);
-  for (const line of lines) {
-    const row = made("tr", null);
-    const [kind, layer, which] = places.map((n) => (n < 0 ? "" : line[n]));
-    const found = layer === "" || which === "" ? undefined : placeOf.get(keyOf([kind, Number(layer), Number(which)]));
-    if (found !== undefined) row.dataset.h = String(found);
-    line.forEach((cell, n) => {
-      const written = isNumber[n] && cell !== "" && Number.isFinite(Number(cell)) ? shown(Number(cell), errors[n] ? ERROR_DIGITS : DIGITS) : cell;
-      const box = made("td", null, { class: isNumber[n] ? "number" : "" });
-      if (found !== undefined && n === places[2]) {
-        box.append(made("button", written, { type: "button", "aria-label": `Choose ${nameOf(found)}` }));
-      } else box.textContent = written;
-      row.append(box);
-    });
-    table.tBodies[0].append(row);
-  }
-  place.append(table);
-  collect(table);
-}
-
-for (const details of document.querySelectorAll("details.table"))
-  details.addEventListener("toggle", () => { if (details.open) fillTable(details); });
-
-document.addEventListener("click", async (event) => {
-  const button = event.target.closest("[data-download]");
-  if (!button) return;
-  const number = Number(button.dataset.download);
-  const address = URL.createObjectURL(new Blob([await csvOf(number)], { type: "text/csv" }));
-  const link = made("a", null, { href: address, download: `${data.tables[number].name}.csv` });
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(address), 1000);
-});
 
 if (data.heads.length) choose(placeInHash() ?? data.first, { hash: placeInHash() !== undefined });

@@ -4,22 +4,30 @@ They are drawn by the template, in the page's own colours, so that light, dark a
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from attnprobe.reports.columns import DrawingRequest, read_cells
+from attnprobe.reports.columns import DrawingRequest, read_cells, read_floats
 from attnprobe.reports.pairs import compute_distances, find_pairs, scale_to_plane
+from attnprobe.reports.pictures.channels import interpolate_colours
 from attnprobe.reports.report_page.measures import Heads, Measure, format_number, is_number
 from attnprobe.reports.scales import Scale
-from attnprobe.reports.shapes import lay_out_pruning
-from attnprobe.reports.theme import THEMES
+from attnprobe.reports.shapes import Comparison, lay_out_pruning
+from attnprobe.reports.theme import SEQUENTIAL, THEMES, choose_ink
 from attnprobe.table.cells import clean
 from attnprobe.table.head_table import HeadTable
+from attnprobe.tasks import METRICS
 
+FloatArray = NDArray[np.float64]
 #: Steps of the colours of a heat map, and of the colours of layers.
 STEPS = 32
+#: Of a chart with axes, what their marks take at the left and below.
+_MARGIN = 44
+#: Of more heads, points say no layer: they lie on one another. And how wide a digit is there.
+_MOST_NUMBERED, _DIGIT = 150, 5.4
 #: Fewer heads than this have no map, nor have more: majorisation would take longer than measuring.
 LEAST_ON_A_MAP, MOST_ON_A_MAP = 3, 1024
 
@@ -62,6 +70,15 @@ class Chart(NamedTuple):
     x: Sequence[Tick] = ()
     y: Sequence[Tick] = ()
     notes: Sequence[str] = ()  # sentences below
+    #: Digits on the points, each text with its colour, and with the places of its characters.
+    digits: Sequence[tuple[str, str, str, str]] = ()
+
+
+class Thumbnail(NamedTuple):
+    """A small drawing of a chart, to be recognised and not to be read: paths, with no mark to choose."""
+
+    box: str  # what of the drawing is seen: left, top, width, height
+    paths: Sequence[tuple[str, str]]  # each with its classes of the style sheet, the last one on top
 
 
 class _Axis(NamedTuple):
@@ -103,12 +120,64 @@ def find_step(value: float | None, scale: Scale) -> int | None:
     return None if value is None else min(STEPS - 1, int(scale.place(value) * STEPS))
 
 
+def find_factor(high: float) -> float:
+    """Find what the numbers in cells are multiplied by, so that those of a scale fit into three characters.
+
+    >>> [find_factor(high) for high in (0.97, 0.1, 3.3, 0.043, 52000.0)]
+    [1.0, 1.0, 1.0, 100.0, 0.01]
+    """
+    power = math.floor(math.log10(high)) if high > 0 else 0
+    return 1.0 if -1 <= power <= 2 else 10.0 ** (2 - power if power > 2 else -power)
+
+
+def format_cells(values: Iterable[float | None], factor: float) -> list[str]:
+    """Write the numbers of cells, each in two digits or as few as there are.
+
+    >>> format_cells([0.934, 0.0002, 1.0, 3.26, 12.4, -0.25, None], 1.0)
+    ['.93', '0', '1', '3.3', '12', '\u2212.25', '']
+    """
+    return ["" if value is None else _format_cell(value * factor) for value in values]
+
+
+def _format_cell(value: float) -> str:
+    size = abs(value)
+    text = f"{size:.0f}" if size >= 9.95 else f"{size:.1f}" if size >= 0.995 else f"{size:.2f}"
+    text = text.rstrip("0").rstrip(".") if "." in text else text
+    return "\u2212" * (value < 0 and text != "0") + text.removeprefix("0" if len(text) > 1 else "")
+
+
 def draw_strip(measure: Measure) -> str:
     """Draw a tick for each head, from 0 for the least to 100 for the largest number."""
     known = sorted({value for value in measure.values if value is not None})
     wide = (known[-1] - known[0]) or 1.0
     places = dict.fromkeys(round(100 * (value - known[0]) / wide, 1) for value in known)
     return "".join(f"M{place:g} 3v8" for place in places)
+
+
+def shrink_grid(heads: Heads, styles: Sequence[str], chosen: int) -> Thumbnail:
+    """Draw the grid of a head's kind of attention small, a frame around it, from the class of each head."""
+    kind = heads.every[chosen][0]
+    layers, numbers = heads.grids[kind]
+    cells: dict[str, list[str]] = {}
+    frame = ""
+    for place, (one, layer, head) in enumerate(heads.every):
+        if one == kind:
+            x, y = 10 * numbers.index(head), 10 * layers.index(layer)
+            cells.setdefault(styles[place] or "none", []).append(f"M{x} {y}h9v9h-9z")
+            frame = f"M{x} {y}h9v9h-9z" if place == chosen else frame
+    paths = [(style, "".join(drawn)) for style, drawn in cells.items()]
+    return Thumbnail(f"-2 -2 {10 * len(numbers) + 3} {10 * len(layers) + 3}", [*paths, ("chosen", frame)])
+
+
+def shrink_chart(chart: Chart, chosen: Collection[int] = ()) -> Thumbnail:
+    """Draw a chart small: its lines with their bands, its points as dots; some heads stand out."""
+    paths = [("band", line.band) for line in chart.lines if line.band]
+    paths += [(f"line {line.kind}", line.path) for line in chart.lines]
+    for style, ours in (("dots", False), ("dots chosen", True)):
+        marks = [f"M{p.x:g} {p.y:g}h0" for p in chart.points if (p.head in chosen) is ours]
+        paths += [(style, "".join(marks))] if marks else []
+    left, top, below = (_MARGIN, 0, _MARGIN) if chart.x else (0, 0, 0)
+    return Thumbnail(f"{left} {top} {chart.width - left} {chart.height - below}", paths)
 
 
 def draw_head_maps(heads: Heads, table: HeadTable) -> list[Chart]:
@@ -129,12 +198,15 @@ def draw_head_maps(heads: Heads, table: HeadTable) -> list[Chart]:
         middle = (flat.points.max(0) + flat.points.min(0)) / 2
         reach = float(np.ptp(flat.points, axis=0).max()) / 2 * 1.08 or 1.0
         size, points = 520, []
-        for (layer, head), point in zip(laid.heads, flat.points, strict=True):
-            number = heads.find((attention, layer, head))  # type: ignore[arg-type]
+        numbers = [heads.find((attention, layer, head)) for layer, head in laid.heads]  # type: ignore[arg-type]
+        nearest = (laid.matrix + np.diag(np.full(len(numbers), np.inf))).argmin(1).tolist()
+        for place, (number, point) in enumerate(zip(numbers, flat.points, strict=True)):
             if number is not None:
                 x, y = np.round((1 + (point - middle) / reach) * size / 2, 1).tolist()
-                step = _find_layer_step(layers, layer)  # type: ignore[arg-type]
-                points.append(Point(number, x, round(size - y, 1), step, heads.name(number)))
+                step = _find_layer_step(layers, heads.every[number][1])
+                other, distance = numbers[nearest[place]], laid.matrix[place, nearest[place]]
+                label = _say_nearest(heads, number, other, distance)
+                points.append(Point(number, x, round(size - y, 1), step, label))
         label = f"Map of {len(points)} heads: the nearer two heads, the more similar their attention."
         notes = [
             "A flat map shows these distances only roughly: Kruskal's stress-1 is "
@@ -143,8 +215,32 @@ def draw_head_maps(heads: Heads, table: HeadTable) -> list[Chart]:
         if laid.left_out:
             notes.append(f"{len(laid.left_out)} heads without a distance to some other are left out.")
         legend = _label_layers(layers)
-        found.append(Chart(size, size, label, (kind, ""), legend, points, notes=notes))
+        digits = _write_layers(heads, points) if len(points) <= _MOST_NUMBERED else []
+        found.append(Chart(size, size, label, (kind, ""), legend, points, notes=notes, digits=digits))
     return found
+
+
+def _write_layers(heads: Heads, points: Sequence[Point]) -> list[tuple[str, str, str, str]]:
+    """Write the layer of each head on its point, in black or white: ink, x and y of each digit, digits."""
+    colours = interpolate_colours(SEQUENTIAL, STEPS)
+    inks: dict[str, list[tuple[float, float, str]]] = {}
+    for point in points:
+        name = str(heads.every[point.head][1])
+        for place, digit in enumerate(name):
+            x = round(point.x + _DIGIT * (place - (len(name) - 1) / 2), 1)
+            inks.setdefault(choose_ink(colours[point.step]), []).append((x, round(point.y + 3.5, 1), digit))
+    return [
+        (ink, " ".join(f"{x:g}" for x, _, _ in some), " ".join(f"{y:g}" for _, y, _ in some),
+         "".join(digit for _, _, digit in some))
+        for ink, some in inks.items()
+    ]  # fmt: skip
+
+
+def _say_nearest(heads: Heads, number: int, other: int | None, distance: float) -> str:
+    """Name a head, the head that attends most like it, and the distance of both."""
+    if other is None:
+        return heads.name(number)
+    return f"{heads.name(number)}: nearest to {heads.name(other)}, distance {format_number(distance)}"
 
 
 def draw_curve(table: HeadTable) -> Chart | None:
@@ -161,6 +257,8 @@ def draw_curve(table: HeadTable) -> Chart | None:
     curves += [("criterion", one.share, one.score, one.error) for one in found if one.criterion is not None]
     across = _Axis(0, 1, 52, 600)
     every = [score + sign * np.nan_to_num(error) for _, _, score, error in curves for sign in (1, -1)]
+    worst = _find_worst(table, main)
+    every += [] if worst is None else [worst]
     up = _fit_axis(np.concatenate(every).tolist(), 300, 14)
     lines = []
     for kind, share, score, error in curves:
@@ -171,20 +269,39 @@ def draw_curve(table: HeadTable) -> Chart | None:
         )
         band = f"{_write_path([*above, *reversed(below)])}z" if np.isfinite(error[there]).all() else ""
         lines.append(Line(kind, _write_path(middle), band))
+    if worst is not None:
+        there = np.isfinite(worst) & np.isfinite(main.share)
+        ends = zip(main.share[there], worst[there], strict=True)
+        lines.append(Line("bound", _write_path([(across.place(x), up.place(y)) for x, y in ends])))
     metric = clean(str(read_cells(table, "metric")[0] or "score"))
     band = ", with its standard error" if any(line.band for line in lines) else ""
     legend = [("criterion", f"by {clean(main.criterion)}{band}")] if main.criterion is not None else []
     if number := len(orders):
         legend.append(("random", "one random order" if number == 1 else f"{number} random orders"))
+    if worst is not None:
+        legend.append(("bound", f"the worst {metric} that these examples leave possible (95 %)"))
     ticks = [Tick(across.place(n / 5), f"{n * 20} %") for n in range(6)]
     order = "in random order" if main.criterion is None else "the least important first"
     end = ", until none is left" if any((share >= 1).any() for _, share, _, _ in curves) else ""
     label = f"The {metric} while heads are removed, {order}{end}."
-    return Chart(620, 340, label, ("heads removed", metric), legend, (), lines, ticks, up.ticks())
+    titles = ("heads removed", ", ".join(filter(None, (metric, clean(main.unit)))))
+    return Chart(620, 340, label, titles, legend, (), lines, ticks, up.ticks())
 
 
-def draw_scatter(heads: Heads, table: HeadTable) -> Chart | None:
-    """Draw each head by what it matters on one dataset and on another."""
+def _find_worst(table: HeadTable, curve: Comparison) -> FloatArray | None:
+    """Give the score of each step less the bound of what it loses; None where the table has no bound."""
+    bounds, whole = read_floats(table, "bound"), curve.score[curve.heads == 0]
+    spec = METRICS.get(str(read_cells(table, "metric")[0]))
+    if bounds is None or not len(whole) or spec is None:
+        return None
+    rows = zip(read_cells(table, "criterion"), read_cells(table, "step"), bounds, strict=True)
+    by_step = {step: bound for criterion, step, bound in rows if criterion == curve.criterion}
+    lost = np.array([by_step.get(step, np.nan) for step in curve.steps])
+    return whole[0] - lost if spec.higher_is_better else whole[0] + lost
+
+
+def draw_scatter(heads: Heads, table: HeadTable, measures: Sequence[Measure]) -> Chart | None:
+    """Draw each head by what it matters on one dataset and on another; a measure of its name has its unit."""
     sides = (name.removesuffix("_in") for name in table.data if name.endswith("_in"))
     column = next((name for name in sides if name != "rank"), None)
     if column is None or f"{column}_out" not in table.data:
@@ -207,7 +324,10 @@ def draw_scatter(heads: Heads, table: HeadTable) -> Chart | None:
     line = Line("random", _write_path([(x.place(x.low), y.place(x.low)), (x.place(x.high), y.place(x.high))]))
     words = clean(column.replace("_", " "))
     label = f"{words} of {len(points)} heads on both datasets; on the line, both are the same."
-    titles = (f"{words}, in domain", f"{words}, out of domain")
+    units = {one.column.name: one.column.unit for one in measures}
+    unit = clean(table.column(f"{column}_in").unit or units.get(column, ""))
+    unit = f" ({unit})" if unit else ""
+    titles = f"{words}, in domain{unit}", f"{words}, out of domain{unit}"
     return Chart(510, 490, label, titles, _label_layers(heads.layers), points, [line], x.ticks(), y.ticks())
 
 

@@ -2,7 +2,7 @@
 
 import base64
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from typing import Any, NamedTuple
 
@@ -16,7 +16,9 @@ from attnprobe.reports.page import (
 )
 from attnprobe.reports.pictures.channels import interpolate_colours
 from attnprobe.reports.report_page import charts, text
+from attnprobe.reports.report_page.charts import find_factor, format_cells
 from attnprobe.reports.report_page.evidence import describe_nearest, find_examples, list_relations
+from attnprobe.reports.report_page.highlights import Charts, Highlight, choose_highlights
 from attnprobe.reports.report_page.measures import (
     Heads,
     Measure,
@@ -24,6 +26,7 @@ from attnprobe.reports.report_page.measures import (
     collect_measures,
     format_number,
     format_p,
+    format_with_error,
     is_number,
 )
 from attnprobe.reports.report_page.report import OF_GOLD, OTHER, SECTIONS, Contents
@@ -39,20 +42,38 @@ from attnprobe.table.naming import LETTERS, find_role_kind
 
 #: How the classes of colours begin: of what starts at 0, and of what goes both ways from it.
 _LEVELS, _EFFECTS = "v", "e"
+#: What the class of an effect ends with that may be none.
+_FAINT = " faint"
+#: The class of each role; that of a head without any has the colour of nothing.
+_ROLE_STYLES = {kind: "none" if ROLE_COLOURS[kind] is None else f"r{n}" for n, kind in enumerate(LETTERS)}
 #: A table of more rows is not in the page: that of 16,110 pairs, of 180 heads, is.
 MOST_ROWS = 20_000
 #: So many rows of a table are shown; its file has all.
 _SHOWN = 400
+#: Digits of a number of the card, of which it shows four.
+_DIGITS = 10
+#: Grids of more heads have no number in each cell, but the rank in those of the highest; so many of these.
+_NARROW, _RANKED = 12, 5
 #: Most characters of a token and of a text.
 _LONGEST, _LONGEST_TEXT = 40, 400
 
 
 class _Cell(NamedTuple):
-    """A head in a grid: the class of its colour, what it says, and the letter of its role."""
+    """A head in a grid: the class of its colour, what it says, and the letter or number that stands in it."""
 
     style: str
     label: str
-    letter: str = ""
+    sign: str = ""
+
+
+class Picture(NamedTuple):
+    """A picture of all heads that is a section of its own, before those of numbers."""
+
+    section: str  # whose notes and tables belong to it; the id of the section
+    title: str
+    words: str  # how it is read
+    grids: Sequence[Mapping[str, Any]]  # one for each kind of attention
+    legend: Sequence[tuple[str, str, str, int, str]] = ()  # class, letter, name, how many heads, meaning
 
 
 def write_page(contents: Contents) -> str:
@@ -62,8 +83,8 @@ def write_page(contents: Contents) -> str:
     measures = [
         one for name in ("census", "importance") for one in collect_measures(heads, contents.of(name))
     ]
-    roles, distance, pruned = (
-        next(iter(contents.of(name).values()), None) for name in ("roles", "distance", "prune")
+    distance, pruned, roles = (
+        next(iter(contents.of(name).values()), None) for name in ("distance", "prune", "roles")
     )
     by_head, in_one_row = (
         next((one for one in contents.of("correlate").values() if ("head" in one.data) is of_heads), None)
@@ -73,22 +94,33 @@ def write_page(contents: Contents) -> str:
     tasks = contents.of("importance")
     important = ((number, tasks[one.table]) for number, one in enumerate(measures) if one.table in tasks)
     importance = next((text.describe_importance(table, number) for number, table in important), None)
-    findings = text.describe_outliers(heads, measures)
+    outliers = text.describe_outliers(heads, measures)
     record = text.make_record(contents)
     several = any(kind for kind, _, _ in heads.every)
     sentences = [_pack_sequence(one, n, several) for n, one in enumerate(contents.seen)]
+    maps = _draw_maps(heads, measures)
+    drawn = Charts(
+        {one["number"]: one["styles"] for one in maps},
+        [] if roles is None else [cell.style for cell in _colour_roles(heads, roles)],
+        [] if distance is None else charts.draw_head_maps(heads, distance),
+        None if pruned is None else charts.draw_curve(pruned),
+        None if by_head is None else charts.draw_scatter(heads, by_head, measures),
+    )
+    task = "the task" if importance is None else importance["task"]
+    sections = {section: contents.of(section) for section in SECTIONS}
+    highlights = choose_highlights(heads, measures, sections, task, drawn)
     data = {
         "title": contents.title,
         "author": contents.author,
         "note": contents.note,
         "heads": [list(head) for head in heads.every],
-        "measures": [{"values": list(one.values), "errors": list(one.errors)} for one in measures],
+        "measures": [_describe_measure(one) for one in measures],
         "roles": None if roles is None else _describe_roles(heads, roles, measures),
         "importance": importance,
         "sentences": [{"kinds": kinds} for kinds, _ in sentences],
         "scale": SCALE,
         "shown": _SHOWN,
-        "first": findings[0]["heads"][0]["head"] if findings else 0,
+        "first": _choose_first(highlights, outliers),
         "tables": [
             {
                 "name": name,
@@ -99,24 +131,32 @@ def write_page(contents: Contents) -> str:
             for name, table in every.items()
         ],
     }
+    model = make_visible(contents.model) or "a checkpoint"
+    usual = f"Attention heads of {model}"
     return render_page(
         "report.html.jinja",
         [read_asset("report.css") + _list_colours()],
-        [bundle_scripts("unpack.js", "report.js")],
-        model=make_visible(contents.model) or "a checkpoint",
+        [bundle_scripts("unpack.js", "report.js", "tables.js")],
+        title=make_visible(contents.title) if contents.title.strip() else usual,
+        model=model,
+        is_titled=bool(contents.title.strip()),
+        author=make_visible(contents.author) if contents.author.strip() else "",
+        remarks=[make_visible(line) for line in contents.note.splitlines() if line.strip()],
         lead=text.describe_heads(contents, heads),
-        findings=findings,
-        nothing=text.explain_no_outliers(measures),
+        highlights=highlights,
+        nothing=text.explain_no_outliers(measures) if not outliers else "",
+        outliers=outliers,
         notes=text.collect_notes(contents),
         asked=text.describe_inputs(contents),
         limits=text.list_limits(contents, measures),
         again=text.describe_command(record),
         missing=[(section, clean(command)) for section, command in contents.missing.items()],
         heads=heads,
-        maps=_draw_maps(heads, measures),
+        pictures=draw_pictures(contents, heads),
+        maps=maps,
+        measures=[(number, one, charts.draw_strip(one)) for number, one in enumerate(measures)],
+        has_roles=roles is not None,
         effects=text.explain_effects(measures),
-        measures=[(one, charts.draw_strip(one)) for one in measures],
-        roles=None if roles is None else _draw_roles(heads, roles),
         apart=text.warn_of_other_data(contents),
         gold={
             section: list_relations(heads, table)
@@ -130,11 +170,11 @@ def write_page(contents: Contents) -> str:
             for sequence in contents.seen
         ],
         chosen=clean(contents.chosen),
-        distance=[] if distance is None else charts.draw_head_maps(heads, distance),
+        distance=drawn.distance,
         least_on_a_map=charts.LEAST_ON_A_MAP,
         most_on_a_map=charts.MOST_ON_A_MAP,
-        curve=None if pruned is None else charts.draw_curve(pruned),
-        scatter=None if by_head is None else charts.draw_scatter(heads, by_head),
+        curve=drawn.curve,
+        scatter=drawn.scatter,
         correlation=None if in_one_row is None else _list_correlation(in_one_row),
         tables={
             section: [(name, numbers[name], len(table)) for name, table in contents.of(section).items()]
@@ -152,6 +192,27 @@ def write_page(contents: Contents) -> str:
             *(embed_bytes(name, packed) for _, layers in sentences for name, packed in layers.items()),
         ],
     )  # fmt: skip
+
+
+def draw_pictures(contents: Contents, heads: Heads) -> list[Picture]:
+    """Draw the pictures of all heads, in the order of the page; the first one follows the highlights."""
+    roles = next(iter(contents.of("roles").values()), None)
+    return [] if roles is None else [_draw_roles(heads, roles)]
+
+
+def _choose_first(highlights: Sequence[Highlight], outliers: Sequence[Mapping[str, Any]]) -> int:
+    """Choose the head that the page opens with."""
+    named = (one.head for one in highlights if one.head is not None)
+    return next(named, outliers[0]["heads"][0]["head"] if outliers else 0)
+
+
+def _describe_measure(measure: Measure) -> dict[str, Any]:
+    """Give the numbers of a measure, as many digits as ever matter, and what it is."""
+    values, errors = (
+        [None if one is None else float(f"{one:.{_DIGITS}g}") for one in side]
+        for side in (measure.values, measure.errors)
+    )
+    return {"name": clean(measure.column.name), "values": values, "errors": errors}
 
 
 def _pack_table(table: HeadTable) -> str:
@@ -180,22 +241,36 @@ def _pack_sequence(
 
 def _draw_maps(heads: Heads, measures: Sequence[Measure]) -> list[dict[str, Any]]:
     """Lay out the headline measures, each with a grid for every kind of attention."""
-    drawn = [measure for measure in measures if measure.column.headline]
-    scales = fit_scales_by_unit([(one.column, one.values, one.errors) for one in drawn])
-    return [
-        {
-            "measure": measure,
-            "low": format_number(scale.low),
-            "high": format_number(scale.high),
+    drawn = [(number, one) for number, one in enumerate(measures) if one.column.headline]
+    scales = fit_scales_by_unit([(one.column, one.values, one.errors) for _, one in drawn])
+    found = []
+    for (number, measure), scale in zip(drawn, scales, strict=True):
+        cells = _colour_heads(heads, measure, scale, measures)
+        factor = find_factor(scale.high)
+        if narrow := max(len(numbers) for _, numbers in heads.grids.values()) <= _NARROW:
+            signs = ["" if cell.style.endswith(_FAINT) else one for cell, one in zip(
+                cells, format_cells(measure.values, factor), strict=True)]  # fmt: skip
+            best = []
+        else:
+            best = sorted(
+                (place for place, cell in enumerate(cells) if cell.style and not cell.style.endswith(_FAINT)),
+                key=lambda place: -abs(measure.values[place] or 0.0),
+            )[:_RANKED]
+            signs = [str(best.index(place) + 1) if place in best else "" for place in range(len(cells))]
+        cells = [cell._replace(sign=sign) for cell, sign in zip(cells, signs, strict=True)]
+        found.append({
+            "number": number, "measure": measure, "styles": [cell.style for cell in cells],
+            "low": format_number(scale.low), "high": format_number(scale.high),
             "colours": _EFFECTS if scale.is_of_effects else _LEVELS,
-            "grids": _lay_out_grids(heads, _colour_heads(heads, measure, scale, measures)),
-        }
-        for measure, scale in zip(drawn, scales, strict=True)
-    ]
+            "factor": format_number(1 / factor) if narrow and factor != 1 else "",
+            "best": [f"{heads.name(place)}, {measure.describe(place)}" for place in best],
+            "grids": _lay_out_grids(heads, cells),
+        })  # fmt: skip
+    return found
 
 
 def _colour_heads(heads: Heads, measure: Measure, scale: Scale, measures: Sequence[Measure]) -> list[_Cell]:
-    """Give each head its colour, and its number in words; an effect that may be none is faint."""
+    """Give each head its colour, and its number in a sentence; an effect that may be none is faint."""
     pale = [False] * len(measure.values)
     if scale.is_of_effects:
         beside = {one.column.name: one.values for one in measures if one.table == measure.table}
@@ -205,8 +280,11 @@ def _colour_heads(heads: Heads, measure: Measure, scale: Scale, measures: Sequen
         pale = mark_effects(measure.values, measure.errors, None if p is None else beside[p]).pale
     kind = _EFFECTS if scale.is_of_effects else _LEVELS
     steps = [charts.find_step(value, scale) for value in measure.values]
-    styles = ["" if step is None else f"{kind}{step}{' faint' * pale[n]}" for n, step in enumerate(steps)]
-    return [_Cell(style, f"{heads.name(n)}: {measure.describe(n)}") for n, style in enumerate(styles)]
+    styles = ["" if step is None else f"{kind}{step}{_FAINT * pale[n]}" for n, step in enumerate(steps)]
+    return [
+        _Cell(style, f"{heads.name(n)}: {measure.title}, {measure.describe(n)}")
+        for n, style in enumerate(styles)
+    ]
 
 
 def _lay_out_grids(heads: Heads, cells: Sequence[_Cell]) -> list[dict[str, Any]]:
@@ -216,7 +294,7 @@ def _lay_out_grids(heads: Heads, cells: Sequence[_Cell]) -> list[dict[str, Any]]
         places = [[heads.find((kind, layer, head)) for head in numbers] for layer in layers]
         lines = [[None if place is None else (place, cells[place]) for place in line] for line in places]
         rows = list(zip(layers, lines, strict=True))
-        wide = "many" if len(numbers) > 16 else "some" if len(numbers) > 12 else "few"
+        wide = "many" if len(numbers) > 16 else "some" if len(numbers) > _NARROW else "few"
         found.append({"kind": kind, "heads": numbers, "rows": rows, "wide": wide})
     return found
 
@@ -243,25 +321,39 @@ def _clean_cell(cell: object) -> object:
     return None if isinstance(cell, float) and not is_number(cell) else cell
 
 
-def _draw_roles(heads: Heads, table: HeadTable) -> dict[str, Any]:
-    """Lay out the roles; list those there are: class, letter, name, how many heads have it, meaning."""
-    styles = {kind: f"r{number}" for number, kind in enumerate(LETTERS)}
-    roles = [None if role is None else str(role) for role in heads.sort_cells(table, "role")]
-    found = lay_out_roles(roles)
-    cells = [
-        _Cell(styles[kind], _name_role(heads, table, place, role), LETTERS[kind])
-        if role is not None and kind is not None
-        else _Cell("", f"{heads.name(place)}: no role was asked for")
-        for place, (role, kind) in enumerate(zip(roles, found.kinds, strict=True))
+def _draw_roles(heads: Heads, table: HeadTable) -> Picture:
+    """Draw the roles of all heads, and list those there are."""
+    counts = lay_out_roles([None if role is None else str(role) for role in heads.sort_cells(table, "role")])
+    legend = [
+        (_ROLE_STYLES[kind], LETTERS[kind], kind, number, text.MEANINGS[kind])
+        for kind, number in counts.counts.items()
     ]
-    counted = found.counts.items()
-    legend = [(styles[kind], LETTERS[kind], kind, number, text.MEANINGS[kind]) for kind, number in counted]
-    return {"grids": _lay_out_grids(heads, cells), "legend": legend}
+    words = (
+        "The letter of a head stands for the first role that its attention shows beyond the threshold. "
+        "Choose a head here or in any other chart, and all charts show it. The arrow keys move from head to "
+        "head."
+    )
+    return Picture("roles", "Roles", words, _lay_out_grids(heads, _colour_roles(heads, table)), legend)
 
 
-def _name_role(heads: Heads, table: HeadTable, place: int, role: str) -> str:
-    near = describe_nearest(heads, table, place)
-    return f"{heads.name(place)}: {clean(role)}{f', {near}' if near else ''}"
+def _colour_roles(heads: Heads, table: HeadTable) -> list[_Cell]:
+    """Give each head the colour and the letter of its role, and say it with its evidence."""
+    cells = []
+    names = ("role", "value", "value_se")
+    for place, (role, *evidence) in enumerate(
+        zip(*(heads.sort_cells(table, name) for name in names), strict=True)
+    ):
+        if role is None:
+            cells.append(_Cell("", f"{heads.name(place)}: no role was asked for"))
+            continue
+        kind = find_role_kind(str(role))
+        said = f"{heads.name(place)}: {text.NOUNS.get(kind) or clean(str(role))}"
+        if is_number(evidence[0]):
+            said += f", {format_with_error(*evidence)}"
+        elif near := describe_nearest(heads, table, place):
+            said += f", {near}"
+        cells.append(_Cell(_ROLE_STYLES[kind], said, LETTERS[kind]))
+    return cells
 
 
 def _list_correlation(table: HeadTable) -> list[tuple[str, str]]:
@@ -280,10 +372,10 @@ def _list_colours() -> str:
     levels, effects = (
         interpolate_colours(ramp, charts.STEPS) for ramp in (SEQUENTIAL, THEMES["light"].diverging)
     )
-    lines = [f".{_LEVELS}{step} {{ background: {one}; fill: {one}; }}" for step, one in enumerate(levels)]
-    lines += [f".{_EFFECTS}{step} {{ background: {one}; }}" for step, one in enumerate(effects)]
-    for place, kind in enumerate(LETTERS):
-        colour = ROLE_COLOURS[kind]
-        if colour is not None:
-            lines.append(f".r{place} {{ background: {colour}; color: {choose_ink(colour)}; }}")
+    named = {f"{kind}{step}": one for kind, ramp in ((_LEVELS, levels), (_EFFECTS, effects))
+             for step, one in enumerate(ramp)}  # fmt: skip
+    named |= {style: one for kind, style in _ROLE_STYLES.items() if (one := ROLE_COLOURS[kind]) is not None}
+    lines = [
+        f".{style}{{background:{one};fill:{one};color:{choose_ink(one)}}}" for style, one in named.items()
+    ]
     return "\n".join(["", *lines, ""])

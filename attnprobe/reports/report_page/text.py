@@ -39,6 +39,8 @@ MEANINGS = {
     "part of speech": "looks at words of one part of speech",
     MIXED: "shows none of the roles asked for",
 }
+#: Roles that are only a direction, as a noun.
+NOUNS = {"previous": "previous token", "next": "next token", "self": "token itself"}
 #: What roles are read off and the census has no column for, in words.
 _EVIDENCE = {
     "special_excess": "attention to special tokens beyond that of uniform attention",
@@ -70,9 +72,9 @@ def describe_heads(contents: Contents, heads: Heads) -> str:
     for kind in heads.grids:
         each = Counter(layer for one, layer, _ in heads.every if one == kind)
         least, most = min(each.values()), max(each.values())  # layers may have lost some
-        number = _count_noun(most, "head") if least == most else f"{least} to {most} heads"
+        number = count_noun(most, "head") if least == most else f"{least} to {most} heads"
         named = "cross-attention" if kind == Kind.CROSS.value else kind
-        sizes.append(f"{_count_noun(len(each), f'{named} layer'.strip())} of {number}")
+        sizes.append(f"{count_noun(len(each), f'{named} layer'.strip())} of {number}")
     about = f"This report is about {join_names(sizes) if sizes else 'all heads together'}."
     records = [_read_record(table, "corpus") for table in contents.every.values()]
     read = [(one.get("documents"), one.get("tokens")) for one in records if one]
@@ -81,11 +83,16 @@ def describe_heads(contents: Contents, heads: Heads) -> str:
         return about
     least, most = min(counts)[0], max(counts)[0]
     if least < most:  # as each reads as much as it takes, or leaves out what has no label
-        return f"{about} Each section read {least:,} to {_count_noun(most, contents.unit)}."
-    return f"{about} They read {_count_noun(most, contents.unit)}, {_count_noun(tokens, 'token')}."
+        return f"{about} Each section read {least:,} to {count_noun(most, contents.unit)}."
+    return f"{about} They read {count_noun(most, contents.unit)}, {count_noun(tokens, 'token')}."
 
 
-def _count_noun(number: int, noun: str) -> str:
+def count_noun(number: int, noun: str) -> str:
+    """Write a number of things.
+
+    >>> count_noun(1, "head"), count_noun(1200, "token")
+    ('1 head', '1,200 tokens')
+    """
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
