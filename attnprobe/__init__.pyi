@@ -500,10 +500,10 @@ def merge(
     tables: Sequence[HeadTable | Path | str], *, statistics: Sequence[Statistic] = (),
 ) -> HeadTable: ...
 def plot(
-    tables: HeadTable | Path | str | Sequence[HeadTable | Path | str], *, kind: Literal["roles", "change",
-    "relations", "settling", "curves", "lines", "scatter", "matrix", "map", "dendrogram", "clustermap",
-    "heatmap", "positions", "depth", "intervals", "pairs", "shares", "checks", "probes", "groups", "modality",
-    "alignments", "errors"] | None = None, measure: str | Sequence[str] | None = None,
+    tables: HeadTable | Path | str | Sequence[HeadTable | Path | str], *, kind: Literal["atlas", "roles",
+    "change", "relations", "settling", "curves", "lines", "scatter", "matrix", "map", "dendrogram",
+    "clustermap", "heatmap", "positions", "depth", "intervals", "pairs", "shares", "checks", "probes",
+    "groups", "modality", "alignments", "errors"] | None = None, measure: str | Sequence[str] | None = None,
     theme: Literal["light", "dark", "paper"] | None = None, width: str | int | None = None,
     columns: int | None = None, journal: Literal["acl", "nature", "plain"] | None = None,
     font: str | None = None, title: str | None = None, clusters: int | None = None,

@@ -40,12 +40,12 @@ def census(
     statistics: Annotated[
         "Sequence[str | Statistic] | None",
         Option(
-            "Measure only these columns, families, or statistics that installed packages bring along. "
-            "Default: all of the census.",
+            "Measure only these columns, families, or statistics that installed packages bring along; "
+            "profile is attention by offset. Default: census, which is all but profile.",
             doc='Names of columns ("entropy"), of families ("positional"), of statistics that other '
-            "packages bring along, or functions that attnprobe.statistic decorates; by default all of the "
-            'census. "entropy_norm" is entropy of attention weighted by norm, and "norm" the family of what '
-            "heads carry, which weights adds too.",
+            "packages bring along, or functions that attnprobe.statistic decorates; by default "
+            '"census", which is all but "profile", attention by offset. "entropy_norm" is entropy of '
+            'attention weighted by norm, and "norm" the family of what heads carry, which weights adds too.',
             metavar="NAME,NAME",
             panel=TEXT,
             line=str | None,
@@ -104,6 +104,8 @@ def census(
       attnprobe census t5-small -d pairs.tsv --text-column en --label-column de
 
       attnprobe census demo --statistics entropy,previous,jsd_mean
+
+      attnprobe census demo --statistics census,profile -o profiles.csv
 
     Returns:
         One row a head, layers and heads counted from 0. ``NAME_se`` is a standard error over documents, and

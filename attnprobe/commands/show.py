@@ -133,16 +133,19 @@ def plot(
 ) -> "Picture":
     """Draw a table of any command: svg, png, pdf, or a page with tooltips.
 
-    Each table has a picture of its own: a heat map of heads, a map, a tree or a matrix of heads by their
-    attention (of distance --all-pairs), curves of prune, a scatter of correlate --by head, what heads find
-    (of syntax), roles, lines over training (of dynamics). A title states what is found where that is
-    significant. Several tables of one kind make one picture; a clustermap has the table of roles beside that
-    of pairs. In a pipe, the picture is svg.
+    Each table has a picture of its own: a heat map of heads, an atlas of what each head looks at (of a census
+    with profile), a map, a tree or a matrix of heads by their attention (of distance --all-pairs), curves of
+    prune, a scatter of correlate --by head, what heads find (of syntax), roles, lines over training (of
+    dynamics). A title states what is found where that is significant. Several tables of one kind make one
+    picture; an atlas has the table of roles beside that of heads, and a clustermap beside that of pairs. In a
+    pipe, the picture is svg.
 
     Examples:
       attnprobe entropy demo -o entropy.csv
 
       attnprobe plot entropy.csv -o entropy.pdf --columns 1 --journal acl
+
+      attnprobe plot profiles.json roles.json --kind atlas -o atlas.pdf --columns 2
 
       attnprobe plot pairs.csv -o tree.svg --clusters 6 --save-clusters a.csv
 

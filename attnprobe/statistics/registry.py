@@ -21,6 +21,9 @@ Defined = TypeVar("Defined", Statistic, Tabulation)
 #: ``name = "package.module:statistic"``.
 GROUP = "attnprobe.statistics"
 
+#: Names all that is measured where nothing is named.
+DEFAULT = "census"
+
 EVERYTHING = Tabulation(
     "head, everything",
     with_notes(lambda table: [*rank_notes(table), *explained_notes(table)]),
@@ -67,7 +70,7 @@ def select_controls(*names: str) -> list[Statistic]:
 def census_statistics(*names: str) -> list[Statistic]:
     """List everything that has a column in the census of any text, or in the tables of some families."""
     if not names:
-        every = (one for one in _choosable() if one.about != "modalities")
+        every = (one for one in _choosable() if one.about != "modalities" and not one.on_request)
         return [statistic for statistic in every if statistic.weights == "attention"]
     return [statistic for statistic in select_statistics(*names) if statistic.rows == "head"]
 
@@ -175,6 +178,8 @@ def _meant(one: str | Statistic, every: Sequence[Statistic]) -> list[Statistic]:
         raise AttnprobeError(
             f"statistics must be names, or functions decorated with attnprobe.statistic, not {one!r}."
         )
+    if one == DEFAULT:
+        return census_statistics()
     # "entropy" is both a column and a family; the column wins.
     if found := [s for s in every if s.name == one] or [s for s in every if s.family.name == one]:
         return found

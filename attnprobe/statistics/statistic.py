@@ -210,6 +210,8 @@ class Statistic:
         of: What it is the same of, about rows as they are; see ``norm.weight_by_norm``.
         beyond_baseline: Whether what it gives for the same places of the same sequence without what is looked
             for is subtracted, where batches have such a baseline; see ``Repeated``.
+        on_request: Whether it is measured only where somebody names it, and is no column of the census by
+            default.
         version: Which definition this is; sums of different versions are never added up.
         order: Place within the family.
     """
@@ -235,6 +237,7 @@ class Statistic:
     weights: Weights = "attention"
     of: Statistic | None = None
     beyond_baseline: bool = False
+    on_request: bool = False
     version: int = 1
     order: int = 0
     #: What its function reads beside the probabilities; ``needs`` without what the weighting takes.

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 #: What a table can be drawn as, in the order in which ``--kind`` lists them.
 PictureKind = Literal[
-    "roles", "change", "relations", "settling", "curves", "lines", "scatter", "matrix", "map", "dendrogram",
-    "clustermap", "heatmap", "positions", "depth", "intervals", "pairs", "shares", "checks", "probes",
-    "groups", "modality", "alignments", "errors",
+    "atlas", "roles", "change", "relations", "settling", "curves", "lines", "scatter", "matrix", "map",
+    "dendrogram", "clustermap", "heatmap", "positions", "depth", "intervals", "pairs", "shares", "checks",
+    "probes", "groups", "modality", "alignments", "errors",
 ]  # fmt: skip
 #: The pictures that have clusters: a tree, and a matrix in the order of the tree.
 TREE: Literal["dendrogram"] = "dendrogram"
@@ -74,7 +74,7 @@ class Kind:
 
 
 _HEAD = ("layer", "head")
-_OF_HEADS: tuple[PictureKind, ...] = ("heatmap", "scatter", "depth")
+_OF_HEADS: tuple[PictureKind, ...] = ("atlas", "heatmap", "scatter", "depth")
 _CURVE = ("criterion", "seed", STEP)
 _RATES = ("aer", "precision", "recall", "baseline")
 #: Every kind, the most special first.

@@ -75,3 +75,30 @@ def find_role_kind(role: str) -> str:
     """
     known = (kind for kind in LETTERS if role == kind or role.startswith((f"{kind}:", f"{kind} ")))
     return next(known, "links" if ": " in role else MIXED)
+
+
+#: The single offsets of ``profile`` end here on either side of a text, and in each direction of an image.
+REACH, REACH_IN_PATCHES = 10, 3
+
+
+def list_offsets(*, patches: bool) -> list[tuple[str, str]]:
+    """List the columns of ``profile`` behind its name, each with a title, in their order.
+
+    >>> [column for column, _ in list_offsets(patches=False)][:4]
+    ['first', 'special', 'before', '-10']
+    >>> list_offsets(patches=True)[2]
+    ('-3_-3', 'attention by offset, rows -3, columns -3')
+    """
+    reach = REACH_IN_PATCHES if patches else REACH
+    side = range(-reach, reach + 1)
+    if patches:
+        steps = [
+            (f"{down}_{right}", f"rows {down:+d}, columns {right:+d}") for down in side for right in side
+        ]
+        ends = [("first", "the leading token"), ("special", "other special tokens")]
+        found = [*ends, *steps, ("beyond", f"more than {reach} patches away")]
+    else:
+        ends = [("first", "the first token"), ("special", "special tokens but the first")]
+        single = [(str(offset), f"{offset:+d}") for offset in side]
+        found = [*ends, ("before", f"below -{reach}"), *single, ("after", f"above +{reach}")]
+    return [(name, f"attention by offset, {words}".replace("+0", "0")) for name, words in found]

@@ -38,9 +38,26 @@ def data(made):
 
 def test_tables_are_those_of_the_commands(made, saved):
     model = saved("bert")
-    assert list(made.tables) == ["census", "roles", "distance"]
+    assert list(made.tables) == ["census", "roles", "distance", "profile"]
+    profile = attnprobe.census(model, TEXTS, statistics=["profile"])
+    assert made.tables["profile"].to_csv() == profile.to_csv()
     for name, more in {"census": {}, "roles": {}, "distance": {"all_pairs": True}}.items():
         assert made.tables[name].to_csv() == getattr(attnprobe, name)(model, TEXTS, **more).to_csv()
+
+
+def test_the_atlas_chooses_each_head(made):
+    """It has a mark for each, which names the role and the offset that gets most."""
+    svg = re.search(r'<svg class="atlas".*?</svg>', made.html, re.DOTALL)[0]
+    marks = re.findall(r'data-h="(\d+)" role="button" tabindex="-1" aria-label="([^"]*)"', svg)
+    assert [int(number) for number, _ in marks] == list(range(12))
+    profile, roles = made.tables["profile"], made.tables["roles"]
+    names = [column.name for column in profile.columns if column.role == "measure"]
+    for row, (_, label) in enumerate(marks):
+        layer, head = divmod(row, 4)
+        most = max(names, key=lambda name: np.nan_to_num(profile.data[name][row]))
+        number = format_with_error(profile.data[most][row], profile.data[f"{most}_se"][row])
+        assert label.startswith(f"layer {layer}, head {head}: {roles.data['role'][row]}")
+        assert label.endswith(f"most {profile.column(most).title}, {number}")
 
 
 def test_the_page_holds_every_table_as_its_file(made, data):
@@ -131,7 +148,8 @@ def test_a_task_brings_importance_and_pruning(classifier, reviews):
         classifier, reviews, text_column="review", label_column="stars", out_domain=reviews, limit=8
     )
     assert set(made.tables) == {
-        *("census", "roles", "distance", "importance", "prune", "correlate", "correlate_by_head")
+        *("census", "profile", "roles", "distance"),
+        *("importance", "prune", "correlate", "correlate_by_head"),
     }
     assert "How many heads can go" in made.html
     assert 'class="line criterion"' in made.html
@@ -220,7 +238,7 @@ def test_layers_that_lost_heads_are_not_said_to_have_all(saved, tmp_path):
 def test_roles_of_other_texts_than_the_census_are_said_to_be():
     made = attnprobe.report("demo", sections="census,roles", limit=8)
     assert "The roles are of other texts than the maps" in made.html
-    assert re.search(r"embedded, sha256 [0-9a-f]{64} \(census\)", made.html)
+    assert re.search(r"embedded, sha256 [0-9a-f]{64} \(census and profile\)", made.html)
     assert re.search(r"embedded, sha256 [0-9a-f]{64} \(roles\)", made.html)
     made = attnprobe.report("demo", TEXTS, sections="census,roles")
     assert "The roles are of other texts" not in made.html
@@ -250,7 +268,7 @@ def test_an_encoder_and_a_decoder(saved):
 @pytest.mark.filterwarnings("ignore::attnprobe.AttnprobeWarning")
 def test_images_have_a_report_without_roles(media_model, photos):
     made = attnprobe.report(media_model("vit"), photos, limit=3)
-    assert list(made.tables) == ["census", "distance"]
+    assert list(made.tables) == ["census", "distance", "profile"]
     assert "attnprobe view" in made.contents.chosen
     assert lead(made).endswith("They read 3 images, 51 tokens.")
     assert set(made.contents.missing) == {"importance", "prune", "correlate"}

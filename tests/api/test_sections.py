@@ -24,6 +24,9 @@ TEXTS = [
 #: Small, so that a pass has several batches.
 SMALL = {"batch_tokens": 16}
 
+#: What the section census leaves in a folder.
+TABLES_OF_CENSUS = ["census.csv", "census.json", "profile.csv", "profile.json"]
+
 
 class Stop(BaseException):
     """Ends a run on the spot: nobody catches it."""
@@ -263,9 +266,9 @@ def test_a_killed_report_keeps_the_sections_that_are_done(saved, passes, tmp_pat
         with pytest.raises(Stop):
             attnprobe.report(saved("bert"), TEXTS, **asked)
     (tmp_path / "state").write_bytes(left[0])  # what is written on the way out is not there after a kill
-    assert sorted(path.name for path in (tmp_path / "tables").iterdir()) == ["census.csv", "census.json"]
+    assert sorted(path.name for path in (tmp_path / "tables").iterdir()) == TABLES_OF_CENSUS
     passes["batches"] = 0
-    with pytest.warns(attnprobe.AttnprobeWarning, match="census was done before"):
+    with pytest.warns(attnprobe.AttnprobeWarning, match="census and profile were done before"):
         made = attnprobe.report(saved("bert"), TEXTS, **asked)
     assert passes["batches"] == 0  # of the census
     assert undated(made.html) == undated(expected.html)
@@ -345,8 +348,8 @@ def test_a_section_that_fails_leaves_the_others(saved, tmp_path, monkeypatch, er
     with pytest.raises(UnfinishedError, match=r"The section importance failed: .*(wrong|boom)") as raised:
         attnprobe.report(saved("bert"), TEXTS, save_tables=folder, **asked)
     assert ("goes on from there" in str(raised.value)) is kept
-    assert list(raised.value.table) == ["census"]
-    assert sorted(path.name for path in folder.iterdir()) == ["census.csv", "census.json"]
+    assert list(raised.value.table) == ["census", "profile"]
+    assert sorted(path.name for path in folder.iterdir()) == TABLES_OF_CENSUS
 
 
 def test_a_folder_that_takes_nothing_does_not_stop_the_report(saved, tmp_path, monkeypatch):
@@ -363,7 +366,7 @@ def test_a_folder_that_takes_nothing_does_not_stop_the_report(saved, tmp_path, m
 
     monkeypatch.setattr(HeadTable, "save", full_at_first)
     asked = {"sections": "census,distance", **SMALL}
-    for until, unsaved in ((2, ""), (99, "census.csv and distance.csv could not be saved")):
+    for until, unsaved in ((2, ""), (99, "census.csv, profile.csv and distance.csv could not be saved")):
         full_at_first.until = until
         tried.clear()
         folder = tmp_path / f"tables {until}"
@@ -371,7 +374,7 @@ def test_a_folder_that_takes_nothing_does_not_stop_the_report(saved, tmp_path, m
             made = attnprobe.report(saved("bert"), TEXTS, save_tables=folder, **asked)
         assert made.unsaved.startswith(unsaved)
         assert bool(made.unsaved) is bool(unsaved)
-        assert set(made.tables) == {"census", "distance"}
+        assert set(made.tables) == {"census", "profile", "distance"}
         assert (folder / "census.csv").exists() is not bool(unsaved)
 
 
@@ -401,7 +404,8 @@ def test_gold_links_and_groups_have_sections_where_they_are_given(saved, gold, m
     files = {"treebank": str(gold), "coreference": [str(gold)], "links": str(mine)}
     asked = {**files, "by_group": "genre", "save_tables": tmp_path / "tables"}
     made = attnprobe.report(saved("bert"), str(texts), **asked)
-    assert list(made.tables) == ["census", "roles", "syntax", "coreference", "links", "groups", "distance"]
+    sections = ["census", "roles", "syntax", "coreference", "links", "groups", "distance"]
+    assert list(made.tables) == [*sections, "profile"]
     model = saved("bert")
     for name, file in zip(("syntax", "coreference", "links"), files.values(), strict=True):
         same(made.tables[name], getattr(attnprobe, name)(model, file))
@@ -409,7 +413,8 @@ def test_gold_links_and_groups_have_sections_where_they_are_given(saved, gold, m
     same(made.tables["census"], attnprobe.census(model, str(texts)))
     found = attnprobe.report(from_tables=tmp_path / "tables")
     assert {section: list(those) for section, those in found.contents.tables.items()} == {
-        name: [name] for name in made.tables
+        **{name: [name] for name in sections},
+        "other": ["profile"],
     }
     for page in (made.html, found.html):
         assert "What heads find of gold links" in page

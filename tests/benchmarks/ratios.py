@@ -20,6 +20,7 @@ from attnprobe.model.verifying.observations import find_output_factors, find_out
 from attnprobe.statistics import Statistic, census_statistics, select_statistics
 from attnprobe.statistics.distance import ALL_PAIRS
 from attnprobe.statistics.norm import apply_weights
+from attnprobe.statistics.profile import PROFILE
 from attnprobe.statistics.rank import MAP_RANK
 from attnprobe.sums.documents import name_documents
 from attnprobe.survey import measure
@@ -87,6 +88,16 @@ def all_pairs_costs(*, quick: bool) -> Iterator[Figure]:
     census = build_census(checkpoint, case.shape, batch, [*census_statistics(), ALL_PAIRS])
     ratios = paired_ratios(_bare(checkpoint, batch), census, 3 if quick else 9)
     yield as_figure(f"census with all 10,296 pairs, {case.name}", ratios, *PAIRS)
+
+
+def profile_costs(*, quick: bool) -> Iterator[Figure]:
+    """Add attention by offset to the census; the goals are those of the census alone."""
+    for case in CASES:
+        batch, checkpoint = random_batch(case.sequences, case.length), case.shape.checkpoint()
+        every = [*census_statistics(), PROFILE]
+        census = build_census(checkpoint, case.shape, batch, every)
+        ratios = paired_ratios(_bare(checkpoint, batch), census, 5 if quick else 15)
+        yield as_figure(f"census with profile, {case.name}", ratios, case.bar, case.aim)
 
 
 def rank_costs(*, quick: bool) -> Iterator[Figure]:

@@ -16,6 +16,7 @@ pytestmark = pytest.mark.slow
 SIZES = ((1, 2), (6, 12), (12, 12), (24, 16))
 #: Kinds of pictures that grow with the heads of a model, each of a table of so many layers and heads.
 SIZED = {
+    "atlas": lambda layers, heads: [tables.profiles(layers, heads)],
     "heatmap": lambda layers, heads: [tables.census(layers, heads)],
     "scatter": lambda layers, heads: [tables.census(layers, heads)],
     "depth": lambda layers, heads: [tables.census(layers, heads)],

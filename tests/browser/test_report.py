@@ -119,13 +119,18 @@ def test_on_a_phone_every_number_of_the_card_is_in_sight(opened, made):
 def test_the_keyboard_walks_and_a_link_leads_to_a_head(opened, made, visit, tmp_path):
     seen = opened(made)
     page = seen.page
-    page.locator("#roles [data-h='0']").click()
-    chosen(page, 0)
-    for key, place in (("ArrowRight", 1), ("ArrowDown", 5), ("ArrowLeft", 4), ("ArrowUp", 0), ("ArrowUp", 0)):
-        page.keyboard.press(key)
-        chosen(page, place)
-        assert page.evaluate("document.activeElement.dataset.h") == str(place)
-    assert page.locator("#roles [tabindex='0'][data-h]").count() == 1
+    steps = (("ArrowRight", 1), ("ArrowDown", 5), ("ArrowLeft", 4), ("ArrowUp", 0), ("ArrowUp", 0))
+    for section in ("#roles", "#atlas"):
+        page.locator(f"{section} [data-h='0']").click()
+        chosen(page, 0)
+        for key, place in steps:
+            page.keyboard.press(key)
+            chosen(page, place)
+            assert page.evaluate("document.activeElement.dataset.h") == str(place)
+        assert page.locator(f"{section} [tabindex='0'][data-h]").count() == 1
+    page.locator("#atlas [data-h='7']").focus()
+    page.keyboard.press("Enter")
+    chosen(page, 7)
     other = visit(f"{(tmp_path / 'report.html').as_uri()}#head=1.2")
     chosen(other.page, 6)
     seen.assert_silent()

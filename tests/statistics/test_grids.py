@@ -254,7 +254,9 @@ class TestEvery:
         }:  # a first patch is one like the others
             assert same == bool(whole.layout.keys.first[:, 0].all())
         else:
-            depends = statistic.family.name == "positional" or statistic.name.startswith("offset_share")
+            depends = statistic.family.name in {"positional", "profile"} or statistic.name.startswith(
+                "offset_share"
+            )
             assert same == (not depends)
 
 

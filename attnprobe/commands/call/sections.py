@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 #: The tables of each section by the numbers that a state knows them by; several sections share number 0.
 _TABLES: dict[Section, dict[str, int]] = {
-    "census": {"census": 1},
+    "census": {"census": 1, "profile": 12},
     "roles": {"roles": 2},
     "sentences": {},
     "distance": {"distance": 3},
@@ -58,6 +58,8 @@ _TABLES: dict[Section, dict[str, int]] = {
 }
 _NUMBERS = {name: number for tables in _TABLES.values() for name, number in tables.items()}
 _SHARED = 0
+#: The table of the atlas, and the statistic in it.
+PROFILE = "profile"
 #: Sections that are about the texts as they are, and so can share a pass over them.
 _OF_THE_TEXTS: tuple[Section, ...] = ("census", "roles", "distance")
 #: Options that say what of the data is read, of which no file with gold links has anything.
@@ -251,23 +253,28 @@ class Sections:
         self._progress.stage("loading", None)
         checkpoint = load_model(self.model, self.tokenizer, call.load, source.kind)
 
-        def request(section: Section) -> "TableRequest":
-            if section == "roles":
+        def request(name: str) -> "TableRequest":
+            if name == "roles":
                 own = RoleOptions(**self.roles)
                 sources = open_sources(self.texts, own, self._options)
                 return request_roles(checkpoint, {**sources, "texts": source}, call, own)
-            statistics, tabulation = ask_census() if section == "census" else ask_distance(all_pairs=True)
-            facts = {"command": describe_call(section), "dataset": source.described}
+            asked = {"census": None, "profile": [PROFILE]}
+            statistics, tabulation = (
+                ask_census(asked[name]) if name in asked else ask_distance(all_pairs=True)
+            )
+            command = "census" if name in asked else name
+            facts = {"command": describe_call(command), "dataset": source.described}
             corpus = CorpusRequest(source.documents, statistics, call.corpus)
             return TableRequest([corpus], source.name, facts, tabulation)
 
-        requests = [request(section) for section in sections]
+        names = [name for section in sections for name in _TABLES[section]]
+        requests = [request(name) for name in names]
         found = survey_corpora(
             checkpoint, requests, resume=resume, workers=call.workers, progress=self._progress
         )
         by_request = {id(one.request): one.table for one in found}
-        pairs = zip(sections, requests, strict=True)
-        return {section: by_request[id(one)] for section, one in pairs if id(one) in by_request}
+        pairs = zip(names, requests, strict=True)
+        return {name: by_request[id(one)] for name, one in pairs if id(one) in by_request}
 
     def _measure_alone(self, section: Section, resume: Path | None) -> dict[str, HeadTable]:
         """Measure a section as its command does."""
@@ -278,7 +285,13 @@ class Sections:
             return {"correlate": found.tabulate_pairs(), "correlate_by_head": found.tabulate_heads()}
         of_a_task = [self.labels] if section in OF_A_TASK else []
         texts = self.roles[OF_GOLD[section]] if section in OF_GOLD else self.texts
-        return {section: _find_command(section)(self.model, texts, *of_a_task, **own)}
+        found = {section: _find_command(section)(self.model, texts, *of_a_task, **own)}
+        if section == "census":  # --resume is about that table
+            own |= {"resume": None, "statistics": [PROFILE]}
+            if self.quick:  # as many texts as the census took
+                own |= {"until": None, "sample": min(own["sample"], max(found[section].data["n"]))}
+            found[PROFILE] = _find_command(section)(self.model, texts, **own)
+        return found
 
     def _choose_options(self, section: Section) -> dict[str, Any]:
         """Choose the options that the command of a section takes."""

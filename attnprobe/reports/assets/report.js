@@ -122,7 +122,7 @@ document.addEventListener("keydown", (event) => {
       next.focus();
     }
     event.preventDefault();
-  } else if ((event.key === "Enter" || event.key === " ") && mark.tagName === "circle") {
+  } else if ((event.key === "Enter" || event.key === " ") && mark instanceof SVGElement) {
     choose(Number(mark.dataset.h));
     event.preventDefault();
   }

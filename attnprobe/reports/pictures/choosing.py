@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from shlex import quote
 from textwrap import wrap
 from typing import Any, get_args
 
@@ -15,6 +16,7 @@ from attnprobe.reports.pairs import tabulate_clusters
 from attnprobe.reports.picture import Picture
 from attnprobe.reports.pictures import (
     alignments,
+    atlas,
     clustermap,
     curves,
     groups,
@@ -32,6 +34,7 @@ from attnprobe.reports.pictures import (
     training,
 )
 from attnprobe.reports.pictures.headlines import state_each, state_picture
+from attnprobe.reports.profile import can_draw_atlas, join_beside_profile, read_profile
 from attnprobe.reports.shapes import lay_out_grid
 from attnprobe.reports.theme import JournalName, ThemeName, choose_look
 from attnprobe.table.cells import clean, format_cell
@@ -39,6 +42,9 @@ from attnprobe.table.head_table import HeadTable
 from attnprobe.table.kinds import CLUSTERMAP, KINDS, TREE, PictureKind
 from attnprobe.table.table import Column
 
+ATLAS: PictureKind = "atlas"
+#: The title of a picture that says more than one of a census would.
+_ATLAS_TITLE = "what heads look at, by offset"
 #: The column that tells tables apart where neither model nor dataset does.
 TABLE = "table"
 
@@ -52,6 +58,8 @@ def stack_tables(tables: Sequence[HeadTable], kind: str | None = None) -> HeadTa
         raise AttnprobeError("plot needs a table")
     if len(tables) == 1:
         return tables[0]
+    if kind == ATLAS:
+        return join_beside_profile(tables)
     if kind == "scatter":
         if len(tables) > 2:
             raise AttnprobeError("--kind scatter takes two tables at most, one for each axis")
@@ -111,14 +119,15 @@ _HEARD = 800
 _MARGIN = 16
 #: Kinds that draw the same columns of every table.
 _FIXED = {
-    "roles", "relations", "intervals", "pairs", "shares", "checks", "probes", "modality", "alignments",
-    "errors",
+    "atlas", "roles", "relations", "intervals", "pairs", "shares", "checks", "probes", "modality",
+    "alignments", "errors",
 }  # fmt: skip
 
 
 _Drawing = tuple[Callable[[HeadTable], object], Callable[[HeadTable, DrawingRequest], Any]]
 #: How each kind of picture is drawn, and whether the numbers of a table allow it.
 _DRAWINGS: Mapping[PictureKind, _Drawing] = {
+    "atlas": (can_draw_atlas, atlas.draw_atlas),
     "roles": (lay_out_grid, roles.draw_roles),
     "change": (maps.can_draw_change, maps.draw_change),
     "relations": (bool, relations.draw_relations),
@@ -196,6 +205,8 @@ def draw_picture(
         tables, beside = clustermap.split_tables(tables)
     table = stack_tables(tables, kind)
     known = list_kinds(table)
+    if kind == ATLAS and len(table) and ATLAS not in known:
+        raise AttnprobeError(_explain_no_atlas(table))
     if not len(table):
         raise AttnprobeError("the table has no rows, and there is nothing to draw")
     if not known:
@@ -205,6 +216,8 @@ def draw_picture(
         raise AttnprobeError(f"this table can't be drawn with {option}; it can with {', '.join(known)}")
     # Whoever names a measure wants a picture that can show it.
     chosen = min(known, key=lambda one: (one != kind, bool(measures) and one in _FIXED))
+    if chosen == ATLAS:
+        table = replace(table, title=_ATLAS_TITLE)
     if measures and chosen in _FIXED:
         raise AttnprobeError(f"the picture of --kind {chosen} has measures of its own: leave --measure out")
     request = DrawingRequest(look, pixels, tuple(measures), clusters, beside, stated=title is None)
@@ -221,6 +234,18 @@ def draw_picture(
         chart = chart.properties(description=_describe_picture(chosen, findings, table.title, about))
     clustered = partial(tabulate_clusters, table, request) if chosen in {TREE, CLUSTERMAP} else None
     return Picture(chosen, heading, chart, look, clustered)
+
+
+def _explain_no_atlas(table: HeadTable) -> str:
+    """Say which command measures what an atlas shows."""
+    if read_profile(table) is not None:
+        return "an atlas shows each head of a table once, and this table has several rows for some"
+    model = quote(clean(table.models[0])) if len(table.models) == 1 else "MODEL"
+    data = "" if set(table.data.get("dataset", ())) == {"embedded"} else " -d DATA"
+    return (
+        "an atlas shows attention by offset, which this table does not have; measure it with "
+        f"`attnprobe census {model}{data} --statistics census,profile -o heads.json`"
+    )
 
 
 def _explain_no_picture(table: HeadTable) -> str:

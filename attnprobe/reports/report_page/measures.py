@@ -10,6 +10,7 @@ from typing import NamedTuple, TypeGuard
 from attnprobe.attention.kinds import Kind
 from attnprobe.table.cells import clean
 from attnprobe.table.head_table import HeadTable
+from attnprobe.table.naming import list_offsets
 from attnprobe.table.table import Column
 
 #: Kind of attention (empty where a model has one), layer, head.
@@ -123,7 +124,19 @@ def collect_measures(heads: Heads, tables: Mapping[str, HeadTable]) -> list[Meas
         for name, table in tables.items()
         for column in table.columns
         if column.role == "measure" and any(map(is_number, table.data[column.name]))
+        if not is_offset(column.name)  # the atlas shows them
     ]
+
+
+def is_offset(name: str) -> bool:
+    """Tell whether a column is one of ``profile``, attention by offset.
+
+    >>> is_offset("profile_-1"), is_offset("previous")
+    (True, False)
+    """
+    return any(
+        name == f"profile_{one}" for patches in (False, True) for one, _ in list_offsets(patches=patches)
+    )
 
 
 def is_number(cell: object) -> TypeGuard[int | float]:

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from typing import Any, NamedTuple
 
+from markupsafe import Markup
+
 from attnprobe.reports.page import (
     RECORD,
     bundle_scripts,
@@ -16,6 +18,7 @@ from attnprobe.reports.page import (
 )
 from attnprobe.reports.pictures.channels import interpolate_colours
 from attnprobe.reports.report_page import charts, text
+from attnprobe.reports.report_page.atlas import draw_atlas
 from attnprobe.reports.report_page.charts import find_factor, format_cells
 from attnprobe.reports.report_page.evidence import describe_nearest, find_examples, list_relations
 from attnprobe.reports.report_page.highlights import Charts, Highlight, choose_highlights
@@ -72,8 +75,9 @@ class Picture(NamedTuple):
     section: str  # whose notes and tables belong to it; the id of the section
     title: str
     words: str  # how it is read
-    grids: Sequence[Mapping[str, Any]]  # one for each kind of attention
+    grids: Sequence[Mapping[str, Any]] = ()  # one for each kind of attention
     legend: Sequence[tuple[str, str, str, int, str]] = ()  # class, letter, name, how many heads, meaning
+    drawing: Markup | None = None  # as wide as the page, in place of grids
 
 
 def write_page(contents: Contents) -> str:
@@ -196,8 +200,12 @@ def write_page(contents: Contents) -> str:
 
 def draw_pictures(contents: Contents, heads: Heads) -> list[Picture]:
     """Draw the pictures of all heads, in the order of the page; the first one follows the highlights."""
-    roles = next(iter(contents.of("roles").values()), None)
-    return [] if roles is None else [_draw_roles(heads, roles)]
+    roles, atlas = next(iter(contents.of("roles").values()), None), draw_atlas(heads, contents.every)
+    found = []
+    if atlas is not None:
+        drawing, words = atlas
+        found.append(Picture("atlas", "What each head looks at", words, drawing=drawing))
+    return found if roles is None else [*found, _draw_roles(heads, roles)]
 
 
 def _choose_first(highlights: Sequence[Highlight], outliers: Sequence[Mapping[str, Any]]) -> int:

@@ -1,10 +1,12 @@
 """A table of every kind that has a picture, with numbers that are told apart by their last digit."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
 
 from attnprobe.table.head_table import HeadTable
+from attnprobe.table.naming import LETTERS, list_offsets
 from attnprobe.table.relation_names import RELATION_NAMES
 from attnprobe.table.table import Column
 
@@ -372,8 +374,31 @@ def aligning(layers=LAYERS, heads=HEADS):
     )  # fmt: skip
 
 
+def profiles(layers=LAYERS, heads=HEADS, *, patches=False, causal=False, roles=True):
+    """Give heads with attention by offset: a bump somewhere, as wide as it comes."""
+    rows = layers * heads
+    names = [name for name, _ in list_offsets(patches=patches)]
+    columns = {"n": [40] * rows, "entropy": numbers(rows), "entropy_normalized": numbers(rows)}
+    centre, width = DRAW.integers(3, len(names) - 3, rows), DRAW.uniform(0.5, 9, rows)
+    for place, name in enumerate(names):
+        bump = np.exp(-np.square((place - centre) / width)) / (1 + width)
+        ahead = causal and (name == "after" or (name.isdigit() and int(name) > 0))
+        cells = [math.nan] * rows if ahead else np.clip(bump + DRAW.uniform(0, 0.02, rows), 0, 1).tolist()
+        columns |= {f"profile_{name}": cells, f"profile_{name}_se": [0.01] * rows}
+    if roles:
+        words = [*LETTERS, "syntactic: det", "offset +2"]
+        columns |= {
+            "role": [words[row % len(words)] for row in range(rows)],
+            "value": numbers(rows),
+            "value_se": [0.01] * rows,
+        }
+    found = table("census of heads", {**named(rows), **places(layers, heads)}, **columns)
+    return replace(found, kind="heads")
+
+
 #: The picture that each table has by nature, and a column of it that is drawn.
 NATURAL = {
+    "atlas": (profiles, "profile_-1"),
     "heatmap": (lambda: of_heads("entropy"), "entropy"),
     "positions": (at_positions, "effect"),
     "roles": (roles, "value"),

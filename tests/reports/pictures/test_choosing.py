@@ -210,7 +210,7 @@ def test_a_row_of_equal_tables_is_a_line():
     ("make", "asked", "says"),
     [
         (lambda: [tables.of_heads("a")], {"kind": "dendrogram"}, "it can with heatmap, depth"),
-        (lambda: [tables.of_heads("a")], {"kind": "pie"}, "kind is one of roles, "),
+        (lambda: [tables.of_heads("a")], {"kind": "pie"}, "kind is one of atlas, roles, "),
         (lambda: [tables.of_heads("a")], {"measures": ["b"]}, "no such measure; it has n, a"),
         (lambda: [tables.of_heads("a")], {"theme": "neon"}, "light, dark, paper"),
         (lambda: [tables.of_heads("a")], {"width": 20}, "from 200 to 4000"),
