@@ -24,7 +24,12 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 from transformers import CONFIG_MAPPING, MODEL_MAPPING, AutoConfig, AutoModel, PreTrainedModel
+from transformers.modeling_outputs import MoeCausalLMOutputWithPast
 from transformers.utils import logging
+
+# What llama4 of transformers 5.24 reads off the output of its text alone, which has no such field.
+if not hasattr(MoeCausalLMOutputWithPast, "image_outputs"):
+    MoeCausalLMOutputWithPast.image_outputs = None
 
 LAYERS, DECODER_LAYERS, HEADS, VOCABULARY = 3, 2, 4, 120
 LENGTH, DECODER_LENGTH = 23, 17
