@@ -1,7 +1,7 @@
 """The pictures on README and the pages of docs/: each is what a command on one of the pages writes.
 
 A page shows ``![...](pictures/NAME.svg)``, and a command on it writes NAME.svg; README and the gallery show
-pictures of other pages, too. README has ``<img src="docs/pictures/NAME.svg" alt="...">`` for one that it shows
+pictures of other pages, too. README has ``<img src="docs/pictures/NAME.svg" alt="...">`` for one shown
 larger. The file lies in docs/pictures/. ``python docs/scripts/outputs.py`` puts it there, and
 ``tests/docs/test_outputs.py`` compares it with what the command writes now.
 """
