@@ -41,7 +41,7 @@ from attnprobe.survey.tokens import SequenceAttention
 from attnprobe.table.cells import clean
 from attnprobe.table.destination import render_table
 from attnprobe.table.head_table import HeadTable
-from attnprobe.table.naming import LETTERS, find_role_kind
+from attnprobe.table.naming import LETTERS, NOUNS, find_role_kind
 
 #: How the classes of colours begin: of what starts at 0, and of what goes both ways from it.
 _LEVELS, _EFFECTS = "v", "e"
@@ -355,7 +355,7 @@ def _colour_roles(heads: Heads, table: HeadTable) -> list[_Cell]:
             cells.append(_Cell("", f"{heads.name(place)}: no role was asked for"))
             continue
         kind = find_role_kind(str(role))
-        said = f"{heads.name(place)}: {text.NOUNS.get(kind) or clean(str(role))}"
+        said = f"{heads.name(place)}: {NOUNS.get(kind) or clean(str(role))}"
         if is_number(evidence[0]):
             said += f", {format_with_error(*evidence)}"
         elif near := describe_nearest(heads, table, place):

@@ -39,8 +39,6 @@ MEANINGS = {
     "part of speech": "looks at words of one part of speech",
     MIXED: "shows none of the roles asked for",
 }
-#: Roles that are only a direction, as a noun.
-NOUNS = {"previous": "previous token", "next": "next token", "self": "token itself"}
 #: What roles are read off and the census has no column for, in words.
 _EVIDENCE = {
     "special_excess": "attention to special tokens beyond that of uniform attention",
