@@ -96,7 +96,9 @@ def test_the_card_says_what_a_role_means_and_how_much_the_head_matters(opened, m
             assert said.startswith("Role: mixed.")
             near, value = (roles.data[name][place] for name in ("nearest", "nearest_value"))
             assert f" The nearest is {near}: " in said
-            assert f", {format_number(value)}, where the threshold is " in said
+            beyond = value > roles.data["nearest_threshold"][place]
+            limit = "not significantly beyond the threshold" if beyond else "where the threshold is"
+            assert f", {format_number(value)}, {limit} " in said
         else:
             assert f"(it {MEANINGS[find_role_kind(roles.data['role'][place])]}). Evidence: " in said
             assert format_with_error(roles.data["value"][place], roles.data["value_se"][place]) in said

@@ -26,6 +26,8 @@ _THEME = replace(
 )
 #: Pixels; wider ones scroll where a screen is narrow.
 _WIDTH = 1000
+#: Pixels of the widest cell; words stand beside what is left.
+_WIDEST = 78.0
 _LABEL = "Each head with its attention by offset, its role and its entropy"
 
 
@@ -50,7 +52,7 @@ def draw_atlas(heads: Heads, tables: Mapping[str, HeadTable]) -> tuple[Markup, s
                 continue
     if not can_draw_atlas(joined):
         return None
-    atlas = lay_out_atlas(joined, _THEME, _WIDTH, captioned=False)
+    atlas = lay_out_atlas(joined, _THEME, _WIDTH, captioned=False, widest=_WIDEST)
     return _write_svg(atlas, heads, joined), atlas.caption
 
 
