@@ -1,7 +1,8 @@
 """The pictures on README and the pages of docs/: each is what a command on one of the pages writes.
 
-A page shows ``![...](pictures/NAME.svg)``, and a command on it writes NAME.svg; README shows pictures of
-other pages. The file lies in docs/pictures/. ``python docs/scripts/outputs.py`` puts it there, and
+A page shows ``![...](pictures/NAME.svg)``, and a command on it writes NAME.svg; README and the gallery show
+pictures of other pages, too. README has ``<img src="docs/pictures/NAME.svg" alt="...">`` for one shown
+larger. The file lies in docs/pictures/. ``python docs/scripts/outputs.py`` puts it there, and
 ``tests/docs/test_outputs.py`` compares it with what the command writes now.
 """
 
@@ -11,16 +12,24 @@ from pathlib import Path
 
 FOLDER = Path(__file__).parents[1] / "pictures"
 
-_SHOWN = re.compile(r"!\[[^\]]*\]\((?:docs/)?pictures/([\w-]+\.svg)\)")
+_SHOWN = re.compile(
+    r"!\[(?P<words>[^\]]*)\]\((?:docs/)?pictures/(?P<name>[\w-]+\.\w+)\)"
+    r'|<img src="docs/pictures/(?P<larger>[\w-]+\.\w+)"[^>]* alt="(?P<alt>[^"]*)">'
+)
 #: What a picture says: the words in it, and the words that a screen reader reads of each mark.
 _SAID = re.compile(r'aria-label="([^"]*)"|<text[^>]*>([^<]*)</text>')
 #: A figure of a mark, with all the digits that a computer has.
 _FIGURE = re.compile(r"-?\d+\.\d+(?:e[-+]?\d+)?|-?\d+e[-+]?\d+")
 
 
+def describe(page: str) -> list[tuple[str, str]]:
+    """Name the pictures and screens that a page shows, in their order, and the words that stand for each."""
+    return [(one["name"] or one["larger"], one["words"] or one["alt"] or "") for one in _SHOWN.finditer(page)]
+
+
 def pictures(page: str) -> list[str]:
-    """Name the pictures that a page shows, in their order."""
-    return list(dict.fromkeys(_SHOWN.findall(page)))
+    """Name the pictures that a page shows, in their order; screens (``screens.py``) are not among them."""
+    return list(dict.fromkeys(name for name, _ in describe(page) if name.endswith(".svg")))
 
 
 def said(picture: str) -> str:

@@ -6,6 +6,9 @@ from xml.etree import ElementTree
 import outputs
 import pictures
 import pytest
+import screens
+
+from attnprobe.cli.app import COMMANDS
 
 PAGES = {path.name: path.read_text(encoding="utf-8") for path in outputs.PAGES}
 SHOWN = {name for page in PAGES.values() for name in pictures.pictures(page)}
@@ -16,12 +19,45 @@ WRITTEN = {
     for name in re.findall(r"^attnprobe (?:plot|view) .*-o ([\w-]+\.svg)", example.code)
     if name in pictures.pictures(page)
 }
+GALLERY = PAGES["gallery.md"]
+#: Commands that have no picture of their own: they put together, repeat, or draw what others have measured.
+WITHOUT_PICTURE = {"merge", "rerun", "plot"}
 
 
 def test_every_picture_is_written_on_a_page_that_shows_it():
     assert len(SHOWN) >= 5
     assert SHOWN == WRITTEN
-    assert {path.name for path in pictures.FOLDER.iterdir()} == SHOWN
+    assert {path.name for path in pictures.FOLDER.iterdir()} == SHOWN | set(screens.SCREENS)
+
+
+def test_the_gallery_shows_every_picture_below_the_line_that_makes_it():
+    shown = [name for name, _ in pictures.describe(GALLERY)]
+    assert set(shown) == SHOWN | set(screens.SCREENS)
+    assert len(shown) == len(set(shown))
+    ran = {example.code for page in PAGES.values() for example in outputs.examples(page)}
+    for part in re.split(r"(?<=\))\n\n", GALLERY):
+        for name, _ in pictures.describe(part):
+            lines = re.findall(r"^(?:\$ |    )(attnprobe .*)$", part, re.M)
+            file = screens.SCREENS[name].file if name in screens.SCREENS else name
+            assert any(f"-o {file}" in line for line in lines), name
+            assert ran.issuperset(lines), (name, set(lines) - ran)
+
+
+def test_the_gallery_shows_every_command():
+    lines = re.findall(r"^(?:\$ |    )attnprobe (\w+)", GALLERY, re.M)
+    assert set(lines) >= {command.__name__ for command in COMMANDS} - WITHOUT_PICTURE
+
+
+@pytest.mark.parametrize("name", sorted(screens.SCREENS))
+def test_a_screen_is_small_and_its_page_gives_the_command(name):
+    """Pixels are those of one browser and its fonts, so they are not compared."""
+    source, screen = (pictures.FOLDER / name).read_bytes(), screens.SCREENS[name]
+    assert len(source) < 60_000
+    assert source.startswith(b"\x89PNG\r\n")
+    assert [int.from_bytes(source[place : place + 4]) for place in (16, 20)] == [screen.width, screen.height]
+    page = PAGES[screen.page]
+    assert f"](pictures/{name})" in page
+    assert f"$ {screen.command}\n" in page
 
 
 @pytest.mark.parametrize("name", sorted(SHOWN))
@@ -42,8 +78,10 @@ def test_a_picture_is_small_and_holds_nothing_that_runs_or_is_fetched(name):
 
 def test_every_picture_has_words_for_those_who_do_not_see_it():
     for page in PAGES.values():
-        for words, _ in re.findall(r"!\[([^\]]*)\]\(((?:docs/)?pictures/[^)]*)\)", page):
-            assert len(words.split()) >= 8, words
+        shown = pictures.describe(page)
+        assert len(shown) == len(re.findall(r"(?:docs/)?pictures/[\w-]+\.(?:svg|png)[\")]", page))
+        for name, words in shown:
+            assert len(words.split()) >= 8, (name, words)
 
 
 def picture(words: str, value: float) -> str:
