@@ -101,7 +101,6 @@ for (const block of document.querySelectorAll("script.spec")) {
     renderer: "canvas",
     actions: false,
     defaultStyle: false,
-    logLevel: 1, // errors: that Vega lays small charts out five times and stops is no reader's concern
     tooltip: { disableDefaultStyle: true },
     loader: { http: false, target: "_blank" },
   }).then(({ view }) => walkMarks(place, view, find)).catch((error) => {
