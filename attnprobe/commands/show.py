@@ -145,7 +145,7 @@ def plot(
 
       attnprobe plot entropy.csv -o entropy.pdf --columns 1 --journal acl
 
-      attnprobe plot profiles.json roles.json --kind atlas -o atlas.pdf --columns 2
+      attnprobe plot heads.json roles.json --kind atlas -o atlas.pdf
 
       attnprobe plot pairs.csv -o tree.svg --clusters 6 --save-clusters a.csv
 
@@ -301,7 +301,7 @@ def report(
 
     >>> made = report("demo", ["The parcel came late.", "Who rang?"], sections="census,sentences")
     >>> made
-    Report('demo': census)
+    Report('demo': census, profile)
     """
     from attnprobe.commands.call.reporting import report as run
 

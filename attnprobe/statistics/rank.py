@@ -32,6 +32,7 @@ def participation_rank(left: Tensor, right: Tensor) -> Tensor:
     and the sum of their squares the trace of its square. r equal singular values give r.
     It is NaN where X Y^T is 0.
 
+    >>> import torch
     >>> participation_rank(torch.eye(4), torch.diag(torch.tensor([1.0, 1.0, 0.0, 0.0]))).item()
     2.0
     """

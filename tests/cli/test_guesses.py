@@ -142,7 +142,7 @@ def test_every_option_that_is_named_exists_and_every_keyword():
     named = {
         (option, where)
         for where, said in strings()
-        for option in re.findall(r"(?<![\w-])--([a-z]+(?:-[a-z]+)*)", said)
+        for option in re.findall(r"(?<![\w(-])--([a-z]+(?:-[a-z]+)*)", said)
     }
     given = {}
     for command in get_command(app).commands.values():

@@ -285,12 +285,14 @@ class Sections:
             return {"correlate": found.tabulate_pairs(), "correlate_by_head": found.tabulate_heads()}
         of_a_task = [self.labels] if section in OF_A_TASK else []
         texts = self.roles[OF_GOLD[section]] if section in OF_GOLD else self.texts
-        found = {section: _find_command(section)(self.model, texts, *of_a_task, **own)}
+        command, table, found = _find_command(section), self.tables.get(section), dict[str, HeadTable]()
+        if table is None:
+            table = found[section] = command(self.model, texts, *of_a_task, **own)
         if section == "census":  # --resume is about that table
             own |= {"resume": None, "statistics": [PROFILE]}
             if self.quick:  # as many texts as the census took
-                own |= {"until": None, "sample": min(own["sample"], max(found[section].data["n"]))}
-            found[PROFILE] = _find_command(section)(self.model, texts, **own)
+                own |= {"until": None, "sample": min(own["sample"], max(table.data["n"]))}
+            found[PROFILE] = command(self.model, texts, **own)
         return found
 
     def _choose_options(self, section: Section) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from attnprobe.reports.theme import compute_luminance
 from attnprobe.table.head_table import HeadTable
 
 CELL = re.compile(
-    r'<path aria-label="[^"]*layer: (\d+); head: (\d+)[^"]*"[^>]* d="M([\d.-]+),([\d.-]+)h([\d.]+)v([\d.]+)h'
+    r'<path aria-label="[^"]*layer (\d+), head (\d+)[^"]*"[^>]* d="M([\d.-]+),([\d.-]+)h([\d.]+)v([\d.]+)h'
     r'[^"]*"[^>]*?fill="([^"]+)"([^>]*)>'
 )
 TEXT = re.compile(
