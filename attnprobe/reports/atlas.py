@@ -172,10 +172,12 @@ def _size_cell(profile: Profile, pitch: float, head: float, layers: int) -> _Cel
     return _Cell(width, head, bars, width / (beside + singles), singles, befores, afters, patches=False)
 
 
-def lay_out_atlas(table: HeadTable, theme: Theme, width: float, *, captioned: bool = True) -> Atlas:
+def lay_out_atlas(
+    table: HeadTable, theme: Theme, width: float, *, captioned: bool = True, widest: float = _WIDEST
+) -> Atlas:
     """Lay out a table of heads with their attention by offset, about ``width`` pixels wide.
 
-    Where it is ``captioned``, the caption is among the words.
+    A cell is at most ``widest`` pixels wide. Where it is ``captioned``, the caption is among the words.
 
     A bar stands for the mean attention to an offset; bars are as high as the square root of it, so that 0.01
     is seen. Where the table says which role a head has, its band has the colour and the letter of it and,
@@ -187,7 +189,7 @@ def lay_out_atlas(table: HeadTable, theme: Theme, width: float, *, captioned: bo
     size = theme.small(3)
     roles = _read_roles(table)
     left = 5.0 + _LETTER * size * len("layer")
-    pitch = min(max((width - left) / len(grid.heads), _NARROWEST), _WIDEST)
+    pitch = min(max((width - left) / len(grid.heads), _NARROWEST), widest)
     rows = len(set(zip(grid.places, table.data["layer"], strict=True)))
     cell = _size_cell(profile, pitch, size + 2.0 if roles is not None else 0.0, rows)
     drawing = _Drawing(table, theme, profile, cell, roles, size)

@@ -197,6 +197,8 @@ def describe_marks(spec: Mapping[str, Any]) -> dict[str, Any]:
         return changed
     encoding, mark = dict(changed.get("encoding", {})), changed["mark"]
     tooltip = encoding.get("tooltip")
+    if "description" in encoding:  # a sentence of its own
+        return {**changed, "encoding": encoding}
     if isinstance(tooltip, list) and tooltip:
         encoding["description"] = {"value": {"expr": _write_expression(tooltip)}}
         return {**changed, "encoding": encoding}

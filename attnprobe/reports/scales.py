@@ -2,6 +2,7 @@
 
 A scale of colours that ran from the least to the largest number would show any difference at full strength,
 be it noise. So a scale starts at 0 and reaches what errors could make of 0; measures of one unit share it.
+Divergences of two heads have one of their own: ln 2 at most, they would all be dark beside an entropy.
 """
 
 import math
@@ -16,6 +17,8 @@ from attnprobe.table.table import Column
 Numbers = Sequence[float | int | None]
 #: Half of a 95 % interval of a normal distribution, in standard errors.
 BEYOND = 1.96
+#: How the names of divergences of two heads begin.
+_DIVERGENCES = ("jsd", "odd_jsd")
 #: Measures of which 0 says that there is no effect.
 _EFFECTS = ("delta", "gain", "effect", "disagreement", "delta_random")
 
@@ -96,9 +99,7 @@ def fit_scales(table: HeadTable, columns: Iterable[Column]) -> dict[str, Scale]:
 
 def fit_scales_by_unit(measures: Sequence[tuple[Column, Numbers, Numbers]]) -> list[Scale]:
     """Fit scales to measures with their errors: one for each unit, and one for effects in that unit."""
-    kinds = [
-        (column.unit or f" {column.name}", is_effect(column.name, values)) for column, values, _ in measures
-    ]
+    kinds = [(_name_scale(column), is_effect(column.name, values)) for column, values, _ in measures]
     sides: dict[tuple[str, bool], list[tuple[Numbers, Numbers]]] = {}
     for kind, (_, values, errors) in zip(kinds, measures, strict=True):
         sides.setdefault(kind, []).append((values, errors))
@@ -107,6 +108,12 @@ def fit_scales_by_unit(measures: Sequence[tuple[Column, Numbers, Numbers]]) -> l
         most = 1.0 if unit.startswith("share") else math.inf  # a share is 1 at most
         found[unit, effect] = fit_scale(some, effect=effect, most=most)
     return [found[kind] for kind in kinds]
+
+
+def _name_scale(column: Column) -> str:
+    """Name the scale that a measure has in common with others; one without a unit has its own."""
+    apart = "divergence" if column.name.startswith(_DIVERGENCES) else ""
+    return f"{column.unit} {apart}".rstrip() if column.unit else f" {column.name}"
 
 
 def is_effect(name: str, values: Numbers) -> bool:

@@ -63,6 +63,8 @@ LETTERS = {
     "part of speech": "W",
     MIXED: ".",
 }
+#: Roles that are only a direction, as a noun.
+NOUNS = {"previous": "previous token", "next": "next token", "self": "token itself"}
 
 
 def find_role_kind(role: str) -> str:

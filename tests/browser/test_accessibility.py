@@ -101,9 +101,10 @@ def test_axe_finds_nothing(opened, name):
             page.locator("#opened").wait_for()
         for scheme in SCHEMES:
             page.emulate_media(color_scheme=scheme)
-            found = checker.run(page)
+            # Of a page in the dark nothing else is other than its colours.
+            found = checker.run(page, options={} if scheme == "light" else {"runOnly": ["color-contrast"]})
             assert [(width, scheme, one["id"], one["nodes"][0]["html"]) for one in found["violations"]] == []
-            assert len(found["passes"]) > 10
+            assert len(found["passes"]) > (10 if scheme == "light" else 0)
             assert page.evaluate("document.documentElement.scrollWidth") <= width
         seen.assert_silent()
 

@@ -37,6 +37,14 @@ def test_one_scale_for_one_unit_and_another_for_its_effects():
     assert [(one.low, one.high) for one in found] == [(0, 0.5), (0, 0.5), (-0.2, 0.2), (0, 3), (0, 7), (0, 9)]
 
 
+def test_a_divergence_is_not_dark_beside_an_entropy():
+    found = fit_scales_by_unit([
+        (Column(name, "nats"), [0.0, top], [None, None])
+        for name, top in (("entropy", 4.5), ("jsd_mean", 0.6), ("jsd_nearest", 0.1))
+    ])  # fmt: skip
+    assert [one.high for one in found] == [4.5, 0.6, 0.6]
+
+
 def test_without_errors_or_p_nothing_is_pale():
     assert mark_effects([0.5, -0.1], [None, None], None).pale == [False, False]
     assert mark_effects([0.5, -0.1, None], [0.1, 0.1, None], None).pale == [False, True, True]

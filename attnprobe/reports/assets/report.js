@@ -177,7 +177,9 @@ function roleOf({ role, measure, value, value_se: error, threshold, also, stabil
   const folds = `${same}${maps}`;
   const near = more.nearest
     ? ` The nearest is ${more.nearest}: ${more.nearest_evidence}, ${shown(more.nearest_value)}, `
-      + `where the threshold is ${shown(more.nearest_threshold)}.`
+      + (more.nearest_value > more.nearest_threshold
+        ? `not significantly beyond the threshold ${shown(more.nearest_threshold)}.`
+        : `where the threshold is ${shown(more.nearest_threshold)}.`)
     : "";
   if (!measure) return `Role: mixed. None of the roles asked for was found.${near}${folds}`;
   const spread = error === null ? "" : ` \u00b1 ${shown(error, ERROR_DIGITS)}`;

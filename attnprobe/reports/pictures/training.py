@@ -158,16 +158,19 @@ def _draw_lines(table: HeadTable, column: Column, request: DrawingRequest) -> An
     )
     dash = alt.StrokeDash("rank:O", scale=alt.Scale(domain=ranks, range=list(_DASHES)), legend=None)
     others = base.transform_filter("!isValid(datum.rank)")
+    # Filters that follow one another in several layers take Vega-Lite too long to sort out, and it says so.
     leading = base.transform_filter("isValid(datum.rank)")
     # A point that nobody sees is what a pointer finds.
     hidden = alt.OverlayMarkDef(size=20, opacity=0)
     grey = others.mark_line(strokeWidth=0.9, opacity=0.45, color=theme.muted, point=hidden)
     parts = [grey.encode(y=y, detail="name:N", tooltip=tooltip)]
     if any(record["low"] is not None for record in data):
-        band = leading.transform_filter("isValid(datum.low)").mark_area(opacity=0.16, line=False)
+        band = base.transform_filter("isValid(datum.rank) && isValid(datum.low)").mark_area(
+            opacity=0.16, line=False
+        )
         parts.append(band.encode(y=alt.Y("low:Q", **look), y2="high:Q", color=colour, detail="name:N"))
     line = leading.mark_line(strokeWidth=1.7, point=alt.OverlayMarkDef(size=14, filled=True))
-    names = leading.transform_filter("isValid(datum.at)").mark_text(
+    names = base.transform_filter("isValid(datum.rank) && isValid(datum.at)").mark_text(
         align="left", dx=5, fontSize=theme.small(2)
     )
     parts += [

@@ -9,7 +9,8 @@ from markupsafe import Markup
 from attnprobe.errors import AttnprobeError
 from attnprobe.reports.atlas import Atlas, lay_out_atlas
 from attnprobe.reports.profile import can_draw_atlas, join_beside_profile, read_profile
-from attnprobe.reports.report_page.measures import Heads, format_with_error, is_number, read_heads
+from attnprobe.reports.profile_words import describe_cell
+from attnprobe.reports.report_page.measures import Heads, read_heads
 from attnprobe.reports.theme import FONT, THEMES
 from attnprobe.table.cells import clean
 from attnprobe.table.head_table import HeadTable
@@ -25,6 +26,8 @@ _THEME = replace(
 )
 #: Pixels; wider ones scroll where a screen is narrow.
 _WIDTH = 1000
+#: Pixels of the widest cell; words stand beside what is left.
+_WIDEST = 78.0
 _LABEL = "Each head with its attention by offset, its role and its entropy"
 
 
@@ -49,7 +52,7 @@ def draw_atlas(heads: Heads, tables: Mapping[str, HeadTable]) -> tuple[Markup, s
                 continue
     if not can_draw_atlas(joined):
         return None
-    atlas = lay_out_atlas(joined, _THEME, _WIDTH, captioned=False)
+    atlas = lay_out_atlas(joined, _THEME, _WIDTH, captioned=False, widest=_WIDEST)
     return _write_svg(atlas, heads, joined), atlas.caption
 
 
@@ -68,7 +71,7 @@ def _write_svg(atlas: Atlas, heads: Heads, table: HeadTable) -> Markup:
         number = heads.find(named[one.row])
         if number is not None:
             place = f'x="{one.x:.5g}" y="{one.y:.5g}" width="{one.width:.4g}" height="{one.height:.4g}"'
-            label = escape(f"{heads.name(number)}: {_describe(table, one.row)}")
+            label = escape(f"{heads.name(number)}: {describe_cell(table, one.row)}")
             parts.append(
                 f'<rect {place} data-h="{number}" role="button" tabindex="-1" aria-label="{label}"/>'
             )
@@ -81,26 +84,3 @@ def _write_svg(atlas: Atlas, heads: Heads, table: HeadTable) -> Markup:
 
 def _write(name: str, value: object, usual: object) -> str:
     return "" if value == usual else f' {name}="{value}"'
-
-
-def _describe(table: HeadTable, row: int) -> str:
-    """Say in words what a cell shows: the role with its value, and the offset that gets most."""
-    said = []
-    if "role" in table.data:
-        value, error = (
-            table.data[name][row] if name in table.data else None for name in ("value", "value_se")
-        )
-        number = f", {format_with_error(value, error)}" if is_number(value) else ""  # type: ignore[arg-type]
-        said.append(f"{clean(str(table.data['role'][row]))}{number}")
-    single = {
-        column.name: table.data[column.name][row]
-        for column in table.columns
-        if column.name.startswith("profile_") and column.title and column.role == "measure"
-    }
-    known = {name: cell for name, cell in single.items() if is_number(cell)}
-    if known:
-        most = max(known, key=lambda name: known[name])
-        error = table.data[f"{most}_se"][row] if f"{most}_se" in table.data else None
-        title = clean(table.column(most).title)
-        said.append(f"most {title}, {format_with_error(known[most], error)}")  # type: ignore[arg-type]
-    return "; ".join(said)

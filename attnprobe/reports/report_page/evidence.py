@@ -220,6 +220,8 @@ def describe_nearest(heads: Heads, table: HeadTable, place: int) -> str:
     if role != MIXED or not nearest or not is_number(value) or not is_number(threshold):
         return ""
     numbers = f"{format_number(value)} where the threshold is {format_number(threshold)}"
+    if value > threshold:  # its interval reaches back, or other documents say otherwise
+        numbers = f"{format_number(value)}, not significantly beyond the threshold {format_number(threshold)}"
     return f"nearest to {clean(str(nearest))}, {numbers}"
 
 

@@ -5,7 +5,6 @@ possible, there is none, and the page has fewer.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from decimal import Decimal
 from typing import NamedTuple
 
 import numpy as np
@@ -17,8 +16,8 @@ from attnprobe.reports.report_page.charts import Chart, Thumbnail, shrink_chart,
 from attnprobe.reports.report_page.measures import (
     Heads,
     Measure,
+    format_measured,
     format_number,
-    format_with_error,
     is_number,
     read_heads,
 )
@@ -34,8 +33,6 @@ from attnprobe.table.naming import LETTERS, MIXED, find_role_kind
 MOST = 5
 #: A role that a head has in a smaller share of the folds of the documents is none to open with.
 _STABLE = 0.9
-#: A number with more decimal places has a power of ten.
-_MOST_PLACES = 6
 
 
 class Highlight(NamedTuple):
@@ -101,21 +98,6 @@ def choose_highlights(
             elif len(found) < MOST:
                 found.append(one)
     return found
-
-
-def format_measured(value: object, error: object) -> str:
-    r"""Write a number with its error, both to the second digit of the error.
-
-    >>> format_measured(0.06809, 0.0108), format_measured(1.0, 0.0)
-    ('0.068 \xb1 0.011', '1 \xb1 0')
-    """
-    text = format_with_error(value, error)
-    if is_number(value) and is_number(error) and error > 0:
-        rounded = Decimal(error).quantize(Decimal(1).scaleb(Decimal(error).adjusted() - 1))
-        places = 1 - rounded.adjusted()  # 0.0996 becomes 0.10
-        if 0 <= places <= _MOST_PLACES:
-            text = f"{value:.{places}f} \u00b1 {error:.{places}f}"
-    return text.replace("-", "\u2212")
 
 
 def _begin(name: str) -> str:

@@ -24,6 +24,8 @@ _LEAST_P = 0.001
 _RAISED = str.maketrans("-0123456789", "\u207b\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079")
 #: Below this power of ten, and this far above the digits, numbers have an exponent.
 _LEAST, _BEYOND = -4, 3
+#: A number with more decimal places has a power of ten.
+_MOST_PLACES = 6
 
 
 class Measure(NamedTuple):
@@ -193,6 +195,21 @@ def format_with_error(value: object, error: object) -> str:
     """
     spread = f" \u00b1 {format_number(error, ERROR_DIGITS)}" if is_number(error) else ""
     return f"{format_number(value)}{spread}"
+
+
+def format_measured(value: object, error: object) -> str:
+    r"""Write a number with its error, both to the second digit of the error.
+
+    >>> format_measured(0.06809, 0.0108), format_measured(1.0, 0.0)
+    ('0.068 \xb1 0.011', '1 \xb1 0')
+    """
+    text = format_with_error(value, error)
+    if is_number(value) and is_number(error) and error > 0:
+        rounded = Decimal(error).quantize(Decimal(1).scaleb(Decimal(error).adjusted() - 1))
+        places = 1 - rounded.adjusted()  # 0.0996 becomes 0.10
+        if 0 <= places <= _MOST_PLACES:
+            text = f"{value:.{places}f} \u00b1 {error:.{places}f}"
+    return text.replace("-", "\u2212")
 
 
 def _strip_zeros(text: str) -> str:

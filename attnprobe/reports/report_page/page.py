@@ -17,6 +17,7 @@ from attnprobe.reports.page import (
     render_page,
 )
 from attnprobe.reports.pictures.channels import interpolate_colours
+from attnprobe.reports.profile import read_profile
 from attnprobe.reports.report_page import charts, text
 from attnprobe.reports.report_page.atlas import draw_atlas
 from attnprobe.reports.report_page.charts import find_factor, format_cells
@@ -41,7 +42,7 @@ from attnprobe.survey.tokens import SequenceAttention
 from attnprobe.table.cells import clean
 from attnprobe.table.destination import render_table
 from attnprobe.table.head_table import HeadTable
-from attnprobe.table.naming import LETTERS, find_role_kind
+from attnprobe.table.naming import LETTERS, NOUNS, find_role_kind
 
 #: How the classes of colours begin: of what starts at 0, and of what goes both ways from it.
 _LEVELS, _EFFECTS = "v", "e"
@@ -59,6 +60,10 @@ _DIGITS = 10
 _NARROW, _RANKED = 12, 5
 #: Most characters of a token and of a text.
 _LONGEST, _LONGEST_TEXT = 40, 400
+
+
+#: The section of the head atlas, and its id.
+_ATLAS = "atlas"
 
 
 class _Cell(NamedTuple):
@@ -112,6 +117,7 @@ def write_page(contents: Contents) -> str:
     )
     task = "the task" if importance is None else importance["task"]
     sections = {section: contents.of(section) for section in SECTIONS}
+    pictures = draw_pictures(contents, heads)
     highlights = choose_highlights(heads, measures, sections, task, drawn)
     data = {
         "title": contents.title,
@@ -156,7 +162,7 @@ def write_page(contents: Contents) -> str:
         again=text.describe_command(record),
         missing=[(section, clean(command)) for section, command in contents.missing.items()],
         heads=heads,
-        pictures=draw_pictures(contents, heads),
+        pictures=pictures,
         maps=maps,
         measures=[(number, one, charts.draw_strip(one)) for number, one in enumerate(measures)],
         has_roles=roles is not None,
@@ -181,8 +187,8 @@ def write_page(contents: Contents) -> str:
         scatter=drawn.scatter,
         correlation=None if in_one_row is None else _list_correlation(in_one_row),
         tables={
-            section: [(name, numbers[name], len(table)) for name, table in contents.of(section).items()]
-            for section in (*SECTIONS, OTHER)
+            section: [(name, numbers[name], len(table)) for name, table in some.items()]
+            for section, some in _sort_under_pictures(contents, pictures).items()
         },
         titles={name: clean(table.title) for name, table in every.items()},
         shown_rows=_SHOWN,
@@ -204,8 +210,18 @@ def draw_pictures(contents: Contents, heads: Heads) -> list[Picture]:
     found = []
     if atlas is not None:
         drawing, words = atlas
-        found.append(Picture("atlas", "What each head looks at", words, drawing=drawing))
+        found.append(Picture(_ATLAS, "What each head looks at", words, drawing=drawing))
     return found if roles is None else [*found, _draw_roles(heads, roles)]
+
+
+def _sort_under_pictures(contents: Contents, pictures: Sequence[Picture]) -> dict[str, dict[str, HeadTable]]:
+    """Give the tables of each section; one of attention by offset, which no other shows, is of the atlas."""
+    found = {section: dict(contents.of(section)) for section in (*SECTIONS, OTHER)}
+    found[_ATLAS] = {}
+    if any(one.section == _ATLAS for one in pictures):
+        found[_ATLAS] = {name: one for name, one in found[OTHER].items() if read_profile(one) is not None}
+        found[OTHER] = {name: one for name, one in found[OTHER].items() if name not in found[_ATLAS]}
+    return found
 
 
 def _choose_first(highlights: Sequence[Highlight], outliers: Sequence[Mapping[str, Any]]) -> int:
@@ -355,7 +371,7 @@ def _colour_roles(heads: Heads, table: HeadTable) -> list[_Cell]:
             cells.append(_Cell("", f"{heads.name(place)}: no role was asked for"))
             continue
         kind = find_role_kind(str(role))
-        said = f"{heads.name(place)}: {text.NOUNS.get(kind) or clean(str(role))}"
+        said = f"{heads.name(place)}: {NOUNS.get(kind) or clean(str(role))}"
         if is_number(evidence[0]):
             said += f", {format_with_error(*evidence)}"
         elif near := describe_nearest(heads, table, place):

@@ -39,8 +39,6 @@ MEANINGS = {
     "part of speech": "looks at words of one part of speech",
     MIXED: "shows none of the roles asked for",
 }
-#: Roles that are only a direction, as a noun.
-NOUNS = {"previous": "previous token", "next": "next token", "self": "token itself"}
 #: What roles are read off and the census has no column for, in words.
 _EVIDENCE = {
     "special_excess": "attention to special tokens beyond that of uniform attention",
@@ -235,7 +233,20 @@ def describe_inputs(contents: Contents) -> Iterator[tuple[str, list[str]]]:
 
 
 def _list_values(values: Mapping[str, Any]) -> list[str]:
-    return [f"{name.replace('_', ' ')}: {value}" for name, value in values.items()]
+    return [f"{name.replace('_', ' ')}: {_write_value(value)}" for name, value in values.items()]
+
+
+def _write_value(value: Any) -> str:
+    """Write the value of an option: of several, with commas between.
+
+    >>> _write_value({"entropy": 0.1, "next": 0.02}), _write_value(["a", "b"]), _write_value(3)
+    ('entropy 0.1, next 0.02', 'a, b', '3')
+    """
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {one}" for name, one in value.items())
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return ", ".join(map(str, value))
+    return str(value)
 
 
 def list_limits(contents: Contents, measures: Sequence[Measure]) -> list[str]:

@@ -12,6 +12,7 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.reports.atlas import lay_out_atlas
 from attnprobe.reports.pictures.choosing import draw_picture, list_kinds
 from attnprobe.reports.profile import read_profile
+from attnprobe.reports.profile_words import describe_cell
 from attnprobe.reports.theme import ROLE_COLOURS, THEMES
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.naming import LETTERS, list_offsets
@@ -201,3 +202,39 @@ def test_attention_weighted_by_norm_has_an_atlas_too():
     by_norm = HeadTable(table.title, columns, {names[name]: cells for name, cells in table.data.items()})
     assert "profile_-1" not in by_norm.data
     assert lay_out_atlas(by_norm, PAPER, 605) == lay_out_atlas(table, PAPER, 605)
+
+
+def test_a_head_is_said_in_a_sentence():
+    table = tables.profiles(2, 4)
+    table.data["role"][:3] = ["previous", "syntactic: det", None]
+    table.data["value"][:3], table.data["value_se"][:3] = [0.91234, 0.5, None], [0.0213, None, None]
+    svg = draw_picture([table], "atlas").rendered("svg").decode()
+    said = re.findall(r'aria-label="(layer [^"]*)"', svg)
+    assert len(said) == len(table)
+    assert said[0].startswith("layer 0, head 0: previous token, 0.912 \u00b1 0.021; most attention ")
+    assert said[1].startswith("layer 0, head 1: syntactic: det, 0.5; most attention ")
+    assert said[2].startswith("layer 0, head 2: mixed; most attention ")
+    names = [name for name, _ in list_offsets(patches=False)]
+    for row, one in enumerate(said):
+        values = [table.data[f"profile_{name}"][row] for name in names]
+        name = names[int(np.argmax(values))]
+        assert f" at offset {int(name):+d}".replace("+0", "0") in one
+        assert one.endswith(f": {max(values):.3f} \u00b1 0.010")
+
+
+def test_what_is_not_at_an_offset_is_said_too():
+    rows = 4
+    table = tables.profiles(1, rows, roles=False)
+    for row, name in enumerate(("first", "special", "before")):
+        table.data[f"profile_{name}"][row] = 0.99
+    for name, _ in list_offsets(patches=False):
+        table.data[f"profile_{name}"][rows - 1] = None
+    assert [describe_cell(table, row) for row in range(rows)] == [
+        "most attention to the first token: 0.990 \u00b1 0.010",
+        "most attention to special tokens but the first: 0.990 \u00b1 0.010",
+        "most attention more than 10 tokens before: 0.990 \u00b1 0.010",
+        "undefined",
+    ]
+    patches = tables.profiles(1, 1, patches=True, roles=False)
+    patches.data["profile_-1_0"][0] = 1.0
+    assert describe_cell(patches, 0).startswith("most attention at rows -1, columns 0: 1.000 ")

@@ -112,8 +112,10 @@ def test_mixed_heads_name_the_role_that_they_are_nearest_to():
     table = make_table(
         ("mixed", None, None, *near), ("broad", 0.7, 0.1, *NONE), ("mixed", None, None, *NONE),
         ("mixed", None, None, "syntactic: det", 0.05, 0.1), ("mixed", None, None, "previous", 0.1, 0.8),
+        ("mixed", None, None, "previous", 0.94, 0.9),
     )  # fmt: skip
-    said = [describe_nearest(heads(5), table, place) for place in range(5)]
+    said = [describe_nearest(heads(6), table, place) for place in range(6)]
+    assert said[5] == "nearest to previous, 0.94, not significantly beyond the threshold 0.9"
     assert said[0] == "nearest to previous, 0.6123 where the threshold is 0.8"
     assert said[1:3] == ["", ""]
 

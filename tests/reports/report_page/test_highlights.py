@@ -8,8 +8,8 @@ import report_tables as tables
 from scipy.stats import norm
 
 from attnprobe.reports.report_page.charts import draw_curve, draw_head_maps, draw_scatter
-from attnprobe.reports.report_page.highlights import MOST, Charts, choose_highlights, format_measured
-from attnprobe.reports.report_page.measures import collect_heads, collect_measures
+from attnprobe.reports.report_page.highlights import MOST, Charts, choose_highlights
+from attnprobe.reports.report_page.measures import collect_heads, collect_measures, format_measured
 from attnprobe.reports.report_page.text import MEANINGS
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.naming import find_role_kind
