@@ -398,7 +398,7 @@ def merge(
     tables have in common are refused or counted in a note.
 
     Examples:
-      attnprobe census demo -d corpus.txt --part 1/2 -o part1.csv
+      attnprobe census my-bert -d corpus.txt --part 1/2 -o part1.csv
 
       attnprobe merge part1.json part2.json > whole.csv
 

@@ -453,7 +453,7 @@ def test_a_report_says_whether_its_numbers_are_the_same(invoke, here):
     assert invoke("report", "demo", "-L", 4, "--sections", "census,distance", "-q", "-o", page)[0] == 0
     code, _, said = invoke("rerun", page, "-o", here / "again.html")
     assert code == 0
-    assert "the numbers of census and distance are those on record, digit for digit" in said
+    assert "the numbers of census, distance and profile are those on record, digit for digit" in said
     _, tables = read_page(page)
     assert set(tables) == {"census", "distance"}
     frame = pandas.read_csv(io.BytesIO(tables["census"]))

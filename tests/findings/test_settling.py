@@ -70,8 +70,7 @@ def test_the_band_holds_the_step():
     assert late >= 10
 
 
-@pytest.mark.parametrize("noise", [0.5, 1.5, 4.0])
-@pytest.mark.parametrize("examples", [60, 200])
+@pytest.mark.parametrize(("noise", "examples"), [(0.5, 60), (1.5, 200), (4.0, 60)])
 @pytest.mark.slow
 def test_coverage(noise, examples):
     assert held(noise, examples, 60, seed=1)[0] >= 55
