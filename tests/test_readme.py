@@ -26,8 +26,8 @@ ON_DEMO = [
 ]
 #: Commands that read texts, and need no more of them than a few.
 LONG = re.compile(
-    r"attnprobe (ablate|interact|prune|importance|correlate|compare|report|roles|census|entropy|positional|special"
-    r"|rare|distance|rank|mixing|syntax|coreference|links) demo"
+    r"attnprobe (ablate|interact|prune|importance|correlate|compare|report|roles|census|entropy|positional"
+    r"|special|rare|distance|rank|mixing|syntax|coreference|links) demo"
 )
 
 

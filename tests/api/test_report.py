@@ -55,9 +55,15 @@ def test_the_atlas_chooses_each_head(made):
     for row, (_, label) in enumerate(marks):
         layer, head = divmod(row, 4)
         most = max(names, key=lambda name: np.nan_to_num(profile.data[name][row]))
-        number = format_with_error(profile.data[most][row], profile.data[f"{most}_se"][row])
         assert label.startswith(f"layer {layer}, head {head}: {roles.data['role'][row]}")
-        assert label.endswith(f"most {profile.column(most).title}, {number}")
+        said = re.search(r"; most attention (.*): ([\d.]+)(?: \u00b1 ([\d.]+))?$", label)
+        if re.fullmatch(r"profile_-?\d+", most):
+            assert said[1] == f"at offset {int(most.removeprefix('profile_')):+d}"
+        error = profile.data[f"{most}_se"][row]
+        assert (said[3] is None) == bool(np.isnan(error))
+        rounded = 6e-4 if np.isnan(error) else max(6e-4, 0.06 * error)
+        assert float(said[2]) == pytest.approx(profile.data[most][row], abs=rounded)
+        assert said[3] is None or float(said[3]) == pytest.approx(error, rel=0.06)
 
 
 def test_the_page_holds_every_table_as_its_file(made, data):

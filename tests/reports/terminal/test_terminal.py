@@ -155,10 +155,10 @@ def test_colour_only_where_there_is_some(heads):
 
 def test_measures_of_one_unit_share_their_colours_and_start_at_0(heads):
     """0.1000 to 0.1004 nats beside an entropy of 2: the difference is no difference of colour."""
-    table = heads(2, 2, entropy=np.array([2.0, 1.9, 1.8, 1.9]), jsd=0.1 + np.arange(4) * 1e-4)
+    table = heads(2, 2, entropy=np.array([2.0, 1.9, 1.8, 1.9]), entropy_first=0.1 + np.arange(4) * 1e-4)
     lines = shown(table, color_system="truecolor", force_terminal=True, no_color=False)
     assert sum("colours from 0 " in line and " to 2" in line for line in lines) == 2
-    grid = lines[next(place for place, line in enumerate(lines) if "jsd" in line) :]
+    grid = lines[next(place for place, line in enumerate(lines) if "entropy_first" in line) :]
     found = [line for line in grid if re.match(r"\x1b\[1mL\d", line)]
     assert len(set(re.findall(r"48;2;(\d+;\d+;\d+)m", "".join(found[:2])))) == 1
 
