@@ -291,7 +291,8 @@ class Sections:
         if section == "census":  # --resume is about that table
             own |= {"resume": None, "statistics": [PROFILE]}
             if self.quick:  # as many texts as the census took
-                own |= {"until": None, "sample": min(own["sample"], max(table.data["n"]))}
+                most = max(number for number in table.data["n"] if isinstance(number, int))
+                own |= {"until": None, "sample": min(own["sample"], most)}
             found[PROFILE] = command(self.model, texts, **own)
         return found
 
