@@ -239,7 +239,6 @@ def _count(block: AttentionBlock, p: Tensor) -> Tensor:
         counts[..., number] += found.transpose(0, 2, 1)
     counts[p[..., 0].isnan().any(-1).cpu().numpy()] = np.nan
     # Counts, which half precision would round.
-    # Half precision could not hold the counts.
     return torch.from_numpy(counts).to(p.device, torch.promote_types(p.dtype, torch.float32))
 
 

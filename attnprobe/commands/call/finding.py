@@ -55,7 +55,7 @@ def find_links(
         chosen["labels"] = _read_labels(chosen["labels"])
     chosen = {} if by in _TREES else {"metric": metric} if metric == "aer" else chosen
     if metric == "aer" and by not in ("head", "layer"):
-        chosen |= {"folds": options.get("folds", 5)}
+        chosen |= {"folds": _choose_selection(options)["folds"]}
     if best:
         chosen |= _choose_selection(options)
     with open_call(options, model) as call:
