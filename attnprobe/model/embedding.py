@@ -23,7 +23,7 @@ from attnprobe.model.pooling import (
     read_module_weights,
     read_modules,
 )
-from attnprobe.model.task_heads import CLASSIFICATION, find_stated_head, infer_head
+from attnprobe.model.task_heads import CLASSIFICATION, TaskHead, find_stated_head, infer_head
 from attnprobe.table.cells import clean
 from attnprobe.table.naming import join_names
 
@@ -311,25 +311,26 @@ class PairScoring:
         if not folder.scores_pairs:
             return None
         further = [module.kind for module in folder.modules[1:]]
-        return cls.build(config, folder.described, folder.settings, further, folder)
+        return cls.build(config, find_stated_head(config), folder.described, folder.settings, further, folder)
 
     @classmethod
     def build(
         cls,
         config: Any,
+        head: TaskHead | None,
         described: Mapping[str, Any],
         settings: Mapping[str, Any],
         further: Sequence[str],
         folder: SentenceFolder | None = None,
     ) -> "PairScoring":
-        """Read it off a configuration, and off what is said of the whole, its transformer and the rest."""
+        """Read it off a configuration, a head and what is said of the whole, its transformer and the rest."""
         activation, limit = _find_activation(config, described), settings.get("max_seq_length")
         shown = settings.get("modality_config")
         labels, prompt = config.num_labels, Prompts.parse(described).choose(None, "")[1]
         unread = ""
         if further:
             unread = f"it is made by {clean(further[0])}"
-        elif find_stated_head(config) not in (None, CLASSIFICATION):
+        elif head not in (None, CLASSIFICATION):
             unread = "its transformer is no sequence classifier"
         elif labels != 1:
             unread = f"it predicts {labels} labels, and a score is one number"
@@ -349,10 +350,11 @@ class PairScoring:
 
 def find_scoring(model: Any) -> PairScoring | None:
     """Find how a model alone scores two texts: a sequence classifier of one label; None for others."""
-    config = model.config
-    if (infer_head(model) or find_stated_head(config)) is not CLASSIFICATION or config.num_labels != 1:
+    # What a model is comes first: a configuration may still name the class that it was saved from.
+    config, head = model.config, infer_head(model) or find_stated_head(model.config)
+    if head is not CLASSIFICATION or config.num_labels != 1:
         return None
-    return PairScoring.build(config, {}, {}, ())
+    return PairScoring.build(config, head, {}, {}, ())
 
 
 def _find_activation(config: Any, described: Mapping[str, Any]) -> str:

@@ -105,7 +105,10 @@ def without(*heads: tuple[int, int]) -> np.ndarray:
 
 @pytest.fixture(scope="module")
 def reranker(headed: Any) -> Any:
-    return headed("bert", "regression", double=True)
+    """A classifier whose configuration still names what its encoder was saved from."""
+    found = headed("bert", "regression", double=True)
+    found.model.config.architectures = ["BertForMaskedLM"]
+    return found
 
 
 def test_heads_off_by_hand(reranker: Any, benched: Any, cut_by_hand: Any):
@@ -291,4 +294,4 @@ def test_other_names_of_activations():
         ({"sbert_ce_default_activation_function": "torch.nn.modules.linear.Identity"}, "Identity"),
     ):
         options: dict[str, Any] = {"num_labels": 1, **section}
-        assert PairScoring.build(BertConfig(**options), {}, {}, ()).activation == expected
+        assert PairScoring.build(BertConfig(**options), CLASSIFICATION, {}, {}, ()).activation == expected
