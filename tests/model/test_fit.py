@@ -1,5 +1,6 @@
 """Weights and a configuration that speak of different models: said in a sentence, or refused in one."""
 
+import copy
 import json
 import shutil
 from collections.abc import Callable
@@ -70,7 +71,7 @@ def test_nothing_is_said_of_a_checkpoint_that_is_whole(saved: Saved, name: str):
 def test_with_a_task_head(tiny: Callable[[str], Any], tmp_path: Path):
     """The names of weights then begin with that of the base model; of the head itself nothing is said."""
     base, tokenizer = tiny("bert")
-    BertForMaskedLM(base.config).save_pretrained(tmp_path)
+    BertForMaskedLM(copy.deepcopy(base.config)).save_pretrained(tmp_path)
     tokenizer.save_pretrained(tmp_path)
     assert load_checkpoint(str(tmp_path)).remarks == ()
     path = tmp_path / "config.json"
