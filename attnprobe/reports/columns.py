@@ -40,6 +40,13 @@ def read_numbers(table: HeadTable, name: str) -> list[float | int | None]:
     ]
 
 
+def read_with_errors(
+    table: HeadTable, name: str
+) -> tuple[list[float | int | None], list[float | int | None]]:
+    """Read a column of numbers with its standard errors; they are None where the table has none."""
+    return read_numbers(table, name), read_numbers(table, f"{name}_se")
+
+
 def read_floats(table: HeadTable, name: str) -> np.ndarray | None:
     """Read a column as floats with NaN for undefined; None if it holds text, or is not there."""
     cells = [to_plain(cell) for cell in table.data.get(name, [""])]

@@ -8,6 +8,7 @@ from attnprobe.reports.columns import DrawingRequest, Record, label_rows, list_k
 from attnprobe.reports.pictures.channels import (
     choose_across,
     draw_panels,
+    make_remark,
     make_tooltip,
     thin_labels,
 )
@@ -78,13 +79,7 @@ def draw_alignments(table: HeadTable, request: DrawingRequest) -> Any:
     ).properties(width=width, height=alt.Step(24))
     drawn = draw_panels(chart, data, list(dict.fromkeys(panels)), 1, width)
     lines = [_LOWER, f"ticks: {_PLACE}; filled, *: adjusted p < {SIGNIFICANT}"]
-    return drawn.properties(title=_make_remark(lines, request))
-
-
-def _make_remark(lines: list[str], request: DrawingRequest) -> Any:
-    theme = request.theme
-    look: dict[str, Any] = {"fontWeight": "normal", "fontSize": theme.small(1), "frame": "bounds"}
-    return alt.TitleParams(lines, color=theme.muted, **look)
+    return drawn.properties(title=make_remark(lines, theme, request.width))
 
 
 def can_draw_errors(table: HeadTable) -> bool:
@@ -155,7 +150,7 @@ def draw_errors(table: HeadTable, request: DrawingRequest) -> Any:
     ]
     chart = alt.layer(*parts).properties(width=width, height=height)
     drawn = draw_panels(chart, data, sides, across, width)
-    return drawn.properties(title=_make_remark([_LOWER, f"dashed: {_PLACE}"], request))
+    return drawn.properties(title=make_remark([_LOWER, f"dashed: {_PLACE}"], theme, request.width))
 
 
 def _read_errors(table: HeadTable, panels: list[str]) -> list[Record]:

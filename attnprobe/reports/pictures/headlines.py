@@ -5,18 +5,33 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from attnprobe.reports.columns import DrawingRequest, list_keys, name_measure, read_cells, read_numbers
+from attnprobe.reports.columns import (
+    DrawingRequest,
+    list_keys,
+    name_measure,
+    read_cells,
+    read_numbers,
+)
 from attnprobe.reports.groups import lay_out_groups, list_compared, sort_by_difference
-from attnprobe.reports.headline import capitalise, find_significant, label_row, state_measure, write_number
+from attnprobe.reports.headline import (
+    capitalise,
+    find_significant,
+    label_row,
+    state_measure,
+    write_number,
+)
 from attnprobe.reports.pairs import name_head
 from attnprobe.reports.pictures.lists import SHARES
 from attnprobe.reports.pictures.maps import list_changes
+from attnprobe.reports.pictures.probes import state_probes
+from attnprobe.reports.pictures.relations import state_relations
 from attnprobe.reports.pictures.scatter import choose_axes
+from attnprobe.reports.pictures.training import state_lines
 from attnprobe.reports.shapes import RANDOM, SCORE, name_pairs
 from attnprobe.sums.resampling import SIGNIFICANT, half_width
 from attnprobe.table.cells import clean, format_cell
 from attnprobe.table.head_table import HeadTable
-from attnprobe.table.kinds import IN, OUT, STEP, PictureKind
+from attnprobe.table.kinds import IN, OUT, PictureKind
 from attnprobe.table.naming import MIXED, find_role_kind, join_names
 from attnprobe.table.table import Column
 
@@ -50,61 +65,8 @@ def _state_one(table: HeadTable, columns: Sequence[Column]) -> str:
     return state_measure(table, columns[0]) if len(columns) == 1 else ""
 
 
-def _find_passing(table: HeadTable, gain: Sequence[float | None]) -> list[int]:
-    """Find the rows whose gain is above 0 with an adjusted p below 0.05, the largest first."""
-    p = read_numbers(table, "p_adjusted")
-    some = [
-        (-one, row)
-        for row, (one, chance) in enumerate(zip(gain, p, strict=True))
-        if one is not None and one > 0 and chance is not None and chance < SIGNIFICANT
-    ]
-    return [row for _, row in sorted(some)]
-
-
 def _read_floats(table: HeadTable, name: str) -> np.ndarray:
     return np.array([np.nan if one is None else one for one in read_numbers(table, name)], float)
-
-
-def _subtract(table: HeadTable, one: str, other: str) -> list[float | None]:
-    pairs = zip(read_numbers(table, one), read_numbers(table, other), strict=True)
-    return [None if a is None or b is None else a - b for a, b in pairs]
-
-
-def _state_relations(table: HeadTable, columns: Sequence[Column]) -> str:
-    some = _find_passing(table, read_numbers(table, "gain"))
-    if not some:
-        return ""
-    row = some[0]
-    accuracy, rule = (read_numbers(table, name)[row] or 0.0 for name in ("accuracy", "baseline"))
-    who = name_head((read_cells(table, "layer")[row], read_cells(table, "head")[row]))
-    numbers = f"{write_number(accuracy)}, rule {write_number(rule)}"
-    label = _name_label(table, row)
-    if len(some) == 1:
-        return f"{who} finds {label} better than a simple rule: {numbers}"
-    return f"heads beat simple rules in {len(some)} of {len(table)} cases, such as {label}: {who} {numbers}"
-
-
-def _name_label(table: HeadTable, row: int) -> str:
-    """Name what is looked for in a row; the row of all labels says so."""
-    key = next(name for name in list_keys(table) if name not in {"model", "dataset"})
-    name = label_row(table, row, [key])
-    return f"links of every {key.replace('_', ' ')}" if name == "all" else name
-
-
-def _state_probes(table: HeadTable, columns: Sequence[Column]) -> str:
-    some = _find_passing(table, _subtract(table, "accuracy", "best_head_accuracy"))
-    if not some:
-        return ""
-    row = some[0]
-    measured = (read_numbers(table, name)[row] for name in ("accuracy", "best_head_accuracy"))
-    numbers = [write_number(one or 0.0) for one in measured]
-    name = _name_label(table, row)
-    if len(some) == 1:
-        return f"all heads together find {name} better than the best: {numbers[0]}, best head {numbers[1]}"
-    return (
-        f"all heads together beat the best in {len(some)} of {len(table)} cases, such as {name}: "
-        f"{numbers[0]}, best head {numbers[1]}"
-    )
 
 
 def _state_curves(table: HeadTable, columns: Sequence[Column]) -> str:
@@ -168,17 +130,6 @@ def _state_scatter(table: HeadTable, columns: Sequence[Column]) -> str:
     if len(some) == 1:
         return f"{title} of {name} differs: {numbers}"
     return f"{title} of {len(some)} of {len(known)} heads differs, such as {name}: {numbers}"
-
-
-def _state_lines(table: HeadTable, columns: Sequence[Column]) -> str:
-    """State what a measure shows at the last step."""
-    steps = [step for step in read_cells(table, STEP) if isinstance(step, int)]
-    if len(columns) != 1 or len(steps) < len(table):
-        return ""
-    rows = [row for row, step in enumerate(steps) if step == max(steps)]
-    data = {name: [cells[row] for row in rows] for name, cells in table.data.items()}
-    said = state_measure(HeadTable(table.title, table.columns, data), columns[0])
-    return f"at step {max(steps):,}, {said}" if said else ""
 
 
 def _state_pairs(table: HeadTable, columns: Sequence[Column]) -> str:
@@ -309,9 +260,9 @@ _OWN = {
     "map", "dendrogram", "clustermap",
 }  # fmt: skip
 _STATING: Mapping[str, _Stating] = {
-    "heatmap": _state_one, "change": _state_one, "relations": _state_relations, "probes": _state_probes,
+    "heatmap": _state_one, "change": _state_one, "relations": state_relations, "probes": state_probes,
     "curves": _state_curves, "intervals": _state_intervals, "settling": _state_settling,
-    "scatter": _state_scatter, "lines": _state_lines, "pairs": _state_pairs, "groups": _state_groups,
+    "scatter": _state_scatter, "lines": state_lines, "pairs": _state_pairs, "groups": _state_groups,
     "positions": _state_positions, "shares": _state_shares, "checks": _state_checks, "roles": _state_roles,
     "depth": _state_depth,
 }  # fmt: skip
