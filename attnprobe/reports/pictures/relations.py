@@ -71,6 +71,7 @@ def draw_relations(table: HeadTable, request: DrawingRequest) -> Any:
     texts = [("n", "links"), ("name", head), ("gained", gain), ("rule", "simple rule")]
     rooms = [_measure_column([title, *(one[f"{name}_text"] for one in data)], theme.small(2))
              for name, title in texts]  # fmt: skip
+    rooms[-1] += _GAP  # capitals of parts of speech are wide
     if request.width < labels + sum(rooms) + 2 * _GAP + _ROOMY:  # rules have no names here
         texts, rooms = texts[:-1], rooms[:-1]
     sides = list(dict.fromkeys(panels))
@@ -322,10 +323,9 @@ def state_relations(table: HeadTable, columns: Sequence[Column]) -> str:
             f"heads find more {than} in {len(found.own)} of {found.number}, such as {found.name(row)}: "
             f"{name(row)} {found.write(row)}"
         )
-    nobody = f"no head finds significantly more in {found.none}"
     if found.whole is not None:
         said = f"{name(found.whole)} finds more of all links {than} ({found.write(found.whole)})"
-        return f"{said}, but {nobody}" if found.none else said
+        return f"{said}; no head does in {found.none}" if found.none else said
     return f"no head finds significantly more {than} in {found.none}" if found.none else ""
 
 

@@ -209,7 +209,8 @@ def _rank_by_look(
     written = ", ".join(f"'{one}'" for one in said)
     legend = alt.Legend(
         title=f"{'in its layer, ' if of_heads else ''}at the last step", orient="bottom",
-        columns=len(said) if request.width >= _NARROW else 2, symbolType="stroke", symbolSize=200,
+        columns=len(said) if request.width >= _NARROW else 2, symbolType="stroke", symbolSize=300,
+        symbolOpacity=1, symbolStrokeWidth=1.7,
         labelExpr=f"[{written}][indexof({ranks}, datum.value)]",
     )  # fmt: skip
     hues, dashes = [*request.theme.categories[:_LEADING], request.theme.muted], _DASHES

@@ -88,25 +88,75 @@ def test_relations_that_beat_a_rule_are_counted(seed):
     some = np.flatnonzero((gain > 0) & (p < 0.05))
     text = said(table)
     if not len(some):
-        assert text == ""
+        assert text == "No head finds significantly more than the best simple rule in any of 6 cases"
         return
     row = some[gain[some].argmax()]
     head = f"L{table.data['layer'][row]} H{table.data['head'][row]}"
     assert head in text
-    assert table.data["relation"][row] in text
+    assert f"({table.data['relation'][row]})" in text
     assert numbers(text) == pytest.approx(
         [table.data["accuracy"][row], table.data["baseline"][row]], abs=0.006
     )
     if len(some) > 1:
-        assert text.startswith(f"Heads beat simple rules in {len(some)} of 6 cases, such as ")
+        start = f"Heads find more than the best simple rule in {len(some)} of 6 cases, such as "
+        assert text.startswith(start)
+    else:
+        assert text.startswith(f"{head} finds more of ")
+
+
+def test_all_links_are_no_relation():
+    """They are counted apart: a head may find more of all while it does of no relation."""
+    names = ["all", "all", "det", "det", "amod", "amod"]
+    cells = {
+        "relation": names,
+        "gain": [0.3, 0.1, 0.2, 0.1, 0.1, 0.1],
+        "accuracy": [0.9] * 6,
+        "baseline": [0.6] * 6,
+    }
+    whole = with_cells(tables.found(), **cells, p_adjusted=[0.01, 0.5, 0.5, 0.5, 0.5, 0.5])
+    text = "L0 H3 finds more of all links than the best simple rule (0.90, rule 0.60)"
+    assert said(whole) == f"{text}; no head does in any of 4 cases"
+    assert said(with_cells(whole, p_adjusted=[0.01, *[None] * 5])) == text
+    one = with_cells(whole, p_adjusted=[0.01, 0.5, 0.5, 0.5, 0.01, 0.5])
+    assert said(one).startswith(
+        "L1 H1 finds more of adjectival modifier (amod) than the best simple rule: 0.90"
+    )
+    assert said(with_cells(whole, p_adjusted=[None] * 6)) == ""
+
+
+def test_labels_are_counted_by_what_they_are():
+    names = ["relation", "mention", "label"]
+    said_of = {}
+    for name in names:
+        table = tables.found()
+        data = {
+            (name if one == "relation" else one): cells
+            for one, cells in table.data.items()
+            if one != "direction"
+        }
+        data |= {name: list("abcdef"), "p_adjusted": [0.5] * 6}
+        keys = [Column(name, role="key") if one.name == "relation" else one for one in table.columns]
+        said_of[name] = said(HeadTable("t", [one for one in keys if one.name != "direction"], data))
+    start = "No head finds significantly more than the best simple rule in any of 6 "
+    assert said_of == {
+        "relation": f"{start}relations", "mention": f"{start}kinds of mention", "label": f"{start}labels"
+    }  # fmt: skip
 
 
 def test_probes_that_beat_the_best_head():
-    text = said(tables.probes())
-    assert (
-        text == "All heads together find links of every relation better than the best: 0.61, best head 0.40"
+    table = tables.probes()
+    start = "All heads together find more of all links than the best head (0.61, best head 0.40)"
+    assert said(table) == f"{start}, but not in any of 2 relations"
+    none = "All heads together find no more than the best head in any of 2 relations (adjusted p)"
+    assert said(with_cells(table, p_adjusted=[0.06, 0.4, 0.9])) == none
+    assert said(with_cells(table, p_adjusted=[0.01, 0.04, 0.9])) == (
+        "All heads together find more of determiner (det) than the best head: 0.80, best head 0.79"
     )
-    assert said(with_cells(tables.probes(), p_adjusted=[0.06, 0.4, 0.9])) == ""
+    both = with_cells(table, p_adjusted=[0.01, 0.04, 0.03], accuracy=[0.61, 0.8, 0.45])
+    assert said(both) == (
+        "All heads together find more than the best head in 2 of 2 relations, such as object (obj): "
+        "0.45, best head 0.30"
+    )
 
 
 def test_a_curve_states_the_first_significant_loss():
@@ -175,9 +225,57 @@ def test_lines_state_the_last_step():
     cells = [0.9] * 12 + [0.05] * 24
     cells[24 + 5] = 0.93
     table = HeadTable(table.title, columns, {**table.data, "previous": cells, "previous_se": [0.01] * 36})
-    assert said(table) == "At step 8,000, L1 H1 looks at the previous token: 0.93"
+    start = "Attention to the previous token falls in 11 of 12 heads over 8,000 steps"
+    assert said(table) == f"{start}, such as L0 H0: from 0.90 to 0.050"
+    still = with_cells(table, previous=[*cells[24:], *cells[24:], *cells[24:]])
+    assert said(still) == "At step 8,000, L1 H1 looks at the previous token: 0.93"
     cells[24 + 5] = 0.05
-    assert said(with_cells(table, previous=cells)) == ""
+    assert said(with_cells(table, previous=cells[24:] * 3)) == ""
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_what_changed_most_in_training_is_stated_where_it_did(seed):
+    """An interval of the difference, for all heads together: errors of both steps add up at most."""
+    draw = np.random.default_rng(seed)
+    first = draw.uniform(1, 2, 12)
+    last = first + draw.normal(0, 0.06, 12) * draw.integers(0, 2, 12)
+    errors = draw.choice([0.005, 0.02], 36)
+    table = tables.over_training("x")
+    cells = np.concatenate([first, draw.uniform(0, 9, 12), last])
+    text = said(with_cells(table, x=cells.tolist(), x_se=errors.tolist()))
+    change = last - first
+    sure = np.abs(change) > norm.ppf(1 - 0.025 / 12) * (errors[:12] + errors[24:])
+    if not sure.any():
+        assert "over 8,000 steps" not in text
+        return
+    row = int(np.where(sure, np.abs(change), 0).argmax())
+    assert f"L{row // 4} H{row % 4}" in text
+    ends = numbers(text)
+    if " by " in text:  # both ends are the same with two digits
+        assert ends == pytest.approx([abs(change[row])], rel=0.06)
+    else:
+        assert ends == pytest.approx([first[row], last[row]], abs=0.051)
+    up, down = (int((sure & (sign * change > 0)).sum()) for sign in (1, -1))
+    if up + down == 1:
+        assert text.startswith(f"X of L{row // 4} H{row % 4} {'rises' if up else 'falls'} ")
+        return
+    counts = [(up, "rises"), (down, "falls")]
+    wanted = [f"{word} in {number}" for number, word in counts if number]
+    assert text.startswith(
+        f"X {wanted[0]} of 12 heads{' and ' if len(wanted) > 1 else ''}{''.join(wanted[1:])} over"
+    )
+
+
+def test_a_change_of_layers_names_the_layer():
+    steps = np.repeat([0, 500, 8000], 4).tolist()
+    keys = {"model": ["m"] * 12, "step": steps, "layer": [0, 1, 2, 3] * 3}
+    cells = [0.5] * 12
+    cells[9] = 0.71
+    table = tables.table("t", keys, cancellation=cells, cancellation_se=[0.01] * 12)
+    assert said(table) == "Cancellation of layer 1 rises from 0.50 to 0.71 over 8,000 steps"
+    cells[9] = 0.545  # 2.25 standard errors of 0.02, which is too little for one of four
+    assert "rises" not in said(with_cells(table, cancellation=cells, cancellation_se=[0.01] * 12))
+    assert "rises" not in said(with_cells(table, cancellation_se=[None] * 12))
 
 
 def test_pairs_groups_and_positions():
