@@ -210,7 +210,7 @@ def _draw_side(
     percent, x = make_share_axis(width, labelFontSize=theme.small(2))
     tooltip = make_tooltip({
         "label:N": label.replace("_", " "), "panel:N": "of", "n:Q": "links", "name:N": "head",
-        "mark:N": "which", "accuracy:Q": "accuracy", "error:Q": "standard error",
+        "mark:N": "mark", "accuracy:Q": "accuracy", "error:Q": "standard error",
         "baseline:Q": "simple rule finds", "rule:N": "simple rule", "gain:Q": "gain",
         "gain_error:Q": "standard error of the gain", "p:Q": "adjusted p",
     })  # fmt: skip
