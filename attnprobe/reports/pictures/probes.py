@@ -253,5 +253,5 @@ def state_probes(table: HeadTable, columns: Sequence[Column]) -> str:
         return f"{who} more {than} in {len(found.own)} of {found.number}, {such}"
     if found.whole is not None:
         said = f"{who} more of all links {than} ({found.write(found.whole)})"
-        return f"{said}, but not in {found.none}" if found.none else said
-    return f"{who} no more {than} in {found.none} (adjusted p)" if found.none else ""
+        return f"{said}, but not {found.none}" if found.none else said
+    return f"{who} no more {than} {found.none} (adjusted p)" if found.none else ""

@@ -120,7 +120,7 @@ def _explain_marks(data: Sequence[Record], label: str) -> list[str]:
     if any(record["tie"] for record in data):
         lines.append(f"{_NEARLY}head and rule tie: the bar covers the rule")
     if any(record["unsure"] for record in data):
-        lines.append("a bar above the rule without *: not significant, as p is adjusted for all rows")
+        lines.append(f"a bar above the rule without *: adjusted p is {SIGNIFICANT} or more")
     if share_links(label, [record["said"] for record in data]):
         lines.append("each row chooses a head and a rule of its own; rows share links, and don't add up")
     return lines
@@ -296,7 +296,7 @@ def _say_gain(record: Record, *, errors: bool) -> Record:
     n = record["n"]
     return {
         "mark": _MARKS[compared], "compared": compared, "tie": tie, "paired": paired,
-        "unsure": compared == SAME and apart,
+        "unsure": compared == SAME and apart and record["p"] is not None,
         "low": None if spread is None else accuracy - spread,
         "high": None if spread is None else accuracy + spread,
         "n_text": "" if n is None else f"{n:,}", "name_text": record["name"] or "", "gained_text": gained,
@@ -325,8 +325,8 @@ def state_relations(table: HeadTable, columns: Sequence[Column]) -> str:
         )
     if found.whole is not None:
         said = f"{name(found.whole)} finds more of all links {than} ({found.write(found.whole)})"
-        return f"{said}; no head does in {found.none}" if found.none else said
-    return f"no head finds significantly more {than} in {found.none}" if found.none else ""
+        return f"{said}; no head does {found.none}" if found.none else said
+    return f"no head finds significantly more {than} {found.none}" if found.none else ""
 
 
 class Found:
@@ -336,7 +336,7 @@ class Found:
         own: Those of a label of their own, the largest gain first.
         whole: The row of all links that has one, with the largest gain; None where there is none.
         number: How many rows there are of labels of their own, with what they are.
-        none: The same after "in", of what holds for none of them; empty where a row is not tested.
+        none: Where nothing is significant, if that is so: "in any of 12 cases"; empty where a row has no p.
     """
 
     def __init__(
@@ -357,7 +357,8 @@ class Found:
         self.number = f"{len(rows)} {noun if single else 'cases'}"
         p = read_numbers(table, "p_adjusted")
         tested = all(p[row] is not None for row in rows)
-        self.none = "" if not tested else f"any of {self.number}" if len(rows) > 1 else self.name(rows[0])
+        where = f"in any of {self.number}" if len(rows) > 1 else f"for {self.name(rows[0])}"
+        self.none = where if tested else ""
 
     def name(self, row: int) -> str:
         """Name what is looked for in a row."""

@@ -122,6 +122,8 @@ def test_all_links_are_no_relation():
         "L1 H1 finds more of adjectival modifier (amod) than the best simple rule: 0.90"
     )
     assert said(with_cells(whole, p_adjusted=[None] * 6)) == ""
+    single = HeadTable("t", whole.columns, {name: cells[2:3] for name, cells in whole.data.items()})
+    assert said(single) == ("No head finds significantly more than the best simple rule for determiner (det)")
 
 
 def test_labels_are_counted_by_what_they_are():

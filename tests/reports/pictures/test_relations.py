@@ -119,6 +119,8 @@ def test_the_legend_and_the_remark_explain_what_occurs_alone(gain, p, there):
     )
     assert {sign for said, sign in SIGNS.items() if said in svg} == there
     assert ">best simple rule</text>" in svg
+    untested = found(gain=[gain] * 6, p_adjusted=[None] * 6)
+    assert "a bar above the rule" not in draw_picture([untested]).rendered("svg").decode()
 
 
 def test_marks_differ_in_shape_or_filling_and_in_colour():
