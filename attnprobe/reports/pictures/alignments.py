@@ -4,7 +4,15 @@ from typing import Any
 
 import altair as alt
 
-from attnprobe.reports.columns import DrawingRequest, Record, label_rows, list_keys, read_cells, read_numbers
+from attnprobe.reports.columns import (
+    DrawingRequest,
+    Record,
+    label_by_others,
+    label_rows,
+    list_keys,
+    read_cells,
+    read_numbers,
+)
 from attnprobe.reports.pictures.channels import (
     choose_across,
     draw_panels,
@@ -98,8 +106,7 @@ def draw_errors(table: HeadTable, request: DrawingRequest) -> Any:
     """
     theme = request.theme
     of_heads = "head" in list_keys(table)
-    names = [name for name in list_keys(table) if name not in {"layer", "head"}]
-    panels = [panel or "" for panel in label_rows(table, names)]
+    panels = label_by_others(table, {"layer", "head"})
     sides = list(dict.fromkeys(panels))
     layers = list(dict.fromkeys(read_cells(table, "layer")))
     layers = sorted(layers) if all(isinstance(layer, int) for layer in layers) else layers  # type: ignore[type-var]

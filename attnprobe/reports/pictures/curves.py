@@ -10,7 +10,7 @@ from attnprobe.reports.columns import (
     Record,
     bound_interval,
     has_measures,
-    label_rows,
+    label_by_others,
     list_keys,
     make_title,
     name_measure,
@@ -99,7 +99,7 @@ def _read_curves(table: HeadTable, name: str) -> list[Record]:
     hidden = {*ORDER_KEYS, PRUNING_STEP, "model" if PRUNING_STEP in table.data else ""}
     values, errors = read_with_errors(table, name)
     return make_records({
-        "panel": label_rows(table, [key for key in list_keys(table) if key not in hidden]),
+        "panel": label_by_others(table, hidden),
         "criterion": [format_cell(cell) for cell in read_cells(table, "criterion")],
         "seed": [format_cell(cell) for cell in read_cells(table, "seed")],
         "removed": read_numbers(table, "share_removed"), "heads": read_numbers(table, "heads_removed"),
@@ -182,7 +182,7 @@ def draw_depth(table: HeadTable, request: DrawingRequest) -> Any:
 
 def _draw_depth_chart(table: HeadTable, column: Column, request: DrawingRequest, across: int) -> Any:
     of_heads = "head" in list_keys(table)
-    places = label_rows(table, [name for name in list_keys(table) if name not in {_LAYER, "head"}])
+    places = label_by_others(table, {_LAYER, "head"})
     (values, errors), every = read_with_errors(table, column.name), read_cells(table, _LAYER)
     data = make_records({
         "place": places, "layer": every, "head": read_cells(table, "head"), "value": values, "error": errors,

@@ -9,7 +9,7 @@ from attnprobe.reports.columns import (
     DrawingRequest,
     Record,
     has_measures,
-    label_rows,
+    label_by_others,
     list_keys,
     make_title,
     name_measure,
@@ -71,8 +71,7 @@ def draw_positions(table: HeadTable, request: DrawingRequest) -> Any:
     """
     columns = request.columns(table)
     scales = fit_scales(table, columns)
-    names = [name for name in list_keys(table) if name not in {"layer", "head", POSITION}]
-    labels = label_rows(table, names)
+    labels = label_by_others(table, {"layer", "head", POSITION})
     charts = [
         _draw_maps(table, column, scales[column.name], request, label, [one == label for one in labels])
         for column in columns

@@ -9,6 +9,7 @@ import altair as alt
 from attnprobe.reports.columns import (
     DrawingRequest,
     Record,
+    label_by_others,
     label_rows,
     list_keys,
     read_cells,
@@ -63,7 +64,7 @@ def draw_probes(table: HeadTable, request: DrawingRequest) -> Any:
     """
     names = [name for name in list_keys(table) if name not in {"model", "dataset"}]
     label = names[0]
-    panels = label_rows(table, [name for name in list_keys(table) if name != label])
+    panels = label_by_others(table, {label})
     rules = [name_rule(format_cell(cell), label) for cell in read_cells(table, "baseline_rule") if cell]
     data = _read_probes(table, label, panels)
     listed = _draw_list(data, list(dict.fromkeys(panels)), label, rules, request)

@@ -7,7 +7,14 @@ from typing import Any
 
 import altair as alt
 
-from attnprobe.reports.columns import DrawingRequest, Record, label_rows, list_keys, read_cells, read_numbers
+from attnprobe.reports.columns import (
+    DrawingRequest,
+    Record,
+    label_by_others,
+    list_keys,
+    read_cells,
+    read_numbers,
+)
 from attnprobe.reports.headline import label_row, write_number
 from attnprobe.reports.pairs import name_head
 from attnprobe.reports.pictures.channels import make_remark, make_tooltip
@@ -62,7 +69,7 @@ def draw_relations(table: HeadTable, request: DrawingRequest) -> Any:
     """
     names = [name for name in list_keys(table) if name not in {"model", "dataset"}]
     label = names[0]
-    panels = label_rows(table, [name for name in list_keys(table) if name != label])
+    panels = label_by_others(table, {label})
     wide, theme = request.width >= _NARROW, request.theme
     data = _read_relations(table, label, wide=wide)
     paired = any(record["paired"] for record in data)
@@ -246,7 +253,7 @@ def make_share_axis(width: int, **look: Any) -> tuple[Any, dict[str, Any]]:
 
 def _read_relations(table: HeadTable, label: str, *, wide: bool) -> list[Record]:
     rule = next(name for name in RULES if name in table.data)
-    panels = label_rows(table, [name for name in list_keys(table) if name != label])
+    panels = label_by_others(table, {label})
     places = zip(*(read_cells(table, name) for name in ("layer", "head", "position")), strict=True)
     numbers = {
         field: read_numbers(table, name)

@@ -10,6 +10,7 @@ from attnprobe.reports.columns import (
     DrawingRequest,
     Record,
     has_measures,
+    label_by_others,
     label_rows,
     list_keys,
     make_title,
@@ -39,6 +40,8 @@ from attnprobe.table.head_table import HeadTable
 from attnprobe.table.kinds import STEP
 from attnprobe.table.table import Column
 
+#: Keys that a line and its points say.
+_KNOWN = {"model", STEP, "layer", "head"}
 #: Steps are drawn on a scale of logarithms where they span more than this factor; and where they span the
 #: smaller one and the gap from one to the next grows by the last one, at the median.
 _WIDE, _SPAN, _GROWTH = 200, 4, 1.5
@@ -225,8 +228,8 @@ def _rank_by_look(
 def _read_lines(table: HeadTable, column: Column, leads: str) -> list[Record]:
     """Read the points of all lines; ``rank`` counts the leading lines of a small chart, from 0."""
     of_heads = "head" in list_keys(table)
-    names = [name for name in list_keys(table) if name not in {"model", STEP, "layer", "head"}]
-    labels, layers = label_rows(table, names), [format_cell(cell) for cell in read_cells(table, "layer")]
+    labels = label_by_others(table, _KNOWN)
+    layers = [format_cell(cell) for cell in read_cells(table, "layer")]
     panels = labels
     lines = [f"L{layer}" for layer in layers]
     if of_heads:
@@ -440,8 +443,7 @@ def _state_training(table: HeadTable, column: Column, steps: Sequence[int]) -> s
 
 def _name_line(table: HeadTable, row: int) -> str:
     """Name the head or the layer of a row, and what else tells it apart from others."""
-    names = [name for name in list_keys(table) if name not in {"model", STEP, "layer", "head"}]
-    apart = label_rows(table, names)[row]
+    apart = label_by_others(table, _KNOWN)[row]
     layer = read_cells(table, "layer")[row]
     of_heads = "head" in list_keys(table)
     own = name_head((layer, read_cells(table, "head")[row])) if of_heads else f"layer {format_cell(layer)}"
