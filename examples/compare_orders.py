@@ -3,10 +3,11 @@
     python examples/compare_orders.py [TASK ...]
 
 takes the encoder and the sentences that ship with attnprobe, needs no download, and is done in some
-minutes; one task takes a sixth. It teaches the encoder five tasks: is a sentence told or reported (``genre``, twice, with other
-random numbers), does it hold a comma (``comma``), how many words has it (``words``), and which part of speech
-is each word (``tags``). The sixth is the encoder's own, to fill in hidden tokens (``masked-lm``). Half of the
-sentences teach; a quarter orders the heads, and a quarter is scored.
+minutes; one task takes a sixth. It teaches the encoder five tasks: is a sentence told or reported
+(``genre``, twice, with other random numbers), does it hold a comma (``comma``), how many words has it
+(``words``), and which part of speech is each word (``tags``). The sixth is the encoder's own, to fill in
+hidden tokens (``masked-lm``). Half of the sentences teach; a quarter orders the heads, and a quarter is
+scored.
 
 What is printed is the loss with 60 % of the heads off less that of the whole model, a row for each order,
 with its standard error over examples; for random orders the mean of 19 and their standard deviation.
