@@ -258,7 +258,7 @@ def _draw_tree(found: Clusters, frame: _Frame, theme: Theme) -> list[Any]:
     ends = {"x": cut, "y": frame.top, "y2": frame.top + frame.side}
     dashes = _chart([ends], frame).mark_rule(color=FRAME, strokeDash=[3, 2]).encode(y2="y2:Q")
     size = theme.small(3)
-    value = f"{found.height:.2g}"
+    value = f"{found.height:.3g}"
     room = 0.3 * size * len(value)  # half of how wide it is
     at = {"x": min(max(cut, room), frame.tree - room), "y": frame.top - 2, "value": value}
     label = _chart([at], frame).mark_text(baseline="bottom", fontSize=size, color=theme.ink)

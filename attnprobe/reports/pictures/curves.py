@@ -109,7 +109,7 @@ def _explain_marks(data: list[Record], majority: bool) -> list[str]:
     said = []
     if orders:
         number = f"{counts.pop()} " if len(counts) == 1 else ""
-        said.append(f"grey lines: {number}random orders; band: from the lowest to the highest of them")
+        said += [f"grey lines: {number}random orders", "band: from the lowest to the highest of these"]
     if any(record["error"] is not None for record in data):
         said.append("bars: 95 % intervals")
     if majority:

@@ -1,5 +1,6 @@
 """Pairs of heads: which stand in for each other, as lines between heads, and by how much, with intervals."""
 
+from collections import Counter
 from collections.abc import Sequence
 from textwrap import wrap
 from typing import Any
@@ -240,11 +241,14 @@ def _draw_list(
     hues = [*request.theme.categories[:2], request.theme.muted]
     looks = zip(_SIGNS.values(), _SHAPES, [*hues[:2], request.theme.background], hues, strict=True)
     there = {record["sign"] for record in data if record["value"] is not None}
-    signs, *ranges = zip(*(look for look in looks if look[0] in there), strict=True) if there else ((),) * 4
-    shape, fill, stroke = (
-        channel("sign:N", scale=alt.Scale(domain=list(signs), range=list(range_)), legend=legend)
-        for channel, range_ in zip((alt.Shape, alt.Fill, alt.Stroke), ranges, strict=True)
-    )
+    shown = [look for look in looks if look[0] in there]
+    scales = [
+        alt.Scale(domain=[look[0] for look in shown], range=[look[part] for look in shown])
+        for part in (1, 2, 3)
+    ]
+    shape = alt.Shape("sign:N", scale=scales[0], legend=legend)
+    fill = alt.Fill("sign:N", scale=scales[1], legend=legend)
+    stroke = alt.Stroke("sign:N", scale=scales[2], legend=legend)
     tooltip = make_tooltip({
         "name:N": "heads", "value:Q": "interaction", "low:Q": "low", "high:Q": "high",
         "proposed:Q": "predicted by gradients", "p:Q": "adjusted p",
@@ -280,7 +284,9 @@ def _explain_marks(data: Sequence[Record]) -> list[str]:
             record["sign"] == _SIGNS[0] and record["low"] is not None and record["low"] * record["high"] > 0
             for record in data
         )
-        said.append(f"filled: p < {SIGNIFICANT}, adjusted for the {len(data)} pairs that were tried")
+        counts = set(Counter(record["panel"] for record in data).values())
+        many = f"the {counts.pop()}" if len(counts) == 1 else "all"
+        said.append(f"filled: p < {SIGNIFICANT}, adjusted for {many} pairs that were tried")
         if grey:
             said[-1] += ", so that a bar clear of 0 can be grey"
     if any(record["proposed"] is not None for record in data):
