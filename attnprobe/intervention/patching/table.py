@@ -167,7 +167,6 @@ def _describe_gap(found: PatchedPairs, measure: ContrastMeasure) -> dict[str, An
     clean, corrupted = (found.base, found.source)[:: 1 if found.plan.noising else -1]
     return {
         "method": NOISING if found.plan.noising else DENOISING,
-        "m": measure.said,
         "pairs": len(found.base),
         "clean": float(clean.mean()),
         "corrupted": float(corrupted.mean()),

@@ -157,8 +157,8 @@ def _explain_effect(table: HeadTable, column: Column) -> str:
     """Say what an effect of patching is, and what m is, where the table's record has it."""
     if column.name not in DIRECTIONS:
         return ""
-    record = table.provenance.get("patching")
-    m = record.get("m") if isinstance(record, dict) else None
+    record = table.provenance.get("task")
+    m = record.get("measure") if isinstance(record, dict) else None
     said = "change of m where one head, at one token, gives what it does on the other text; m: "
     return f"{said}{clean(m) if isinstance(m, str) and m else 'how far the model is for the answer'}"
 

@@ -127,7 +127,7 @@ def test_the_map_of_layers_has_the_strongest_head_of_each():
 
 
 def test_effects_point_towards_the_clean_answer_or_away_from_it():
-    record = {"patching": {"m": "the log odds of the answer"}}
+    record = {"task": {"measure": "the log odds of the answer"}}
     drawn = draw_picture([replace(tables.at_positions(), provenance=record)])
     svg = drawn.rendered("svg").decode()
     ends = dict(re.findall(r"<tspan>([^<]+)</tspan><tspan[^>]*>(towards the|away from)</tspan>", svg))
