@@ -37,8 +37,8 @@ _TINT, _FAINT = 0.22, 0.45
 _PLAIN = 0.5
 #: Layers: grounds, lines on them, what is drawn, and a frame around a patch.
 _BACK, _LINES, _FRONT, _OVER = range(4)
-#: Letters of a word and of a sentence are so many of their sizes wide.
-_LETTER, _AVERAGE = 0.55, 0.46
+#: Letters of a word, of a sentence, and of a line that must fit are so many of their sizes wide.
+_LETTER, _AVERAGE, _PROSE = 0.55, 0.46, 0.5
 #: Pixels between lines of text, and from a row to the numbers of its scale.
 _LEADING, _TICK = 4.0, 7.0
 #: Shades of the squares of an image.
@@ -208,8 +208,10 @@ def lay_out_atlas(
     cell = _size_cell(profile, pitch, size + 2.0 if roles is not None else 0.0, rows)
     explained = False
     if roles is not None and cell.width >= _NUMBERED:
-        lines = math.ceil(len(roles.counts) / (1 + (full >= _TWO)))
-        explained = rows * (cell.height + _DOWN) + lines * (size + _LEADING) <= _PAGE - _AROUND
+        across, line = 1 + (full >= _TWO), size + _LEADING
+        longest = max(len(roles.describe(kind, explained=True)) for kind in roles.counts)
+        high = rows * (cell.height + _DOWN) + math.ceil(len(roles.counts) / across) * line
+        explained = high <= _PAGE - _AROUND and line + _PROSE * size * longest <= full / across
     drawing = _Drawing(table, theme, profile, cell, roles, size, explained)
     y = 0.0
     for name in grid.maps:
@@ -230,6 +232,11 @@ class _Roles:
     kinds: Sequence[str | None]
     counts: Mapping[str, int]
     values: Sequence[float | int | None]
+
+    def describe(self, kind: str, *, explained: bool) -> str:
+        """Say how many heads have a role, and what the number beside its letter is."""
+        said = f"{kind} ({self.counts[kind]})"
+        return f"{said}: {EVIDENCE[kind]}" if explained and kind in EVIDENCE else said
 
 
 def _read_roles(table: HeadTable) -> _Roles | None:
@@ -408,11 +415,9 @@ class _Drawing:
         if self.roles is None:
             return y
         at, line = x, self.size + _LEADING
-        for kind, number in self.roles.counts.items():
-            text = f"{kind} ({number})"
+        for kind in self.roles.counts:
+            text = self.roles.describe(kind, explained=self.explained)
             wide = line + 3.0 + _LETTER * self.size * len(text) + 8.0
-            if self.explained and kind in EVIDENCE:
-                text = f"{text}: {EVIDENCE[kind]}"
             if self.explained:
                 wide = width / (1 + (width >= _TWO))
             if at > x and at + wide > x + width:

@@ -273,3 +273,12 @@ def test_a_scale_beside_the_first_row_has_the_heights_of_bars(values):
     labels = [word for word in atlas.words if word.x > right]
     assert [float(word.text) for word in sorted(labels, key=lambda one: one.y)] == list(values)
     assert max(word.x + 0.55 * word.size * len(word.text) for word in labels) <= atlas.width
+
+
+def test_what_numbers_are_is_in_the_caption_where_lines_would_leave_the_picture():
+    """Two heads are narrower than a line of the list; in a wide picture it has room."""
+    narrow, wide = (lay_out_atlas(tables.profiles(1, 2), PAPER, width) for width in (150, 605))
+    assert {"previous (1)", "next (1)"} <= {word.text for word in narrow.words}
+    assert "of gold links, the share found." in narrow.caption
+    assert f"previous (1): {EVIDENCE['previous']}" in {word.text for word in wide.words}
+    assert "see the list of roles" in wide.caption
