@@ -32,6 +32,8 @@ _DASHES = ([1, 0], [4, 2])
 #: Pixels between two heads and between two layers of the map, both at most, and of its widest and highest
 #: side; between layers at least; of a line of the list; and what stands beside the list at least.
 _HEAD, _LAYER, _MAP, _HIGHEST, _LEAST, _LINE, _LIST = 60, 40, 240, 440, 14, 18, 330
+#: No model has so many layers, or heads in one.
+_MOST = 1000
 #: Pixels beside the map, for the numbers of layers and their title.
 _MARGIN = 70
 #: Points of a curve, and how far its middle leaves the straight line, as a share of its length.
@@ -113,7 +115,7 @@ def _count_recorded(table: HeadTable, name: str) -> int:
     """Read how many layers or heads the model has off the table's record; 0 where it does not say."""
     architecture = table.provenance.get("architecture")
     number = architecture.get(name) if isinstance(architecture, dict) else None
-    return number if isinstance(number, int) else 0
+    return number if isinstance(number, int) and number < _MOST else 0
 
 
 def _name_layer(kind: Cell, layer: Cell) -> str:
@@ -121,8 +123,8 @@ def _name_layer(kind: Cell, layer: Cell) -> str:
 
 
 def _count_up(labels: Sequence[Cell], least: int) -> list[Cell]:
-    """List numbers from 0 to the largest, and so many at least; words as they come."""
-    numbers = [label for label in labels if isinstance(label, int)]
+    """List numbers from 0 to the largest, and so many at least; what is no layer or head as it comes."""
+    numbers = [label for label in labels if isinstance(label, int) and 0 <= label < _MOST]
     if len(numbers) < len(labels):
         return sort_labels(labels)
     return list(range(max(least, max(numbers) + 1)))

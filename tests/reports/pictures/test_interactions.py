@@ -97,6 +97,13 @@ def test_every_layer_and_head_up_to_the_last_has_its_place():
     assert len(circles) == 5
 
 
+@pytest.mark.parametrize("layer", [-1, 10**12, "last"])
+def test_what_is_no_layer_has_a_place_beside_those_that_there_are(layer):
+    picture = drawn(layer_b=[1, 1, layer])
+    assert set(find_labels(picture.spec, "y")) == {"0", "1", str(layer)}
+    assert picture.rendered("svg")
+
+
 def find_labels(spec, axis):
     """Give the places of the numbers that stand beside the map."""
     rows = [row for rows in spec["datasets"].values() for row in rows if row.keys() == {"label", axis}]
