@@ -103,14 +103,16 @@ def make_band(labels: Sequence[Cell]) -> alt.Scale:
 MOST_LISTED = 16
 
 
-def colour_by_layer(labels: Sequence[Cell], theme: Theme, *, field: str = "layer", **look: Any) -> Any:
+def colour_by_layer(
+    labels: Sequence[Cell], theme: Theme, *, field: str = "layer", colours: Sequence[str] = (), **look: Any
+) -> Any:
     """Make the channel that colours by layer, or by another number that counts up; ``look`` is of its legend.
 
-    The ends of viridis that come too near the background are left out: its yellow on white, its purple on
-    black.
+    Without ``colours``, they are those of viridis. The ends that come too near the background are left out:
+    its yellow on white, its purple on black.
     """
     numeric = all(isinstance(label, int) for label in labels)
-    colours = list(SEQUENTIAL[1:] if theme.name == "dark" else SEQUENTIAL[:-1])
+    colours = list(colours or (SEQUENTIAL[1:] if theme.name == "dark" else SEQUENTIAL[:-1]))
     title = field.replace("_", " ")
     if numeric and len(labels) > MOST_LISTED:
         legend = alt.Legend(**{"title": title, "format": "~s", "gradientLength": 140, **look})

@@ -5,24 +5,21 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from attnprobe.intervention.pruning.headline import round_bound
 from attnprobe.reports.columns import (
     DrawingRequest,
+    label_rows,
     list_keys,
     name_measure,
     read_cells,
     read_numbers,
 )
 from attnprobe.reports.groups import lay_out_groups, list_compared, sort_by_difference
-from attnprobe.reports.headline import (
-    capitalise,
-    find_significant,
-    label_row,
-    state_measure,
-    write_number,
-)
-from attnprobe.reports.pairs import name_head
+from attnprobe.reports.headline import capitalise, find_significant, label_row, state_measure, write_number
+from attnprobe.reports.pairs import cluster_parts, name_head
 from attnprobe.reports.pictures.lists import SHARES
 from attnprobe.reports.pictures.maps import list_changes
+from attnprobe.reports.pictures.positions import DIRECTIONS
 from attnprobe.reports.pictures.probes import state_probes
 from attnprobe.reports.pictures.relations import state_relations
 from attnprobe.reports.pictures.scatter import choose_axes
@@ -31,7 +28,7 @@ from attnprobe.reports.shapes import RANDOM, SCORE, name_pairs
 from attnprobe.sums.resampling import SIGNIFICANT, half_width
 from attnprobe.table.cells import clean, format_cell
 from attnprobe.table.head_table import HeadTable
-from attnprobe.table.kinds import IN, OUT, PictureKind
+from attnprobe.table.kinds import CLUSTERMAP, IN, OUT, TREE, PictureKind
 from attnprobe.table.naming import MIXED, find_role_kind, join_names
 from attnprobe.table.table import Column
 
@@ -40,8 +37,10 @@ _Stating = Callable[[HeadTable, Sequence[Column]], str]
 
 def state_picture(kind: PictureKind, table: HeadTable, request: DrawingRequest) -> str:
     """State what a picture shows; empty where the table does not bear anything out."""
-    state = _STATING.get(kind)
     other = kind in _OWN and request.measures and tuple(request.measures) != (SCORE,)
+    if kind in {TREE, CLUSTERMAP}:
+        return "" if other else capitalise(_state_clusters(table, request))
+    state = _STATING.get(kind)
     return "" if state is None or other else capitalise(state(table, list_drawn(kind, table, request)))
 
 
@@ -70,20 +69,52 @@ def _read_floats(table: HeadTable, name: str) -> np.ndarray:
 
 
 def _state_curves(table: HeadTable, columns: Sequence[Column]) -> str:
-    """State at which step the score first differs significantly from that of the whole model."""
-    own = [row for row, one in enumerate(read_cells(table, "criterion")) if one != RANDOM]
-    others = [name for name in list_keys(table) if name not in {"seed", "step", "share_removed"}]
+    """State where an order differs most from random ones, or where the score first falls, or how far at most.
+
+    The first of these that holds, at a step between no head and all heads removed: at the ends, all orders
+    are the same. The p values of an order are adjusted for its steps; of several orders, for these, too. How
+    far at most is said of the step nearest to half of the heads, which does not depend on the scores; and
+    only where that is less than the score of the model without heads is away.
+    """
+    criteria = [format_cell(one) for one in read_cells(table, "criterion")]
+    own = [row for row, one in enumerate(criteria) if one != RANDOM]
+    hidden = {"seed", "step", "share_removed", "criterion"}
+    others = [name for name in list_keys(table) if name not in hidden]
     alike = all(len({read_cells(table, name)[row] for row in own}) == 1 for name in others)
     if not own or not alike or table.kind != "pruning" or "delta" not in table.data:
         return ""
-    deltas, p, shares = (read_numbers(table, name) for name in ("delta", "p_adjusted", "share_removed"))
-    for row in sorted(own, key=lambda row: shares[row] or 0.0):
-        delta, chance, share = deltas[row], p[row], shares[row]
-        if delta and share and chance is not None and chance < SIGNIFICANT:
-            metric = format_cell(read_cells(table, "metric")[row]).replace("_", " ")
-            way = "fallen" if delta < 0 else "risen"
-            return f"with {share:.0%} of heads removed, {metric} has {way} by {write_number(abs(delta))}"
-    return ""
+    shares = [share or 0.0 for share in read_numbers(table, "share_removed")]
+    inner = sorted((row for row in own if 0 < shares[row] < 1), key=lambda row: shares[row])
+    orders = len({criteria[row] for row in own})
+    metric = format_cell(read_cells(table, "metric")[own[0]]).replace("_", " ")
+
+    def find_differing(delta: str, p: str) -> list[tuple[int, float]]:
+        sizes, chances = read_numbers(table, delta), read_numbers(table, p)
+        return [
+            (row, size)
+            for row in inner
+            if (size := sizes[row]) and (chance := chances[row]) is not None and chance * orders < SIGNIFICANT
+        ]
+
+    if beyond := find_differing("delta_random", "p_random_adjusted"):
+        row, size = max(beyond, key=lambda one: abs(one[1]))
+        side = "above" if size > 0 else "below"
+        return (
+            f"with {shares[row]:.0%} of heads removed by {criteria[row].replace('_', ' ')}, {metric} is "
+            f"{write_number(abs(size))} {side} the mean of random orders"
+        )
+    if orders > 1:
+        return ""
+    if changed := find_differing("delta", "p_adjusted"):
+        row, size = changed[0]
+        way, by = "falls" if size < 0 else "rises", write_number(abs(size))
+        return f"{metric} first {way} significantly with {shares[row]:.0%} of heads removed: by {by}"
+    end = max(own, key=lambda row: shares[row])
+    half = min(inner, key=lambda row: abs(shares[row] - 0.5), default=end)
+    bound, loss = read_numbers(table, "bound")[half], read_numbers(table, "delta")[end]
+    if half == end or bound is None or loss is None or not 0 < bound < abs(loss):
+        return ""
+    return f"with {shares[half]:.0%} of heads removed, {metric} is at most {round_bound(bound)} worse (95 %)"
 
 
 def _state_intervals(table: HeadTable, columns: Sequence[Column]) -> str:
@@ -148,6 +179,40 @@ def _state_pairs(table: HeadTable, columns: Sequence[Column]) -> str:
     return f"{len(own)} of {len(table)} pairs {does}, such as {names[row]}: {size}"
 
 
+def _state_clusters(table: HeadTable, request: DrawingRequest) -> str:
+    """State into how many clusters the cut parts the heads, and how large the largest is."""
+    parts = list(cluster_parts(table, request))
+    sizes = [*parts[0][1].sizes.values()] if len(parts) == 1 else []
+    if not sizes:
+        return ""
+    said = f"{sum(sizes)} of {len(parts[0][1].found.heads)} heads form"
+    if len(sizes) == 1:
+        return f"{said} one cluster of heads that attend alike"
+    return f"{said} {len(sizes)} clusters of heads that attend alike, the largest of {max(sizes)}"
+
+
+def _state_atlas(table: HeadTable, columns: Sequence[Column]) -> str:
+    """State which heads look at a neighbour, or else what roles there are; without roles, nothing."""
+    if "role" not in table.data:
+        return ""
+    roles = [format_cell(cell) for cell in read_cells(table, "role")]
+    values = read_numbers(table, "value")
+    some = [
+        (-size, row) for row, (role, size) in enumerate(zip(roles, values, strict=True))
+        if role in {"previous", "next"} and size is not None
+    ]  # fmt: skip
+    named = [
+        f"{name_head((read_cells(table, 'layer')[row], read_cells(table, 'head')[row]))} {roles[row]} "
+        f"{write_number(-size)}"
+        for size, row in sorted(some)
+    ]
+    others = [name for name in list_keys(table) if name not in {"layer", "head"}]
+    if not named or any(label_rows(table, others)):
+        return _state_roles(table, columns)
+    said = f"{len(named)} of {len(table)} heads {'look' if len(named) > 1 else 'looks'} at a neighbour"
+    return f"{said}: {', '.join(named)}" if len(named) <= 2 else f"{said}, such as {named[0]}"
+
+
 def _state_groups(table: HeadTable, columns: Sequence[Column]) -> str:
     tested = [column for column in list_compared(table) if not columns or column in columns]
     if len(tested) != 1:
@@ -173,7 +238,10 @@ def _state_positions(table: HeadTable, columns: Sequence[Column]) -> str:
     who = name_head((read_cells(table, "layer")[row], read_cells(table, "head")[row]))
     token = read_cells(table, "token")[row]
     where = f"at token {read_cells(table, 'position')[row]}" + (f" ({clean(str(token))})" if token else "")
-    size = write_number(values[row] or 0.0)
+    value = values[row] or 0.0
+    size = write_number(value)
+    if way := DIRECTIONS.get(columns[0].name):
+        size = f"{write_number(abs(value))} {way[value > 0]}"
     title = name_measure(columns[0])
     if len(some) == 1:
         return f"{title} of {who} {where}: {size}"
@@ -257,12 +325,12 @@ def _state_depth(table: HeadTable, columns: Sequence[Column]) -> str:
 _OF_MAPS = {"heatmap", "change"}
 _OWN = {
     "roles", "relations", "intervals", "pairs", "shares", "checks", "probes", "settling", "curves", "matrix",
-    "map", "dendrogram", "clustermap",
+    "map", TREE, CLUSTERMAP, "atlas",
 }  # fmt: skip
 _STATING: Mapping[str, _Stating] = {
     "heatmap": _state_one, "change": _state_one, "relations": state_relations, "probes": state_probes,
     "curves": _state_curves, "intervals": _state_intervals, "settling": _state_settling,
     "scatter": _state_scatter, "lines": state_lines, "pairs": _state_pairs, "groups": _state_groups,
     "positions": _state_positions, "shares": _state_shares, "checks": _state_checks, "roles": _state_roles,
-    "depth": _state_depth,
+    "depth": _state_depth, "atlas": _state_atlas,
 }  # fmt: skip

@@ -5,6 +5,7 @@ import re
 import numpy as np
 import picture_tables as tables
 import pytest
+from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.stats import norm
 
 from attnprobe.reports.pictures.choosing import draw_picture
@@ -161,15 +162,97 @@ def test_probes_that_beat_the_best_head():
     )
 
 
-def test_a_curve_states_the_first_significant_loss():
+def lost(**cells):
+    """Make a pruning table of one order and two random ones, of which no step is significant."""
     table = tables.pruning()
-    deltas, p = [0.0, -0.01, -0.08, -0.2, -0.4], [None, 0.3, 0.02, 0.001, 0.001]
-    more = {"delta": deltas + [None] * 10, "p_adjusted": p + [None] * 10}
+    more = {
+        "delta": [0.0, -0.01, -0.08, -0.2, -0.4] + [None] * 10,
+        "p_adjusted": [None, 0.3, 0.2, 0.2, 0.001] + [None] * 10,
+        "bound": [0.0, 0.03, 0.1234, 0.3, 0.5] + [None] * 10,
+        "delta_random": [0.0, 0.02, 0.3, 0.35, 0.0] + [None] * 10,
+        "p_random_adjusted": [None, 0.6, 0.2, 0.3, 0.001] + [None] * 10,
+    }
     columns = [*table.columns, *(Column(name) for name in more)]
-    lost = HeadTable(table.title, columns, {**table.data, **more})
-    assert said(lost) == "With 50% of heads removed, accuracy has fallen by 0.080"
-    assert said(with_cells(lost, p_adjusted=[0.06] * 15)) == ""
-    assert said(table) == ""
+    return HeadTable(table.title, columns, {**table.data, **more, **cells})
+
+
+def test_a_curve_states_where_an_order_differs_most_from_random_ones():
+    p = [0.001, 0.01, 0.03, 0.2, 0.001] + [None] * 10
+    assert said(lost(p_random_adjusted=p)) == (
+        "With 50% of heads removed by gradient, accuracy is 0.30 above the mean of random orders"
+    )
+    p[3] = 0.049
+    assert "With 75% of heads removed by gradient, accuracy is 0.35 above" in said(lost(p_random_adjusted=p))
+    below = [0.0, -0.02, -0.3, 0.1, 0.0] + [None] * 10
+    assert "accuracy is 0.30 below the mean" in said(lost(p_random_adjusted=p, delta_random=below))
+
+
+def test_of_several_orders_p_is_adjusted_for_them():
+    p = [None, 0.3, 0.03, 0.2, 0.001] + [None] * 10
+    names = ["gradient"] * 5 + ["norm"] * 5 + ["random"] * 5
+    many = lost(criterion=names, p_random_adjusted=p)
+    assert said(many) == ""
+    p[2] = 0.024
+    assert said(lost(criterion=names, p_random_adjusted=p)).startswith(
+        "With 50% of heads removed by gradient"
+    )
+
+
+def test_a_curve_states_the_first_significant_loss():
+    p = [None, 0.3, 0.2, 0.001, 0.001] + [None] * 10
+    assert said(lost(p_adjusted=p)) == (
+        "Accuracy first falls significantly with 75% of heads removed: by 0.20"
+    )
+    p[1] = 0.04
+    assert said(lost(p_adjusted=p)).endswith("with 25% of heads removed: by 0.010")
+
+
+def test_a_curve_states_what_half_of_the_heads_cost_at_most():
+    """Rounded up, so that a bound stays one; and never what all orders share at the end."""
+    assert said(lost()) == "With 50% of heads removed, accuracy is at most 0.13 worse (95 %)"
+    assert said(lost(bound=[0.0, 0.03, 0.41, 0.3, 0.5] + [None] * 10)) == ""  # more than all heads are worth
+    assert said(lost(bound=[None] * 15)) == ""
+    assert said(tables.pruning()) == ""
+
+
+@pytest.mark.parametrize(("kind", "clusters"), [("clustermap", 4), ("dendrogram", None), ("clustermap", 12)])
+def test_clusters_are_those_of_scipy(kind, clusters):
+    table = tables.all_pairs(3, 4)
+    flat = np.sqrt(table.data["jsd"])
+    joined = linkage(flat, "average")
+    rule = (0.7 * joined[-1, 2], "distance") if clusters is None else (clusters, "maxclust")
+    sizes = [size for size in np.bincount(fcluster(joined, *rule)).tolist() if size > 1]
+    text = said(table, kind, clusters=clusters)
+    if not sizes:
+        assert text == ""
+    elif len(sizes) == 1:
+        assert text == f"{sizes[0]} of 12 heads form one cluster of heads that attend alike"
+    else:
+        assert text == (
+            f"{sum(sizes)} of 12 heads form {len(sizes)} clusters of heads that attend alike, "
+            f"the largest of {max(sizes)}"
+        )
+
+
+def test_an_atlas_states_which_heads_look_at_a_neighbour():
+    table, words = tables.profiles(2, 4), ["broad"] * 3 + ["mixed"] * 5
+    values = [0.6] * 8
+    assert said(with_cells(table, role=words, value=values), "atlas") == (
+        "3 of 8 heads have a role, most often broad (3)"
+    )
+    words[6], values[6] = "next", 0.914
+    one = with_cells(table, role=words, value=values)
+    assert said(one, "atlas") == "1 of 8 heads looks at a neighbour: L1 H2 next 0.91"
+    words[1], values[1] = "previous", 0.95
+    assert said(with_cells(table, role=words, value=values), "atlas") == (
+        "2 of 8 heads look at a neighbour: L0 H1 previous 0.95, L1 H2 next 0.91"
+    )
+    words[0], values[0] = "previous", 0.92
+    assert said(with_cells(table, role=words, value=values), "atlas") == (
+        "3 of 8 heads look at a neighbour, such as L0 H1 previous 0.95"
+    )
+    without = tables.profiles(2, 4, roles=False)
+    assert draw_picture([without], "atlas").title == "what heads look at, by offset"
 
 
 def test_a_correlation_is_stated_where_its_interval_leaves_out_0():
@@ -292,7 +375,8 @@ def test_pairs_groups_and_positions():
     text = said(table)
     place = f"L{table.data['layer'][row]} H{table.data['head'][row]} at token {table.data['position'][row]}"
     assert text.startswith(f"Effect is significant in {(p < 0.05).sum()} of 48 cells, such as {place}")
-    assert numbers(text)[-1] == pytest.approx(values[row], abs=0.006)
+    assert numbers(text)[-1] == pytest.approx(abs(values[row]), abs=0.006)
+    assert text.endswith(f"{'towards' if values[row] > 0 else 'away from'} the clean answer")
     assert said(with_cells(table, p_adjusted=[0.2] * 48)) == ""
 
 
