@@ -152,8 +152,9 @@ def prune(
     for the number of steps by Holm (p_adjusted, p_random_adjusted). [bold]bound[/bold] is how much worse
     than the whole model the score is, at most (one-sided 95 %, paired); [bold]--margin 0.01[/bold] names the
     last step within a margin. [bold]--search bisect[/bold] finds a step within it by a few evaluations, no
-    curve: 6 of a model of 72 heads. The table holds these ([bold]tried[/bold] numbers them), and
-    [bold]accuracy[/bold] beside [bold]majority[/bold], the share of the most frequent label.
+    curve: 6 of a model of 72 heads. The table holds these ([bold]tried[/bold] numbers them), with
+    [bold]accuracy[/bold]. [bold]majority[/bold] stands beside accuracy: the share of the most frequent label,
+    which a model has that always names it.
     [bold]rank_among_random[/bold] is 1 where the order is better than every random one.
     Heads are ranked on one half of the examples and scored on the other, or ranked on --rank-data.
     [bold]--save DIR --share 0.4[/bold] writes the checkpoint without 40 % of its heads.

@@ -48,6 +48,7 @@ from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
 
 RANDOM = "random"
+_MAJORITY = Column("majority", "share", title="share of the most frequent label")
 
 
 @dataclass(frozen=True)
@@ -215,6 +216,8 @@ def tabulate_curve(
     ]
     build.add(Column("rank_among_random", role="count"), [*chain(*beyond), *beside])
     majority = _compute_majority(bench) if metric.name == "accuracy" else None
+    if majority is not None:
+        build.add(_MAJORITY, [majority] * rows)
     found: list[list[str]] = []
     for place in range(len(chosen)):
         own = curves[[place, *range(len(chosen), len(orders))]]
@@ -261,8 +264,7 @@ def tabulate_search(
     build.add(bound, search.bounds)
     if search.accuracies is not None:
         build.measure("accuracy", "share", *search.accuracies, title="accuracy")
-        majority = Column("majority", "share", title="share of the most frequent label")
-        build.add(majority, [search.majority] * rows)
+        build.add(_MAJORITY, [search.majority] * rows)
     sentences = list(describe_search(search, examples))
     if subject.sharing:
         sentences.append(_describe_sharing(subject))

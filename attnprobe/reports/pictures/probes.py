@@ -50,6 +50,8 @@ _TOGETHER = {
 #: A tick across the interval, which would hide one along it.
 _TICK = "M0,-1L0,1"
 _LONGEST = 40
+#: What a link takes without a probe.
+_UNIFORM = "uniform code: every word alike"
 #: How wide a letter of the legend is, as a share of its size, and a symbol.
 _LETTER, _SYMBOL = 0.5, 30
 
@@ -210,7 +212,7 @@ def _read_code(table: HeadTable) -> list[Record]:
         return []
     return [
         {"step": one["before"], "links": one["links"], "by": by, "value": one[name]}
-        for name, by in (("bits", "probe"), ("uniform", "uniform code"))
+        for name, by in (("bits", "probe"), ("uniform", _UNIFORM))
         for one in code
     ]
 

@@ -195,6 +195,9 @@ def test_scores_are_those_of_models_without_the_heads(pruned, texts, by_hand, cr
     if criterion != "ablation":  # whose order is by the metric
         shares = [(logits.argmax(-1) == right).float().mean() for logits, right in wanted]
         np.testing.assert_allclose(score_of(accurate.table), shares, rtol=1e-6)
+    right = wanted[0][1].tolist()
+    assert set(accurate.table["majority"]) == {max(map(right.count, right)) / len(right)}
+    assert "majority" not in found.table.data
 
 
 def test_another_architecture(headed, documents, cut_by_hand, inputs_of):

@@ -15,6 +15,7 @@ CODE = [
     {"before": 3, "links": 3, "bits": 4.0, "uniform": 4.25},
     {"before": 6, "links": 6, "bits": 2.5, "uniform": 4.375},
 ]
+UNIFORM = "uniform code: every word alike"
 
 
 def rows_of(picture):
@@ -82,8 +83,8 @@ def test_the_code_is_drawn_as_it_stands_on_record():
     table = replace(tables.probes(), provenance={"code": CODE})
     rows = [row for row in rows_of(draw_picture([table])) if "step" in row and "name" not in row]
     found = {by: [(row["step"], row["links"], row["value"]) for row in rows if row["by"] == by]
-             for by in ("probe", "uniform code")}  # fmt: skip
-    for by, name in (("probe", "bits"), ("uniform code", "uniform")):
+             for by in ("probe", UNIFORM)}  # fmt: skip
+    for by, name in (("probe", "bits"), (UNIFORM, "uniform")):
         assert found[by] == [(one["before"], one["links"], one[name]) for one in CODE]
 
 
