@@ -151,6 +151,7 @@ def write_page(
     examples: "Examples | None" = None,
 ) -> str:
     """Write the page; see ``view.js`` for what it does."""
+    from attnprobe.reports.view_alignment import describe_alignment, describe_rates
     from attnprobe.reports.view_examples import describe_examples  # which describes as this file does
 
     kinds = [maps.kind.value for maps in seen.maps]
@@ -162,7 +163,8 @@ def write_page(
     data = {
         "scale": SCALE,
         "kinds": [
-            _describe_kind(maps, number, sides) | {"notes": describe_notes(notes, maps)}
+            _describe_kind(maps, number, sides)
+            | {"gold": describe_alignment(maps), "notes": describe_rates(maps) + describe_notes(notes, maps)}
             for number, maps in enumerate(seen.maps)
         ],
         "sides": [describe_side(side) for side in sides],
@@ -191,6 +193,7 @@ def write_page(
         framed=grid is None and any(side.special.any() for side in sides),
         small=_explain_small_maps(seen, image=grid is not None),
         note=_explain_numbers(seen, image=grid is not None),
+        aligned=any(maps.alignment is not None for maps in seen.maps),
         examples=examples is not None,
         version=version("attnprobe"),
         data=[embed_json("data", data), first],
@@ -281,6 +284,14 @@ def _explain_numbers(seen: "SequenceAttention", *, image: bool) -> str:
         sentences.append(
             "Attention to a word is the sum over its tokens, attention from a word their mean (Clark et al. "
             "2019); of rounded numbers, so that the last of its three decimals may be off by one."
+        )
+    if any(maps.alignment is not None for maps in seen.maps):
+        sentences.append(
+            "Of a gold alignment, each word chooses the one word of the other text that it attends to most; "
+            "sure links S and possible ones P, which hold S, give the alignment error rate 1 - (|A & S| + "
+            "|A & P|) / (|A| + |S|) (Och and Ney 2003). The head that is shown first has the fewest errors in "
+            "this sentence, which it was chosen by; links with --metric aer scores heads on data that they "
+            "were not chosen on."
         )
     if any(maps.rolled is not None for maps in seen.maps):
         sentences.append(
