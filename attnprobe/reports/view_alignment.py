@@ -16,6 +16,12 @@ if TYPE_CHECKING:
 _TITLES = {"aer": "alignment error rate", "precision": "precision", "recall": "recall"}
 #: Of one sentence, nothing is sure: it has no error.
 _SOURCE = "Gold alignment of this sentence"
+EXPLANATION = (
+    "Of a gold alignment, each word chooses the one word of the other text that it attends to most; these links "
+    "A, sure ones S and possible ones P, which hold S, give the alignment error rate 1 - (|A & S| + |A & P|) / "
+    "(|A| + |S|) (Och and Ney 2003). Where no head is named, the one that is shown first has the fewest errors "
+    "in this sentence, which chose it; links with --metric aer scores heads on texts that did not choose them."
+)
 
 
 class Mark(NamedTuple):
@@ -94,7 +100,7 @@ def describe_rates(maps: "Maps") -> list[dict[str, Any]]:
         return []
     return [
         {
-            "source": _SOURCE, "about": way.name, "roles": None,
+            "source": _SOURCE, "about": way.name, "roles": None, "alignment": True,
             "columns": [
                 {"title": "sure links hit", "unit": "", **_by_head(maps, way.hits, way.sure)},
                 *(

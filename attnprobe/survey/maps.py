@@ -88,7 +88,8 @@ def read_maps(
         AttnprobeError: When the sequence is longer than a page takes, or the model can't be read.
     """
     if target is not None and not checkpoint.decodes:
-        raise AttnprobeError(f"{checkpoint.name} has no decoder that reads a target; leave out --target.")
+        instead = "give the second text behind the first" if aligned else "leave out --target"
+        raise AttnprobeError(f"{checkpoint.name} has no decoder that reads a target; {instead}.")
     media = documents if isinstance(documents, MediaFolder) else None
     options = CorpusOptions(max_length=max_length, truncate=bool(media) or max_length is not None)
     if architecture.tilings:
@@ -122,7 +123,10 @@ def read_maps(
     if aligned:
         pooled = tuple(align_maps(one, make_layout(one.kind, batch, *one.rows.shape[2:])) for one in pooled)
         if all(one.alignment is None for one in pooled):
-            raise AttnprobeError(f"{checkpoint.name} reads no words of both texts, so nothing is aligned.")
+            raise AttnprobeError(
+                f"{checkpoint.name} reads words of one of the two texts alone here, and an alignment is "
+                "between both, whole; leave out --max-length."
+            )
     picture = _find_picture(checkpoint, batch, media.items[0].path) if media else None
     return SequenceAttention(
         checkpoint.name, (*texts, *(() if target is None else (target,))), pooled, picture

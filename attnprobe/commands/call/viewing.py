@@ -215,12 +215,12 @@ def _align(documents: list[Document] | MediaFolder, line: str) -> list[Document]
         raise AttnprobeError("--alignment is between words of text; leave it out for an image or sound.")
     if not isinstance(line, str):
         raise AttnprobeError(f"An alignment is a string such as '0-0 1-2', not of type {type(line).__name__}.")
-    found = align_document(documents[0], line, "--alignment")
-    if found is None:
-        raise AttnprobeError("The target is blank; give one with words in it.")
     if not line.strip():
         raise AttnprobeError("The alignment is blank; write links such as 0-0 1-2, or leave out --alignment.")
-    return [found]
+    (document,) = documents
+    if document.pair is None and not str(document.label).strip():
+        raise AttnprobeError("The target is blank; give one with words in it.")
+    return [align_document(document, line, "--alignment") or document]
 
 
 def _read_both(text: str | Path, pair: str | None, image: Path | str) -> list[Document]:
