@@ -89,7 +89,9 @@ def _need_examples() -> list[Rule]:
             lacks=("target", "text_pair"),
         ),
         Rule(
-            "--alignment is between words of text; leave out --image.", given=("alignment",), beside=("image",)
+            "--alignment is between words of text; leave out --image.",
+            given=("alignment",),
+            beside=("image",),
         ),
         *_need_examples(),
     ],

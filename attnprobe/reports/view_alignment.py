@@ -117,7 +117,9 @@ def _by_head(maps: "Maps", values: NDArray[np.float64], of: NDArray[np.float64] 
     """Give the texts and values of a column by layer and head; None for what is undefined."""
     found: dict[str, list[list[Any]]] = {"texts": [], "values": []}
     for layer, line in enumerate(values.tolist()):
-        known = [one if is_number(one) and maps.standing[layer, head] else None for head, one in enumerate(line)]
+        known = [
+            one if is_number(one) and maps.standing[layer, head] else None for head, one in enumerate(line)
+        ]
         found["values"].append([None if one is None else round(one, 6) for one in known])
         found["texts"].append([
             "" if one is None else f"{one:.3f}" if of is None else f"{one:.0f} of {of[layer, head]:.0f}"

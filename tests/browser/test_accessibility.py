@@ -60,6 +60,9 @@ def pages(saved, tmp_path_factory):
                 return view(name, "t5", rollout=True)
             case "view of a map with examples":
                 return view(name, draw="map", **search)
+            case "view of an alignment":
+                given = {"target": "by night it came", "alignment": "0-3 1p2 2-2"}
+                return view(name, "bart", **given)
             case "view beside a census":
                 return view(name, census=census())
             case "heat map":
@@ -71,7 +74,9 @@ def pages(saved, tmp_path_factory):
     return write
 
 
-VIEWS = ("view of lines", "view of a map with examples", "view beside a census")
+VIEWS = (
+    "view of lines", "view of a map with examples", "view of an alignment", "view beside a census",
+)  # fmt: skip
 CHARTS = ("heat map", "heat maps, dark")
 
 

@@ -214,7 +214,9 @@ def _align(documents: list[Document] | MediaFolder, line: str) -> list[Document]
     if isinstance(documents, MediaFolder):
         raise AttnprobeError("--alignment is between words of text; leave it out for an image or sound.")
     if not isinstance(line, str):
-        raise AttnprobeError(f"An alignment is a string such as '0-0 1-2', not of type {type(line).__name__}.")
+        raise AttnprobeError(
+            f"An alignment is a string such as '0-0 1-2', not of type {type(line).__name__}."
+        )
     if not line.strip():
         raise AttnprobeError("The alignment is blank; write links such as 0-0 1-2, or leave out --alignment.")
     (document,) = documents
