@@ -150,9 +150,9 @@ def view(
     alignment: Annotated[
         str | None,
         Option(
-            "The gold alignment of the text and its target, or of two texts, as aligners write it: 0-0 1-2 1p3 "
-            "(p: possible; words between blanks, from 0). It is marked in the map, of whole words, and counted "
-            "what each head finds.",
+            "The gold alignment of the text and its target, or of two texts, as aligners write it: 0-0 1-2 "
+            "1p3 (p: possible; words between blanks, from 0). Mark it between whole words, and count what "
+            "each head finds of it.",
             metavar="LINKS",
             panel=_VIEW,
             guesses=("alignments", "pharaoh", "gold"),
@@ -295,12 +295,13 @@ def view(
     shown = {"rollout": rollout, "alignment": alignment}
     with look_at(model, text, text_pair, target, max_length, image, options, **shown) as look:
         notes = check_notes(tables, look.seen)
+        kind = attention if alignment is None else find_aligned(look.seen, attention)
         chosen = layer is not None or role is not None or alignment is not None
         if alignment is not None:
-            attention, words, draw = find_aligned(look.seen, attention), True, draw or "map"
+            words, draw = True, draw or "map"
         if role is not None:
-            layer, head = find_head(look.seen, attention, role, notes)
-        start = choose_start(look.seen, attention, layer, head, draw, words=words, special=not hide_special)
+            layer, head = find_head(look.seen, kind, role, notes)
+        start = choose_start(look.seen, kind, layer, head, draw, words=words, special=not hide_special)
         found = None
         if source is not None and examples is not None:
             found = search_examples(look, source, start, examples, role, notes)

@@ -172,10 +172,10 @@ def draw_lines(panel: Panel, look: Look = LIGHT, width: int | None = None) -> st
     pen.text(start - 8, EDGE + line + look.size + below, "from", "end", look.pale)
     pen.text(stop + 8, EDGE + line + look.size + below, "to", "start", look.pale)
     for mark in panel.marks:
-        ends = (f"{top + line * (first + last) / 2:g}" for first, last in (mark.rows, mark.columns))
+        begin, end = (f"{top + line * (first + last) / 2:g}" for first, last in (mark.rows, mark.columns))
         pen.parts.append(
-            f'<path d="M{start:g} {next(ends)}L{stop:g} {next(ends)}" fill="none" stroke="{_BAND}" '
-            f'stroke-opacity="0.5" stroke-width="7"{_DASHES * (not mark.sure)}><title>{mark.name}</title></path>'
+            f'<path d="M{start:g} {begin}L{stop:g} {end}" fill="none" stroke="{_BAND}" stroke-opacity="0.5" '
+            f'stroke-width="7"{"" if mark.sure else _DASHES}><title>{mark.name}</title></path>'
         )
     shades = np.ceil(panel.rows * SHADES).astype(int)
     shown = panel.rows >= FAINTEST
@@ -333,7 +333,7 @@ class _Pen:
         self.text(EDGE, EDGE + self.look.size, text, more=' font-weight="bold"')
 
     def notes(self, panel: Panel, wide: float) -> float:
-        """Write the title, and below it the notes in as many lines as they take; returns how high these are."""
+        """Write the title, and the notes below it in lines; returns how high the notes are."""
         self.title(panel.title)
         lines = list[str]()
         for note in panel.notes:
@@ -350,8 +350,8 @@ class _Pen:
             (top, bottom), (left, right) = mark.rows, mark.columns
             box = (
                 f'x="{x + cell * left + thick:g}" y="{y + cell * top + thick:g}" '
-                f'width="{cell * (right - left) - 2 * thick:g}" height="{cell * (bottom - top) - 2 * thick:g}" '
-                'fill="none"'
+                f'width="{cell * (right - left) - 2 * thick:g}" '
+                f'height="{cell * (bottom - top) - 2 * thick:g}" fill="none"'
             )
             dashes = "" if mark.sure else f' stroke-dasharray="{1.5 * thick:g} {thick:g}"'
             self.parts.append(

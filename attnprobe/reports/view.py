@@ -164,7 +164,7 @@ def write_page(
     examples: "Examples | None" = None,
     still: str = "",
 ) -> str:
-    """Write the page; see ``view.js`` for what it does. Where no script runs, it shows the graphic ``still``."""
+    """Write the page; see ``view.js`` for what it does. Without scripts, it shows the graphic ``still``."""
     from attnprobe.reports.view_examples import describe_examples  # which describes as this file does
 
     kinds = [maps.kind.value for maps in seen.maps]

@@ -1,4 +1,4 @@
-"""The gold alignment of two texts in a picture of their attention: where its links lie, and what heads find."""
+"""The gold alignment of two texts in a picture of their attention, and what heads find of it."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -17,15 +17,16 @@ _TITLES = {"aer": "alignment error rate", "precision": "precision", "recall": "r
 #: Of one sentence, nothing is sure: it has no error.
 _SOURCE = "Gold alignment of this sentence"
 EXPLANATION = (
-    "Of a gold alignment, each word chooses the one word of the other text that it attends to most; these links "
-    "A, sure ones S and possible ones P, which hold S, give the alignment error rate 1 - (|A & S| + |A & P|) / "
-    "(|A| + |S|) (Och and Ney 2003). Where no head is named, the one that is shown first has the fewest errors "
-    "in this sentence, which chose it; links with --metric aer scores heads on texts that did not choose them."
+    "Of a gold alignment, each word chooses the one word of the other text that it attends to most; these "
+    "links A, sure ones S and possible ones P, which hold S, give the alignment error rate 1 - (|A & S| + "
+    "|A & P|) / (|A| + |S|) (Och and Ney 2003). Where no head is named, the one that is shown first has the "
+    "fewest errors in this sentence, which chose it; links with --metric aer scores heads on texts that did "
+    "not choose them."
 )
 
 
 class Mark(NamedTuple):
-    """A gold link among the rows and columns that are shown: the first of each, and the one behind the last."""
+    """A gold link among what is shown: the first row and the one behind the last, and so for columns."""
 
     rows: "Ends"
     columns: "Ends"

@@ -1,6 +1,6 @@
 """The gold alignment of one pair of texts: its links by tokens, and how far the heads of a map find them."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -44,8 +44,8 @@ def align_maps(maps: Maps, layout: Layout) -> Maps:
         return maps
     if gold.counts[0, asked, CUT].any():
         raise AttnprobeError(
-            "Only a part of one of the two texts is in the sequence, and an alignment is of both, whole; leave "
-            "out --max-length."
+            "Only a part of one of the two texts is in the sequence, and an alignment is of both, whole; "
+            "leave out --max-length."
         )
     counts = np.stack([_count_layer(rows, layout) for rows in maps.rows])
     counts[~maps.standing] = np.nan

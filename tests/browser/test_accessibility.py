@@ -60,11 +60,10 @@ def pages(saved, tmp_path_factory):
                 return view(name, "t5", rollout=True)
             case "view of a map with examples":
                 return view(name, draw="map", **search)
-            case "view of an alignment":
+            case "view of an alignment" | "view beside a census":
                 given = {"target": "by night it came", "alignment": "0-3 1p2 2-2"}
-                return view(name, "bart", **given)
-            case "view beside a census":
-                return view(name, census=census())
+                beside = name.endswith("census")
+                return view(name, census=census()) if beside else view(name, "bart", **given)
             case "heat map":
                 return chart(name, census(), measure="previous")
             case "heat maps, dark":

@@ -112,7 +112,8 @@ def show_cells(outputs, how):
     """Show outputs in a sandboxed frame, or put them into a document with a policy."""
     cells = "".join(data.get("text/html") or data["image/svg+xml"] for data in outputs)
     if "-src" not in how:
-        return f'<!doctype html><title>x</title><iframe sandbox="{how}" width=900 height=1800 srcdoc="{escape(cells)}">'
+        size = "width=900 height=1800"
+        return f'<!doctype html><title>x</title><iframe sandbox="{how}" {size} srcdoc="{escape(cells)}">'
     return (
         f'<!doctype html><title>x</title><meta http-equiv="Content-Security-Policy" content="{how}">'
         f'<div class="cell">{cells}</div>'
@@ -149,7 +150,7 @@ def test_a_view_draws_as_colab_and_vs_code_show_it(shown, name):
 
 @pytest.mark.parametrize("name", FRONT_ENDS)
 def test_tables_and_pictures_show_as_colab_and_vs_code_show_them(shown, name):
-    seen, inside = shown(FRONT_ENDS[name])
+    _, inside = shown(FRONT_ENDS[name])
     outer = inside.parent_frame
     assert outer.is_visible("table.dataframe tbody td")
     assert outer.locator("body > svg, .cell > svg").bounding_box()["height"] > 100

@@ -128,8 +128,8 @@ def find_aligned(found: "SequenceAttention", attention: str | None) -> str:
     between = [one.kind.value for one in found.maps if one.alignment is not None]
     if attention is not None and found.of(attention).alignment is None:
         raise AttnprobeError(
-            f"The two texts are aligned in the {join_names(between)} attention of this model, and not in that "
-            f"of its {attention}; leave out --attention."
+            f"The two texts are aligned in the {join_names(between)} attention of this model, not in that of "
+            f"its {attention}; leave out --attention."
         )
     return attention or between[0]
 
