@@ -374,3 +374,17 @@ def test_a_notebook_shows_it_in_a_frame(visit, made, tmp_path):
     inside.wait_for_function("() => document.documentElement.dataset.chosen !== undefined")
     assert inside.evaluate("origin") == "null"
     seen.assert_silent()
+
+
+@pytest.mark.parametrize("shape", [(6, 12), (12, 12)])
+def test_both_columns_of_a_wide_screen_are_filled(visit, tmp_path, shape):
+    """Similar heads stand under the card: neither column ends more than a screen before the other."""
+    seen = visit(draw_page(tmp_path, *shape), viewport={"width": 1400, "height": 900})
+    boxes = {
+        name: seen.page.locator(f"#{name}").bounding_box() for name in ("roles", "maps", "card", "distance")
+    }
+    ends = {name: box["y"] + box["height"] for name, box in boxes.items()}
+    assert boxes["roles"]["x"] == boxes["maps"]["x"] < boxes["card"]["x"] == boxes["distance"]["x"]
+    assert boxes["distance"]["y"] > ends["card"]
+    assert abs(ends["maps"] - ends["distance"]) < 900
+    seen.assert_silent()

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
+from attnprobe.reports.columns import DrawingRequest
 from attnprobe.reports.page import (
     RECORD,
     bundle_scripts,
@@ -17,6 +18,7 @@ from attnprobe.reports.page import (
     render_page,
 )
 from attnprobe.reports.pictures.channels import interpolate_colours
+from attnprobe.reports.pictures.headlines import state_picture
 from attnprobe.reports.profile import read_profile
 from attnprobe.reports.report_page import charts, text
 from attnprobe.reports.report_page.atlas import draw_atlas
@@ -42,6 +44,7 @@ from attnprobe.survey.tokens import SequenceAttention
 from attnprobe.table.cells import clean
 from attnprobe.table.destination import render_table
 from attnprobe.table.head_table import HeadTable
+from attnprobe.table.kinds import PictureKind
 from attnprobe.table.naming import LETTERS, NOUNS, find_role_kind
 
 #: How the classes of colours begin: of what starts at 0, and of what goes both ways from it.
@@ -163,6 +166,7 @@ def write_page(contents: Contents) -> str:
         missing=[(section, clean(command)) for section, command in contents.missing.items()],
         heads=heads,
         pictures=pictures,
+        findings=_state_sections(contents),
         maps=maps,
         measures=[(number, one, charts.draw_strip(one)) for number, one in enumerate(measures)],
         has_roles=roles is not None,
@@ -212,6 +216,22 @@ def draw_pictures(contents: Contents, heads: Heads) -> list[Picture]:
         drawing, words = atlas
         found.append(Picture(_ATLAS, "What each head looks at", words, drawing=drawing))
     return found if roles is None else [*found, _draw_roles(heads, roles)]
+
+
+#: Which picture of a section its heading states the finding of, as the title of that picture does.
+_STATED: Mapping[str, PictureKind] = {
+    "roles": "roles", "prune": "curves", "correlate": "intervals", **dict.fromkeys(OF_GOLD, "relations"),
+}  # fmt: skip
+
+
+def _state_sections(contents: Contents) -> dict[str, str]:
+    """State what each section finds, of those whose tables bear a sentence out."""
+    request = DrawingRequest(THEMES["light"], 0)
+    found = {}
+    for section, kind in _STATED.items():
+        said = [state_picture(kind, table, request) for table in contents.of(section).values()]
+        found[section] = clean(next(filter(None, said), ""))
+    return found
 
 
 def _sort_under_pictures(contents: Contents, pictures: Sequence[Picture]) -> dict[str, dict[str, HeadTable]]:
