@@ -14,6 +14,7 @@ import numpy as np
 
 from attnprobe.reports.columns import read_floats, read_numbers
 from attnprobe.reports.profile import Profile, read_profile
+from attnprobe.reports.profile_words import EVIDENCE, describe_bars
 from attnprobe.reports.shapes import AXES, Grid, lay_out_grid, lay_out_roles
 from attnprobe.reports.theme import FRAME, ROLE_COLOURS, Theme, choose_ink
 from attnprobe.table.cells import Cell, format_cell
@@ -36,14 +37,15 @@ _TINT, _FAINT = 0.22, 0.45
 _PLAIN = 0.5
 #: Layers: grounds, lines on them, what is drawn, and a frame around a patch.
 _BACK, _LINES, _FRONT, _OVER = range(4)
-#: Letters of a word and of a sentence are so many of their sizes wide.
-_LETTER, _AVERAGE = 0.55, 0.46
-#: Pixels between lines of text.
-_LEADING = 4.0
+#: Letters of a word, of a sentence, and of a line that must fit are so many of their sizes wide.
+_LETTER, _AVERAGE, _PROSE = 0.55, 0.46, 0.5
+#: Pixels between lines of text, and from a row to the numbers of its scale.
+_LEADING, _TICK = 4.0, 7.0
 #: Shades of the squares of an image.
 _SHADES = 8
-#: From this width on, the number of a role stands beside its letter.
-_NUMBERED = 27.0
+#: From this width on, the number of a role stands beside its letter; and from this one on, two columns of
+#: roles say what it is.
+_NUMBERED, _TWO = 27.0, 560.0
 
 
 @dataclass(frozen=True)
@@ -133,6 +135,15 @@ def _cut(length: float) -> str:
     return f"{length:.2f}".rstrip("0").rstrip(".") or "0"
 
 
+def _write_end(value: float) -> str:
+    """Write a number of the scale, which has one digit that is not 0.
+
+    >>> _write_end(1.0), _write_end(0.02)
+    ('1', '.02')
+    """
+    return f"{value:.3g}".removeprefix("0")
+
+
 @dataclass(frozen=True)
 class _Cell:
     """Sizes of a cell, and where its parts begin."""
@@ -180,8 +191,9 @@ def lay_out_atlas(
     A cell is at most ``widest`` pixels wide. Where it is ``captioned``, the caption is among the words.
 
     A bar stands for the mean attention to an offset; bars are as high as the square root of it, so that 0.01
-    is seen. Where the table says which role a head has, its band has the colour and the letter of it and,
-    where there is room, the value of its evidence: of a head that finds gold links, the share that it finds.
+    is seen, and a scale beside the first row says so. Where the table says which role a head has, its band
+    has the colour and the letter of it and, where there is room, the value of its evidence. The list of roles
+    says what that is, unless this takes more than a page.
     """
     profile, grid = read_profile(table), lay_out_grid(table)
     assert profile is not None
@@ -189,14 +201,21 @@ def lay_out_atlas(
     size = theme.small(3)
     roles = _read_roles(table)
     left = 5.0 + _LETTER * size * len("layer")
-    pitch = min(max((width - left) / len(grid.heads), _NARROWEST), widest)
+    scale = _LETTER * size * len(_write_end(profile.top / 10)) + _TICK + 2.0
+    pitch = min(max((width - left - scale) / len(grid.heads), _NARROWEST), widest)
+    full = max(left + pitch * len(grid.heads) + scale, min(width, 280.0))
     rows = len(set(zip(grid.places, table.data["layer"], strict=True)))
     cell = _size_cell(profile, pitch, size + 2.0 if roles is not None else 0.0, rows)
-    drawing = _Drawing(table, theme, profile, cell, roles, size)
+    explained = False
+    if roles is not None and cell.width >= _NUMBERED:
+        across, line = 1 + (full >= _TWO), size + _LEADING
+        longest = max(len(roles.describe(kind, explained=True)) for kind in roles.counts)
+        high = rows * (cell.height + _DOWN) + math.ceil(len(roles.counts) / across) * line
+        explained = high <= _PAGE - _AROUND and line + _PROSE * size * longest <= full / across
+    drawing = _Drawing(table, theme, profile, cell, roles, size, explained)
     y = 0.0
     for name in grid.maps:
         y = drawing.draw_map(grid, name, left, y, pitch)
-    full = max(left + pitch * len(grid.heads), min(width, 280.0))
     y = drawing.list_roles(0.0, y + 4.0, full)
     caption = drawing.write_caption()
     if captioned:
@@ -213,6 +232,11 @@ class _Roles:
     kinds: Sequence[str | None]
     counts: Mapping[str, int]
     values: Sequence[float | int | None]
+
+    def describe(self, kind: str, *, explained: bool) -> str:
+        """Say how many heads have a role, and what the number beside its letter is."""
+        said = f"{kind} ({self.counts[kind]})"
+        return f"{said}: {EVIDENCE[kind]}" if explained and kind in EVIDENCE else said
 
 
 def _read_roles(table: HeadTable) -> _Roles | None:
@@ -232,6 +256,7 @@ class _Drawing:
     cell: _Cell
     roles: _Roles | None
     size: int
+    explained: bool  # whether the list of roles says what the numbers beside their letters are
     paths: _Paths = field(default_factory=_Paths)
     words: list[Words] = field(default_factory=list)
     places: list[Place] = field(default_factory=list)
@@ -241,15 +266,9 @@ class _Drawing:
         self.entropy = read_floats(self.table, "entropy_normalized")
 
     def write(
-        self,
-        x: float,
-        y: float,
-        text: str,
-        anchor: str = "start",
-        fill: str | None = None,
-        *,
+        self, x: float, y: float, text: str, anchor: str = "start", fill: str | None = None, *,
         bold: bool = False,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.words.append(Words(x, y, text, self.size, fill or self.theme.ink, anchor, bold))
 
     def draw_map(self, grid: Grid, name: str, left: float, y: float, pitch: float) -> float:
@@ -274,6 +293,8 @@ class _Drawing:
         for row in own:
             x = left + columns[heads[row]] * pitch
             self.draw_head(row, x, y + lines[layers[row]] * height)
+        if self.places[0].row in own:  # one scale is enough for all maps
+            self.draw_scale(left + len(grid.heads) * pitch - _GAP, y + self.cell.head)
         return y + len(used) * height + 4.0
 
     def _number(self, heads: Sequence[Cell], left: float, y: float, pitch: float) -> None:
@@ -301,11 +322,8 @@ class _Drawing:
             ink = self.theme.ink if colour is None else choose_ink(colour)
             self._label(kind, self.roles.values[row], x, y, ink)
         if not cell.patches:
-            at = (
-                cell.singles_to - cell.unit / 2
-                if not cell.afters
-                else (cell.singles_from + cell.singles_to) / 2
-            )
+            last = cell.singles_to - cell.unit / 2
+            at = (cell.singles_from + cell.singles_to) / 2 if cell.afters else last
             self.paths.rectangle(_Look(_LINES, self.theme.muted, 0.5), x + at - 0.3, below, 0.6, cell.bars)
         self.draw_profile(row, x, below)
         entropy = None if self.entropy is None else float(self.entropy[row])
@@ -327,32 +345,27 @@ class _Drawing:
         """Draw the bars of a row, or the squares of an image, with the marks at their sides."""
         cell, profile, ink = self.cell, self.profile, self.theme.ink
         mark, beyond = cell.unit * _MARK, cell.unit * _BEYOND
-        right = x + cell.width
+        right, between, pale = x + cell.width, cell.unit * _BETWEEN, _Look(_FRONT, ink, _FAINT)
         self._bar(_Look(_FRONT, ink), profile.first[row], x, y, mark)
         self._bar(_Look(_FRONT, ink), profile.special[row], right - mark, y, mark)
         if cell.patches:
             self._squares(profile.single[row], x, y)
-            self._bar(
-                _Look(_FRONT, ink, _FAINT),
-                profile.beyond[row, 0],
-                right - mark - cell.unit * _BETWEEN - beyond,
-                y,
-                beyond,
-            )
+            self._bar(pale, profile.beyond[row, 0], right - mark - between - beyond, y, beyond)
             return
         start, end = x + cell.singles_from, x + cell.singles_to
-        self._bar(
-            _Look(_FRONT, ink, _FAINT),
-            profile.beyond[row, 0],
-            start - cell.unit * _BETWEEN - beyond,
-            y,
-            beyond,
-        )
+        self._bar(pale, profile.beyond[row, 0], start - between - beyond, y, beyond)
         if cell.afters:
-            self._bar(
-                _Look(_FRONT, ink, _FAINT), profile.beyond[row, 1], end + cell.unit * _BETWEEN, y, beyond
-            )
+            self._bar(pale, profile.beyond[row, 1], end + between, y, beyond)
         self._silhouette(profile.single[row], start, y)
+
+    def draw_scale(self, x: float, y: float) -> None:
+        """Draw the heights of the top of the scale and of a tenth of it, right of a row of cells."""
+        base = y + self.cell.bars
+        self.paths.rectangle(_Look(_LINES, self.theme.muted), x + 1.0, y, 0.6, self.cell.bars)
+        for value in (self.top, self.top / 10):
+            at = base - self._raise(value)
+            self.paths.rectangle(_Look(_LINES, self.theme.muted), x + 1.0, at - 0.3, _TICK - 2.0, 0.6)
+            self.write(x + _TICK, at + 0.35 * self.size, _write_end(value), fill=self.theme.muted)
 
     def _raise(self, value: float) -> float:
         """Give the height of a bar."""
@@ -402,9 +415,11 @@ class _Drawing:
         if self.roles is None:
             return y
         at, line = x, self.size + _LEADING
-        for kind, number in self.roles.counts.items():
-            text = f"{kind} ({number})"
+        for kind in self.roles.counts:
+            text = self.roles.describe(kind, explained=self.explained)
             wide = line + 3.0 + _LETTER * self.size * len(text) + 8.0
+            if self.explained:
+                wide = width / (1 + (width >= _TWO))
             if at > x and at + wide > x + width:
                 at, y = x, y + line
             colour = ROLE_COLOURS[kind]
@@ -422,23 +437,10 @@ class _Drawing:
 
     def write_caption(self) -> str:
         """Say how a cell is read."""
-        both = self.profile.beyond.shape[1] == 2
-        if side := self.profile.side:
-            near = f"up to {side // 2} rows and columns away, the own one framed"
-            what = f"Squares: mean attention to patches {near}"
-            ends = f"black is {self.profile.darkest:g}, and full height {self.top:g}"
-            scale = f"{ends}; shades and heights are square roots"
-            first = "a leading special token"
-        else:
-            count = self.profile.single.shape[1]
-            ends = f"{-(count // 2)} to +{count // 2}" if both else f"{1 - count} to 0"
-            what = f"Bars: mean attention to ordinary tokens at offsets {ends}; the line is at 0"
-            scale = f"full height is {self.top:g}; heights are square roots"
-            first = "the first token"
-        sides = f"at the sides: {first}, and other special tokens"
-        said = [f"{what}; pale: all that is further away; {sides}. {scale[0].upper()}{scale[1:]}."]
+        said = [describe_bars(self.profile)]
         if self.entropy is not None:
             said.append("Below: entropy over its largest value.")
         if self.roles is not None and self.cell.width >= _NUMBERED:
-            said.append("Beside a letter: the value of the role's evidence; of gold links, the share found.")
+            value = "the value of the role's evidence; of gold links, the share found"
+            said.append(f"Beside a letter: {'see the list of roles' if self.explained else value}.")
         return " ".join(said)

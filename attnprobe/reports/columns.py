@@ -5,7 +5,7 @@ Vega builds expressions. So fields have names of ours, and names of columns are 
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from textwrap import wrap
 from typing import Any
@@ -40,6 +40,13 @@ def read_numbers(table: HeadTable, name: str) -> list[float | int | None]:
     ]
 
 
+def read_with_errors(
+    table: HeadTable, name: str
+) -> tuple[list[float | int | None], list[float | int | None]]:
+    """Read a column of numbers with its standard errors; they are None where the table has none."""
+    return read_numbers(table, name), read_numbers(table, f"{name}_se")
+
+
 def read_floats(table: HeadTable, name: str) -> np.ndarray | None:
     """Read a column as floats with NaN for undefined; None if it holds text, or is not there."""
     cells = [to_plain(cell) for cell in table.data.get(name, [""])]
@@ -60,6 +67,11 @@ def label_rows(table: HeadTable, names: Iterable[str]) -> list[str]:
         if len(set(words)) > 1:
             said.append(words)
     return [", ".join(filter(None, parts)) for parts in zip(*said, strict=True)] or [""] * len(table)
+
+
+def label_by_others(table: HeadTable, known: Container[str]) -> list[str]:
+    """Label each row by its keys but those that are known otherwise, such as by a place in the picture."""
+    return label_rows(table, [name for name in list_keys(table) if name not in known])
 
 
 def sort_labels(labels: Iterable[Cell]) -> list[Cell]:

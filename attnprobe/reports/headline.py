@@ -147,7 +147,7 @@ def _state_outliers(rows: _Rows, column: Column) -> str:
             sides[one.above] += [own[head] for head in one.heads]
     above = bool(sides[True])
     some = sorted(sides[above], key=lambda row: rows.values[row], reverse=above)
-    title, unit = name_measure(column), _name_unit(column)
+    title, unit = name_measure(column), name_unit(column)
     if not some:
         return ""
     if above and title.startswith(_LOOKS) and "," not in title:
@@ -155,7 +155,8 @@ def _state_outliers(rows: _Rows, column: Column) -> str:
     return _name_heads(rows, some, f"stands out by {'high' if above else 'low'} {title}", unit)
 
 
-def _name_unit(column: Column) -> str:
+def name_unit(column: Column) -> str:
+    """Name the unit of a number in a sentence, with the blank before it; nothing for one that needs none."""
     unit = clean(column.unit)
     return "" if not unit or len(unit) > _UNIT or unit.startswith(_BARE) else f" {unit}"
 
@@ -182,7 +183,7 @@ def _state_effects(table: HeadTable, column: Column, rows: _Rows) -> str:
     some = rows.sort(find_significant(table, column))
     if not some:
         return ""
-    title, unit = name_measure(column), _name_unit(column)
+    title, unit = name_measure(column), name_unit(column)
     up, down = ([row for row in some if bool(rows.values[row] > 0) is above] for above in (True, False))
     size = f"{write_number(abs(rows.values[some[0]]))}{unit}"
     rises = rows.values[some[0]] > 0
@@ -193,17 +194,17 @@ def _state_effects(table: HeadTable, column: Column, rows: _Rows) -> str:
             return _state_ablation(rows, what, some, up, down, size)
         if len(some) == 1:
             return f"{what} {words[not rises]} in {rows.names[some[0]]}: by {size}"
-        return f"{what} {_count_sides(words, up, down, len(rows.known))}"
+        return f"{what} {count_sides(words, up, down, f'{len(rows.known)} heads')}"
     if len(some) == 1:
         side, number = "above" if rises else "below", write_number(rows.values[some[0]])
         return f"{title} of {rows.names[some[0]]} is {side} 0: {number}{unit}"
-    return f"{title} is {_count_sides(('above 0', 'below 0'), up, down, len(rows.known))}"
+    return f"{title} is {count_sides(('above 0', 'below 0'), up, down, f'{len(rows.known)} heads')}"
 
 
-def _count_sides(words: Sequence[str], up: Sequence[int], down: Sequence[int], of: int) -> str:
+def count_sides(words: Sequence[str], up: Sequence[object], down: Sequence[object], of: str) -> str:
     """Count both sides: "rises in 12 of 72 heads and falls in 30"."""
     said = [f"{word} in {len(some)}" for word, some in zip(words, (up, down), strict=True) if some]
-    said[0] += f" of {of} heads"
+    said[0] += f" of {of}"
     return " and ".join(said)
 
 

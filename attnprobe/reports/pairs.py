@@ -108,7 +108,7 @@ def compute_distances(table: HeadTable, rows: list[int], pairs: Pairs, request: 
             f"fewer than three heads have {name} to one another, too few for a map or a tree"
         )
     unit = find_unit(table, request)
-    shown = "root of the divergence" if name == SQUARED else name_measure(table.column(name))
+    shown = "Jensen-Shannon distance" if name == SQUARED else name_measure(table.column(name))
     return Distances(heads, matrix[np.ix_(kept, kept)], left_out, f"{shown} ({unit})" if unit else shown)
 
 

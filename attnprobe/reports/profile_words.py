@@ -1,5 +1,6 @@
 """What a cell of the head atlas shows, in words."""
 
+from attnprobe.reports.profile import Profile
 from attnprobe.reports.report_page.measures import format_measured, is_number
 from attnprobe.table.cells import clean
 from attnprobe.table.head_table import HeadTable
@@ -13,6 +14,42 @@ _ELSEWHERE = {
     "after": f"more than {REACH} tokens behind",
     "beyond": f"more than {REACH_IN_PATCHES} patches away",
 }
+
+
+#: What the number is that stands beside the letter of a role, by the kind of role.
+EVIDENCE = {
+    "previous": "queries that look most at the token before",
+    "next": "queries that look most at the token after",
+    "self": "queries that look most at their own token",
+    "offset": "queries that look most at that offset",
+    "delimiter": "attention to delimiters beyond uniform",
+    "rare words": "queries at the rarest token beyond chance",
+    "syntactic": "words of the relation that are found",
+    "coreference": "mentions that are found",
+    "links": "links that are found",
+    "induction": "attention to what followed the same token",
+    "duplicate": "attention to the same token",
+    "broad": "tokens that attention is as broad as",
+    "block": "attention within a text beyond uniform",
+    "aligns": "queries at the same place beyond chance",
+    "sink": "attention to the first token beyond uniform",
+    "part of speech": "attention to it beyond uniform",
+}
+
+
+def describe_bars(profile: Profile) -> str:
+    """Say what the bars or squares of a cell are, and the marks at its sides."""
+    if side := profile.side:
+        near = f"up to {side // 2} rows and columns away, the own one framed"
+        what, first = f"Squares: mean attention to patches {near}", "a leading special token"
+        scale = f" Black is {profile.darkest:g}, and shades are square roots, as heights are."
+    else:
+        count = profile.single.shape[1]
+        ends = f"{-(count // 2)} to +{count // 2}" if profile.beyond.shape[1] == 2 else f"{1 - count} to 0"
+        what = f"Bars: mean attention to ordinary tokens at offsets {ends}; the line is at 0"
+        scale, first = "", "the first token"
+    sides = f"at the sides: {first}, and other special tokens"
+    return f"{what}; pale: all that is further away; {sides}.{scale}"
 
 
 def describe_cell(table: HeadTable, row: int) -> str:

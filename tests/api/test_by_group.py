@@ -68,7 +68,9 @@ CALLS = [
 ]
 
 
-@pytest.mark.parametrize("documents", [None, "of"], ids=["a row", "a column"])
+@pytest.mark.parametrize(
+    "documents", [pytest.param(None, id="a row", marks=pytest.mark.slow), pytest.param("of", id="a column")]
+)
 @pytest.mark.parametrize(("command", "options"), CALLS, ids=[f"{name} {some}" for name, some in CALLS])
 def test_each_group_is_as_it_is_alone(command, options, documents):
     """In float64, where the size of a batch changes the last digits alone."""

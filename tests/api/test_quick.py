@@ -35,6 +35,7 @@ def read_numbers(table, name):
     return np.array([np.nan if cell is None else cell for cell in table.data[name]], float)
 
 
+@pytest.mark.slow
 def test_a_section_is_its_command_with_documented_options(quick):
     """Digit for digit; as many documents are read as the tokens of the first 128 of the order allow."""
     for name, more in {"census": {}, "distance": {"all_pairs": True}}.items():
@@ -186,6 +187,7 @@ def test_a_smaller_sample_and_a_limit_stand(saved):
     assert f"{read['documents']} of 200 documents" in " ".join(made.tables["distance"].notes)
 
 
+@pytest.mark.slow
 def test_workers_change_nothing_and_the_next_run_neither(saved):
     texts = ["the dog and the cat came late .", "never stop by the river at night", "is it late ?"] * 60
     asked = {"sections": "census,roles,distance", "quick": True, "batch_tokens": 64}

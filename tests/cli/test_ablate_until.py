@@ -114,6 +114,7 @@ def test_mean_of_the_first_look(corpus, classifier):
     assert "over the examples of the first look" in "".join(table.notes)
 
 
+@pytest.mark.slow
 def test_record_and_rerun(invoke, corpus, classifier):
     words = ("ablate", classifier, "-d", "text.tsv", "--metric", "accuracy", "--until", "0.02", "--seed", "5")
     assert invoke(*words, "-o", "heads.csv")[0] == 0

@@ -42,6 +42,7 @@ def test_columns(invoke, words):
     assert {*zip(tried["layer"], tried["head"], strict=True)} == named
 
 
+@pytest.mark.slow
 def test_state_and_record(invoke, words, tmp_path):
     """A finished state gives the same; other pairs are another question; rerun gives the same numbers."""
     state, path = tmp_path / "state", tmp_path / "pairs.csv"
@@ -58,6 +59,7 @@ def test_state_and_record(invoke, words, tmp_path):
     assert code == 0, said
 
 
+@pytest.mark.slow
 def test_a_replacement_is_another_question(invoke, tmp_path):
     state = tmp_path / "state"
     words = ["ablate", "demo", "-L", 6, "-q", "--threads", 1]

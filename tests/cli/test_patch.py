@@ -64,6 +64,7 @@ def causal(tmp_path_factory, tiny):
     return folder
 
 
+@pytest.mark.slow
 def test_whatever_holds_the_pairs(invoke, data):
     """Files of any format, standard input, dicts, columns and a DataFrame give one table."""
     code, expected, error = invoke("patch", "demo", "-d", data("jsonl"))

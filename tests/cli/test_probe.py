@@ -94,6 +94,7 @@ def test_other_gold(invoke):
     assert read(out).columns[2] == "label"
 
 
+@pytest.mark.slow
 def test_words_find_more(invoke):
     plain, by_words = (read(invoke(*WORDS[:2], "-q", *more)[1]) for more in ([], ["--words"]))
     assert by_words["accuracy"][0] > plain["accuracy"][0] + 0.03

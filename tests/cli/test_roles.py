@@ -159,6 +159,7 @@ def links(tmp_path):
     return path
 
 
+@pytest.mark.slow
 def test_links_of_ones_own(invoke, links, tmp_path):
     """The name stands in the record and before the label; the numbers of other roles are what they were."""
     words = ["roles", "demo", "-L", 60]
@@ -213,6 +214,7 @@ def test_links_that_are_none(invoke, links, tmp_path):
         assert why in error
 
 
+@pytest.mark.slow
 def test_jobs_with_links_add_up(invoke, links, tmp_path):
     """Links that jobs share count once; jobs whose links have another name are about another question."""
     texts = ["the dog ran home .", "the cat sat there .", "a bird came by ."]
@@ -237,6 +239,7 @@ def test_jobs_with_links_add_up(invoke, links, tmp_path):
     assert "question" in error
 
 
+@pytest.mark.slow
 def test_a_run_with_links_goes_on(invoke, links, tmp_path):
     """What is kept is numbers: another name for the same links takes them up."""
     words = ["roles", "demo", "-L", 40, "--links", links, "--resume", tmp_path / "state"]

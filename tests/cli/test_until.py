@@ -228,7 +228,7 @@ def test_every_command_with_errors_of_a_pass(invoke, corpus, words, column):
     assert "The table has no column 'absent'" in error
 
 
-@pytest.mark.parametrize("method", ["gradient", "lrp", "ig"])
+@pytest.mark.parametrize("method", ["gradient", "lrp", pytest.param("ig", marks=pytest.mark.slow)])
 def test_importance(corpus, classifier, method):
     """The table of the examples that were drawn; each column with an error can be asked for."""
     labels = ["good" if place % 3 else "bad" for place in range(len(LINES))]
@@ -258,6 +258,7 @@ def test_importance_refuses_what_hangs_on_all_texts_together(refused, corpus):
     assert "--method confidence reads no task" in refused(*words, "--method", "confidence")
 
 
+@pytest.mark.slow
 def test_compare(corpus, classifier):
     """Both models read the same documents, also where each makes tokens of its own."""
     (corpus / "drawn.txt").write_text("\n".join(draw_documents(LINES, 128, 42)))

@@ -79,6 +79,7 @@ def test_every_column_is_defined():
                 assert f"`{column.name}`" in page, column.name
 
 
+@pytest.mark.slow
 def test_every_column_of_a_comparison_is_defined():
     page = pages.compared()
     few = {"measure": "entropy", "limit": 6, "workers": 1}

@@ -110,6 +110,7 @@ def test_no_noise_leaves_the_correlation_as_it_is():
 
 @pytest.mark.parametrize("skewed", [False, True])
 @pytest.mark.parametrize(("r", "reach"), [(0.0, 0.03), (0.55, 0.04), (0.97, 0.04)])
+@pytest.mark.slow
 def test_noise_has_little_bias(r, reach, skewed):
     """rho of the noisy means is far below; the estimate is not."""
     draw, noisy, found = np.random.default_rng(0), [], []
@@ -148,6 +149,7 @@ def test_coverage_with_few_and_many_examples(examples):
 
 
 @pytest.mark.parametrize("other", [0, 40])
+@pytest.mark.slow
 def test_noise_that_both_sides_share_has_little_bias(other):
     """Taken for independent, it makes rho of 0 a sizeable correlation."""
     draw, naive, found, held = np.random.default_rng(2), [], [], 0

@@ -63,6 +63,7 @@ def held(noise, examples, runs, seed=0):
     return inside, late
 
 
+@pytest.mark.slow
 def test_the_band_holds_the_step():
     """As it is measured, the order seems to settle late in most runs."""
     inside, late = held(1.5, 60, 20)

@@ -69,6 +69,7 @@ def test_moved_of_a_classifier(
         assert (table["moved"] > np.abs(table["delta"]) + 1e-4).any()
 
 
+@pytest.mark.slow
 def test_examples_without_a_score_of_their_own(headed: Any, documents: Any, benched: Any):
     pytest.importorskip("sacrebleu")
     checkpoint, texts = headed("bart", "seq2seq"), documents("seq2seq")

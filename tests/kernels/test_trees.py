@@ -276,6 +276,7 @@ def test_directed_trees_are_those_of_networkx(kind: Callable, precise: bool, num
 
 
 @BOTH
+@pytest.mark.slow
 def test_long_sentences_with_circles_in_circles(number: int):
     """Near pairs weigh most, then pairs of pairs, and so on: what is joined is joined again."""
     draw = torch.Generator().manual_seed(0)

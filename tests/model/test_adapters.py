@@ -135,6 +135,7 @@ class TestSeveral:
         np.testing.assert_allclose(table["entropy_a"], own[0], atol=1e-6)
         np.testing.assert_allclose(table["entropy_b"], own[1], atol=1e-6)
 
+    @pytest.mark.slow
     def test_over_training(self, adapt, tmp_path):
         steps = {step: adapt("bert", lora("bert", r=step), target=f"checkpoint-{step}")[0] for step in (2, 4)}
         table = attnprobe.dynamics(str(tmp_path / "checkpoint-*"), TEXTS, measure="entropy")
@@ -142,6 +143,7 @@ class TestSeveral:
             rows = table["step"] == step
             assert (table["entropy"][rows] == attnprobe.entropy(str(folder), TEXTS)["entropy"]).all()
 
+    @pytest.mark.slow
     def test_the_base_is_read_once(self, adapt, tmp_path, monkeypatch):
         """And again where the memory has no room for a copy."""
         for step in (2, 4, 6):

@@ -126,6 +126,7 @@ def own(trees: dict[str, ast.Module]) -> set[str]:
     return names_of_classes(trees)
 
 
+@pytest.mark.slow
 def test_private_names_stand_in_one_file(trees: dict[str, ast.Module], own: set[str]):
     found = {
         f"{path}:{line}: {name}"

@@ -432,6 +432,7 @@ class TestPeak:
         [(("census",), 1, 1000, 1), (("census",), 1, 1000, 3), (("distance", "--all-pairs"), 8, 80, 1)],
         ids=["census", "several batches at a time", "all pairs"],
     )
+    @pytest.mark.slow
     def test_within(self, tmp_path: Path, command: tuple[str, ...], sentences: int, lines: int, threads: int):
         short, many = tmp_path / "short.txt", tmp_path / "many.txt"
         short.write_text("Who rang?\n")

@@ -76,6 +76,7 @@ def test_all_intervals_hold_in_95_percent_of_samples(spread, known):
     assert np.mean(wide) < 2 if known else np.mean(wide) > CELLS - 1.2
 
 
+@pytest.mark.slow
 def test_cells_of_fewer_examples():
     """The variance of a difference between means that share some examples, against many samples."""
     draw = np.random.default_rng(12)

@@ -86,6 +86,7 @@ def test_the_largest_shift_is_that_of_two_censuses(texts, offer):
     assert (f"offset is another in {moved} head" in said) == (moved > 0)
 
 
+@pytest.mark.slow
 def test_the_fastest_whose_numbers_agree(texts, offer, monkeypatch):
     """float64 is faster still, and its weights are not those on disk."""
     usual = load.load_checkpoint

@@ -137,6 +137,7 @@ def test_blocks_of_queries_make_no_difference(tiny: Tiny, texts: Any):
         assert np.array_equal(one.heads, other.heads)
 
 
+@pytest.mark.slow
 def test_a_byte_a_cell_loses_nothing_that_matters():
     """The probe of demo, fitted by hand to attention as it is: the same accuracy and likelihood."""
     checkpoint = load_checkpoint("demo")

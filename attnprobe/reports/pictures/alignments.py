@@ -4,10 +4,19 @@ from typing import Any
 
 import altair as alt
 
-from attnprobe.reports.columns import DrawingRequest, Record, label_rows, list_keys, read_cells, read_numbers
+from attnprobe.reports.columns import (
+    DrawingRequest,
+    Record,
+    label_by_others,
+    label_rows,
+    list_keys,
+    read_cells,
+    read_numbers,
+)
 from attnprobe.reports.pictures.channels import (
     choose_across,
     draw_panels,
+    make_remark,
     make_tooltip,
     thin_labels,
 )
@@ -78,13 +87,7 @@ def draw_alignments(table: HeadTable, request: DrawingRequest) -> Any:
     ).properties(width=width, height=alt.Step(24))
     drawn = draw_panels(chart, data, list(dict.fromkeys(panels)), 1, width)
     lines = [_LOWER, f"ticks: {_PLACE}; filled, *: adjusted p < {SIGNIFICANT}"]
-    return drawn.properties(title=_make_remark(lines, request))
-
-
-def _make_remark(lines: list[str], request: DrawingRequest) -> Any:
-    theme = request.theme
-    look: dict[str, Any] = {"fontWeight": "normal", "fontSize": theme.small(1), "frame": "bounds"}
-    return alt.TitleParams(lines, color=theme.muted, **look)
+    return drawn.properties(title=make_remark(lines, theme, request.width))
 
 
 def can_draw_errors(table: HeadTable) -> bool:
@@ -103,8 +106,7 @@ def draw_errors(table: HeadTable, request: DrawingRequest) -> Any:
     """
     theme = request.theme
     of_heads = "head" in list_keys(table)
-    names = [name for name in list_keys(table) if name not in {"layer", "head"}]
-    panels = [panel or "" for panel in label_rows(table, names)]
+    panels = label_by_others(table, {"layer", "head"})
     sides = list(dict.fromkeys(panels))
     layers = list(dict.fromkeys(read_cells(table, "layer")))
     layers = sorted(layers) if all(isinstance(layer, int) for layer in layers) else layers  # type: ignore[type-var]
@@ -155,7 +157,7 @@ def draw_errors(table: HeadTable, request: DrawingRequest) -> Any:
     ]
     chart = alt.layer(*parts).properties(width=width, height=height)
     drawn = draw_panels(chart, data, sides, across, width)
-    return drawn.properties(title=_make_remark([_LOWER, f"dashed: {_PLACE}"], request))
+    return drawn.properties(title=make_remark([_LOWER, f"dashed: {_PLACE}"], theme, request.width))
 
 
 def _read_errors(table: HeadTable, panels: list[str]) -> list[Record]:

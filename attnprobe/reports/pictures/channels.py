@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from textwrap import wrap
 from typing import Any
 
 import altair as alt
 
-from attnprobe.reports.columns import Record
+from attnprobe.reports.columns import PLAIN, Record
 from attnprobe.reports.theme import SEQUENTIAL, Theme, mix_colours
 from attnprobe.table.cells import format_cell
 from attnprobe.table.table import Cell
@@ -45,6 +46,15 @@ def draw_panels(
     facet = alt.Facet("panel:N", sort=list(panels), title=None, header=header)
     drawn = chart.facet(facet=facet, columns=across, data=values)
     return drawn if title is None else drawn.properties(title=alt.TitleParams(title))
+
+
+def make_remark(lines: Sequence[str], theme: Theme, width: float | None = None, **more: Any) -> Any:
+    """Make what explains a picture's marks, above it: muted lines, wrapped where they are wider than it."""
+    size = theme.small(2)
+    letters = 200 if width is None else max(24, int(width / (PLAIN * size)))
+    wrapped = [part for line in lines if line for part in wrap(line, letters)]
+    look: dict[str, Any] = {"fontWeight": "normal", "fontSize": size, "frame": "bounds", **more}
+    return alt.TitleParams(wrapped, color=theme.muted, **look)
 
 
 def thin_labels(labels: Sequence[Cell], cell: float, letter: float = 7.5) -> list[Any]:
@@ -93,14 +103,16 @@ def make_band(labels: Sequence[Cell]) -> alt.Scale:
 MOST_LISTED = 16
 
 
-def colour_by_layer(labels: Sequence[Cell], theme: Theme, *, field: str = "layer", **look: Any) -> Any:
+def colour_by_layer(
+    labels: Sequence[Cell], theme: Theme, *, field: str = "layer", colours: Sequence[str] = (), **look: Any
+) -> Any:
     """Make the channel that colours by layer, or by another number that counts up; ``look`` is of its legend.
 
-    The ends of viridis that come too near the background are left out: its yellow on white, its purple on
-    black.
+    Without ``colours``, they are those of viridis. The ends that come too near the background are left out:
+    its yellow on white, its purple on black.
     """
     numeric = all(isinstance(label, int) for label in labels)
-    colours = list(SEQUENTIAL[1:] if theme.name == "dark" else SEQUENTIAL[:-1])
+    colours = list(colours or (SEQUENTIAL[1:] if theme.name == "dark" else SEQUENTIAL[:-1]))
     title = field.replace("_", " ")
     if numeric and len(labels) > MOST_LISTED:
         legend = alt.Legend(**{"title": title, "format": "~s", "gradientLength": 140, **look})

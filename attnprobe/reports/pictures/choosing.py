@@ -277,7 +277,7 @@ def _add_titles(chart: Any, title: str, below: Sequence[str], request: DrawingRe
     # A name may have thousands of letters; a title stands in lines no wider than the picture.
     width = request.width - _MARGIN
     lines = wrap(
-        title, max(20, int(width / (BOLD * (request.theme.size + 1)))), max_lines=3, placeholder=" ..."
+        title, max(20, int(width / (BOLD * (request.theme.size + 1)))), max_lines=4, placeholder=" ..."
     )
     heading = lines if len(lines) > 1 else title
     return whole.properties(

@@ -16,7 +16,12 @@ from numpy.typing import NDArray
 from attnprobe.errors import AttnprobeError
 from attnprobe.reports.columns import PLAIN, DrawingRequest, Record, read_cells, sort_labels
 from attnprobe.reports.pairs import Clusters, Place, cluster_parts, name_head
-from attnprobe.reports.pictures.channels import MOST_LISTED, colour_by_layer, make_tooltip
+from attnprobe.reports.pictures.channels import (
+    MOST_LISTED,
+    colour_by_layer,
+    interpolate_colours,
+    make_tooltip,
+)
 from attnprobe.reports.scales import fit_scale
 from attnprobe.reports.theme import FRAME, ROLE_COLOURS, SEQUENTIAL, Theme, choose_ink, mix_colours
 from attnprobe.table.cells import clean, format_cell
@@ -32,6 +37,8 @@ _FINE = 3
 #: Narrower pictures have their legends below.
 _BESIDE, _LEGEND, _MARGIN = 480, 118, 14
 _LAYER, _ROLE = "layer", "role"
+#: Greys of layers, the first and the last: distances have hues. How wide a digit is, as a share of its size.
+_GREYS, _GREYS_ON_DARK, _DIGIT = ("#ececec", "#4a4a4a"), ("#55585e", "#f2f2f2"), 0.56
 
 
 @dataclass(frozen=True)
@@ -92,7 +99,7 @@ def _draw_part(found: Clusters, place: str, request: DrawingRequest) -> Any:
     frame = _lay_out(heads, len(strips), request)
     matrix = found.found.matrix[np.ix_(found.leaves, found.leaves)]
     distances = _draw_cells(matrix, heads, frame, found.found.name)
-    layers = [*distances, _draw_tree(found, frame, request.theme), _draw_squares(found, frame)]
+    layers = [*distances, *_draw_tree(found, frame, request.theme), _draw_squares(found, frame)]
     layers += [
         one
         for number, name in enumerate(strips)
@@ -101,7 +108,7 @@ def _draw_part(found: Clusters, place: str, request: DrawingRequest) -> Any:
     if frame.named:
         layers.append(_draw_names(heads, frame, request.theme))
     wide = frame.left + frame.side + (_measure_names(heads, frame.cell, request.theme) if frame.named else 0)
-    said = f"average linkage, {len(heads)} heads; squares: {found.sentence()}"
+    said = f"average linkage, {len(heads)} heads; squares and dashes: {found.sentence()}"
     lines = wrap(said, max(30, int(max(wide, request.width - 20) / (PLAIN * request.theme.size))))
     title = alt.TitleParams(place or "rows and columns in the order of the tree", subtitle=lines)
     whole = alt.layer(*layers).resolve_scale(color="independent")
@@ -231,7 +238,8 @@ def _encode_png(pixels: NDArray[np.uint8]) -> str:
     return f"data:image/png;base64,{base64.b64encode(content).decode('ascii')}"
 
 
-def _draw_tree(found: Clusters, frame: _Frame, theme: Theme) -> Any:
+def _draw_tree(found: Clusters, frame: _Frame, theme: Theme) -> list[Any]:
+    """Draw the tree, the distance at which two groups join from right to left, and where it is cut."""
     from scipy.cluster.hierarchy import dendrogram
 
     # scipy draws leaves at 5, 15, 25, ...
@@ -246,7 +254,15 @@ def _draw_tree(found: Clusters, frame: _Frame, theme: Theme) -> Any:
     lines = _chart(data, frame).mark_line(
         strokeWidth=0.8 if frame.cell > 2 else 0.4, strokeJoin="miter", color=theme.ink
     )
-    return lines.encode(detail="link:N", order="step:Q")
+    cut = frame.tree * (1 - found.height / top)
+    ends = {"x": cut, "y": frame.top, "y2": frame.top + frame.side}
+    dashes = _chart([ends], frame).mark_rule(color=FRAME, strokeDash=[3, 2]).encode(y2="y2:Q")
+    size = theme.small(3)
+    value = f"{found.height:.3g}"
+    room = 0.3 * size * len(value)  # half of how wide it is
+    at = {"x": min(max(cut, room), frame.tree - room), "y": frame.top - 2, "value": value}
+    label = _chart([at], frame).mark_text(baseline="bottom", fontSize=size, color=theme.ink)
+    return [lines.encode(detail="link:N", order="step:Q"), dashes, label.encode(text="value:N")]
 
 
 def _draw_squares(found: Clusters, frame: _Frame) -> Any:
@@ -269,6 +285,8 @@ def _draw_strip(
 ) -> list[Any]:  # fmt: skip
     """Draw a strip of layers or roles, left of the rows and above the columns."""
     theme, start = request.theme, number * (frame.strip + _AIR)
+    labels = sort_labels(layer for layer, _ in heads)
+    greys = dict(zip(labels, interpolate_colours(_choose_greys(theme), len(labels)), strict=True))
     data: list[Record] = []
     above: list[Record] = []  # of which nothing is read aloud: it would say all twice
     for row, ((layer, head), role) in enumerate(zip(heads, roles, strict=True)):
@@ -277,9 +295,12 @@ def _draw_strip(
         along = frame.row(row), frame.row(row + 1)
         across = frame.tree + _AIR + start
         if name == _LAYER or role:
+            letter, ground = format_cell(layer), greys[layer]
+            if name == _ROLE and role:
+                letter, ground = LETTERS[role], ROLE_COLOURS[role] or theme.grid
             data.append({
                 **own, "x": across, "x2": across + frame.strip, "y": frame.top + along[0],
-                "y2": frame.top + along[1], "letter": LETTERS[role] if role and name == _ROLE else "",
+                "y2": frame.top + along[1], "letter": letter, "ground": ground,
             })  # fmt: skip
             above.append({
                 **own, "x": frame.left + along[0], "x2": frame.left + along[1], "y": start,
@@ -287,7 +308,6 @@ def _draw_strip(
             })  # fmt: skip
     lines = {"layer:O": "layer", "head:O": "head", "cluster:N": "cluster"}
     tooltip = make_tooltip({**lines, **({"role:N": "role"} if any(roles) else {})})
-    labels = sort_labels(layer for layer, _ in heads)
     if name == _LAYER:
         colour = _colour_layers(labels, frame, request)
     else:
@@ -298,15 +318,16 @@ def _draw_strip(
         _chart(above, frame).mark_rect(aria=False).encode(**ends),
     )
     strip = [alt.layer(*both).resolve_scale(color="shared")]
-    if name == _ROLE and frame.cell >= _NAMED and frame.strip >= _NAMED:
+    longest = max((len(one["letter"]) for one in data), default=1)
+    if frame.cell >= _NAMED and frame.strip >= max(_NAMED, _DIGIT * _NAMED * longest):
         for ink in ("#000000", "#ffffff"):
             some = [
                 {**one, "x": (one["x"] + one["x2"]) / 2, "y": (one["y"] + one["y2"]) / 2}
                 for one in data
-                if one["letter"] and choose_ink(ROLE_COLOURS[one["role"]] or theme.grid) == ink
+                if choose_ink(one["ground"]) == ink
             ]
             if some:
-                text = _chart(some, frame).mark_text(fontSize=8, color=ink, baseline="middle")
+                text = _chart(some, frame).mark_text(fontSize=_NAMED, color=ink, baseline="middle")
                 strip.append(text.encode(text="letter:N"))
     return strip
 
@@ -316,7 +337,11 @@ def _colour_layers(labels: Sequence[Any], frame: _Frame, request: DrawingRequest
     look = _put(frame)
     if look and len(labels) <= MOST_LISTED:
         look["columns"] = max(1, int((request.width - 40) / (2.8 * request.theme.size)))
-    return colour_by_layer(labels, request.theme, **look)
+    return colour_by_layer(labels, request.theme, colours=_choose_greys(request.theme), **look)
+
+
+def _choose_greys(theme: Theme) -> tuple[str, str]:
+    return _GREYS_ON_DARK if theme.name == "dark" else _GREYS
 
 
 def _colour_roles(roles: Sequence[str | None], frame: _Frame, request: DrawingRequest) -> Any:

@@ -10,12 +10,13 @@ from attnprobe.reports.columns import (
     Record,
     bound_interval,
     has_measures,
-    label_rows,
+    label_by_others,
     list_keys,
     make_title,
     name_measure,
     read_cells,
     read_numbers,
+    read_with_errors,
     sort_labels,
     title_below_heading,
     title_tooltip,
@@ -24,6 +25,7 @@ from attnprobe.reports.pictures.channels import (
     colour_by_layer,
     draw_panels,
     make_records,
+    make_remark,
     make_tooltip,
     thin_labels,
 )
@@ -74,36 +76,55 @@ def draw_curves(table: HeadTable, request: DrawingRequest) -> Any:
         drawn = _draw_checkpoints(base, y_title, data, tooltip, request)
     else:
         drawn = _draw_criteria(base, y_title, unit, data, tooltip, request)
+        drawn += _draw_majority(table, column, request)
     chart = alt.layer(*drawn).properties(width=width, height=int(width * 0.68))
     whole = draw_panels(chart, data, panels, across, width)
-    remarks = [] if trained else _explain_marks(data)
-    if not remarks:
-        return whole
-    look: dict[str, Any] = {"fontWeight": "normal", "fontSize": request.theme.small(1)}
-    return whole.properties(title=alt.TitleParams(remarks, color=request.theme.muted, **look))
+    remarks = [] if trained else _explain_marks(data, _read_majority(table, column) is not None)
+    return whole.properties(title=make_remark(remarks, request.theme)) if remarks else whole
 
 
-def _explain_marks(data: list[Record]) -> list[str]:
-    """Say what the band and the bars are; nothing where there are none."""
+def _read_majority(table: HeadTable, column: Column) -> float | int | None:
+    """Read the share of the most frequent label, where the score is the share of labels that are right."""
+    measured = (
+        {format_cell(cell) for cell in read_cells(table, "metric")} if column.name == SCORE else {column.name}
+    )
+    shares = set(read_numbers(table, "majority"))
+    return shares.pop() if measured == {"accuracy"} and len(shares) == 1 else None
+
+
+def _draw_majority(table: HeadTable, column: Column, request: DrawingRequest) -> list[Any]:
+    """Draw the line that a model has which always names the most frequent label."""
+    majority = _read_majority(table, column)
+    if majority is None:
+        return []
+    line = alt.Chart().mark_rule(strokeDash=[6, 3], color=request.theme.ink, strokeWidth=1)
+    return [line.encode(y=alt.datum(majority))]
+
+
+def _explain_marks(data: list[Record], majority: bool) -> list[str]:
+    """Say what the band, the lines and the bars are; nothing where there are none."""
     orders = {(record["panel"], record["seed"]) for record in data if record["criterion"] == RANDOM}
     counts = set(Counter(panel for panel, _ in orders).values())
     said = []
     if orders:
         number = f"{counts.pop()} " if len(counts) == 1 else ""
-        said.append(f"band: from the lowest to the highest of {number}random orders")
+        said += [f"grey lines: {number}random orders", "band: from the lowest to the highest of these"]
     if any(record["error"] is not None for record in data):
         said.append("bars: 95 % intervals")
+    if majority:
+        said.append("dashes: always naming the most frequent label")
     return said
 
 
 def _read_curves(table: HeadTable, name: str) -> list[Record]:
     hidden = {*ORDER_KEYS, PRUNING_STEP, "model" if PRUNING_STEP in table.data else ""}
+    values, errors = read_with_errors(table, name)
     return make_records({
-        "panel": label_rows(table, [key for key in list_keys(table) if key not in hidden]),
+        "panel": label_by_others(table, hidden),
         "criterion": [format_cell(cell) for cell in read_cells(table, "criterion")],
         "seed": [format_cell(cell) for cell in read_cells(table, "seed")],
         "removed": read_numbers(table, "share_removed"), "heads": read_numbers(table, "heads_removed"),
-        "value": read_numbers(table, name), "error": read_numbers(table, f"{name}_se"),
+        "value": values, "error": errors,
         "step": read_cells(table, STEP),
     })  # fmt: skip
 
@@ -182,11 +203,10 @@ def draw_depth(table: HeadTable, request: DrawingRequest) -> Any:
 
 def _draw_depth_chart(table: HeadTable, column: Column, request: DrawingRequest, across: int) -> Any:
     of_heads = "head" in list_keys(table)
-    places = label_rows(table, [name for name in list_keys(table) if name not in {_LAYER, "head"}])
-    values, every = read_numbers(table, column.name), read_cells(table, _LAYER)
+    places = label_by_others(table, {_LAYER, "head"})
+    (values, errors), every = read_with_errors(table, column.name), read_cells(table, _LAYER)
     data = make_records({
-        "place": places, "layer": every, "head": read_cells(table, "head"), "value": values,
-        "error": read_numbers(table, f"{column.name}_se"),
+        "place": places, "layer": every, "head": read_cells(table, "head"), "value": values, "error": errors,
     })  # fmt: skip
     labels, layers, palette = list(dict.fromkeys(places)), sort_labels(every), request.theme.categories
     several = len(labels) > 1
@@ -215,5 +235,7 @@ def _draw_depth_chart(table: HeadTable, column: Column, request: DrawingRequest,
         base.mark_line(strokeWidth=1.4).encode(y=alt.Y("mean(value):Q", **look) if of_heads else y),
         base.mark_point(filled=True, size=size, opacity=opacity).encode(y=y, tooltip=tooltip),
     ]
-    title = make_title(name_measure(column), "dots: heads; line: their mean" if of_heads else "")
+    barred = "bars: 95 % intervals" if any(error is not None for error in errors) else ""
+    said = ["dots: heads; line: their mean" if of_heads else "", barred]
+    title = make_title(name_measure(column), "; ".join(filter(None, said)))
     return alt.layer(*parts).properties(width=width, height=int(width * 0.62), title=title)

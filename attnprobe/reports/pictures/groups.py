@@ -5,7 +5,7 @@ from typing import Any
 
 import altair as alt
 
-from attnprobe.reports.columns import DrawingRequest, Record, bound_interval, read_numbers, title_axis
+from attnprobe.reports.columns import DrawingRequest, Record, bound_interval, read_with_errors, title_axis
 from attnprobe.reports.groups import lay_out_groups, list_compared, list_groups, sort_by_difference
 from attnprobe.reports.pictures.channels import draw_panels, make_tooltip
 from attnprobe.sums.resampling import SIGNIFICANT
@@ -44,7 +44,7 @@ def _drop_nan(value: float) -> float | None:
 
 def _draw_measure(table: HeadTable, column: Column, request: DrawingRequest) -> Any:
     rows = sort_by_difference(lay_out_groups(table, column.name))[:_MOST_ROWS]
-    values, errors = (read_numbers(table, name) for name in (column.name, f"{column.name}_se"))
+    values, errors = read_with_errors(table, column.name)
     groups = [clean(name)[:_LONGEST] for name in list_groups(table)]
     data: list[Record] = []
     panels = []

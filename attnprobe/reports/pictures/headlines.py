@@ -5,18 +5,30 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from attnprobe.reports.columns import DrawingRequest, list_keys, name_measure, read_cells, read_numbers
+from attnprobe.intervention.pruning.headline import round_bound
+from attnprobe.reports.columns import (
+    DrawingRequest,
+    label_rows,
+    list_keys,
+    name_measure,
+    read_cells,
+    read_numbers,
+)
 from attnprobe.reports.groups import lay_out_groups, list_compared, sort_by_difference
 from attnprobe.reports.headline import capitalise, find_significant, label_row, state_measure, write_number
-from attnprobe.reports.pairs import name_head
+from attnprobe.reports.pairs import cluster_parts, name_head
 from attnprobe.reports.pictures.lists import SHARES
 from attnprobe.reports.pictures.maps import list_changes
+from attnprobe.reports.pictures.positions import DIRECTIONS
+from attnprobe.reports.pictures.probes import state_probes
+from attnprobe.reports.pictures.relations import state_relations
 from attnprobe.reports.pictures.scatter import choose_axes
+from attnprobe.reports.pictures.training import state_lines
 from attnprobe.reports.shapes import RANDOM, SCORE, name_pairs
 from attnprobe.sums.resampling import SIGNIFICANT, half_width
 from attnprobe.table.cells import clean, format_cell
 from attnprobe.table.head_table import HeadTable
-from attnprobe.table.kinds import IN, OUT, STEP, PictureKind
+from attnprobe.table.kinds import CLUSTERMAP, IN, OUT, TREE, PictureKind
 from attnprobe.table.naming import MIXED, find_role_kind, join_names
 from attnprobe.table.table import Column
 
@@ -25,8 +37,10 @@ _Stating = Callable[[HeadTable, Sequence[Column]], str]
 
 def state_picture(kind: PictureKind, table: HeadTable, request: DrawingRequest) -> str:
     """State what a picture shows; empty where the table does not bear anything out."""
-    state = _STATING.get(kind)
     other = kind in _OWN and request.measures and tuple(request.measures) != (SCORE,)
+    if kind in {TREE, CLUSTERMAP}:
+        return "" if other else capitalise(_state_clusters(table, request))
+    state = _STATING.get(kind)
     return "" if state is None or other else capitalise(state(table, list_drawn(kind, table, request)))
 
 
@@ -50,78 +64,57 @@ def _state_one(table: HeadTable, columns: Sequence[Column]) -> str:
     return state_measure(table, columns[0]) if len(columns) == 1 else ""
 
 
-def _find_passing(table: HeadTable, gain: Sequence[float | None]) -> list[int]:
-    """Find the rows whose gain is above 0 with an adjusted p below 0.05, the largest first."""
-    p = read_numbers(table, "p_adjusted")
-    some = [
-        (-one, row)
-        for row, (one, chance) in enumerate(zip(gain, p, strict=True))
-        if one is not None and one > 0 and chance is not None and chance < SIGNIFICANT
-    ]
-    return [row for _, row in sorted(some)]
-
-
 def _read_floats(table: HeadTable, name: str) -> np.ndarray:
     return np.array([np.nan if one is None else one for one in read_numbers(table, name)], float)
 
 
-def _subtract(table: HeadTable, one: str, other: str) -> list[float | None]:
-    pairs = zip(read_numbers(table, one), read_numbers(table, other), strict=True)
-    return [None if a is None or b is None else a - b for a, b in pairs]
-
-
-def _state_relations(table: HeadTable, columns: Sequence[Column]) -> str:
-    some = _find_passing(table, read_numbers(table, "gain"))
-    if not some:
-        return ""
-    row = some[0]
-    accuracy, rule = (read_numbers(table, name)[row] or 0.0 for name in ("accuracy", "baseline"))
-    who = name_head((read_cells(table, "layer")[row], read_cells(table, "head")[row]))
-    numbers = f"{write_number(accuracy)}, rule {write_number(rule)}"
-    label = _name_label(table, row)
-    if len(some) == 1:
-        return f"{who} finds {label} better than a simple rule: {numbers}"
-    return f"heads beat simple rules in {len(some)} of {len(table)} cases, such as {label}: {who} {numbers}"
-
-
-def _name_label(table: HeadTable, row: int) -> str:
-    """Name what is looked for in a row; the row of all labels says so."""
-    key = next(name for name in list_keys(table) if name not in {"model", "dataset"})
-    name = label_row(table, row, [key])
-    return f"links of every {key.replace('_', ' ')}" if name == "all" else name
-
-
-def _state_probes(table: HeadTable, columns: Sequence[Column]) -> str:
-    some = _find_passing(table, _subtract(table, "accuracy", "best_head_accuracy"))
-    if not some:
-        return ""
-    row = some[0]
-    measured = (read_numbers(table, name)[row] for name in ("accuracy", "best_head_accuracy"))
-    numbers = [write_number(one or 0.0) for one in measured]
-    name = _name_label(table, row)
-    if len(some) == 1:
-        return f"all heads together find {name} better than the best: {numbers[0]}, best head {numbers[1]}"
-    return (
-        f"all heads together beat the best in {len(some)} of {len(table)} cases, such as {name}: "
-        f"{numbers[0]}, best head {numbers[1]}"
-    )
-
-
 def _state_curves(table: HeadTable, columns: Sequence[Column]) -> str:
-    """State at which step the score first differs significantly from that of the whole model."""
-    own = [row for row, one in enumerate(read_cells(table, "criterion")) if one != RANDOM]
-    others = [name for name in list_keys(table) if name not in {"seed", "step", "share_removed"}]
+    """State where an order differs most from random ones, or where the score first falls, or how far at most.
+
+    The first of these that holds, at a step between no head and all heads removed: at the ends, all orders
+    are the same. The p values of an order are adjusted for its steps; of several orders, for these, too. How
+    far at most is said of the step nearest to half of the heads, which does not depend on the scores; and
+    only where that is less than the score of the model without heads is away.
+    """
+    criteria = [format_cell(one) for one in read_cells(table, "criterion")]
+    own = [row for row, one in enumerate(criteria) if one != RANDOM]
+    hidden = {"seed", "step", "share_removed", "criterion"}
+    others = [name for name in list_keys(table) if name not in hidden]
     alike = all(len({read_cells(table, name)[row] for row in own}) == 1 for name in others)
     if not own or not alike or table.kind != "pruning" or "delta" not in table.data:
         return ""
-    deltas, p, shares = (read_numbers(table, name) for name in ("delta", "p_adjusted", "share_removed"))
-    for row in sorted(own, key=lambda row: shares[row] or 0.0):
-        delta, chance, share = deltas[row], p[row], shares[row]
-        if delta and share and chance is not None and chance < SIGNIFICANT:
-            metric = format_cell(read_cells(table, "metric")[row]).replace("_", " ")
-            way = "fallen" if delta < 0 else "risen"
-            return f"with {share:.0%} of heads removed, {metric} has {way} by {write_number(abs(delta))}"
-    return ""
+    shares = [share or 0.0 for share in read_numbers(table, "share_removed")]
+    inner = sorted((row for row in own if 0 < shares[row] < 1), key=lambda row: shares[row])
+    orders = len({criteria[row] for row in own})
+    metric = format_cell(read_cells(table, "metric")[own[0]]).replace("_", " ")
+
+    def find_differing(delta: str, p: str) -> list[tuple[int, float]]:
+        sizes, chances = read_numbers(table, delta), read_numbers(table, p)
+        return [
+            (row, size)
+            for row in inner
+            if (size := sizes[row]) and (chance := chances[row]) is not None and chance * orders < SIGNIFICANT
+        ]
+
+    if beyond := find_differing("delta_random", "p_random_adjusted"):
+        row, size = max(beyond, key=lambda one: abs(one[1]))
+        side = "above" if size > 0 else "below"
+        return (
+            f"with {shares[row]:.0%} of heads removed by {criteria[row].replace('_', ' ')}, {metric} is "
+            f"{write_number(abs(size))} {side} the mean of random orders"
+        )
+    if orders > 1:
+        return ""
+    if changed := find_differing("delta", "p_adjusted"):
+        row, size = changed[0]
+        way, by = "falls" if size < 0 else "rises", write_number(abs(size))
+        return f"{metric} first {way} significantly with {shares[row]:.0%} of heads removed: by {by}"
+    end = max(own, key=lambda row: shares[row])
+    half = min(inner, key=lambda row: abs(shares[row] - 0.5), default=end)
+    bound, loss = read_numbers(table, "bound")[half], read_numbers(table, "delta")[end]
+    if half == end or bound is None or loss is None or not 0 < bound < abs(loss):
+        return ""
+    return f"with {shares[half]:.0%} of heads removed, {metric} is at most {round_bound(bound)} worse (95 %)"
 
 
 def _state_intervals(table: HeadTable, columns: Sequence[Column]) -> str:
@@ -170,17 +163,6 @@ def _state_scatter(table: HeadTable, columns: Sequence[Column]) -> str:
     return f"{title} of {len(some)} of {len(known)} heads differs, such as {name}: {numbers}"
 
 
-def _state_lines(table: HeadTable, columns: Sequence[Column]) -> str:
-    """State what a measure shows at the last step."""
-    steps = [step for step in read_cells(table, STEP) if isinstance(step, int)]
-    if len(columns) != 1 or len(steps) < len(table):
-        return ""
-    rows = [row for row, step in enumerate(steps) if step == max(steps)]
-    data = {name: [cells[row] for row in rows] for name, cells in table.data.items()}
-    said = state_measure(HeadTable(table.title, table.columns, data), columns[0])
-    return f"at step {max(steps):,}, {said}" if said else ""
-
-
 def _state_pairs(table: HeadTable, columns: Sequence[Column]) -> str:
     values, names = read_numbers(table, "interaction"), name_pairs(table)
     p = read_numbers(table, "p_adjusted")
@@ -195,6 +177,40 @@ def _state_pairs(table: HeadTable, columns: Sequence[Column]) -> str:
     if len(own) == 1:
         return f"{names[row]} {does}: {size}"
     return f"{len(own)} of {len(table)} pairs {does}, such as {names[row]}: {size}"
+
+
+def _state_clusters(table: HeadTable, request: DrawingRequest) -> str:
+    """State into how many clusters the cut parts the heads, and how large the largest is."""
+    parts = list(cluster_parts(table, request))
+    sizes = [*parts[0][1].sizes.values()] if len(parts) == 1 else []
+    if not sizes:
+        return ""
+    said = f"{sum(sizes)} of {len(parts[0][1].found.heads)} heads form"
+    if len(sizes) == 1:
+        return f"{said} one cluster of heads that attend alike"
+    return f"{said} {len(sizes)} clusters of heads that attend alike, the largest of {max(sizes)}"
+
+
+def _state_atlas(table: HeadTable, columns: Sequence[Column]) -> str:
+    """State which heads look at a neighbour, or else what roles there are; without roles, nothing."""
+    if "role" not in table.data:
+        return ""
+    roles = [format_cell(cell) for cell in read_cells(table, "role")]
+    values = read_numbers(table, "value")
+    some = [
+        (-size, row) for row, (role, size) in enumerate(zip(roles, values, strict=True))
+        if role in {"previous", "next"} and size is not None
+    ]  # fmt: skip
+    named = [
+        f"{name_head((read_cells(table, 'layer')[row], read_cells(table, 'head')[row]))} {roles[row]} "
+        f"{write_number(-size)}"
+        for size, row in sorted(some)
+    ]
+    others = [name for name in list_keys(table) if name not in {"layer", "head"}]
+    if not named or any(label_rows(table, others)):
+        return _state_roles(table, columns)
+    said = f"{len(named)} of {len(table)} heads {'look' if len(named) > 1 else 'looks'} at a neighbour"
+    return f"{said}: {', '.join(named)}" if len(named) <= 2 else f"{said}, such as {named[0]}"
 
 
 def _state_groups(table: HeadTable, columns: Sequence[Column]) -> str:
@@ -222,7 +238,10 @@ def _state_positions(table: HeadTable, columns: Sequence[Column]) -> str:
     who = name_head((read_cells(table, "layer")[row], read_cells(table, "head")[row]))
     token = read_cells(table, "token")[row]
     where = f"at token {read_cells(table, 'position')[row]}" + (f" ({clean(str(token))})" if token else "")
-    size = write_number(values[row] or 0.0)
+    value = values[row] or 0.0
+    size = write_number(value)
+    if way := DIRECTIONS.get(columns[0].name):
+        size = f"{write_number(abs(value))} {way[value > 0]}"
     title = name_measure(columns[0])
     if len(some) == 1:
         return f"{title} of {who} {where}: {size}"
@@ -306,12 +325,12 @@ def _state_depth(table: HeadTable, columns: Sequence[Column]) -> str:
 _OF_MAPS = {"heatmap", "change"}
 _OWN = {
     "roles", "relations", "intervals", "pairs", "shares", "checks", "probes", "settling", "curves", "matrix",
-    "map", "dendrogram", "clustermap",
+    "map", TREE, CLUSTERMAP, "atlas",
 }  # fmt: skip
 _STATING: Mapping[str, _Stating] = {
-    "heatmap": _state_one, "change": _state_one, "relations": _state_relations, "probes": _state_probes,
+    "heatmap": _state_one, "change": _state_one, "relations": state_relations, "probes": state_probes,
     "curves": _state_curves, "intervals": _state_intervals, "settling": _state_settling,
-    "scatter": _state_scatter, "lines": _state_lines, "pairs": _state_pairs, "groups": _state_groups,
+    "scatter": _state_scatter, "lines": state_lines, "pairs": _state_pairs, "groups": _state_groups,
     "positions": _state_positions, "shares": _state_shares, "checks": _state_checks, "roles": _state_roles,
-    "depth": _state_depth,
+    "depth": _state_depth, "atlas": _state_atlas,
 }  # fmt: skip

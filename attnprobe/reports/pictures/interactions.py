@@ -1,12 +1,15 @@
 """Pairs of heads: which stand in for each other, as lines between heads, and by how much, with intervals."""
 
+from collections import Counter
 from collections.abc import Sequence
+from textwrap import wrap
 from typing import Any
 
 import altair as alt
 import numpy as np
 
 from attnprobe.reports.columns import (
+    PLAIN,
     DrawingRequest,
     Record,
     label_rows,
@@ -26,9 +29,13 @@ from attnprobe.table.kinds import PAIR
 _SIGNS = {1: "stand in for each other", -1: "do less without each other", 0: "not significant"}
 _SHAPES = ("circle", "diamond", "circle")
 _DASHES = ([1, 0], [4, 2])
-#: Pixels between two heads and between two layers of the map, and of its widest side; of a line of the list;
-#: and what stands beside the list at least.
-_HEAD, _LAYER, _MAP, _LINE, _LIST = 60, 40, 260, 18, 330
+#: Pixels between two heads and between two layers of the map, both at most, and of its widest and highest
+#: side; between layers at least; of a line of the list; and what stands beside the list at least.
+_HEAD, _LAYER, _MAP, _HIGHEST, _LEAST, _LINE, _LIST = 60, 40, 240, 440, 14, 18, 330
+#: No model has so many layers, or heads in one.
+_MOST = 1000
+#: Pixels beside the map, for the numbers of layers and their title.
+_MARGIN = 70
 #: Points of a curve, and how far its middle leaves the straight line, as a share of its length.
 _POINTS, _BEND = 13, 0.22
 #: Pixels of the thinnest and the thickest line.
@@ -39,21 +46,24 @@ def draw_pairs(table: HeadTable, request: DrawingRequest) -> Any:
     """Draw the confirmed pairs as lines between heads, and every pair with its interaction in a list.
 
     On the map, layers go down and heads across. A line is as thick as its interaction is large; of heads that
-    do less without each other it is dashed. In the list, a bar is the 95 % interval and a grey tick what was
-    proposed; only pairs that are confirmed are filled.
+    do less without each other it is dashed. Every layer and head up to the last has its place, and those that
+    were tried a circle. In the list, a bar is the 95 % interval of the pair alone, and a grey tick what
+    gradients predicted; filled are pairs whose p, adjusted for all of them, is below 0.05.
     """
     data = _read_pairs(table)
     panels = list(dict.fromkeys(record["panel"] for record in data))
     confirmed = any(record["sign"] != _SIGNS[0] for record in data)
     rows = _name_layers(table)
-    heads = sort_labels([cell for side in "ab" for cell in read_cells(table, f"head_{side}")])
+    heads = _count_up(
+        [cell for side in "ab" for cell in read_cells(table, f"head_{side}")], _count_recorded(table, "heads")
+    )
     across = min(_MAP, len(heads) * _HEAD)
     beside = confirmed and request.width >= across + _LIST + 60
-    room = request.width - (across + 80 if beside else 0)
+    room = request.width - (across + _MARGIN + 30 if beside else 0)
     listed = _draw_list(table, data, panels, room, request)
     if not confirmed:
         return listed
-    drawn = _draw_map(data, panels, (rows, heads), min(across, request.width - 70), request)
+    drawn = _draw_map(data, panels, (rows, heads), min(across, request.width - _MARGIN), request)
     whole = alt.hconcat(drawn, listed, spacing=30) if beside else alt.vconcat(drawn, listed, spacing=16)
     return whole.resolve_scale(color="independent")
 
@@ -84,18 +94,40 @@ def _name_rows(table: HeadTable, side: str) -> list[str]:
     """Name the row of the map on which one head of each pair lies: kind of attention and layer."""
     kinds = read_cells(table, f"attention_{side}")
     layers = read_cells(table, f"layer_{side}")
-    return [" ".join(map(format_cell, filter(lambda one: one is not None, pair)))
-            for pair in zip(kinds, layers, strict=True)]  # fmt: skip
+    return [_name_layer(*pair) for pair in zip(kinds, layers, strict=True)]
 
 
 def _name_layers(table: HeadTable) -> list[str]:
-    """List the rows of the map: every kind of attention as it comes, its layers in order."""
-    named: dict[Cell, dict[Cell, str]] = {}
+    """List the rows of the map: every kind of attention as it comes, and its layers from 0 to the last.
+
+    That is the last of the model where the table's record says so, else of its pairs.
+    """
+    least = 0 if "attention_a" in table.data else _count_recorded(table, "layers")
+    known: dict[Cell, list[Cell]] = {}
     for side in "ab":
-        kinds, layers = read_cells(table, f"attention_{side}"), read_cells(table, f"layer_{side}")
-        for kind, layer, name in zip(kinds, layers, _name_rows(table, side), strict=True):
-            named.setdefault(kind, {})[layer] = name
-    return [some[layer] for some in named.values() for layer in sort_labels(some)]
+        pairs = zip(read_cells(table, f"attention_{side}"), read_cells(table, f"layer_{side}"), strict=True)
+        for kind, layer in pairs:
+            known.setdefault(kind, []).append(layer)
+    return [_name_layer(kind, layer) for kind, layers in known.items() for layer in _count_up(layers, least)]
+
+
+def _count_recorded(table: HeadTable, name: str) -> int:
+    """Read how many layers or heads the model has off the table's record; 0 where it does not say."""
+    architecture = table.provenance.get("architecture")
+    number = architecture.get(name) if isinstance(architecture, dict) else None
+    return number if isinstance(number, int) and number < _MOST else 0
+
+
+def _name_layer(kind: Cell, layer: Cell) -> str:
+    return " ".join(format_cell(cell) for cell in (kind, layer) if cell is not None)
+
+
+def _count_up(labels: Sequence[Cell], least: int) -> list[Cell]:
+    """List numbers from 0 to the largest, and so many at least; what is no layer or head as it comes."""
+    numbers = [label for label in labels if isinstance(label, int) and 0 <= label < _MOST]
+    if len(numbers) < len(labels):
+        return sort_labels(labels)
+    return list(range(max(least, max(numbers) + 1)))
 
 
 def _draw_map(
@@ -104,8 +136,9 @@ def _draw_map(
 ) -> Any:  # fmt: skip
     """Draw heads as points, layers down and heads across, and a curve for each pair that is confirmed."""
     theme, (rows, heads) = request.theme, sides
-    height = _LAYER * len(rows)
-    down = {name: (place + 0.5) * _LAYER for place, name in enumerate(rows)}
+    step = min(_LAYER, max(_LEAST, _HIGHEST / len(rows)))
+    height = step * len(rows)
+    down = {name: (place + 0.5) * step for place, name in enumerate(rows)}
     over = {head: (place + 0.5) * width / len(heads) for place, head in enumerate(heads)}
     shown: list[Record] = []
     sure_of: dict[tuple[str, str, Cell], bool] = {}
@@ -137,7 +170,7 @@ def _draw_map(
     curves = base.transform_filter("isValid(datum.pair)").mark_line(opacity=0.85, strokeCap="butt")
     thick = alt.Size("thick:Q", scale=None, legend=None)
     points = base.transform_filter("!isValid(datum.pair)")
-    size: dict[str, Any] = {"size": 46, "opacity": 1}
+    size: dict[str, Any] = {"size": 46 if step > 20 and width / len(heads) > 20 else 24, "opacity": 1}
     empty = points.transform_filter("!datum.sure").mark_point(
         filled=True, color=theme.background, stroke=theme.muted, **size
     )
@@ -149,6 +182,17 @@ def _draw_map(
     letter = theme.small(1) * 0.62 * max(len(format_cell(head)) for head in heads) + 4
     every = set(thin_labels(heads, width / len(heads), letter))
     numbers = [{"label": format_cell(head), "x": at} for head, at in over.items() if head in every]
+    beside = text["fontSize"] * 0.62 * max(map(len, down)) + 14
+    axes = {
+        "head": {"x": width / 2, "y": height + 2.6 * text["fontSize"]},
+        "layer": {"x": -beside, "y": height / 2},
+    }
+    titles = [
+        alt.Chart(alt.InlineData(values=[{"label": name}])).mark_text(
+            angle=0 if name == "head" else 270, **{**text, "fontSize": theme.size}
+        ).encode(x=alt.value(place["x"]), y=alt.value(place["y"]), text="label:N")
+        for name, place in axes.items()
+    ]  # fmt: skip
     chart = alt.layer(
         alt.Chart(alt.InlineData(values=layers)).mark_rule(color=theme.grid).encode(y=places["y"]),
         curves.encode(
@@ -162,9 +206,14 @@ def _draw_map(
         alt.Chart(alt.InlineData(values=numbers)).mark_text(baseline="top", **text).encode(
             x=places["x"], y=alt.value(height + 4), text="label:N"
         ),
+        *titles,
     ).properties(width=width, height=height)  # fmt: skip
     drawn = draw_panels(chart, shown, panels, 1, width)
-    remark = ["layers down, heads across; lines: confirmed pairs,", "as thick as they interact"]
+    remark = [
+        "circles: heads of the pairs that were tried",
+        "lines: pairs with adjusted p < 0.05,",
+        "as thick as they interact",
+    ]
     look: dict[str, Any] = {"fontWeight": "normal", "fontSize": theme.small(1), "color": theme.muted}
     return drawn.properties(title=alt.TitleParams(remark, offset=4, **look))
 
@@ -191,15 +240,20 @@ def _draw_list(
     axis = alt.Axis(ticks=False, domain=False, labelLimit=300)
     y = alt.Y("name:N", sort=list(dict.fromkeys(order)), title=None, axis=axis)
     legend = alt.Legend(title=None, orient="bottom", columns=1, labelLimit=request.width)
-    shapes = alt.Scale(domain=[*_SIGNS.values()], range=list(_SHAPES))
-    shape = alt.Shape("sign:N", scale=shapes, legend=legend)
     hues = [*request.theme.categories[:2], request.theme.muted]
-    filled = [*hues[:2], request.theme.background]
-    fill = alt.Fill("sign:N", scale=alt.Scale(domain=[*_SIGNS.values()], range=filled), legend=legend)
-    stroke = alt.Stroke("sign:N", scale=alt.Scale(domain=[*_SIGNS.values()], range=hues), legend=legend)
+    looks = zip(_SIGNS.values(), _SHAPES, [*hues[:2], request.theme.background], hues, strict=True)
+    there = {record["sign"] for record in data if record["value"] is not None}
+    shown = [look for look in looks if look[0] in there]
+    scales = [
+        alt.Scale(domain=[look[0] for look in shown], range=[look[part] for look in shown])
+        for part in (1, 2, 3)
+    ]
+    shape = alt.Shape("sign:N", scale=scales[0], legend=legend)
+    fill = alt.Fill("sign:N", scale=scales[1], legend=legend)
+    stroke = alt.Stroke("sign:N", scale=scales[2], legend=legend)
     tooltip = make_tooltip({
         "name:N": "heads", "value:Q": "interaction", "low:Q": "low", "high:Q": "high",
-        "proposed:Q": "proposed", "p:Q": "adjusted p",
+        "proposed:Q": "predicted by gradients", "p:Q": "adjusted p",
     })  # fmt: skip
     values = [{name: cell for name, cell in one.items() if name != "ends"} for one in data]
     base = alt.Chart().encode(y=y)
@@ -217,6 +271,26 @@ def _draw_list(
         points.encode(x=alt.X("value:Q", **x), stroke=stroke, fill=fill, shape=shape, tooltip=tooltip),
     ).properties(width=width, height=alt.Step(_LINE))
     drawn = draw_panels(chart, values, list(dict.fromkeys(panels)), 1, width)
-    remark = "bars: 95 % intervals; grey ticks: proposed"
-    look: dict[str, Any] = {"fontWeight": "normal", "fontSize": request.theme.small(1)}
+    size = request.theme.small(1)
+    room = max(30, int((longest + width) / (PLAIN * size)))
+    remark = [line for said in _explain_marks(data) for line in wrap(said, room)]
+    look: dict[str, Any] = {"fontWeight": "normal", "fontSize": size}
     return drawn.properties(title=alt.TitleParams(remark, color=request.theme.muted, offset=4, **look))
+
+
+def _explain_marks(data: Sequence[Record]) -> list[str]:
+    """Say what bars, filled points and ticks are, and why a bar that is clear of 0 may be grey."""
+    said = ["bars: 95 % intervals, each of one pair alone"]
+    if any(record["p"] is not None for record in data):
+        grey = any(
+            record["sign"] == _SIGNS[0] and record["low"] is not None and record["low"] * record["high"] > 0
+            for record in data
+        )
+        counts = set(Counter(record["panel"] for record in data).values())
+        many = f"the {counts.pop()}" if len(counts) == 1 else "all"
+        said.append(f"filled: p < {SIGNIFICANT}, adjusted for {many} pairs that were tried")
+        if grey:
+            said[-1] += ", so that a bar clear of 0 can be grey"
+    if any(record["proposed"] is not None for record in data):
+        said.append("grey ticks: what gradients predicted on the other half of the texts")
+    return said

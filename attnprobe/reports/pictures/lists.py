@@ -4,7 +4,15 @@ from typing import Any
 
 import altair as alt
 
-from attnprobe.reports.columns import DrawingRequest, Record, label_rows, list_keys, read_cells, read_numbers
+from attnprobe.reports.columns import (
+    DrawingRequest,
+    Record,
+    label_rows,
+    list_keys,
+    read_cells,
+    read_numbers,
+    read_with_errors,
+)
 from attnprobe.reports.pictures.channels import draw_panels, make_records, make_tooltip
 from attnprobe.reports.theme import choose_ink
 from attnprobe.table.cells import format_cell
@@ -103,7 +111,7 @@ def _stack_shares(table: HeadTable, names: list[str], said: list[str], width: in
     data: list[Record] = []
     ends = [0.0] * len(names)
     for number, (column, (_, colour)) in enumerate(SHARES.items(), start=1):
-        rows = zip(read_numbers(table, column), read_numbers(table, f"{column}_se"), strict=True)
+        rows = zip(*read_with_errors(table, column), strict=True)
         for row, (share, error) in enumerate(rows):
             start, wide = ends[row], max(share or 0.0, 0.0)
             ends[row] = start + wide

@@ -19,6 +19,7 @@ from attnprobe.reports.columns import (
     name_measure,
     read_cells,
     read_numbers,
+    read_with_errors,
     title_axis,
     title_tooltip,
 )
@@ -210,7 +211,7 @@ class _Layout:
 def _read_map(table: HeadTable, column: Column, scale: Scale, part: str = "") -> _Content:
     grid = lay_out_grid(table)
     assert grid is not None  # a part of a table of heads has one too
-    values, errors = read_numbers(table, column.name), read_numbers(table, f"{column.name}_se")
+    values, errors = read_with_errors(table, column.name)
     counts = read_numbers(table, f"{column.name}_n" if f"{column.name}_n" in table.data else "n")
     data = place_heads(table, grid)
     for record, value, error, count in zip(data, values, errors, counts, strict=True):

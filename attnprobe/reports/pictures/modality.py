@@ -1,12 +1,13 @@
 """What text and image look at, layer by layer: shares of attention that add up to 1, and every head."""
 
 from collections.abc import Sequence
+from textwrap import wrap
 from typing import Any
 
 import altair as alt
 import numpy as np
 
-from attnprobe.reports.columns import DrawingRequest, Record, read_cells, read_numbers
+from attnprobe.reports.columns import PLAIN, DrawingRequest, Record, read_cells, read_numbers
 from attnprobe.reports.pictures.channels import draw_panels, make_tooltip, thin_labels
 from attnprobe.reports.shapes import Grid, lay_out_grid
 from attnprobe.table.cells import format_cell
@@ -20,6 +21,10 @@ _ASKERS = {"text": "what text looks at", "image": "what the image looks at"}
 #: side. So many heads of a chart are named, and apart by so many pixels.
 _LAYER, _MANY, _GAP, _BESIDE, _SIDE = 18, 14, 34, 50, 480
 _NAMED = 3
+#: Most letters of a line of remarks where it is narrow.
+_SHORT = 48
+#: Shares of tokens are drawn where heads differ by less than this in what they make them.
+_ALIKE = 0.02
 
 
 def can_draw_modality(table: HeadTable) -> bool:
@@ -33,7 +38,8 @@ def draw_modality(table: HeadTable, request: DrawingRequest) -> Any:
     """Draw a bar a layer for each side that asks: how much of its attention goes to image, text and special.
 
     A part is the mean over the heads of the layer, and a point the share of one head that goes to the image.
-    Those with the largest ones are named, where there is room.
+    Those with the largest ones are named, where there is room. Lines stand where the parts of uniform
+    attention would end: at the share of tokens, where the table tells it, see ``_find_ends``.
     """
     grid = lay_out_grid(table)
     assert grid is not None  # or the table would not fit
@@ -71,6 +77,13 @@ def draw_modality(table: HeadTable, request: DrawingRequest) -> Any:
     )
     chart = alt.layer(
         bars.encode(x=alt.X("start:Q", axis=percent, **x), x2="end:Q", color=colour, tooltip=of_bars),
+        *[
+            alt.Chart()
+            .transform_filter("isValid(datum.uniform)")
+            .mark_rule(strokeWidth=wide, color=hue)
+            .encode(x=alt.X("uniform:Q", axis=percent, **x), strokeDash=alt.value(dash))
+            for wide, hue, dash in ((3, "#ffffff", [1, 0]), (1.4, "#000000", [4, 2]))
+        ],
         heads.encode(x=alt.X("value:Q", axis=percent, **x), tooltip=of_heads),
         names.encode(x=alt.X("value:Q", axis=percent, **x), text="name:N"),
     ).properties(width=width, height=alt.Step(step))
@@ -79,8 +92,12 @@ def draw_modality(table: HeadTable, request: DrawingRequest) -> Any:
         "bars: mean over the heads of a layer;",
         "points: how much of one head goes to the image",
     ]
+    if any("uniform" in record for record in data):
+        remark[-1] += ";"
+        remark.append("lines: share of tokens, which uniform attention would give")
     look: dict[str, Any] = {"fontWeight": "normal", "fontSize": theme.small(1), "color": theme.muted}
-    lines = [" ".join(remark)] if request.width >= _SIDE else remark
+    joined = wrap(" ".join(remark), int(request.width / (PLAIN * theme.small(1))))
+    lines = joined if request.width >= _SIDE else [part for one in remark for part in wrap(one, _SHORT)]
     return drawn.properties(title=alt.TitleParams(lines, **look), spacing={"column": _GAP, "row": 12})
 
 
@@ -99,6 +116,7 @@ def _read_shares(table: HeadTable, grid: Grid) -> list[Record]:
                 continue
             panel = ", ".join(filter(None, [place, heading]))
             data += _stack_means(panel, layers, shares, rows)
+            data += [{"panel": panel, "uniform": end} for end in _find_ends(table, asker, rows)]
             data += [
                 {
                     "panel": panel, "layer": format_cell(layers[row]), "head": format_cell(heads[row]),
@@ -108,6 +126,24 @@ def _read_shares(table: HeadTable, grid: Grid) -> list[Record]:
                 for row in rows
             ]  # fmt: skip
     return data
+
+
+def _find_ends(table: HeadTable, asker: str, rows: Sequence[int]) -> list[float]:
+    """Find where the parts of uniform attention would end: that to the image, and then that to the text.
+
+    Attention over its lift is the share of the keys in sight that are of that sort. Over texts of different
+    shares, each head weights them by what it gives there; where heads come to shares that differ by 0.02 or
+    more, or the table has no lift, nothing is found.
+    """
+    ends: list[float] = []
+    for part in ("image", "text"):
+        name = f"{asker}_to_{part}"
+        values, lifts = read_numbers(table, name), read_numbers(table, f"{name}_lift")
+        shares = [value / lift for row in rows if (value := values[row]) is not None and (lift := lifts[row])]
+        if not shares or max(shares) - min(shares) >= _ALIKE:
+            break
+        ends.append(float(np.median(shares)) + sum(ends[-1:]))
+    return [end for end in ends if end < 1 - _ALIKE / 2]
 
 
 def _stack_means(

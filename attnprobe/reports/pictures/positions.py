@@ -1,6 +1,7 @@
 """Heads at positions of tokens: layers by tokens, and a map for each layer, heads down, tokens across."""
 
 import json
+from textwrap import wrap
 from typing import Any
 
 import altair as alt
@@ -9,7 +10,7 @@ from attnprobe.reports.columns import (
     DrawingRequest,
     Record,
     has_measures,
-    label_rows,
+    label_by_others,
     list_keys,
     make_title,
     name_measure,
@@ -37,12 +38,15 @@ from attnprobe.table.table import Column
 
 #: The column of the token that most texts have at a position.
 TOKEN = "token"
+#: Where effects of patching point to, below 0 and above: m is of the answer to the clean text.
+_AWAY, _TOWARDS = "away from the clean answer", "towards the clean answer"
+DIRECTIONS = {"effect": (_AWAY, _TOWARDS), "attribution": (_AWAY, _TOWARDS)}
 #: What the words in brackets below a map are.
 _BRACKETS = "in brackets: one pair, clean / corrupted"
 #: Pixels of a cell, across and down; and how wide cells are that have room for the names of tokens.
 _NARROWEST, _WIDEST, _HIGH = 3, 26, 12
-#: Room for the numbers of heads, and for the legend.
-_BESIDE, _LEGEND = 40, 80
+#: Room for the numbers of heads, and for the legend, and most letters of a line of words in that.
+_BESIDE, _LEGEND, _WORDS = 40, 90, 12
 #: Pixels of a layer of the map of all, and of a cell in which a sign has room; and how wide a letter is on
 #: average, as a share of its size.
 _LAYER, _SIGNED, _LETTER = 17, 8, 0.58
@@ -71,8 +75,7 @@ def draw_positions(table: HeadTable, request: DrawingRequest) -> Any:
     """
     columns = request.columns(table)
     scales = fit_scales(table, columns)
-    names = [name for name in list_keys(table) if name not in {"layer", "head", POSITION}]
-    labels = label_rows(table, names)
+    labels = label_by_others(table, {"layer", "head", POSITION})
     charts = [
         _draw_maps(table, column, scales[column.name], request, label, [one == label for one in labels])
         for column in columns
@@ -116,6 +119,8 @@ def _draw_maps(
     several = len(heads) > 1 and len(panels) > 1
     length = _LAYER * len(panels) if several else _HIGH * len(heads)
     legend = make_legend(column, scale, values, min(140, max(60, length)))
+    if legend is not None and scale.is_of_effects and column.name in DIRECTIONS:
+        legend = _name_directions(legend, scale, DIRECTIONS[column.name])
     colour = alt.Color("value:Q", scale=make_colour_scale(scale, request.theme), legend=legend)
     known = base.transform_filter("isValid(datum.value)")
     parts = [known.transform_filter("!datum.pale").mark_rect().encode(color=colour, tooltip=tooltip)]
@@ -130,15 +135,42 @@ def _draw_maps(
     header = alt.Header(title=None, labelOrient="top", labelAnchor="start", labelPadding=3)
     facet = alt.Facet("panel:N", sort=panels, header=header, title=None)
     faceted = chart.facet(facet=facet, columns=across, data=alt.InlineData(values=data))
-    remark = f"full colour: {marks.rule}, else pale" if scale.is_of_effects and marks.rule else ""
+    remark = ""
+    if scale.is_of_effects and marks.rule:
+        signed = "+ \u2212 and " if cell >= _SIGNED and any(record["sign"] for record in data) else ""
+        remark = f"{signed}full colour: {marks.rule}, else pale"
+    effect = _explain_effect(table, column)
+    room, size = float(request.width - _LEGEND - _BESIDE), request.theme.small(1)
     bracketed = _BRACKETS if any(record["token"].startswith("(") for record in data) else ""
     named = ", ".join(filter(None, [name_measure(column), clean(label)]))
     if not several:
-        return faceted.properties(title=make_title(named, remark, bracketed))
+        return faceted.properties(title=make_title(named, effect, remark, bracketed, width=room, size=size))
     wide = max(_NARROWEST, min(int((request.width - _LEGEND - _BESIDE) / len(positions)), 2 * _WIDEST))
     whole = _draw_layers(data, (positions, panels), wide, scale, legend, request)
-    explained = "the head with the largest effect in size"
-    return alt.vconcat(whole.properties(title=make_title(named, explained, remark, bracketed)), faceted)
+    strongest = "a cell is the head of the layer with the largest effect in size"
+    title = make_title(named, effect, strongest, remark, bracketed, width=room, size=size)
+    return alt.vconcat(whole.properties(title=title), faceted)
+
+
+def _explain_effect(table: HeadTable, column: Column) -> str:
+    """Say what an effect of patching is, and what m is, where the table's record has it."""
+    if column.name not in DIRECTIONS:
+        return ""
+    record = table.provenance.get("task")
+    m = record.get("measure") if isinstance(record, dict) else None
+    said = "change of m where one head, at one token, gives what it does on the other text; m: "
+    return f"{said}{clean(m) if isinstance(m, str) and m else 'how far the model is for the answer'}"
+
+
+def _name_directions(legend: Any, scale: Scale, ways: tuple[str, str]) -> Any:
+    """Write below the ends of a legend which way they point."""
+    below, above = ([*ends] for ends in (wrap(way, _WORDS) for way in ways))
+    number = f"format(datum.value, '{legend.format}')"
+    ends = [
+        f"datum.value {sign} 0 ? [{number}, {', '.join(map(json.dumps, lines))}]"
+        for sign, lines in (("<", below), (">", above))
+    ]
+    return alt.Legend(**{**legend.to_dict(), "labelExpr": f"{ends[0]} : {ends[1]} : {number}"})
 
 
 def _draw_layers(

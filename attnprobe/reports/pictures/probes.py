@@ -1,52 +1,83 @@
 """What all heads find together, beside the best of them, the best rule and a model with random weights."""
 
+from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import altair as alt
 
-from attnprobe.reports.columns import DrawingRequest, Record, label_rows, list_keys, read_cells, read_numbers
-from attnprobe.reports.pictures.channels import draw_panels, make_tooltip
-from attnprobe.reports.pictures.relations import ALL, RELATION
+from attnprobe.reports.columns import (
+    DrawingRequest,
+    Record,
+    label_by_others,
+    label_rows,
+    list_keys,
+    read_cells,
+    read_numbers,
+)
+from attnprobe.reports.pictures.channels import draw_panels, make_remark, make_tooltip
+from attnprobe.reports.pictures.relations import (
+    ALL,
+    LESS,
+    MORE,
+    RELATION,
+    SAME,
+    Found,
+    compare,
+    make_share_axis,
+    name_rule,
+    share_links,
+)
 from attnprobe.reports.pictures.training import make_step_axis
 from attnprobe.reports.scales import BEYOND
 from attnprobe.sums.resampling import SIGNIFICANT
 from attnprobe.table.cells import format_cell
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.relation_names import name_relation
+from attnprobe.table.table import Column
 
 #: Marks by the column that they show.
 _MARKS = {
-    "accuracy": "all heads", "best_head_accuracy": "best head", "baseline": "simple rule",
-    "control": "random weights",
+    "accuracy": "all heads together", "best_head_accuracy": "best attention head",
+    "baseline": "best simple rule", "control": "a model with random weights",
 }  # fmt: skip
+#: What all heads together are, by whether they find significantly more than the best of them.
+_TOGETHER = {
+    MORE: "all heads together: more than the best head",
+    SAME: "all heads together: no significant difference",
+    LESS: "all heads together: less than the best head",
+}
 #: A tick across the interval, which would hide one along it.
 _TICK = "M0,-1L0,1"
 _LONGEST = 40
-#: Narrower pictures have the legend in two rows.
-_NARROW = 420
+#: How wide a letter of the legend is, as a share of its size, and a symbol.
+_LETTER, _SYMBOL = 0.5, 30
 
 
 def draw_probes(table: HeadTable, request: DrawingRequest) -> Any:
     """Draw a line a label, those first of which most is found: a mark for each of what finds links.
 
-    The 95 % interval is that of all heads together; a star says that they find significantly more than the
-    best head, by the adjusted p. Below stands what a link takes in the online code after so many links, where
-    the table's record has it.
+    The 95 % interval is that of all heads together. Their point is filled, and has a star, where they find
+    significantly more than the best head, by the adjusted p; it is a triangle where the 95 % interval of the
+    gain lies below 0, and empty otherwise. Below stands what a link takes in the online code after so many
+    links, where the table's record has it.
     """
     names = [name for name in list_keys(table) if name not in {"model", "dataset"}]
     label = names[0]
-    panels = label_rows(table, [name for name in list_keys(table) if name != label])
-    listed = _draw_list(_read_probes(table, label, panels), list(dict.fromkeys(panels)), label, request)
+    panels = label_by_others(table, {label})
+    rules = [name_rule(format_cell(cell), label) for cell in read_cells(table, "baseline_rule") if cell]
+    data = _read_probes(table, label, panels)
+    listed = _draw_list(data, list(dict.fromkeys(panels)), label, rules, request)
     code = _read_code(table)
     return listed if not code else alt.vconcat(listed, _draw_code(code, request), spacing=20)
 
 
 def _read_probes(table: HeadTable, label: str, panels: list[str]) -> list[Record]:
-    """Read a record for each mark; ``order`` sorts lines by what all heads find, all links first."""
+    """Read a record for each mark; ``first`` sorts lines by what all heads find, all links first."""
     said = [format_cell(cell) for cell in read_cells(table, label)]
     named = [(name_relation(one) if label == RELATION else one)[:_LONGEST] for one in said]
     errors, p = read_numbers(table, "accuracy_se"), read_numbers(table, "p_adjusted")
-    sure = [one is not None and one < SIGNIFICANT for one in p]
+    compared = _compare_with_best(table, p)
     more = {name: read_numbers(table, name) for name in ("n", "bits", "bits_uniform", "accuracy")}
     data: list[Record] = []
     for column, mark in _MARKS.items():
@@ -60,15 +91,33 @@ def _read_probes(table: HeadTable, label: str, panels: list[str]) -> list[Record
             first = (said[row] != ALL, more["accuracy"][row] is None, -(more["accuracy"][row] or 0.0))
             n = more["n"][row]
             data.append({
-                "panel": panels[row], "label": named[row], "by": mark, "value": value, "low": low,
-                "high": high, "bits": more["bits"][row], "uniform": more["bits_uniform"][row],
-                "p": p[row], "n": n, "first": first,
-                "text": f"{'' if n is None else f'{n:,}'}{' *' if sure[row] else ''}",
+                "panel": panels[row], "label": named[row], "said": said[row], "by": mark, "value": value,
+                "mark": _TOGETHER[compared[row]] if column == "accuracy" else mark, "low": low, "high": high,
+                "bits": more["bits"][row], "uniform": more["bits_uniform"][row], "p": p[row], "n": n,
+                "first": first,
+                "text": f"{'' if n is None else f'{n:,}'}{' *' if compared[row] == MORE else ''}",
             })  # fmt: skip
     return data
 
 
-def _draw_list(data: list[Record], panels: list[str], label: str, request: DrawingRequest) -> Any:
+def _compare_with_best(table: HeadTable, p: list[float | int | None]) -> list[int]:
+    """Tell for each row whether all heads together find significantly more than the best of them, or less."""
+    errors = read_numbers(table, "gain_se")
+    return [
+        compare(gain, None if error is None else BEYOND * error, one)
+        for gain, error, one in zip(_read_gains(table), errors, p, strict=True)
+    ]
+
+
+def _read_gains(table: HeadTable) -> list[float | None]:
+    """Read by how much all heads together find more than the best of them."""
+    pairs = zip(*(read_numbers(table, name) for name in ("accuracy", "best_head_accuracy")), strict=True)
+    return [None if one is None or other is None else one - other for one, other in pairs]
+
+
+def _draw_list(
+    data: list[Record], panels: list[str], label: str, rules: list[str], request: DrawingRequest
+) -> Any:
     theme = request.theme
     labels = list(dict.fromkeys(one["label"] for one in sorted(data, key=lambda one: one["first"])))
     for one in data:
@@ -76,63 +125,78 @@ def _draw_list(data: list[Record], panels: list[str], label: str, request: Drawi
     room = 12 + theme.small(1) * 0.5 * max(map(len, labels))
     beside = 10 + theme.small(2) * 0.55 * max(len(one["text"]) for one in data)
     width = int(max(100, min(520, request.width - room - beside)))
-    palette = theme.categories
-    shown = dict.fromkeys(one["by"] for one in data)
-    looks = dict(
-        zip(
-            _MARKS.values(),
-            [
-                ("circle", palette[0], palette[0]),
-                ("diamond", palette[1], theme.background),
-                (_TICK, palette[2], palette[2]),
-                ("triangle-up", theme.muted, theme.background),
-            ],
-            strict=True,
-        )
-    )
-    below = alt.Legend(
-        title=None, orient="bottom", columns=2 if request.width < _NARROW else 4, symbolStrokeWidth=1.6
-    )
-    channels: dict[str, Any] = {
-        name: channel(
-            "by:N", legend=below,
-            scale=alt.Scale(domain=list(shown), range=[looks[one][place] for one in shown]),
-        )
-        for place, (name, channel) in enumerate(
-            (("shape", alt.Shape), ("stroke", alt.Stroke), ("fill", alt.Fill))
-        )
-    }  # fmt: skip
+    channels = _make_looks(_list_marks(data), request)
     axis = alt.Axis(grid=True, domain=False, ticks=False, labelLimit=240)
     base = alt.Chart().encode(y=alt.Y("label:N", sort=labels, title=None, axis=axis))
-    x: dict[str, Any] = {"title": "links found", "scale": alt.Scale(domain=[0, 1], nice=False)}
-    ticks = [0, 0.5, 1] if width < 160 else [0, 0.25, 0.5, 0.75, 1]
-    percent = alt.Axis(format="%", values=ticks, grid=False)
+    percent, x = make_share_axis(width)
     tooltip = make_tooltip({
         "label:N": label.replace("_", " "), "by:N": "found by", "value:Q": "links found", "n:Q": "links",
         "p:Q": "adjusted p", "bits:Q": "bits per link", "uniform:Q": "uniform code",
     })  # fmt: skip
-    bars = base.transform_filter("isValid(datum.low)").mark_rule(strokeWidth=1.6, clip=True, color=palette[0])
+    bars = base.transform_filter("isValid(datum.low)").mark_rule(strokeWidth=1.6, clip=True)
     points = base.transform_filter("isValid(datum.value)").mark_point(size=52, strokeWidth=1.6, opacity=1)
     text: dict[str, Any] = {"align": "right", "fontSize": theme.small(2)}
     counts = base.transform_filter(f"datum.by === '{_MARKS['accuracy']}'").mark_text(**text, color=theme.ink)
     end = alt.value(width + beside)
     chart = alt.layer(
-        bars.encode(x=alt.X("low:Q", axis=percent, **x), x2="high:Q"),
+        bars.encode(x=alt.X("low:Q", axis=percent, **x), x2="high:Q", stroke=channels["stroke"]),
         points.encode(x=alt.X("value:Q", axis=percent, **x), tooltip=tooltip, **channels),
         counts.encode(x=end, text="text:N"),
     ).properties(width=width, height=alt.Step(17 if len(labels) <= 60 else 14))
     drawn = draw_panels(chart, data, panels, 1, width)
-    remark = [
-        "bars: 95 % intervals; on the right: number of links",
-        f"*: all find more than the best (adjusted p < {SIGNIFICANT})",
-    ]
-    look: dict[str, Any] = {
-        "fontWeight": "normal",
-        "fontSize": theme.small(2),
-        "color": theme.muted,
-        "frame": "bounds",
-    }
-    return drawn.properties(title=alt.TitleParams(remark, **look))
+    return drawn.properties(title=make_remark(_explain_marks(data, label, rules), theme, request.width))
+
+
+def _explain_marks(data: list[Record], label: str, rules: list[str]) -> list[str]:
+    """Say what bars, numbers and marks are; of marks, only of those that there are."""
+    barred = "bars: 95 % intervals of all heads together; " if _have(data, "low") else ""
+    lines = [f"{barred}on the right: number of links"]
+    such = f", such as: {Counter(rules).most_common(1)[0][0]}" if rules else ""
+    lines.append(f"simple rule: a guess without a model{such}")
+    marks = _list_marks(data)
+    if _TOGETHER[MORE] in marks:
+        lines.append(f"more, *: adjusted p < {SIGNIFICANT}")
+    if _TOGETHER[LESS] in marks:
+        lines.append("less: the 95 % interval of the difference lies below 0")
+    if share_links(label, [one["said"] for one in data]):
+        lines.append("each row chooses a best head and rule of its own; rows share links, and don't add up")
+    return lines
+
+
+def _list_marks(data: list[Record]) -> set[str]:
+    return {one["mark"] for one in data if one["value"] is not None}
+
+
+def _have(data: list[Record], field: str) -> bool:
+    return any(one[field] is not None for one in data)
+
+
+def _make_looks(marks: set[str], request: DrawingRequest) -> dict[str, Any]:
+    """Make the channels by which marks differ: shape, stroke and fill; the legend has those that occur."""
+    theme = request.theme
+    own, best, rule, less, *_ = theme.categories
+    best_head, simple, random = list(_MARKS.values())[1:]
+    looks = {
+        _TOGETHER[MORE]: ("circle", own, own), _TOGETHER[SAME]: ("circle", own, theme.background),
+        _TOGETHER[LESS]: ("triangle-down", less, theme.background),
+        best_head: ("diamond", best, theme.background), simple: (_TICK, rule, rule),
+        random: ("triangle-up", theme.muted, theme.background),
+    }  # fmt: skip
+    shown = [mark for mark in looks if mark in marks]
+    longest = _SYMBOL + _LETTER * theme.size * max(map(len, shown))
+    below = alt.Legend(
+        title=None, orient="bottom", columns=max(1, int(request.width / longest)), symbolStrokeWidth=1.6,
+        labelLimit=400,
+    )  # fmt: skip
+    return {
+        name: channel(
+            "mark:N", legend=below,
+            scale=alt.Scale(domain=shown, range=[looks[one][place] for one in shown]),
+        )
+        for place, (name, channel) in enumerate(
+            (("shape", alt.Shape), ("stroke", alt.Stroke), ("fill", alt.Fill))
+        )
+    }  # fmt: skip
 
 
 def _read_code(table: HeadTable) -> list[Record]:
@@ -176,3 +240,19 @@ def _draw_code(data: list[Record], request: DrawingRequest) -> Any:
     )
     title = alt.TitleParams("online code: what the next links take")
     return chart.properties(width=width, height=int(min(150, width * 0.5)), title=title)
+
+
+def state_probes(table: HeadTable, columns: Sequence[Column]) -> str:
+    """State in how many rows all heads together find significantly more than the best of them."""
+    found = Found(table, _read_gains(table), ("accuracy", "best_head_accuracy"), "best head")
+    who, than = "all heads together find", "than the best head"
+    if found.own:
+        row = found.own[0]
+        if len(found.own) == 1:
+            return f"{who} more of {found.name(row)} {than}: {found.write(row)}"
+        such = f"such as {found.name(row)}: {found.write(row)}"
+        return f"{who} more {than} in {len(found.own)} of {found.number}, {such}"
+    if found.whole is not None:
+        said = f"{who} more of all links {than} ({found.write(found.whole)})"
+        return f"{said}, but not {found.none}" if found.none else said
+    return f"{who} no more {than} {found.none} (adjusted p)" if found.none else ""

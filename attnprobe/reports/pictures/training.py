@@ -10,24 +10,38 @@ from attnprobe.reports.columns import (
     DrawingRequest,
     Record,
     has_measures,
+    label_by_others,
     label_rows,
     list_keys,
     make_title,
     name_measure,
     read_cells,
+    read_floats,
     read_numbers,
+    read_with_errors,
     sort_labels,
     title_below_heading,
     title_tooltip,
 )
-from attnprobe.reports.pictures.channels import choose_across, draw_panels, make_tooltip, spread_labels
+from attnprobe.reports.headline import count_sides, name_unit, state_measure, write_number
+from attnprobe.reports.pairs import name_head
+from attnprobe.reports.pictures.channels import (
+    choose_across,
+    draw_panels,
+    make_remark,
+    make_tooltip,
+    spread_labels,
+)
 from attnprobe.reports.scales import BEYOND, is_effect
 from attnprobe.reports.theme import Theme
-from attnprobe.table.cells import Cell, format_cell
+from attnprobe.sums.resampling import half_width
+from attnprobe.table.cells import Cell, clean, format_cell
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.kinds import STEP
 from attnprobe.table.table import Column
 
+#: Keys that a line and its points say.
+_KNOWN = {"model", STEP, "layer", "head"}
 #: Steps are drawn on a scale of logarithms where they span more than this factor; and where they span the
 #: smaller one and the gap from one to the next grows by the last one, at the median.
 _WIDE, _SPAN, _GROWTH = 200, 4, 1.5
@@ -47,8 +61,9 @@ def draw_lines(table: HeadTable, request: DrawingRequest) -> Any:
     """Draw a measure over the steps: in small charts, one a layer, whose axes are the same.
 
     The heads that lead at the last step have a colour, a 95 % interval and their name at the end of the line;
-    the others are grey. Those lead that are highest, or lowest where more lies between the lowest and the
-    median than between the median and the highest; of effects, those farthest from 0.
+    the others are grey. A colour is a rank in its chart, which the legend says. Those lead that are highest,
+    or lowest where more lies between the lowest and the median than between the median and the highest; of
+    effects, those farthest from 0.
     """
     charts = [_draw_lines(table, column, request) for column in request.columns(table, 3)]
     return charts[0] if len(charts) == 1 else alt.vconcat(*charts)
@@ -107,15 +122,18 @@ def _choose_ticks(steps: list[int], places: list[float], letter: float) -> list[
 
 #: So many lines of a small chart are named.
 _LEADING = 3
-#: Lines of the first, the second and the third differ in more than their colours.
-_DASHES = ([1, 0], [5, 2], [2, 2])
+#: Lines of the first, the second, the third and of all others differ in more than their colours.
+_DASHES = ([1, 0], [5, 2], [2, 2], [1, 0])
+#: The rank of all others, in the legend.
+_OTHERS = _LEADING
 #: Pixels of a small chart, in a narrow picture and in others; of the numbers before them; and what a narrow
 #: picture is.
 _SMALLEST, _SMALL, _BEFORE, _NARROW = 62, 110, 50, 400
 
 
-#: Which lines lead, as a remark says it.
+#: Which lines lead, as the legend says it.
 _HIGHEST, _LOWEST, _FARTHEST = "highest", "lowest", "farthest from 0"
+_BANDS = "bands: 95 % intervals"
 
 
 def _choose_leads(table: HeadTable, column: Column) -> str:
@@ -152,11 +170,7 @@ def _draw_lines(table: HeadTable, column: Column, request: DrawingRequest) -> An
         "value:Q": title_tooltip(name_measure(column)), "error:Q": "standard error",
     })  # fmt: skip
     y = alt.Y("value:Q", axis=alt.Axis(tickCount=4), **look)
-    ranks = list(range(_LEADING))
-    colour = alt.Color(
-        "rank:O", scale=alt.Scale(domain=ranks, range=list(theme.categories[:_LEADING])), legend=None
-    )
-    dash = alt.StrokeDash("rank:O", scale=alt.Scale(domain=ranks, range=list(_DASHES)), legend=None)
+    colour, dash = _rank_by_look(table, data, leads, request)
     others = base.transform_filter("!isValid(datum.rank)")
     # Filters that follow one another in several layers take Vega-Lite too long to sort out, and it says so.
     leading = base.transform_filter("isValid(datum.rank)")
@@ -164,7 +178,8 @@ def _draw_lines(table: HeadTable, column: Column, request: DrawingRequest) -> An
     hidden = alt.OverlayMarkDef(size=20, opacity=0)
     grey = others.mark_line(strokeWidth=0.9, opacity=0.45, color=theme.muted, point=hidden)
     parts = [grey.encode(y=y, detail="name:N", tooltip=tooltip)]
-    if any(record["low"] is not None for record in data):
+    banded = any(record["low"] is not None for record in data)
+    if banded:
         band = base.transform_filter("isValid(datum.rank) && isValid(datum.low)").mark_area(
             opacity=0.16, line=False
         )
@@ -180,23 +195,48 @@ def _draw_lines(table: HeadTable, column: Column, request: DrawingRequest) -> An
     chart = alt.layer(*parts).properties(width=width, height=height)
     drawn = draw_panels(chart, data, panels, across, width, name_measure(column))
     spaced: dict[str, Any] = {"spacing": {"column": room, "row": 14}} if len(panels) > 1 else {}
-    return drawn.properties(
-        title=make_title(name_measure(column), said, _explain_names(data, leads)), **spaced
+    return drawn.properties(title=make_title(name_measure(column), said, _BANDS if banded else ""), **spaced)
+
+
+def _rank_by_look(
+    table: HeadTable, data: list[Record], leads: str, request: DrawingRequest
+) -> tuple[Any, Any]:
+    """Make the channels of colours and dashes, both of which are ranks, and their legend: what a rank is."""
+    of_heads = "head" in list_keys(table)
+    ranks = sorted({record["rank"] for record in data if record["rank"] is not None})
+    said = [leads, *(f"{nth} {leads.removesuffix(' from 0')}" for nth in ("second", "third"))]
+    said = [said[rank] for rank in ranks]
+    if any(record["rank"] is None and record["value"] is not None for record in data):
+        ranks.append(_OTHERS)
+        said.append(f"other {'heads' if of_heads else 'layers'}")
+    written = ", ".join(f"'{one}'" for one in said)
+    legend = alt.Legend(
+        title=f"{'in its layer, ' if of_heads else ''}at the last step", orient="bottom",
+        columns=len(said) if request.width >= _NARROW else 2, symbolType="stroke", symbolSize=300,
+        symbolOpacity=1, symbolStrokeWidth=1.7,
+        labelExpr=f"[{written}][indexof({ranks}, datum.value)]",
+    )  # fmt: skip
+    hues, dashes = [*request.theme.categories[:_LEADING], request.theme.muted], _DASHES
+    return (
+        alt.Color("rank:O", scale=alt.Scale(domain=ranks, range=[hues[one] for one in ranks]), legend=legend),
+        alt.StrokeDash(
+            "rank:O", scale=alt.Scale(domain=ranks, range=[dashes[one] for one in ranks]), legend=legend
+        ),
     )
 
 
 def _read_lines(table: HeadTable, column: Column, leads: str) -> list[Record]:
     """Read the points of all lines; ``rank`` counts the leading lines of a small chart, from 0."""
     of_heads = "head" in list_keys(table)
-    names = [name for name in list_keys(table) if name not in {"model", STEP, "layer", "head"}]
-    labels, layers = label_rows(table, names), [format_cell(cell) for cell in read_cells(table, "layer")]
+    labels = label_by_others(table, _KNOWN)
+    layers = [format_cell(cell) for cell in read_cells(table, "layer")]
     panels = labels
     lines = [f"L{layer}" for layer in layers]
     if of_heads:
         named = [f"layer {layer}" for layer in layers]
         panels = [", ".join(filter(None, pair)) for pair in zip(labels, named, strict=True)]
         lines = [f"H{format_cell(cell)}" for cell in read_cells(table, "head")]
-    values, errors = read_numbers(table, column.name), read_numbers(table, f"{column.name}_se")
+    values, errors = read_with_errors(table, column.name)
     steps = read_cells(table, STEP)
     order = _rank_lines(panels, lines, steps, values, leads)
     ranks = [order.get(pair) for pair in zip(panels, lines, strict=True)]
@@ -255,13 +295,6 @@ def _place_names(data: list[Record], height: int, gap: float, ends: list[float])
             one["at"] = low + (place + gap / 2) / height * (high - low)
 
 
-def _explain_names(data: list[Record], leads: str) -> str:
-    """Say which lines have a name; nothing where all have."""
-    if all(record["rank"] is not None for record in data if record["value"] is not None):
-        return ""
-    return f"named: {leads} at the last step; grey: the others"
-
-
 #: What is drawn by default; Kendall's says the same in other numbers.
 _LINES = {
     "spearman_last": "Spearman, with the last step",
@@ -269,6 +302,9 @@ _LINES = {
     "kendall_last": "Kendall, with the last step",
     "kendall_previous": "Kendall, with the step before",
 }
+#: What a band and a grey field are.
+_OF_NOISE = "band: 95 % interval of Spearman with the last step, without the noise of a sample of texts"
+_SETTLED = "grey field: from the earliest to the latest step from which on the order may be settled"
 #: Narrower pictures have the legend below; and the room that it takes beside.
 _BESIDE, _LEGEND = 480, 200
 
@@ -330,7 +366,10 @@ def draw_settling(table: HeadTable, request: DrawingRequest) -> Any:
             chart,
         )  # fmt: skip
     chart = chart.properties(width=width, height=int(np.clip(width * 0.6, 110, 220)))
-    return draw_panels(chart, data, labels, across, width)
+    drawn = draw_panels(chart, data, labels, across, width)
+    remarks = [_OF_NOISE] if any(record["low"] is not None for record in bands) else []
+    remarks += [_SETTLED] if any("settled_low" in record for record in bands) else []
+    return drawn.properties(title=make_remark(remarks, request.theme, request.width)) if remarks else drawn
 
 
 def _read_bands(table: HeadTable, panels: Sequence[str], steps: Sequence[Cell]) -> list[Record]:
@@ -351,3 +390,61 @@ def _read_bands(table: HeadTable, panels: Sequence[str], steps: Sequence[Cell]) 
             ends = {"settled_low": first[row], "settled_high": latest[row]}
             found.append({"panel": panel, "low": None, **ends})
     return found
+
+
+def state_lines(table: HeadTable, columns: Sequence[Column]) -> str:
+    """State what a measure changed from the first to the last step, or else what it shows at the last one."""
+    steps = [step for step in read_cells(table, STEP) if isinstance(step, int)]
+    if len(columns) != 1 or len(steps) < len(table):
+        return ""
+    if changed := _state_training(table, columns[0], steps):
+        return changed
+    rows = [row for row, step in enumerate(steps) if step == max(steps)]
+    data = {name: [cells[row] for row in rows] for name, cells in table.data.items()}
+    said = state_measure(HeadTable(table.title, table.columns, data), columns[0])
+    return f"at step {max(steps):,}, {said}" if said else ""
+
+
+def _state_training(table: HeadTable, column: Column, steps: Sequence[int]) -> str:
+    """State in which heads or layers a measure changed significantly, with what changed most.
+
+    Errors of two steps add up at most, however they depend on each other; intervals of the difference hold
+    for all heads together.
+    """
+    keys = [name for name in list_keys(table) if name not in {"model", STEP}]
+    who = list(zip(*(read_cells(table, name) for name in keys), strict=True))
+    ends = [
+        {one: row for row, one in enumerate(who) if steps[row] == end} for end in (min(steps), max(steps))
+    ]
+    pairs = [(row, ends[1][one]) for one, row in ends[0].items() if one in ends[1]]
+    values, errors = (read_floats(table, f"{column.name}{end}") for end in ("", "_se"))
+    if values is None or errors is None:
+        return ""
+    pairs = [pair for pair in pairs if np.isfinite([*values[list(pair)], *errors[list(pair)]]).all()]
+    if not pairs or min(steps) == max(steps):
+        return ""
+    first, last = np.array(pairs).T
+    change, sure = values[last] - values[first], half_width(errors[last] + errors[first])
+    some = sorted(np.flatnonzero(np.abs(change) > sure), key=lambda one: -abs(change[one]))
+    if not some:
+        return ""
+    up, down = ([one for one in some if bool(change[one] > 0) is rises] for rises in (True, False))
+    name = _name_line(table, pairs[some[0]][1])
+    numbers = [write_number(float(values[row])) for row in pairs[some[0]]]
+    size = f"by {write_number(abs(float(change[some[0]])))}"
+    said = (f"from {' to '.join(numbers)}" if len(set(numbers)) > 1 else size) + name_unit(column)
+    title, words, over = name_measure(column), ("rises", "falls"), f"over {max(steps) - min(steps):,} steps"
+    if len(some) == 1:
+        return f"{title} of {name} {words[not up]} {said} {over}"
+    what = "heads" if "head" in keys else "layers"
+    counted = count_sides(words, up, down, f"{len(pairs)} {what}")
+    return f"{title} {counted} {over}, such as {name}: {said}"
+
+
+def _name_line(table: HeadTable, row: int) -> str:
+    """Name the head or the layer of a row, and what else tells it apart from others."""
+    apart = label_by_others(table, _KNOWN)[row]
+    layer = read_cells(table, "layer")[row]
+    of_heads = "head" in list_keys(table)
+    own = name_head((layer, read_cells(table, "head")[row])) if of_heads else f"layer {format_cell(layer)}"
+    return f"{clean(apart)} {own}".strip()

@@ -12,7 +12,7 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.reports.atlas import lay_out_atlas
 from attnprobe.reports.pictures.choosing import draw_picture, list_kinds
 from attnprobe.reports.profile import read_profile
-from attnprobe.reports.profile_words import describe_cell
+from attnprobe.reports.profile_words import EVIDENCE, describe_cell
 from attnprobe.reports.theme import ROLE_COLOURS, THEMES
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.naming import LETTERS, list_offsets
@@ -105,7 +105,8 @@ def test_entropy_is_a_part_of_the_line_below():
     table = tables.profiles(1, 2, roles=False)
     table.data["entropy_normalized"][:] = [0.25, 1.0]
     atlas = lay_out_atlas(table, PAPER, 605)
-    widths = [width for _, _, width, _ in rectangles(atlas, PAPER.muted)]
+    ends = {round(place.y + place.height - 2.0, 2) for place in atlas.places}
+    widths = [width for _, y, width, _ in rectangles(atlas, PAPER.muted) if y in ends]
     assert widths == pytest.approx([0.25 * atlas.places[0].width, atlas.places[1].width], abs=0.01)
 
 
@@ -120,9 +121,14 @@ def test_roles_are_told_by_colour_letter_and_evidence():
             assert (LETTERS[kind], True) in said
             assert ROLE_COLOURS[kind] in fills
             assert (f"{table.data['value'][row]:.2f}"[1:], False) in said
-    assert "the share found" in atlas.caption
+    words = [word.text for word in atlas.words]
+    for kind, value in EVIDENCE.items():
+        assert any(word.startswith(f"{kind} (") and word.endswith(f"): {value}") for word in words)
+    assert "mixed (1)" in words
+    assert "see the list of roles" in atlas.caption
     narrow = lay_out_atlas(table, PAPER, 240)
-    assert "the share found" not in narrow.caption
+    assert "Beside a letter" not in narrow.caption
+    assert "previous (1)" in {word.text for word in narrow.words}
 
 
 def test_roles_come_from_a_table_beside():
@@ -188,7 +194,8 @@ def test_shades_have_a_scale_of_their_own():
     table.data["profile_0_0"][:], table.data["profile_1_0"][:] = [0.02], [0.005]
     table.data["profile_beyond"][:] = [0.9]
     atlas = lay_out_atlas(table, PAPER, 605)
-    assert "Black is 0.02, and full height 1;" in atlas.caption
+    assert "Black is 0.02, and shades are square roots, as heights are." in atlas.caption
+    assert [word.text for word in atlas.words if word.text in {"1", ".1"}] == ["1", ".1"]
     shades = {shape.opacity for shape in atlas.shapes if shape.fill == PAPER.ink}
     assert shades == {0.45, 1.0, 0.5}  # what lies beyond; all of 0.02; the root of a quarter of it
 
@@ -238,3 +245,40 @@ def test_what_is_not_at_an_offset_is_said_too():
     patches = tables.profiles(1, 1, patches=True, roles=False)
     patches.data["profile_-1_0"][0] = 1.0
     assert describe_cell(patches, 0).startswith("most attention at rows -1, columns 0: 1.000 ")
+
+
+def test_what_numbers_are_is_in_the_caption_where_the_list_would_leave_the_page():
+    atlas = lay_out_atlas(tables.profiles(24, 16), PAPER, 605)
+    assert (
+        "Beside a letter: the value of the role's evidence; of gold links, the share found." in atlas.caption
+    )
+    assert not any(": queries" in word.text for word in atlas.words)
+
+
+@pytest.mark.parametrize("values", [(1.0, 0.1), (0.02, 0.002)])
+def test_a_scale_beside_the_first_row_has_the_heights_of_bars(values):
+    """Bars of the two numbers of the scale end where its ticks are."""
+    table = tables.profiles(2, 2, roles=False)
+    for name in (one.removesuffix("_se") for one in table.data if one.startswith("profile_")):
+        table.data[name][:] = [0.0] * 4
+    table.data["profile_1"][:2] = values
+    atlas = lay_out_atlas(table, PAPER, 605)
+    heights = [max(outlines(atlas)[row]) for row in (0, 1)]
+    right = max(place.x + place.width for place in atlas.places)
+    ticks = [(y, width) for x, y, width, _ in rectangles(atlas, PAPER.muted) if x > right]
+    ((top, _), *marks) = sorted(ticks, key=lambda one: one[1])  # the line is thinner than the ticks
+    base = atlas.places[0].y + heights[0]
+    assert top == pytest.approx(base - heights[0])
+    assert sorted(base - y - 0.3 for y, _ in marks) == pytest.approx(sorted(heights), abs=0.02)
+    labels = [word for word in atlas.words if word.x > right]
+    assert [float(word.text) for word in sorted(labels, key=lambda one: one.y)] == list(values)
+    assert max(word.x + 0.55 * word.size * len(word.text) for word in labels) <= atlas.width
+
+
+def test_what_numbers_are_is_in_the_caption_where_lines_would_leave_the_picture():
+    """Two heads are narrower than a line of the list; in a wide picture it has room."""
+    narrow, wide = (lay_out_atlas(tables.profiles(1, 2), PAPER, width) for width in (150, 605))
+    assert {"previous (1)", "next (1)"} <= {word.text for word in narrow.words}
+    assert "of gold links, the share found." in narrow.caption
+    assert f"previous (1): {EVIDENCE['previous']}" in {word.text for word in wide.words}
+    assert "see the list of roles" in wide.caption

@@ -249,7 +249,7 @@ def test_charts_hold_against_the_schema_though_drawing_does_not_ask(kind, monkey
 
 
 @pytest.mark.parametrize("kind", tables.NATURAL)
-@pytest.mark.parametrize("theme", ["dark", "paper"])
+@pytest.mark.parametrize("theme", ["dark", pytest.param("paper", marks=pytest.mark.slow)])
 def test_every_picture_in_every_theme(kind, theme):
     drawn = draw_picture([tables.NATURAL[kind][0]()], theme=theme, width=500)
     assert drawn.spec["config"]["background"] == {"dark": "#16181d", "paper": "#ffffff"}[theme]

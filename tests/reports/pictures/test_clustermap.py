@@ -127,6 +127,39 @@ def test_squares_are_the_clusters_of_the_cut():
     assert draw_picture([table], "dendrogram", clusters=4).clusters.data == found.data
 
 
+def test_layers_are_grey_with_their_numbers():
+    """Distances have hues."""
+    drawn = draw_picture([tables.all_pairs(3, 4)], "clustermap")
+    strip = rows_with(drawn, "layer", "letter", "ground")
+    assert [row["letter"] for row in strip] == [str(row["layer"]) for row in strip]
+    channels = {row["ground"]: [row["ground"][at : at + 2] for at in (1, 3, 5)] for row in strip}
+    assert all(len(set(parts)) == 1 for parts in channels.values())
+    by_layer = {row["layer"]: row["ground"] for row in strip}
+    assert len(set(by_layer.values())) == 3
+    lightness = [int(by_layer[layer][1:3], 16) for layer in range(3)]
+    assert lightness == sorted(lightness, reverse=True)
+
+
+@pytest.mark.parametrize("clusters", [None, 5])
+def test_dashes_are_where_the_tree_is_cut(clusters):
+    """Of the lines of the tree, those right of the dashes join at less than the height of the cut."""
+    table = tables.all_pairs(3, 4)
+    drawn = draw_picture([table], "clustermap", clusters=clusters)
+    (height,) = drawn.clusters.provenance["clusters"]["heights"]
+    every = [*drawn.spec.get("datasets", {}).values(), *find_values(drawn.spec)]
+    (dashes,) = next(rows for rows in every if set(rows[0]) == {"x", "y", "y2"})
+    (label,) = next(rows for rows in every if set(rows[0]) == {"x", "y", "value"})
+    assert float(label["value"]) == pytest.approx(height, rel=0.006)
+    tree = rows_with(drawn, "link", "step")
+    joins = {row["link"]: row["x"] for row in tree if row["step"] == 1}
+    wide = max(row["x"] for row in tree)
+    _, distances = order_of(table, 3, 4)
+    heights = np.sort(linkage(squareform(distances), "average")[:, 2])
+    assert dashes["x"] == pytest.approx(wide * (1 - height / heights[-1]))
+    assert sum(x >= dashes["x"] - 1e-9 for x in joins.values()) == (heights <= height).sum()
+    assert ">Jensen-Shannon" in drawn.rendered("svg").decode()
+
+
 @pytest.mark.slow
 def test_of_many_heads_cells_are_one_image():
     drawn = draw_picture([tables.all_pairs(24, 16)], "clustermap", columns=1)

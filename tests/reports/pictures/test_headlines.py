@@ -5,6 +5,7 @@ import re
 import numpy as np
 import picture_tables as tables
 import pytest
+from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.stats import norm
 
 from attnprobe.reports.pictures.choosing import draw_picture
@@ -88,36 +89,170 @@ def test_relations_that_beat_a_rule_are_counted(seed):
     some = np.flatnonzero((gain > 0) & (p < 0.05))
     text = said(table)
     if not len(some):
-        assert text == ""
+        assert text == "No head finds significantly more than the best simple rule in any of 6 cases"
         return
     row = some[gain[some].argmax()]
     head = f"L{table.data['layer'][row]} H{table.data['head'][row]}"
     assert head in text
-    assert table.data["relation"][row] in text
+    assert f"({table.data['relation'][row]})" in text
     assert numbers(text) == pytest.approx(
         [table.data["accuracy"][row], table.data["baseline"][row]], abs=0.006
     )
     if len(some) > 1:
-        assert text.startswith(f"Heads beat simple rules in {len(some)} of 6 cases, such as ")
+        start = f"Heads find more than the best simple rule in {len(some)} of 6 cases, such as "
+        assert text.startswith(start)
+    else:
+        assert text.startswith(f"{head} finds more of ")
+
+
+def test_all_links_are_no_relation():
+    """They are counted apart: a head may find more of all while it does of no relation."""
+    names = ["all", "all", "det", "det", "amod", "amod"]
+    cells = {
+        "relation": names,
+        "gain": [0.3, 0.1, 0.2, 0.1, 0.1, 0.1],
+        "accuracy": [0.9] * 6,
+        "baseline": [0.6] * 6,
+    }
+    whole = with_cells(tables.found(), **cells, p_adjusted=[0.01, 0.5, 0.5, 0.5, 0.5, 0.5])
+    text = "L0 H3 finds more of all links than the best simple rule (0.90, rule 0.60)"
+    assert said(whole) == f"{text}; no head does in any of 4 cases"
+    assert said(with_cells(whole, p_adjusted=[0.01, *[None] * 5])) == text
+    one = with_cells(whole, p_adjusted=[0.01, 0.5, 0.5, 0.5, 0.01, 0.5])
+    assert said(one).startswith(
+        "L1 H1 finds more of adjectival modifier (amod) than the best simple rule: 0.90"
+    )
+    assert said(with_cells(whole, p_adjusted=[None] * 6)) == ""
+    single = HeadTable("t", whole.columns, {name: cells[2:3] for name, cells in whole.data.items()})
+    assert said(single) == ("No head finds significantly more than the best simple rule for determiner (det)")
+
+
+def test_labels_are_counted_by_what_they_are():
+    names = ["relation", "mention", "label"]
+    said_of = {}
+    for name in names:
+        table = tables.found()
+        data = {
+            (name if one == "relation" else one): cells
+            for one, cells in table.data.items()
+            if one != "direction"
+        }
+        data |= {name: list("abcdef"), "p_adjusted": [0.5] * 6}
+        keys = [Column(name, role="key") if one.name == "relation" else one for one in table.columns]
+        said_of[name] = said(HeadTable("t", [one for one in keys if one.name != "direction"], data))
+    start = "No head finds significantly more than the best simple rule in any of 6 "
+    assert said_of == {
+        "relation": f"{start}relations", "mention": f"{start}kinds of mention", "label": f"{start}labels"
+    }  # fmt: skip
 
 
 def test_probes_that_beat_the_best_head():
-    text = said(tables.probes())
-    assert (
-        text == "All heads together find links of every relation better than the best: 0.61, best head 0.40"
+    table = tables.probes()
+    start = "All heads together find more of all links than the best head (0.61, best head 0.40)"
+    assert said(table) == f"{start}, but not in any of 2 relations"
+    none = "All heads together find no more than the best head in any of 2 relations (adjusted p)"
+    assert said(with_cells(table, p_adjusted=[0.06, 0.4, 0.9])) == none
+    assert said(with_cells(table, p_adjusted=[0.01, 0.04, 0.9])) == (
+        "All heads together find more of determiner (det) than the best head: 0.80, best head 0.79"
     )
-    assert said(with_cells(tables.probes(), p_adjusted=[0.06, 0.4, 0.9])) == ""
+    both = with_cells(table, p_adjusted=[0.01, 0.04, 0.03], accuracy=[0.61, 0.8, 0.45])
+    assert said(both) == (
+        "All heads together find more than the best head in 2 of 2 relations, such as object (obj): "
+        "0.45, best head 0.30"
+    )
+
+
+def lost(**cells):
+    """Make a pruning table of one order and two random ones, of which no step is significant."""
+    table = tables.pruning()
+    more = {
+        "delta": [0.0, -0.01, -0.08, -0.2, -0.4] + [None] * 10,
+        "p_adjusted": [None, 0.3, 0.2, 0.2, 0.001] + [None] * 10,
+        "bound": [0.0, 0.03, 0.1234, 0.3, 0.5] + [None] * 10,
+        "delta_random": [0.0, 0.02, 0.3, 0.35, 0.0] + [None] * 10,
+        "p_random_adjusted": [None, 0.6, 0.2, 0.3, 0.001] + [None] * 10,
+    }
+    columns = [*table.columns, *(Column(name) for name in more)]
+    return HeadTable(table.title, columns, {**table.data, **more, **cells})
+
+
+def test_a_curve_states_where_an_order_differs_most_from_random_ones():
+    p = [0.001, 0.01, 0.03, 0.2, 0.001] + [None] * 10
+    assert said(lost(p_random_adjusted=p)) == (
+        "With 50% of heads removed by gradient, accuracy is 0.30 above the mean of random orders"
+    )
+    p[3] = 0.049
+    assert "With 75% of heads removed by gradient, accuracy is 0.35 above" in said(lost(p_random_adjusted=p))
+    below = [0.0, -0.02, -0.3, 0.1, 0.0] + [None] * 10
+    assert "accuracy is 0.30 below the mean" in said(lost(p_random_adjusted=p, delta_random=below))
+
+
+def test_of_several_orders_p_is_adjusted_for_them():
+    p = [None, 0.3, 0.03, 0.2, 0.001] + [None] * 10
+    names = ["gradient"] * 5 + ["norm"] * 5 + ["random"] * 5
+    many = lost(criterion=names, p_random_adjusted=p)
+    assert said(many) == ""
+    p[2] = 0.024
+    assert said(lost(criterion=names, p_random_adjusted=p)).startswith(
+        "With 50% of heads removed by gradient"
+    )
 
 
 def test_a_curve_states_the_first_significant_loss():
-    table = tables.pruning()
-    deltas, p = [0.0, -0.01, -0.08, -0.2, -0.4], [None, 0.3, 0.02, 0.001, 0.001]
-    more = {"delta": deltas + [None] * 10, "p_adjusted": p + [None] * 10}
-    columns = [*table.columns, *(Column(name) for name in more)]
-    lost = HeadTable(table.title, columns, {**table.data, **more})
-    assert said(lost) == "With 50% of heads removed, accuracy has fallen by 0.080"
-    assert said(with_cells(lost, p_adjusted=[0.06] * 15)) == ""
-    assert said(table) == ""
+    p = [None, 0.3, 0.2, 0.001, 0.001] + [None] * 10
+    assert said(lost(p_adjusted=p)) == (
+        "Accuracy first falls significantly with 75% of heads removed: by 0.20"
+    )
+    p[1] = 0.04
+    assert said(lost(p_adjusted=p)).endswith("with 25% of heads removed: by 0.010")
+
+
+def test_a_curve_states_what_half_of_the_heads_cost_at_most():
+    """Rounded up, so that a bound stays one; and never what all orders share at the end."""
+    assert said(lost()) == "With 50% of heads removed, accuracy is at most 0.13 worse (95 %)"
+    assert said(lost(bound=[0.0, 0.03, 0.41, 0.3, 0.5] + [None] * 10)) == ""  # more than all heads are worth
+    assert said(lost(bound=[None] * 15)) == ""
+    assert said(tables.pruning()) == ""
+
+
+@pytest.mark.parametrize(("kind", "clusters"), [("clustermap", 4), ("dendrogram", None), ("clustermap", 12)])
+def test_clusters_are_those_of_scipy(kind, clusters):
+    table = tables.all_pairs(3, 4)
+    flat = np.sqrt(table.data["jsd"])
+    joined = linkage(flat, "average")
+    rule = (0.7 * joined[-1, 2], "distance") if clusters is None else (clusters, "maxclust")
+    sizes = [size for size in np.bincount(fcluster(joined, *rule)).tolist() if size > 1]
+    text = said(table, kind, clusters=clusters)
+    if not sizes:
+        assert text == ""
+    elif len(sizes) == 1:
+        assert text == f"{sizes[0]} of 12 heads form one cluster of heads that attend alike"
+    else:
+        assert text == (
+            f"{sum(sizes)} of 12 heads form {len(sizes)} clusters of heads that attend alike, "
+            f"the largest of {max(sizes)}"
+        )
+
+
+def test_an_atlas_states_which_heads_look_at_a_neighbour():
+    table, words = tables.profiles(2, 4), ["broad"] * 3 + ["mixed"] * 5
+    values = [0.6] * 8
+    assert said(with_cells(table, role=words, value=values), "atlas") == (
+        "3 of 8 heads have a role, most often broad (3)"
+    )
+    words[6], values[6] = "next", 0.914
+    one = with_cells(table, role=words, value=values)
+    assert said(one, "atlas") == "1 of 8 heads looks at a neighbour: L1 H2 next 0.91"
+    words[1], values[1] = "previous", 0.95
+    assert said(with_cells(table, role=words, value=values), "atlas") == (
+        "2 of 8 heads look at a neighbour: L0 H1 previous 0.95, L1 H2 next 0.91"
+    )
+    words[0], values[0] = "previous", 0.92
+    assert said(with_cells(table, role=words, value=values), "atlas") == (
+        "3 of 8 heads look at a neighbour, such as L0 H1 previous 0.95"
+    )
+    without = tables.profiles(2, 4, roles=False)
+    assert draw_picture([without], "atlas").title == "what heads look at, by offset"
 
 
 def test_a_correlation_is_stated_where_its_interval_leaves_out_0():
@@ -175,9 +310,57 @@ def test_lines_state_the_last_step():
     cells = [0.9] * 12 + [0.05] * 24
     cells[24 + 5] = 0.93
     table = HeadTable(table.title, columns, {**table.data, "previous": cells, "previous_se": [0.01] * 36})
-    assert said(table) == "At step 8,000, L1 H1 looks at the previous token: 0.93"
+    start = "Attention to the previous token falls in 11 of 12 heads over 8,000 steps"
+    assert said(table) == f"{start}, such as L0 H0: from 0.90 to 0.050"
+    still = with_cells(table, previous=[*cells[24:], *cells[24:], *cells[24:]])
+    assert said(still) == "At step 8,000, L1 H1 looks at the previous token: 0.93"
     cells[24 + 5] = 0.05
-    assert said(with_cells(table, previous=cells)) == ""
+    assert said(with_cells(table, previous=cells[24:] * 3)) == ""
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_what_changed_most_in_training_is_stated_where_it_did(seed):
+    """An interval of the difference, for all heads together: errors of both steps add up at most."""
+    draw = np.random.default_rng(seed)
+    first = draw.uniform(1, 2, 12)
+    last = first + draw.normal(0, 0.06, 12) * draw.integers(0, 2, 12)
+    errors = draw.choice([0.005, 0.02], 36)
+    table = tables.over_training("x")
+    cells = np.concatenate([first, draw.uniform(0, 9, 12), last])
+    text = said(with_cells(table, x=cells.tolist(), x_se=errors.tolist()))
+    change = last - first
+    sure = np.abs(change) > norm.ppf(1 - 0.025 / 12) * (errors[:12] + errors[24:])
+    if not sure.any():
+        assert "over 8,000 steps" not in text
+        return
+    row = int(np.where(sure, np.abs(change), 0).argmax())
+    assert f"L{row // 4} H{row % 4}" in text
+    ends = numbers(text)
+    if " by " in text:  # both ends are the same with two digits
+        assert ends == pytest.approx([abs(change[row])], rel=0.06)
+    else:
+        assert ends == pytest.approx([first[row], last[row]], abs=0.051)
+    up, down = (int((sure & (sign * change > 0)).sum()) for sign in (1, -1))
+    if up + down == 1:
+        assert text.startswith(f"X of L{row // 4} H{row % 4} {'rises' if up else 'falls'} ")
+        return
+    counts = [(up, "rises"), (down, "falls")]
+    wanted = [f"{word} in {number}" for number, word in counts if number]
+    assert text.startswith(
+        f"X {wanted[0]} of 12 heads{' and ' if len(wanted) > 1 else ''}{''.join(wanted[1:])} over"
+    )
+
+
+def test_a_change_of_layers_names_the_layer():
+    steps = np.repeat([0, 500, 8000], 4).tolist()
+    keys = {"model": ["m"] * 12, "step": steps, "layer": [0, 1, 2, 3] * 3}
+    cells = [0.5] * 12
+    cells[9] = 0.71
+    table = tables.table("t", keys, cancellation=cells, cancellation_se=[0.01] * 12)
+    assert said(table) == "Cancellation of layer 1 rises from 0.50 to 0.71 over 8,000 steps"
+    cells[9] = 0.545  # 2.25 standard errors of 0.02, which is too little for one of four
+    assert "rises" not in said(with_cells(table, cancellation=cells, cancellation_se=[0.01] * 12))
+    assert "rises" not in said(with_cells(table, cancellation_se=[None] * 12))
 
 
 def test_pairs_groups_and_positions():
@@ -192,7 +375,8 @@ def test_pairs_groups_and_positions():
     text = said(table)
     place = f"L{table.data['layer'][row]} H{table.data['head'][row]} at token {table.data['position'][row]}"
     assert text.startswith(f"Effect is significant in {(p < 0.05).sum()} of 48 cells, such as {place}")
-    assert numbers(text)[-1] == pytest.approx(values[row], abs=0.006)
+    assert numbers(text)[-1] == pytest.approx(abs(values[row]), abs=0.006)
+    assert text.endswith(f"{'towards' if values[row] > 0 else 'away from'} the clean answer")
     assert said(with_cells(table, p_adjusted=[0.2] * 48)) == ""
 
 

@@ -1,5 +1,7 @@
 """Interactions: lines between the heads of confirmed pairs, as thick as they interact, and a list of all."""
 
+from dataclasses import replace
+
 import numpy as np
 import picture_tables as tables
 import pytest
@@ -77,6 +79,81 @@ def test_beside_a_decoder_layers_are_those_of_a_kind_of_attention():
         svg.index(f">{name}</text>") for name in ("encoder 0", "encoder 1", "encoder 2", "cross 0", "cross 1")
     ]
     assert places == sorted(places)
+
+
+def test_every_layer_and_head_up_to_the_last_has_its_place():
+    """Pairs lie in layers 0, 1 and 5 of heads 0, 1 and 7; the record may know of more."""
+    table = tables.interactions(6, 8)
+    circles = {(row["x"], row["y"]) for row in rows_of(draw_picture([table])) if "sure" in row}
+    for record, layers, heads in ({}, 6, 8), ({"architecture": {"layers": 12, "heads": 9}}, 12, 9):
+        drawn = draw_picture([replace(table, provenance=record)])
+        down, over = (find_labels(drawn.spec, axis) for axis in ("y", "x"))
+        assert list(down) == [str(layer) for layer in range(layers)]
+        assert set(over) <= {str(head) for head in range(heads)}
+        assert len(set(np.round(np.diff(list(down.values())), 6))) == 1
+        svg = drawn.rendered("svg").decode()
+        assert ">layer</text>" in svg
+        assert ">head</text>" in svg
+    assert len(circles) == 5
+
+
+@pytest.mark.parametrize("layer", [-1, 10**12, "last"])
+def test_what_is_no_layer_has_a_place_beside_those_that_there_are(layer):
+    picture = drawn(layer_b=[1, 1, layer])
+    assert set(find_labels(picture.spec, "y")) == {"0", "1", str(layer)}
+    assert picture.rendered("svg")
+
+
+def find_labels(spec, axis):
+    """Give the places of the numbers that stand beside the map."""
+    rows = [row for rows in spec["datasets"].values() for row in rows if row.keys() == {"label", axis}]
+    return {row["label"]: row[axis] for row in rows}
+
+
+def test_it_says_why_a_bar_that_is_clear_of_0_may_be_grey():
+    def remarks(**cells):
+        return " ".join(say(drawn(**cells)))
+
+    said = remarks()
+    assert "filled: p < 0.05, adjusted for the 3 pairs that were tried" in said
+    assert "can be grey" not in said  # the interval of the third pair holds 0
+    assert "what gradients predicted on the other half of the texts" in said
+    assert "so that a bar clear of 0 can be grey" in remarks(p_adjusted=[0.001, 0.06, 0.8])
+    assert "grey ticks" not in remarks(proposed=[None] * 3)
+
+
+def say(picture):
+    """Give the lines of all titles."""
+    return [
+        line for lines in find_titles(picture.spec) for line in ([lines] if isinstance(lines, str) else lines)
+    ]
+
+
+def find_titles(node):
+    if isinstance(node, dict):
+        if isinstance(node.get("title"), dict) and node["title"].get("text"):
+            yield node["title"]["text"]
+        for part in node.values():
+            yield from find_titles(part)
+    elif isinstance(node, list):
+        for part in node:
+            yield from find_titles(part)
+
+
+@pytest.mark.parametrize(
+    ("p", "signs"),
+    [
+        ([0.001, 0.002, 0.8], ["stand in for each other", "do less without each other", "not significant"]),
+        ([0.001, 0.2, 0.8], ["stand in for each other", "not significant"]),
+        ([0.2, 0.2, 0.8], ["not significant"]),
+    ],
+)
+def test_the_legend_has_the_marks_that_there_are(p, signs):
+    picture = drawn(p_adjusted=p)
+    svg = picture.rendered("svg").decode()
+    there = [sign for sign in ("stand in for each other", "do less without each other", "not significant")
+             if f">{sign}</text>" in svg]  # fmt: skip
+    assert there == signs
 
 
 def test_a_curve_leaves_the_heads_between_its_ends_free():

@@ -132,10 +132,24 @@ def test_axes_of_an_accuracy_end_at_1():
 
 def test_curves_say_what_band_and_bars_are():
     drawn = draw_picture([tables.pruning("a"), tables.pruning("b")]).rendered("svg").decode()
-    assert "band: from the lowest to the highest of 2 random orders" in drawn
+    assert "grey lines: 2 random orders" in drawn
+    assert "band: from the lowest to the highest of these" in drawn
     assert "bars: 95 % intervals" in drawn
     trained = draw_picture([tables.pruning_over_training()]).rendered("svg").decode()
     assert "band:" not in trained
+
+
+def test_a_line_is_at_the_share_of_the_most_frequent_label_of_accuracies_alone():
+    table = tables.pruning()
+    columns = [*table.columns, Column("majority", "share")]
+    searched = HeadTable(table.title, columns, {**table.data, "majority": [0.5065] * 15})
+    picture = draw_picture([searched])
+    assert [one["y"]["datum"] for one in parts(picture.spec) if "datum" in one.get("y", {})] == [0.5065]
+    assert "dashes: always naming the most frequent label" in picture.rendered("svg").decode()
+    searched.data["metric"][:] = ["loss"] * 15
+    for other in (searched, table):
+        assert not [one for one in parts(draw_picture([other]).spec) if "datum" in one.get("y", {})]
+        assert "dashes" not in draw_picture([other]).rendered("svg").decode()
 
 
 def test_numbers_of_heads_do_not_touch_in_small_matrices():

@@ -36,6 +36,37 @@ def test_bars_are_means_over_the_heads_of_a_layer():
     assert starts == [0] * len(starts)
 
 
+def with_lifts(table, shares):
+    """Add lifts for these shares of tokens, by asker and part; attention over them is its lift."""
+    columns, data = list(table.columns), dict(table.data)
+    for name, share in shares.items():
+        columns.append(Column(f"{name}_lift", "ratio"))
+        data[f"{name}_lift"] = [value / share for value in table.data[name]]
+    return HeadTable(table.title, columns, data)
+
+
+def test_lines_stand_at_the_shares_of_tokens():
+    shares = {"text_to_image": 0.6, "text_to_text": 0.3, "image_to_image": 0.7, "image_to_text": 0.3}
+    table = with_lifts(tables.modalities(), shares)
+    lines = {}
+    for row in rows_of(table):
+        if "uniform" in row:
+            lines.setdefault(row["panel"], []).append(row["uniform"])
+    assert lines["what text looks at"] == pytest.approx([0.6, 0.9])
+    assert lines["what the image looks at"] == pytest.approx([0.7])  # at the end, there is none
+    assert ">lines: share of tokens" in draw_picture([table], columns=1).rendered("svg").decode()
+
+
+def test_without_the_shares_of_tokens_there_are_no_lines():
+    """The table has no lift; or heads disagree, as where texts have different shares of tokens."""
+    plain = tables.modalities()
+    table = with_lifts(plain, {"text_to_image": 0.6})
+    table.data["text_to_image_lift"][0] *= 1.1
+    for one in (plain, table):
+        assert not any("uniform" in row for row in rows_of(one))
+        assert "share of tokens" not in draw_picture([one]).rendered("svg").decode()
+
+
 def test_a_decoder_whose_image_sees_no_text_has_a_chart_of_what_is_defined():
     table = tables.modalities()
     data = {

@@ -1,6 +1,7 @@
 """Heads at positions of tokens: tokens below, pale cells, and what the terminal shows."""
 
 import json
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -41,8 +42,9 @@ def test_a_token_is_never_a_part_of_an_expression(token):
 
 
 def find_expressions(node):
+    """Give the expressions of axes; that of a legend has no token."""
     if isinstance(node, dict):
-        if "labelExpr" in node:
+        if "labelExpr" in node and "gradientLength" not in node:
             yield node["labelExpr"]
         for part in node.values():
             yield from find_expressions(part)
@@ -122,3 +124,38 @@ def test_the_map_of_layers_has_the_strongest_head_of_each():
         own = values[row["layer"], :, row["position"]]
         assert row["head"] == np.abs(own).argmax()
         assert row["strongest"] == own[row["head"]]
+
+
+def test_effects_point_towards_the_clean_answer_or_away_from_it():
+    record = {"task": {"measure": "the log odds of the answer"}}
+    drawn = draw_picture([replace(tables.at_positions(), provenance=record)])
+    svg = drawn.rendered("svg").decode()
+    ends = dict(re.findall(r"<tspan>([^<]+)</tspan><tspan[^>]*>(towards the|away from)</tspan>", svg))
+    assert [(end[0] == "\u2212", words) for end, words in ends.items()] == [
+        (True, "away from"),
+        (False, "towards the"),
+    ]
+    said = " ".join(find_remarks(drawn.spec))
+    assert "m: the log odds of the answer" in said
+    assert "+ \u2212 and full colour: adjusted p < 0.05, else pale" in said
+    without = " ".join(find_remarks(draw_picture([tables.at_positions()]).spec))
+    assert "m: how far the model is for the answer" in without
+
+
+def test_a_share_of_the_gap_has_no_direction():
+    table = tables.at_positions()
+    data = {("recovered" if name == "effect" else name): cells for name, cells in table.data.items()}
+    columns = [replace(one, name="recovered") if one.name == "effect" else one for one in table.columns]
+    svg = draw_picture([HeadTable(table.title, columns, data)], measures=["recovered"]).rendered("svg")
+    assert b"clean answer" not in svg
+
+
+def find_remarks(node):
+    if isinstance(node, dict):
+        if isinstance(node.get("title"), dict):
+            yield from node["title"].get("subtitle") or []
+        for part in node.values():
+            yield from find_remarks(part)
+    elif isinstance(node, list):
+        for part in node:
+            yield from find_remarks(part)

@@ -1,11 +1,14 @@
 """Probes: the conditions of each label, sorted, and the online code that stands on record."""
 
 from dataclasses import replace
+from html import unescape
 
 import picture_tables as tables
 import pytest
 
 from attnprobe.reports.pictures.choosing import draw_picture
+from attnprobe.table.head_table import HeadTable
+from attnprobe.table.table import Column
 
 CODE = [
     {"before": 0, "links": 3, "bits": 4.5, "uniform": 4.5},
@@ -21,11 +24,40 @@ def rows_of(picture):
 def test_every_condition_of_every_label_is_there():
     table = tables.probes()
     rows = rows_of(draw_picture([table]))
-    marks = {"all heads": "accuracy", "best head": "best_head_accuracy", "simple rule": "baseline",
-             "random weights": "control"}  # fmt: skip
+    marks = {"all heads together": "accuracy", "best attention head": "best_head_accuracy",
+             "best simple rule": "baseline", "a model with random weights": "control"}  # fmt: skip
     for mark, name in marks.items():
         assert [row["value"] for row in rows if row["by"] == mark] == table.data[name]
     assert {row["text"] for row in rows} == {"300 *", "120", "40"}  # a star goes by the adjusted p
+
+
+@pytest.mark.parametrize(
+    ("accuracy", "error", "p", "mark"),
+    [
+        (0.6, 0.01, 0.01, "more than the best head"),
+        (0.6, 0.01, 0.2, "no significant difference"),
+        (0.3, 0.01, 1.0, "less than the best head"),
+        (0.3, 0.1, 1.0, "no significant difference"),
+        (0.3, None, 1.0, "no significant difference"),
+    ],
+)
+def test_all_heads_find_more_less_or_neither(accuracy, error, p, mark):
+    """More goes by the adjusted p; less by the interval of the gain, of 1.96 standard errors."""
+    table = tables.probes()
+    data = {**table.data, "accuracy": [accuracy] * 3, "best_head_accuracy": [0.4] * 3, "p_adjusted": [p] * 3}
+    columns = [*table.columns, Column("gain_se", role="error")]
+    drawn = draw_picture([HeadTable(table.title, columns, {**data, "gain_se": [error] * 3})])
+    rows = rows_of(drawn)
+    assert {row["mark"] for row in rows if row["by"] == "all heads together"} == {
+        f"all heads together: {mark}"
+    }
+    svg = unescape(drawn.rendered("svg").decode())
+    for other in ("more than the best head", "no significant difference", "less than the best head"):
+        assert (f">all heads together: {other}</text>" in svg) is (other == mark)
+    assert ("more, *: adjusted p" in svg) is mark.startswith("more")
+    assert ("less: the 95 % interval" in svg) is mark.startswith("less")
+    assert "a guess without a model, such as: " in svg
+    assert "rows share links, and don't add up" in svg
 
 
 def test_labels_are_sorted_by_what_all_heads_find():

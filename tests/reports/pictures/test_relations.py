@@ -1,5 +1,8 @@
 """Relations: sorted by gain, n and names beside the line, ties visible, and stars only by the adjusted p."""
 
+import re
+from html import unescape
+
 import numpy as np
 import picture_tables as tables
 import pytest
@@ -8,6 +11,18 @@ from attnprobe.reports.pictures.choosing import draw_picture
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.relation_names import RELATION_NAMES, name_relation
 from attnprobe.table.table import Column
+
+MARKS = {
+    "more": "attention head finds more",
+    "same": "attention head: no significant difference",
+    "less": "attention head finds less",
+}
+SIGNS = {
+    "more, *: adjusted p": "more",
+    "less: the whole bar lies below the rule": "less",
+    "\u2248 head and rule tie": "tie",
+    "a bar above the rule without *": "unsure",
+}
 
 
 def found(**cells):
@@ -62,27 +77,128 @@ def drawn_layers(drawn):
 
 
 @pytest.mark.parametrize(
-    ("gain", "error", "p", "tie", "star"),
+    ("gain", "error", "p", "tie", "mark"),
     [
-        (0.05, 0.01, 0.001, False, True),
-        (0.05, 0.01, 0.2, False, False),
-        (0.01, 0.01, 0.2, True, False),
-        (0.0, 0.0, 0.5, True, False),
-        (-0.3, 0.01, 1.0, False, False),
-        (-0.015, 0.01, 1.0, True, False),
-        (0.05, 0.04, 0.02, False, True),
+        (0.05, 0.01, 0.001, False, "more"),
+        (0.05, 0.01, 0.2, False, "same"),
+        (0.01, 0.01, 0.2, True, "same"),
+        (0.0, 0.0, 0.5, True, "same"),
+        (-0.3, 0.01, 1.0, False, "less"),
+        (-0.0195, 0.01, 1.0, True, "same"),
+        (-0.0197, 0.01, 1.0, False, "less"),
+        (0.05, 0.04, 0.02, False, "more"),
+        (-0.05, 0.04, 0.02, True, "same"),
     ],
 )
-def test_ties_and_stars(gain, error, p, tie, star):
-    """A tie is a rule within the interval of the head; a star goes by the adjusted p alone."""
+def test_ties_and_stars(gain, error, p, tie, mark):
+    """A tie is a rule within the interval of the head; more goes by the adjusted p, less by the interval."""
+    star = mark == "more"
     table = found(gain=[gain] * 6, gain_se=[error] * 6, p=[0.0001] * 6, p_adjusted=[p] * 6)
     rows = [row for rows in charts_of(draw_picture([table], width=760)).values() for row in rows]
     assert {row["tie"] for row in rows} == {tie}
     assert {row["gained_text"].endswith(" *") for row in rows} == {star}
     assert {row["gained_text"].startswith("\u2248 ") for row in rows} == {tie}
-    assert {row["mark"] for row in rows} == {
-        "best head, adjusted p < 0.05" if star else "best head, not significant"
-    }
+    assert {row["mark"] for row in rows} == {MARKS[mark]}
+
+
+@pytest.mark.parametrize(
+    ("gain", "p", "there"),
+    [
+        (0.3, 0.01, {"more"}),
+        (0.3, 0.2, {"unsure"}),
+        (0.0, 0.6, {"tie"}),
+        (-0.3, 1.0, {"less"}),
+        (None, None, set()),
+    ],
+)
+def test_the_legend_and_the_remark_explain_what_occurs_alone(gain, p, there):
+    table = found(gain=[gain] * 6, p_adjusted=[p] * 6)
+    svg = draw_picture([table]).rendered("svg").decode()
+    assert {name for name, mark in MARKS.items() if f">{mark}</text>" in svg} == (
+        {*there} & {*MARKS} or {"same"}
+    )
+    assert {sign for said, sign in SIGNS.items() if said in svg} == there
+    assert ">best simple rule</text>" in svg
+    untested = found(gain=[gain] * 6, p_adjusted=[None] * 6)
+    assert "a bar above the rule" not in draw_picture([untested]).rendered("svg").decode()
+
+
+def test_marks_differ_in_shape_or_filling_and_in_colour():
+    table = found(gain=[0.3, 0.0, -0.3] * 2, p_adjusted=[0.01, 0.9, 1.0] * 2)
+    layers = list(drawn_layers(draw_picture([table])))
+    looks = next(one["encoding"] for one in layers if "shape" in one["encoding"])
+    seen = zip(*(looks[name]["scale"]["range"] for name in ("shape", "fill", "stroke")), strict=True)
+    more, same, less, rule = seen
+    assert looks["shape"]["scale"]["domain"] == [*MARKS.values(), "best simple rule"]
+    assert more[0] == same[0] != less[0] != rule[0]
+    assert more[1] != same[1]
+    assert len({more[2], less[2], rule[2]}) == 3
+
+
+def test_figures_are_the_interval_that_the_bar_is():
+    """Both are 1.96 standard errors of the gain, about the gain and about the head."""
+    draw = np.random.default_rng(3)
+    gain, error = draw.uniform(-0.9, 0.9, 6), draw.uniform(0.01, 0.2, 6)
+    table = found(gain=gain.tolist(), gain_se=error.tolist())
+    for rows in charts_of(draw_picture([table], width=760)).values():
+        for row in rows:
+            place = int(np.flatnonzero(gain == row["gain"])[0])
+            written = [
+                float(one.replace("\u2212", "-"))
+                for one in re.findall(r"[+\u2212]?\d\.\d\d", row["gained_text"])
+            ]
+            ends = [gain[place] + sign * 1.96 * error[place] for sign in (-1, 1)]
+            assert written == pytest.approx([gain[place], *ends], abs=0.0051)
+            bar = [row[name] - table.data["accuracy"][place] + gain[place] for name in ("low", "high")]
+            assert bar == pytest.approx(ends)
+    assert ">gain [95 %]</text>" in draw_picture([table], width=760).rendered("svg").decode()
+
+
+def with_rules(
+    label="relation", said=("det", "det", "nsubj", "nsubj", "amod", "amod"), rules=("offset -1",) * 6
+):
+    table = found()
+    columns = [Column(label, role="key") if one.name == "relation" else one for one in table.columns]
+    data = {(label if name == "relation" else name): cells for name, cells in table.data.items()}
+    columns = [*columns, Column("baseline_rule", role="text")]
+    return HeadTable("t", columns, {**data, label: list(said), "baseline_rule": list(rules)})
+
+
+def test_rules_are_named():
+    rules = ["offset -1", "offset -1", "nearest VERB", "NOUN after", "ADP before", "offset +2"]
+    drawn = draw_picture([with_rules(rules=rules)], width=800)
+    svg = drawn.rendered("svg").decode()
+    assert "simple rule: a guess without a model, such as: previous word" in svg
+    for rule in ("previous word", "nearest VERB", "next NOUN", "previous ADP", "2 words after"):
+        assert f">{rule}</text>" in svg
+    narrow = draw_picture([with_rules(rules=rules)], columns=1).rendered("svg").decode()
+    assert "such as: previous word" in narrow
+    assert ">previous word</text>" not in narrow
+    mentions = draw_picture([with_rules("mention", rules=["nearest"] * 6)]).rendered("svg").decode()
+    assert "such as: nearest mention" in mentions
+
+
+@pytest.mark.parametrize(
+    ("label", "said", "shared"),
+    [
+        ("relation", ["det", "det", "nsubj", "nsubj", "amod", "amod"], False),
+        ("relation", ["all", "all", "nsubj", "nsubj", "amod", "amod"], True),
+        ("mention", ["pronoun", "pronoun", "masculine", "masculine", "a", "a"], True),
+        ("mention", ["pronoun"] * 6, False),
+        ("label", ["all"] * 6, False),
+    ],
+)
+def test_rows_that_share_links_are_said_not_to_add_up(label, said, shared):
+    table = with_rules(label, said)
+    svg = draw_picture([table]).rendered("svg").decode()
+    assert ("rows share links, and don't add up" in unescape(svg)) is shared
+
+
+def test_the_heads_of_a_dependency_are_not_those_of_attention():
+    svg = draw_picture([found()], width=760).rendered("svg").decode()
+    assert ">from the dependent to its syntactic head</text>" in svg
+    assert ">from the syntactic head to its dependent</text>" in svg
+    assert ">attention head</text>" in svg
 
 
 def test_texts_say_the_gain_with_its_error_where_there_is_room():
@@ -90,7 +206,10 @@ def test_texts_say_the_gain_with_its_error_where_there_is_room():
     wide, narrow = (
         next(iter(charts_of(draw_picture([table], **how)).values()))[0] for how in ({}, {"columns": 1})
     )
-    assert (wide["gained_text"], narrow["gained_text"]) == ("\u22120.13 \u00b1 0.01", "\u22120.13")
+    assert (wide["gained_text"], narrow["gained_text"]) == (
+        "\u22120.13 [\u22120.16, \u22120.10]",
+        "\u22120.13",
+    )
     assert (wide["n_text"], wide["name_text"]) == ("1,234", wide["name"])
     svg = draw_picture([table], columns=1).rendered("svg").decode()
     assert all(f">{said}</text>" in svg for said in ("links", "head", "gain", "1,234", "determiner (det)"))

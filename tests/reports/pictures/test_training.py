@@ -10,6 +10,8 @@ import pytest
 from attnprobe.reports.pictures.channels import choose_across, spread_labels
 from attnprobe.reports.pictures.choosing import draw_picture
 from attnprobe.reports.pictures.training import grow_steps
+from attnprobe.table.head_table import HeadTable
+from attnprobe.table.table import Column
 
 STEPS = (0, 500, 8000)
 
@@ -48,22 +50,68 @@ def svg_of(table, **how):
 @pytest.mark.parametrize(
     ("last", "wanted", "said"),
     [
-        ([0.9, 0.1, 0.2, 0.7, 0.15], ["H0", "H3", "H2"], "highest at the last step"),
-        ([3.0, 2.9, 0.1, 2.8, 2.0], ["H2", "H4", "H3"], "lowest at the last step"),
-        ([0.1, -0.9, 0.2, 0.3, -0.05], ["H1", "H3", "H2"], "farthest from 0"),
+        ([0.9, 0.1, 0.2, 0.7, 0.15], ["H0", "H3", "H2"], ["highest", "second highest", "third highest"]),
+        ([3.0, 2.9, 0.1, 2.8, 2.0], ["H2", "H4", "H3"], ["lowest", "second lowest", "third lowest"]),
+        (
+            [0.1, -0.9, 0.2, 0.3, -0.05],
+            ["H1", "H3", "H2"],
+            ["farthest from 0", "second farthest", "third farthest"],
+        ),
     ],
 )
 def test_the_heads_that_lead_at_the_last_step_are_named(last, wanted, said):
     table = over_steps([np.linspace(0.5, 0.4, 5), last[::-1], last])
     assert leading(table) == wanted
     drawn = svg_of(table)
-    assert f"named: {said}" in drawn
+    assert ">in its layer, at the last step</text>" in drawn
+    assert legend_of(drawn) == [*said, "other heads"]
+    assert "bands: 95 % intervals" in drawn
     assert all(f">{name}</text>" in drawn for name in wanted)
     assert ">H4</text>" not in drawn or "H4" in wanted
 
 
-def test_all_heads_have_a_name_where_there_are_few():
-    assert "named:" not in svg_of(over_steps(np.arange(9.0).reshape(3, 3)))
+def legend_of(drawn):
+    """List what the legend says, in its order."""
+    legend = drawn[drawn.index("role-legend-entry") :]
+    return [one for one in re.findall(r">([a-z][a-z 0]+)</text>", legend) if one != "training step"]
+
+
+def test_no_line_is_grey_where_all_heads_lead():
+    drawn = svg_of(over_steps(np.arange(9.0).reshape(3, 3)))
+    assert legend_of(drawn) == ["highest", "second highest", "third highest"]
+
+
+def test_a_colour_is_the_same_rank_in_all_charts():
+    """In layer 0, head 0 is highest, in layer 1 head 2: both lines have the first colour."""
+    values = [[[0.1, 0.2, 0.3, 0.0], [0.1, 0.2, 0.3, 0.0]]] * 2 + [
+        [[0.9, 0.5, 0.4, 0.0], [0.4, 0.5, 0.9, 0.0]]
+    ]
+    table = over_steps(values, layers=2)
+    ranks = {(row["panel"], row["name"]): row["rank"] for row in rows_of(table)}
+    assert {pair for pair, rank in ranks.items() if rank == 0} == {("layer 0", "H0"), ("layer 1", "H2")}
+    spec = str(draw_picture([table]).spec["vconcat"])
+    assert spec.count("'field': 'rank'") >= 4
+    assert "'field': 'name', 'type': 'nominal'" in spec  # of the text and the lines alone, never of a colour
+    assert "'color': {'field': 'name'" not in spec
+
+
+def test_lines_without_errors_have_no_bands():
+    table = over_steps(np.arange(12.0).reshape(3, 4))
+    table.data["entropy_se"][:] = [None] * len(table)
+    assert "bands:" not in svg_of(table)
+
+
+@pytest.mark.parametrize(("banded", "settled"), [(True, True), (True, False), (False, False)])
+def test_what_bands_of_settling_are_is_said_where_there_are_some(banded, settled):
+    table = tables.orders()
+    more = {
+        "spearman_last_true_low": [0.1 if banded else None] * 3, "spearman_last_true_high": [0.6] * 3,
+        "settled_low": [10 if settled else None] * 3, "settled_high": [20] * 3,
+    }  # fmt: skip
+    columns = [*table.columns, *(Column(name) for name in more)]
+    drawn = draw_picture([HeadTable(table.title, columns, {**table.data, **more})]).rendered("svg").decode()
+    assert ("band: 95 % interval of Spearman" in drawn) is banded
+    assert ("grey field: from the earliest to the latest step" in drawn) is settled
 
 
 def test_names_stand_at_the_ends_of_their_lines_and_do_not_touch():
