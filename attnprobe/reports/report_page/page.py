@@ -86,6 +86,7 @@ class Picture(NamedTuple):
     grids: Sequence[Mapping[str, Any]] = ()  # one for each kind of attention
     legend: Sequence[tuple[str, str, str, int, str]] = ()  # class, letter, name, how many heads, meaning
     drawing: Markup | None = None  # as wide as the page, in place of grids
+    finding: str = ""  # what the table of the picture bears out
 
 
 def write_page(contents: Contents) -> str:
@@ -166,7 +167,7 @@ def write_page(contents: Contents) -> str:
         missing=[(section, clean(command)) for section, command in contents.missing.items()],
         heads=heads,
         pictures=pictures,
-        findings=_state_sections(contents),
+        findings=_state_sections(contents) | {one.section: one.finding for one in pictures if one.finding},
         maps=maps,
         measures=[(number, one, charts.draw_strip(one)) for number, one in enumerate(measures)],
         has_roles=roles is not None,
@@ -213,8 +214,9 @@ def draw_pictures(contents: Contents, heads: Heads) -> list[Picture]:
     roles, atlas = next(iter(contents.of("roles").values()), None), draw_atlas(heads, contents.every)
     found = []
     if atlas is not None:
-        drawing, words = atlas
-        found.append(Picture(_ATLAS, "What each head looks at", words, drawing=drawing))
+        drawing, words, stated = atlas
+        title = "What each head looks at"
+        found.append(Picture(_ATLAS, title, words, drawing=drawing, finding=stated))
     return found if roles is None else [*found, _draw_roles(heads, roles)]
 
 
