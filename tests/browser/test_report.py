@@ -388,3 +388,16 @@ def test_both_columns_of_a_wide_screen_are_filled(visit, tmp_path, shape):
     assert boxes["distance"]["y"] > ends["card"]
     assert abs(ends["maps"] - ends["distance"]) < 900
     seen.assert_silent()
+
+
+def test_the_atlas_is_headed_by_what_its_roles_bear_out(opened, made):
+    page = opened(made).page
+    roles = list(made.tables["roles"].data["role"])
+    near = sum(role in ("previous", "next") for role in roles)
+    named = near or sum(role != "mixed" for role in roles)
+    heading = page.inner_text("#atlas-title")
+    if not named:
+        assert heading == "What each head looks at"
+        return
+    assert heading.startswith(f"What each head looks at: {named} of {len(roles)} heads ")
+    assert ("look at a neighbour" in heading.replace("looks", "look")) == bool(near)
