@@ -458,8 +458,8 @@ def dynamics(
 def view(
     model: str | Path | PreTrainedModel, text: str | Path, text_pair: str | None = None, *,
     target: str | None = None, image: Path | str | None = None, max_length: int | None = None,
-    attention: Literal["encoder", "decoder", "cross"] | None = None, layer: int | None = None,
-    head: int | None = None, role: str | None = None,
+    attention: Literal["encoder", "decoder", "cross"] | None = None, alignment: str | None = None,
+    layer: int | None = None, head: int | None = None, role: str | None = None,
     census: HeadTable | Path | str | Sequence[HeadTable | Path | str] | None = None,
     draw: Literal["lines", "map"] | None = None, words: bool = False, hide_special: bool = False,
     rollout: bool = False, theme: Literal["light", "dark", "paper"] | None = None,

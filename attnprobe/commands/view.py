@@ -82,6 +82,17 @@ def _need_examples() -> list[Rule]:
             given=("role",),
             lacks=("census",),
         ),
+        Rule(
+            "--alignment is between the words of two texts; give the other one with --target, or behind the "
+            "first.",
+            given=("alignment",),
+            lacks=("target", "text_pair"),
+        ),
+        Rule(
+            "--alignment is between words of text; leave out --image.",
+            given=("alignment",),
+            beside=("image",),
+        ),
         *_need_examples(),
     ],
     guesses=("show", "look", "visualize", "visualise", "bertviz", "text"),
@@ -136,11 +147,22 @@ def view(
         Literal["encoder", "decoder", "cross"] | None,
         Option("Which attention is shown first, of a model with an encoder and a decoder.", panel=_VIEW),
     ] = None,
+    alignment: Annotated[
+        str | None,
+        Option(
+            "The gold alignment of the text and its target, or of two texts, as aligners write it: 0-0 1-2 "
+            "1p3 (p: possible; words between blanks, from 0). Mark it between whole words, and count what "
+            "each head finds of it.",
+            metavar="LINKS",
+            panel=_VIEW,
+            guesses=("alignments", "pharaoh", "gold"),
+        ),
+    ] = None,
     layer: Annotated[
         int | None,
         Option(
             "The layer to show, counted from 0. Default: that of the sharpest head, whose attention beyond "
-            "special tokens has the lowest entropy.",
+            "special tokens has the lowest entropy; with --alignment, of the head with the fewest errors.",
             low=0,
             panel=_VIEW,
         ),
@@ -171,7 +193,8 @@ def view(
     draw: Annotated[
         Literal["lines", "map"] | None,
         Option(
-            "Draw a head as lines between tokens, or as a map. Default: lines; of an image, its patches.",
+            "Draw a head as lines between tokens, or as a map. Default: lines; of an image, its patches; of "
+            "an --alignment, a map.",
             panel=_VIEW,
         ),
     ] = None,
@@ -230,6 +253,8 @@ def view(
 
       attnprobe view my-bert "It came late." --examples 20 -d some.csv
 
+      attnprobe view en-de "the house" --target "das Haus" --alignment "0-0 1-1"
+
       attnprobe view google/vit-base-patch16-224 cat.png -o cat.html
 
       attnprobe view my-vlm "What is on the mat?" --image cat.png -o cat.html
@@ -253,6 +278,7 @@ def view(
     """
     from attnprobe.commands.call.viewing import (
         choose_start,
+        find_aligned,
         find_head,
         look_at,
         open_sentences,
@@ -266,12 +292,16 @@ def view(
     pixels = parse_width(width)
     tables = [] if census is None else read_notes(census)
     source = None if examples is None else open_sentences(texts, text, image, options)
-    with look_at(model, text, text_pair, target, max_length, image, options, rollout=rollout) as look:
+    shown = {"rollout": rollout, "alignment": alignment}
+    with look_at(model, text, text_pair, target, max_length, image, options, **shown) as look:
         notes = check_notes(tables, look.seen)
-        chosen = layer is not None or role is not None
+        kind = attention if alignment is None else find_aligned(look.seen, attention)
+        chosen = layer is not None or role is not None or alignment is not None
+        if alignment is not None:
+            words, draw = True, draw or "map"
         if role is not None:
-            layer, head = find_head(look.seen, attention, role, notes)
-        start = choose_start(look.seen, attention, layer, head, draw, words=words, special=not hide_special)
+            layer, head = find_head(look.seen, kind, role, notes)
+        start = choose_start(look.seen, kind, layer, head, draw, words=words, special=not hide_special)
         found = None
         if source is not None and examples is not None:
             found = search_examples(look, source, start, examples, role, notes)

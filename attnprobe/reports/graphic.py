@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from html import escape
+from textwrap import wrap
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +18,7 @@ from attnprobe.reports.view import (
     select_tokens,
     shrink_maps,
 )
+from attnprobe.reports.view_alignment import Mark, explain_marks, place_marks, tell_rates
 from attnprobe.survey.tokens import Maps, SequenceAttention, Side, group_tokens
 
 Rows = NDArray[np.floating[Any]]
@@ -41,6 +43,10 @@ _LONGEST = 20
 #: Cells of a small map on either side; its least and usual size in pixels, and the room between two of them.
 _CELLS, _SMALLEST, _SMALL, _GAP = 24, 10, 44, 6
 _FRAME = "#999999"
+#: What the scale says, and how wide a step of it is.
+_SCALE, _STEP = (0, 0.01, 0.05, 0.1, 0.25, 0.5, 1), 34
+#: A gold link between two columns of tokens is a band behind the lines, a possible one is dashed.
+_BAND, _DASHES = "#d95f0e", ' stroke-dasharray="5 4"'
 
 
 class Look(NamedTuple):
@@ -79,6 +85,8 @@ class Panel(NamedTuple):
     rows: Rows
     queries: Sequence[str]
     keys: Sequence[str]
+    marks: Sequence[Mark] = ()
+    notes: Sequence[str] = ()  # lines below the title
 
 
 class Block(NamedTuple):
@@ -119,7 +127,11 @@ def draw_view(
     if start.words:
         rows = group_tokens(rows, maps.queries.words, maps.keys.words)
     (queries, left), (keys, right) = (_label_side(side, start) for side in (maps.queries, maps.keys))
-    panel = Panel(title, rows[queries][:, keys], left, right)
+    marks = place_marks(maps, queries, keys, words=start.words)
+    notes = [explain_marks(marks, start.draw)] if marks else []
+    if maps.alignment is not None and not rolled:
+        notes += [tell_rates(way, start.layer, start.head) for way in maps.alignment.ways]
+    panel = Panel(title, rows[queries][:, keys], left, right, marks, notes)
     return (draw_lines if start.draw == "lines" else draw_map)(panel, look, width)
 
 
@@ -152,12 +164,19 @@ def draw_lines(panel: Panel, look: Look = LIGHT, width: int | None = None) -> st
     first, last = (max(map(pen.width, labels), default=0) for labels in (left, right))
     around = 2 * EDGE + first + last + 16
     between = _BETWEEN if width is None else max(_CLOSEST, width - around)
-    top = EDGE + 2 * line + 6
     start = EDGE + first + 8
     stop = start + between
-    pen.title(panel.title)
-    pen.text(start - 8, EDGE + line + look.size, "from", "end", look.pale)
-    pen.text(stop + 8, EDGE + line + look.size, "to", "start", look.pale)
+    wide = max(around + between, 2 * EDGE + pen.width(panel.title))
+    below = pen.notes(panel, wide)
+    top = EDGE + 2 * line + 6 + below
+    pen.text(start - 8, EDGE + line + look.size + below, "from", "end", look.pale)
+    pen.text(stop + 8, EDGE + line + look.size + below, "to", "start", look.pale)
+    for mark in panel.marks:
+        begin, end = (f"{top + line * (first + last) / 2:g}" for first, last in (mark.rows, mark.columns))
+        pen.parts.append(
+            f'<path d="M{start:g} {begin}L{stop:g} {end}" fill="none" stroke="{_BAND}" stroke-opacity="0.5" '
+            f'stroke-width="7"{"" if mark.sure else _DASHES}><title>{mark.name}</title></path>'
+        )
     shades = np.ceil(panel.rows * SHADES).astype(int)
     shown = panel.rows >= FAINTEST
     middle = [f"{top + line * (place + 0.5):g}" for place in range(max(len(left), len(right)))]
@@ -173,7 +192,6 @@ def draw_lines(panel: Panel, look: Look = LIGHT, width: int | None = None) -> st
     for labels, x, anchor in ((left, start - 8, "end"), (right, stop + 8, "start")):
         for n, label in enumerate(labels):
             pen.text(x, top + line * n + base, label, anchor)
-    wide = max(around + between, 2 * EDGE + pen.width(panel.title))
     return pen.svg(wide, top + len(middle) * line + EDGE, panel.title)
 
 
@@ -193,9 +211,9 @@ def draw_map(panel: Panel, look: Look = LIGHT, width: int | None = None) -> str:
             cell = max(3.0, (width - 2 * EDGE - 8 + 2 * share) / (len(above) + share))
     label = min(label, max(1.0, cell - 2))
     first, tall = first * label / look.size, tall * label / look.size
-    x, y = EDGE + first + 8, EDGE + look.line + tall + 8
-    wide, high = cell * len(above), cell * len(left)
-    pen.title(panel.title)
+    x, wide, high = EDGE + first + 8, cell * len(above), cell * len(left)
+    full = max(x + wide, x + _STEP * len(_SCALE), EDGE + pen.width(panel.title)) + EDGE
+    y = EDGE + look.line + tall + 8 + pen.notes(panel, full)
     pen.cells(panel.rows, x, y, cell, cell)
     pen.frame(x, y, wide, high)
     base = cell / 2 + 0.3 * label
@@ -205,8 +223,8 @@ def draw_map(panel: Panel, look: Look = LIGHT, width: int | None = None) -> str:
         pen.parts.append(f'<g transform="translate({x + cell * n + base:g} {y - 6:g}) rotate(-90)">')
         pen.text(0, 0, one, size=label)
         pen.parts.append("</g>")
-    at = pen.scale(x, y + high + 12)
-    full = max(x + wide, x + at, EDGE + pen.width(panel.title)) + EDGE
+    pen.marks(panel.marks, x, y, cell)
+    pen.scale(x, y + high + 12)
     return pen.svg(full, y + high + 48 + EDGE, panel.title)
 
 
@@ -314,6 +332,34 @@ class _Pen:
     def title(self, text: str) -> None:
         self.text(EDGE, EDGE + self.look.size, text, more=' font-weight="bold"')
 
+    def notes(self, panel: Panel, wide: float) -> float:
+        """Write the title, and the notes below it in lines; returns how high the notes are."""
+        self.title(panel.title)
+        lines = list[str]()
+        for note in panel.notes:
+            fits = max(24, int((wide - 2 * EDGE) / self.width("x")))
+            lines += wrap(note, fits)
+        for number, line in enumerate(lines, start=1):
+            self.text(EDGE, EDGE + self.look.size + self.look.line * number, line, colour=self.look.pale)
+        return float(self.look.line * len(lines))
+
+    def marks(self, marks: Sequence[Mark], x: float, y: float, cell: float) -> None:
+        """Draw gold links as squares around cells, solid or dashed, on a rim that shows on any colour."""
+        paper, thick = THEMES[self.look.theme].background, min(2.0, cell / 6)
+        for mark in marks:
+            (top, bottom), (left, right) = mark.rows, mark.columns
+            box = (
+                f'x="{x + cell * left + thick:g}" y="{y + cell * top + thick:g}" '
+                f'width="{cell * (right - left) - 2 * thick:g}" '
+                f'height="{cell * (bottom - top) - 2 * thick:g}" fill="none"'
+            )
+            dashes = "" if mark.sure else f' stroke-dasharray="{1.5 * thick:g} {thick:g}"'
+            self.parts.append(
+                f'<rect {box} stroke="{paper}" stroke-width="{2 * thick:g}"/>'
+                f'<rect {box} stroke="{self.look.ink}" stroke-width="{thick:g}"{dashes}>'
+                f"<title>{mark.name}</title></rect>"
+            )
+
     def width(self, label: str) -> float:
         """Estimate how wide a label is: a page can measure it, a file can't."""
         return self.look.size * sum(1 if ord(character) > 0x2E7F else 0.6 for character in label)
@@ -346,15 +392,15 @@ class _Pen:
 
     def scale(self, x: float, y: float) -> float:
         """Draw which colour is how much; returns how wide that is."""
-        marks, wide = (0, 0.01, 0.05, 0.1, 0.25, 0.5, 1), 34
-        for place, mark in enumerate(marks):
+        wide = _STEP
+        for place, mark in enumerate(_SCALE):
             shade = mix_colour(int(find_levels(np.array(mark))), self.look.ramp)
             self.parts.append(
                 f'<rect x="{x + wide * place:g}" y="{y:g}" width="{wide}" height="10" fill="{shade}" '
                 f'stroke="{_FRAME}" stroke-width="0.5"/>'
             )
             self.text(x + wide * (place + 0.5), y + 24, f"{mark:g}", "middle", self.look.pale)
-        return wide * len(marks)
+        return wide * len(_SCALE)
 
     def svg(self, width: float, height: float, title: str) -> str:
         size = f'width="{width:.0f}" height="{height:.0f}" viewBox="0 0 {width:.0f} {height:.0f}"'

@@ -27,6 +27,7 @@ from attnprobe.reports.page import (
 from attnprobe.reports.picture import render_pdf, render_png
 from attnprobe.reports.report_page.measures import is_number
 from attnprobe.reports.theme import ThemeName
+from attnprobe.reports.view_alignment import EXPLANATION, describe_alignment, describe_rates
 from attnprobe.table.destination import Saveable
 
 if TYPE_CHECKING:
@@ -125,8 +126,20 @@ class View(Saveable):
         found = getattr(self, format)
         return found.encode() if isinstance(found, str) else found
 
+    @cached_property
+    def _still(self) -> str:
+        """The head that the page opens on, as a vector graphic, for where no script runs."""
+        from attnprobe.reports.graphic import LOOKS, draw_view
+
+        return draw_view(self.seen, self.start, chosen=True, look=LOOKS["light"])
+
     def _repr_html_(self) -> str:
-        return frame_page(self.html, "Attention of one sequence", 720)
+        page = write_page(self.seen, self.start, self.notes, self.examples, self._still)
+        return frame_page(page, "Attention of one sequence", 720)
+
+    def _repr_png_(self) -> bytes:
+        """Show the head in a notebook that shows no HTML, such as one that is not trusted."""
+        return render_png(self._still)
 
     def __repr__(self) -> str:
         kinds = ", ".join(
@@ -149,8 +162,9 @@ def write_page(
     start: Start,
     notes: "Sequence[HeadTable]" = (),
     examples: "Examples | None" = None,
+    still: str = "",
 ) -> str:
-    """Write the page; see ``view.js`` for what it does."""
+    """Write the page; see ``view.js`` for what it does. Without scripts, it shows the graphic ``still``."""
     from attnprobe.reports.view_examples import describe_examples  # which describes as this file does
 
     kinds = [maps.kind.value for maps in seen.maps]
@@ -162,7 +176,8 @@ def write_page(
     data = {
         "scale": SCALE,
         "kinds": [
-            _describe_kind(maps, number, sides) | {"notes": describe_notes(notes, maps)}
+            _describe_kind(maps, number, sides)
+            | {"gold": describe_alignment(maps), "notes": describe_rates(maps) + describe_notes(notes, maps)}
             for number, maps in enumerate(seen.maps)
         ],
         "sides": [describe_side(side) for side in sides],
@@ -191,7 +206,9 @@ def write_page(
         framed=grid is None and any(side.special.any() for side in sides),
         small=_explain_small_maps(seen, image=grid is not None),
         note=_explain_numbers(seen, image=grid is not None),
+        aligned=any(maps.alignment is not None for maps in seen.maps),
         examples=examples is not None,
+        still=still and encode_svg(still),
         version=version("attnprobe"),
         data=[embed_json("data", data), first],
         later=list(scripts.values()),
@@ -282,6 +299,8 @@ def _explain_numbers(seen: "SequenceAttention", *, image: bool) -> str:
             "Attention to a word is the sum over its tokens, attention from a word their mean (Clark et al. "
             "2019); of rounded numbers, so that the last of its three decimals may be off by one."
         )
+    if any(maps.alignment is not None for maps in seen.maps):
+        sentences.append(EXPLANATION)
     if any(maps.rolled is not None for maps in seen.maps):
         sentences.append(
             "Rollout multiplies the mean map of each layer, half of it the token itself, over all layers so "
@@ -408,6 +427,11 @@ def encode_image(pixels: NDArray[np.uint8]) -> str:
     content = io.BytesIO()
     image.save(content, "JPEG", quality=88)
     return f"data:image/jpeg;base64,{base64.b64encode(content.getvalue()).decode('ascii')}"
+
+
+def encode_svg(graphic: str) -> str:
+    """Write a vector graphic into a data URL."""
+    return f"data:image/svg+xml;base64,{base64.b64encode(graphic.encode()).decode('ascii')}"
 
 
 def _draw_character(character: str, *, blank: bool) -> str:

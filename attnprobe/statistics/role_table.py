@@ -284,7 +284,13 @@ def _note_roles(
         shown = ", ".join(some) if len(some) <= _NAMED else f"{len(some)} heads"
         listed.append(f"{role.removeprefix('syntactic: ')}: {shown}")
     if listed:
-        yield f"{'; '.join(listed)} (layer-head, counted from 0; a head may have several roles)."
+        explained = []
+        if any(len(some) <= _NAMED for some in by_role.values()):
+            explained.append("layer-head, counted from 0")
+        if any(len({role.name for role in roles[at]}) > 1 for at in np.flatnonzero(there).tolist()):
+            explained.append("a head may have several roles")
+        how = f" ({'; '.join(explained)})" if explained else ""
+        yield f"{'; '.join(listed)}{how}."
     if mixed := [at for at in np.flatnonzero(there).tolist() if not roles[at]]:
         kinds = Counter(find_role_kind(one.name) for at in mixed if (one := nearest[at]) is not None)
         near = [f"{kind} ({number})" for kind, number in kinds.most_common()]

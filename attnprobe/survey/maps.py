@@ -29,6 +29,7 @@ from attnprobe.run.memory import Price
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.preparation import Corpus, examine_part, prepare_corpus
 from attnprobe.run.progress import Progress
+from attnprobe.survey.gold_alignment import align_maps
 from attnprobe.survey.recorder import make_layout
 from attnprobe.survey.tokens import (
     Covered,
@@ -68,7 +69,8 @@ def read_sequences(
 
 def read_maps(
     checkpoint: Checkpoint, architecture: Architecture, documents: Sequence[Document] | MediaFolder, *,
-    max_length: int | None = None, target: str | None = None, rolled: bool = False, progress: Progress,
+    max_length: int | None = None, target: str | None = None, rolled: bool = False, aligned: bool = False,
+    progress: Progress,
 ) -> SequenceAttention:  # fmt: skip
     """Run one sequence, and keep all its attention.
 
@@ -79,13 +81,15 @@ def read_maps(
         max_length: Keep so many tokens of a text, the first ones.
         target: What a decoder beside an encoder reads; the text itself where there is none.
         rolled: Roll attention out over layers, too.
+        aligned: Keep the gold links of the document, which are an alignment of two texts.
         progress: Is told how far it is, and what was cut or pooled.
 
     Raises:
         AttnprobeError: When the sequence is longer than a page takes, or the model can't be read.
     """
     if target is not None and not checkpoint.decodes:
-        raise AttnprobeError(f"{checkpoint.name} has no decoder that reads a target; leave out --target.")
+        instead = "give the second text behind the first" if aligned else "leave out --target"
+        raise AttnprobeError(f"{checkpoint.name} has no decoder that reads a target; {instead}.")
     media = documents if isinstance(documents, MediaFolder) else None
     options = CorpusOptions(max_length=max_length, truncate=bool(media) or max_length is not None)
     if architecture.tilings:
@@ -116,6 +120,13 @@ def read_maps(
     labeller = _Labeller(checkpoint, batch, texts, target)
     maps = _collect_maps(architecture, keeper.maps, labeller, rolled=rolled)  # type: ignore[arg-type]
     pooled = tuple(_pool(one, progress.say) for one in maps)
+    if aligned:
+        pooled = tuple(align_maps(one, make_layout(one.kind, batch, *one.rows.shape[2:])) for one in pooled)
+        if all(one.alignment is None for one in pooled):
+            raise AttnprobeError(
+                f"{checkpoint.name} reads words of one of the two texts alone here, and an alignment is "
+                "between both, whole; leave out --max-length."
+            )
     picture = _find_picture(checkpoint, batch, media.items[0].path) if media else None
     return SequenceAttention(
         checkpoint.name, (*texts, *(() if target is None else (target,))), pooled, picture

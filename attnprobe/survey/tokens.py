@@ -17,6 +17,8 @@ from attnprobe.errors import AttnprobeError
 
 #: The characters that a token covers, and the text they are of; None for a token that covers none.
 Covered = tuple[int, int, int] | None
+#: The first of some tokens, and the one behind their last.
+Ends = tuple[int, int]
 #: How vocabularies mark a token that begins a word.
 _BEGINS = ("▁", "Ġ")
 Rows = NDArray[np.floating[Any]]
@@ -267,6 +269,36 @@ def _join_labels(labels: Sequence[str], words: NDArray[np.int64]) -> tuple[str, 
 
 
 @dataclass(frozen=True)
+class Way:
+    """One way in which the words of a text are asked for those of another, and what the heads find.
+
+    Attributes:
+        name: Who asks, and where.
+        hits: (layer, head) the sure links that a head finds; NaN for heads that were removed.
+        sure: (layer, head) the sure links there are.
+        rates: (layer, head, rate) alignment error rate, precision and recall.
+    """
+
+    name: str
+    hits: NDArray[np.float64]
+    sure: NDArray[np.float64]
+    rates: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Alignment:
+    """The gold alignment of two texts, as a map shows it.
+
+    Attributes:
+        links: The tokens among the queries, those among the keys, and whether the link is sure.
+        ways: How words are asked, one or two.
+    """
+
+    links: tuple[tuple[Ends, Ends, bool], ...]
+    ways: tuple[Way, ...]
+
+
+@dataclass(frozen=True)
 class Maps:
     """The attention of all layers of a kind.
 
@@ -278,6 +310,7 @@ class Maps:
         keys: The tokens they attend to.
         standing: Which heads are there (layer, head).
         rolled: Attention rolled out up to each layer, (layer, query, key), where it was asked for.
+        alignment: The gold alignment of two texts, where somebody gave it and the map is between them.
     """
 
     kind: Kind
@@ -287,6 +320,7 @@ class Maps:
     keys: Side
     standing: NDArray[np.bool_]
     rolled: NDArray[np.float32] | None = None
+    alignment: Alignment | None = None
 
 
 @dataclass(frozen=True)

@@ -60,8 +60,10 @@ def pages(saved, tmp_path_factory):
                 return view(name, "t5", rollout=True)
             case "view of a map with examples":
                 return view(name, draw="map", **search)
-            case "view beside a census":
-                return view(name, census=census())
+            case "view of an alignment" | "view beside a census":
+                given = {"target": "by night it came", "alignment": "0-3 1p2 2-2"}
+                beside = name.endswith("census")
+                return view(name, census=census()) if beside else view(name, "bart", **given)
             case "heat map":
                 return chart(name, census(), measure="previous")
             case "heat maps, dark":
@@ -71,7 +73,9 @@ def pages(saved, tmp_path_factory):
     return write
 
 
-VIEWS = ("view of lines", "view of a map with examples", "view beside a census")
+VIEWS = (
+    "view of lines", "view of a map with examples", "view of an alignment", "view beside a census",
+)  # fmt: skip
 CHARTS = ("heat map", "heat maps, dark")
 
 

@@ -1,8 +1,9 @@
 """A notebook that is run: tables, pictures and views show themselves in its cells, in a real browser."""
 
+import base64
 import json
 import re
-from html import escape
+from html import escape, unescape
 
 import nbformat
 import numpy as np
@@ -60,7 +61,9 @@ def test_every_output_is_whole_in_the_notebook_file(outputs):
     assert "<table" in table["text/html"]
     assert int(re.search(r' width="(\d+)"', picture["image/svg+xml"])[1]) > min(WIDTHS)  # so it has to shrink
     assert {"text/html", "text/plain"} <= set(view)
-    assert "src=" not in view["text/html"].replace("srcdoc=", "").split("srcdoc")[0]  # no server, no file
+    sources = re.findall(r' src="([^"]*)', unescape(view["text/html"]))
+    assert sources
+    assert all(one.startswith("data:") for one in sources)  # no server, no file
     assert len(json.dumps(outputs)) < 1_500_000
 
 
@@ -88,6 +91,89 @@ def test_tables_and_pictures_fit_their_cells(opened, width):
             part = child.bounding_box()
             assert part["height"] > 100
             assert part["x"] + part["width"] <= box["x"] + box["width"] + 1
+
+
+#: What VS Code sets for the webview of a notebook, into whose document it puts the HTML of a cell
+#: (vscode, backLayerWebView.ts, generateContent, of 1.60 to 1.10x; setting notebook.experimental.enableCsp).
+VS_CODE = (
+    "default-src 'none'; script-src 'self' https://*.vscode-cdn.net 'unsafe-inline' 'unsafe-eval'; "
+    "style-src 'self' https://*.vscode-cdn.net 'unsafe-inline'; "
+    "img-src 'self' https://*.vscode-cdn.net https: http: data:; font-src 'self' https:; connect-src https:; "
+    "child-src https: data:;"
+)
+#: Where a view draws. Colab puts outputs into a sandboxed frame of another origin (tensorboard pull request
+#: 1822, colabtools issue 3253); here it is one of no origin at all, which has no storage and no downloads.
+FRONT_ENDS = {"Colab": "allow-scripts", "VS Code": VS_CODE}
+#: Where it can't: the frame of a front end that runs no scripts, and a policy that lets none run.
+SILENT = {"no scripts": "", "policy": VS_CODE.replace(" 'unsafe-inline' 'unsafe-eval'", "")}
+
+
+def show_cells(outputs, how):
+    """Show outputs in a sandboxed frame, or put them into a document with a policy."""
+    cells = "".join(data.get("text/html") or data["image/svg+xml"] for data in outputs)
+    if "-src" not in how:
+        size = "width=900 height=1800"
+        return f'<!doctype html><title>x</title><iframe sandbox="{how}" {size} srcdoc="{escape(cells)}">'
+    return (
+        f'<!doctype html><title>x</title><meta http-equiv="Content-Security-Policy" content="{how}">'
+        f'<div class="cell">{cells}</div>'
+    )
+
+
+@pytest.fixture
+def shown(visit, outputs, tmp_path):
+    """Show the outputs as a front end does; give the visit, and the frame that the view is in."""
+
+    def show(how):
+        path = tmp_path / "cells.html"
+        path.write_text(show_cells(outputs, how), encoding="utf-8")
+        seen = visit(path, viewport={"width": 1000, "height": 2400})  # a frame out of sight is not painted
+        seen.page.wait_for_timeout(700)
+        (inside,) = [one for one in seen.page.frames if one.query_selector("#one") is not None]
+        return seen, inside
+
+    return show
+
+
+@pytest.mark.parametrize("name", FRONT_ENDS)
+def test_a_view_draws_as_colab_and_vs_code_show_it(shown, name):
+    seen, inside = shown(FRONT_ENDS[name])
+    inside.wait_for_function("() => document.documentElement.dataset.drawn")
+    assert inside.query_selector("#still") is None
+    assert inside.is_visible("#drawing svg")
+    inside.locator("#grid tbody tr:nth-child(1) td:nth-of-type(2) button").click()
+    inside.wait_for_function("() => document.getElementById('title').textContent === 'Layer 0, head 1'")
+    assert not seen.errors
+    assert not seen.requests
+    assert not [line for line in seen.console if "download" not in line]
+
+
+@pytest.mark.parametrize("name", FRONT_ENDS)
+def test_tables_and_pictures_show_as_colab_and_vs_code_show_them(shown, name):
+    _, inside = shown(FRONT_ENDS[name])
+    outer = inside.parent_frame
+    assert outer.is_visible("table.dataframe tbody td")
+    assert outer.locator("body > svg, .cell > svg").bounding_box()["height"] > 100
+    aligned = outer.locator("table.dataframe thead").get_attribute("style")
+    assert "right" in aligned
+
+
+@pytest.mark.parametrize("name", SILENT)
+def test_a_view_without_scripts_is_a_picture_that_says_how_to_open_it(shown, name):
+    seen, inside = shown(SILENT[name])
+    assert inside.is_visible("#still img")
+    assert not inside.is_visible("main")
+    assert '.save("view.html")' in inside.inner_text("#still")
+    box = inside.locator("#still img").bounding_box()
+    assert box["height"] > 100
+    assert not seen.requests
+
+
+def test_a_view_that_is_not_trusted_has_a_picture_of_its_head(outputs, saved):
+    """VS Code shows no HTML of a folder that is not trusted, but simple outputs (vscode issue 118584)."""
+    view = attnprobe.view(saved("bert"), "The walker came late , by night", layer=1, head=1)
+    content = base64.b64decode(outputs[2]["image/png"])
+    assert content == view.png
 
 
 def test_the_table_says_what_the_library_measures(opened, saved):

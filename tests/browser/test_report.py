@@ -374,3 +374,30 @@ def test_a_notebook_shows_it_in_a_frame(visit, made, tmp_path):
     inside.wait_for_function("() => document.documentElement.dataset.chosen !== undefined")
     assert inside.evaluate("origin") == "null"
     seen.assert_silent()
+
+
+@pytest.mark.parametrize("shape", [(6, 12), (12, 12)])
+def test_both_columns_of_a_wide_screen_are_filled(visit, tmp_path, shape):
+    """Similar heads stand under the card: neither column ends more than a screen before the other."""
+    seen = visit(draw_page(tmp_path, *shape), viewport={"width": 1400, "height": 900})
+    boxes = {
+        name: seen.page.locator(f"#{name}").bounding_box() for name in ("roles", "maps", "card", "distance")
+    }
+    ends = {name: box["y"] + box["height"] for name, box in boxes.items()}
+    assert boxes["roles"]["x"] == boxes["maps"]["x"] < boxes["card"]["x"] == boxes["distance"]["x"]
+    assert boxes["distance"]["y"] > ends["card"]
+    assert abs(ends["maps"] - ends["distance"]) < 900
+    seen.assert_silent()
+
+
+def test_the_atlas_is_headed_by_what_its_roles_bear_out(opened, made):
+    page = opened(made).page
+    roles = list(made.tables["roles"].data["role"])
+    near = sum(role in ("previous", "next") for role in roles)
+    named = near or sum(role != "mixed" for role in roles)
+    heading = page.inner_text("#atlas-title")
+    if not named:
+        assert heading == "What each head looks at"
+        return
+    assert heading.startswith(f"What each head looks at: {named} of {len(roles)} heads ")
+    assert ("look at a neighbour" in heading.replace("looks", "look")) == bool(near)

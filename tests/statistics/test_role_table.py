@@ -1,6 +1,7 @@
 """When a head has a role, and not without a reason; in how many folds of documents a name holds."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,7 +19,13 @@ from attnprobe.statistics.role_evidence import (
     lost_when_shuffled,
     name_patterns,
 )
-from attnprobe.statistics.role_table import ROLES, find_known_relations, find_nearest_relation, stability
+from attnprobe.statistics.role_table import (
+    ROLES,
+    _note_roles,
+    find_known_relations,
+    find_nearest_relation,
+    stability,
+)
 from attnprobe.statistics.roles import THRESHOLDS
 from attnprobe.statistics.rules import ALL, OFFSETS
 from attnprobe.sums.base import Measurement
@@ -405,3 +412,21 @@ def test_a_text_of_types_that_occur_once_names_no_rare_words():
     for corpus, decided in ((texts, False), (texts * 20, True)):
         found = attnprobe.roles("demo", corpus)
         assert found.provenance["corpus"]["rare_decided"] is decided
+
+
+@pytest.mark.parametrize(
+    ("held", "note"),
+    [
+        ([["previous"], ["next"], []], "previous: 0-0; next: 0-1 (layer-head, counted from 0)."),
+        (
+            [["previous", "next"], [], []],
+            "previous: 0-0; next: 0-0 (layer-head, counted from 0; a head may have several roles).",
+        ),
+        ([["broad"]] * 9, "broad: 9 heads."),
+    ],
+)
+def test_a_note_explains_the_signs_that_occur(held, note):
+    there = np.ones(len(held), bool)
+    roles = [[SimpleNamespace(name=name) for name in some] for some in held]
+    found = _note_roles(roles, [None] * len(held), [f"0-{head}" for head in range(len(held))], there)
+    assert next(iter(found)) == note

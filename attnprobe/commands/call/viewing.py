@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from attnprobe.commands.call.call import Call, check_model, load_model, open_call, read_first
 from attnprobe.commands.call.texts import Texts, check_standard_input, open_texts
+from attnprobe.corpus.sources.alignments import align_document
 from attnprobe.corpus.sources.document import Document
 from attnprobe.corpus.sources.media import EXTENSIONS, VIDEO_EXTENSIONS, Item, MediaFolder
 from attnprobe.corpus.sources.pictures import BOTH, Picture
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError
+from attnprobe.table.naming import join_names
 
 if TYPE_CHECKING:
     from attnprobe.model.checkpoint import Checkpoint
@@ -51,9 +53,12 @@ def look_at(
     options: Mapping[str, Any],
     *,
     rollout: bool,
+    alignment: str | None,
 ) -> Iterator[Look]:
     """Read the attention of every head to a text; the arguments are those of ``view``."""
     documents = _read_input(text, text_pair, target) if image is None else _read_both(text, text_pair, image)
+    if alignment is not None:
+        documents = _align(documents, alignment)
     kind = documents.kind if isinstance(documents, MediaFolder) else "text" if image is None else BOTH
     with open_call(options, model) as call:
         check_model(model, call.tokenizer, options)
@@ -64,6 +69,7 @@ def look_at(
         checkpoint = load_model(model, call.tokenizer, call.load, kind)
         checkpoint, documents, architecture = examine_part(checkpoint, documents, call.progress)
         watched = {"max_length": max_length, "target": target, "rolled": rollout}
+        watched["aligned"] = alignment is not None
         seen = read_maps(checkpoint, architecture, documents, **watched, progress=call.progress)
         yield Look(seen, checkpoint, architecture, call)
 
@@ -117,6 +123,17 @@ def find_head(
     return maps.layers[place], head
 
 
+def find_aligned(found: "SequenceAttention", attention: str | None) -> str:
+    """Name the attention that lies between two texts that are aligned; the one that is asked for, if any."""
+    between = [one.kind.value for one in found.maps if one.alignment is not None]
+    if attention is not None and found.of(attention).alignment is None:
+        raise AttnprobeError(
+            f"The two texts are aligned in the {join_names(between)} attention of this model, not in that of "
+            f"its {attention}; leave out --attention."
+        )
+    return attention or between[0]
+
+
 def choose_start(
     found: "SequenceAttention",
     attention: str | None,
@@ -129,12 +146,15 @@ def choose_start(
 ) -> "Start":
     """Choose what is shown first, or refuse what is not there; ``special`` shows special tokens too.
 
-    Where nobody names a layer, it is the sharpest head of all.
+    Where nobody names a layer, it is the sharpest head of all; of a gold alignment, the one with the fewest
+    errors.
     """
     from attnprobe.reports.view import Start
+    from attnprobe.survey.gold_alignment import find_best_head
     from attnprobe.survey.sharpness import find_sharpest
 
     maps, place = found.of(attention), 0
+    find_first = find_sharpest if maps.alignment is None else find_best_head
     heads = maps.rows.shape[1]
     if layer is not None:
         if layer not in maps.layers:
@@ -151,7 +171,7 @@ def choose_start(
         raise AttnprobeError("Cross-attention has no rollout; give a --head.")
     shown = heads if head is None else head  # of a layer without a head, its rollout
     if layer is None:
-        place, shown = find_sharpest(maps)
+        place, shown = find_first(maps)
     sides = (maps.queries, maps.keys)
     if words and any(side.words is None for side in sides):
         raise AttnprobeError(
@@ -187,6 +207,22 @@ def _read_input(text: str | Path, pair: str | None, target: str | None) -> list[
     if not text.strip() or (pair is not None and not pair.strip()):
         raise AttnprobeError("The text is blank; give one with words in it.")
     return [Document(text, pair, label=target)]
+
+
+def _align(documents: list[Document] | MediaFolder, line: str) -> list[Document]:
+    """Give two texts their gold alignment."""
+    if isinstance(documents, MediaFolder):
+        raise AttnprobeError("--alignment is between words of text; leave it out for an image or sound.")
+    if not isinstance(line, str):
+        raise AttnprobeError(
+            f"An alignment is a string such as '0-0 1-2', not of type {type(line).__name__}."
+        )
+    if not line.strip():
+        raise AttnprobeError("The alignment is blank; write links such as 0-0 1-2, or leave out --alignment.")
+    (document,) = documents
+    if document.pair is None and not str(document.label).strip():
+        raise AttnprobeError("The target is blank; give one with words in it.")
+    return [align_document(document, line, "--alignment") or document]
 
 
 def _read_both(text: str | Path, pair: str | None, image: Path | str) -> list[Document]:

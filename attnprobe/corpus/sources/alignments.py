@@ -104,23 +104,43 @@ def align_documents(
                 f"{short} ends behind {number - 1:,} pairs, and {long} goes on; give a line of alignments "
                 "for each pair of texts."
             )
-        second = document.label if document.pair is None else document.pair
-        if not isinstance(second, str):
+        if not isinstance(document.label if document.pair is None else document.pair, str):
             raise AttnprobeError(
                 f"Pair {number} of {texts} has one text alone; name the other with --target-column, or its "
                 "file with --targets."
             )
-        where = f"line {number} of {name}"
-        sides: tuple[tuple[Where, str], ...] = (
-            ("text", document.text), ("target" if document.pair is None else "pair", second)
-        )  # fmt: skip
-        words = [[Span(*one.span(), side) for one in _WORD.finditer(text)] for side, text in sides]
-        links = tuple(_read_links(line, words, where, one_based=one_based))
-        if all(words):
-            yield replace(document, annotation=Annotation((*words[0], *words[1]), links))
+        found = align_document(document, line, f"line {number} of {name}", one_based=one_based)
+        if found is not None:
+            yield found
 
 
-def _read_links(line: str, words: Sequence[Sequence[Span]], where: str, *, one_based: bool) -> Iterator[Link]:
+def align_document(
+    document: Document, line: str, where: str, *, one_based: bool | None = None
+) -> Document | None:
+    """Give a pair of texts its words and alignment; None where a text is blank.
+
+    Args:
+        document: The pair, the second text as label or as pair.
+        line: Its links, as ``align_documents`` reads them.
+        where: What errors call the line.
+        one_based: Whether words are counted from 1; None where they are counted from 0, and nobody can say
+            otherwise.
+
+    Raises:
+        AttnprobeError: When a link is not what it has to be.
+    """
+    second = document.label if document.pair is None else document.pair
+    sides: tuple[tuple[Where, str], ...] = (
+        ("text", document.text), ("target" if document.pair is None else "pair", str(second))
+    )  # fmt: skip
+    words = [[Span(*one.span(), side) for one in _WORD.finditer(text)] for side, text in sides]
+    links = tuple(_read_links(line, words, where, one_based=one_based))
+    return replace(document, annotation=Annotation((*words[0], *words[1]), links)) if all(words) else None
+
+
+def _read_links(
+    line: str, words: Sequence[Sequence[Span]], where: str, *, one_based: bool | None
+) -> Iterator[Link]:
     for part in line.split():
         match = _LINK.fullmatch(part)
         if match is None:
@@ -130,7 +150,7 @@ def _read_links(line: str, words: Sequence[Sequence[Span]], where: str, *, one_b
             )
         ends = []
         for said, side, text in zip((match[1], match[3]), words, ("first", "second"), strict=True):
-            place = int(said) - one_based
+            place = int(said) - bool(one_based)
             if not 0 <= place < len(side):
                 raise AttnprobeError(
                     _explain_outside(part, place, len(side), text, where, one_based=one_based)
@@ -139,12 +159,14 @@ def _read_links(line: str, words: Sequence[Sequence[Span]], where: str, *, one_b
         yield Link(ends[0], ends[1], SURE if match[2] == "-" else POSSIBLE)
 
 
-def _explain_outside(part: str, place: int, number: int, text: str, where: str, *, one_based: bool) -> str:
+def _explain_outside(
+    part: str, place: int, number: int, text: str, where: str, *, one_based: bool | None
+) -> str:
     counted = f"from 1 to {number}" if one_based else f"from 0 to {number - 1}"
     said = f"{where}: {part} is a link to a word of the {text} text that is not there: it has no words"
     if number:
         said = f"{where}: {part} names a word of the {text} text that is not there: its words count {counted}"
-    if place == number and number and not one_based:
+    if place == number and number and one_based is False:
         return f"{said}; if yours count from 1, say --one-based."
     if place < 0:
         return f"{said}; if yours count from 0, leave out --one-based."

@@ -68,6 +68,24 @@ function without(rows, wide, queries, keys) {
   return found;
 }
 
+/** Place gold links among the rows and columns that are shown; those of hidden tokens are left out. */
+function placeMarks(links, sides, shown, words) {
+  const ends = (side, { places }, first, stop) => {
+    const named = words ? side.words.slice(first, stop) : Array.from({ length: stop - first }, (_, place) => first + place);
+    const there = named.map((one) => places.indexOf(one)).filter((place) => place >= 0);
+    return there.length ? [Math.min(...there), Math.max(...there) + 1] : null;
+  };
+  return links.map(([a, b, c, d, sure]) => (
+    { rows: ends(sides[0], shown[0], a, b), columns: ends(sides[1], shown[1], c, d), sure: Boolean(sure) })).filter((mark) => mark.rows && mark.columns);
+}
+
+/** Name the gold link that a cell lies in; nothing where there is none. */
+function linkAt(marks, query, key) {
+  const inside = ([first, stop], place) => place >= first && place < stop;
+  const found = marks.filter(({ rows, columns }) => inside(rows, query) && inside(columns, key));
+  return found.length ? (found.some(({ sure }) => sure) ? "sure link" : "possible link") : "";
+}
+
 /** Say what is shown of one side: its labels, and which of its tokens are left. */
 function shownSide(side, words, special) {
   const labels = words ? side.wordLabels : side.labels;

@@ -80,8 +80,14 @@ function drawLines(seen, title, room, choose) {
   const root = picture(wide, top + Math.max(left.length, right.length) * LINE + 8, title);
   const shades = svg("g"), strokes = svg("g", { fill: "none", class: "strokes" });
   root.append(svg("text", { x: start - 8, y: 14, "text-anchor": "end", fill: "#666666", class: "pale" }, "from"));
-  root.append(svg("text", { x: stop + 8, y: 14, fill: "#666666", class: "pale" }, "to"), shades, strokes);
   const middle = (place) => top + place * LINE + LINE / 2;
+  const bands = svg("g", { fill: "none" });
+  for (const { rows, columns, sure } of seen.marks)
+    bands.append(svg("path", {
+      d: `M${start} ${middle((rows[0] + rows[1] - 1) / 2)}L${stop} ${middle((columns[0] + columns[1] - 1) / 2)}`,
+      stroke: "#d95f0e", "stroke-opacity": 0.5, "stroke-width": 7, ...(sure ? {} : { "stroke-dasharray": "5 4" }),
+    }));
+  root.append(svg("text", { x: stop + 8, y: 14, fill: "#666666", class: "pale" }, "to"), shades, bands, strokes);
   const sides = [[left, "end", start - 8, 0, start], [right, "start", stop + 8, stop, wide - stop]];
   const boxes = sides.map(([labels, anchor, x, box, width], side) => labels.map((label, place) => {
     const behind = svg("rect", {
@@ -140,7 +146,13 @@ function drawMap(seen, room, title, hover, choose) {
   }, label)));
   const frame = svg("rect", { x, y, width: wide, height: high, fill: "none", stroke: "#999999", class: "frame" });
   const mark = svg("rect", { width: cell, height: cell, fill: "none", stroke: "#d95f0e", "stroke-width": 2, visibility: "hidden" });
-  root.append(frame, mark);
+  root.append(frame);
+  for (const { rows, columns, sure } of seen.marks) {
+    const box = { x: x + cell * columns[0] + 2, y: y + cell * rows[0] + 2, width: cell * (columns[1] - columns[0]) - 4, height: cell * (rows[1] - rows[0]) - 4, fill: "none" };
+    root.append(svg("rect", { ...box, stroke: "#ffffff", "stroke-width": 4, class: "rim" }));
+    root.append(svg("rect", { ...box, stroke: "#1a1a1a", "stroke-width": 2, class: "gold", ...(sure ? {} : { "stroke-dasharray": "3 2" }) }));
+  }
+  root.append(mark);
   const canvas = document.createElement("canvas"), box = document.createElement("div");
   box.className = "map";
   box.append(canvas, root);

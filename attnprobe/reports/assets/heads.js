@@ -8,7 +8,7 @@ const headKey = (layer, head) => `${layer}.${head}`;
 function orders() {
   const own = [{ key: "sharp", name: "sharpest first", values: kind().sharpness, rising: true }];
   return own.concat(kind().notes.flatMap((note, table) => note.columns.map((column, place) => (
-    { key: `${table}.${place}`, name: `most ${column.title}`, values: column.values, rising: false }))));
+    { key: `${table}.${place}`, name: `${column.rising ? "least" : "most"} ${column.title}${note.alignment ? `, ${note.about}` : ""}`, values: column.values, rising: Boolean(column.rising) }))));
 }
 
 /** Offer what heads can be sorted by. */

@@ -61,6 +61,7 @@ async function look(layer, head) {
     rows: without(whole, right.all, left.places, right.places), high: left.places.length, wide: right.places.length,
     from: left, to: right, same: from === to, whole: rows, title: `${titleOf(layer, head)}: who attends to whom`,
   };
+  found.marks = one ? [] : placeMarks(kind().gold, [from, to], [left, right], chosen.words);
   found.least = sparest(found);
   return found;
 }
@@ -146,6 +147,7 @@ async function drawHead(sameTokens = false) {
   }
   paint(chosen.from, chosen.to);
   drawNotes();
+  explainMarks();
   document.documentElement.dataset.drawn = JSON.stringify(chosen); // for whoever waits for it
   unpackAhead(kind(), chosen.layer, () => mine === drawTurn);
 }
@@ -245,17 +247,20 @@ function rank(from, to) {
   let caption, head, body;
   if (from < 0 && to < 0) {
     caption = "The strongest of this head";
-    head = heading("from", "to", "attention");
-    body = all.map(({ query, key, share }) => make("tr", {}, label(seen.from.labels[query]), label(seen.to.labels[key]), number(share)));
+    const gold = seen.marks.length > 0; // a column says which of them are gold links
+    head = heading("from", "to", "attention", ...(gold ? ["gold"] : []));
+    body = all.map(({ query, key, share }) => make("tr", {}, label(seen.from.labels[query]), label(seen.to.labels[key]), number(share), ...(gold ? [make("td", {}, linkAt(seen.marks, query, key))] : [])));
   } else {
     const others = from >= 0 ? seen.to : seen.from, place = (one) => (from >= 0 ? one.key : one.query);
     const listed = all.slice(0, RANKED), named = listed.some((one) => others.names[place(one)]);
     caption = from >= 0 ? `What \u2068${seen.from.labels[from]}\u2069 looks at` : `What looks at \u2068${seen.to.labels[to]}\u2069`;
     if (all.length > RANKED) caption += `: the strongest ${RANKED} of ${all.length}`;
-    head = heading("place", unit, ...(named ? ["in the vocabulary"] : []), "attention");
+    const gold = seen.marks.length > 0, link = (one) => (from >= 0 ? linkAt(seen.marks, from, one.key) : linkAt(seen.marks, one.query, to));
+    head = heading("place", unit, ...(named ? ["in the vocabulary"] : []), "attention", ...(gold ? ["gold"] : []));
     body = listed.map((one) => make("tr", {},
       make("td", {}, String(place(one) + 1)), label(others.labels[place(one)]),
-      ...(named ? [make("td", { dir: "auto", class: "pale" }, others.names[place(one)])] : []), number(one.share)));
+      ...(named ? [make("td", { dir: "auto", class: "pale" }, others.names[place(one)])] : []), number(one.share),
+      ...(gold ? [make("td", {}, link(one))] : [])));
   }
   find("ranking").replaceChildren(make("caption", {}, caption), head, make("tbody", {}, ...body));
   find("ranking").hidden = false;
@@ -273,11 +278,20 @@ function drawNotes() {
   }));
 }
 
+/** Say how gold links are drawn, of those kinds that there are. */
+function explainMarks() {
+  if (!find("gold")) return;
+  const shapes = { map: ["solid square", "dashed square"], lines: ["wide band", "dashed band"] }[chosen.draw] ?? [];
+  const kinds = [[true, "sure"], [false, "possible"]].filter(([sure]) => shapes.length && seen.marks.some((mark) => mark.sure === sure));
+  find("gold").hidden = !kinds.length;
+  find("gold").textContent = `Gold alignment: ${kinds.map(([sure, name]) => `a ${shapes[Number(!sure)]} is a ${name} link`).join(", ")}.`;
+}
+
 /** Say one number. */
 function say(query, key) {
   if (query < 0) return;
   find("readout").textContent =
-    `\u2068${seen.from.labels[query]}\u2069 \u2192 \u2068${seen.to.labels[key]}\u2069: ${digits(seen.rows[query * seen.wide + key])}`;
+    `\u2068${seen.from.labels[query]}\u2069 \u2192 \u2068${seen.to.labels[key]}\u2069: ${digits(seen.rows[query * seen.wide + key])}${[linkAt(seen.marks, query, key)].filter(Boolean).map((link) => `, ${link}`)}`;
 }
 
 let linking = 0;
@@ -356,6 +370,7 @@ function listen() {
   for (const medium of [printing, dark]) medium.addEventListener("change", () => { drawScale(); colourHeads(); drawExamples(); tellExample(); if (drawing) paint(chosen.from, chosen.to); });
 }
 
+find("still")?.remove(); // which stands in for what follows
 listen();
 drawScale();
 Object.assign(chosen, linked() ?? {});

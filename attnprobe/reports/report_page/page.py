@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
+from attnprobe.reports.columns import DrawingRequest
 from attnprobe.reports.page import (
     RECORD,
     bundle_scripts,
@@ -17,6 +18,7 @@ from attnprobe.reports.page import (
     render_page,
 )
 from attnprobe.reports.pictures.channels import interpolate_colours
+from attnprobe.reports.pictures.headlines import state_picture
 from attnprobe.reports.profile import read_profile
 from attnprobe.reports.report_page import charts, text
 from attnprobe.reports.report_page.atlas import draw_atlas
@@ -42,6 +44,7 @@ from attnprobe.survey.tokens import SequenceAttention
 from attnprobe.table.cells import clean
 from attnprobe.table.destination import render_table
 from attnprobe.table.head_table import HeadTable
+from attnprobe.table.kinds import PictureKind
 from attnprobe.table.naming import LETTERS, NOUNS, find_role_kind
 
 #: How the classes of colours begin: of what starts at 0, and of what goes both ways from it.
@@ -83,6 +86,7 @@ class Picture(NamedTuple):
     grids: Sequence[Mapping[str, Any]] = ()  # one for each kind of attention
     legend: Sequence[tuple[str, str, str, int, str]] = ()  # class, letter, name, how many heads, meaning
     drawing: Markup | None = None  # as wide as the page, in place of grids
+    finding: str = ""  # what the table of the picture bears out
 
 
 def write_page(contents: Contents) -> str:
@@ -163,6 +167,7 @@ def write_page(contents: Contents) -> str:
         missing=[(section, clean(command)) for section, command in contents.missing.items()],
         heads=heads,
         pictures=pictures,
+        findings=_state_sections(contents) | {one.section: one.finding for one in pictures if one.finding},
         maps=maps,
         measures=[(number, one, charts.draw_strip(one)) for number, one in enumerate(measures)],
         has_roles=roles is not None,
@@ -209,9 +214,26 @@ def draw_pictures(contents: Contents, heads: Heads) -> list[Picture]:
     roles, atlas = next(iter(contents.of("roles").values()), None), draw_atlas(heads, contents.every)
     found = []
     if atlas is not None:
-        drawing, words = atlas
-        found.append(Picture(_ATLAS, "What each head looks at", words, drawing=drawing))
+        drawing, words, stated = atlas
+        title = "What each head looks at"
+        found.append(Picture(_ATLAS, title, words, drawing=drawing, finding=stated))
     return found if roles is None else [*found, _draw_roles(heads, roles)]
+
+
+#: Which picture of a section its heading states the finding of, as the title of that picture does.
+_STATED: Mapping[str, PictureKind] = {
+    "roles": "roles", "prune": "curves", "correlate": "intervals", **dict.fromkeys(OF_GOLD, "relations"),
+}  # fmt: skip
+
+
+def _state_sections(contents: Contents) -> dict[str, str]:
+    """State what each section finds, of those whose tables bear a sentence out."""
+    request = DrawingRequest(THEMES["light"], 0)
+    found = {}
+    for section, kind in _STATED.items():
+        said = [state_picture(kind, table, request) for table in contents.of(section).values()]
+        found[section] = clean(next(filter(None, said), ""))
+    return found
 
 
 def _sort_under_pictures(contents: Contents, pictures: Sequence[Picture]) -> dict[str, dict[str, HeadTable]]:

@@ -1,0 +1,127 @@
+"""The gold alignment of one pair of texts: its links by tokens, and how far the heads of a map find them."""
+
+from dataclasses import replace
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from attnprobe.attention.block import AttentionBlock
+from attnprobe.attention.layout import Layout
+from attnprobe.errors import AttnprobeError
+from attnprobe.statistics.alignment import (
+    CUT,
+    IN_SURE,
+    RATES,
+    SURE,
+    GoldAlignments,
+    align_by_head,
+    find_gold_alignments,
+    find_rates,
+)
+from attnprobe.statistics.alignment_table import pick_cell
+from attnprobe.sums.groups import Ratio
+from attnprobe.survey.tokens import Alignment, Ends, Maps, Side, Way, number_groups
+
+#: What the ways are called in which a pair of texts is asked: across, the target asks the text.
+_ACROSS = ("where the decoder predicts a word", "where the decoder reads a word")
+_WITHIN = ("the second text asks the first", "the first text asks the second")
+
+
+def align_maps(maps: Maps, layout: Layout) -> Maps:
+    """Give maps their gold alignment, and the words that it lies between; as they are where they have none.
+
+    Args:
+        maps: Of one sequence, token by token.
+        layout: Which tokens attend to which, with the links of the sequence.
+
+    Raises:
+        AttnprobeError: When a part of one of the two texts is not in the sequence.
+    """
+    gold: GoldAlignments = layout.once(find_gold_alignments)
+    asked = [way for way, numbers in enumerate(gold.counts[0]) if not np.isnan(numbers).all()]
+    if not asked:
+        return maps
+    if gold.counts[0, asked, CUT].any():
+        raise AttnprobeError(
+            "Only a part of one of the two texts is in the sequence, and an alignment is of both, whole; "
+            "leave out --max-length."
+        )
+    counts = np.stack([_count_layer(rows, layout) for rows in maps.rows])
+    counts[~maps.standing] = np.nan
+    # In cross-attention both ways ask of the same words; a map shows them where they are read.
+    shown = asked[-1:] if layout.crossed else asked
+    links, words = _list_links(gold, shown), _list_words(gold, shown)
+    found = Alignment(links, tuple(_make_way(counts[..., way, :], way, layout.crossed) for way in asked))
+    if layout.crossed:
+        queries, keys = (_name_words(*one) for one in zip((maps.queries, maps.keys), words, strict=True))
+    else:
+        queries = keys = _name_words(maps.queries, sorted({*words[0], *words[1]}))
+    return replace(maps, queries=queries, keys=keys, alignment=found)
+
+
+def _count_layer(rows: NDArray[np.float32], layout: Layout) -> NDArray[np.float64]:
+    """Count what each head of a layer finds, (head, way, number), as the table of error rates does."""
+    block = AttentionBlock(torch.from_numpy(rows)[None], layout).restricted()
+    return align_by_head(block)[0].double().numpy()
+
+
+def _make_way(counts: NDArray[np.float64], way: int, crossed: bool) -> Way:
+    """Give the rates of all heads (layer, head, number) that are asked in one way, as tables give them."""
+    totals = Ratio.of(counts[None])
+    cells = list(np.ndindex(*counts.shape[:2]))
+    values, _ = find_rates([pick_cell(totals, cell) for cell in cells])
+    rates = values[..., 0].reshape(*counts.shape[:2], len(RATES))
+    return Way((_ACROSS if crossed else _WITHIN)[way], counts[..., IN_SURE], counts[..., SURE], rates)
+
+
+def _list_links(gold: GoldAlignments, ways: list[int]) -> tuple[tuple[Ends, Ends, bool], ...]:
+    """List the links: the tokens of the word that asks and of the one that answers, and whether for sure."""
+    found = []
+    for row in np.flatnonzero(np.isin(gold.way, ways)).tolist():
+        first, stop = gold.rows.candidates[row].tolist()
+        for place in range(stop - first):
+            cell = gold.base[row] + place
+            if gold.possible[cell]:
+                ends = (gold.rows.queries[row], gold.rows.spans[first + place])
+                asker, answer = ((int(start), int(end)) for start, end in ends)
+                found.append((asker, answer, bool(gold.sure[cell])))
+    return tuple(found)
+
+
+def _list_words(gold: GoldAlignments, ways: list[int]) -> tuple[list[Ends], list[Ends]]:
+    """List the words that ask, and those that answer, by their tokens."""
+    rows = np.isin(gold.way, ways)
+    return (
+        sorted({(int(start), int(end)) for start, end in gold.rows.queries[rows]}),
+        sorted({(int(start), int(end)) for start, end in gold.rows.spans}),
+    )
+
+
+def _name_words(side: Side, words: list[Ends]) -> Side:
+    """Let the words of a side be those of the alignment, which punctuation is a part of.
+
+    A token of several words is of the first of them.
+    """
+    if side.words is None:
+        return side
+    names = (len(words) + np.arange(len(side))).tolist()
+    for word, (start, stop) in reversed(list(enumerate(words))):
+        names[start:stop] = [word] * (stop - start)
+    found = number_groups(names)
+    members = [np.flatnonzero(found == word) for word in range(int(found.max()) + 1)]
+    labels = tuple(
+        "".join(side.word_labels[word] for word in dict.fromkeys(side.words[some].tolist()))
+        for some in members
+    )
+    continues = np.append(False, found[1:] == found[:-1])
+    return replace(side, words=found, word_labels=labels, continues=continues)
+
+
+def find_best_head(maps: Maps) -> tuple[int, int]:
+    """Find the head of the least error rate in any way: the place of its layer, and its number."""
+    assert maps.alignment is not None
+    rates = np.stack([way.rates[..., 0] for way in maps.alignment.ways])
+    least = np.where(np.isnan(rates), np.inf, rates).min(0)
+    layer, head = np.unravel_index(int(least.argmin()), least.shape)
+    return int(layer), int(head)
