@@ -373,6 +373,7 @@ def _compare_pages(
 ) -> None:
     """Say whether the tables of two reports hold the same numbers, and leave with 1 where they do not."""
     from attnprobe.findings.sameness import compare_tables
+    from attnprobe.reports.page import choose_precision
     from attnprobe.table.naming import join_names
 
     same, close = [], True
@@ -381,7 +382,7 @@ def _compare_pages(
             teller.say(f"{name} is on record only.")
             close = False
             continue
-        result = compare_tables(table, again[name])
+        result = compare_tables(table, again[name], choose_precision(len(table)))
         close &= result.close
         if result.exact:
             same.append(name)

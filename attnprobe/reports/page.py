@@ -147,6 +147,9 @@ def _hash(content: str) -> str:
 
 #: The id of the block.
 RECORD = "attnprobe-record"
+#: Most rows of a table whose numbers a page holds exactly, and the significant digits of longer ones: of
+#: pairs of 144 heads, all digits would be half of the page.
+_EXACT, _SHORT = 2_000, 8
 #: No page that attnprobe writes comes near it, in bytes.
 _LARGEST = 1 << 28
 
@@ -171,6 +174,15 @@ class _BlockParser(HTMLParser):
     def handle_data(self, data: str) -> None:
         if self._inside:
             self._inside[-1] += data
+
+
+def choose_precision(rows: int) -> int | None:
+    """Choose the significant digits that a page holds of a table; None for all.
+
+    >>> choose_precision(144), choose_precision(10_296)
+    (None, 8)
+    """
+    return None if rows <= _EXACT else _SHORT
 
 
 def read_page(path: Path) -> tuple[dict[str, Any], dict[str, bytes]]:

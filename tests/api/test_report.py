@@ -81,7 +81,7 @@ def test_every_cell_of_a_map_and_of_the_card_is_of_its_table(made, data):
     assert len(data["measures"]) == len(there)
     for held, column in zip(data["measures"], there, strict=True):
         expected = np.array(census.data[column.name], float)
-        np.testing.assert_allclose(np.array(held["values"], float), expected, rtol=5e-10)  # of 10 digits
+        np.testing.assert_allclose(np.array(held["values"], float), expected, rtol=5e-7)  # of 7 digits
         if not column.headline:
             continue
         errors = census.data[f"{column.name}_se"]
@@ -159,7 +159,7 @@ def test_a_task_brings_importance_and_pruning(classifier, reviews):
     }
     assert "How many heads can go" in made.html
     assert 'class="line criterion"' in made.html
-    assert "Do the same heads matter on other data?" in made.html
+    assert '<h2 id="correlate-title">' in made.html
     assert made.contents.missing == {}
 
 

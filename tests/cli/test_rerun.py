@@ -448,6 +448,21 @@ def test_a_record_in_python(table):
         attnprobe.record("nothing.csv")
 
 
+def test_a_long_table_of_a_report_has_fewer_digits_and_is_compared_in_these(invoke, here, monkeypatch):
+    """Those of 276 pairs, where a page holds 100 rows exactly."""
+    monkeypatch.setattr("attnprobe.reports.page._EXACT", 100)
+    page, pairs = here / "page.html", here / "pairs.csv"
+    shared = ["demo", "-L", 4, "-q", "-o"]
+    assert invoke("report", *shared, page, "--sections", "distance,census")[0] == 0
+    assert invoke("distance", *shared, pairs, "--all-pairs", "--precision", 8)[0] == 0
+    _, tables = read_page(page)
+    assert tables["distance"] == pairs.read_bytes()
+    assert invoke("census", *shared, here / "heads.csv")[0] == 0
+    assert tables["census"] == (here / "heads.csv").read_bytes()
+    said = invoke("rerun", page, "-o", here / "again.html")[2]
+    assert "the numbers of census, distance and profile are those on record, digit for digit" in said
+
+
 def test_a_report_says_whether_its_numbers_are_the_same(invoke, here):
     page = here / "page.html"
     assert invoke("report", "demo", "-L", 4, "--sections", "census,distance", "-q", "-o", page)[0] == 0

@@ -12,6 +12,7 @@ from attnprobe.reports.columns import DrawingRequest
 from attnprobe.reports.page import (
     RECORD,
     bundle_scripts,
+    choose_precision,
     embed_bytes,
     embed_json,
     read_asset,
@@ -58,7 +59,7 @@ MOST_ROWS = 20_000
 #: So many rows of a table are shown; its file has all.
 _SHOWN = 400
 #: Digits of a number of the card, of which it shows four.
-_DIGITS = 10
+_DIGITS = 7
 #: Grids of more heads have no number in each cell, but the rank in those of the highest; so many of these.
 _NARROW, _RANKED = 12, 5
 #: Most characters of a token and of a text.
@@ -262,8 +263,9 @@ def _describe_measure(measure: Measure) -> dict[str, Any]:
 
 
 def _pack_table(table: HeadTable) -> str:
-    """Pack a table as the csv file that ``-o`` writes."""
-    return base64.b64encode(zlib.compress(render_table(table, "csv"), 9)).decode("ascii")
+    """Pack a table as the csv file that ``-o`` writes, with as many digits as a page has room for."""
+    content = render_table(table, "csv", choose_precision(len(table)))
+    return base64.b64encode(zlib.compress(content, 9)).decode("ascii")
 
 
 def _pack_sequence(
