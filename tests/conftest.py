@@ -297,10 +297,14 @@ USUAL = {"bert", "modernbert", "deberta-v2", "t5", "gpt2", "llama"}
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark as slow what is asked of an architecture beside the usual ones."""
+    """Mark as slow what is asked of an architecture beside the usual ones, as exhaustive what is asked again."""
     for item in items:
         asked = getattr(item, "callspec", None)
         if asked is not None and asked.params.get("name") in ARCHITECTURES.keys() - USUAL:
+            item.add_marker("slow")
+            if asked.params.get("content_only"):
+                item.add_marker("exhaustive")
+        if item.get_closest_marker("exhaustive"):
             item.add_marker("slow")
 
 

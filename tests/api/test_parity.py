@@ -271,10 +271,15 @@ def test_pruned_checkpoints(same, by_command, classifier, reviews, tmp_path, phy
     ("more", "said"),
     [
         ({}, "the objective is classification"),
-        ({"by": "step", "method": "lrp", "seed": 7}, "the objective is classification"),
         ({"measure": "entropy", "content_only": True, "weights": "both", "layers": "0,2"}, None),
-        ({"measure": "prune", "prune_step": 0.5, "random_orders": 1, "metric": "mcc"}, "one half"),
-        ({"measure": "everything", "by": "step", "keep": True, "max_length": 6}, "cut into"),
+        *(
+            pytest.param(*one, marks=pytest.mark.exhaustive)
+            for one in (
+                ({"by": "step", "method": "lrp", "seed": 7}, "the objective is classification"),
+                ({"measure": "prune", "prune_step": 0.5, "random_orders": 1, "metric": "mcc"}, "one half"),
+                ({"measure": "everything", "by": "step", "keep": True, "max_length": 6}, "cut into"),
+            )
+        ),
     ],
 )
 @pytest.mark.slow

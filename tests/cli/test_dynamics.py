@@ -91,21 +91,23 @@ def stderr_of(error):
         (["--measure", "positional", "--layers", "1,2"], ["positional", "--layers", "1,2"]),
         (["--measure", "census", "--weights", "both"], ["census", "--weights", "both"]),
         (["--measure", "norm", "--content-only"], ["census", "--statistics", "norm", "--content-only"]),
-        (["--measure", "everything"], ["census", "--everything"]),
-        (["--measure", "rank"], ["rank"]),
-        (["--measure", "mixing"], ["mixing"]),
-        (
-            ["--measure", "prune", "--prune-step", "0.5", "--random-orders", "1", "--metric", "loss"],
-            ["prune", "--step", "0.5", "--random-orders", "1", "--metric", "loss"],
-        ),
-        (
-            ["--measure", "prune", "--prune-by", "norm,fisher", "--prune-step", "1", "--random-orders", "0"],
-            ["prune", "--by", "norm,fisher", "--step", "1", "--random-orders", "0"],
-        ),
-        (
-            ["--measure", "prune", "--prune-by", "lrp", "--seed", "7", "--rerank", "--rank-data", "DATA"],
-            ["prune", "--by", "lrp", "--seed", "7", "--rerank", "--rank-data", "DATA"],
-        ),
+        *(pytest.param(*one, marks=pytest.mark.exhaustive) for one in (
+            (["--measure", "everything"], ["census", "--everything"]),
+            (["--measure", "rank"], ["rank"]),
+            (["--measure", "mixing"], ["mixing"]),
+            (
+                ["--measure", "prune", "--prune-step", "0.5", "--random-orders", "1", "--metric", "loss"],
+                ["prune", "--step", "0.5", "--random-orders", "1", "--metric", "loss"],
+            ),
+            (
+                ["--measure", "prune", "--prune-by", "norm,fisher", "--prune-step", "1", "--random-orders", "0"],
+                ["prune", "--by", "norm,fisher", "--step", "1", "--random-orders", "0"],
+            ),
+            (
+                ["--measure", "prune", "--prune-by", "lrp", "--seed", "7", "--rerank", "--rank-data", "DATA"],
+                ["prune", "--by", "lrp", "--seed", "7", "--rerank", "--rank-data", "DATA"],
+            ),
+        )),
     ],
     ids=" ".join,
 )  # fmt: skip
@@ -128,6 +130,7 @@ def test_every_step_is_a_run_of_its_own(invoke, training, checkpoints, data, mea
 
 
 @pytest.mark.parametrize(("command", "column"), [(name, one) for name in COLUMNS for one in COLUMNS[name]])
+@pytest.mark.exhaustive
 def test_a_column_of_another_command(invoke, checkpoints, data, command, column):
     words = ["dynamics", *checkpoints[:2], "-d", data, "--measure", column]
     code, out, error = invoke(*words)
@@ -630,6 +633,7 @@ def test_python_names_keywords(checkpoints, data):
 
 
 @pytest.mark.parametrize("format", ["csv", "json", "md", "parquet", "xlsx"])
+@pytest.mark.exhaustive
 def test_formats(invoke, checkpoints, data, tmp_path, format):
     path = tmp_path / f"found.{format}"
     words = ["dynamics", *checkpoints, "-d", data, "--measure", "entropy"]

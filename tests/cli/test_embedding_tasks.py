@@ -151,7 +151,7 @@ def test_stopped_and_gone_on(invoke, saved, beir, monkeypatch, tmp_path, command
     assert done == total
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_two_processes(invoke, saved, beir, tmp_path):
     """Embeddings of both are put together before queries are scored."""
     for name, words in {
@@ -170,7 +170,7 @@ def test_two_processes(invoke, saved, beir, tmp_path):
         np.testing.assert_allclose(two[numbers], one[numbers], rtol=0, atol=1e-7)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_minilm(invoke, minilm, tmp_path):
     """A real embedding model finds everyday passages, also without any one of its heads."""
     data = Path(__file__).parents[2] / "examples" / "everyday.csv"

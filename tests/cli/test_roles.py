@@ -51,7 +51,12 @@ def test_the_neighbour_heads_of_the_embedded_encoder_are_named(invoke):
     assert f"Of {len(decided)} heads whose name folds of the documents can decide, " in error
 
 
-@pytest.mark.parametrize("name", ["bert", "roberta", "gpt2", "t5", "bart", "modernbert", "mpnet"])
+FURTHER = ("roberta", "t5", "bart", "modernbert", "mpnet")
+
+
+@pytest.mark.parametrize(
+    "name", ["bert", "gpt2", *(pytest.param(one, marks=pytest.mark.exhaustive) for one in FURTHER)]
+)
 @pytest.mark.slow
 def test_random_weights_have_no_role(tiny, name):
     """None but broad, self or none."""

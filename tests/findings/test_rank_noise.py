@@ -126,7 +126,7 @@ def test_noise_has_little_bias(r, reach, skewed):
 @pytest.mark.parametrize("skewed", [False, True])
 @pytest.mark.parametrize("r", [0.0, 0.55, 0.97])
 @pytest.mark.parametrize("noise", [1.0, 2.5, 5.0])
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_coverage(r, noise, skewed):
     """The 95 % interval holds the truth in at least 52 of 60 samples, whatever the noise."""
     draw, held = np.random.default_rng(1), 0

@@ -72,7 +72,7 @@ def test_the_band_holds_the_step():
 
 
 @pytest.mark.parametrize(("noise", "examples"), [(0.5, 60), (1.5, 200), (4.0, 60)])
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_coverage(noise, examples):
     assert held(noise, examples, 60, seed=1)[0] >= 55
 

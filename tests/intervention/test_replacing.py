@@ -34,7 +34,7 @@ READERS = re.compile(
 CASES = [
     ("bert", "classification"), ("distilbert", "classification"), ("modernbert", "classification"),
     ("deberta-v2", "classification"), ("gpt2", "causal-lm"), ("llama", "causal-lm"), ("t5", "seq2seq"),
-    ("bart", "seq2seq"), ("one head", "classification"),
+    pytest.param("bart", "seq2seq", marks=pytest.mark.exhaustive), ("one head", "classification"),
 ]  # fmt: skip
 each_case = pytest.mark.parametrize(("name", "kind"), CASES)
 

@@ -175,6 +175,7 @@ def test_what_is_documented_is_not_private(own: set[str], line: str):
     ("library", "module"),
     [("transformers", "transformers.masking_utils"), ("huggingface_hub", "huggingface_hub.file_download")],
 )
+@pytest.mark.exhaustive
 def test_a_version_that_moved_a_name_is_refused_in_a_sentence(library: str, module: str):
     """With the version that is there, and one that works."""
     script = f"""

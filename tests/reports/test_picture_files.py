@@ -62,6 +62,7 @@ def test_text_of_an_svg_is_text(drawn):
 
 @pytest.mark.parametrize("kind", tables.NATURAL)
 @pytest.mark.parametrize("width", [420, 760, 1200])
+@pytest.mark.exhaustive
 def test_no_picture_is_much_wider_than_asked(kind, width):
     """Names are as long as they are; small grids are no larger than they need to be."""
     svg = draw_picture([tables.NATURAL[kind][0]()], width=width).rendered("svg")

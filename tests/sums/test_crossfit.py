@@ -149,7 +149,9 @@ def simulate(case, runs):
     return (np.array(one) for one in (p, value, error, alone))
 
 
-@pytest.mark.parametrize("case", ["tied", "rare", "spread"])
+@pytest.mark.parametrize(
+    "case", ["tied", *(pytest.param(one, marks=pytest.mark.exhaustive) for one in ("rare", "spread"))]
+)
 @pytest.mark.slow
 def test_p_is_uniform_where_no_head_is_ahead(case):
     p, value, error, alone = simulate(case, 2000)

@@ -89,7 +89,7 @@ def test_a_long_unit_stands_in_lines():
 @pytest.mark.parametrize(
     ("make", "kind"), [(lambda: tables.of_heads("entropy"), "heatmap"), (tables.pruning, "curves")]
 )
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_endless_names_do_not_widen_a_picture(make, kind):
     table = make()
     long = with_cells(table, model=["m" * 5000] * len(table))
