@@ -297,7 +297,7 @@ USUAL = {"bert", "modernbert", "deberta-v2", "t5", "gpt2", "llama"}
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark as slow what is asked of an architecture beside the usual ones, as exhaustive what is asked again."""
+    """Mark as slow what is asked of an architecture that is not usual; what is asked again, as exhaustive."""
     for item in items:
         asked = getattr(item, "callspec", None)
         if asked is not None and asked.params.get("name") in ARCHITECTURES.keys() - USUAL:

@@ -100,7 +100,8 @@ def stderr_of(error):
                 ["prune", "--step", "0.5", "--random-orders", "1", "--metric", "loss"],
             ),
             (
-                ["--measure", "prune", "--prune-by", "norm,fisher", "--prune-step", "1", "--random-orders", "0"],
+                ["--measure", "prune", "--prune-by", "norm,fisher", "--prune-step", "1", "--random-orders",
+                 "0"],
                 ["prune", "--by", "norm,fisher", "--step", "1", "--random-orders", "0"],
             ),
             (
