@@ -129,7 +129,7 @@ def test_the_code_is_drawn_as_it_stands_on_record():
     places = [svg.index(f">{said}</text>") for said in (
         "best simple rule", "online code: what the next links take", UNIFORM)]  # fmt: skip
     assert all(place > 0 for place in places)
-    (inner,) = [one for one in drawn.spec["vconcat"] if "vconcat" in one]
+    inner = drawn.spec if "resolve" in drawn.spec else drawn.spec["vconcat"][0]
     assert {*inner["resolve"]["scale"].values()} == {"independent"}
 
 
