@@ -17,7 +17,7 @@ from attnprobe.reports.profile import Profile, read_profile
 from attnprobe.reports.profile_words import EVIDENCE, describe_bars
 from attnprobe.reports.shapes import AXES, Grid, lay_out_grid, lay_out_roles
 from attnprobe.reports.theme import FRAME, ROLE_COLOURS, Theme, choose_ink
-from attnprobe.table.cells import Cell, format_cell
+from attnprobe.table.cells import Cell, clean, format_cell
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.naming import LETTERS, MIXED
 
@@ -41,6 +41,8 @@ _BACK, _LINES, _FRONT, _OVER = range(4)
 _LETTER, _AVERAGE, _PROSE = 0.55, 0.46, 0.5
 #: Pixels between lines of text, and from a row to the numbers of its scale.
 _LEADING, _TICK = 4.0, 7.0
+#: Sizes of letters that "head" and "attention" take beside one another.
+_LABELLED = 12.0
 #: Shades of the squares of an image.
 _SHADES = 8
 #: From this width on, the number of a role stands beside its letter; and from this one on, two columns of
@@ -206,12 +208,14 @@ def lay_out_atlas(
     full = max(left + pitch * len(grid.heads) + scale, min(width, 280.0))
     rows = len(set(zip(grid.places, table.data["layer"], strict=True)))
     cell = _size_cell(profile, pitch, size + 2.0 if roles is not None else 0.0, rows)
-    explained = False
+    explained = 0
     if roles is not None and cell.width >= _NUMBERED:
-        across, line = 1 + (full >= _TWO), size + _LEADING
+        line = size + _LEADING
         longest = max(len(roles.describe(kind, explained=True)) for kind in roles.counts)
-        high = rows * (cell.height + _DOWN) + math.ceil(len(roles.counts) / across) * line
-        explained = high <= _PAGE - _AROUND and line + _PROSE * size * longest <= full / across
+        for across in (1, 2)[: 1 + (full >= _TWO)]:  # two columns, where there is room for them
+            high = rows * (cell.height + _DOWN) + math.ceil(len(roles.counts) / across) * line
+            if high <= _PAGE - _AROUND and line + _PROSE * size * longest <= full / across:
+                explained = across
     drawing = _Drawing(table, theme, profile, cell, roles, size, explained)
     y = 0.0
     for name in grid.maps:
@@ -229,6 +233,7 @@ def lay_out_atlas(
 class _Roles:
     """The role of each row, and how many heads have it."""
 
+    names: Sequence[str | None]
     kinds: Sequence[str | None]
     counts: Mapping[str, int]
     values: Sequence[float | int | None]
@@ -236,14 +241,22 @@ class _Roles:
     def describe(self, kind: str, *, explained: bool) -> str:
         """Say how many heads have a role, and what the number beside its letter is."""
         said = f"{kind} ({self.counts[kind]})"
-        return f"{said}: {EVIDENCE[kind]}" if explained and kind in EVIDENCE else said
+        if not explained or kind not in EVIDENCE:
+            return said
+        relations = {
+            name.removeprefix("syntactic: ") for name, own in zip(self.names, self.kinds, strict=True)
+            if own == kind == "syntactic" and name is not None
+        }  # fmt: skip
+        of = f" ({relations.pop()})" if len(relations) == 1 else ""
+        return f"{said}: {EVIDENCE[kind]}{of}"
 
 
 def _read_roles(table: HeadTable) -> _Roles | None:
     if "role" not in table.data:
         return None
-    found = lay_out_roles([None if cell is None else str(cell) for cell in table.data["role"]])
-    return _Roles(found.kinds, found.counts, read_numbers(table, "value"))
+    names = [None if cell is None else clean(str(cell)) for cell in table.data["role"]]
+    found = lay_out_roles(names)
+    return _Roles(names, found.kinds, found.counts, read_numbers(table, "value"))
 
 
 @dataclass
@@ -256,7 +269,7 @@ class _Drawing:
     cell: _Cell
     roles: _Roles | None
     size: int
-    explained: bool  # whether the list of roles says what the numbers beside their letters are
+    explained: int  # columns of the list of roles that says what their numbers are; 0 where it does not
     paths: _Paths = field(default_factory=_Paths)
     words: list[Words] = field(default_factory=list)
     places: list[Place] = field(default_factory=list)
@@ -276,7 +289,8 @@ class _Drawing:
         if len(grid.maps) > 1:
             self.write(0.0, y + self.size, name.replace("_", " "), bold=True)
             y += self.size + 5.0
-        self.write(left, y + self.size, "head", fill=self.theme.muted)
+        named = y + self.size
+        self.write(left, named, "head", fill=self.theme.muted)
         y += self.size + 3.0
         self.write(0.0, y + self.size, "layer", fill=self.theme.muted)
         self._number(grid.heads, left, y + self.size, pitch)
@@ -294,7 +308,12 @@ class _Drawing:
             x = left + columns[heads[row]] * pitch
             self.draw_head(row, x, y + lines[layers[row]] * height)
         if self.places[0].row in own:  # one scale is enough for all maps
-            self.draw_scale(left + len(grid.heads) * pitch - _GAP, y + self.cell.head)
+            scale = left + len(grid.heads) * pitch - _GAP
+            self.draw_scale(scale, y + self.cell.head)
+            end = max(
+                scale + _TICK + _LETTER * self.size * len(_write_end(self.top / 10)), _LABELLED * self.size
+            )
+            self.write(end, named, "attention", "end", self.theme.muted)
         return y + len(used) * height + 4.0
 
     def _number(self, heads: Sequence[Cell], left: float, y: float, pitch: float) -> None:
@@ -416,10 +435,10 @@ class _Drawing:
             return y
         at, line = x, self.size + _LEADING
         for kind in self.roles.counts:
-            text = self.roles.describe(kind, explained=self.explained)
+            text = self.roles.describe(kind, explained=bool(self.explained))
             wide = line + 3.0 + _LETTER * self.size * len(text) + 8.0
             if self.explained:
-                wide = width / (1 + (width >= _TWO))
+                wide = width / self.explained
             if at > x and at + wide > x + width:
                 at, y = x, y + line
             colour = ROLE_COLOURS[kind]

@@ -18,7 +18,7 @@ from attnprobe.reports.view import (
     select_tokens,
     shrink_maps,
 )
-from attnprobe.reports.view_alignment import Mark, explain_marks, place_marks, tell_rates
+from attnprobe.reports.view_alignment import HIT, Mark, explain_marks, place_marks, tell_rates
 from attnprobe.survey.tokens import Maps, SequenceAttention, Side, group_tokens
 
 Rows = NDArray[np.floating[Any]]
@@ -45,6 +45,8 @@ _CELLS, _SMALLEST, _SMALL, _GAP = 24, 10, 44, 6
 _FRAME = "#999999"
 #: What the scale says, and how wide a step of it is.
 _SCALE, _STEP = (0, 0.01, 0.05, 0.1, 0.25, 0.5, 1), 34
+#: A letter of prose is so many of its sizes wide; labels of few letters can be wider.
+_PROSE = 0.52
 #: A gold link between two columns of tokens is a band behind the lines, a possible one is dashed.
 _BAND, _DASHES = "#d95f0e", ' stroke-dasharray="5 4"'
 
@@ -131,6 +133,7 @@ def draw_view(
     notes = [explain_marks(marks, start.draw)] if marks else []
     if maps.alignment is not None and not rolled:
         notes += [tell_rates(way, start.layer, start.head) for way in maps.alignment.ways]
+        notes.append(HIT)
     panel = Panel(title, rows[queries][:, keys], left, right, marks, notes)
     return (draw_lines if start.draw == "lines" else draw_map)(panel, look, width)
 
@@ -213,6 +216,8 @@ def draw_map(panel: Panel, look: Look = LIGHT, width: int | None = None) -> str:
     first, tall = first * label / look.size, tall * label / look.size
     x, wide, high = EDGE + first + 8, cell * len(above), cell * len(left)
     full = max(x + wide, x + _STEP * len(_SCALE), EDGE + pen.width(panel.title)) + EDGE
+    if width is None:  # room for the name of the keys
+        full = max(full, x + wide + 4 + pen.width("key") + EDGE)
     y = EDGE + look.line + tall + 8 + pen.notes(panel, full)
     pen.cells(panel.rows, x, y, cell, cell)
     pen.frame(x, y, wide, high)
@@ -223,6 +228,9 @@ def draw_map(panel: Panel, look: Look = LIGHT, width: int | None = None) -> str:
         pen.parts.append(f'<g transform="translate({x + cell * n + base:g} {y - 6:g}) rotate(-90)">')
         pen.text(0, 0, one, size=label)
         pen.parts.append("</g>")
+    if x - 6 >= pen.width("query") and x + wide + 4 + pen.width("key") <= full:
+        pen.text(x - 6, y - 6, "query", "end", look.pale)
+        pen.text(x + wide + 4, y - 6, "key", "start", look.pale)
     pen.marks(panel.marks, x, y, cell)
     pen.scale(x, y + high + 12)
     return pen.svg(full, y + high + 48 + EDGE, panel.title)
@@ -337,7 +345,7 @@ class _Pen:
         self.title(panel.title)
         lines = list[str]()
         for note in panel.notes:
-            fits = max(24, int((wide - 2 * EDGE) / self.width("x")))
+            fits = max(24, int((wide - 2 * EDGE) / (_PROSE * self.look.size)))
             lines += wrap(note, fits)
         for number, line in enumerate(lines, start=1):
             self.text(EDGE, EDGE + self.look.size + self.look.line * number, line, colour=self.look.pale)

@@ -18,38 +18,39 @@ _ELSEWHERE = {
 
 #: What the number is that stands beside the letter of a role, by the kind of role.
 EVIDENCE = {
-    "previous": "queries that look most at the token before",
-    "next": "queries that look most at the token after",
-    "self": "queries that look most at their own token",
-    "offset": "queries that look most at that offset",
-    "delimiter": "attention to delimiters beyond uniform",
-    "rare words": "queries at the rarest token beyond chance",
-    "syntactic": "words of the relation that are found",
-    "coreference": "mentions that are found",
-    "links": "links that are found",
+    "previous": "share of queries that look most at the token before",
+    "next": "share of queries that look most at the token after",
+    "self": "share of queries that look most at their own token",
+    "offset": "share of queries that look most at that offset",
+    "delimiter": "attention to delimiters, beyond uniform",
+    "rare words": "share of queries at the rarest token, beyond chance",
+    "syntactic": "share of a relation's words found",
+    "coreference": "share of mentions found",
+    "links": "share of links found",
     "induction": "attention to what followed the same token",
     "duplicate": "attention to the same token",
-    "broad": "tokens that attention is as broad as",
-    "block": "attention within a text beyond uniform",
-    "aligns": "queries at the same place beyond chance",
-    "sink": "attention to the first token beyond uniform",
-    "part of speech": "attention to it beyond uniform",
+    "broad": "share of tokens over which attention is spread",
+    "block": "attention within a text, beyond uniform",
+    "aligns": "share of queries at the same place, beyond chance",
+    "sink": "attention to the first token, beyond uniform",
+    "part of speech": "attention to it, beyond uniform",
 }
 
 
 def describe_bars(profile: Profile) -> str:
-    """Say what the bars or squares of a cell are, and the marks at its sides."""
+    """Say what the parts of a cell are, from left to right."""
     if side := profile.side:
         near = f"up to {side // 2} rows and columns away, the own one framed"
-        what, first = f"Squares: mean attention to patches {near}", "a leading special token"
+        parts = ["a leading special token", f"as squares, to patches {near}", "pale, to all further away"]
         scale = f" Black is {profile.darkest:g}, and shades are square roots, as heights are."
     else:
-        count = profile.single.shape[1]
-        ends = f"{-(count // 2)} to +{count // 2}" if profile.beyond.shape[1] == 2 else f"{1 - count} to 0"
-        what = f"Bars: mean attention to ordinary tokens at offsets {ends}; the line is at 0"
-        scale, first = "", "the first token"
-    sides = f"at the sides: {first}, and other special tokens"
-    return f"{what}; pale: all that is further away; {sides}.{scale}"
+        count, both = profile.single.shape[1], profile.beyond.shape[1] == 2
+        ends = f"{-(count // 2)} to +{count // 2}" if both else f"{1 - count} to 0"
+        parts = ["the first token", "pale, to all further before"]
+        parts += [f"to ordinary tokens at offsets {ends}, with a line at 0"]
+        parts += ["pale, to all further behind"] * both
+        scale = ""
+    return f"From left to right: mean attention to {'; '.join(parts)}; to other special tokens.{scale}"
 
 
 def describe_cell(table: HeadTable, row: int) -> str:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 _TITLES = {"aer": "alignment error rate", "precision": "precision", "recall": "recall"}
 #: Of one sentence, nothing is sure: it has no error.
 _SOURCE = "Gold alignment of this sentence"
+HIT = "A link is hit where it has the largest attention of its word within the other text."
 EXPLANATION = (
     "Of a gold alignment, each word chooses the one word of the other text that it attends to most; these "
     "links A, sure ones S and possible ones P, which hold S, give the alignment error rate 1 - (|A & S| + "
@@ -78,7 +79,7 @@ def tell_rates(way: "Way", layer: int, head: int) -> str:
     """Say in a sentence what a head finds of the gold alignment."""
     hits, sure = way.hits[layer, head], way.sure[layer, head]
     rates = ", ".join(
-        f"{'AER' if name == 'aer' else name} {value:.2f}"
+        f"{'alignment error rate (AER)' if name == 'aer' else name} {value:.2f}"
         for (name, *_), value in zip(RATES, way.rates[layer, head].tolist(), strict=True)
         if is_number(value)
     )

@@ -25,7 +25,7 @@ from attnprobe.survey.tokens import Alignment, Ends, Maps, Side, Way, number_gro
 
 #: What the ways are called in which a pair of texts is asked: across, the target asks the text.
 _ACROSS = ("where the decoder predicts a word", "where the decoder reads a word")
-_WITHIN = ("the second text asks the first", "the first text asks the second")
+_WITHIN = ("from the second text to the first", "from the first text to the second")
 
 
 def align_maps(maps: Maps, layout: Layout) -> Maps:

@@ -89,8 +89,8 @@ def test_it_is_what_links_tabulates(name, given, saved):
     names = {
         "where the decoder predicts a word": ("target_to_source", "output"),
         "where the decoder reads a word": ("target_to_source", "input"),
-        "the second text asks the first": ("target_to_source", ""),
-        "the first text asks the second": ("source_to_target", ""),
+        "from the second text to the first": ("target_to_source", ""),
+        "from the first text to the second": ("source_to_target", ""),
     }
     compared = 0
     for way in maps.alignment.ways:
@@ -177,7 +177,7 @@ def test_a_graphic_marks_every_link_in_its_place(draw, saved):
     way = maps.alignment.ways[0]
     hits = way.hits[view.start.layer, view.start.head]
     aer = way.rates[view.start.layer, view.start.head, 0]
-    assert f"{hits:.0f} of 4 sure links hit; AER {aer:.2f}" in said
+    assert f"{hits:.0f} of 4 sure links hit; alignment error rate (AER) {aer:.2f}" in said
 
 
 def test_only_what_occurs_is_explained(saved):

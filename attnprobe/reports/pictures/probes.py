@@ -21,9 +21,11 @@ from attnprobe.reports.pictures.relations import (
     LESS,
     MORE,
     RELATION,
+    RULE,
     SAME,
+    TICK,
     Found,
-    compare,
+    compare_rows,
     make_share_axis,
     name_rule,
     share_links,
@@ -39,7 +41,7 @@ from attnprobe.table.table import Column
 #: Marks by the column that they show.
 _MARKS = {
     "accuracy": "all heads together", "best_head_accuracy": "best attention head",
-    "baseline": "best simple rule", "control": "a model with random weights",
+    "baseline": RULE, "control": "a model with random weights",
 }  # fmt: skip
 #: What all heads together are, by whether they find significantly more than the best of them.
 _TOGETHER = {
@@ -47,9 +49,9 @@ _TOGETHER = {
     SAME: "all heads together: no significant difference",
     LESS: "all heads together: less than the best head",
 }
-#: A tick across the interval, which would hide one along it.
-_TICK = "M0,-1L0,1"
 _LONGEST = 40
+#: What the numbers at the right are.
+_COUNT = "links"
 #: What a link takes without a probe.
 _UNIFORM = "uniform code: every word alike"
 #: How wide a letter of the legend is, as a share of its size, and a symbol.
@@ -71,7 +73,10 @@ def draw_probes(table: HeadTable, request: DrawingRequest) -> Any:
     data = _read_probes(table, label, panels)
     listed = _draw_list(data, list(dict.fromkeys(panels)), label, rules, request)
     code = _read_code(table)
-    return listed if not code else alt.vconcat(listed, _draw_code(code, request), spacing=20)
+    if not code:
+        return listed
+    own: Any = dict.fromkeys(("shape", "stroke", "fill", "color", "strokeDash"), "independent")
+    return alt.vconcat(listed, _draw_code(code, request), spacing=20).resolve_scale(**own)
 
 
 def _read_probes(table: HeadTable, label: str, panels: list[str]) -> list[Record]:
@@ -79,7 +84,7 @@ def _read_probes(table: HeadTable, label: str, panels: list[str]) -> list[Record
     said = [format_cell(cell) for cell in read_cells(table, label)]
     named = [(name_relation(one) if label == RELATION else one)[:_LONGEST] for one in said]
     errors, p = read_numbers(table, "accuracy_se"), read_numbers(table, "p_adjusted")
-    compared = _compare_with_best(table, p)
+    compared = compare_rows(table, _read_gains(table), ["gain_se"])
     more = {name: read_numbers(table, name) for name in ("n", "bits", "bits_uniform", "accuracy")}
     data: list[Record] = []
     for column, mark in _MARKS.items():
@@ -102,15 +107,6 @@ def _read_probes(table: HeadTable, label: str, panels: list[str]) -> list[Record
     return data
 
 
-def _compare_with_best(table: HeadTable, p: list[float | int | None]) -> list[int]:
-    """Tell for each row whether all heads together find significantly more than the best of them, or less."""
-    errors = read_numbers(table, "gain_se")
-    return [
-        compare(gain, None if error is None else BEYOND * error, one)
-        for gain, error, one in zip(_read_gains(table), errors, p, strict=True)
-    ]
-
-
 def _read_gains(table: HeadTable) -> list[float | None]:
     """Read by how much all heads together find more than the best of them."""
     pairs = zip(*(read_numbers(table, name) for name in ("accuracy", "best_head_accuracy")), strict=True)
@@ -122,15 +118,19 @@ def _draw_list(
 ) -> Any:
     theme = request.theme
     labels = list(dict.fromkeys(one["label"] for one in sorted(data, key=lambda one: one["first"])))
+    # All links are no row among others: a line without a name is between.
+    whole = [one["label"] for one in data if one["said"] == ALL][:1] if len(labels) > 1 else []
+    lines = [*whole, *[" "] * len(whole), *(one for one in labels if one not in whole)]
     for one in data:
         del one["first"]
     room = 12 + theme.small(1) * 0.5 * max(map(len, labels))
-    beside = 10 + theme.small(2) * 0.55 * max(len(one["text"]) for one in data)
+    beside = 10 + theme.small(2) * 0.55 * max(len(text) for text in (_COUNT, *(one["text"] for one in data)))
     width = int(max(100, min(520, request.width - room - beside)))
     channels = _make_looks(_list_marks(data), request)
-    axis = alt.Axis(grid=True, domain=False, ticks=False, labelLimit=240)
-    base = alt.Chart().encode(y=alt.Y("label:N", sort=labels, title=None, axis=axis))
-    percent, x = make_share_axis(width)
+    axis = alt.Axis(grid=True, domain=False, ticks=False, labelLimit=240, values=labels)
+    scale = alt.Scale(domain=lines)
+    base = alt.Chart().encode(y=alt.Y("label:N", sort=labels, scale=scale, title=None, axis=axis))
+    shares, x = make_share_axis(width)
     tooltip = make_tooltip({
         "label:N": label.replace("_", " "), "by:N": "found by", "value:Q": "links found", "n:Q": "links",
         "p:Q": "adjusted p", "bits:Q": "bits per link", "uniform:Q": "uniform code",
@@ -140,10 +140,17 @@ def _draw_list(
     text: dict[str, Any] = {"align": "right", "fontSize": theme.small(2)}
     counts = base.transform_filter(f"datum.by === '{_MARKS['accuracy']}'").mark_text(**text, color=theme.ink)
     end = alt.value(width + beside)
+    # One line a chart, whatever the panels are.
+    above = (
+        alt.Chart()
+        .transform_aggregate(rows="count()")
+        .mark_text(**text, color=theme.muted, baseline="bottom")
+    )
     chart = alt.layer(
-        bars.encode(x=alt.X("low:Q", axis=percent, **x), x2="high:Q", stroke=channels["stroke"]),
-        points.encode(x=alt.X("value:Q", axis=percent, **x), tooltip=tooltip, **channels),
+        bars.encode(x=alt.X("low:Q", axis=shares, **x), x2="high:Q", stroke=channels["stroke"]),
+        points.encode(x=alt.X("value:Q", axis=shares, **x), tooltip=tooltip, **channels),
         counts.encode(x=end, text="text:N"),
+        above.encode(x=end, y=alt.value(-3), text=alt.value(_COUNT)),
     ).properties(width=width, height=alt.Step(17 if len(labels) <= 60 else 14))
     drawn = draw_panels(chart, data, panels, 1, width)
     return drawn.properties(title=make_remark(_explain_marks(data, label, rules), theme, request.width))
@@ -151,8 +158,7 @@ def _draw_list(
 
 def _explain_marks(data: list[Record], label: str, rules: list[str]) -> list[str]:
     """Say what bars, numbers and marks are; of marks, only of those that there are."""
-    barred = "bars: 95 % intervals of all heads together; " if _have(data, "low") else ""
-    lines = [f"{barred}on the right: number of links"]
+    lines = ["bars: 95 % intervals of all heads together"] if _have(data, "low") else []
     such = f", such as: {Counter(rules).most_common(1)[0][0]}" if rules else ""
     lines.append(f"simple rule: a guess without a model{such}")
     marks = _list_marks(data)
@@ -176,12 +182,12 @@ def _have(data: list[Record], field: str) -> bool:
 def _make_looks(marks: set[str], request: DrawingRequest) -> dict[str, Any]:
     """Make the channels by which marks differ: shape, stroke and fill; the legend has those that occur."""
     theme = request.theme
-    own, best, rule, less, *_ = theme.categories
+    own, rule, best, less, *_ = theme.categories
     best_head, simple, random = list(_MARKS.values())[1:]
     looks = {
         _TOGETHER[MORE]: ("circle", own, own), _TOGETHER[SAME]: ("circle", own, theme.background),
         _TOGETHER[LESS]: ("triangle-down", less, theme.background),
-        best_head: ("diamond", best, theme.background), simple: (_TICK, rule, rule),
+        best_head: ("diamond", best, theme.background), simple: (TICK, rule, rule),
         random: ("triangle-up", theme.muted, theme.background),
     }  # fmt: skip
     shown = [mark for mark in looks if mark in marks]
@@ -224,37 +230,56 @@ def _draw_code(data: list[Record], request: DrawingRequest) -> Any:
     x = make_step_axis([one["step"] for one in data], width, theme, "links that it has learnt from")
     names = list(dict.fromkeys(one["by"] for one in data))
     hues, dashes = [theme.categories[0], theme.muted], [[1, 0], [4, 3]]
-    last = max(one["step"] for one in data)
-    named = [{**one, "name": one["by"]} for one in data if one["step"] == last]
     tooltip = make_tooltip({
         "by:N": "sent by", "step:Q": "links before", "links:Q": "links", "value:Q": "bits per link",
     })  # fmt: skip
     y = alt.Y("value:Q", title="bits per link", axis=alt.Axis(tickCount=4))
-    colour = alt.Color("by:N", scale=alt.Scale(domain=names, range=hues), legend=None)
-    dash = alt.StrokeDash("by:N", scale=alt.Scale(domain=names, range=dashes), legend=None)
+    below = alt.Legend(
+        title=None, orient="bottom", symbolType="stroke", symbolStrokeWidth=1.8, labelLimit=400
+    )
+    colour = alt.Color("by:N", scale=alt.Scale(domain=names, range=hues), legend=below)
+    dash = alt.StrokeDash("by:N", scale=alt.Scale(domain=names, range=dashes), legend=below)
     line = alt.Chart(alt.InlineData(values=data)).mark_line(
         strokeWidth=1.8, point=alt.OverlayMarkDef(size=28, filled=True)
     )
-    label = alt.Chart(alt.InlineData(values=named)).mark_text(align="right", dy=-9, fontSize=theme.small(2))
-    chart = alt.layer(
-        line.encode(x=x, y=y, color=colour, strokeDash=dash, tooltip=tooltip),
-        label.encode(x=x, y=y, text="name:N", color=colour),
-    )
+    chart = line.encode(x=x, y=y, color=colour, strokeDash=dash, tooltip=tooltip)
     title = alt.TitleParams("online code: what the next links take")
     return chart.properties(width=width, height=int(min(150, width * 0.5)), title=title)
 
 
+def _beats_rule(table: HeadTable, row: int, beyond: float = 0.0) -> bool:
+    """Tell whether all heads together find more than the rule, so much beyond; and where there is no rule."""
+    accuracy, rule = (read_numbers(table, name)[row] for name in ("accuracy", "baseline"))
+    return accuracy is None or rule is None or accuracy + beyond > rule
+
+
+def _lies_below_rule(table: HeadTable, row: int) -> bool:
+    """Tell whether the whole interval of all heads together lies below the rule."""
+    error = read_numbers(table, "accuracy_se")[row]
+    return error is not None and not _beats_rule(table, row, BEYOND * error)
+
+
 def state_probes(table: HeadTable, columns: Sequence[Column]) -> str:
-    """State in how many rows all heads together find significantly more than the best of them."""
+    """State in how many rows all heads together find significantly more than the best of them.
+
+    And in how many the simple rule lies above all of their interval. No row is an example in which the rule
+    finds as much as they do.
+    """
     found = Found(table, _read_gains(table), ("accuracy", "best_head_accuracy"), "best head")
-    who, than = "all heads together find", "than the best head"
+    who, than, said = "all heads together find", "than the best head", ""
     if found.own:
-        row = found.own[0]
-        if len(found.own) == 1:
-            return f"{who} more of {found.name(row)} {than}: {found.write(row)}"
-        such = f"such as {found.name(row)}: {found.write(row)}"
-        return f"{who} more {than} in {len(found.own)} of {found.number}, {such}"
-    if found.whole is not None:
+        clear = found.own if len(found.rows) == 1 else [row for row in found.own if _beats_rule(table, row)]
+        said = f"{who} more {than} in {len(found.own)} of {found.number}"
+        if clear and len(found.own) == 1:
+            said = f"{who} more of {found.name(clear[0])} {than}: {found.write(clear[0])}"
+        elif clear:
+            said += f", such as {found.name(clear[0])}: {found.write(clear[0])}"
+    elif found.whole is not None:
         said = f"{who} more of all links {than} ({found.write(found.whole)})"
-        return f"{said}, but not {found.none}" if found.none else said
-    return f"{who} no more {than} {found.none} (adjusted p)" if found.none else ""
+        said += f", but not {found.none}" if found.none else ""
+    elif found.none:
+        said = f"{who} no more {than} {found.none} (adjusted p)"
+    beaten = [row for row in found.rows if _lies_below_rule(table, row)]
+    if not said or not beaten:
+        return said
+    return f"{said}; {' '.join(filter(None, ('the simple rule finds more', found.count(beaten, said))))}"

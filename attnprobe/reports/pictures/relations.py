@@ -35,9 +35,11 @@ _MARKS = {
     SAME: "attention head: no significant difference",
     LESS: "attention head finds less",
 }
-_RULE = "best simple rule"
-#: What stands before the gain of a head that ties with its rule, and behind one that is significant.
-_NEARLY, _STAR = "\u2248 ", " *"
+RULE = "best simple rule"
+#: The mark of a rule: a tick across the interval, which would hide one along it.
+TICK = "M0,-1L0,1"
+#: What stands behind a gain that is significant.
+_STAR = " *"
 #: The column whose labels are relations of a treebank, and that whose labels are kinds of mention.
 RELATION, MENTION = "relation", "mention"
 #: Pixels: of a line, between columns of text, of the axis that is narrowest, and of the widest one; and of
@@ -62,10 +64,12 @@ _OFFSET = re.compile(r"(?:offset )?([+-]?\d+)")
 def draw_relations(table: HeadTable, request: DrawingRequest) -> Any:
     """Draw a line a label, those first whose head gains most over the rule; a chart for each direction.
 
+    All directions have the order of the first, so that a relation stands at one height.
+
     A point is the head: filled where the adjusted p is below 0.05, a triangle where its bar ends below the
     rule, and empty otherwise. A tick is the rule, in front of it. A bar about the point is the 95 % interval
-    of the gain, so that it covers the rule where both tie. Beside it stand the number of links, the head, and
-    the gain with the same interval; where there is room, the name of the rule.
+    of the gain, so that it covers the rule where they do not differ significantly. Beside it stand the number
+    of links, the head, and the gain with the same interval; where there is room, the name of the rule.
     """
     names = [name for name in list_keys(table) if name not in {"model", "dataset"}]
     label = names[0]
@@ -89,15 +93,27 @@ def draw_relations(table: HeadTable, request: DrawingRequest) -> Any:
     columns = [(name, title, end) for (name, title), end in zip(texts, ends, strict=True)]
     looks = _make_looks(_list_marks(data), request)
     charts = []
+    ranks = _rank_labels(data, sides)
     for side in sides:
         rows = [one for one, panel in zip(data, panels, strict=True) if panel == side]
-        rows.sort(key=lambda one: (one["said"] != ALL, one["gain"] is None, -(one["gain"] or 0.0)))
+        rows.sort(key=lambda one: ranks[one["said"]])
         chart = _draw_side(rows, (width, columns), label, looks, request)
         said = _ENDS.get(side, side) if label == RELATION else side
         above: dict[str, Any] = {} if wide else {"frame": "bounds"}
         charts.append(chart.properties(title=alt.TitleParams(said, offset=4, **above)) if side else chart)
     remark = make_remark(_explain_marks(data, label), theme, request.width)
     return alt.concat(*charts, columns=across, spacing=26, title=remark)
+
+
+def _rank_labels(data: Sequence[Record], sides: Sequence[str]) -> dict[str, int]:
+    """Rank labels: all links, then by the gain on the first side, then on others that have more."""
+    rows = sorted(
+        data,
+        key=lambda one: (
+            one["said"] != ALL, sides.index(one["panel"]), one["gain"] is None, -(one["gain"] or 0.0)
+        ),
+    )  # fmt: skip
+    return {said: rank for rank, said in enumerate(dict.fromkeys(one["said"] for one in rows))}
 
 
 def compare(gain: float | None, spread: float | None, p: float | None) -> int:
@@ -113,6 +129,17 @@ def compare(gain: float | None, spread: float | None, p: float | None) -> int:
     return LESS if spread is not None and gain + spread < 0 else SAME
 
 
+def compare_rows(table: HeadTable, gains: Sequence[float | None], errors: Sequence[str]) -> list[int]:
+    """Compare in each row, as ``compare`` does; the error is that of the first column that has one."""
+    known = [read_numbers(table, name) for name in errors]
+    p = read_numbers(table, "p_adjusted")
+    compared = []
+    for row, gain in enumerate(gains):
+        error = next((column[row] for column in known if column[row] is not None), None)
+        compared.append(compare(gain, None if error is None else BEYOND * error, p[row]))
+    return compared
+
+
 def _explain_marks(data: Sequence[Record], label: str) -> list[str]:
     """Say what bars and marks are; of marks and signs, only of those that there are."""
     of = "gain over the rule" if any(record["paired"] for record in data) else "accuracy"
@@ -121,11 +148,11 @@ def _explain_marks(data: Sequence[Record], label: str) -> list[str]:
     such = f", such as: {rules.most_common(1)[0][0]}" if rules else ""
     lines.append(f"simple rule: a guess without a model{such}")
     if any(record["compared"] == MORE for record in data):
-        lines.append(f"more, *: adjusted p < {SIGNIFICANT}")
+        lines.append(f"finds more, *: adjusted p < {SIGNIFICANT}")
     if any(record["compared"] == LESS for record in data):
-        lines.append("less: the whole bar lies below the rule")
-    if any(record["tie"] for record in data):
-        lines.append(f"{_NEARLY}head and rule tie: the bar covers the rule")
+        lines.append("finds less: the whole bar lies below the rule")
+    if any(record["covers"] for record in data):
+        lines.append("no significant difference: the bar covers the rule")
     if any(record["unsure"] for record in data):
         lines.append(f"a bar above the rule without *: adjusted p is {SIGNIFICANT} or more")
     if share_links(label, [record["said"] for record in data]):
@@ -135,7 +162,7 @@ def _explain_marks(data: Sequence[Record], label: str) -> list[str]:
 
 def _list_marks(data: Sequence[Record]) -> set[str]:
     marks = {record["mark"] for record in data if record["accuracy"] is not None}
-    return marks | ({_RULE} if _have(data, "baseline") else set())
+    return marks | ({RULE} if _have(data, "baseline") else set())
 
 
 def _have(data: Sequence[Record], field: str) -> bool:
@@ -175,7 +202,7 @@ def _make_looks(marks: set[str], request: DrawingRequest) -> dict[str, Any]:
         _MARKS[MORE]: ("circle", best, best),
         _MARKS[SAME]: ("circle", theme.background, best),
         _MARKS[LESS]: ("triangle-down", theme.background, less),
-        _RULE: ("stroke", base, base),
+        RULE: (TICK, base, base),
     }
     shown = [mark for mark in looks if mark in marks]
     legend = alt.Legend(title=None, orient="bottom", columns=_count_columns(shown, request), labelLimit=400)
@@ -214,7 +241,7 @@ def _draw_side(
     chart = alt.Chart(alt.InlineData(values=data)).encode(
         y=alt.Y("label:N", sort=order, title=None, axis=axis)
     )
-    percent, x = make_share_axis(width, labelFontSize=theme.small(2))
+    shares, x = make_share_axis(width, labelFontSize=theme.small(2))
     tooltip = make_tooltip({
         "label:N": label.replace("_", " "), "panel:N": "of", "n:Q": "links", "name:N": "head",
         "mark:N": "mark", "accuracy:Q": "accuracy", "error:Q": "standard error",
@@ -224,12 +251,12 @@ def _draw_side(
     known = chart.transform_filter("isValid(datum.accuracy)")
     bars = known.transform_filter("isValid(datum.low)").mark_rule(strokeWidth=1.4, clip=True)
     points = known.mark_point(size=40, strokeWidth=1.5, opacity=1)
-    rules = chart.transform_filter("isValid(datum.baseline)").transform_calculate(mark=f"'{_RULE}'")
-    marks = rules.mark_point(angle=90, size=110, strokeWidth=2, opacity=1)
+    rules = chart.transform_filter("isValid(datum.baseline)").transform_calculate(mark=f"'{RULE}'")
+    marks = rules.mark_point(size=110, strokeWidth=2, opacity=1)
     parts = [
-        bars.encode(x=alt.X("low:Q", axis=percent, **x), x2="high:Q", stroke=looks["stroke"]),
-        points.encode(x=alt.X("accuracy:Q", axis=percent, **x), tooltip=tooltip, **looks),
-        marks.encode(x=alt.X("baseline:Q", axis=percent, **x), tooltip=tooltip, **looks),
+        bars.encode(x=alt.X("low:Q", axis=shares, **x), x2="high:Q", stroke=looks["stroke"]),
+        points.encode(x=alt.X("accuracy:Q", axis=shares, **x), tooltip=tooltip, **looks),
+        marks.encode(x=alt.X("baseline:Q", axis=shares, **x), tooltip=tooltip, **looks),
     ]
     heads = alt.Chart(alt.InlineData(values=[{}]))
     for name, title, end in columns:
@@ -247,8 +274,8 @@ def _draw_side(
 def make_share_axis(width: int, **look: Any) -> tuple[Any, dict[str, Any]]:
     """Make the axis of the share of links that are found, and the rest of its channel."""
     ticks = [0, 0.5, 1] if width < 160 else [0, 0.25, 0.5, 0.75, 1]
-    axis = alt.Axis(format="%", values=ticks, grid=False, **look)
-    return axis, {"title": "links found", "scale": alt.Scale(domain=[0, 1], nice=False)}
+    axis = alt.Axis(format=".2~f", values=ticks, grid=False, **look)
+    return axis, {"title": "share of links found", "scale": alt.Scale(domain=[0, 1], nice=False)}
 
 
 def _read_relations(table: HeadTable, label: str, *, wide: bool) -> list[Record]:
@@ -286,23 +313,23 @@ def _name_place(layer: Cell, head: Cell, position: Cell) -> str | None:
 
 
 def _say_gain(record: Record, *, errors: bool) -> Record:
-    """Say what a line shows: the ends of its bar, whether head and rule tie, and its texts."""
+    """Say what a line shows: the ends of its bar, whether it covers the rule, and its texts."""
     accuracy, gain = record["accuracy"], record["gain"]
     paired = record["gain_error"] is not None
     error = record["gain_error"] if paired else record["error"]
     spread = None if accuracy is None or error is None else BEYOND * error
     compared = compare(gain, spread, record["p"])
     apart = gain is not None and spread is not None and abs(gain) > spread
-    tie = gain is not None and compared == SAME and not apart and (gain == 0 or spread is not None)
     gained = ""
     if gain is not None:
-        gained = (_NEARLY if tie else "") + _write_signed(gain)
+        gained = _write_signed(gain)
         if paired and errors and spread is not None:
             gained += f" [{_write_signed(gain - spread)}, {_write_signed(gain + spread)}]"
         gained += _STAR if compared == MORE else ""
     n = record["n"]
     return {
-        "mark": _MARKS[compared], "compared": compared, "tie": tie, "paired": paired,
+        "mark": _MARKS[compared], "compared": compared, "paired": paired,
+        "covers": compared == SAME and gain is not None and spread is not None and not apart,
         "unsure": compared == SAME and apart and record["p"] is not None,
         "low": None if spread is None else accuracy - spread,
         "high": None if spread is None else accuracy + spread,
@@ -315,25 +342,33 @@ def _write_signed(value: float) -> str:
 
 
 def state_relations(table: HeadTable, columns: Sequence[Column]) -> str:
-    """State in how many rows a head finds significantly more than the best simple rule."""
+    """State in how many rows a head finds significantly more than the best simple rule, and where less."""
 
     def name(row: int) -> str:
         return name_head((read_cells(table, "layer")[row], read_cells(table, "head")[row]))
 
-    found = Found(table, read_numbers(table, "gain"), ("accuracy", "baseline"), "rule")
-    than = "than the best simple rule"
+    gains = read_numbers(table, "gain")
+    found = Found(table, gains, ("accuracy", "baseline"), "rule")
+    compared = compare_rows(table, gains, ["gain_se", "accuracy_se"])
+    less = [row for row in found.rows if compared[row] == LESS]
+    than, said = "than the best simple rule", ""
     if found.own:
         row = found.own[0]
-        if len(found.own) == 1:
-            return f"{name(row)} finds more of {found.name(row)} {than}: {found.write(row)}"
-        return (
-            f"heads find more {than} in {len(found.own)} of {found.number}, such as {found.name(row)}: "
-            f"{name(row)} {found.write(row)}"
-        )
-    if found.whole is not None:
+        said = f"{name(row)} finds more of {found.name(row)} {than}: {found.write(row)}"
+        if len(found.own) > 1:
+            said = (
+                f"heads find more {than} in {len(found.own)} of {found.number}, such as {found.name(row)}: "
+                f"{name(row)} {found.write(row)}"
+            )
+    elif found.whole is not None:
         said = f"{name(found.whole)} finds more of all links {than} ({found.write(found.whole)})"
-        return f"{said}; no head does {found.none}" if found.none else said
-    return f"no head finds significantly more {than} {found.none}" if found.none else ""
+        said += f"; no head does {found.none}" if found.none else ""
+    elif found.none:
+        said = f"no head finds significantly more {than} {found.none}"
+    if not said or not less:
+        return said
+    where = found.count(less, said)
+    return f"{said}; {where}{', ' * bool(where)}the best head finds less"
 
 
 class Found:
@@ -342,7 +377,8 @@ class Found:
     Attributes:
         own: Those of a label of their own, the largest gain first.
         whole: The row of all links that has one, with the largest gain; None where there is none.
-        number: How many rows there are of labels of their own, with what they are.
+        rows: All of labels of their own, and those of all links where there are no others.
+        number: How many these are, with what they are.
         none: Where nothing is significant, if that is so: "in any of 12 cases"; empty where a row has no p.
     """
 
@@ -354,7 +390,8 @@ class Found:
         self.labels = [format_cell(cell) for cell in read_cells(table, self.key)]
         some = find_passing(table, gain)
         several = set(self.labels) != {ALL}
-        rows = [row for row, label in enumerate(self.labels) if not several or label != ALL]
+        self.rows = [row for row, label in enumerate(self.labels) if not several or label != ALL]
+        rows = self.rows
         self.own = [row for row in some if row in rows]
         self.whole = next((row for row in some if row not in rows), None)
         single = len({self.labels[row] for row in rows}) == len(rows)
@@ -373,6 +410,12 @@ class Found:
         if label == ALL:
             return "all links"
         return name_relation(label) if self.key == RELATION else label_row(self.table, row, [self.key])
+
+    def count(self, some: Sequence[int], said: str) -> str:
+        """Count some of the rows: "in 8", or "in 8 of 12 cases" where nothing said yet has their number."""
+        if len(self.rows) == 1:
+            return ""
+        return f"in {len(some)}" + ("" if self.number in said else f" of {self.number}")
 
     def write(self, row: int) -> str:
         """Write what both sides find: "0.42, rule 0.36"."""

@@ -33,6 +33,8 @@ from attnprobe.table.head_table import HeadTable
 
 #: More pairs than this within layers are not drawn one by one beside the means.
 _MOST_PAIRS = 6000
+#: What heads within a layer are compared by.
+_DIVERGENCE = "Jensen-Shannon divergence"
 #: A stress that is poor (Kruskal 1964).
 _POOR = 0.2
 #: So many heads are all named on a map, where there is room; of more, the so many that are farthest out.
@@ -87,9 +89,10 @@ def _draw_points(
     middle = (flat.points.max(0) + flat.points.min(0)) / 2
     scales = [alt.Scale(domain=[float(m - reach), float(m + reach)], nice=False) for m in middle]
     more = f" (Kruskal's stress-1), {len(found.heads)} heads" if legend else ""
-    said = [f"stress {flat.stress:.2f}{more}"]
-    if flat.stress >= _POOR:
-        said.append("this is poor: see the table")
+    # Where the plane does not hold the distances, near points are no similar heads.
+    poor = flat.stress >= _POOR
+    shown = f"map of heads, unreliable: stress {flat.stress:.2f}" if poor else "similar heads lie together"
+    said = [f"stress {flat.stress:.2f}{more}{': unreliable' if poor and place else ''}"]
     if found.left_out:
         said.append(f"without {', '.join(map(name_head, found.left_out[:4]))}: no distance")
     base = alt.Chart(alt.InlineData(values=data)).encode(
@@ -104,7 +107,7 @@ def _draw_points(
     _choose_names(data, label, (flat.points - middle + reach) / (2 * reach) * side, theme.small(3))
     names = base.transform_filter("datum.named").mark_text(dy=dy, fontSize=theme.small(3), color=theme.muted)
     parts.append(names.encode(text=f"{label}:N"))
-    title = alt.TitleParams(place or "similar heads lie together", subtitle=said)
+    title = alt.TitleParams(wrap(place or shown, max(20, int(side / (0.62 * theme.size)))), subtitle=said)
     frame = alt.ViewConfig(stroke=theme.grid)
     return alt.layer(*parts, view=frame).properties(width=side, height=side, title=title)
 
@@ -155,7 +158,9 @@ def _draw_depth(
     y = alt.Y("mean(value):Q", title=title_axis(column))
     parts.append(mean.encode(y=y, tooltip=make_tooltip({"layer:O": "layer", "mean(value):Q": "mean"})))
     said = "line: mean" if many else "dots: pairs of heads; line: their mean"
-    title = alt.TitleParams("spread within each layer", subtitle=[said])
+    name = _DIVERGENCE if column.name == SQUARED else name_measure(column)
+    lines = wrap(f"{name} within each layer", max(20, int(width / (0.62 * request.theme.size))))
+    title = alt.TitleParams(lines, subtitle=[said])
     return alt.layer(*parts).properties(width=width, height=height, title=title)
 
 

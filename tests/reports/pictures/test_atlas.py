@@ -271,7 +271,10 @@ def test_a_scale_beside_the_first_row_has_the_heights_of_bars(values):
     base = atlas.places[0].y + heights[0]
     assert top == pytest.approx(base - heights[0])
     assert sorted(base - y - 0.3 for y, _ in marks) == pytest.approx(sorted(heights), abs=0.02)
-    labels = [word for word in atlas.words if word.x > right]
+    (named,) = [word for word in atlas.words if word.text == "attention"]
+    assert named.anchor == "end"
+    assert right < named.x <= atlas.width
+    labels = [word for word in atlas.words if word.x > right and word is not named]
     assert [float(word.text) for word in sorted(labels, key=lambda one: one.y)] == list(values)
     assert max(word.x + 0.55 * word.size * len(word.text) for word in labels) <= atlas.width
 

@@ -86,8 +86,14 @@ def test_relations_that_beat_a_rule_are_counted(seed):
     draw = np.random.default_rng(seed)
     gain, p = draw.normal(0, 0.3, 6), draw.choice([0.01, 0.2], 6)
     table = with_cells(tables.found(), gain=gain.tolist(), p_adjusted=p.tolist())
+    error = draw.uniform(0, 0.2, 6)
+    table = HeadTable("t", [*table.columns, Column("gain_se", role="error")],
+                      {**table.data, "gain_se": error.tolist()})  # fmt: skip
     some = np.flatnonzero((gain > 0) & (p < 0.05))
-    text = said(table)
+    less = np.count_nonzero(gain + 1.96 * error < 0)
+    text, _, rest = said(table).partition("; ")
+    of = "" if "of 6 cases" in text else " of 6 cases"
+    assert rest == (f"in {less}{of}, the best head finds less" if less else "")
     if not len(some):
         assert text == "No head finds significantly more than the best simple rule in any of 6 cases"
         return
@@ -124,7 +130,9 @@ def test_all_links_are_no_relation():
     )
     assert said(with_cells(whole, p_adjusted=[None] * 6)) == ""
     single = HeadTable("t", whole.columns, {name: cells[2:3] for name, cells in whole.data.items()})
-    assert said(single) == ("No head finds significantly more than the best simple rule for determiner (det)")
+    none = "No head finds significantly more than the best simple rule for determiner (det)"
+    assert said(single) == none
+    assert said(with_cells(single, gain=[-0.5])) == f"{none}; the best head finds less"
 
 
 def test_labels_are_counted_by_what_they_are():
@@ -137,7 +145,7 @@ def test_labels_are_counted_by_what_they_are():
             for one, cells in table.data.items()
             if one != "direction"
         }
-        data |= {name: list("abcdef"), "p_adjusted": [0.5] * 6}
+        data |= {name: list("abcdef"), "p_adjusted": [0.5] * 6, "gain": [0.0] * 6}
         keys = [Column(name, role="key") if one.name == "relation" else one for one in table.columns]
         said_of[name] = said(HeadTable("t", [one for one in keys if one.name != "direction"], data))
     start = "No head finds significantly more than the best simple rule in any of 6 "
@@ -159,6 +167,20 @@ def test_probes_that_beat_the_best_head():
     assert said(both) == (
         "All heads together find more than the best head in 2 of 2 relations, such as object (obj): "
         "0.45, best head 0.30"
+    )
+    # The interval of the first is 0.61 \u00b1 0.02, of the second 0.80 \u00b1 0.04.
+    above = with_cells(both, baseline=[0.64, 0.85, 0.45])
+    assert said(above) == (
+        "All heads together find more than the best head in 2 of 2 relations; the simple rule finds more in 1"
+    )
+    assert said(with_cells(above, baseline=[0.64, 0.83, 0.44])).endswith("(obj): 0.45, best head 0.30")
+    whole = with_cells(table, baseline=[0.64, 0.85, 0.2])
+    assert said(whole) == f"{start}, but not in any of 2 relations; the simple rule finds more in 1"
+    assert said(with_cells(whole, p_adjusted=[0.06, 0.4, 0.9])) == f"{none}; the simple rule finds more in 1"
+    single = HeadTable("t", table.columns, {name: cells[1:2] for name, cells in above.data.items()})
+    assert said(with_cells(single, p_adjusted=[0.01])) == (
+        "All heads together find more of determiner (det) than the best head: 0.80, best head 0.79; "
+        "the simple rule finds more"
     )
 
 

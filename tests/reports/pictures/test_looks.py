@@ -257,7 +257,7 @@ def test_names_on_a_map_begin_at_the_farthest_and_do_not_touch(layers, heads, mo
 def test_a_map_says_when_its_stress_is_poor():
     def said(table):
         (title,) = {
-            str(one["subtitle"])
+            f"{one['text']} {one['subtitle']}"
             for one in parts(draw_picture([table], "map").spec)
             if "stress" in str(one.get("subtitle"))
         }
@@ -265,5 +265,6 @@ def test_a_map_says_when_its_stress_is_poor():
 
     flat, bad = tables.all_pairs(1, 3), tables.all_pairs(4, 8)
     bad.data["jsd"][:] = np.random.default_rng(0).uniform(0.2, 0.21, len(bad)).tolist()
-    assert "poor" not in said(flat)
-    assert "this is poor: see the table" in said(bad)
+    assert "unreliable" not in said(flat)
+    assert "unreliable: stress 0.42" in said(bad)
+    assert "similar" not in said(bad)

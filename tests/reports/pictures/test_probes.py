@@ -68,6 +68,43 @@ def test_labels_are_sorted_by_what_all_heads_find():
     assert sort == ("all", "object (obj)", "determiner (det)")
 
 
+def test_all_links_stand_apart_from_labels():
+    """A line without a name is between; a table of one label has none."""
+    lines = [one["scale"]["domain"] for one in find_fields(draw_picture([tables.probes()]).spec, "label")]
+    assert lines
+    assert all(one == ["all", " ", "determiner (det)", "object (obj)"] for one in lines)
+    table = tables.probes()
+    whole = HeadTable("t", table.columns, {name: cells[:1] for name, cells in table.data.items()})
+    assert next(find_fields(draw_picture([whole]).spec, "label"))["scale"]["domain"] == ["all"]
+
+
+def test_the_rule_looks_as_it_does_beside_the_best_heads():
+    looks = []
+    for table in (tables.probes(), tables.found()):
+        (first, *_) = find_fields(draw_picture([table]).spec, "mark")
+        places = [one["scale"] for one in find_fields(draw_picture([table]).spec, "mark")]
+        rule = first["scale"]["domain"].index("best simple rule")
+        looks.append({scale["range"][rule] for scale in places})
+    assert looks[0] == looks[1]
+    assert len(looks[0]) == 2  # the tick, and one colour for line and filling
+
+
+def test_numbers_at_the_right_have_a_name():
+    rows = draw_picture([tables.probes()]).rendered("svg").decode()
+    assert rows.count(">links</text>") == 1
+
+
+def find_fields(node, field):
+    if isinstance(node, dict):
+        if node.get("field") == field and "scale" in node:
+            yield node
+        for part in node.values():
+            yield from find_fields(part, field)
+    elif isinstance(node, list):
+        for part in node:
+            yield from find_fields(part, field)
+
+
 def find_sorts(node):
     if isinstance(node, dict):
         if node.get("field") == "label" and "sort" in node:
@@ -81,11 +118,19 @@ def find_sorts(node):
 
 def test_the_code_is_drawn_as_it_stands_on_record():
     table = replace(tables.probes(), provenance={"code": CODE})
-    rows = [row for row in rows_of(draw_picture([table])) if "step" in row and "name" not in row]
+    drawn = draw_picture([table])
+    rows = [row for row in rows_of(drawn) if "step" in row]
     found = {by: [(row["step"], row["links"], row["value"]) for row in rows if row["by"] == by]
              for by in ("probe", UNIFORM)}  # fmt: skip
     for by, name in (("probe", "bits"), (UNIFORM, "uniform")):
         assert found[by] == [(one["before"], one["links"], one[name]) for one in CODE]
+    # The legend of the list is above the code, whose lines have names of their own below it.
+    svg = drawn.rendered("svg").decode()
+    places = [svg.index(f">{said}</text>") for said in (
+        "best simple rule", "online code: what the next links take", UNIFORM)]  # fmt: skip
+    assert all(place > 0 for place in places)
+    inner = drawn.spec if "resolve" in drawn.spec else drawn.spec["vconcat"][0]
+    assert {*inner["resolve"]["scale"].values()} == {"independent"}
 
 
 @pytest.mark.parametrize("code", [None, [], "x", CODE[:1], [{"before": 0}] * 3, [None, None]])

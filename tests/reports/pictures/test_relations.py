@@ -18,9 +18,9 @@ MARKS = {
     "less": "attention head finds less",
 }
 SIGNS = {
-    "more, *: adjusted p": "more",
-    "less: the whole bar lies below the rule": "less",
-    "\u2248 head and rule tie": "tie",
+    "finds more, *: adjusted p": "more",
+    "finds less: the whole bar lies below the rule": "less",
+    "no significant difference: the bar covers the rule": "covers",
     "a bar above the rule without *": "unsure",
 }
 
@@ -61,14 +61,20 @@ def test_numbers_are_those_of_the_table():
 
 
 def test_lines_are_sorted_by_gain_and_all_links_stand_first():
+    """Each direction has the order of the first, whatever its own gains are; its own labels come last."""
     table = found(relation=["det", "det", "all", "all", "amod", "amod"],
                   gain=[0.3, -0.2, -0.5, 0.1, 0.4, None])  # fmt: skip
     drawn = draw_picture([table])
     said = {side: [row["said"] for row in rows] for side, rows in charts_of(drawn).items()}
-    assert said == {"dependent to head": ["all", "amod", "det"], "head to dependent": ["all", "det", "amod"]}
+    assert said == {side: ["all", "amod", "det"] for side in ("dependent to head", "head to dependent")}
     axes = [one["encoding"].get("y", {}) for one in drawn_layers(drawn)]
     sorts = [axis["sort"] for axis in axes if "sort" in axis]
     assert ["all", "adjectival modifier (amod)", "determiner (det)"] in sorts
+    other = found(
+        relation=["det", "obj", "amod", "nsubj", "obl", "det"], gain=[0.1, 0.9, 0.2, 0.3, 0.3, -0.2]
+    )
+    second = charts_of(draw_picture([other]))["head to dependent"]
+    assert [row["said"] for row in second] == ["det", "obj", "nsubj"]
 
 
 def drawn_layers(drawn):
@@ -77,7 +83,7 @@ def drawn_layers(drawn):
 
 
 @pytest.mark.parametrize(
-    ("gain", "error", "p", "tie", "mark"),
+    ("gain", "error", "p", "covers", "mark"),
     [
         (0.05, 0.01, 0.001, False, "more"),
         (0.05, 0.01, 0.2, False, "same"),
@@ -90,14 +96,13 @@ def drawn_layers(drawn):
         (-0.05, 0.04, 0.02, True, "same"),
     ],
 )
-def test_ties_and_stars(gain, error, p, tie, mark):
-    """A tie is a rule within the interval of the head; more goes by the adjusted p, less by the interval."""
+def test_covered_rules_and_stars(gain, error, p, covers, mark):
+    """The bar covers a rule within the interval; more goes by the adjusted p, less by the interval."""
     star = mark == "more"
     table = found(gain=[gain] * 6, gain_se=[error] * 6, p=[0.0001] * 6, p_adjusted=[p] * 6)
     rows = [row for rows in charts_of(draw_picture([table], width=760)).values() for row in rows]
-    assert {row["tie"] for row in rows} == {tie}
+    assert {row["covers"] for row in rows} == {covers}
     assert {row["gained_text"].endswith(" *") for row in rows} == {star}
-    assert {row["gained_text"].startswith("\u2248 ") for row in rows} == {tie}
     assert {row["mark"] for row in rows} == {MARKS[mark]}
 
 
@@ -106,7 +111,7 @@ def test_ties_and_stars(gain, error, p, tie, mark):
     [
         (0.3, 0.01, {"more"}),
         (0.3, 0.2, {"unsure"}),
-        (0.0, 0.6, {"tie"}),
+        (0.0, 0.6, {"covers"}),
         (-0.3, 1.0, {"less"}),
         (None, None, set()),
     ],
@@ -132,6 +137,8 @@ def test_marks_differ_in_shape_or_filling_and_in_colour():
     assert looks["shape"]["scale"]["domain"] == [*MARKS.values(), "best simple rule"]
     assert more[0] == same[0] != less[0] != rule[0]
     assert more[1] != same[1]
+    assert rule[0] == "M0,-1L0,1"  # upright, as it is drawn
+    assert not any("angle" in one["mark"] for one in layers if isinstance(one["mark"], dict))
     assert len({more[2], less[2], rule[2]}) == 3
 
 
@@ -220,6 +227,14 @@ def test_a_table_without_errors_of_gains_has_those_of_accuracies():
     rows = [row for rows in charts_of(drawn).values() for row in rows]
     assert all(row["high"] - row["accuracy"] == pytest.approx(1.96 * row["error"]) for row in rows)
     assert "95 % intervals of the accuracy" in drawn.rendered("svg").decode()
+
+
+def test_the_axis_has_the_unit_of_the_figures():
+    """Gains and titles are fractions; so are the ticks of shares."""
+    svg = draw_picture([found()], width=760).rendered("svg").decode()
+    assert "%</text>" not in svg.replace("gain [95 %]", "")
+    assert ">0.5</text>" in svg
+    assert ">share of links found</text>" in svg
 
 
 def test_the_rule_is_drawn_in_front_of_the_head():
