@@ -10,6 +10,7 @@ import pytest
 from altair.utils import schemapi
 
 from attnprobe.errors import AttnprobeError
+from attnprobe.reports.columns import name_source
 from attnprobe.reports.pictures.choosing import draw_picture, list_kinds
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.kinds import PictureKind
@@ -268,3 +269,32 @@ def test_files_give_the_same_numbers(tmp_path, ending):
     table = tables.of_heads("entropy")
     path, *_ = table.save(tmp_path / f"heads.{ending}")
     assert draw_picture([HeadTable.read(path)]).spec == draw_picture([table]).spec
+
+
+@pytest.mark.parametrize(
+    ("record", "cells", "said"),
+    [
+        ({}, {}, "model m, data d"),
+        ({"dataset": {"name": "d"}}, {}, "model m, texts d"),
+        ({"dataset": {"kind": "text"}}, {}, "model m, texts d"),
+        ({"dataset": {"kind": "image"}}, {}, "model m, images d"),
+        ({"dataset": {"kind": "image+text"}}, {}, "model m, images and texts d"),
+        ({}, {"dataset": ["embedded"] * 12}, "model m, texts embedded"),
+        ({}, {"dataset": ["texts"] * 12}, "model m, texts"),
+        ({}, {"dataset": ["random tokens, repeated"] * 12}, "model m, random tokens, repeated"),
+        ({}, {"dataset": [None] * 12}, "model m"),
+        ({}, {"model": [None] * 12}, "data d"),
+        ({}, {"model": ["b", "a"] * 6, "dataset": ["x", "y", "z"] * 4}, "models b and a, data x, y and 1 more"),
+    ],
+)  # fmt: skip
+def test_below_the_title_stand_the_models_and_what_data_are(record, cells, said):
+    table = tables.of_heads("a")
+    table = replace(table, data={**table.data, **cells}, provenance=record)
+    assert name_source(table) == said
+    if "model" not in cells:
+        subtitle = draw_picture([table]).spec["title"]["subtitle"]
+        assert subtitle[-1:] == [said]
+
+
+def test_of_two_checkpoints_both_are_named():
+    assert name_source(tables.change()) == "models before and after, data d"

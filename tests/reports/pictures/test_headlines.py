@@ -35,7 +35,7 @@ def test_a_finding_is_the_title_and_the_measure_stands_below():
     table = tables.census()
     drawn = draw_picture([table], measures=["previous"])
     assert drawn.title == "L2 H3 looks at the previous token: 0.92"
-    assert drawn.spec["title"]["subtitle"] == ["census of heads", "m, d"]
+    assert drawn.spec["title"]["subtitle"] == ["census of heads", "model m, data d"]
     svg = drawn.rendered("svg").decode()
     assert ">attention to the previous token</text>" in svg
     assert drawn.spec["description"].startswith("L2 H3 looks at the previous token: 0.92. census of heads. ")
@@ -78,7 +78,7 @@ def test_no_finding_no_change():
     wide = with_cells(table, **{f"{name}_se": [0.9] * 12 for name in ("previous", "entropy", "jsd_mean")})
     drawn = draw_picture([wide], measures=["previous"])
     assert drawn.title == "census of heads"
-    assert drawn.spec["description"] == "census of heads. m, d. A picture of kind heatmap"
+    assert drawn.spec["description"] == "census of heads. model m, data d. A picture of kind heatmap"
 
 
 @pytest.mark.parametrize("seed", range(8))
