@@ -211,6 +211,16 @@ def test_a_curve_states_the_first_significant_loss():
     )
 
 
+def test_steps_of_a_curve_have_their_ticks_where_they_are_few():
+    def find_axis(table):
+        return str(draw_picture([table]).spec["vconcat"])
+
+    assert "0.25, 0.5, 0.75" in find_axis(tables.pruning())
+    table = tables.pruning()
+    shares = [row / 14 for row in range(15)]
+    assert f"{shares[1]}, {shares[2]}" not in find_axis(with_cells(table, share_removed=shares))
+
+
 def test_a_curve_states_what_half_of_the_heads_cost_at_most():
     """Rounded up, so that a bound stays one; and never what all orders share at the end."""
     start = "50 % of heads removed in order of gradient"
