@@ -81,7 +81,7 @@ def test_every_cell_of_a_map_and_of_the_card_is_of_its_table(made, data):
     assert len(data["measures"]) == len(there)
     for held, column in zip(data["measures"], there, strict=True):
         expected = np.array(census.data[column.name], float)
-        np.testing.assert_allclose(np.array(held["values"], float), expected, rtol=5e-7)  # of 7 digits
+        np.testing.assert_allclose(np.array(held["values"], float), expected, rtol=5e-10)  # of 10 digits
         if not column.headline:
             continue
         errors = census.data[f"{column.name}_se"]

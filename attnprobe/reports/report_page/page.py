@@ -59,7 +59,7 @@ MOST_ROWS = 20_000
 #: So many rows of a table are shown; its file has all.
 _SHOWN = 400
 #: Digits of a number of the card, of which it shows four.
-_DIGITS = 7
+_DIGITS = 10
 #: Grids of more heads have no number in each cell, but the rank in those of the highest; so many of these.
 _NARROW, _RANKED = 12, 5
 #: Most characters of a token and of a text.
