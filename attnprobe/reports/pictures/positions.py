@@ -164,7 +164,7 @@ def _explain_effect(table: HeadTable, column: Column) -> str:
     m = record.get("measure") if isinstance(record, dict) else None
     pairs = {count for count in read_numbers(table, "n") if count is not None}
     over = f", mean over {pairs.pop():,} pairs" if len(pairs) == 1 else ""
-    said = "a head's output on the clean text is put into the run on the corrupted one, at one token: change of m"
+    said = "a head's output on the clean text is put into the run on the corrupted one: change of m"
     what = clean(m) if isinstance(m, str) and m else "how far the model is for the answer"
     return f"{said}{over}; m: {what}"
 
