@@ -1,11 +1,12 @@
 """Groups of documents as a shape: of each row its number in all groups and in each, and its test."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from attnprobe.reports.columns import label_rows, list_keys, read_cells, read_floats
+from attnprobe.reports.shapes import shorten_head
 from attnprobe.table.cells import Cell, clean, format_cell
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.kinds import ALL_GROUPS, GROUP
@@ -41,21 +42,40 @@ def list_groups(table: HeadTable) -> list[str]:
     return [name for name in dict.fromkeys(names) if name != ALL_GROUPS]
 
 
+def count_texts(table: HeadTable) -> dict[str, int]:
+    """Count the texts of each group, where the table has one number for all rows of a group."""
+    found: dict[str, set[Cell]] = {}
+    for name, count in zip(read_cells(table, GROUP), read_cells(table, "n"), strict=True):
+        found.setdefault(str(name), set()).add(count)
+    known = {name: counts.pop() for name, counts in found.items() if len(counts) == 1}
+    return {name: count for name, count in known.items() if isinstance(count, int)}
+
+
+def name_rows(table: HeadTable) -> str:
+    """Name what the rows of a group are: heads, layers, or rows."""
+    return "heads" if "head" in table.data else "layers" if "layer" in table.data else "rows"
+
+
 def list_compared(table: HeadTable) -> list[Column]:
     """List the measures of which it was tested whether groups are alike; headlines alone, if there are."""
     found = [column for column in table.columns if f"{column.name}{_P}" in table.data]
     return [column for column in found if column.headline] or found
 
 
-def lay_out_groups(table: HeadTable, measure: str) -> list[Compared]:
-    """Lay out a measure by group, a row for each row of all groups, in the order of the table."""
+def lay_out_groups(
+    table: HeadTable, measure: str, name: Callable[[tuple[Cell, Cell]], str] = shorten_head
+) -> list[Compared]:
+    """Lay out a measure by group, a row for each row of all groups, in the order of the table.
+
+    ``name`` names a head by its layer and its number.
+    """
     groups, keys = list_groups(table), [name for name in list_keys(table) if name != GROUP]
     cells = {name: read_cells(table, name) for name in (*keys, GROUP)}
     places: dict[tuple[Cell, ...], dict[Cell, int]] = {}
     for row in range(len(table)):
         key = tuple(cells[name][row] for name in keys)
         places.setdefault(key, {})[cells[GROUP][row]] = row
-    labels = _name_rows(table, keys)
+    labels = _label_rows(table, keys, name)
     p, q = (read_floats(table, f"{measure}{end}") for end in ("_q_p_adjusted", "_q"))
     if p is None or q is None:
         return []
@@ -77,16 +97,19 @@ def sort_by_difference(rows: Sequence[Compared]) -> list[Compared]:
     return sorted(rows, key=lambda one: (np.isnan(one.p), one.p, -np.nan_to_num(one.q)))
 
 
-def _name_rows(table: HeadTable, keys: Sequence[str]) -> list[str]:
-    """Name rows by what they are about, heads in short: 2-8, and the mean of a layer by its number."""
-    beside = [name for name in keys if name not in _AXES]
+def _label_rows(table: HeadTable, keys: Sequence[str], name: Callable[[tuple[Cell, Cell]], str]) -> list[str]:
+    """Name rows by what they are about, and the mean of a layer by its number."""
+    beside = [key for key in keys if key not in _AXES]
     labels = label_rows(table, beside)
     if "layer" not in table.data:
         return labels
-    layers, heads = (list(map(format_cell, read_cells(table, name))) for name in _AXES)
     whole = "" if "head" in table.data else "layer "
     named = [
-        f"{layer}-{head}" if layer and head else f"{whole}{layer}" if layer else ""
-        for layer, head in zip(layers, heads, strict=True)
+        name((layer, head))
+        if layer is not None and head is not None
+        else f"{whole}{format_cell(layer)}"
+        if layer is not None
+        else ""
+        for layer, head in zip(*(read_cells(table, axis) for axis in _AXES), strict=True)
     ]
     return [clean(" ".join(filter(None, parts))) for parts in zip(labels, named, strict=True)]

@@ -233,7 +233,7 @@ def cluster_heads(found: Distances, number: int | None = None) -> Clusters:
     heads = len(found.heads)
     joined = linkage(squareform(found.matrix, checks=False), "average", optimal_ordering=heads <= _ORDERED)
     if number is None:
-        height, rule = CUT * float(joined[-1, 2]), f"{CUT} of the last join"
+        height, rule = CUT * float(joined[-1, 2]), f"{CUT} of the height of the last join"
     elif not 1 <= number <= heads:
         raise AttnprobeError(f"--clusters is a number from 1 to {heads}, as there are {heads} heads")
     else:

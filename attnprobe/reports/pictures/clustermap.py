@@ -37,6 +37,8 @@ _FINE = 3
 #: Narrower pictures have their legends below.
 _BESIDE, _LEGEND, _MARGIN = 480, 118, 14
 _LAYER, _ROLE = "layer", "role"
+#: How a distance is called that is sqrt(ln 2) at most.
+_JENSEN_SHANNON = "Jensen-Shannon distance (sqrt(nats))"
 #: Greys of layers, the first and the last: distances have hues. How wide a digit is, as a share of its size.
 _GREYS, _GREYS_ON_DARK, _DIGIT = ("#ececec", "#4a4a4a"), ("#55585e", "#f2f2f2"), 0.56
 
@@ -108,9 +110,18 @@ def _draw_part(found: Clusters, place: str, request: DrawingRequest) -> Any:
     if frame.named:
         layers.append(_draw_names(heads, frame, request.theme))
     wide = frame.left + frame.side + (_measure_names(heads, frame.cell, request.theme) if frame.named else 0)
-    said = f"average linkage, {len(heads)} heads; squares and dashes: {found.sentence()}"
+    said = (
+        f"rows, columns: {len(heads)} heads by average linkage; strips: {' and '.join(strips)}; "
+        f"squares and dashes: {found.sentence()}"
+    )
     lines = wrap(said, max(30, int(max(wide, request.width - 20) / (PLAIN * request.theme.size))))
-    title = alt.TitleParams(place or "rows and columns in the order of the tree", subtitle=lines)
+    # A single matrix needs no heading: what explains it stands in the place of one, in its own size.
+    look: dict[str, Any] = {
+        "fontWeight": "normal",
+        "fontSize": request.theme.small(1),
+        "color": request.theme.muted,
+    }
+    title = alt.TitleParams(place, subtitle=lines) if place else alt.TitleParams(lines, **look)
     whole = alt.layer(*layers).resolve_scale(color="independent")
     return whole.properties(width=wide, height=frame.top + frame.side, title=title)
 
@@ -185,6 +196,8 @@ def _draw_cells(matrix: NDArray[np.float64], heads: Sequence[Place], frame: _Fra
     scale = fit_scale([(matrix.ravel().tolist(), [None] * matrix.size)], effect=False)
     titled = wrap(clean(name), 36 if frame.below else 18, max_lines=3, placeholder=" ...")
     length = int(min(160, frame.side)) if frame.below else 90
+    if name.startswith(_JENSEN_SHANNON):
+        titled.append("largest possible: 0.83")
     look = {"gradientLength": length, "values": scale.ends, "format": ".3~g", **_put(frame)}
     colours = alt.Scale(domain=[scale.low, scale.high], range=list(SEQUENTIAL), interpolate="rgb", clamp=True)
     colour = alt.Color("distance:Q", scale=colours, legend=alt.Legend(title=titled, **look))

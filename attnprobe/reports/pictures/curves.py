@@ -38,6 +38,8 @@ from attnprobe.table.table import Column
 _LARGEST = 460
 #: Narrower pictures have the legend below.
 _BESIDE = 400
+#: Of so many steps, each has its tick; of more, round shares do.
+_FEW = 6
 
 
 def can_draw_curves(table: HeadTable) -> bool:
@@ -65,7 +67,9 @@ def draw_curves(table: HeadTable, request: DrawingRequest) -> Any:
     # No unit repeats its own name: an accuracy in shares, a cosine in cosines.
     unit = clean(column.unit)
     y_title = f"{name} ({unit})" if unit and unit != name else name
-    axis = alt.Axis(format="%", tickCount=5)
+    steps = sorted({record["removed"] for record in data if record["removed"] is not None})
+    few = len(steps) <= _FEW
+    axis = alt.Axis(format=".1~%", values=steps) if few else alt.Axis(format="%", tickCount=5)
     base = alt.Chart().encode(x=alt.X("removed:Q", title="heads removed", axis=axis))
     tooltip = make_tooltip({
         "criterion:N": "criterion", **({"step:O": "training step"} if trained else {}), "seed:N": "seed",
@@ -97,7 +101,12 @@ def _draw_majority(table: HeadTable, column: Column, request: DrawingRequest) ->
     majority = _read_majority(table, column)
     if majority is None:
         return []
-    line = alt.Chart().mark_rule(strokeDash=[6, 3], color=request.theme.ink, strokeWidth=1)
+    # One row, or there would be a line for each, whose dashes fill the gaps of others.
+    line = (
+        alt.Chart()
+        .transform_aggregate(rows="count()")
+        .mark_rule(strokeDash=[6, 3], color=request.theme.ink, strokeWidth=1)
+    )
     return [line.encode(y=alt.datum(majority))]
 
 

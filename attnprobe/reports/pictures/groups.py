@@ -5,8 +5,23 @@ from typing import Any
 
 import altair as alt
 
-from attnprobe.reports.columns import DrawingRequest, Record, bound_interval, read_with_errors, title_axis
-from attnprobe.reports.groups import lay_out_groups, list_compared, list_groups, sort_by_difference
+from attnprobe.reports.columns import (
+    DrawingRequest,
+    Record,
+    bound_interval,
+    make_title,
+    read_with_errors,
+    title_axis,
+)
+from attnprobe.reports.groups import (
+    count_texts,
+    lay_out_groups,
+    list_compared,
+    list_groups,
+    name_rows,
+    sort_by_difference,
+)
+from attnprobe.reports.pairs import name_head
 from attnprobe.reports.pictures.channels import draw_panels, make_tooltip
 from attnprobe.sums.resampling import SIGNIFICANT
 from attnprobe.table.cells import clean
@@ -19,7 +34,7 @@ _MOST_ROWS, _MOST_MEASURES = 12, 2
 _LEAST = 130
 _GAP = 24
 _LONGEST = 24
-_SAID = {True: f"groups differ (adjusted p < {SIGNIFICANT})", False: "not significant"}
+_SAID = {True: f"* groups differ (adjusted p < {SIGNIFICANT})", False: "not significant"}
 
 
 def can_draw_groups(table: HeadTable) -> bool:
@@ -30,7 +45,7 @@ def can_draw_groups(table: HeadTable) -> bool:
 def draw_groups(table: HeadTable, request: DrawingRequest) -> Any:
     """Draw the rows in which groups differ most: of each group its 95 % interval, and a line for all groups.
 
-    Rows in which groups differ significantly have a colour.
+    Rows in which groups differ significantly have a colour and a star.
     """
     tested = list_compared(table)
     named = [column for column in request.columns(table) if column in tested] if request.measures else []
@@ -43,9 +58,14 @@ def _drop_nan(value: float) -> float | None:
 
 
 def _draw_measure(table: HeadTable, column: Column, request: DrawingRequest) -> Any:
-    rows = sort_by_difference(lay_out_groups(table, column.name))[:_MOST_ROWS]
+    every = sort_by_difference(lay_out_groups(table, column.name, name_head))
+    rows = every[:_MOST_ROWS]
     values, errors = read_with_errors(table, column.name)
-    groups = [clean(name)[:_LONGEST] for name in list_groups(table)]
+    counts = count_texts(table)
+    groups = [
+        clean(name)[:_LONGEST] + (f" ({counts[name]:,})" if name in counts else "")
+        for name in list_groups(table)
+    ]
     data: list[Record] = []
     panels = []
     for one in rows:
@@ -87,4 +107,20 @@ def _draw_measure(table: HeadTable, column: Column, request: DrawingRequest) -> 
         .mark_point(filled=True, size=50, opacity=1)
         .encode(x=alt.X("value:Q", **x), color=colour, tooltip=tooltip),
     ).properties(width=width, height=alt.Step(18))
-    return draw_panels(chart, data, panels, across, width, title_axis(column)).resolve_scale(x="shared")
+    drawn = draw_panels(chart, data, panels, across, width, "").resolve_scale(x="shared")
+    left_out = f"the {len(rows)} of {len(every)} {name_rows(table)} with the smallest p"
+    said = [
+        left_out if len(every) > len(rows) else "",
+        "dashes: all groups together" + ("; whiskers: 95 % intervals" if any(errors) else ""),
+        f"in brackets: {_name_counted(table)}" if counts else "",
+    ]
+    below = "; ".join(filter(None, said))
+    return drawn.properties(
+        title=make_title(title_axis(column), below, width=request.width, size=request.theme.small(1))
+    )
+
+
+def _name_counted(table: HeadTable) -> str:
+    """Say what is counted in ``n``."""
+    unit = table.column("n").unit
+    return f"number of {clean(unit) or 'sequences'}"

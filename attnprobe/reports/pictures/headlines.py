@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from attnprobe.intervention.pruning.headline import round_bound
+from attnprobe.intervention.pruning.headline import describe_bound
 from attnprobe.reports.columns import (
     DrawingRequest,
     label_rows,
@@ -14,8 +14,22 @@ from attnprobe.reports.columns import (
     read_cells,
     read_numbers,
 )
-from attnprobe.reports.groups import lay_out_groups, list_compared, sort_by_difference
-from attnprobe.reports.headline import capitalise, find_significant, label_row, state_measure, write_number
+from attnprobe.reports.groups import (
+    Compared,
+    lay_out_groups,
+    list_compared,
+    list_groups,
+    name_rows,
+    sort_by_difference,
+)
+from attnprobe.reports.headline import (
+    capitalise,
+    find_significant,
+    label_row,
+    name_unit,
+    state_measure,
+    write_number,
+)
 from attnprobe.reports.pairs import cluster_parts, name_head
 from attnprobe.reports.pictures.lists import SHARES
 from attnprobe.reports.pictures.maps import list_changes
@@ -31,6 +45,7 @@ from attnprobe.table.head_table import HeadTable
 from attnprobe.table.kinds import CLUSTERMAP, IN, OUT, TREE, PictureKind
 from attnprobe.table.naming import MIXED, find_role_kind, join_names
 from attnprobe.table.table import Column
+from attnprobe.tasks import METRICS
 
 _Stating = Callable[[HeadTable, Sequence[Column]], str]
 
@@ -88,6 +103,9 @@ def _state_curves(table: HeadTable, columns: Sequence[Column]) -> str:
     orders = len({criteria[row] for row in own})
     metric = format_cell(read_cells(table, "metric")[own[0]]).replace("_", " ")
 
+    def say_step(row: int) -> str:
+        return f"{100 * shares[row]:.3g} % of heads removed in order of {criteria[row].replace('_', ' ')}"
+
     def find_differing(delta: str, p: str) -> list[tuple[int, float]]:
         sizes, chances = read_numbers(table, delta), read_numbers(table, p)
         return [
@@ -99,22 +117,21 @@ def _state_curves(table: HeadTable, columns: Sequence[Column]) -> str:
     if beyond := find_differing("delta_random", "p_random_adjusted"):
         row, size = max(beyond, key=lambda one: abs(one[1]))
         side = "above" if size > 0 else "below"
-        return (
-            f"with {shares[row]:.0%} of heads removed by {criteria[row].replace('_', ' ')}, {metric} is "
-            f"{write_number(abs(size))} {side} the mean of random orders"
-        )
+        return f"{say_step(row)}: {metric} {write_number(abs(size))} {side} the mean of random orders"
     if orders > 1:
         return ""
     if changed := find_differing("delta", "p_adjusted"):
         row, size = changed[0]
-        way, by = "falls" if size < 0 else "rises", write_number(abs(size))
-        return f"{metric} first {way} significantly with {shares[row]:.0%} of heads removed: by {by}"
+        way, by = "lower" if size < 0 else "higher", write_number(abs(size))
+        return f"{say_step(row)}: {metric} {by} {way}, the first significant change"
     end = max(own, key=lambda row: shares[row])
     half = min(inner, key=lambda row: abs(shares[row] - 0.5), default=end)
     bound, loss = read_numbers(table, "bound")[half], read_numbers(table, "delta")[end]
     if half == end or bound is None or loss is None or not 0 < bound < abs(loss):
         return ""
-    return f"with {shares[half]:.0%} of heads removed, {metric} is at most {round_bound(bound)} worse (95 %)"
+    spec = METRICS.get(format_cell(read_cells(table, "metric")[end]))
+    size = describe_bound(bound, higher_is_better=loss < 0 if spec is None else spec.higher_is_better)
+    return f"{say_step(half)}: {metric} {size} (one-sided 95 %)"
 
 
 def _state_intervals(table: HeadTable, columns: Sequence[Column]) -> str:
@@ -164,7 +181,7 @@ def _state_scatter(table: HeadTable, columns: Sequence[Column]) -> str:
 
 
 def _state_pairs(table: HeadTable, columns: Sequence[Column]) -> str:
-    values, names = read_numbers(table, "interaction"), name_pairs(table)
+    values, names = read_numbers(table, "interaction"), name_pairs(table, name_head)
     p = read_numbers(table, "p_adjusted")
     some = [row for row, one in enumerate(p) if one is not None and one < SIGNIFICANT and values[row]]
     if not some:
@@ -173,7 +190,7 @@ def _state_pairs(table: HeadTable, columns: Sequence[Column]) -> str:
     above = (values[row] or 0.0) > 0
     own = [one for one in some if ((values[one] or 0.0) > 0) is above]
     does = "stand in for each other" if above else "do less without each other"
-    size = write_number(values[row] or 0.0)
+    size = f"{write_number(values[row] or 0.0)}{name_unit(table.column('interaction'))}"
     if len(own) == 1:
         return f"{names[row]} {does}: {size}"
     return f"{len(own)} of {len(table)} pairs {does}, such as {names[row]}: {size}"
@@ -187,8 +204,8 @@ def _state_clusters(table: HeadTable, request: DrawingRequest) -> str:
         return ""
     said = f"{sum(sizes)} of {len(parts[0][1].found.heads)} heads form"
     if len(sizes) == 1:
-        return f"{said} one cluster of heads that attend alike"
-    return f"{said} {len(sizes)} clusters of heads that attend alike, the largest of {max(sizes)}"
+        return f"{said} one cluster of the nearest heads"
+    return f"{said} {len(sizes)} clusters of the nearest heads, the largest of {max(sizes)}"
 
 
 def _state_atlas(table: HeadTable, columns: Sequence[Column]) -> str:
@@ -217,14 +234,30 @@ def _state_groups(table: HeadTable, columns: Sequence[Column]) -> str:
     tested = [column for column in list_compared(table) if not columns or column in columns]
     if len(tested) != 1:
         return ""
-    rows = sort_by_difference(lay_out_groups(table, tested[0].name))
+    rows = sort_by_difference(lay_out_groups(table, tested[0].name, name_head))
     some = [one for one in rows if one.p < SIGNIFICANT]
     if not some:
         return ""
-    what, title = "heads" if "head" in table.data else "rows", name_measure(tested[0])
+    title, sizes = name_measure(tested[0]), _state_ends(table, tested[0], some[0])
     if len(some) == 1:
-        return f"groups differ in {title} in {some[0].label}"
-    return f"groups differ in {title} in {len(some)} of {len(rows)} {what}, such as {some[0].label}"
+        return f"groups differ in {title} in {some[0].label}{sizes}"
+    what = name_rows(table)
+    return f"groups differ in {title} in {len(some)} of {len(rows)} {what}, such as {some[0].label}{sizes}"
+
+
+def _state_ends(table: HeadTable, column: Column, one: Compared) -> str:
+    """State the highest and the lowest group of a row with their numbers: ": 1.9 in a, 1.6 in b"."""
+    values = read_numbers(table, column.name)
+    pairs = zip(list_groups(table), one.rows, strict=True)
+    known = [(value, name) for name, row in pairs if row is not None and (value := values[row]) is not None]
+    if len(known) < 2:
+        return ""
+    (high, first), (low, last) = max(known), min(known)
+    numbers = [write_number(value) for value in (high, low)]
+    if numbers[0] == numbers[1]:
+        numbers = [f"{value:.4g}" for value in (high, low)]
+    least = "" if len(known) == 2 else "lowest, "
+    return f": {numbers[0]}{name_unit(column)} in {clean(first)}, {least}{numbers[1]} in {clean(last)}"
 
 
 def _state_positions(table: HeadTable, columns: Sequence[Column]) -> str:

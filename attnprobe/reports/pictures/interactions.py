@@ -18,6 +18,7 @@ from attnprobe.reports.columns import (
     read_numbers,
     sort_labels,
 )
+from attnprobe.reports.pairs import name_head
 from attnprobe.reports.pictures.channels import draw_panels, make_tooltip, thin_labels
 from attnprobe.reports.scales import BEYOND
 from attnprobe.reports.shapes import name_pairs
@@ -75,7 +76,7 @@ def _read_pairs(table: HeadTable) -> list[Record]:
     numbers = zip(*(read_numbers(table, name) for name in columns), strict=True)
     sides = [_name_rows(table, side) for side in "ab"]
     heads = [read_cells(table, f"head_{side}") for side in "ab"]
-    names, data = name_pairs(table), list[Record]()
+    names, data = name_pairs(table, name_head), list[Record]()
     for row, (value, error, proposed, p) in enumerate(numbers):
         sign = 0
         if value is not None and p is not None and p < SIGNIFICANT:
@@ -210,10 +211,13 @@ def _draw_map(
     ).properties(width=width, height=height)  # fmt: skip
     drawn = draw_panels(chart, shown, panels, 1, width)
     remark = [
-        "circles: heads of the pairs that were tried",
-        "lines: pairs with adjusted p < 0.05,",
-        "as thick as they interact",
+        "circles: heads of the pairs that were tried,",
+        "filled: those of a pair with a line;",
+        f"lines: pairs with adjusted p < {SIGNIFICANT}",
     ]
+    if len({round(one["thick"], 1) for one in shown if "thick" in one}) > 1:
+        remark[-1] += ","
+        remark.append("thicker where they interact more")
     look: dict[str, Any] = {"fontWeight": "normal", "fontSize": theme.small(1), "color": theme.muted}
     return drawn.properties(title=alt.TitleParams(remark, offset=4, **look))
 
@@ -279,8 +283,11 @@ def _draw_list(
 
 
 def _explain_marks(data: Sequence[Record]) -> list[str]:
-    """Say what bars, filled points and ticks are, and why a bar that is clear of 0 may be grey."""
-    said = ["bars: 95 % intervals, each of one pair alone"]
+    """Say what signs, bars, filled points and ticks are, and why a bar that is clear of 0 may be grey."""
+    said = [
+        "above 0: without both heads more is lost than without each, added up; below 0: less",
+        "bars: 95 % intervals, each of one pair alone",
+    ]
     if any(record["p"] is not None for record in data):
         grey = any(
             record["sign"] == _SIGNS[0] and record["low"] is not None and record["low"] * record["high"] > 0
@@ -292,5 +299,8 @@ def _explain_marks(data: Sequence[Record]) -> list[str]:
         if grey:
             said[-1] += ", so that a bar clear of 0 can be grey"
     if any(record["proposed"] is not None for record in data):
-        said.append("grey ticks: what gradients predicted on the other half of the texts")
+        said.append(
+            "grey ticks: what gradients predicted on the other half of the texts; the pairs with the largest "
+            "predictions, of either sign, were tried"
+        )
     return said

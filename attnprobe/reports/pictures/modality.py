@@ -51,8 +51,9 @@ def draw_modality(table: HeadTable, request: DrawingRequest) -> Any:
     layers = [format_cell(layer) for layer in grid.layers]
     step = _LAYER if len(layers) <= _MANY else 12
     _name_heads(data, width)
-    shown = list(_COLOURS)
-    hues = [colour or theme.grid for colour in _COLOURS.values()]
+    there = {record["part"] for record in data if record.get("mean")}
+    shown = [part for part in _COLOURS if part in there]
+    hues = [_COLOURS[part] or theme.grid for part in shown]
     below = alt.Legend(title=None, orient="bottom", symbolType="square", symbolStrokeWidth=0)
     colour = alt.Color("part:N", sort=shown, scale=alt.Scale(domain=shown, range=hues), legend=below)
     axis = alt.Axis(ticks=False, domain=False, grid=False, values=thin_labels(layers, step, 0))
@@ -77,6 +78,8 @@ def draw_modality(table: HeadTable, request: DrawingRequest) -> Any:
     )
     chart = alt.layer(
         bars.encode(x=alt.X("start:Q", axis=percent, **x), x2="end:Q", color=colour, tooltip=of_bars),
+        heads.encode(x=alt.X("value:Q", axis=percent, **x), tooltip=of_heads),
+        # Above the points: one at the share of tokens would hide it.
         *[
             alt.Chart()
             .transform_filter("isValid(datum.uniform)")
@@ -84,7 +87,6 @@ def draw_modality(table: HeadTable, request: DrawingRequest) -> Any:
             .encode(x=alt.X("uniform:Q", axis=percent, **x), strokeDash=alt.value(dash))
             for wide, hue, dash in ((3, "#ffffff", [1, 0]), (1.4, "#000000", [4, 2]))
         ],
-        heads.encode(x=alt.X("value:Q", axis=percent, **x), tooltip=of_heads),
         names.encode(x=alt.X("value:Q", axis=percent, **x), text="name:N"),
     ).properties(width=width, height=alt.Step(step))
     drawn = draw_panels(chart, data, panels, across, width, "")

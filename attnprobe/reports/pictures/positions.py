@@ -1,6 +1,7 @@
 """Heads at positions of tokens: layers by tokens, and a map for each layer, heads down, tokens across."""
 
 import json
+from collections import Counter
 from textwrap import wrap
 from typing import Any
 
@@ -147,7 +148,10 @@ def _draw_maps(
         return faceted.properties(title=make_title(named, effect, remark, bracketed, width=room, size=size))
     wide = max(_NARROWEST, min(int((request.width - _LEGEND - _BESIDE) / len(positions)), 2 * _WIDEST))
     whole = _draw_layers(data, (positions, panels), wide, scale, legend, request)
-    strongest = "a cell is the head of the layer with the largest effect in size"
+    strongest = (
+        "a cell is the head of the layer with the largest significant effect, or else the largest in size; "
+        "&1: one more head is significant"
+    )
     title = make_title(named, effect, strongest, remark, bracketed, width=room, size=size)
     return alt.vconcat(whole.properties(title=title), faceted)
 
@@ -158,8 +162,11 @@ def _explain_effect(table: HeadTable, column: Column) -> str:
         return ""
     record = table.provenance.get("task")
     m = record.get("measure") if isinstance(record, dict) else None
-    said = "change of m where one head, at one token, gives what it does on the other text; m: "
-    return f"{said}{clean(m) if isinstance(m, str) and m else 'how far the model is for the answer'}"
+    pairs = {count for count in read_numbers(table, "n") if count is not None}
+    over = f", mean over {pairs.pop():,} pairs" if len(pairs) == 1 else ""
+    said = "a head's output on the clean text is put into the run on the corrupted one: change of m"
+    what = clean(m) if isinstance(m, str) and m else "how far the model is for the answer"
+    return f"{said}{over}; m: {what}"
 
 
 def _name_directions(legend: Any, scale: Scale, ways: tuple[str, str]) -> Any:
@@ -180,16 +187,30 @@ def _draw_layers(
     """Draw layers by tokens; a cell is the head whose number is largest in size there."""
     positions, panels = sides
     strongest: dict[tuple[str, Any], Record] = {}
+    significant = Counter[tuple[str, Any]]()
     for record in data:
         key = (record["panel"], record["position"])
-        if record["value"] is not None and (
-            key not in strongest or abs(record["value"]) > abs(strongest[key]["strongest"])
-        ):
+        if record["value"] is None:
+            continue
+        significant[key] += bool(record["sign"])
+        before = strongest.get(key)
+        size = (bool(record["sign"]), abs(record["value"]))
+        if before is None or size > (bool(before["sign"]), abs(before["strongest"])):
             rest = {
-                name: record[name] for name in ("panel", "layer", "position", "token", "head", "pale", "ink")
+                name: record[name]
+                for name in ("panel", "layer", "position", "token", "head", "pale", "ink", "sign")
             }
             name = f"H{format_cell(record['head'])}{record['sign']}"
             strongest[key] = {**rest, "strongest": record["value"], "name": name}
+    room = _LETTER * request.theme.small(2)
+    more = {
+        key: f"{one['name']} &{significant[key] - 1}"
+        for key, one in strongest.items()
+        if significant[key] > 1
+    }
+    if more and cell >= room * max(map(len, more.values())) + 4:
+        for key, name in more.items():
+            strongest[key]["name"] = name
     layers = sort_labels([record["layer"] for record in data])
     axis = alt.Axis(labelAngle=0, values=thin_labels(layers, _LAYER, 0))
     y = alt.Y("layer:O", title="layer", axis=axis, scale=make_band(layers))
@@ -207,7 +228,7 @@ def _draw_layers(
         pale = base.transform_filter("datum.pale").mark_rect(fillOpacity=_PALE, aria=False)
         parts.append(pale.encode(color=colour, tooltip=tooltip))
     longest = max((len(record["name"]) for record in strongest.values()), default=0)
-    if cell >= _LETTER * request.theme.small(2) * longest + 4:
+    if cell >= room * longest + 4:
         parts += _write_texts(base, list(strongest.values()), "name", request)
     framed = alt.ViewBackground(stroke=request.theme.grid)
     return alt.layer(*parts).properties(width=cell * len(positions), height=_LAYER * len(panels), view=framed)

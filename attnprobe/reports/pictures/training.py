@@ -1,5 +1,6 @@
 """Lines over the steps of training: a measure of heads or layers, and how the order of heads settles."""
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -208,8 +209,8 @@ def _rank_by_look(
     said = [said[rank] for rank in ranks]
     if any(record["rank"] is None and record["value"] is not None for record in data):
         ranks.append(_OTHERS)
-        said.append(f"other {'heads' if of_heads else 'layers'}")
-    written = ", ".join(f"'{one}'" for one in said)
+        said.append(_name_others(data, "heads" if of_heads else "layers"))
+    written = ", ".join(map(json.dumps, said))
     legend = alt.Legend(
         title=f"{'in its layer, ' if of_heads else ''}at the last step", orient="bottom",
         columns=len(said) if request.width >= _NARROW else 2, symbolType="stroke", symbolSize=300,
@@ -223,6 +224,16 @@ def _rank_by_look(
             "rank:O", scale=alt.Scale(domain=ranks, range=[dashes[one] for one in ranks]), legend=legend
         ),
     )
+
+
+def _name_others(data: Sequence[Record], what: str) -> str:
+    """Name the lines that do not lead, where each chart has at most one: "others: L3 H0, L5 H1"."""
+    lines = {(one["panel"], one["name"]) for one in data if one["rank"] is None and one["value"] is not None}
+    panels = [panel for panel, _ in lines]
+    if len(set(panels)) < len(panels) or len(lines) > _LEADING:
+        return f"other {what}"
+    names = [f"{panel.replace('layer ', 'L')} {name}".strip() for panel, name in sorted(lines)]
+    return f"{'others' if len(names) > 1 else 'other'}: {', '.join(names)}"
 
 
 def _read_lines(table: HeadTable, column: Column, leads: str) -> list[Record]:

@@ -10,6 +10,7 @@ import pytest
 from altair.utils import schemapi
 
 from attnprobe.errors import AttnprobeError
+from attnprobe.reports.columns import name_source
 from attnprobe.reports.pictures.choosing import draw_picture, list_kinds
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.kinds import PictureKind
@@ -77,13 +78,27 @@ def test_rows_of_groups_are_drawn_those_first_that_differ_most():
     table = tables.by_group()
     (rows,) = draw_picture([table]).spec["datasets"].values()
     panels = list(dict.fromkeys(row["panel"] for row in rows))
-    assert (panels[0], panels[-1]) == ("0-0 *", "0-1")  # the last one was not tested
-    assert [row["group"] for row in rows[:3]] == ["news", "</script>", "=cmd()"]
+    assert (panels[0], panels[-1]) == ("L0 H0 *", "L0 H1")  # the last one was not tested
+    assert [row["group"] for row in rows[:3]] == ["news (9)", "</script> (9)", "=cmd() (9)"]
     values = np.array(table.data["entropy"]).reshape(4, 4)
     assert [row["value"] for row in rows[:3]] == values[1:, 0].tolist()
     assert {row["all"] for row in rows[:3]} == {values[0, 0]}
-    assert "groups differ (adjusted p < 0.05)" in {row["sure"] for row in rows[:3]}
+    assert "* groups differ (adjusted p < 0.05)" in {row["sure"] for row in rows[:3]}
     assert {row["sure"] for row in rows[3:]} == {"not significant"}
+
+
+def test_what_dashes_brackets_and_left_out_rows_of_groups_are_is_said():
+    def remark(table):
+        title = draw_picture([table]).spec["vconcat"][0]["title"]
+        return " ".join(title["subtitle"])
+
+    marks = "dashes: all groups together; whiskers: 95 % intervals; in brackets: number of sequences"
+    assert remark(tables.by_group()) == marks
+    assert remark(tables.by_group(4, 4)) == f"the 12 of 16 heads with the smallest p; {marks}"
+    uneven = tables.by_group()
+    uneven.data["n"][-1] = 3
+    (rows,) = draw_picture([uneven]).spec["datasets"].values()
+    assert {row["group"] for row in rows} == {"news (9)", "</script> (9)", "=cmd()"}
 
 
 def test_layers_of_two_models_are_drawn_against_depth():
@@ -268,3 +283,33 @@ def test_files_give_the_same_numbers(tmp_path, ending):
     table = tables.of_heads("entropy")
     path, *_ = table.save(tmp_path / f"heads.{ending}")
     assert draw_picture([HeadTable.read(path)]).spec == draw_picture([table]).spec
+
+
+@pytest.mark.parametrize(
+    ("record", "cells", "said"),
+    [
+        ({}, {}, "model m, data d"),
+        ({"dataset": {"name": "d"}}, {}, "model m, texts d"),
+        ({"dataset": {"kind": "text"}}, {}, "model m, texts d"),
+        ({"dataset": {"kind": "image"}}, {}, "model m, images d"),
+        ({"dataset": {"kind": "image+text"}}, {}, "model m, images and texts d"),
+        ({}, {"dataset": ["embedded"] * 12}, "model m, texts embedded"),
+        ({}, {"dataset": ["texts"] * 12}, "model m, texts"),
+        ({}, {"dataset": ["random tokens, repeated"] * 12}, "model m, random tokens, repeated"),
+        ({}, {"dataset": [None] * 12}, "model m"),
+        ({}, {"model": [None] * 12}, "data d"),
+        ({}, {"model": ["b", "a"] * 6, "dataset": ["x", "y", "z"] * 4},
+         "models b and a, data x, y and 1 more"),
+    ],
+)  # fmt: skip
+def test_below_the_title_stand_the_models_and_what_data_are(record, cells, said):
+    table = tables.of_heads("a")
+    table = replace(table, data={**table.data, **cells}, provenance=record)
+    assert name_source(table) == said
+    if "model" not in cells:
+        subtitle = draw_picture([table]).spec["title"]["subtitle"]
+        assert subtitle[-1:] == [said]
+
+
+def test_of_two_checkpoints_both_are_named():
+    assert name_source(tables.change()) == "models before and after, data d"

@@ -14,6 +14,7 @@ from scipy.spatial.distance import squareform
 from attnprobe.errors import AttnprobeError
 from attnprobe.reports.pictures.choosing import draw_picture
 from attnprobe.table.head_table import HeadTable
+from attnprobe.table.table import Column
 
 NAMES = ("layer", "head", "cluster")
 
@@ -158,6 +159,25 @@ def test_dashes_are_where_the_tree_is_cut(clusters):
     assert dashes["x"] == pytest.approx(wide * (1 - height / heights[-1]))
     assert sum(x >= dashes["x"] - 1e-9 for x in joins.values()) == (heights <= height).sum()
     assert ">Jensen-Shannon" in drawn.rendered("svg").decode()
+
+
+def test_strips_and_the_cut_are_explained_and_the_largest_distance_is_said():
+    table = tables.all_pairs(3, 4)
+    columns = [Column("jsd", "nats") if one.name == "jsd" else one for one in table.columns]
+    table = HeadTable(table.title, columns, table.data)
+
+    def words(*some, **how):
+        svg = draw_picture(some, "clustermap", **how).rendered("svg").decode()
+        return " ".join(re.findall(r">([^<>]+)</t", svg))
+
+    alone = words(table)
+    assert "strips: layer; squares and dashes: cut at" in alone
+    assert "0.7 of the height of the last join" in alone
+    assert f"largest possible: {np.sqrt(np.log(2)):.2f}" in alone
+    assert "strips: layer and role;" in words(table, tables.roles(3, 4))
+    other = HeadTable(table.title, [Column("jsd", "bits") if one.name == "jsd" else one for one in columns],
+                      table.data)  # fmt: skip
+    assert "largest possible" not in words(other)
 
 
 @pytest.mark.slow

@@ -35,7 +35,7 @@ def test_a_finding_is_the_title_and_the_measure_stands_below():
     table = tables.census()
     drawn = draw_picture([table], measures=["previous"])
     assert drawn.title == "L2 H3 looks at the previous token: 0.92"
-    assert drawn.spec["title"]["subtitle"] == ["census of heads", "m, d"]
+    assert drawn.spec["title"]["subtitle"] == ["census of heads", "model m, data d"]
     svg = drawn.rendered("svg").decode()
     assert ">attention to the previous token</text>" in svg
     assert drawn.spec["description"].startswith("L2 H3 looks at the previous token: 0.92. census of heads. ")
@@ -78,7 +78,7 @@ def test_no_finding_no_change():
     wide = with_cells(table, **{f"{name}_se": [0.9] * 12 for name in ("previous", "entropy", "jsd_mean")})
     drawn = draw_picture([wide], measures=["previous"])
     assert drawn.title == "census of heads"
-    assert drawn.spec["description"] == "census of heads. m, d. A picture of kind heatmap"
+    assert drawn.spec["description"] == "census of heads. model m, data d. A picture of kind heatmap"
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -201,12 +201,14 @@ def lost(**cells):
 def test_a_curve_states_where_an_order_differs_most_from_random_ones():
     p = [0.001, 0.01, 0.03, 0.2, 0.001] + [None] * 10
     assert said(lost(p_random_adjusted=p)) == (
-        "With 50% of heads removed by gradient, accuracy is 0.30 above the mean of random orders"
+        "50 % of heads removed in order of gradient: accuracy 0.30 above the mean of random orders"
     )
     p[3] = 0.049
-    assert "With 75% of heads removed by gradient, accuracy is 0.35 above" in said(lost(p_random_adjusted=p))
+    assert "75 % of heads removed in order of gradient: accuracy 0.35 above" in said(
+        lost(p_random_adjusted=p)
+    )
     below = [0.0, -0.02, -0.3, 0.1, 0.0] + [None] * 10
-    assert "accuracy is 0.30 below the mean" in said(lost(p_random_adjusted=p, delta_random=below))
+    assert "accuracy 0.30 below the mean" in said(lost(p_random_adjusted=p, delta_random=below))
 
 
 def test_of_several_orders_p_is_adjusted_for_them():
@@ -216,22 +218,37 @@ def test_of_several_orders_p_is_adjusted_for_them():
     assert said(many) == ""
     p[2] = 0.024
     assert said(lost(criterion=names, p_random_adjusted=p)).startswith(
-        "With 50% of heads removed by gradient"
+        "50 % of heads removed in order of gradient"
     )
 
 
 def test_a_curve_states_the_first_significant_loss():
     p = [None, 0.3, 0.2, 0.001, 0.001] + [None] * 10
     assert said(lost(p_adjusted=p)) == (
-        "Accuracy first falls significantly with 75% of heads removed: by 0.20"
+        "75 % of heads removed in order of gradient: accuracy 0.20 lower, the first significant change"
     )
     p[1] = 0.04
-    assert said(lost(p_adjusted=p)).endswith("with 25% of heads removed: by 0.010")
+    assert said(lost(p_adjusted=p)).startswith(
+        "25 % of heads removed in order of gradient: accuracy 0.010 lower"
+    )
+
+
+def test_steps_of_a_curve_have_their_ticks_where_they_are_few():
+    def find_axis(table):
+        return str(draw_picture([table]).spec["vconcat"])
+
+    assert "0.25, 0.5, 0.75" in find_axis(tables.pruning())
+    table = tables.pruning()
+    shares = [row / 14 for row in range(15)]
+    assert f"{shares[1]}, {shares[2]}" not in find_axis(with_cells(table, share_removed=shares))
 
 
 def test_a_curve_states_what_half_of_the_heads_cost_at_most():
     """Rounded up, so that a bound stays one; and never what all orders share at the end."""
-    assert said(lost()) == "With 50% of heads removed, accuracy is at most 0.13 worse (95 %)"
+    start = "50 % of heads removed in order of gradient"
+    assert said(lost()) == f"{start}: accuracy at most 0.13 lower (one-sided 95 %)"
+    loss = lost(metric=["loss"] * 15, delta=[0.0, 0.01, 0.08, 0.2, 0.4] + [None] * 10)
+    assert said(loss) == f"{start}: loss at most 0.13 higher (one-sided 95 %)"
     assert said(lost(bound=[0.0, 0.03, 0.41, 0.3, 0.5] + [None] * 10)) == ""  # more than all heads are worth
     assert said(lost(bound=[None] * 15)) == ""
     assert said(tables.pruning()) == ""
@@ -248,10 +265,10 @@ def test_clusters_are_those_of_scipy(kind, clusters):
     if not sizes:
         assert text == ""
     elif len(sizes) == 1:
-        assert text == f"{sizes[0]} of 12 heads form one cluster of heads that attend alike"
+        assert text == f"{sizes[0]} of 12 heads form one cluster of the nearest heads"
     else:
         assert text == (
-            f"{sum(sizes)} of 12 heads form {len(sizes)} clusters of heads that attend alike, "
+            f"{sum(sizes)} of 12 heads form {len(sizes)} clusters of the nearest heads, "
             f"the largest of {max(sizes)}"
         )
 
@@ -386,9 +403,14 @@ def test_a_change_of_layers_names_the_layer():
 
 
 def test_pairs_groups_and_positions():
-    assert said(tables.interactions()) == "0-0 + 1-1 stand in for each other: 0.40"
+    assert said(tables.interactions()) == "L0 H0 + L1 H1 stand in for each other: 0.40"
     assert said(with_cells(tables.interactions(), p_adjusted=[0.06] * 3)) == ""
-    assert said(tables.by_group()).startswith("Groups differ in entropy in 0-0")
+    groups = tables.by_group()
+    cells = dict(zip(("news", "</script>", "=cmd()"), groups.data["entropy"][4::4], strict=True))
+    high, low = (choose(cells, key=cells.get) for choose in (max, min))
+    assert said(groups) == (
+        f"Groups differ in entropy in L0 H0: {cells[high]:.2f} in {high}, lowest, {cells[low]:.2f} in {low}"
+    )
     nowhere = with_cells(tables.by_group(), entropy_q_p_adjusted=[0.2] * 4 + [None] * 12)
     assert said(nowhere) == ""
     table = tables.at_positions()

@@ -41,7 +41,7 @@ def test_lines_are_the_confirmed_pairs_from_head_to_head():
     for row in rows:
         if "pair" in row:
             lines.setdefault(row["name"], []).append(row)
-    assert list(lines) == ["0-0 + 1-1", "0-1 + 1-0"]
+    assert list(lines) == ["L0 H0 + L1 H1", "L0 H1 + L1 H0"]
     heads = {(row["x"], row["y"]): row["sure"] for row in rows if "sure" in row and "pair" not in row}
     assert len(heads) == 5  # one is in two pairs
     for some in lines.values():
@@ -120,6 +120,16 @@ def test_it_says_why_a_bar_that_is_clear_of_0_may_be_grey():
     assert "what gradients predicted on the other half of the texts" in said
     assert "so that a bar clear of 0 can be grey" in remarks(p_adjusted=[0.001, 0.06, 0.8])
     assert "grey ticks" not in remarks(proposed=[None] * 3)
+
+
+def test_it_says_what_signs_mean_and_which_pairs_were_tried():
+    said = " ".join(say(drawn()))
+    assert "above 0: without both heads more is lost than without each, added up; below 0: less" in said
+    assert "the pairs with the largest predictions, of either sign, were tried" in said
+    assert "thicker where they interact more" in said
+    alike = " ".join(say(drawn(interaction=[0.4, -0.4, 0.01])))
+    assert "lines: pairs with adjusted p < 0.05" in alike
+    assert "thicker" not in alike
 
 
 def say(picture):

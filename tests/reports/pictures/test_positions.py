@@ -115,15 +115,21 @@ def test_without_a_record_the_tokens_are_those_of_the_table(record):
     assert labels_of(table) == ["[CLS]", "the", "", "ran"]
 
 
-def test_the_map_of_layers_has_the_strongest_head_of_each():
+def test_the_map_of_layers_has_the_strongest_significant_head_of_each():
     table = tables.at_positions()
+    table.data["p_adjusted"][:] = [0.01 if row % 3 == 0 else 0.5 for row in range(len(table))]
+    significant = (np.array(table.data["p_adjusted"]) < 0.05).reshape(tables.LAYERS, tables.HEADS, 4)
     rows = next(rows for rows in spec_of(table)["datasets"].values() if "strongest" in rows[0])
     values = np.array(table.data["effect"]).reshape(tables.LAYERS, tables.HEADS, 4)
     assert len(rows) == tables.LAYERS * 4
     for row in rows:
         own = values[row["layer"], :, row["position"]]
-        assert row["head"] == np.abs(own).argmax()
+        sure = significant[row["layer"], :, row["position"]]
+        assert row["head"] == np.where(sure if sure.any() else True, np.abs(own), 0).argmax()
         assert row["strongest"] == own[row["head"]]
+        assert ("&" in row["name"]) == (sure.sum() > 1)
+        assert sure.sum() < 2 or row["name"].endswith(f" &{sure.sum() - 1}")
+    assert any("&" in row["name"] for row in rows)
 
 
 def test_effects_point_towards_the_clean_answer_or_away_from_it():
