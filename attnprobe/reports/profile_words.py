@@ -18,10 +18,10 @@ _ELSEWHERE = {
 
 #: What the number is that stands beside the letter of a role, by the kind of role.
 EVIDENCE = {
-    "previous": "share of queries that look most at the token before",
-    "next": "share of queries that look most at the token after",
-    "self": "share of queries that look most at their own token",
-    "offset": "share of queries that look most at that offset",
+    "previous": "queries that look most at the token before",
+    "next": "queries that look most at the token after",
+    "self": "queries that look most at themselves",
+    "offset": "queries that look most at that offset",
     "delimiter": "attention to delimiters, beyond uniform",
     "rare words": "share of queries at the rarest token, beyond chance",
     "syntactic": "share of a relation's words found",

@@ -58,7 +58,7 @@ def test_the_cut_is_scipys_customary_one(pairs):
     assert len(set(expected)) > 2
     sizes = Counter(expected.tolist())
     said = " ".join(drawn.spec["vconcat"][0]["title"]["subtitle"])
-    assert f"cut at {CUT * joined[-1, 2]:.3g} (0.7 of the last join)" in said
+    assert f"cut at {CUT * joined[-1, 2]:.3g} (0.7 of the height of the last join)" in said
     assert f"{sum(size > 1 for size in sizes.values())} cluster" in said
     assert drawn.clusters.provenance["clusters"]["heights"] == [pytest.approx(CUT * joined[-1, 2])]
 
