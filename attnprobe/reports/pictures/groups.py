@@ -32,6 +32,8 @@ from attnprobe.table.table import Column
 _MOST_ROWS, _MOST_MEASURES = 12, 2
 #: How wide a small chart is at least, beside the names of its groups.
 _LEAST = 130
+#: The legend of a narrower picture is in one column.
+_NARROW = 420
 _GAP = 24
 _LONGEST = 24
 _SAID = {True: f"* groups differ (adjusted p < {SIGNIFICANT})", False: "not significant"}
@@ -91,7 +93,8 @@ def _draw_measure(table: HeadTable, column: Column, request: DrawingRequest) -> 
     base = alt.Chart().encode(y=alt.Y("group:N", sort=groups, title=None, axis=axis))
     palette, muted = request.theme.categories, request.theme.muted
     scale = alt.Scale(domain=[*_SAID.values()], range=[palette[0], muted])
-    colour = alt.Color("sure:N", scale=scale, legend=alt.Legend(title=None, orient="bottom"))
+    legend = alt.Legend(title=None, orient="bottom", columns=1 if request.width < _NARROW else 2)
+    colour = alt.Color("sure:N", scale=scale, legend=legend)
     tooltip = make_tooltip({
         "group:N": "group", "value:Q": column.name.replace("_", " "), "error:Q": "standard error",
         "all:Q": "all groups", "q:Q": "Cochran's Q", "p:Q": "adjusted p",
