@@ -252,7 +252,7 @@ Path(f"{output}-{watched}-{trainer.args.process_index}").write_text(repr(weights
 """
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_two_processes_share_the_texts(tmp_path):
     """Their weights are those of a run that is not watched, and each step counts all texts once."""
     (tmp_path / "train.py").write_text(SCRIPT)

@@ -99,6 +99,7 @@ def test_two_processes_give_the_table_of_one(invoke, text, tmp_path):
     same(tmp_path / "one.csv", target)
 
 
+@pytest.mark.exhaustive
 def test_every_command(invoke, classifier, reviews, text, tmp_path):
     """Shared among two processes, some among three; of few batches, an ablation's cuts are shared as well."""
     data = ["-d", reviews / "all.tsv", "--threads", 1]

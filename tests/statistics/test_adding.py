@@ -65,7 +65,7 @@ def test_a_file_of_ones_own_is_found(added: None, tmp_path: Path):
     assert "#### `runner_up`" in document_statistics()
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_in_a_copy_of_the_package(package_copy: tuple[Path, Callable[..., str]]):
     """A family has one more, and the command line has it too."""
     copy, run = package_copy
