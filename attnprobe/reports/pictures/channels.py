@@ -123,6 +123,19 @@ def colour_by_layer(
     return alt.Color(f"{field}:O", scale=scale, legend=alt.Legend(title=title, symbolOpacity=1, **look))
 
 
+def tell_marks_apart(looks: Mapping[str, tuple[str, str, str]], legend: Any) -> dict[str, Any]:
+    """Make the channels by which marks differ, from the shape, fill and stroke of each, with one legend."""
+    channels = (("shape", alt.Shape), ("fill", alt.Fill), ("stroke", alt.Stroke))
+    return {
+        name: channel(
+            "mark:N",
+            legend=legend,
+            scale=alt.Scale(domain=list(looks), range=[look[place] for look in looks.values()]),
+        )
+        for place, (name, channel) in enumerate(channels)
+    }
+
+
 def interpolate_colours(colours: Sequence[str], number: int) -> list[str]:
     """Take so many colours, evenly from a list, between its own where there are more.
 

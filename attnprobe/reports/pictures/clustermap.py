@@ -197,7 +197,7 @@ def _draw_cells(matrix: NDArray[np.float64], heads: Sequence[Place], frame: _Fra
     titled = wrap(clean(name), 36 if frame.below else 18, max_lines=3, placeholder=" ...")
     length = int(min(160, frame.side)) if frame.below else 90
     if name.startswith(_JENSEN_SHANNON):
-        titled.append("largest possible: 0.83")
+        titled.append(f"largest possible: {math.sqrt(math.log(2)):.2f}")
     look = {"gradientLength": length, "values": scale.ends, "format": ".3~g", **_put(frame)}
     colours = alt.Scale(domain=[scale.low, scale.high], range=list(SEQUENTIAL), interpolate="rgb", clamp=True)
     colour = alt.Color("distance:Q", scale=colours, legend=alt.Legend(title=titled, **look))

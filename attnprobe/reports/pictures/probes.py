@@ -15,7 +15,7 @@ from attnprobe.reports.columns import (
     read_cells,
     read_numbers,
 )
-from attnprobe.reports.pictures.channels import draw_panels, make_remark, make_tooltip
+from attnprobe.reports.pictures.channels import draw_panels, make_remark, make_tooltip, tell_marks_apart
 from attnprobe.reports.pictures.relations import (
     ALL,
     LESS,
@@ -180,15 +180,15 @@ def _have(data: list[Record], field: str) -> bool:
 
 
 def _make_looks(marks: set[str], request: DrawingRequest) -> dict[str, Any]:
-    """Make the channels by which marks differ: shape, stroke and fill; the legend has those that occur."""
+    """Make the channels by which marks differ: shape, fill and stroke; the legend has those that occur."""
     theme = request.theme
     own, rule, best, less, *_ = theme.categories
     best_head, simple, random = list(_MARKS.values())[1:]
     looks = {
-        _TOGETHER[MORE]: ("circle", own, own), _TOGETHER[SAME]: ("circle", own, theme.background),
-        _TOGETHER[LESS]: ("triangle-down", less, theme.background),
-        best_head: ("diamond", best, theme.background), simple: (TICK, rule, rule),
-        random: ("triangle-up", theme.muted, theme.background),
+        _TOGETHER[MORE]: ("circle", own, own), _TOGETHER[SAME]: ("circle", theme.background, own),
+        _TOGETHER[LESS]: ("triangle-down", theme.background, less),
+        best_head: ("diamond", theme.background, best), simple: (TICK, rule, rule),
+        random: ("triangle-up", theme.background, theme.muted),
     }  # fmt: skip
     shown = [mark for mark in looks if mark in marks]
     longest = _SYMBOL + _LETTER * theme.size * max(map(len, shown))
@@ -196,15 +196,7 @@ def _make_looks(marks: set[str], request: DrawingRequest) -> dict[str, Any]:
         title=None, orient="bottom", columns=max(1, int(request.width / longest)), symbolStrokeWidth=1.6,
         labelLimit=400,
     )  # fmt: skip
-    return {
-        name: channel(
-            "mark:N", legend=below,
-            scale=alt.Scale(domain=shown, range=[looks[one][place] for one in shown]),
-        )
-        for place, (name, channel) in enumerate(
-            (("shape", alt.Shape), ("stroke", alt.Stroke), ("fill", alt.Fill))
-        )
-    }  # fmt: skip
+    return tell_marks_apart({mark: looks[mark] for mark in shown}, below)
 
 
 def _read_code(table: HeadTable) -> list[Record]:

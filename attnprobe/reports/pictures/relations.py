@@ -17,7 +17,7 @@ from attnprobe.reports.columns import (
 )
 from attnprobe.reports.headline import label_row, write_number
 from attnprobe.reports.pairs import name_head
-from attnprobe.reports.pictures.channels import make_remark, make_tooltip
+from attnprobe.reports.pictures.channels import make_remark, make_tooltip, tell_marks_apart
 from attnprobe.reports.scales import BEYOND
 from attnprobe.sums.resampling import SIGNIFICANT
 from attnprobe.table.cells import Cell, clean, format_cell
@@ -206,15 +206,7 @@ def _make_looks(marks: set[str], request: DrawingRequest) -> dict[str, Any]:
     }
     shown = [mark for mark in looks if mark in marks]
     legend = alt.Legend(title=None, orient="bottom", columns=_count_columns(shown, request), labelLimit=400)
-    return {
-        name: channel(
-            "mark:N", legend=legend,
-            scale=alt.Scale(domain=shown, range=[looks[mark][place] for mark in shown]),
-        )
-        for place, (name, channel) in enumerate(
-            (("shape", alt.Shape), ("fill", alt.Fill), ("stroke", alt.Stroke))
-        )
-    }  # fmt: skip
+    return tell_marks_apart({mark: looks[mark] for mark in shown}, legend)
 
 
 def _count_columns(shown: Sequence[str], request: DrawingRequest) -> int:
