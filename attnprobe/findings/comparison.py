@@ -240,7 +240,7 @@ def tabulate_heads(found: Comparison, match: Within | None = None) -> HeadTable:
         apart = sums[NUMBERED]
         build.measure(
             "jsd", UNIT, apart.average.ravel()[mine], apart.standard_error.ravel()[mine],
-            headline=True, title="divergence from the head of the same number",
+            headline=True, title="Jensen-Shannon divergence from the same head of the other model",
         )  # fmt: skip
     if found.alignment is not None and shared.alike:
         cka, error = compare_numbered_outputs(found)

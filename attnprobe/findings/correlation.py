@@ -119,19 +119,38 @@ def tabulate_disagreement(
         build.key(name, cells)
     values = [pair.values for pair in pairs]
     sides = {"in": inside.column, "out": pairs[0].outside.column}
+    where = _name_places(pairs, across=across)
+    units = (inside.unit, pairs[0].outside.unit)
     for end, (suffix, column) in enumerate(sides.items()):
-        title = f"{column.replace('_', ' ')}, {_WHERE[across][end]}"
-        build.add(Column(f"{column}_{suffix}", title=title), _reorder([both[end] for both in values], orders))
+        title = f"{column.replace('_', ' ')}{where[end]}"
+        described = Column(f"{column}_{suffix}", units[end], title=title)
+        build.add(described, _reorder([both[end] for both in values], orders))
     if most is None:
         for end, suffix in enumerate(sides):
             ranks = [rankdata(-both[end], method="min") for both in values]
             build.count(f"rank_{suffix}", _reorder(ranks, orders))
     apart = _reorder([differences for differences, _ in found], orders)
     build.add(Column("disagreement", "sd", headline=True, title="disagreement"), apart)
-    title = "heads that disagree most" if most else "heads by disagreement"
-    where = "in both checkpoints" if across else "in domain and out"
+    both = "in both checkpoints" if across else "in domain and out"
+    title = f"heads that disagree most: {inside.column}" if most else f"{inside.column} of heads"
     own = _merge_notes(pairs, [_note_differences(pair) for pair in pairs])
-    return build.table(f"{title}: {inside.column} {where}", [*notes, *own], "two sides")
+    return build.table(f"{title} {both}{_describe_kind(inside)}", [*notes, *own], "two sides")
+
+
+def _name_places(pairs: Sequence[Pair], *, across: bool) -> tuple[str, str]:
+    """Name both sides behind a measure: by their checkpoints, where there are two that have names."""
+    models = {pair.outside.model for pair in pairs} - {""}
+    own = pairs[0].inside.model
+    if across and own and len(models) == 1 and own not in models:
+        return f" in {own}", f" in {models.pop()}"
+    one, other = _WHERE[across]
+    return f", {one}", f", {other}"
+
+
+def _describe_kind(side: Side) -> str:
+    """Say how a side was measured, as far as it is known: ", by gradient of the loss of representation"."""
+    method, objective = (side.kind.get(name, "") for name in ("method", "objective"))
+    return f", by {method} of the loss of {objective}" if method == "gradient" and objective else ""
 
 
 def _make_pairs(inside: Side, outside: Side | Sequence[Side], *, across: bool) -> list[Pair]:

@@ -39,6 +39,7 @@ class Side:
         halves: The same over two halves of the examples, where the table has them.
         sample: How the values came about block of documents by block, where the record has it.
         texts: What names the examples, where the record has it.
+        unit: That of the column, where a table says it.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Side:
     halves: tuple[Values, Values] | None
     sample: Sample | None = None
     texts: frozenset[str] = frozenset()
+    unit: str = ""
     record: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
@@ -62,6 +64,7 @@ class Side:
             found,
             sample=read_sample(table.provenance, found.column, found.values, name),
             texts=frozenset(map(str, texts)) if isinstance(texts, list) else frozenset(),
+            unit=table.column(found.column).unit,
             record=table.provenance,
         )
 

@@ -258,7 +258,7 @@ def tabulate_spread(
             "Some documents were cut into windows: a text is a document then, of as many windows as "
             "documents have on average."
         )
-    title = f"where columns vary over {len(names)} checkpoints"
+    title = f"shares of the variance of each measure, over {len(names)} checkpoints"
     return build.table(title, [*own, *notes], "shares")
 
 

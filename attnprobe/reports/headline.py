@@ -94,11 +94,20 @@ def state_measure(table: HeadTable, column: Column) -> str:
             return _name_heads(rows, above, f"looks at {title.removeprefix(_LOOKS)}")
         if above and title.startswith(_QUERIES):
             return _name_heads(rows, above, f"looks most at {title.removeprefix(_QUERIES)}", " of queries")
-    if sure is not None and column.name == "importance" and len(rows.known) > 1:
-        first, *others = rows.sort(rows.known.tolist())
-        if all(rows.values[first] - sure[first] > rows.values[row] + sure[row] for row in others):
-            return f"{rows.names[first]} matters most: {write_number(rows.values[first])}"
+    if column.name == "importance" and (most := find_highest(table, column)) is not None:
+        return f"{most[0]} matters most: {write_number(most[1])}"
     return _state_outliers(rows, column)
+
+
+def find_highest(table: HeadTable, column: Column) -> tuple[str, float] | None:
+    """Find the head whose number is the largest, its interval above those of all others."""
+    rows = _read_rows(table, column)
+    if rows is None or len(rows.known) < 2 or (sure := half_of(rows)) is None:
+        return None
+    first, *others = rows.sort(rows.known.tolist())
+    if not all(rows.values[first] - sure[first] > rows.values[row] + sure[row] for row in others):
+        return None
+    return rows.names[first], float(rows.values[first])
 
 
 def half_of(rows: _Rows) -> np.ndarray | None:

@@ -153,8 +153,8 @@ COSINE = Statistic(
 )  # fmt: skip
 CANCELLATION = Statistic(
     "cancellation", "ratio", inner_products, cancellation, scope="layer", needs={"contributions"},
-    rows="layer", sums=NamedJackknife, version=2, family=FAMILY, title="contributions together over apart",
-    headline=True, order=4,
+    rows="layer", sums=NamedJackknife, version=2, family=FAMILY,
+    title="squared norm of the heads' sum over the sum of squared norms", headline=True, order=4,
 )  # fmt: skip
 
 
@@ -336,10 +336,10 @@ def by_layer_table(title: str, measurement: Measurement, _: Sequence[Statistic],
     build.layers(range(layers))
     build.count("n", np.full(layers, measurement.sequences))
     average, error = found.apply(effective_heads)
-    title_of = "heads of the layer that differ"
+    title_of = "effective number of heads"
     build.measure("effective_heads", "heads", average, error, headline=True, title=title_of)
     null = sums[SHUFFLED.name].apply(effective_heads)
-    build.measure("effective_heads_null", "heads", *null, title=f"{title_of} beside sinks")
+    build.measure("effective_heads_null", "heads", *null, title=f"{title_of}, through sinks alone")
     columns: dict[str, NDArray[Any]] = {"effective_heads": average}
     if CANCELLATION.name in sums:
         CANCELLATION.columns(CANCELLATION, sums[CANCELLATION.name], build)

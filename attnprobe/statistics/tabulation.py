@@ -146,7 +146,7 @@ def describe_trend(name: str, values: NDArray[Any]) -> str:
         return f"Trend of {name} over depth: undefined, since it is missing for some layers."
     if np.ptp(values) == 0:
         return f"Trend of {name} over depth: undefined, since it is the same in every layer."
-    rho, p = _spearman(values)
+    rho, p = correlate_with_depth(values)
     direction = "rises" if rho > 0 else "falls"
     trend = f"{name} {direction} with the layer" if p < LEVEL else f"not significant for {name}"
     return f"Trend over depth: {trend} (Spearman rho = {rho:.2f}, p = {p:.2g}, {layers} layers)."
@@ -161,7 +161,7 @@ def describe_trends(columns: Mapping[str, NDArray[Any]], labels: Labels) -> Iter
             yield describe_trend(f"{name} ({kind})" if kind else name, values[some])
 
 
-def _spearman(values: NDArray[Any]) -> tuple[float, float]:
+def correlate_with_depth(values: NDArray[Any]) -> tuple[float, float]:
     """Correlate ranks with depth, and give the two-sided p.
 
     Student's t is far off for a few layers: three in perfect order would have p = 0, and a third of all

@@ -56,12 +56,15 @@ class Numbers:
 def write_numbers(values: Sequence[float | int | None], *, signed: bool) -> list[Numbers]:
     r"""Write numbers with two digits of the largest, first with and then without the 0 before a point.
 
+    One with a sign that would read as 0 has its first digit.
     Nothing where all are 0, or so small that they need an exponent.
 
     >>> [one.texts for one in write_numbers([0.914, 0.05, None], signed=False)]
     [['0.91', '0.05', None], ['.91', '.05', None]]
     >>> write_numbers([-3.21, 0.5], signed=True)[0].texts
     ['\u22123.2', '+0.5']
+    >>> write_numbers([-0.018, 0.0004, 2e-7], signed=True)[0].texts
+    ['\u22120.018', '+0.0004', '+2e\u22127']
     """
     known = [abs(value) for value in values if value is not None]
     largest = max(known, default=0.0)
@@ -71,9 +74,22 @@ def write_numbers(values: Sequence[float | int | None], *, signed: bool) -> list
     if decimals > _DECIMALS:
         return []
     full = [None if value is None else _write_number(value, decimals, signed=signed) for value in values]
+    if signed:  # or a change would read as none
+        full = [text and _write_first_digit(value, text) for text, value in zip(full, values, strict=True)]
     short = [text and text.replace("0.", ".", 1) if _begins_with_0(text) else text for text in full]
     found = [full] if full == short or largest >= 1 else [full, short]
     return [Numbers(texts, max(map(measure_text, filter(None, texts)))) for texts in found]
+
+
+def _write_first_digit(value: float | int | None, text: str) -> str:
+    """Write the first digit of a number that would read as 0."""
+    if not value or any(one in "123456789" for one in text):
+        return text
+    power = math.floor(math.log10(abs(value)))
+    if -power <= _DECIMALS:
+        return _write_number(value, -power, signed=True)
+    digits, _, exponent = f"{abs(value):.0e}".partition("e-")
+    return f"{text[0]}{digits}e\u2212{int(exponent)}"
 
 
 def _begins_with_0(text: str | None) -> bool:

@@ -12,6 +12,8 @@ from attnprobe.reports.theme import SEQUENTIAL, Theme, mix_colours
 from attnprobe.table.cells import format_cell
 from attnprobe.table.table import Cell
 
+#: Pixels between lines of a title, and from a title to its chart, as in ``Theme.config``.
+_LEADING, _OFFSET = 2, 8
 #: How numbers are written in a tooltip, by field; others with four digits.
 _FORMATS = {
     **dict.fromkeys(("error", "x_error", "y_error", "value_se", "p"), ".2~g"),
@@ -55,6 +57,28 @@ def make_remark(lines: Sequence[str], theme: Theme, width: float | None = None, 
     wrapped = [part for line in lines if line for part in wrap(line, letters)]
     look: dict[str, Any] = {"fontWeight": "normal", "fontSize": size, "frame": "bounds", **more}
     return alt.TitleParams(wrapped, color=theme.muted, **look)
+
+
+def level_titles(titles: Sequence[Any], across: int, theme: Theme) -> list[Any]:
+    """Level titles of charts that stand so many side by side: all of a line begin at one height.
+
+    A title ends above its chart, so that one of fewer lines is moved up by the lines that it lacks.
+    """
+    highs = [_measure_height(title, theme) for title in titles]
+    levelled = []
+    for place, (title, high) in enumerate(zip(titles, highs, strict=True)):
+        first = place - place % across
+        moved = title.copy()
+        moved.offset = _OFFSET + max(highs[first : first + across]) - high
+        levelled.append(moved)
+    return levelled
+
+
+def _measure_height(title: Any, theme: Theme) -> int:
+    """Measure how high a title is, with its remarks, as Vega lays out lines."""
+    heading = [title.text] if isinstance(title.text, str) else title.text
+    below = title.subtitle if isinstance(title.subtitle, list) else []
+    return len(heading) * (theme.size + 1 + _LEADING) + len(below) * (theme.small(1) + _LEADING)
 
 
 def thin_labels(labels: Sequence[Cell], cell: float, letter: float = 7.5) -> list[Any]:

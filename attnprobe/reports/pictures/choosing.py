@@ -17,6 +17,7 @@ from attnprobe.reports.picture import Picture
 from attnprobe.reports.pictures import (
     alignments,
     atlas,
+    changes,
     clustermap,
     curves,
     groups,
@@ -30,6 +31,7 @@ from attnprobe.reports.pictures import (
     relations,
     roles,
     scatter,
+    shares,
     similarity,
     training,
 )
@@ -129,7 +131,7 @@ _Drawing = tuple[Callable[[HeadTable], object], Callable[[HeadTable, DrawingRequ
 _DRAWINGS: Mapping[PictureKind, _Drawing] = {
     "atlas": (can_draw_atlas, atlas.draw_atlas),
     "roles": (lay_out_grid, roles.draw_roles),
-    "change": (maps.can_draw_change, maps.draw_change),
+    "change": (changes.can_draw_change, changes.draw_change),
     "relations": (bool, relations.draw_relations),
     "settling": (bool, training.draw_settling),
     "curves": (curves.can_draw_curves, curves.draw_curves),
@@ -144,7 +146,7 @@ _DRAWINGS: Mapping[PictureKind, _Drawing] = {
     "depth": (curves.can_draw_depth, curves.draw_depth),
     "intervals": (bool, lists.draw_intervals),
     "pairs": (bool, interactions.draw_pairs),
-    "shares": (bool, lists.draw_shares),
+    "shares": (bool, shares.draw_shares),
     "checks": (bool, lists.draw_checks),
     "probes": (bool, probes.draw_probes),
     "groups": (groups.can_draw_groups, groups.draw_groups),

@@ -1,6 +1,8 @@
 """Lines: scores while heads are removed, and a measure against depth."""
 
+import math
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import altair as alt
@@ -24,11 +26,14 @@ from attnprobe.reports.columns import (
 from attnprobe.reports.pictures.channels import (
     colour_by_layer,
     draw_panels,
+    level_titles,
     make_records,
     make_remark,
     make_tooltip,
     thin_labels,
 )
+from attnprobe.reports.pictures.definitions import define_measure, explain_references, list_references
+from attnprobe.reports.scales import BEYOND
 from attnprobe.reports.shapes import ORDER_KEYS, RANDOM, SCORE
 from attnprobe.table.cells import clean, format_cell
 from attnprobe.table.head_table import HeadTable
@@ -40,6 +45,8 @@ _LARGEST = 460
 _BESIDE = 400
 #: Of so many steps, each has its tick; of more, round shares do.
 _FEW = 6
+#: Room above the largest number of an axis, as a share of it.
+_ROOM = 0.06
 
 
 def can_draw_curves(table: HeadTable) -> bool:
@@ -207,6 +214,8 @@ def draw_depth(table: HeadTable, request: DrawingRequest) -> Any:
     columns = request.columns(table, 4)
     across = min(len(columns), max(1, request.width // 330))
     charts = [_draw_depth_chart(table, column, request, across) for column in columns]
+    titles = level_titles([chart.title for chart in charts], across, request.theme)
+    charts = [chart.properties(title=title) for chart, title in zip(charts, titles, strict=True)]
     return charts[0] if len(charts) == 1 else alt.concat(*charts, columns=across)
 
 
@@ -225,8 +234,9 @@ def _draw_depth_chart(table: HeadTable, column: Column, request: DrawingRequest,
     colour = alt.Color("place:N", scale=alt.Scale(domain=labels, range=hues), legend=legend)
     axis = alt.Axis(labelAngle=0, values=thin_labels(layers, width / len(layers)))
     x = alt.X("layer:O", title="layer", axis=axis)
-    zero = alt.Scale(zero=min((v for v in values if v is not None), default=0) >= 0)
-    look: dict[str, Any] = {"title": title_below_heading(column), "scale": zero}
+    references = list_references(table, column)
+    ends = _find_ends(values, errors, column.unit, [one.value for one in references])
+    look: dict[str, Any] = {"title": title_below_heading(column), "scale": alt.Scale(domain=ends, nice=False)}
     y = alt.Y("value:Q", axis=alt.Axis(tickCount=5), **look)
     base = alt.Chart(alt.InlineData(values=data)).encode(x=x, color=colour)
     known = base.transform_filter("isValid(datum.error) && isValid(datum.value)")
@@ -237,14 +247,47 @@ def _draw_depth_chart(table: HeadTable, column: Column, request: DrawingRequest,
         "error:Q": "standard error",
     })  # fmt: skip
     size, opacity = (24, 0.6) if of_heads else (44, 1)
+    lines = alt.Chart(alt.InlineData(values=[{"at": one.value} for one in references]))
     parts = [
+        *[lines.mark_rule(strokeDash=[4, 3], color=request.theme.muted).encode(y=alt.Y("at:Q", **look))] * bool(references),
         bars.mark_rule(strokeWidth=1, opacity=0.4 if of_heads else 1).encode(
             y=alt.Y("low:Q", **look), y2="high:Q"
         ),
         base.mark_line(strokeWidth=1.4).encode(y=alt.Y("mean(value):Q", **look) if of_heads else y),
         base.mark_point(filled=True, size=size, opacity=opacity).encode(y=y, tooltip=tooltip),
     ]
-    barred = "bars: 95 % intervals" if any(error is not None for error in errors) else ""
+    height = int(width * 0.62)
+    barred = _explain_bars(errors, (ends[1] - ends[0]) / height, math.sqrt(size / math.pi))
     said = ["dots: heads; line: their mean" if of_heads else "", barred]
-    title = make_title(name_measure(column), "; ".join(filter(None, said)))
-    return alt.layer(*parts).properties(width=width, height=int(width * 0.62), title=title)
+    remarks = [define_measure(column), explain_references(references), "; ".join(filter(None, said))]
+    title = make_title(name_measure(column), *remarks, width=width, size=request.theme.small(1))
+    return alt.layer(*parts).properties(width=width, height=height, title=title)
+
+
+def _find_ends(
+    values: Sequence[float | int | None], errors: Sequence[float | int | None], unit: str,
+    references: Sequence[float],
+) -> list[float]:  # fmt: skip
+    """Find the ends of an axis: 0 where nothing is below, and room above, so that no label is over it."""
+    known = [
+        (value - BEYOND * (error or 0), value + BEYOND * (error or 0))
+        for value, error in zip(values, errors, strict=True)
+        if value is not None
+    ]
+    shares = unit.startswith("share") and all(value is None or 0 <= value <= 1 for value in values)
+    low = min([*(one for one, _ in known), *references], default=0.0)
+    high = max([*(one for _, one in known), *references], default=1.0)
+    if shares or min((value for value in values if value is not None), default=0) >= 0:
+        low = 0.0
+    high = min(high, 1.0) if shares else high
+    room = _ROOM * ((high - low) or 1.0)
+    return [low - room * bool(low), high + room]
+
+
+def _explain_bars(errors: Sequence[float | int | None], unit: float, radius: float) -> str:
+    """Say what bars are, or that none is longer than its point; ``unit`` is what a pixel is worth."""
+    known = [error for error in errors if error is not None]
+    if not known:
+        return ""
+    seen = BEYOND * max(known) > unit * radius
+    return "bars: 95 % intervals" if seen else "95 % intervals: smaller than the points"

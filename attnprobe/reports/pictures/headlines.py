@@ -25,19 +25,20 @@ from attnprobe.reports.groups import (
 from attnprobe.reports.headline import (
     capitalise,
     find_significant,
-    label_row,
     name_unit,
     state_measure,
     write_number,
 )
 from attnprobe.reports.pairs import cluster_parts, name_head
-from attnprobe.reports.pictures.lists import SHARES
-from attnprobe.reports.pictures.maps import list_changes
+from attnprobe.reports.pictures.changes import list_changes, state_change
+from attnprobe.reports.pictures.definitions import state_depth
 from attnprobe.reports.pictures.positions import DIRECTIONS
 from attnprobe.reports.pictures.probes import state_probes
 from attnprobe.reports.pictures.relations import state_relations
 from attnprobe.reports.pictures.scatter import choose_axes
+from attnprobe.reports.pictures.shares import state_shares
 from attnprobe.reports.pictures.training import state_lines
+from attnprobe.reports.scales import BEYOND
 from attnprobe.reports.shapes import RANDOM, SCORE, name_pairs
 from attnprobe.sums.resampling import SIGNIFICANT, half_width
 from attnprobe.table.cells import clean, format_cell
@@ -47,6 +48,8 @@ from attnprobe.table.naming import MIXED, find_role_kind, join_names
 from attnprobe.table.table import Column
 from attnprobe.tasks import METRICS
 
+#: Of so few heads, a correlation has no interval.
+_FEWEST = 3
 _Stating = Callable[[HeadTable, Sequence[Column]], str]
 
 
@@ -159,25 +162,51 @@ def _state_settling(table: HeadTable, columns: Sequence[Column]) -> str:
 
 
 def _state_scatter(table: HeadTable, columns: Sequence[Column]) -> str:
-    """State how many heads have other numbers on the other side, where both axes are the same measure."""
+    """State how many heads have other numbers on the other side, where both axes are the same measure.
+
+    Without errors of heads, that is how well both sides correlate over heads, and which head differs most.
+    """
     if len(columns) != 2 or "head" not in table.data:
         return ""
     one, other = columns
     if not (one.name.endswith(IN) and other.name == f"{one.name.removesuffix(IN)}{OUT}"):
         return ""
-    sides = [_read_floats(table, name) for column in columns for name in (column.name, f"{column.name}_se")]
-    apart, error = np.abs(sides[0] - sides[2]), np.hypot(sides[1], sides[3])
+    title = clean(one.name.removesuffix(IN)).replace("_", " ")
+    x, x_error, y, y_error = (
+        _read_floats(table, name) for column in columns for name in (column.name, f"{column.name}_se")
+    )
+    apart, error = np.abs(x - y), np.hypot(x_error, y_error)
     known = np.flatnonzero(np.isfinite(apart) & np.isfinite(error))
     some = known[apart[known] > half_width(error[known])] if len(known) else known
-    if not len(some):
+
+    def say(row: int, verb: str) -> str:
+        name = name_head((read_cells(table, "layer")[row], read_cells(table, "head")[row]))
+        return f"{name}{verb}: {write_number(x[row])} and {write_number(y[row])}"
+
+    if len(some):
+        row = int(some[np.argmax(apart[some])])
+        if len(some) == 1:
+            return f"{title} of {say(row, ' differs')}"
+        return f"{title} of {len(some)} of {len(known)} heads differs, such as {say(row, '')}"
+    both = np.flatnonzero(np.isfinite(apart))
+    others = {read_cells(table, "model_out")[row] for row in both}
+    found = correlate_pairs(x[both], y[both]) if not len(known) and len(others) == 1 else None
+    if found is None:
         return ""
-    row = int(some[np.argmax(apart[some])])
-    name = name_head((read_cells(table, "layer")[row], read_cells(table, "head")[row]))
-    numbers = f"{write_number(sides[0][row])} and {write_number(sides[2][row])}"
-    title = clean(one.name.removesuffix(IN)).replace("_", " ")
-    if len(some) == 1:
-        return f"{title} of {name} differs: {numbers}"
-    return f"{title} of {len(some)} of {len(known)} heads differs, such as {name}: {numbers}"
+    row = int(both[np.argmax(apart[both])])
+    return f"{title} of the same heads correlates: Pearson {found}; {say(row, ' differs most')}"
+
+
+def correlate_pairs(x: np.ndarray, y: np.ndarray) -> str | None:
+    """Correlate two sides, and write Pearson's r with its 95 % interval (Fisher); None where that has 0."""
+    if len(x) <= _FEWEST or not np.ptp(x) or not np.ptp(y):
+        return None
+    r = float(np.clip(np.corrcoef(x, y)[0, 1], -1, 1))
+    if abs(r) == 1:
+        return None
+    z, half = np.arctanh(r), BEYOND / np.sqrt(len(x) - 3)
+    low, high = np.tanh([z - half, z + half])
+    return None if low <= 0 <= high else f"{write_number(r)} ({write_number(low)} to {write_number(high)})"
 
 
 def _state_pairs(table: HeadTable, columns: Sequence[Column]) -> str:
@@ -281,40 +310,6 @@ def _state_positions(table: HeadTable, columns: Sequence[Column]) -> str:
     return f"{title} is significant in {len(some)} of {len(table)} cells, such as {who} {where}: {size}"
 
 
-def _state_shares(table: HeadTable, columns: Sequence[Column]) -> str:
-    """State which part of the variance is the largest, if it surely is, and the same for every measure.
-
-    Errors of two parts add up at most, however they depend on each other.
-    """
-    parts = list(SHARES)
-    shares, errors = (
-        np.array(
-            [
-                [np.nan if one is None else one for one in read_numbers(table, f"{name}{end}")]
-                for name in parts
-            ]
-        )
-        for end in ("", "_se")
-    )
-    if not np.isfinite(shares).all() or not np.isfinite(errors).all():
-        return ""
-    half = half_width(errors.ravel()).reshape(errors.shape)
-    largest = shares.argmax(0)
-    for row, part in enumerate(largest):
-        beyond = shares[part, row] - half[part, row] > shares[:, row] + half[:, row]
-        if beyond.sum() < len(parts) - 1:
-            return ""
-    if len(set(largest.tolist())) > 1:
-        return ""
-    where = (
-        f"most between {SHARES[parts[largest[0]]][0]}" if parts[largest[0]] != "rest" else "most in the rest"
-    )
-    if len(table) == 1:
-        name = label_row(table, 0, ["measure"])
-        return f"{name} varies {where}: {write_number(float(shares[largest[0], 0]))} of its variance"
-    return f"all {len(table)} measures vary {where}"
-
-
 def _state_checks(table: HeadTable, columns: Sequence[Column]) -> str:
     """State which checks failed, or else which have a warning, or that all passed."""
     names, statuses = (
@@ -340,20 +335,6 @@ def _state_roles(table: HeadTable, columns: Sequence[Column]) -> str:
     return f"{said}, most often {first} ({most})"
 
 
-def _state_depth(table: HeadTable, columns: Sequence[Column]) -> str:
-    """State which layer has most, if its interval lies above those of all others."""
-    if len(columns) != 1 or "head" in table.data or len(set(read_cells(table, "layer"))) < len(table):
-        return ""
-    values, errors = (_read_floats(table, f"{columns[0].name}{end}") for end in ("", "_se"))
-    if len(table) < 2 or not np.isfinite(values).all() or not np.isfinite(errors).all():
-        return ""
-    half, first = half_width(errors), int(values.argmax())
-    if (values[first] - half[first] > values + half).sum() < len(table) - 1:
-        return ""
-    layer = format_cell(read_cells(table, "layer")[first])
-    return f"layer {layer} has the highest {name_measure(columns[0])}: {write_number(float(values[first]))}"
-
-
 #: Kinds with a title for each measure; and those that draw columns of their own.
 _OF_MAPS = {"heatmap", "change"}
 _OWN = {
@@ -361,9 +342,9 @@ _OWN = {
     "map", TREE, CLUSTERMAP, "atlas",
 }  # fmt: skip
 _STATING: Mapping[str, _Stating] = {
-    "heatmap": _state_one, "change": _state_one, "relations": state_relations, "probes": state_probes,
+    "heatmap": _state_one, "change": state_change, "relations": state_relations, "probes": state_probes,
     "curves": _state_curves, "intervals": _state_intervals, "settling": _state_settling,
     "scatter": _state_scatter, "lines": state_lines, "pairs": _state_pairs, "groups": _state_groups,
-    "positions": _state_positions, "shares": _state_shares, "checks": _state_checks, "roles": _state_roles,
-    "depth": _state_depth, "atlas": _state_atlas,
+    "positions": _state_positions, "shares": state_shares, "checks": _state_checks, "roles": _state_roles,
+    "depth": state_depth, "atlas": _state_atlas,
 }  # fmt: skip

@@ -1,6 +1,6 @@
 """Heads as cells of a map: a colour and a number each, and what changed."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from textwrap import wrap
 from typing import Any
@@ -35,11 +35,10 @@ from attnprobe.reports.pictures.cells import (
     write_labels,
     write_numbers,
 )
-from attnprobe.reports.pictures.channels import make_band, make_tooltip, thin_labels
-from attnprobe.reports.scales import Scale, find_p_column, fit_scales, mark_column
+from attnprobe.reports.pictures.channels import level_titles, make_band, make_tooltip, thin_labels
+from attnprobe.reports.scales import Scale, fit_scales, mark_column
 from attnprobe.reports.shapes import AXES, Grid, lay_out_grid
 from attnprobe.reports.theme import FRAME, SEQUENTIAL, SMALLEST, Theme
-from attnprobe.sums.resampling import SIGNIFICANT
 from attnprobe.table.cells import clean, format_cell
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
@@ -132,6 +131,8 @@ _PLAIN = (1e-3, 1e6)
 _UNIT = 16
 #: How much of its colour an effect keeps that does not differ significantly from 0.
 _PALE = 0.3
+#: Stands in a cell whose effect is not significant.
+_NOT = "ns"
 
 
 def can_draw_heatmap(table: HeadTable) -> bool:
@@ -151,7 +152,13 @@ def draw_heatmap(table: HeadTable, request: DrawingRequest) -> Any:
     return draw_maps(table, request, request.columns(table))
 
 
-def draw_maps(table: HeadTable, request: DrawingRequest, columns: list[Column]) -> Any:
+def draw_maps(
+    table: HeadTable, request: DrawingRequest, columns: list[Column], remarks: Mapping[str, str] | None = None
+) -> Any:
+    """Draw maps of some columns.
+
+    Where there are remarks on columns, cells that do not differ significantly say so.
+    """
     grid = lay_out_grid(table)
     assert grid is not None  # or the table would not fit
     scales = fit_scales(table, columns)
@@ -167,14 +174,16 @@ def draw_maps(table: HeadTable, request: DrawingRequest, columns: list[Column]) 
             for one, layout in zip(contents, layouts, strict=True)
         ]
         return alt.vconcat(*blocks).resolve_scale(color="independent")
-    contents = [_read_map(table, column, scales[column.name]) for column in columns]
+    contents = [
+        replace(_read_map(table, column, scales[column.name]), remark=(remarks or {}).get(column.name))
+        for column in columns
+    ]
     several = len(columns) > 1 and request.stated
     stated = [capitalise(state_measure(table, column)) if several else "" for column in columns]
     layout = _lay_out_maps(grid, contents, stated, request)
-    charts = [
-        _draw_map(one, layout, request, _title_map(one, layout, request, said))
-        for one, said in zip(contents, stated, strict=True)
-    ]
+    titles = [_title_map(one, layout, request, said) for one, said in zip(contents, stated, strict=True)]
+    titles = level_titles(titles, layout.sizes.measures, request.theme)
+    charts = [_draw_map(one, layout, request, title) for one, title in zip(contents, titles, strict=True)]
     if len(charts) == 1:
         return charts[0]
     return alt.concat(*charts, columns=layout.sizes.measures).resolve_scale(color="independent")
@@ -192,6 +201,7 @@ class _Content:
     numbers: list[Numbers]
     labelled: list[int]  # the rows of heads that have a label where cells have no numbers
     part: str  # which rows of the table these are
+    remark: str | None = None  # what is said of the column; cells of one with a remark say what is no effect
 
     @property
     def labels(self) -> list[str]:
@@ -304,6 +314,10 @@ def _title_map(content: _Content, layout: _Layout, request: DrawingRequest, stat
         marks = "+ \u2212" if _is_signed(content, layout) else "full colour"
     name = ", ".join(filter(None, [name_measure(content.column), content.part]))
     said = [name] if stated else []
+    if content.remark is not None:
+        said = [f"{name}, {content.remark}" if stated else content.remark]
+        if marks == "numbers" and any(record.get("pale") for record in content.data):
+            marks = f"{_NOT}: not significant; {marks}"
     width, size = request.width / layout.sizes.measures - _BESIDE, request.theme.size
     return make_title(stated or name, *said, *_explain_map(content, marks), width=width, size=size)
 
@@ -340,6 +354,8 @@ def _draw_map(content: _Content, layout: _Layout, request: DrawingRequest, title
     if fitting := _fit_numbers(content, sizes.cell, theme):
         numbers, size = fitting
         number_cells(data, numbers.texts, scale, theme, some=scale.is_of_effects and bool(content.rule))
+        if content.remark is not None:
+            _write_not(data, theme)
         layers.append(draw_numbers(base, size))
     elif _is_signed(content, layout):
         layers.append(_draw_signs(base, scale, sizes.cell, theme))
@@ -358,6 +374,13 @@ def _fit_numbers(content: _Content, cell: int, theme: Theme) -> tuple[Numbers, i
         return None
     sizes = ((numbers, numbers.fit(cell, theme.small(1))) for numbers in content.numbers)
     return next(((numbers, size) for numbers, size in sizes if size is not None), None)
+
+
+def _write_not(data: list[Record], theme: Theme) -> None:
+    """Write into cells that are pale that their effect is not significant: else they would look empty."""
+    for record in data:
+        if record.get("pale") and record["value"] is not None:
+            record |= {"text": _NOT, "ink": "#ffffff" if theme.name == "dark" else "#000000"}
 
 
 def _mark_effects(table: HeadTable, column: Column, data: list[Record]) -> str:
@@ -405,43 +428,3 @@ def _make_tooltip(grid: Grid, column: Column, data: list[Record]) -> list[alt.To
         **({"error:Q": "standard error"} if any(record["error"] is not None for record in data) else {}),
         **({"n:Q": "n"} if any(record["n"] is not None for record in data) else {}),
     })  # fmt: skip
-
-
-_MOVED, _DELTA = "jsd", "_delta"
-#: How many differences are drawn where nobody names them.
-_MOST = 5
-
-
-def can_draw_change(table: HeadTable) -> bool:
-    """Tell whether each head is there once, with what has changed."""
-    return lay_out_grid(table) is not None and bool(_choose_changes(table))
-
-
-def draw_change(table: HeadTable, request: DrawingRequest) -> Any:
-    """Draw how far heads are apart, then differences; + and - where the adjusted p is below 0.05.
-
-    Without names, the differences are those that are significant in most heads. A census measure is as good
-    a name as that of its difference: ``entropy`` for ``entropy_delta``.
-    """
-    return draw_maps(table, request, list_changes(table, request))
-
-
-def list_changes(table: HeadTable, request: DrawingRequest) -> list[Column]:
-    """List the columns of a picture of changes."""
-    if not request.measures:
-        return _choose_changes(table)
-    named = [f"{name}{_DELTA}" if f"{name}{_DELTA}" in table.data else name for name in request.measures]
-    return replace(request, measures=named).columns(table)
-
-
-def _choose_changes(table: HeadTable) -> list[Column]:
-    found = [column for column in table.columns if column.name == _MOVED]
-    deltas = [column for column in table.columns if column.role == "measure" and column.name.endswith(_DELTA)]
-    most = sorted(deltas, key=lambda column: -_count_significant(table, column))[:_MOST]
-    return [*found, *sorted(most, key=deltas.index)]
-
-
-def _count_significant(table: HeadTable, column: Column) -> int:
-    name = find_p_column(table, column.name)
-    p_values = read_numbers(table, name) if name is not None else []
-    return sum(p is not None and p < SIGNIFICANT for p in p_values)

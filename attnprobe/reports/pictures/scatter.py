@@ -21,9 +21,17 @@ from attnprobe.reports.columns import (
     title_axis,
 )
 from attnprobe.reports.pairs import name_head
-from attnprobe.reports.pictures.channels import colour_by_layer, make_records, make_tooltip
+from attnprobe.reports.pictures.channels import (
+    MOST_LISTED,
+    colour_by_layer,
+    make_records,
+    make_remark,
+    make_tooltip,
+)
+from attnprobe.reports.pictures.definitions import define_measure
 from attnprobe.reports.scales import BEYOND
 from attnprobe.reports.shapes import AXES, lay_out_grid
+from attnprobe.sums.resampling import half_width
 from attnprobe.table.cells import clean
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.kinds import IN, OUT
@@ -34,6 +42,12 @@ _SIDES = (IN, OUT, "_a", "_b")
 #: How many heads are named.
 _NAMED = 5
 _LARGEST = 440
+#: Pixels of an axis with its title; and of what is wrapped at its own width in narrower pictures.
+_AXIS, _NARROW = 50, 330
+#: An axis whose numbers begin within this share of their end begins at 0.
+_NEAR = 0.34
+#: Shapes of layers, in turn.
+_SHAPES = ("circle", "square", "triangle-up", "diamond")
 #: Where a name stands from its point: right, left, above, below, and at the corners; 1 is right or up.
 _PLACES = ((1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (-1, 1), (1, -1), (-1, -1))
 
@@ -46,25 +60,28 @@ def draw_scatter(table: HeadTable, request: DrawingRequest) -> Any:
     """Draw a point a head, with 95 % intervals where there are errors.
 
     The line of equality is drawn where both axes are the same measure, on two sides; then both have the same
-    scale. Named are the heads that are furthest apart in standard deviations of either axis, as
-    ``correlate --by head`` orders them.
+    scale, and the heads that are farthest from it are named: with errors, those whose difference is
+    significant. Else they are those farthest apart in standard deviations of either axis. A layer has a shape
+    beside its colour.
     """
     x, y = choose_axes(table, request)
-    data = _read_points(table, x, y)
     equal = _strip_side(x.name) == _strip_side(y.name) and x.unit == y.unit  # one measure on two sides
+    data = _read_points(table, x, y)
+    _choose_named(data, equal=equal)
     layers = sort_labels(record["layer"] for record in data)
     side = int(min(_LARGEST, request.width - 130))
     scales = _fit_scales(data, equal=equal)
     _place_names(data, scales, side, request)
+    titles = _title_axes(x, y)
     tooltip = make_tooltip({
         **({"place:N": "of"} if len({record["place"] for record in data}) > 1 else {}), "layer:O": "layer",
-        "head:O": "head", "x:Q": f"across: {_title_side(x, IN)}", "x_error:Q": "standard error",
-        "y:Q": f"up: {_title_side(y, OUT)}", "y_error:Q": "standard error",
+        "head:O": "head", "x:Q": f"across: {titles[0]}", "x_error:Q": "standard error",
+        "y:Q": f"up: {titles[1]}", "y_error:Q": "standard error",
     })  # fmt: skip
     grid = alt.Axis(tickCount=5)
     base = alt.Chart(alt.InlineData(values=data)).encode(
-        x=alt.X("x:Q", title=_wrap(_title_side(x, IN), side, request), scale=scales[0], axis=grid),
-        y=alt.Y("y:Q", title=_wrap(_title_side(y, OUT), side, request), scale=scales[1], axis=grid),
+        x=alt.X("x:Q", title=_wrap(titles[0], side, request), scale=scales[0], axis=grid),
+        y=alt.Y("y:Q", title=_wrap(titles[1], side, request), scale=scales[1], axis=grid),
     )
     parts = []
     if equal:
@@ -79,9 +96,29 @@ def draw_scatter(table: HeadTable, request: DrawingRequest) -> Any:
             parts.append(bars.encode(**ends, color=colour))
     points = base.mark_point(
         filled=True, size=46, opacity=0.95, stroke=request.theme.background, strokeWidth=0.5
-    )
-    parts += [points.encode(color=colour, tooltip=tooltip), _draw_names(base, request)]
-    return alt.layer(*parts).properties(width=side, height=side)
+    ).encode(color=colour, tooltip=tooltip)
+    if 1 < len(layers) <= MOST_LISTED:  # neighbours have colours that are alike
+        shapes = [_SHAPES[place % len(_SHAPES)] for place in range(len(layers))]
+        scale = alt.Scale(domain=layers, range=shapes)
+        points = points.encode(shape=alt.Shape("layer:O", scale=scale, legend=alt.Legend(title="layer")))
+    parts += [points, _draw_names(base, request)]
+    # No wider than the chart where there is room: the legend stands behind the end of a title.
+    wide = max(side + _AXIS, min(request.width, _NARROW))
+    remark = make_remark(_explain(x, y, data, equal=equal), request.theme, wide)
+    return alt.layer(*parts).properties(width=side, height=side, title=remark)
+
+
+def _explain(x: Column, y: Column, data: list[Record], *, equal: bool) -> list[str]:
+    """Define the measures, and say what the line, the bars and the names are."""
+    said = list(dict.fromkeys(map(define_measure, (x, y))))
+    barred = any(record["x_error"] is not None or record["y_error"] is not None for record in data)
+    marks = ["dashes: both are equal"] * equal + ["bars: 95 % intervals"] * barred
+    if named := sum("name" in record for record in data):
+        sure = any(record.get("sure") for record in data)
+        far = "farthest from the dashes" if equal else "farthest apart in standard deviations"
+        those = "the head" if named == 1 else f"the {named} heads"
+        marks.append(f"named: {those} {far}{', significantly' if sure else ''}")
+    return [*said, "; ".join(marks)]
 
 
 def _wrap(title: str, side: int, request: DrawingRequest) -> list[str]:
@@ -168,17 +205,25 @@ def _read_points(table: HeadTable, x: Column, y: Column) -> list[Record]:
                 None if value is None or error is None else value + sign * BEYOND * error
                 for value, error in zip(values, errors, strict=True)
             ]
-    data = make_records(columns)
+    return make_records(columns)
+
+
+def _choose_named(data: list[Record], *, equal: bool) -> None:
+    """Name the heads that are farthest apart: of one measure on two sides, in that; else in deviations."""
     known = [record for record in data if record["x"] is not None and record["y"] is not None]
-    if known:
-        points = np.array([[record["x"], record["y"]] for record in known], float)
+    if not known:
+        return
+    points = np.array([[record["x"], record["y"]] for record in known], float)
+    if not equal:
         spread = points.std(0)
-        standard = (points - points.mean(0)) / np.where(spread > 0, spread, 1)
-        apart = np.abs(standard[:, 1] - standard[:, 0])
-        for row in np.argsort(-apart, kind="stable")[:_NAMED]:
-            if apart[row] > 1:
-                known[row]["name"] = name_head((known[row]["layer"], known[row]["head"]))
-    return data
+        points = (points - points.mean(0)) / np.where(spread > 0, spread, 1)
+    apart = np.abs(points[:, 1] - points[:, 0])
+    errors = np.array([[record["x_error"], record["y_error"]] for record in known], float)
+    sure = equal and bool(np.isfinite(errors).all())
+    least = half_width(np.hypot(*errors.T)) if sure else np.full(len(known), 0.0 if equal else 1.0)
+    for row in np.argsort(-apart, kind="stable")[:_NAMED]:
+        if apart[row] > least[row]:
+            known[row] |= {"name": name_head((known[row]["layer"], known[row]["head"])), "sure": sure}
 
 
 def _fit_scales(data: list[Record], *, equal: bool) -> list[alt.Scale]:
@@ -189,10 +234,11 @@ def _fit_scales(data: list[Record], *, equal: bool) -> list[alt.Scale]:
         ends.append((min(found, default=0.0), max(found, default=1.0)))
     if equal:
         ends = [(min(low for low, _ in ends), max(high for _, high in ends))] * 2
+    ends = [(0.0 if 0 < low < _NEAR * high else low, high) for low, high in ends]
     scales = []
     for low, high in ends:
         room = 0.04 * (high - low) or 0.5
-        scales.append(alt.Scale(domain=[low - room, high + room], nice=False, zero=False))
+        scales.append(alt.Scale(domain=[low - room * bool(low), high + room], nice=False, zero=False))
     return scales
 
 
@@ -226,6 +272,13 @@ def _find_sides(table: HeadTable) -> dict[str, tuple[Column, Column]]:
 
 def _strip_side(name: str) -> str:
     return next((name.removesuffix(end) for end in _SIDES if name.endswith(end)), name)
+
+
+def _title_axes(x: Column, y: Column) -> tuple[str, str]:
+    """Title both axes; those of one measure on two sides by their side, where titles do not say it."""
+    if clean(x.title) != clean(y.title):
+        return title_axis(x), title_axis(y)
+    return _title_side(x, IN), _title_side(y, OUT)
 
 
 def _title_side(column: Column, side: str) -> str:

@@ -10,7 +10,7 @@ import pytest
 from attnprobe.errors import AttnprobeError
 from attnprobe.reports.columns import bound_interval
 from attnprobe.reports.pictures.choosing import draw_picture
-from attnprobe.reports.pictures.lists import SHARES
+from attnprobe.reports.pictures.shares import SHARES
 from attnprobe.reports.theme import compute_luminance
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column

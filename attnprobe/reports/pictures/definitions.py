@@ -1,0 +1,104 @@
+"""What measures mean, in a line; values that mean something; and how layers change with depth."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from attnprobe.reports.columns import list_keys, name_measure, read_cells, read_numbers
+from attnprobe.reports.headline import write_number
+from attnprobe.statistics.tabulation import correlate_with_depth
+from attnprobe.sums.resampling import SIGNIFICANT, half_width
+from attnprobe.table.cells import format_cell
+from attnprobe.table.head_table import HeadTable
+from attnprobe.table.table import Column
+
+#: Measures in symbols, by their column.
+_DEFINITIONS = {
+    "effective_heads": "participation ratio H\u00b2 / \u03a3 r\u00b2, r: correlations of logits",
+    "cancellation": "|\u03a3 c|\u00b2 / \u03a3 |c|\u00b2, c: what a head adds to the residual stream",
+}
+#: And by their unit, of those that several commands tabulate under names of their own.
+_BY_UNIT = {
+    "|dL/dxi|": "|dL/dxi|: size of the derivative of the loss L by the mask xi of the head, mean over "
+    "examples; not divided by its norm over the layer",
+}
+_COPIES, _UNRELATED = "all heads are copies", "no two correlate"
+_ORTHOGONAL = "heads are orthogonal; above, they add up, below, they cancel"
+#: Fewer layers have no trend.
+_FEWEST = 3
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A value that means something.
+
+    Attributes:
+        value: Where its line is.
+        says: What holds for a number of that size.
+    """
+
+    value: float
+    says: str
+
+
+def define_measure(column: Column) -> str:
+    """Define a measure in a line; empty where its name says it all."""
+    return _DEFINITIONS.get(column.name) or _BY_UNIT.get(column.unit, "")
+
+
+def list_references(table: HeadTable, column: Column) -> list[Reference]:
+    """List the values of a measure of layers that mean something, the least first.
+
+    The number of heads is that on record, where none is removed.
+    """
+    if column.name == "cancellation":
+        return [Reference(1, _ORTHOGONAL)]
+    if column.name != "effective_heads":
+        return []
+    found = [Reference(1, _COPIES)]
+    record = table.provenance.get("architecture")
+    heads = record.get("heads") if isinstance(record, Mapping) and not record.get("removed") else None
+    return [*found, Reference(heads, _UNRELATED)] if isinstance(heads, int) and heads > 1 else found
+
+
+def explain_references(references: Sequence[Reference]) -> str:
+    """Say what lines mean: "dashes: 1 where all heads are copies, 4 where no two correlate"."""
+    said = ", ".join(f"{one.value:g} where {one.says}" for one in references)
+    return f"dashes: {said}" if said else ""
+
+
+def state_depth(table: HeadTable, columns: Sequence[Column]) -> str:
+    """State which measure of layers rises or falls with depth, or else which layer has most of a single one.
+
+    A trend is stated if p of its rank correlation, times the number of measures, is below 0.05: of the
+    measures that have one, the first. A layer has most if its interval lies above those of all others.
+    """
+    layers = read_cells(table, "layer") if "layer" in list_keys(table) else []
+    if "head" in table.data or not layers or len(set(layers)) < len(table):
+        return ""
+    for column in columns:
+        values = _read_floats(table, column.name)
+        if len(values) < _FEWEST or not np.isfinite(values).all() or not np.ptp(values):
+            continue
+        rho, p = correlate_with_depth(values)
+        if layers == sorted(layers, key=lambda one: (str(type(one)), one)) and p * len(columns) < SIGNIFICANT:
+            ends = [f"{write_number(values[row])} in layer {format_cell(layers[row])}" for row in (0, -1)]
+            verb = "rises" if rho > 0 else "falls"
+            return f"{name_measure(column)} {verb} with depth, from {ends[0]} to {ends[1]}"
+    return _state_highest(table, columns[0], layers) if len(columns) == 1 else ""
+
+
+def _state_highest(table: HeadTable, column: Column, layers: Sequence[object]) -> str:
+    values, errors = (_read_floats(table, f"{column.name}{end}") for end in ("", "_se"))
+    if len(table) < 2 or not np.isfinite(values).all() or not np.isfinite(errors).all():
+        return ""
+    half, first = half_width(errors), int(values.argmax())
+    if (values[first] - half[first] > values + half).sum() < len(table) - 1:
+        return ""
+    layer = format_cell(layers[first])  # type: ignore[arg-type]
+    return f"layer {layer} has the highest {name_measure(column)}: {write_number(float(values[first]))}"
+
+
+def _read_floats(table: HeadTable, name: str) -> np.ndarray:
+    return np.array([np.nan if one is None else one for one in read_numbers(table, name)], float)
