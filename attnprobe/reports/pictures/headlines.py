@@ -39,6 +39,7 @@ from attnprobe.reports.pictures.positions import DIRECTIONS
 from attnprobe.reports.pictures.probes import state_probes
 from attnprobe.reports.pictures.scatter import choose_axes
 from attnprobe.reports.pictures.settling import state_settling
+from attnprobe.reports.pictures.similarity import state_map
 from attnprobe.reports.pictures.training import state_lines
 from attnprobe.reports.shapes import RANDOM, SCORE, name_pairs
 from attnprobe.sums.resampling import SIGNIFICANT, half_width
@@ -356,4 +357,5 @@ _STATING: Mapping[str, _Stating] = {
     "scatter": _state_scatter, "lines": state_lines, "pairs": _state_pairs, "groups": _state_groups,
     "positions": _state_positions, "shares": _state_shares, "checks": _state_checks, "roles": _state_roles,
     "depth": _state_depth, "atlas": _state_atlas, "modality": state_modality,
+    "map": state_map,
 }  # fmt: skip
