@@ -76,12 +76,10 @@ def draw_modality(table: HeadTable, request: DrawingRequest) -> Any:
     )
     small = theme.small(3)
     named = base.transform_filter("isValid(datum.name)")
-    names = [  # with an edge, as a name lies on any colour
-        named.mark_text(
-            align="left", dx=5, fontSize=small, color=hue, fontWeight="bold", stroke=edge, strokeWidth=2
-        )
-        for hue, edge in ((theme.background, theme.background), (theme.ink, None))
-    ]
+    look: dict[str, Any] = {"align": "left", "dx": 5, "fontSize": small, "fontWeight": "bold"}
+    edge = {"stroke": theme.background, "strokeWidth": 2, "aria": False}
+    # A name lies on any colour.
+    names = [named.mark_text(**look, **edge), named.mark_text(**look, color=theme.ink)]
     chart = alt.layer(
         bars.encode(x=alt.X("start:Q", axis=percent, **x), x2="end:Q", color=colour, tooltip=of_bars),
         *[

@@ -132,7 +132,12 @@ def _draw_points(
     label = "name" if legend else "head"
     _choose_names(data, label, (flat.points - middle + reach) / (2 * reach) * side, theme.small(3))
     named = base.transform_filter("datum.named").encode(text=f"{label}:N")
-    edge: dict[str, Any] = {"color": theme.background, "stroke": theme.background, "strokeWidth": 3}
+    edge: dict[str, Any] = {
+        "color": theme.background,
+        "stroke": theme.background,
+        "strokeWidth": 3,
+        "aria": False,
+    }
     for look in ([edge] if poor else []) + [{"color": theme.muted}]:  # an edge, where lines run below names
         parts.append(named.mark_text(dy=dy, fontSize=theme.small(3), **look))
     title = make_title(place or shown, *said, width=side, size=theme.size)
@@ -152,17 +157,17 @@ def _join_nearest(
     """Draw a line from each head to its nearest, and its first half once more, thick."""
     ends: list[Record] = [
         {"near": record["name"], "far": data[other]["name"], "distance": float(found.matrix[row, other]),
-         "x": record["x"], "y": record["y"], "x2": data[other]["x"], "y2": data[other]["y"],
+         "x_near": record["x"], "y_near": record["y"], "x_far": data[other]["x"], "y_far": data[other]["y"],
          "x_half": (record["x"] + data[other]["x"]) / 2, "y_half": (record["y"] + data[other]["y"]) / 2}
         for row, (record, other) in enumerate(zip(data, found.find_nearest(), strict=True))
     ]  # fmt: skip
     base = alt.Chart(alt.InlineData(values=ends)).encode(
-        x=alt.X("x:Q", axis=None, scale=scales[0]), y=alt.Y("y:Q", axis=None, scale=scales[1]),
+        x=alt.X("x_near:Q", axis=None, scale=scales[0]), y=alt.Y("y_near:Q", axis=None, scale=scales[1]),
         tooltip=make_tooltip({"near:N": "head", "far:N": "nearest head", "distance:Q": found.name}),
     )  # fmt: skip
     return [
         base.mark_rule(strokeWidth=wide, color=theme.muted).encode(x2=x2, y2=y2)
-        for wide, x2, y2 in ((0.7, "x2:Q", "y2:Q"), (1.8, "x_half:Q", "y_half:Q"))
+        for wide, x2, y2 in ((0.7, "x_far:Q", "y_far:Q"), (1.8, "x_half:Q", "y_half:Q"))
     ]
 
 
