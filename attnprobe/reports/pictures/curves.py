@@ -214,7 +214,9 @@ def draw_depth(table: HeadTable, request: DrawingRequest) -> Any:
     columns = request.columns(table, 4)
     across = min(len(columns), max(1, request.width // 330))
     charts = [_draw_depth_chart(table, column, request, across) for column in columns]
-    titles = level_titles([chart.title for chart in charts], across, request.theme)
+    titles = [chart.title for chart in charts]
+    for first in range(0, len(titles), across):
+        level_titles(titles[first : first + across], request.theme)
     charts = [chart.properties(title=title) for chart, title in zip(charts, titles, strict=True)]
     return charts[0] if len(charts) == 1 else alt.concat(*charts, columns=across)
 
@@ -249,7 +251,8 @@ def _draw_depth_chart(table: HeadTable, column: Column, request: DrawingRequest,
     size, opacity = (24, 0.6) if of_heads else (44, 1)
     lines = alt.Chart(alt.InlineData(values=[{"at": one.value} for one in references]))
     parts = [
-        *[lines.mark_rule(strokeDash=[4, 3], color=request.theme.muted).encode(y=alt.Y("at:Q", **look))] * bool(references),
+        *[lines.mark_rule(strokeDash=[4, 3], color=request.theme.muted).encode(y=alt.Y("at:Q", **look))]
+        * bool(references),
         bars.mark_rule(strokeWidth=1, opacity=0.4 if of_heads else 1).encode(
             y=alt.Y("low:Q", **look), y2="high:Q"
         ),
