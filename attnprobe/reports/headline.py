@@ -83,7 +83,7 @@ def state_measure(table: HeadTable, column: Column) -> str:
 
     - Of effects, how many are significantly above 0 and below: by their adjusted p, or else by intervals.
     - Of attention, and of queries, which heads have more than half of it, their whole interval.
-    - Of importance, which head has most: its interval lies above those of all others.
+    - Of importance, which head or two have most: their intervals lie above those of all others.
     - Of shares of the width of a head, which head has least and which most; and of logits, how many use less
       than half, their whole interval.
     - Of all else, which heads are outliers, see ``findings.outliers``.
@@ -101,8 +101,8 @@ def state_measure(table: HeadTable, column: Column) -> str:
             return _name_heads(rows, above, f"looks at {title.removeprefix(_LOOKS)}")
         if above and title.startswith(_QUERIES):
             return _name_heads(rows, above, f"looks most at {title.removeprefix(_QUERIES)}", " of queries")
-    if column.name == "importance" and (most := find_highest(table, column)) is not None:
-        return f"{most[0]} matters most: {write_number(most[1])}"
+    if column.name == "importance" and (first := _find_foremost(rows, _NAMED)):
+        return _name_heads(rows, first, "matters most")
     return _state_width(rows, column.name) if column.name in _WIDTHS else _state_outliers(rows, column)
 
 
@@ -131,15 +131,23 @@ def explain_width(table: HeadTable, column: Column) -> str:
     return f"width: dimensions of a head{here}, or what a shorter text allows"
 
 
+def _find_foremost(rows: _Rows, most: int) -> list[int]:
+    """Find the head, or the few, whose intervals lie above those of all others; none if there are no such."""
+    sure, order = half_of(rows), rows.sort(rows.known.tolist())
+    if sure is None:
+        return []
+    for number in range(1, min(most, len(order) - 1) + 1):
+        lowest = min(rows.values[row] - sure[row] for row in order[:number])
+        if all(lowest > rows.values[row] + sure[row] for row in order[number:]):
+            return order[:number]
+    return []
+
+
 def find_highest(table: HeadTable, column: Column) -> tuple[str, float] | None:
     """Find the head whose number is the largest, its interval above those of all others."""
     rows = _read_rows(table, column)
-    if rows is None or len(rows.known) < 2 or (sure := half_of(rows)) is None:
-        return None
-    first, *others = rows.sort(rows.known.tolist())
-    if not all(rows.values[first] - sure[first] > rows.values[row] + sure[row] for row in others):
-        return None
-    return rows.names[first], float(rows.values[first])
+    first = [] if rows is None else _find_foremost(rows, 1)
+    return None if rows is None or not first else (rows.names[first[0]], float(rows.values[first[0]]))
 
 
 def half_of(rows: _Rows) -> np.ndarray | None:

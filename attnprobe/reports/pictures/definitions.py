@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attnprobe.reports.columns import list_keys, name_measure, read_cells, read_numbers
+from attnprobe.reports.columns import label_by_others, name_measure, read_cells, read_numbers, sort_labels
 from attnprobe.reports.headline import write_number
 from attnprobe.statistics.tabulation import correlate_with_depth
-from attnprobe.sums.resampling import SIGNIFICANT, half_width
+from attnprobe.sums.resampling import SIGNIFICANT
 from attnprobe.table.cells import format_cell
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
@@ -20,8 +20,8 @@ _DEFINITIONS = {
 }
 #: And by their unit, of those that several commands tabulate under names of their own.
 _BY_UNIT = {
-    "|dL/dxi|": "|dL/dxi|: size of the derivative of the loss L by the mask xi of the head, mean over "
-    "examples; not divided by its norm over the layer",
+    "|dL/dmask|": "|dL/dmask|: size of the derivative of the loss L by the mask of the head, mean over "
+    "examples; not divided by the norm of its layer",
 }
 _COPIES, _UNRELATED = "all heads are copies", "no two correlate"
 _ORTHOGONAL = "heads are orthogonal; above, they add up, below, they cancel"
@@ -68,37 +68,21 @@ def explain_references(references: Sequence[Reference]) -> str:
     return f"dashes: {said}" if said else ""
 
 
-def state_depth(table: HeadTable, columns: Sequence[Column]) -> str:
-    """State which measure of layers rises or falls with depth, or else which layer has most of a single one.
+def state_trend(table: HeadTable, columns: Sequence[Column]) -> str:
+    """State which measure of layers rises or falls with depth: the first that does.
 
-    A trend is stated if p of its rank correlation, times the number of measures, is below 0.05: of the
-    measures that have one, the first. A layer has most if its interval lies above those of all others.
+    It does if p of its rank correlation with depth, times the number of measures, is below 0.05.
     """
-    layers = read_cells(table, "layer") if "layer" in list_keys(table) else []
-    if "head" in table.data or not layers or len(set(layers)) < len(table):
+    layers = read_cells(table, "layer")
+    if "head" in table.data or any(label_by_others(table, {"layer"})) or layers != sort_labels(layers):
         return ""
     for column in columns:
-        values = _read_floats(table, column.name)
+        values = np.array([np.nan if one is None else one for one in read_numbers(table, column.name)], float)
         if len(values) < _FEWEST or not np.isfinite(values).all() or not np.ptp(values):
             continue
         rho, p = correlate_with_depth(values)
-        if layers == sorted(layers, key=lambda one: (str(type(one)), one)) and p * len(columns) < SIGNIFICANT:
+        if p * len(columns) < SIGNIFICANT:
             ends = [f"{write_number(values[row])} in layer {format_cell(layers[row])}" for row in (0, -1)]
             verb = "rises" if rho > 0 else "falls"
             return f"{name_measure(column)} {verb} with depth, from {ends[0]} to {ends[1]}"
-    return _state_highest(table, columns[0], layers) if len(columns) == 1 else ""
-
-
-def _state_highest(table: HeadTable, column: Column, layers: Sequence[object]) -> str:
-    values, errors = (_read_floats(table, f"{column.name}{end}") for end in ("", "_se"))
-    if len(table) < 2 or not np.isfinite(values).all() or not np.isfinite(errors).all():
-        return ""
-    half, first = half_width(errors), int(values.argmax())
-    if (values[first] - half[first] > values + half).sum() < len(table) - 1:
-        return ""
-    layer = format_cell(layers[first])  # type: ignore[arg-type]
-    return f"layer {layer} has the highest {name_measure(column)}: {write_number(float(values[first]))}"
-
-
-def _read_floats(table: HeadTable, name: str) -> np.ndarray:
-    return np.array([np.nan if one is None else one for one in read_numbers(table, name)], float)
+    return ""
