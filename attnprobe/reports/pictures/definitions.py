@@ -15,15 +15,15 @@ from attnprobe.table.table import Column
 
 #: Measures in symbols, by their column.
 _DEFINITIONS = {
-    "effective_heads": "participation ratio H\u00b2 / \u03a3 r\u00b2, r: correlations of logits",
-    "cancellation": "|\u03a3 c|\u00b2 / \u03a3 |c|\u00b2, c: what a head adds to the residual stream",
+    "effective_heads": "participation ratio H\u00b2 / \u03a3 r\u00b2, r: logit correlation",
+    "cancellation": "|\u03a3 c|\u00b2 / \u03a3 |c|\u00b2, c: what each head adds",
 }
 #: And by their unit, of those that several commands tabulate under names of their own.
 _BY_UNIT = {
     "|dL/dmask|": "|dL/dmask|: size of the derivative of the loss L by the mask of the head, mean over "
     "examples; not divided by the norm of its layer",
 }
-_COPIES, _UNRELATED = "all heads are copies", "no two correlate"
+_COPIES, _UNRELATED = "all are copies", "none correlate"
 _ORTHOGONAL = "heads are orthogonal; above, they add up, below, they cancel"
 #: Fewer layers have no trend.
 _FEWEST = 3
@@ -63,7 +63,7 @@ def list_references(table: HeadTable, column: Column) -> list[Reference]:
 
 
 def explain_references(references: Sequence[Reference]) -> str:
-    """Say what lines mean: "dashes: 1 where all heads are copies, 4 where no two correlate"."""
+    """Say what lines mean: "dashes: 1 where all are copies, 4 where none correlate"."""
     said = ", ".join(f"{one.value:g} where {one.says}" for one in references)
     return f"dashes: {said}" if said else ""
 
