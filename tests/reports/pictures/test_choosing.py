@@ -4,7 +4,6 @@ import math
 from dataclasses import replace
 from typing import get_args
 
-import numpy as np
 import picture_tables as tables
 import pytest
 from altair.utils import schemapi
@@ -62,43 +61,6 @@ def test_every_row_is_there_digit_for_digit(kind, field):
     else:
         assert found == plain(table.data[column])
     assert sum(value is not None for value in found) >= len(table) - (kind == "alignments")
-
-
-def test_shares_of_every_measure_are_there_and_add_up():
-    table = tables.shares()
-    (rows,) = draw_picture([table]).spec["datasets"].values()
-    assert [row["share"] for row in rows] == [cell for name in tables.SHARES for cell in table.data[name]]
-    errors = [cell for name in tables.SHARES for cell in table.data[f"{name}_se"]]
-    assert [row["error"] for row in rows] == errors
-    for measure in table.data["measure"]:
-        assert sum(row["share"] for row in rows if row["row"] == measure) == pytest.approx(1)
-
-
-def test_rows_of_groups_are_drawn_those_first_that_differ_most():
-    table = tables.by_group()
-    (rows,) = draw_picture([table]).spec["datasets"].values()
-    panels = list(dict.fromkeys(row["panel"] for row in rows))
-    assert (panels[0], panels[-1]) == ("L0 H0 *", "L0 H1")  # the last one was not tested
-    assert [row["group"] for row in rows[:3]] == ["news (9)", "</script> (9)", "=cmd() (9)"]
-    values = np.array(table.data["entropy"]).reshape(4, 4)
-    assert [row["value"] for row in rows[:3]] == values[1:, 0].tolist()
-    assert {row["all"] for row in rows[:3]} == {values[0, 0]}
-    assert "* groups differ (adjusted p < 0.05)" in {row["sure"] for row in rows[:3]}
-    assert {row["sure"] for row in rows[3:]} == {"not significant"}
-
-
-def test_what_dashes_brackets_and_left_out_rows_of_groups_are_is_said():
-    def remark(table):
-        title = draw_picture([table]).spec["vconcat"][0]["title"]
-        return " ".join(title["subtitle"])
-
-    marks = "dashes: all groups together; whiskers: 95 % intervals; in brackets: number of sequences"
-    assert remark(tables.by_group()) == marks
-    assert remark(tables.by_group(4, 4)) == f"the 12 of 16 heads with the smallest p; {marks}"
-    uneven = tables.by_group()
-    uneven.data["n"][-1] = 3
-    (rows,) = draw_picture([uneven]).spec["datasets"].values()
-    assert {row["group"] for row in rows} == {"news (9)", "</script> (9)", "=cmd()"}
 
 
 def test_layers_of_two_models_are_drawn_against_depth():

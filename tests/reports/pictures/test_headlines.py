@@ -442,7 +442,14 @@ def test_the_largest_share_is_stated_where_it_surely_is():
     assert 2 * half(0.08, 30) > 0.5
     assert said(with_cells(table, **cells | {f"{name}_se": [0.08] * 3 for name in tables.SHARES})) == ""
     cells["heads"], cells["layers"] = [0.55, 0.55, 0.05], [0.05, 0.05, 0.55]
-    assert said(with_cells(table, **cells)) == ""
+    assert said(with_cells(table, **cells)) == (
+        "Entropy of attention and attention to the previous token vary most between heads of a layer, "
+        "</script> most between layers (0.55)"
+    )
+    rough = {**cells, **{f"{name}_se": [0.02, 0.3, 0.3] for name in tables.SHARES}}
+    assert said(with_cells(table, **rough)) == (
+        "Entropy of attention varies most between heads of a layer (0.55)"
+    )
 
 
 def test_checks_and_roles_are_counted():

@@ -13,8 +13,6 @@ import pytest
 from attnprobe.errors import AttnprobeError
 from attnprobe.reports.columns import bound_interval
 from attnprobe.reports.pictures.choosing import draw_picture
-from attnprobe.reports.pictures.shares import SHARES
-from attnprobe.reports.theme import compute_luminance
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
 
@@ -227,21 +225,6 @@ def test_a_threshold_is_no_measure(kind):
     drawn = draw_picture([HeadTable("x", columns, {**stable.data, "stability": [0.9] * 12})], kind)
     assert "threshold" not in str(drawn.spec)
     assert draw_picture([tables.roles()], kind, ["value"]).kind == kind
-
-
-def test_parts_of_a_variance_are_told_apart_in_grey():
-    """Neighbours differ by 3:1 (WCAG 2), and each part that has room holds its number."""
-    colours = [compute_luminance(colour) for _, colour in SHARES.values()]
-    for one, other in itertools.pairwise(colours):
-        assert (max(one, other) + 0.05) / (min(one, other) + 0.05) > 3
-    table = tables.shares()
-    drawn = draw_picture([table])
-    rows = [row for some in drawn.spec["datasets"].values() for row in some]
-    assert {row["number"] for row in rows} >= {str(number) for number in range(1, 11)} - {"4", "8", "9"}
-    assert all(bool(row["number"]) == (row["share"] > 0.05) for row in rows if not 0.02 < row["share"] < 0.05)
-    for row in rows:
-        name = SHARES[next(column for column in SHARES if table.data[column].count(row["share"]))][0]
-        assert row["part"].endswith(f"  {name}")
 
 
 @pytest.mark.parametrize(("layers", "heads", "most"), [(2, 3, 6), (6, 12, 12)])

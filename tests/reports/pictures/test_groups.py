@@ -1,0 +1,119 @@
+"""Groups of documents: differences and deviations about 0, with errors of their own."""
+
+import math
+
+import numpy as np
+import picture_tables as tables
+import pytest
+
+from attnprobe.reports.pictures.choosing import draw_picture
+from attnprobe.reports.pictures.groups import find_deviations, find_difference
+from attnprobe.table.head_table import HeadTable
+
+
+def two_groups(**cells):
+    """Take the first two groups of the table of three."""
+    whole = tables.by_group(2, 2)
+    data = {name: column[:12] for name, column in whole.data.items()}
+    return HeadTable(whole.title, whole.columns, {**data, **cells})
+
+
+def rows_of(drawn):
+    return [row for rows in drawn.spec["datasets"].values() for row in rows if "sure" in row]
+
+
+def remark(drawn):
+    return " ".join(drawn.spec["vconcat"][0]["title"]["subtitle"])
+
+
+def test_two_groups_are_the_second_less_the_first_with_the_error_of_both():
+    table = two_groups()
+    rows = rows_of(draw_picture([table]))
+    assert [row["panel"] for row in rows] == ["L0 H0 *", "L1 H0", "L1 H1", "L0 H1"]  # the last one not tested
+    _, first, second = np.array(table.data["entropy"]).reshape(3, 4)
+    _, one, other = np.array(table.data["entropy_se"]).reshape(3, 4)
+    order = [0, 2, 3, 1]
+    assert [row["value"] for row in rows] == pytest.approx((second - first)[order])
+    half = 1.96 * np.sqrt(one**2 + other**2)
+    assert [row["low"] for row in rows] == pytest.approx((second - first - half)[order])
+    assert [row["high"] for row in rows] == pytest.approx((second - first + half)[order])
+    for row, place in zip(rows, order, strict=True):
+        assert float(row["group0_text"]) == pytest.approx(first[place], rel=0.006)
+        assert float(row["group1_text"]) == pytest.approx(second[place], rel=0.006)
+    assert [row["p_text"] for row in rows] == ["0.010", "0.50", "0.90", ""]
+    assert [row["sure"][0] for row in rows] == ["*", "n", "n", "n"]
+
+
+def test_the_picture_says_which_group_is_less_which_and_names_the_test():
+    drawn = draw_picture([two_groups()])
+    said = remark(drawn)
+    assert "points: </script> less news; bars: 95 % intervals of it, each by itself" in said
+    assert "number of sequences: news 9, </script> 9" in said
+    assert "p: Welch's F test that groups are alike, with Holm's correction over 3 heads" in said
+    assert "</script> less news (share)" in str(drawn.spec)
+    few = two_groups(entropy_q_p_adjusted=[0.0004, *[None] * 11], entropy_se=[None] * 12)
+    bare = draw_picture([few])
+    assert rows_of(bare)[0]["p_text"] == "< 0.001"
+    assert "intervals" not in remark(bare)
+    assert "over 1 heads" in remark(bare)
+
+
+def test_a_group_without_a_number_has_no_difference():
+    table = two_groups()
+    table.data["entropy"][4] = None
+    first = next(row for row in rows_of(draw_picture([table])) if row["panel"].startswith("L0 H0"))
+    assert (first["value"], first["low"], first["group0_text"]) == (None, None, "")
+    assert first["group1_text"]
+    assert find_difference([1.0, 3.5], [None, 0.1]) == (2.5, None)
+
+
+@pytest.mark.parametrize("groups", [2, 3, 5])
+def test_deviations_are_those_of_a_simulation(groups):
+    """A matrix that subtracts the mean: its product with the errors squared is the covariance."""
+    draw = np.random.default_rng(groups)
+    values, errors = draw.normal(0, 1, groups), draw.uniform(0.1, 1, groups)
+    centre = np.eye(groups) - 1 / groups
+    covariance = centre @ np.diag(errors**2) @ centre.T
+    found = find_deviations(values.tolist(), errors.tolist())
+    assert [one for one, _ in found] == pytest.approx(values - values.mean())
+    assert [error for _, error in found] == pytest.approx(np.sqrt(np.diag(covariance)))
+
+
+def test_deviations_leave_out_groups_without_a_number():
+    assert find_deviations([1.0, None, 3.0], [3.0, None, 4.0]) == [(-1.0, 2.5), (None, None), (1.0, 2.5)]
+    assert find_deviations([1.0, 3.0], [None, 4.0]) == [(-1.0, None), (1.0, None)]
+    assert find_deviations([None, None], [None, None]) == [(None, None)] * 2
+
+
+def test_more_groups_are_drawn_less_the_mean_of_all_groups():
+    table = tables.by_group()
+    rows = rows_of(draw_picture([table]))
+    panels = list(dict.fromkeys(row["panel"] for row in rows))
+    assert (panels[0], panels[-1]) == ("L0 H0 *", "L0 H1")  # the last one was not tested
+    assert [row["group"] for row in rows[:3]] == ["news (9)", "</script> (9)", "=cmd() (9)"]
+    values = np.array(table.data["entropy"]).reshape(4, 4)[1:, 0]
+    errors = np.array(table.data["entropy_se"]).reshape(4, 4)[1:, 0]
+    assert [row["own"] for row in rows[:3]] == values.tolist()
+    assert [row["value"] for row in rows[:3]] == pytest.approx(values - values.mean())
+    first = math.sqrt((2 / 3 * errors[0]) ** 2 + (errors[1] ** 2 + errors[2] ** 2) / 9)
+    assert rows[0]["error"] == pytest.approx(first)
+    assert rows[0]["high"] - rows[0]["low"] == pytest.approx(2 * 1.96 * first)
+    assert {row["sure"] for row in rows[:3]} == {"* groups differ (adjusted p < 0.05)"}
+    assert {row["sure"] for row in rows[3:]} == {"not significant"}
+
+
+def test_what_points_brackets_and_left_out_rows_are_is_said():
+    marks = (
+        "points: a group less the mean of the groups of its head; bars: 95 % intervals of it "
+        "in brackets: number of sequences p: Welch's F test that groups are alike, with Holm's correction "
+        "over "
+    )
+    assert remark(draw_picture([tables.by_group()])) == f"{marks}3 heads"
+    assert remark(draw_picture([tables.by_group(4, 4)])).startswith(
+        f"the 12 of 16 heads with the smallest p {marks}"
+    )
+    uneven = tables.by_group()
+    uneven.data["n"][-1] = 3
+    assert {row["group"] for row in rows_of(draw_picture([uneven]))} == {
+        "news (9)", "</script> (9)", "=cmd()",
+    }  # fmt: skip
