@@ -46,7 +46,11 @@ _TOGETHER = {
     SAME: "all heads together: no significant difference",
     LESS: "all heads together: less than the best head",
 }
+#: The rule where it lies above the whole interval of all heads together.
+_AHEAD = f"{RULE}: more than all heads together"
 _LONGEST = 40
+#: A tick that is broad.
+_BAR = "M-0.3,-1L0.3,-1L0.3,1L-0.3,1Z"
 #: What the numbers at the right are.
 _COUNT = "links"
 #: What a link takes without a probe.
@@ -58,10 +62,10 @@ _LETTER, _SYMBOL = 0.5, 30
 def draw_probes(table: HeadTable, request: DrawingRequest) -> Any:
     """Draw a line a label, those first of which most is found: a mark for each of what finds links.
 
-    The 95 % interval is that of all heads together. Their point is filled, and has a star, where they find
-    significantly more than the best head, by the adjusted p; it is a triangle where the 95 % interval of the
-    gain lies below 0, and empty otherwise. Below stands what a link takes in the online code after so many
-    links, where the table's record has it.
+    The 95 % interval is that of all heads together. Their point is filled where they find significantly more
+    than the best head, by the adjusted p; it is a triangle where the 95 % interval of the gain lies below 0,
+    and empty otherwise. The rule's mark is broad where it lies above their whole interval. Below stands what
+    a link takes in the online code after so many links, where the table's record has it.
     """
     names = [name for name in list_keys(table) if name not in {"model", "dataset"}]
     label = names[0]
@@ -73,7 +77,9 @@ def draw_probes(table: HeadTable, request: DrawingRequest) -> Any:
     if not code:
         return listed
     own: Any = dict.fromkeys(("shape", "stroke", "fill", "color", "strokeDash"), "independent")
-    return alt.vconcat(listed, _draw_code(code, request), spacing=20).resolve_scale(**own)
+    return alt.vconcat(
+        listed, _draw_code(code, _measure_names(data, request), request), spacing=20
+    ).resolve_scale(**own)
 
 
 def _read_probes(table: HeadTable, label: str, panels: list[str]) -> list[Record]:
@@ -92,14 +98,16 @@ def _read_probes(table: HeadTable, label: str, panels: list[str]) -> list[Record
             low = high = None
             if value is not None and error is not None:
                 low, high = value - BEYOND * error, value + BEYOND * error
+            shown = _TOGETHER[compared[row]] if column == "accuracy" else mark
+            if mark == RULE and _lies_below_rule(table, row):
+                shown = _AHEAD
             first = (said[row] != ALL, more["accuracy"][row] is None, -(more["accuracy"][row] or 0.0))
             n = more["n"][row]
             data.append({
                 "panel": panels[row], "label": named[row], "said": said[row], "by": mark, "value": value,
-                "mark": _TOGETHER[compared[row]] if column == "accuracy" else mark, "low": low, "high": high,
-                "bits": more["bits"][row], "uniform": more["bits_uniform"][row], "p": p[row], "n": n,
-                "first": first,
-                "text": f"{'' if n is None else f'{n:,}'}{' *' if compared[row] == MORE else ''}",
+                "mark": shown, "low": low, "high": high, "bits": more["bits"][row],
+                "uniform": more["bits_uniform"][row], "p": p[row], "n": n, "first": first,
+                "text": "" if n is None else f"{n:,}",
             })  # fmt: skip
     return data
 
@@ -120,10 +128,13 @@ def _draw_list(
     lines = [*whole, *[" "] * len(whole), *(one for one in labels if one not in whole)]
     for one in data:
         del one["first"]
-    room = 12 + theme.small(1) * 0.5 * max(map(len, labels))
+    room = _measure_names(data, request)
     beside = 10 + theme.small(2) * 0.55 * max(len(text) for text in (_COUNT, *(one["text"] for one in data)))
     width = int(max(100, min(520, request.width - room - beside)))
-    channels = _make_looks(_list_marks(data), request)
+    step = 17 if len(labels) <= 60 else 14
+    # A legend of one chart begins at the left edge, and not where names of rows end.
+    left = {"orient": "none", "legendX": 4 - room, "legendY": step * len(lines) + 46, "direction": "vertical"}
+    channels = _make_looks(_list_marks(data), request, left if len(panels) == 1 else {"orient": "bottom"})
     axis = alt.Axis(grid=True, domain=False, ticks=False, labelLimit=240, values=labels)
     scale = alt.Scale(domain=lines)
     base = alt.Chart().encode(y=alt.Y("label:N", sort=labels, scale=scale, title=None, axis=axis))
@@ -148,21 +159,29 @@ def _draw_list(
         points.encode(x=alt.X("value:Q", axis=shares, **x), tooltip=tooltip, **channels),
         counts.encode(x=end, text="text:N"),
         above.encode(x=end, y=alt.value(-3), text=alt.value(_COUNT)),
-    ).properties(width=width, height=alt.Step(17 if len(labels) <= 60 else 14))
+    ).properties(width=width, height=alt.Step(step))
     drawn = draw_panels(chart, data, panels, 1, width)
     return drawn.properties(title=make_remark(_explain_marks(data, label, rules), theme, request.width))
 
 
+def _measure_names(data: list[Record], request: DrawingRequest) -> float:
+    return 12 + request.theme.small(1) * 0.5 * max(len(one["label"]) for one in data)
+
+
 def _explain_marks(data: list[Record], label: str, rules: list[str]) -> list[str]:
     """Say what bars, numbers and marks are; of marks, only of those that there are."""
-    lines = ["bars: 95 % intervals of all heads together"] if _have(data, "low") else []
+    lines = []
+    if _have(data, "low"):
+        lines.append("bars: 95 % intervals of all heads together, not of what they find more")
     such = f", such as: {Counter(rules).most_common(1)[0][0]}" if rules else ""
     lines.append(f"simple rule: a guess without a model{such}")
     marks = _list_marks(data)
     if _TOGETHER[MORE] in marks:
-        lines.append(f"more, *: adjusted p < {SIGNIFICANT}")
+        lines.append(f"more than the best head: adjusted p < {SIGNIFICANT}")
     if _TOGETHER[LESS] in marks:
-        lines.append("less: the 95 % interval of the difference lies below 0")
+        lines.append("less than the best head: the 95 % interval of the difference lies below 0")
+    if _AHEAD in marks:
+        lines.append("more than all heads together: their whole bar lies below the rule")
     if share_links(label, [one["said"] for one in data]):
         lines.append("each row chooses a best head and rule of its own; rows share links, and don't add up")
     return lines
@@ -176,7 +195,7 @@ def _have(data: list[Record], field: str) -> bool:
     return any(one[field] is not None for one in data)
 
 
-def _make_looks(marks: set[str], request: DrawingRequest) -> dict[str, Any]:
+def _make_looks(marks: set[str], request: DrawingRequest, place: dict[str, Any]) -> dict[str, Any]:
     """Make the channels by which marks differ: shape, fill and stroke; the legend has those that occur."""
     theme = request.theme
     own, rule, best, less, *_ = theme.categories
@@ -185,14 +204,13 @@ def _make_looks(marks: set[str], request: DrawingRequest) -> dict[str, Any]:
         _TOGETHER[MORE]: ("circle", own, own), _TOGETHER[SAME]: ("circle", theme.background, own),
         _TOGETHER[LESS]: ("triangle-down", theme.background, less),
         best_head: ("diamond", theme.background, best), simple: (TICK, rule, rule),
+        _AHEAD: (_BAR, rule, rule),
         random: ("triangle-up", theme.background, theme.muted),
     }  # fmt: skip
     shown = [mark for mark in looks if mark in marks]
     longest = _SYMBOL + _LETTER * theme.size * max(map(len, shown))
-    below = alt.Legend(
-        title=None, orient="bottom", columns=max(1, int(request.width / longest)), symbolStrokeWidth=1.6,
-        labelLimit=400,
-    )  # fmt: skip
+    columns = max(1, int(request.width / longest))
+    below = alt.Legend(title=None, columns=columns, symbolStrokeWidth=1.6, labelLimit=400, **place)
     return tell_marks_apart({mark: looks[mark] for mark in shown}, below)
 
 
@@ -212,19 +230,24 @@ def _read_code(table: HeadTable) -> list[Record]:
     ]
 
 
-def _draw_code(data: list[Record], request: DrawingRequest) -> Any:
-    """Draw what a link takes in the online code after so many others."""
+def _draw_code(data: list[Record], room: float, request: DrawingRequest) -> Any:
+    """Draw what a link takes in the online code after so many others; ``room`` is left of it."""
     theme = request.theme
-    width = int(min(420, request.width - 60))
-    x = make_step_axis([one["step"] for one in data], width, theme, "links that it has learnt from")
+    width = int(max(100, min(420, request.width - room - 30)))
+    x = make_step_axis([one["step"] for one in data], width, theme, "links learnt from")
     names = list(dict.fromkeys(one["by"] for one in data))
     hues, dashes = [theme.categories[0], theme.muted], [[1, 0], [4, 3]]
     tooltip = make_tooltip({
         "by:N": "sent by", "step:Q": "links before", "links:Q": "links", "value:Q": "bits per link",
     })  # fmt: skip
-    y = alt.Y("value:Q", title="bits per link", axis=alt.Axis(tickCount=4))
+    y = alt.Y("value:Q", title="bits", axis=alt.Axis(tickCount=4))
     below = alt.Legend(
-        title=None, orient="bottom", symbolType="stroke", symbolStrokeWidth=1.8, labelLimit=400
+        title=None,
+        orient="bottom",
+        symbolType="stroke",
+        symbolStrokeWidth=1.8,
+        labelLimit=400,
+        columns=2 if width > 300 else 1,
     )
     colour = alt.Color("by:N", scale=alt.Scale(domain=names, range=hues), legend=below)
     dash = alt.StrokeDash("by:N", scale=alt.Scale(domain=names, range=dashes), legend=below)
@@ -232,8 +255,8 @@ def _draw_code(data: list[Record], request: DrawingRequest) -> Any:
         strokeWidth=1.8, point=alt.OverlayMarkDef(size=28, filled=True)
     )
     chart = line.encode(x=x, y=y, color=colour, strokeDash=dash, tooltip=tooltip)
-    title = alt.TitleParams("online code: what the next links take")
-    return chart.properties(width=width, height=int(min(150, width * 0.5)), title=title)
+    title = alt.TitleParams("bits per link of the online code", frame="bounds")
+    return chart.properties(width=width, height=int(max(100, min(150, width * 0.5))), title=title)
 
 
 def _beats_rule(table: HeadTable, row: int, beyond: float = 0.0) -> bool:
@@ -271,4 +294,6 @@ def state_probes(table: HeadTable, columns: Sequence[Column]) -> str:
     beaten = [row for row in found.rows if _lies_below_rule(table, row)]
     if not said or not beaten:
         return said
-    return f"{said}; {' '.join(filter(None, ('the simple rule finds more', found.count(beaten, said))))}"
+    return " ".join(
+        filter(None, (f"{said}; the simple rule finds more than they", found.count(beaten, said)))
+    )

@@ -172,16 +172,20 @@ def test_probes_that_beat_the_best_head():
     # The interval of the first is 0.61 \u00b1 0.02, of the second 0.80 \u00b1 0.04.
     above = with_cells(both, baseline=[0.64, 0.85, 0.45])
     assert said(above) == (
-        "All heads together find more than the best head in 2 of 2 relations; the simple rule finds more in 1"
+        "All heads together find more than the best head in 2 of 2 relations; the simple rule finds more "
+        "than they in 1"
     )
     assert said(with_cells(above, baseline=[0.64, 0.83, 0.44])).endswith("(obj): 0.45, best head 0.30")
     whole = with_cells(table, baseline=[0.64, 0.85, 0.2])
-    assert said(whole) == f"{start}, but not in any of 2 relations; the simple rule finds more in 1"
-    assert said(with_cells(whole, p_adjusted=[0.06, 0.4, 0.9])) == f"{none}; the simple rule finds more in 1"
+    assert said(whole) == f"{start}, but not in any of 2 relations; the simple rule finds more than they in 1"
+    assert (
+        said(with_cells(whole, p_adjusted=[0.06, 0.4, 0.9]))
+        == f"{none}; the simple rule finds more than they in 1"
+    )
     single = HeadTable("t", table.columns, {name: cells[1:2] for name, cells in above.data.items()})
     assert said(with_cells(single, p_adjusted=[0.01])) == (
         "All heads together find more of determiner (det) than the best head: 0.80, best head 0.79; "
-        "the simple rule finds more"
+        "the simple rule finds more than they"
     )
 
 
@@ -498,3 +502,35 @@ def test_of_heads_the_mean_of_a_layer_is_stated():
 def test_titles_are_read_aloud(kind):
     drawn = draw_picture([tables.NATURAL[kind][0]()], kind, columns=1)
     assert drawn.title in drawn.spec["description"]
+
+
+def with_divergences(means, error, layers=4, heads=4):
+    """Give all pairs of heads; those within a layer have a divergence about a mean, with an error."""
+    table = tables.all_pairs(layers, heads)
+    one, other = (np.array(table.data[f"layer_{side}"]) for side in "ab")
+    values = np.where(one == other, np.array(means)[one], 0.9)
+    values += np.where(one == other, np.resize([-0.01, 0.01], len(one)), 0)
+    columns = [*table.columns, Column("jsd_se", "nats", "error")]
+    return HeadTable(
+        table.title, columns, {**table.data, "jsd": values.tolist(), "jsd_se": [error] * len(values)}
+    )
+
+
+def test_a_map_states_the_layer_whose_heads_differ_most():
+    """Where its interval lies above those of all other layers; errors of pairs add up at most."""
+    means, error = [0.1, 0.2, 0.5, 0.3], 0.01
+    table = with_divergences(means, error)
+    one, other, jsd = (np.array(table.data[name]) for name in ("layer_a", "layer_b", "jsd"))
+    found = [jsd[(one == layer) & (other == layer)].mean() for layer in range(4)]
+    assert found[2] - found[3] > 2 * half(error, 4)
+    assert (
+        said(table, "map") == f"Heads of layer 2 differ most: mean Jensen-Shannon divergence {found[2]:.2f}"
+    )
+    limit = (found[2] - found[3]) / 2 / half(1.0, 4)
+    assert said(with_divergences(means, limit * 0.99), "map")
+    assert not said(with_divergences(means, limit * 1.01), "map")
+    assert not said(tables.all_pairs(), "map")  # without errors
+    twice = {name: [*cells, *cells] for name, cells in table.data.items()}
+    kinds = ["encoder"] * len(table) + ["decoder"] * len(table)
+    columns = [Column("attention", role="key"), *table.columns]
+    assert not said(HeadTable(table.title, columns, {"attention": kinds, **twice}), "map")

@@ -191,7 +191,7 @@ def test_a_settling_order_fits_one_column():
     columns = ("spearman_last", "kendall_last", "spearman_previous", "kendall_previous")
     title = "how the order of heads settles over the training of a small model"
     table = tables.table(title, keys, **{name: tables.numbers(12) for name in columns})
-    drawn = draw_picture([table], width=760)
+    drawn = draw_picture([table], width=336)
     svg = drawn.rendered("svg").decode()
     assert width(drawn) < 400
     assert ">attention to previous token shuffled</text>" in svg

@@ -1,5 +1,6 @@
 """Probes: the conditions of each label, sorted, and the online code that stands on record."""
 
+import re
 from dataclasses import replace
 from html import unescape
 
@@ -7,6 +8,7 @@ import picture_tables as tables
 import pytest
 
 from attnprobe.reports.pictures.choosing import draw_picture
+from attnprobe.reports.theme import JOURNALS, parse_width
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
 
@@ -29,7 +31,7 @@ def test_every_condition_of_every_label_is_there():
              "best simple rule": "baseline", "a model with random weights": "control"}  # fmt: skip
     for mark, name in marks.items():
         assert [row["value"] for row in rows if row["by"] == mark] == table.data[name]
-    assert {row["text"] for row in rows} == {"300 *", "120", "40"}  # a star goes by the adjusted p
+    assert {row["text"] for row in rows} == {"300", "120", "40"}
 
 
 @pytest.mark.parametrize(
@@ -55,10 +57,31 @@ def test_all_heads_find_more_less_or_neither(accuracy, error, p, mark):
     svg = unescape(drawn.rendered("svg").decode())
     for other in ("more than the best head", "no significant difference", "less than the best head"):
         assert (f">all heads together: {other}</text>" in svg) is (other == mark)
-    assert ("more, *: adjusted p" in svg) is mark.startswith("more")
-    assert ("less: the 95 % interval" in svg) is mark.startswith("less")
+    assert ("more than the best head: adjusted p" in svg) is mark.startswith("more")
+    assert ("less than the best head: the 95 % interval" in svg) is mark.startswith("less")
     assert "a guess without a model, such as: " in svg
     assert "rows share links, and don't add up" in svg
+
+
+def test_a_rule_above_the_interval_of_all_heads_is_broad():
+    """Of 1.96 standard errors; the legend and the remark say so where there is such a rule."""
+    table = tables.probes()
+    data = {
+        **table.data,
+        "accuracy": [0.5] * 3,
+        "accuracy_se": [0.1, 0.05, None],
+        "baseline": [0.6, 0.6, 0.9],
+    }
+    drawn = draw_picture([HeadTable(table.title, table.columns, data)])
+    marks = {row["said"]: row["mark"] for row in rows_of(drawn) if row["by"] == "best simple rule"}
+    ahead = "best simple rule: more than all heads together"
+    assert list(marks.values()) == ["best simple rule", ahead, "best simple rule"]
+    svg = unescape(drawn.rendered("svg").decode())
+    assert f">{ahead}</text>" in svg
+    assert "their whole bar lies below the rule" in svg
+    data["accuracy_se"] = [0.1] * 3
+    data["baseline"] = [0.6] * 3
+    assert ahead not in draw_picture([HeadTable(table.title, table.columns, data)]).rendered("svg").decode()
 
 
 def test_labels_are_sorted_by_what_all_heads_find():
@@ -126,8 +149,8 @@ def test_the_code_is_drawn_as_it_stands_on_record():
         assert found[by] == [(one["before"], one["links"], one[name]) for one in CODE]
     # The legend of the list is above the code, whose lines have names of their own below it.
     svg = drawn.rendered("svg").decode()
-    places = [svg.index(f">{said}</text>") for said in (
-        "best simple rule", "online code: what the next links take", UNIFORM)]  # fmt: skip
+    heading = "bits per link of the online code"
+    places = [svg.index(f">{said}</text>") for said in ("best simple rule", heading, UNIFORM)]
     assert all(place > 0 for place in places)
     inner = drawn.spec if "resolve" in drawn.spec else drawn.spec["vconcat"][0]
     assert {*inner["resolve"]["scale"].values()} == {"independent"}
@@ -137,3 +160,20 @@ def test_the_code_is_drawn_as_it_stands_on_record():
 def test_a_record_without_a_code_has_the_list_alone(code):
     table = replace(tables.probes(), provenance={"code": code})
     assert not any("step" in row for row in rows_of(draw_picture([table])))
+
+
+def test_one_column_holds_long_names_and_the_code():
+    """Names of rows are no part of a chart's width, so that legends and the code may stand too far right."""
+    table = tables.probes()
+    names = ["all", "acl", "ccomp"]  # adnominal clause, clausal complement
+    data = {
+        **table.data,
+        "relation": names,
+        "baseline": [0.99] * 3,
+        "accuracy": [0.2] * 3,
+        "accuracy_se": [0.1] * 3,
+    }
+    table = replace(HeadTable(table.title, table.columns, data), provenance={"code": CODE})
+    svg = draw_picture([table], columns=1, journal="acl").rendered("svg").decode()
+    assert "best simple rule: more than all heads together" in svg
+    assert float(re.search(r'width="([\d.]+)"', svg)[1]) <= 1.1 * parse_width(JOURNALS["acl"].columns[0])
