@@ -55,7 +55,8 @@ def align_maps(maps: Maps, layout: Layout) -> Maps:
     shown = asked[-1:] if layout.crossed else asked
     links, words = _list_links(gold, shown), _list_words(gold, shown)
     chosen = np.stack([choose_links(block.probabilities, gold) for block in blocks])  # (layer, row, head)
-    hits = np.stack([chosen[:, row] == link for row, link in links], -1) & maps.standing[..., None]
+    asking, placed = np.array(links, np.int64).reshape(-1, 2).T
+    hits = (chosen[:, asking] == placed[:, None]).transpose(0, 2, 1) & maps.standing[..., None]
     ends = tuple(_find_ends(gold, row, link) for row, link in links)
     found = Alignment(ends, tuple(_make_way(counts[..., way, :], way, layout.crossed) for way in asked), hits)
     if layout.crossed:
