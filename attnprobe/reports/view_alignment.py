@@ -19,7 +19,7 @@ _TITLES = {"aer": "alignment error rate", "precision": "precision", "recall": "r
 #: Of one sentence, nothing is sure: it has no error.
 _SOURCE = "Gold alignment of this sentence"
 _HIT = "A link is hit where it has the largest attention of its word within the other text, and else missed."
-_ACROSS = "Marks say so of the decoder where it reads a word."
+_ACROSS = "Marks show hits where the decoder reads a word."
 #: How heavy the line of a mark is that is hit or missed; that of a mark of which nobody can say it is 1.
 _HEAVY, _THIN = 1.4, 0.5
 EXPLANATION = (
@@ -146,7 +146,10 @@ def describe_alignment(maps: "Maps", *, several: bool = False) -> dict[str, Any]
             for layer in range(layers)
         ],
         "said": explain_hits(maps),
-        "weights": {str(hit).lower(): Mark((0, 1), (0, 1), True, hit).weight for hit in (None, True, False)},
+        "weights": {
+            said: Mark((0, 1), (0, 1), True, hit).weight
+            for said, hit in (("null", None), ("true", True), ("false", False))
+        },
     }
 
 
