@@ -20,7 +20,7 @@ def describe_examples(examples: "Examples", kinds: list[str]) -> dict[str, Any]:
 
     return {
         "kind": kinds.index(examples.kind.value), "layer": examples.layer, "head": examples.head,
-        "note": _explain(examples), "bars": _explain_bars(examples.measure),
+        "note": _explain(examples, kinds), "bars": _explain_bars(examples.measure),
         "formula": explain_measure(examples.measure),
         "groups": [
             {"title": title, "items": [_describe(one) for one in some]}
@@ -29,7 +29,7 @@ def describe_examples(examples: "Examples", kinds: list[str]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _explain(examples: "Examples") -> str:
+def _explain(examples: "Examples", kinds: list[str]) -> str:
     """Say what the sentences are sorted by, and how many there were."""
     from attnprobe.survey.example_measures import FEWEST, LONGEST, shows_role
 
@@ -41,8 +41,11 @@ def _explain(examples: "Examples") -> str:
     several = f"{examples.sentences:,} {'text' if examples.sentences == 1 else 'texts'} of {where}"
     if examples.dataset == EMBEDDED:
         several = f"{examples.sentences:,} of the sentences that ship with attnprobe"
+    several = len(kinds) > 1
+    head = f"{f'{examples.kind.value} ' if several else ''}layer {examples.layer}, head {examples.head}"
     return (
-        f"Scores are {examples.measure.title}: {format_number(examples.mean)} on average over {several}, "
+        f"These sentences are of {head} alone; to see another head's, write the page again with --layer and "
+        f"--head. Scores are {examples.measure.title}: {format_number(examples.mean)} on average over {several}, "
         f"those of {FEWEST} tokens or more. Of longer texts, the first {LONGEST} tokens are read.{role}"
     )
 

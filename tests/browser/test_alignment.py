@@ -154,14 +154,10 @@ def test_a_map_names_its_sides_and_parts_two_texts(opened, scheme):
         assert page.locator("#drawing .part").count() == parted
         assert ("Lines part the first text" in page.inner_text("#hit")) == parted
         if parted:
-            frame = page.locator("#drawing .frame").bounding_box()
-            line = page.locator("#drawing .part").bounding_box()
             share = maps.keys.word_labels.index("by") / len(maps.keys.word_labels)
-            # From 6 pixels before the frame; the two lines cross where the second text begins.
-            path = page.get_attribute("#drawing .part", "d")
-            x, y = float(path.split("M")[2].split()[0]), float(path.split("M")[1].split()[1].split("h")[0])
-            start = page.locator("#drawing .frame")
-            assert x - float(start.get_attribute("x")) == pytest.approx(share * frame["width"], abs=0.5)
-            assert y - float(start.get_attribute("y")) == pytest.approx(share * frame["height"], abs=0.5)
-            assert line["width"] == pytest.approx(frame["width"] + 6, abs=2)
+            frame = page.locator("#drawing .frame")
+            x, y, wide = (float(frame.get_attribute(name)) for name in ("x", "y", "width"))
+            down, across = y + share * wide, x + share * wide
+            expected = f"M{x - 6:g} {down:g}h{wide + 6:g}M{across:g} {y - 6:g}v{wide + 6:g}"
+            assert page.get_attribute("#drawing .part", "d") == expected
         seen.assert_silent()
