@@ -41,11 +41,11 @@ def _explain(examples: "Examples", kinds: list[str]) -> str:
     several = f"{examples.sentences:,} {'text' if examples.sentences == 1 else 'texts'} of {where}"
     if examples.dataset == EMBEDDED:
         several = f"{examples.sentences:,} of the sentences that ship with attnprobe"
-    several = len(kinds) > 1
-    head = f"{f'{examples.kind.value} ' if several else ''}layer {examples.layer}, head {examples.head}"
+    kind = f"{examples.kind.value} " if len(kinds) > 1 else ""
     return (
-        f"These sentences are of {head} alone; to see another head's, write the page again with --layer and "
-        f"--head. Scores are {examples.measure.title}: {format_number(examples.mean)} on average over {several}, "
+        f"These sentences are of {kind}layer {examples.layer}, head {examples.head} alone; to see those of "
+        "another head, write the page again with --layer and --head. "
+        f"Scores are {examples.measure.title}: {format_number(examples.mean)} on average over {several}, "
         f"those of {FEWEST} tokens or more. Of longer texts, the first {LONGEST} tokens are read.{role}"
     )
 
