@@ -179,7 +179,7 @@ def draw_map(panel: Panel, look: Look = LIGHT, width: int | None = None) -> str:
         if cell < label + 2:
             share = first / look.size  # a label's width for each pixel of its size
             cell = max(3.0, (width - 2 * EDGE - 8 + 2 * share) / (len(above) + share))
-    else:  # room for the name of the queries
+    elif panel.notes:  # room for the name of the queries
         first = max(first, pen.width("query"))
     label = min(label, max(1.0, cell - 2))
     first, tall = first * label / look.size, tall * label / look.size

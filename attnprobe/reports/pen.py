@@ -83,7 +83,7 @@ def measure_prose(text: str) -> float:
     """Measure how wide a text is, in sizes of its letters; of fonts alike, one can be a little wider.
 
     >>> round(measure_prose("sure link, hit"), 2)
-    5.6
+    5.35
     """
     return sum(_WIDTHS.get(one, _LETTER if ord(one) < 0x2E80 else _WIDEST) for one in text)
 
