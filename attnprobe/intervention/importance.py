@@ -40,7 +40,7 @@ from attnprobe.table.table import HALVES, Column
 
 #: The ``objective`` column of a method that needs none.
 NO_OBJECTIVE = "none"
-UNITS = {"gradient": "|dL/dxi|", "confidence": "share"}
+UNITS = {"gradient": "|dL/dmask|", "confidence": "share"}
 _RANDOM_SIGN = (
     "The loss of representation has a random direction: its size has a meaning, the sign of gradient_signed "
     "has none."
@@ -244,11 +244,13 @@ def _tabulate(
     average, error = found.heads.average, found.heads.standard_error
     build.measure("importance", UNITS[method], average, error, headline=True, title="importance")
     title = "importance within the layer"
-    build.measure("importance_normalized", "share of norm", *found.normalized, headline=True, title=title)
+    build.measure(
+        "importance_normalized", "ratio to layer norm", *found.normalized, headline=True, title=title
+    )
     if isinstance(found, Gradients):
         for name, unit, part, title in (
-            ("gradient_signed", "dL/dxi", found.signed, "derivative of the loss"),
-            ("fisher", "(dL/dxi)^2", found.squares, "Fisher information"),
+            ("gradient_signed", "dL/dmask", found.signed, "derivative of the loss"),
+            ("fisher", "(dL/dmask)^2", found.squares, "Fisher information"),
         ):
             build.measure(name, unit, part.average, part.standard_error, title=title)
     for half, name in zip(found.blocks.halves, HALVES, strict=True):

@@ -21,7 +21,7 @@ from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import HALVES, Column
 
 Floats = NDArray[np.float64]
-UNITS = {"relevance": "dz/dxi", "relevance_abs": "|dz/dxi|"}
+UNITS = {"relevance": "dz/dmask", "relevance_abs": "|dz/dmask|"}
 TITLES = {"relevance": "relevance", "relevance_abs": "size of relevance"}
 
 

@@ -78,7 +78,7 @@ def state_measure(table: HeadTable, column: Column) -> str:
 
     - Of effects, how many are significantly above 0 and below: by their adjusted p, or else by intervals.
     - Of attention, and of queries, which heads have more than half of it, their whole interval.
-    - Of importance, which head has most: its interval lies above those of all others.
+    - Of importance, which head or two have most: their intervals lie above those of all others.
     - Of all else, which heads are outliers, see ``findings.outliers``.
     """
     rows = _read_rows(table, column)
@@ -94,10 +94,12 @@ def state_measure(table: HeadTable, column: Column) -> str:
             return _name_heads(rows, above, f"looks at {title.removeprefix(_LOOKS)}")
         if above and title.startswith(_QUERIES):
             return _name_heads(rows, above, f"looks most at {title.removeprefix(_QUERIES)}", " of queries")
-    if sure is not None and column.name == "importance" and len(rows.known) > 1:
-        first, *others = rows.sort(rows.known.tolist())
-        if all(rows.values[first] - sure[first] > rows.values[row] + sure[row] for row in others):
-            return f"{rows.names[first]} matters most: {write_number(rows.values[first])}"
+    if sure is not None and column.name == "importance":
+        order = rows.sort(rows.known.tolist())
+        for number in range(1, min(_NAMED, len(order) - 1) + 1):
+            lowest = min(rows.values[row] - sure[row] for row in order[:number])
+            if all(lowest > rows.values[row] + sure[row] for row in order[number:]):
+                return _name_heads(rows, order[:number], "matters most")
     return _state_outliers(rows, column)
 
 

@@ -169,8 +169,12 @@ def test_without_a_head_a_score_falls():
 def test_the_most_important_head_is_above_the_intervals_of_all_others(error, sure):
     values = np.array([[0.5, 0.3], [0.4, 0.1]])
     assert (2 * half(error, 4) < 0.5 - 0.4) == sure
-    said = state(make(values, error, name="importance", title="importance", unit="|dL/dxi|"), "importance")
+    said = state(make(values, error, name="importance", title="importance", unit="|dL/dmask|"), "importance")
     assert said == ("L0 H0 matters most: 0.50" if sure else "")
+    values[1, 0], values[0, 1] = 0.49, 0.2
+    both = state(make(values, 0.03, name="importance", title="importance", unit="|dL/dmask|"), "importance")
+    assert 0.5 - 0.49 < half(0.03, 4) < (0.49 - 0.2) / 2
+    assert both == "L0 H0 and L1 H0 matter most: 0.50 and 0.49"
 
 
 def test_kinds_of_attention_are_named_and_many_maps_are_not():

@@ -111,8 +111,8 @@ def _draw_part(found: Clusters, place: str, request: DrawingRequest) -> Any:
         layers.append(_draw_names(heads, frame, request.theme))
     wide = frame.left + frame.side + (_measure_names(heads, frame.cell, request.theme) if frame.named else 0)
     said = (
-        f"rows, columns: {len(heads)} heads by average linkage; strips: {' and '.join(strips)}; "
-        f"squares and dashes: {found.sentence()}"
+        f"rows, columns: {len(heads)} heads by average linkage; tree: at which distance they join; squares "
+        f"and dashes: {found.sentence()}"
     )
     lines = wrap(said, max(30, int(max(wide, request.width - 20) / (PLAIN * request.theme.size))))
     # A single matrix needs no heading: what explains it stands in the place of one, in its own size.
@@ -252,7 +252,7 @@ def _encode_png(pixels: NDArray[np.uint8]) -> str:
 
 
 def _draw_tree(found: Clusters, frame: _Frame, theme: Theme) -> list[Any]:
-    """Draw the tree, the distance at which two groups join from right to left, and where it is cut."""
+    """Draw the tree, the distance at which two groups join from 0 on the right to the last, and its cut."""
     from scipy.cluster.hierarchy import dendrogram
 
     # scipy draws leaves at 5, 15, 25, ...
@@ -268,14 +268,21 @@ def _draw_tree(found: Clusters, frame: _Frame, theme: Theme) -> list[Any]:
         strokeWidth=0.8 if frame.cell > 2 else 0.4, strokeJoin="miter", color=theme.ink
     )
     cut = frame.tree * (1 - found.height / top)
-    ends = {"x": cut, "y": frame.top, "y2": frame.top + frame.side}
-    dashes = _chart([ends], frame).mark_rule(color=FRAME, strokeDash=[3, 2]).encode(y2="y2:Q")
+    rule = {"x": cut, "y": frame.top, "y2": frame.top + frame.side}
+    dashes = _chart([rule], frame).mark_rule(color=FRAME, strokeDash=[3, 2]).encode(y2="y2:Q")
     size = theme.small(3)
     value = f"{found.height:.3g}"
     room = 0.3 * size * len(value)  # half of how wide it is
     at = {"x": min(max(cut, room), frame.tree - room), "y": frame.top - 2, "value": value}
     label = _chart([at], frame).mark_text(baseline="bottom", fontSize=size, color=theme.ink)
-    return [lines.encode(detail="link:N", order="step:Q"), dashes, label.encode(text="value:N")]
+    below = frame.top + frame.side + 2
+    ends = [
+        _chart([{"x": x, "y": below, "value": value}], frame)
+        .mark_text(align=align, baseline="top", fontSize=size, color=theme.ink)
+        .encode(text="value:N")
+        for x, align, value in ((0.0, "left", f"{top:.3g}"), (frame.tree, "right", "0"))
+    ]
+    return [lines.encode(detail="link:N", order="step:Q"), dashes, label.encode(text="value:N"), *ends]
 
 
 def _draw_squares(found: Clusters, frame: _Frame) -> Any:
@@ -342,7 +349,16 @@ def _draw_strip(
             if some:
                 text = _chart(some, frame).mark_text(fontSize=_NAMED, color=ink, baseline="middle")
                 strip.append(text.encode(text="letter:N"))
-    return strip
+    return [*strip, _name_strip(name, start, frame, theme)]
+
+
+def _name_strip(name: str, start: float, frame: _Frame, theme: Theme) -> Any:
+    """Name a strip above the columns at its left end, which is above the same strip of the rows."""
+    at = {"x": frame.left - _AIR, "y": start + frame.strip / 2, "name": name}
+    text = _chart([at], frame).mark_text(
+        align="right", baseline="middle", fontSize=theme.small(3), color=theme.ink
+    )
+    return text.encode(text="name:N")
 
 
 def _colour_layers(labels: Sequence[Any], frame: _Frame, request: DrawingRequest) -> Any:

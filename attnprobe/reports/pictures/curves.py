@@ -121,7 +121,7 @@ def _explain_marks(data: list[Record], majority: bool) -> list[str]:
     if any(record["error"] is not None for record in data):
         said.append("bars: 95 % intervals")
     if majority:
-        said.append("dashes: always naming the most frequent label")
+        said.append("dashes: majority class, the score of always naming the most frequent label")
     return said
 
 

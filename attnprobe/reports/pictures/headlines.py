@@ -8,6 +8,7 @@ import numpy as np
 from attnprobe.intervention.pruning.headline import describe_bound
 from attnprobe.reports.columns import (
     DrawingRequest,
+    label_by_others,
     label_rows,
     list_keys,
     name_measure,
@@ -33,7 +34,7 @@ from attnprobe.reports.headline import (
 from attnprobe.reports.pairs import cluster_parts, name_head
 from attnprobe.reports.pictures.lists import SHARES
 from attnprobe.reports.pictures.maps import list_changes
-from attnprobe.reports.pictures.positions import DIRECTIONS
+from attnprobe.reports.pictures.positions import DIRECTIONS, read_gap
 from attnprobe.reports.pictures.probes import state_probes
 from attnprobe.reports.pictures.relations import state_relations
 from attnprobe.reports.pictures.scatter import choose_axes
@@ -104,7 +105,13 @@ def _state_curves(table: HeadTable, columns: Sequence[Column]) -> str:
     metric = format_cell(read_cells(table, "metric")[own[0]]).replace("_", " ")
 
     def say_step(row: int) -> str:
-        return f"{100 * shares[row]:.3g} % of heads removed in order of {criteria[row].replace('_', ' ')}"
+        name = criteria[row].replace("_", " ")
+        return f"{100 * shares[row]:.3g} % of heads removed, least important ({name}) first: {metric}"
+
+    def say_change(row: int) -> str:
+        """Say what the score is with all heads, and at a step."""
+        score, change = (read_numbers(table, name)[row] or 0.0 for name in (SCORE, "delta"))
+        return f"{write_number(score - change)} \u2192 {write_number(score)}"
 
     def find_differing(delta: str, p: str) -> list[tuple[int, float]]:
         sizes, chances = read_numbers(table, delta), read_numbers(table, p)
@@ -117,13 +124,12 @@ def _state_curves(table: HeadTable, columns: Sequence[Column]) -> str:
     if beyond := find_differing("delta_random", "p_random_adjusted"):
         row, size = max(beyond, key=lambda one: abs(one[1]))
         side = "above" if size > 0 else "below"
-        return f"{say_step(row)}: {metric} {write_number(abs(size))} {side} the mean of random orders"
+        return f"{say_step(row)} {write_number(abs(size))} {side} the mean of random orders"
     if orders > 1:
         return ""
     if changed := find_differing("delta", "p_adjusted"):
-        row, size = changed[0]
-        way, by = "lower" if size < 0 else "higher", write_number(abs(size))
-        return f"{say_step(row)}: {metric} {by} {way}, the first significant change"
+        row = changed[0][0]
+        return f"{say_step(row)} {say_change(row)}, the first significant change"
     end = max(own, key=lambda row: shares[row])
     half = min(inner, key=lambda row: abs(shares[row] - 0.5), default=end)
     bound, loss = read_numbers(table, "bound")[half], read_numbers(table, "delta")[end]
@@ -131,7 +137,7 @@ def _state_curves(table: HeadTable, columns: Sequence[Column]) -> str:
         return ""
     spec = METRICS.get(format_cell(read_cells(table, "metric")[end]))
     size = describe_bound(bound, higher_is_better=loss < 0 if spec is None else spec.higher_is_better)
-    return f"{say_step(half)}: {metric} {size} (one-sided 95 %)"
+    return f"{say_step(half)} {say_change(half)}, {size} (one-sided 95 %)"
 
 
 def _state_intervals(table: HeadTable, columns: Sequence[Column]) -> str:
@@ -204,8 +210,8 @@ def _state_clusters(table: HeadTable, request: DrawingRequest) -> str:
         return ""
     said = f"{sum(sizes)} of {len(parts[0][1].found.heads)} heads form"
     if len(sizes) == 1:
-        return f"{said} one cluster of the nearest heads"
-    return f"{said} {len(sizes)} clusters of the nearest heads, the largest of {max(sizes)}"
+        return f"{said} one cluster"
+    return f"{said} {len(sizes)} clusters, the largest of {max(sizes)}"
 
 
 def _state_atlas(table: HeadTable, columns: Sequence[Column]) -> str:
@@ -270,15 +276,21 @@ def _state_positions(table: HeadTable, columns: Sequence[Column]) -> str:
     row = max(some, key=lambda row: abs(values[row] or 0.0))
     who = name_head((read_cells(table, "layer")[row], read_cells(table, "head")[row]))
     token = read_cells(table, "token")[row]
-    where = f"at token {read_cells(table, 'position')[row]}" + (f" ({clean(str(token))})" if token else "")
+    where = f"at position {read_cells(table, 'position')[row]}" + (f" ({clean(str(token))})" if token else "")
     value = values[row] or 0.0
     size = write_number(value)
     if way := DIRECTIONS.get(columns[0].name):
-        size = f"{write_number(abs(value))} {way[value > 0]}"
+        size = f"{write_number(abs(value))} {way[value > 0]}{_compare_with_gap(table, value)}"
     title = name_measure(columns[0])
     if len(some) == 1:
         return f"{title} of {who} {where}: {size}"
     return f"{title} is significant in {len(some)} of {len(table)} cells, such as {who} {where}: {size}"
+
+
+def _compare_with_gap(table: HeadTable, effect: float) -> str:
+    """Say which share of the gap between clean and corrupted texts an effect is, where that is on record."""
+    gap = read_gap(table)
+    return "" if gap is None else f", {100 * abs(effect / gap):.0f} % of the gap"
 
 
 def _state_shares(table: HeadTable, columns: Sequence[Column]) -> str:
@@ -341,17 +353,31 @@ def _state_roles(table: HeadTable, columns: Sequence[Column]) -> str:
 
 
 def _state_depth(table: HeadTable, columns: Sequence[Column]) -> str:
-    """State which layer has most, if its interval lies above those of all others."""
-    if len(columns) != 1 or "head" in table.data or len(set(read_cells(table, "layer"))) < len(table):
+    """State which layer has the highest number and which the lowest, if its interval is beyond all others.
+
+    Of heads, it is their mean; its error is the mean of theirs, enough however they depend on each other.
+    """
+    of_heads = "head" in table.data
+    if len(columns) != 1 or any(label_by_others(table, {"layer", "head"})):
         return ""
-    values, errors = (_read_floats(table, f"{columns[0].name}{end}") for end in ("", "_se"))
-    if len(table) < 2 or not np.isfinite(values).all() or not np.isfinite(errors).all():
+    layers = np.array([format_cell(cell) for cell in read_cells(table, "layer")])
+    names = list(dict.fromkeys(layers.tolist()))
+    numbers = (_read_floats(table, f"{columns[0].name}{end}") for end in ("", "_se"))
+    values, errors = (np.array([one[layers == name].mean() for name in names]) for one in numbers)
+    if len(names) < 2 or not np.isfinite(values).all() or not np.isfinite(errors).all():
         return ""
-    half, first = half_width(errors), int(values.argmax())
-    if (values[first] - half[first] > values + half).sum() < len(table) - 1:
+    half, title, unit = half_width(errors), name_measure(columns[0]), name_unit(columns[0])
+    said = []
+    for side, sign in (("highest", 1), ("lowest", -1)):
+        first = int((sign * values).argmax())
+        if (sign * values[first] - half[first] > sign * values + half).sum() == len(names) - 1:
+            said.append((side, names[first], f"{write_number(float(values[first]))}{unit}"))
+    if not said:
         return ""
-    layer = format_cell(read_cells(table, "layer")[first])
-    return f"layer {layer} has the highest {name_measure(columns[0])}: {write_number(float(values[first]))}"
+    (side, layer, number), *rest = said
+    mean = "mean " if of_heads else ""
+    also = f", layer {rest[0][1]} the {rest[0][0]}: {rest[0][2]}" if rest else ""
+    return f"layer {layer} has the {side} {mean}{title}: {number}{also}"
 
 
 #: Kinds with a title for each measure; and those that draw columns of their own.

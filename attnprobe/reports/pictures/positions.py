@@ -21,6 +21,7 @@ from attnprobe.reports.columns import (
     title_axis,
     title_tooltip,
 )
+from attnprobe.reports.headline import write_number
 from attnprobe.reports.pictures.channels import (
     choose_across,
     interpolate_colours,
@@ -166,7 +167,19 @@ def _explain_effect(table: HeadTable, column: Column) -> str:
     over = f", mean over {pairs.pop():,} pairs" if len(pairs) == 1 else ""
     said = "a head's output on the clean text is put into the run on the corrupted one: change of m"
     what = clean(m) if isinstance(m, str) and m else "how far the model is for the answer"
-    return f"{said}{over}; m: {what}"
+    gap = read_gap(table)
+    whole = "" if gap is None else f"; the gap, m(clean) \u2212 m(corrupted): {write_number(gap)}"
+    return f"{said}{over}; m: {what}{whole}"
+
+
+def read_gap(table: HeadTable) -> float | None:
+    """Read m(clean) - m(corrupted) off the table's record; None where it has none, or texts change places.
+
+    With ``--noising``, effects are those of the corrupted text, and of no gap to be closed.
+    """
+    record = table.provenance.get("patching")
+    gap = record.get("total_effect") if isinstance(record, dict) else None
+    return gap if isinstance(gap, float) and gap > 0 else None
 
 
 def _name_directions(legend: Any, scale: Scale, ways: tuple[str, str]) -> Any:

@@ -171,10 +171,17 @@ def test_strips_and_the_cut_are_explained_and_the_largest_distance_is_said():
         return " ".join(re.findall(r">([^<>]+)</t", svg))
 
     alone = words(table)
-    assert "strips: layer; squares and dashes: cut at" in alone
+    assert "tree: at which distance they join; squares and dashes: cut at" in alone
+    assert "layer" in alone.split()
+    assert "role" not in alone.split()
+    last = linkage(np.sqrt(table.data["jsd"]), "average")[-1, 2]
+    svg = draw_picture([table], "clustermap").rendered("svg").decode()
+    assert re.search(rf'text-anchor="start"[^>]*>{last:.3g}</text>', svg)  # the ends of the tree's scale
+    assert re.search(r'text-anchor="end"[^>]*>0</text>', svg)
     assert "0.7 of the height of the last join" in alone
     assert f"largest possible: {np.sqrt(np.log(2)):.2f}" in alone
-    assert "strips: layer and role;" in words(table, tables.roles(3, 4))
+    named = words(table, tables.roles(3, 4)).split()
+    assert named.count("role") == named.count("layer") == 2  # the strip above the columns, and the legend
     other = HeadTable(table.title, [Column("jsd", "bits") if one.name == "jsd" else one for one in columns],
                       table.data)  # fmt: skip
     assert "largest possible" not in words(other)

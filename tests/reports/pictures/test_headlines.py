@@ -1,6 +1,7 @@
 """What pictures state by their kind: only what is significant in the table, with the table's numbers."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import picture_tables as tables
@@ -201,10 +202,11 @@ def lost(**cells):
 def test_a_curve_states_where_an_order_differs_most_from_random_ones():
     p = [0.001, 0.01, 0.03, 0.2, 0.001] + [None] * 10
     assert said(lost(p_random_adjusted=p)) == (
-        "50 % of heads removed in order of gradient: accuracy 0.30 above the mean of random orders"
+        "50 % of heads removed, least important (gradient) first: accuracy 0.30 above the mean of random "
+        "orders"
     )
     p[3] = 0.049
-    assert "75 % of heads removed in order of gradient: accuracy 0.35 above" in said(
+    assert "75 % of heads removed, least important (gradient) first: accuracy 0.35 above" in said(
         lost(p_random_adjusted=p)
     )
     below = [0.0, -0.02, -0.3, 0.1, 0.0] + [None] * 10
@@ -218,18 +220,19 @@ def test_of_several_orders_p_is_adjusted_for_them():
     assert said(many) == ""
     p[2] = 0.024
     assert said(lost(criterion=names, p_random_adjusted=p)).startswith(
-        "50 % of heads removed in order of gradient"
+        "50 % of heads removed, least important (gradient) first"
     )
 
 
 def test_a_curve_states_the_first_significant_loss():
-    p = [None, 0.3, 0.2, 0.001, 0.001] + [None] * 10
-    assert said(lost(p_adjusted=p)) == (
-        "75 % of heads removed in order of gradient: accuracy 0.20 lower, the first significant change"
+    p, scores = [None, 0.3, 0.2, 0.001, 0.001] + [None] * 10, [0.9, 0.89, 0.82, 0.7, 0.5] + [0.6] * 10
+    assert said(lost(p_adjusted=p, score=scores)) == (
+        "75 % of heads removed, least important (gradient) first: accuracy 0.90 \u2192 0.70, the first "
+        "significant change"
     )
     p[1] = 0.04
-    assert said(lost(p_adjusted=p)).startswith(
-        "25 % of heads removed in order of gradient: accuracy 0.010 lower"
+    assert said(lost(p_adjusted=p, score=scores)).startswith(
+        "25 % of heads removed, least important (gradient) first: accuracy 0.90 \u2192 0.89,"
     )
 
 
@@ -245,10 +248,12 @@ def test_steps_of_a_curve_have_their_ticks_where_they_are_few():
 
 def test_a_curve_states_what_half_of_the_heads_cost_at_most():
     """Rounded up, so that a bound stays one; and never what all orders share at the end."""
-    start = "50 % of heads removed in order of gradient"
-    assert said(lost()) == f"{start}: accuracy at most 0.13 lower (one-sided 95 %)"
-    loss = lost(metric=["loss"] * 15, delta=[0.0, 0.01, 0.08, 0.2, 0.4] + [None] * 10)
-    assert said(loss) == f"{start}: loss at most 0.13 higher (one-sided 95 %)"
+    start = "50 % of heads removed, least important (gradient) first"
+    scores = [0.9, 0.89, 0.82, 0.7, 0.5] + [0.6] * 10
+    known = said(lost(score=scores))
+    assert known == f"{start}: accuracy 0.90 \u2192 0.82, at most 0.13 lower (one-sided 95 %)"
+    loss = lost(metric=["loss"] * 15, delta=[0.0, 0.01, 0.08, 0.2, 0.4] + [None] * 10, score=scores)
+    assert said(loss) == f"{start}: loss 0.74 \u2192 0.82, at most 0.13 higher (one-sided 95 %)"
     assert said(lost(bound=[0.0, 0.03, 0.41, 0.3, 0.5] + [None] * 10)) == ""  # more than all heads are worth
     assert said(lost(bound=[None] * 15)) == ""
     assert said(tables.pruning()) == ""
@@ -265,12 +270,9 @@ def test_clusters_are_those_of_scipy(kind, clusters):
     if not sizes:
         assert text == ""
     elif len(sizes) == 1:
-        assert text == f"{sizes[0]} of 12 heads form one cluster of the nearest heads"
+        assert text == f"{sizes[0]} of 12 heads form one cluster"
     else:
-        assert text == (
-            f"{sum(sizes)} of 12 heads form {len(sizes)} clusters of the nearest heads, "
-            f"the largest of {max(sizes)}"
-        )
+        assert text == (f"{sum(sizes)} of 12 heads form {len(sizes)} clusters, the largest of {max(sizes)}")
 
 
 def test_an_atlas_states_which_heads_look_at_a_neighbour():
@@ -417,11 +419,18 @@ def test_pairs_groups_and_positions():
     p, values = np.array(table.data["p_adjusted"]), np.array(table.data["effect"])
     row = np.where(p < 0.05, np.abs(values), 0).argmax()
     text = said(table)
-    place = f"L{table.data['layer'][row]} H{table.data['head'][row]} at token {table.data['position'][row]}"
+    place = (
+        f"L{table.data['layer'][row]} H{table.data['head'][row]} at position {table.data['position'][row]}"
+    )
     assert text.startswith(f"Effect is significant in {(p < 0.05).sum()} of 48 cells, such as {place}")
     assert numbers(text)[-1] == pytest.approx(abs(values[row]), abs=0.006)
     assert text.endswith(f"{'towards' if values[row] > 0 else 'away from'} the clean answer")
     assert said(with_cells(table, p_adjusted=[0.2] * 48)) == ""
+    recorded = replace(table, provenance={"patching": {"total_effect": 3.0}})
+    share = round(100 * abs(values[row]) / 3)
+    assert said(recorded) == f"{text}, {share} % of the gap"
+    noised = replace(table, provenance={"patching": {"total_effect": -3.0}})
+    assert said(noised) == text  # effects of --noising close no gap
 
 
 def test_the_largest_share_is_stated_where_it_surely_is():
@@ -449,10 +458,33 @@ def test_checks_and_roles_are_counted():
 
 
 @pytest.mark.parametrize(("error", "sure"), [(0.01, True), (0.035, False)])
-def test_the_highest_layer_is_above_the_intervals_of_all_others(error, sure):
+def test_the_ends_of_layers_are_beyond_the_intervals_of_all_others(error, sure):
     table = with_cells(tables.by_layer(), cancellation=[0.5, 0.7, 0.6], cancellation_se=[error] * 3)
     assert bool(2 * half(error, 3) < 0.7 - 0.6) == sure
-    assert said(table) == ("Layer 1 has the highest cancellation: 0.70" if sure else "")
+    assert said(table) == (
+        "Layer 1 has the highest cancellation: 0.70, layer 0 the lowest: 0.50" if sure else ""
+    )
+    high = with_cells(tables.by_layer(), cancellation=[0.5, 0.7, 0.5], cancellation_se=[error] * 3)
+    assert said(high) == ("Layer 1 has the highest cancellation: 0.70" if 2 * half(error, 3) < 0.2 else "")
+    low = with_cells(tables.by_layer(), cancellation=[0.7, 0.5, 0.7], cancellation_se=[0.01] * 3)
+    assert said(low) == "Layer 1 has the lowest cancellation: 0.50"
+
+
+def test_of_heads_the_mean_of_a_layer_is_stated():
+    table = tables.of_heads("entropy")
+    layers, rng = np.array(table.data["layer"]), np.random.default_rng(3)
+    values = np.array([1.0, 3.0, 2.0])[layers] + rng.uniform(-0.5, 0.5, len(layers))
+    means = [values[layers == layer].mean() for layer in range(3)]
+    sure = with_cells(table, entropy=values.tolist(), entropy_se=[0.05] * len(layers))
+    assert said(sure, "depth") == (
+        f"Layer 1 has the highest mean entropy: {means[1]:.1f}, layer 0 the lowest: "
+        f"{means[0]:.{1 if means[0] >= 1 else 2}f}"
+    )
+    # Errors of heads do not average out: they read the same texts.
+    error = 0.9 * (means[1] - means[2]) / (2 * half(1.0, 3)) * 2
+    assert half(error, 3) * 2 > means[1] - means[2] > half(error / np.sqrt(4), 3) * 2
+    unsure = with_cells(table, entropy=values.tolist(), entropy_se=[error] * len(layers))
+    assert "highest" not in said(unsure, "depth")
 
 
 @pytest.mark.parametrize("kind", tables.NATURAL)

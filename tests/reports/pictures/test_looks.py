@@ -145,7 +145,10 @@ def test_a_line_is_at_the_share_of_the_most_frequent_label_of_accuracies_alone()
     searched = HeadTable(table.title, columns, {**table.data, "majority": [0.5065] * 15})
     picture = draw_picture([searched])
     assert [one["y"]["datum"] for one in parts(picture.spec) if "datum" in one.get("y", {})] == [0.5065]
-    assert "dashes: always naming the most frequent label" in picture.rendered("svg").decode()
+    assert (
+        "dashes: majority class, the score of always naming the most frequent label"
+        in picture.rendered("svg").decode()
+    )
     searched.data["metric"][:] = ["loss"] * 15
     for other in (searched, table):
         assert not [one for one in parts(draw_picture([other]).spec) if "datum" in one.get("y", {})]
