@@ -5,19 +5,19 @@ of many heads stays light.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from textwrap import wrap
 from typing import NamedTuple
 
 import numpy as np
 
-from attnprobe.reports.columns import read_floats, read_numbers
+from attnprobe.reports.columns import read_floats
 from attnprobe.reports.profile import Profile, read_profile
-from attnprobe.reports.profile_words import EVIDENCE, describe_bars
-from attnprobe.reports.shapes import AXES, Grid, lay_out_grid, lay_out_roles
+from attnprobe.reports.profile_words import CellRoles, read_roles, write_caption
+from attnprobe.reports.shapes import AXES, Grid, lay_out_grid
 from attnprobe.reports.theme import FRAME, ROLE_COLOURS, Theme, choose_ink
-from attnprobe.table.cells import Cell, clean, format_cell
+from attnprobe.table.cells import Cell, format_cell
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.naming import LETTERS, MIXED
 
@@ -201,7 +201,7 @@ def lay_out_atlas(
     assert profile is not None
     assert grid is not None  # or the table would not fit
     size = theme.small(3)
-    roles = _read_roles(table)
+    roles = read_roles(table)
     left = 5.0 + _LETTER * size * len("layer")
     scale = _LETTER * size * len(_write_end(profile.top / 10)) + _TICK + 2.0
     pitch = min(max((width - left - scale) / len(grid.heads), _NARROWEST), widest)
@@ -221,42 +221,15 @@ def lay_out_atlas(
     for name in grid.maps:
         y = drawing.draw_map(grid, name, left, y, pitch)
     y = drawing.list_roles(0.0, y + 4.0, full)
-    caption = drawing.write_caption()
+    numbered = roles is not None and cell.width >= _NUMBERED
+    caption = write_caption(
+        profile, entropy=drawing.entropy is not None, numbered=numbered, listed=bool(explained)
+    )
     if captioned:
         for line in wrap(caption, max(20, int(full / (_AVERAGE * size)))):
             drawing.write(0.0, y + size, line, fill=theme.muted)
             y += size + _LEADING
     return Atlas(caption, full, y, drawing.paths.shapes(), drawing.words, drawing.places)
-
-
-@dataclass(frozen=True)
-class _Roles:
-    """The role of each row, and how many heads have it."""
-
-    names: Sequence[str | None]
-    kinds: Sequence[str | None]
-    counts: Mapping[str, int]
-    values: Sequence[float | int | None]
-
-    def describe(self, kind: str, *, explained: bool) -> str:
-        """Say how many heads have a role, and what the number beside its letter is."""
-        said = f"{kind} ({self.counts[kind]})"
-        if not explained or kind not in EVIDENCE:
-            return said
-        relations = {
-            name.removeprefix("syntactic: ") for name, own in zip(self.names, self.kinds, strict=True)
-            if own == kind == "syntactic" and name is not None
-        }  # fmt: skip
-        of = f" ({relations.pop()})" if len(relations) == 1 else ""
-        return f"{said}: {EVIDENCE[kind]}{of}"
-
-
-def _read_roles(table: HeadTable) -> _Roles | None:
-    if "role" not in table.data:
-        return None
-    names = [None if cell is None else clean(str(cell)) for cell in table.data["role"]]
-    found = lay_out_roles(names)
-    return _Roles(names, found.kinds, found.counts, read_numbers(table, "value"))
 
 
 @dataclass
@@ -267,7 +240,7 @@ class _Drawing:
     theme: Theme
     profile: Profile
     cell: _Cell
-    roles: _Roles | None
+    roles: CellRoles | None
     size: int
     explained: int  # columns of the list of roles that says what their numbers are; 0 where it does not
     paths: _Paths = field(default_factory=_Paths)
@@ -453,13 +426,3 @@ class _Drawing:
             self.write(at + box + 3.0, y + box - 2.2, text)
             at += wide
         return y + line + 3.0
-
-    def write_caption(self) -> str:
-        """Say how a cell is read."""
-        said = [describe_bars(self.profile)]
-        if self.entropy is not None:
-            said.append("Below: entropy over its largest value.")
-        if self.roles is not None and self.cell.width >= _NUMBERED:
-            value = "the value of the role's evidence; of gold links, the share found"
-            said.append(f"Beside a letter: {'see the list of roles' if self.explained else value}.")
-        return " ".join(said)

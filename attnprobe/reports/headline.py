@@ -32,6 +32,11 @@ _UNIT, _BARE = 8, ("share", "ratio", "probability")
 #: Powers of ten below this have an exponent.
 _SMALL = -4
 _LOOKS, _QUERIES, _CHANGE = "attention to ", "queries that look most at ", "change of "
+#: What is said of shares of a head's width.
+_WIDTHS = {
+    "logit_rank_share": ("logits use", "of the width that they could"),
+    "qk_top_half": ("half of the width holds", "of the query-key weights"),
+}
 
 
 @dataclass(frozen=True)
@@ -79,6 +84,8 @@ def state_measure(table: HeadTable, column: Column) -> str:
     - Of effects, how many are significantly above 0 and below: by their adjusted p, or else by intervals.
     - Of attention, and of queries, which heads have more than half of it, their whole interval.
     - Of importance, which head or two have most: their intervals lie above those of all others.
+    - Of shares of the width of a head, which head has least and which most; and of logits, how many use less
+      than half, their whole interval.
     - Of all else, which heads are outliers, see ``findings.outliers``.
     """
     rows = _read_rows(table, column)
@@ -100,7 +107,32 @@ def state_measure(table: HeadTable, column: Column) -> str:
             lowest = min(rows.values[row] - sure[row] for row in order[:number])
             if all(lowest > rows.values[row] + sure[row] for row in order[number:]):
                 return _name_heads(rows, order[:number], "matters most")
-    return _state_outliers(rows, column)
+    return _state_width(rows, column.name) if column.name in _WIDTHS else _state_outliers(rows, column)
+
+
+def _state_width(rows: _Rows, name: str) -> str:
+    order, (does, of) = rows.sort(rows.known.tolist()), _WIDTHS[name]
+    ends = [f"{write_number(rows.values[row])} ({rows.names[row]})" for row in (order[-1], order[0])]
+    said = f"{does} {ends[0]} {of}" if len(order) == 1 else f"{does} from {' to '.join(ends)} {of}"
+    sure = half_of(rows)
+    if name != "logit_rank_share" or sure is None or len(order) == 1:
+        return said
+    less = sum(rows.values[row] + sure[row] < MAJORITY for row in order)
+    heads = f"all {less}" if less == len(order) else f"{less} of {len(order)}"
+    return f"{said}, {heads} heads less than half" if less else said
+
+
+def explain_width(table: HeadTable, column: Column) -> str:
+    """Explain what the width is of which a measure is a share, or where its scale begins."""
+    if column.name == "qk_top_half":
+        return "0.5, the least possible: all directions alike"
+    if column.name != "logit_rank_share":
+        return ""
+    widths = sorted({one for one in read_numbers(table, "head_width") if one is not None})
+    here = (
+        f" ({' to '.join(f'{one:.0f}' for one in dict.fromkeys((widths[0], widths[-1])))})" if widths else ""
+    )
+    return f"width: dimensions of a head{here}, or what a shorter text allows"
 
 
 def half_of(rows: _Rows) -> np.ndarray | None:

@@ -1,7 +1,12 @@
 """What a cell of the head atlas shows, in words."""
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from attnprobe.reports.columns import read_numbers
 from attnprobe.reports.profile import Profile
 from attnprobe.reports.report_page.measures import format_measured, is_number
+from attnprobe.reports.shapes import lay_out_roles
 from attnprobe.table.cells import clean
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.naming import MIXED, NOUNS, REACH, REACH_IN_PATCHES, list_offsets
@@ -51,6 +56,58 @@ def describe_bars(profile: Profile) -> str:
         parts += ["pale, to all further behind"] * both
         scale = ""
     return f"From left to right: mean attention to {'; '.join(parts)}; to other special tokens.{scale}"
+
+
+def write_caption(profile: Profile, *, entropy: bool, numbered: bool, listed: bool) -> str:
+    """Say how a cell of an atlas is read: its bars, and where they are there, entropy and a role's number.
+
+    Where roles are ``numbered``, their list says what the number is if it is so ``listed``, else the caption.
+    """
+    said = [describe_bars(profile)]
+    if entropy:
+        said.append("Below: entropy over its largest value.")
+    if numbered:
+        value = "the value of the role's evidence; of gold links, the share found"
+        said.append(f"Beside a letter: {'see the list of roles' if listed else value}.")
+    return " ".join(said)
+
+
+@dataclass(frozen=True)
+class CellRoles:
+    """The roles that an atlas shows.
+
+    Attributes:
+        names: The role of each row as the table has it; None where it is not known.
+        kinds: Its kind.
+        counts: How many heads have each kind that there is.
+        values: The value of the evidence of each row.
+    """
+
+    names: Sequence[str | None]
+    kinds: Sequence[str | None]
+    counts: Mapping[str, int]
+    values: Sequence[float | int | None]
+
+    def describe(self, kind: str, *, explained: bool) -> str:
+        """Say how many heads have a role, and what the number beside its letter is."""
+        said = f"{kind} ({self.counts[kind]})"
+        if not explained or kind not in EVIDENCE:
+            return said
+        relations = {
+            name.removeprefix("syntactic: ") for name, own in zip(self.names, self.kinds, strict=True)
+            if own == kind == "syntactic" and name is not None
+        }  # fmt: skip
+        of = f" ({relations.pop()})" if len(relations) == 1 else ""
+        return f"{said}: {EVIDENCE[kind]}{of}"
+
+
+def read_roles(table: HeadTable) -> CellRoles | None:
+    """Read the roles of a table of heads; None where it has none."""
+    if "role" not in table.data:
+        return None
+    names = [None if cell is None else clean(str(cell)) for cell in table.data["role"]]
+    found = lay_out_roles(names)
+    return CellRoles(names, found.kinds, found.counts, read_numbers(table, "value"))
 
 
 def describe_cell(table: HeadTable, row: int) -> str:

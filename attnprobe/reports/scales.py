@@ -1,8 +1,9 @@
 """From numbers to colours, by one rule for pictures, the terminal and pages.
 
 A scale of colours that ran from the least to the largest number would show any difference at full strength,
-be it noise. So a scale starts at 0 and reaches what errors could make of 0; measures of one unit share it.
-Divergences of two heads have one of their own: ln 2 at most, they would all be dark beside an entropy.
+be it noise. So a scale starts at 0, or where a measure can't be less, and reaches what errors could make of
+0; measures of one unit share it. Divergences of two heads have one of their own: ln 2 at most, they would all
+be dark beside an entropy.
 """
 
 import math
@@ -21,13 +22,15 @@ BEYOND = 1.96
 _DIVERGENCES = ("jsd", "odd_jsd")
 #: Measures of which 0 says that there is no effect.
 _EFFECTS = ("delta", "gain", "effect", "disagreement", "delta_random")
+#: Measures that are never below a number above 0, at which their scale begins.
+_LEAST = {"qk_top_half": 0.5}
 
 
 @dataclass(frozen=True)
 class Scale:
     """Where the colours of a measure begin and end."""
 
-    low: float  # the number of the first colour: 0, or of an effect ``-high``
+    low: float  # the number of the first colour: 0, or of an effect ``-high``, or the least possible
     high: float  # the number of the last colour
 
     @property
@@ -100,19 +103,22 @@ def fit_scales(table: HeadTable, columns: Iterable[Column]) -> dict[str, Scale]:
 def fit_scales_by_unit(measures: Sequence[tuple[Column, Numbers, Numbers]]) -> list[Scale]:
     """Fit scales to measures with their errors: one for each unit, and one for effects in that unit."""
     kinds = [(_name_scale(column), is_effect(column.name, values)) for column, values, _ in measures]
+    least = {_name_scale(column): _LEAST[column.name] for column, *_ in measures if column.name in _LEAST}
     sides: dict[tuple[str, bool], list[tuple[Numbers, Numbers]]] = {}
     for kind, (_, values, errors) in zip(kinds, measures, strict=True):
         sides.setdefault(kind, []).append((values, errors))
     found = {}
     for (unit, effect), some in sides.items():
         most = 1.0 if unit.startswith("share") else math.inf  # a share is 1 at most
-        found[unit, effect] = fit_scale(some, effect=effect, most=most)
+        scale = fit_scale(some, effect=effect, most=most)
+        found[unit, effect] = Scale(least.get(unit, scale.low), scale.high)
     return [found[kind] for kind in kinds]
 
 
 def _name_scale(column: Column) -> str:
     """Name the scale that a measure has in common with others; one without a unit has its own."""
     apart = "divergence" if column.name.startswith(_DIVERGENCES) else ""
+    apart = column.name if column.name in _LEAST else apart
     return f"{column.unit} {apart}".rstrip() if column.unit else f" {column.name}"
 
 

@@ -127,6 +127,10 @@ def _to_linear(part: float) -> float:
 SMALLEST = 8
 
 
+#: Pixels between a title and what it stands above.
+ABOVE = 8
+
+
 @dataclass(frozen=True)
 class Theme:
     """Colours and sizes; lengths are pixels, of which 96 make an inch on paper."""
@@ -190,7 +194,7 @@ class Theme:
                 "fontSize": self.size + 1,
                 "subtitleFontSize": self.small(1),
                 "fontWeight": "bold",
-                "offset": 8,
+                "offset": ABOVE,
                 "limit": 900,
             },
             "text": {"font": self.font, "fontSize": self.small(1), "color": self.ink},

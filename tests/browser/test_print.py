@@ -48,7 +48,9 @@ MEASURE = """svg => {
     document.body.innerHTML = svg;
     const boxes = [], marks = [];
     for (const text of document.querySelectorAll("text")) {
-        if (!text.textContent.trim() || getComputedStyle(text).opacity === "0") continue;
+        const {opacity, stroke} = getComputedStyle(text);
+        if (!text.textContent.trim() || opacity === "0") continue;
+        if (stroke !== "none") continue;  // the edge of a text, which stands there once more
         const {x, y, width, height} = text.getBoundingClientRect();
         const size = parseFloat(getComputedStyle(text).fontSize);
         // Turned text: its own box, and the middle of the one around it, turned back.

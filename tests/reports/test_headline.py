@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from attnprobe.reports.headline import state_measure, write_number
+from attnprobe.reports.headline import explain_width, state_measure, write_number
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
 
@@ -211,3 +211,39 @@ def test_a_number_is_rounded_and_no_power_of_ten_appears(value):
     assert float(said) == pytest.approx(value, rel=0.051)
     assert close(said, value) or "e" in said
     assert write_number(-value) == f"\u2212{said}"
+
+
+def test_shares_of_a_heads_width_have_a_least_and_a_most():
+    """Of logits, heads count as below half whose interval, for all heads together, is."""
+    values = np.array([[0.12, 0.3, 0.46], [0.47, 0.49, 0.7]])
+    error = 0.01
+    below = int((values + half(error, 6) < 0.5).sum())
+    assert below == 4
+    assert half(error, 1) < 0.03 < half(error, 6) + 0.01  # one by one, the fourth would be far below
+    name = "logit_rank_share"
+    table = make(values, error, name, title="share of the width that the logits use")
+    start = "logits use from 0.12 (L0 H0) to 0.70 (L1 H2) of the width that they could"
+    assert state(table, name) == f"{start}, {below} of 6 heads less than half"
+    assert state(make(values, 0.2, name), name) == start
+    assert state(make(values, None, name), name) == start
+    assert state(make(values / 2, error, name), name).endswith(
+        "of the width that they could, all 6 heads less than half"
+    )
+    weights = "qk_top_half"
+    assert state(make(values, None, weights), weights) == (
+        "half of the width holds from 0.12 (L0 H0) to 0.70 (L1 H2) of the query-key weights"
+    )
+    assert state(make([[0.75]], None, weights), weights) == (
+        "half of the width holds 0.75 (L0 H0) of the query-key weights"
+    )
+
+
+def test_the_width_is_explained():
+    column = Column("logit_rank_share", "share")
+    table = make([[0.1, 0.2]], None, "logit_rank_share", head_width=64)
+    assert explain_width(table, column) == "width: dimensions of a head (64), or what a shorter text allows"
+    table.data["head_width"][:] = [64, 32]
+    assert explain_width(table, column) == (
+        "width: dimensions of a head (32 to 64), or what a shorter text allows"
+    )
+    assert explain_width(table, Column("entropy", "nats")) == ""

@@ -45,6 +45,17 @@ def test_a_divergence_is_not_dark_beside_an_entropy():
     assert [one.high for one in found] == [4.5, 0.6, 0.6]
 
 
+def test_a_scale_begins_at_the_least_possible():
+    """Half of the singular values hold half of their squares at least."""
+    found = fit_scales_by_unit([
+        (Column(name, "share"), [0.2, 0.98], [None, None]) for name in ("qk_top_half", "logit_rank_share")
+    ])  # fmt: skip
+    assert found == [Scale(0.5, 0.98), Scale(0.0, 0.98)]
+    assert found[0].ends == [0.5, 0.74, 0.98]
+    assert found[0].place(0.74) == pytest.approx(0.5)
+    assert not found[0].is_of_effects
+
+
 def test_without_errors_or_p_nothing_is_pale():
     assert mark_effects([0.5, -0.1], [None, None], None).pale == [False, False]
     assert mark_effects([0.5, -0.1, None], [0.1, 0.1, None], None).pale == [False, True, True]

@@ -8,9 +8,10 @@ from typing import Any
 import altair as alt
 
 from attnprobe.reports.columns import PLAIN, Record
-from attnprobe.reports.theme import SEQUENTIAL, Theme, mix_colours
-from attnprobe.table.cells import format_cell
-from attnprobe.table.table import Cell
+from attnprobe.reports.scales import Scale
+from attnprobe.reports.theme import ABOVE, SEQUENTIAL, Theme, mix_colours
+from attnprobe.table.cells import clean, format_cell
+from attnprobe.table.table import Cell, Column
 
 #: How numbers are written in a tooltip, by field; others with four digits.
 _FORMATS = {
@@ -99,6 +100,8 @@ def make_band(labels: Sequence[Cell]) -> alt.Scale:
     return alt.Scale(domain=list(labels), paddingInner=0.06, paddingOuter=0.03)
 
 
+#: Pixels that Vega adds to the size of letters for a line.
+_LEADING = 2
 #: More labels than this are a bar of colours instead of a list.
 MOST_LISTED = 16
 
@@ -143,3 +146,60 @@ def interpolate_colours(colours: Sequence[str], number: int) -> list[str]:
     ['#000000', '#808080', '#ffffff']
     """
     return [mix_colours(colours, place / max(number - 1, 1)) for place in range(number)]
+
+
+#: Numbers that a legend writes out; smaller and larger ones have a power of ten.
+_PLAIN = (1e-3, 1e6)
+#: How many characters of a unit stand in a line above a legend.
+_UNIT = 16
+
+
+def make_colour_scale(scale: Scale, theme: Theme) -> alt.Scale:
+    """Make the scale of Vega-Lite: colours one way from 0, or both."""
+    ramp, interpolate = (theme.diverging, "lab") if scale.is_of_effects else (SEQUENTIAL, "rgb")
+    return alt.Scale(domain=[scale.low, scale.high], range=list(ramp), interpolate=interpolate, clamp=True)
+
+
+def make_legend(
+    column: Column, scale: Scale, values: list[float | int | None], length: int, *, below: bool = False
+) -> Any:
+    """Make the legend of a scale of colours: the unit in lines, both ends of the scale, and its middle."""
+    known = [value for value in values if value is not None]
+    if not known:
+        return None
+    ends = scale.ends if any(known) else [0.0]  # where all is 0, other numbers would promise some
+    format = ".6~g" if _PLAIN[0] <= scale.high <= _PLAIN[1] else ".3~g"
+    look: dict[str, Any] = {"gradientLength": length, "values": ends, "format": format}
+    if below:
+        look |= {"orient": "bottom", "direction": "horizontal", "offset": 6}
+    wide = 2 * _UNIT if below else _UNIT
+    unit = (
+        wrap(
+            clean(column.title if says_measure(column) else column.unit),
+            wide,
+            max_lines=3,
+            placeholder=" ...",
+        )
+        or None
+    )
+    return alt.Legend(title=unit, **look)
+
+
+def says_measure(column: Column) -> bool:
+    """Tell whether a legend says the whole measure, as "share" alone would not say of what."""
+    return column.unit == "share" and column.title.startswith("share of ")
+
+
+def level_titles(titles: Sequence[Any], theme: Theme, above: Sequence[float] = ()) -> None:
+    """Move titles of charts in a row up, so that all begin at the height of the highest.
+
+    ``above`` has for each chart the pixels that rise above it beside the title.
+    """
+    highs = []
+    for title, more in zip(titles, above or [0.0] * len(titles), strict=True):
+        lines = 1 if isinstance(title.text, str) else len(title.text)
+        below = len(title.subtitle) if isinstance(title.subtitle, list) else 0
+        highs.append(lines * (theme.size + 1 + _LEADING) + below * (theme.small(1) + _LEADING) + more)
+    for title, high in zip(titles, highs, strict=True):
+        if high < max(highs):
+            title.offset = ABOVE + max(highs) - high

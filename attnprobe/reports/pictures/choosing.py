@@ -30,6 +30,7 @@ from attnprobe.reports.pictures import (
     relations,
     roles,
     scatter,
+    settling,
     similarity,
     training,
 )
@@ -131,7 +132,7 @@ _DRAWINGS: Mapping[PictureKind, _Drawing] = {
     "roles": (lay_out_grid, roles.draw_roles),
     "change": (maps.can_draw_change, maps.draw_change),
     "relations": (bool, relations.draw_relations),
-    "settling": (bool, training.draw_settling),
+    "settling": (bool, settling.draw_settling),
     "curves": (curves.can_draw_curves, curves.draw_curves),
     "lines": (training.can_draw_lines, training.draw_lines),
     "scatter": (scatter.can_draw_scatter, scatter.draw_scatter),

@@ -32,12 +32,15 @@ from attnprobe.reports.headline import (
     write_number,
 )
 from attnprobe.reports.pairs import cluster_parts, name_head
+from attnprobe.reports.pictures.found import state_relations
 from attnprobe.reports.pictures.lists import SHARES
 from attnprobe.reports.pictures.maps import list_changes
+from attnprobe.reports.pictures.modality import state_modality
 from attnprobe.reports.pictures.positions import DIRECTIONS, read_gap
 from attnprobe.reports.pictures.probes import state_probes
-from attnprobe.reports.pictures.relations import state_relations
 from attnprobe.reports.pictures.scatter import choose_axes
+from attnprobe.reports.pictures.settling import state_settling
+from attnprobe.reports.pictures.similarity import state_map
 from attnprobe.reports.pictures.training import state_lines
 from attnprobe.reports.shapes import RANDOM, SCORE, name_pairs
 from attnprobe.sums.resampling import SIGNIFICANT, half_width
@@ -150,18 +153,6 @@ def _state_intervals(table: HeadTable, columns: Sequence[Column]) -> str:
     return (
         f"{said} on both sides: Pearson {write_number(value)} ({write_number(low)} to {write_number(high)})"
     )
-
-
-def _state_settling(table: HeadTable, columns: Sequence[Column]) -> str:
-    measures = {format_cell(cell) for cell in read_cells(table, "measure")}
-    ends = [read_numbers(table, f"settled_{end}") for end in ("low", "high")]
-    if len(measures) != 1 or len(set(zip(*ends, strict=True))) != 1:
-        return ""
-    low, high = (one[0] for one in ends)
-    if low is None or high is None:
-        return ""
-    when = f"step {low:,}" if low == high else f"a step between {low:,} and {high:,}"
-    return f"the order of heads by {clean(measures.pop()).replace('_', ' ')} is settled from {when} on"
 
 
 def _state_scatter(table: HeadTable, columns: Sequence[Column]) -> str:
@@ -384,12 +375,13 @@ def _state_depth(table: HeadTable, columns: Sequence[Column]) -> str:
 _OF_MAPS = {"heatmap", "change"}
 _OWN = {
     "roles", "relations", "intervals", "pairs", "shares", "checks", "probes", "settling", "curves", "matrix",
-    "map", TREE, CLUSTERMAP, "atlas",
+    "map", TREE, CLUSTERMAP, "atlas", "modality",
 }  # fmt: skip
 _STATING: Mapping[str, _Stating] = {
     "heatmap": _state_one, "change": _state_one, "relations": state_relations, "probes": state_probes,
-    "curves": _state_curves, "intervals": _state_intervals, "settling": _state_settling,
+    "curves": _state_curves, "intervals": _state_intervals, "settling": state_settling,
     "scatter": _state_scatter, "lines": state_lines, "pairs": _state_pairs, "groups": _state_groups,
     "positions": _state_positions, "shares": _state_shares, "checks": _state_checks, "roles": _state_roles,
-    "depth": _state_depth, "atlas": _state_atlas,
+    "depth": _state_depth, "atlas": _state_atlas, "modality": state_modality,
+    "map": state_map,
 }  # fmt: skip

@@ -2,14 +2,12 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from textwrap import wrap
 from typing import Any
 
 import altair as alt
 import numpy as np
 
 from attnprobe.reports.columns import (
-    PLAIN,
     DrawingRequest,
     Record,
     label_rows,
@@ -19,7 +17,7 @@ from attnprobe.reports.columns import (
     sort_labels,
 )
 from attnprobe.reports.pairs import name_head
-from attnprobe.reports.pictures.channels import draw_panels, make_tooltip, thin_labels
+from attnprobe.reports.pictures.channels import draw_panels, make_remark, make_tooltip, thin_labels
 from attnprobe.reports.scales import BEYOND
 from attnprobe.reports.shapes import name_pairs
 from attnprobe.sums.resampling import SIGNIFICANT
@@ -211,15 +209,12 @@ def _draw_map(
     ).properties(width=width, height=height)  # fmt: skip
     drawn = draw_panels(chart, shown, panels, 1, width)
     remark = [
-        "circles: heads of the pairs that were tried,",
-        "filled: those of a pair with a line;",
+        "circles: heads of the pairs that were tried; filled: those of a pair with a line",
         f"lines: pairs with adjusted p < {SIGNIFICANT}",
     ]
     if len({round(one["thick"], 1) for one in shown if "thick" in one}) > 1:
-        remark[-1] += ","
-        remark.append("thicker where they interact more")
-    look: dict[str, Any] = {"fontWeight": "normal", "fontSize": theme.small(1), "color": theme.muted}
-    return drawn.properties(title=alt.TitleParams(remark, offset=4, **look))
+        remark[-1] += ", thicker where they interact more"
+    return drawn.properties(title=make_remark(remark, theme, width + _MARGIN, offset=4))
 
 
 def _bend(one: tuple[float, float], other: tuple[float, float]) -> list[tuple[float, float]]:
@@ -275,11 +270,8 @@ def _draw_list(
         points.encode(x=alt.X("value:Q", **x), stroke=stroke, fill=fill, shape=shape, tooltip=tooltip),
     ).properties(width=width, height=alt.Step(_LINE))
     drawn = draw_panels(chart, values, list(dict.fromkeys(panels)), 1, width)
-    size = request.theme.small(1)
-    room = max(30, int((longest + width) / (PLAIN * size)))
-    remark = [line for said in _explain_marks(data) for line in wrap(said, room)]
-    look: dict[str, Any] = {"fontWeight": "normal", "fontSize": size}
-    return drawn.properties(title=alt.TitleParams(remark, color=request.theme.muted, offset=4, **look))
+    remark = make_remark(_explain_marks(data), request.theme, longest + width, offset=4)
+    return drawn.properties(title=remark)
 
 
 def _explain_marks(data: Sequence[Record]) -> list[str]:

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from textwrap import wrap
 from typing import Any
 
 import altair as alt
@@ -23,7 +22,7 @@ from attnprobe.reports.columns import (
     title_axis,
     title_tooltip,
 )
-from attnprobe.reports.headline import capitalise, state_measure
+from attnprobe.reports.headline import capitalise, explain_width, state_measure
 from attnprobe.reports.pictures.cells import (
     MOST_NUMBERED,
     Numbers,
@@ -35,12 +34,20 @@ from attnprobe.reports.pictures.cells import (
     write_labels,
     write_numbers,
 )
-from attnprobe.reports.pictures.channels import make_band, make_tooltip, thin_labels
+from attnprobe.reports.pictures.channels import (
+    level_titles,
+    make_band,
+    make_colour_scale,
+    make_legend,
+    make_tooltip,
+    says_measure,
+    thin_labels,
+)
 from attnprobe.reports.scales import Scale, find_p_column, fit_scales, mark_column
 from attnprobe.reports.shapes import AXES, Grid, lay_out_grid
-from attnprobe.reports.theme import FRAME, SEQUENTIAL, SMALLEST, Theme
+from attnprobe.reports.theme import FRAME, SMALLEST, Theme
 from attnprobe.sums.resampling import SIGNIFICANT
-from attnprobe.table.cells import clean, format_cell
+from attnprobe.table.cells import format_cell
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
 
@@ -126,10 +133,6 @@ def draw_several(chart: Any, grid: Grid, sizes: Sizes, data: list[Record], title
     return faceted.properties(**titled)
 
 
-#: Numbers that a legend writes out; smaller and larger ones have a power of ten.
-_PLAIN = (1e-3, 1e6)
-#: How many characters of a unit stand in a line above a legend.
-_UNIT = 16
 #: How much of its colour an effect keeps that does not differ significantly from 0.
 _PALE = 0.3
 
@@ -171,10 +174,11 @@ def draw_maps(table: HeadTable, request: DrawingRequest, columns: list[Column]) 
     several = len(columns) > 1 and request.stated
     stated = [capitalise(state_measure(table, column)) if several else "" for column in columns]
     layout = _lay_out_maps(grid, contents, stated, request)
-    charts = [
-        _draw_map(one, layout, request, _title_map(one, layout, request, said))
-        for one, said in zip(contents, stated, strict=True)
-    ]
+    titles = [_title_map(one, layout, request, said) for one, said in zip(contents, stated, strict=True)]
+    across = layout.sizes.measures
+    for first in range(0, len(titles), across):
+        level_titles(titles[first : first + across], request.theme)
+    charts = [_draw_map(one, layout, request, title) for one, title in zip(contents, titles, strict=True)]
     if len(charts) == 1:
         return charts[0]
     return alt.concat(*charts, columns=layout.sizes.measures).resolve_scale(color="independent")
@@ -192,6 +196,7 @@ class _Content:
     numbers: list[Numbers]
     labelled: list[int]  # the rows of heads that have a label where cells have no numbers
     part: str  # which rows of the table these are
+    about: str = ""  # what the measure's name takes for granted
 
     @property
     def labels(self) -> list[str]:
@@ -223,7 +228,8 @@ def _read_map(table: HeadTable, column: Column, scale: Scale, part: str = "") ->
     # Where effects are pale, cells have no number.
     shown = [None if record.get("pale") else record["value"] for record in data]
     numbers = write_numbers(shown, signed=effect)
-    return _Content(column, scale, grid, data, rule, numbers, choose_labelled(data, effect=effect), part)
+    labelled, about = choose_labelled(data, effect=effect), explain_width(table, column)
+    return _Content(column, scale, grid, data, rule, numbers, labelled, part, about)
 
 
 def _lay_out_maps(
@@ -273,29 +279,6 @@ def _split(table: HeadTable) -> dict[str, HeadTable]:
     return found
 
 
-def make_colour_scale(scale: Scale, theme: Theme) -> alt.Scale:
-    """Make the scale of Vega-Lite: colours one way from 0, or both."""
-    ramp, interpolate = (theme.diverging, "lab") if scale.is_of_effects else (SEQUENTIAL, "rgb")
-    return alt.Scale(domain=[scale.low, scale.high], range=list(ramp), interpolate=interpolate, clamp=True)
-
-
-def make_legend(
-    column: Column, scale: Scale, values: list[float | int | None], length: int, *, below: bool = False
-) -> Any:
-    """Make the legend of a scale of colours: the unit in lines, both ends of the scale, and its middle."""
-    known = [value for value in values if value is not None]
-    if not known:
-        return None
-    ends = scale.ends if any(known) else [0.0]  # where all is 0, other numbers would promise some
-    format = ".6~g" if _PLAIN[0] <= scale.high <= _PLAIN[1] else ".3~g"
-    look: dict[str, Any] = {"gradientLength": length, "values": ends, "format": format}
-    if below:
-        look |= {"orient": "bottom", "direction": "horizontal", "offset": 6}
-    wide = 2 * _UNIT if below else _UNIT
-    unit = wrap(clean(column.unit), wide, max_lines=3, placeholder=" ...") or None
-    return alt.Legend(title=unit, **look)
-
-
 def _title_map(content: _Content, layout: _Layout, request: DrawingRequest, stated: str = "") -> Any:
     """Title a map with what it finds, or its measure, and explain its marks."""
     if _fit_numbers(content, layout.sizes.cell, request.theme):
@@ -303,9 +286,11 @@ def _title_map(content: _Content, layout: _Layout, request: DrawingRequest, stat
     else:
         marks = "+ \u2212" if _is_signed(content, layout) else "full colour"
     name = ", ".join(filter(None, [name_measure(content.column), content.part]))
-    said = [name] if stated else []
+    said = [name] if stated and not says_measure(content.column) else []
     width, size = request.width / layout.sizes.measures - _BESIDE, request.theme.size
-    return make_title(stated or name, *said, *_explain_map(content, marks), width=width, size=size)
+    return make_title(
+        stated or name, *said, content.about, *_explain_map(content, marks), width=width, size=size
+    )
 
 
 def _is_signed(content: _Content, layout: _Layout) -> bool:

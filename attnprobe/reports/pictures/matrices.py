@@ -14,8 +14,14 @@ from attnprobe.reports.columns import (
     title_tooltip,
 )
 from attnprobe.reports.pairs import Pairs, find_pairs
-from attnprobe.reports.pictures.channels import make_band, make_records, make_tooltip, thin_labels
-from attnprobe.reports.pictures.maps import make_colour_scale, make_legend
+from attnprobe.reports.pictures.channels import (
+    make_band,
+    make_colour_scale,
+    make_legend,
+    make_records,
+    make_tooltip,
+    thin_labels,
+)
 from attnprobe.reports.scales import Scale, fit_scales
 from attnprobe.table.cells import format_cell
 from attnprobe.table.head_table import HeadTable

@@ -1,29 +1,31 @@
 """What text and image look at, layer by layer: shares of attention that add up to 1, and every head."""
 
 from collections.abc import Sequence
-from textwrap import wrap
 from typing import Any
 
 import altair as alt
 import numpy as np
 
-from attnprobe.reports.columns import PLAIN, DrawingRequest, Record, read_cells, read_numbers
-from attnprobe.reports.pictures.channels import draw_panels, make_tooltip, thin_labels
+from attnprobe.reports.columns import DrawingRequest, Record, read_cells, read_numbers
+from attnprobe.reports.headline import count_sides, write_number
+from attnprobe.reports.pairs import name_head
+from attnprobe.reports.pictures.channels import draw_panels, make_remark, make_tooltip, thin_labels
 from attnprobe.reports.shapes import Grid, lay_out_grid
+from attnprobe.sums.resampling import half_width
 from attnprobe.table.cells import format_cell
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.kinds import MODALITIES
+from attnprobe.table.table import Column
 
 #: What is looked at, with its colour; that of special tokens is the grid's. They differ in lightness.
 _COLOURS = {"image": "#0072b2", "text": "#e69f00", "special tokens": None}
 _ASKERS = {"text": "what text looks at", "image": "what the image looks at"}
-#: Pixels of a layer, of the gap between two charts, and beside them; and from which width they stand side by
-#: side. So many heads of a chart are named, and apart by so many pixels.
-_LAYER, _MANY, _GAP, _BESIDE, _SIDE = 18, 14, 34, 50, 480
+#: Pixels of a layer, of a chart at least, of the gap between two charts, and beside them; and from which
+#: width they stand side by side. So many heads of a chart are named.
+_LAYER, _MANY, _LOWEST, _GAP, _BESIDE, _SIDE = 18, 14, 44, 34, 50, 480
 _NAMED = 3
-#: Most letters of a line of remarks where it is narrow.
-_SHORT = 48
-#: Shares of tokens are drawn where heads differ by less than this in what they make them.
+#: Shares of tokens are drawn where heads differ by less than this in what they make them; and attention that
+#: is surely nearer to them is the same.
 _ALIKE = 0.02
 
 
@@ -38,8 +40,8 @@ def draw_modality(table: HeadTable, request: DrawingRequest) -> Any:
     """Draw a bar a layer for each side that asks: how much of its attention goes to image, text and special.
 
     A part is the mean over the heads of the layer, and a point the share of one head that goes to the image.
-    Those with the largest ones are named, where there is room. Lines stand where the parts of uniform
-    attention would end: at the share of tokens, where the table tells it, see ``_find_ends``.
+    Those with the largest ones are named, where there is room. Lines, longer than the bars, stand where the
+    parts of uniform attention would end: at the share of tokens, where the table tells it.
     """
     grid = lay_out_grid(table)
     assert grid is not None  # or the table would not fit
@@ -49,7 +51,7 @@ def draw_modality(table: HeadTable, request: DrawingRequest) -> Any:
     across = 2 if len(panels) > 1 and request.width >= _SIDE else 1
     width = int(min(420, (request.width - _BESIDE) / across - _GAP * (across > 1)))
     layers = [format_cell(layer) for layer in grid.layers]
-    step = _LAYER if len(layers) <= _MANY else 12
+    step = max(_LAYER if len(layers) <= _MANY else 12, _LOWEST // len(layers))
     _name_heads(data, width)
     there = {record["part"] for record in data if record.get("mean")}
     shown = [part for part in _COLOURS if part in there]
@@ -68,39 +70,43 @@ def draw_modality(table: HeadTable, request: DrawingRequest) -> Any:
         "panel:N": "of", "layer:N": "layer", "head:N": "head", "value:Q": "to the image",
         "text:Q": "to text", "special:Q": "to special tokens", "error:Q": "standard error", "n:Q": "n",
     })  # fmt: skip
-    bars = base.transform_filter("isValid(datum.mean)").mark_bar(height=alt.RelativeBandSize(0.72))
+    bars = base.transform_filter("isValid(datum.mean)").mark_bar(height=alt.RelativeBandSize(0.66))
     heads = base.transform_filter("isValid(datum.value)").mark_point(
         filled=True, size=20, opacity=1, color="#000000", stroke="#ffffff", strokeWidth=0.7
     )
     small = theme.small(3)
-    names = base.transform_filter("isValid(datum.name)").mark_text(
-        align="left", dx=5, fontSize=small, color="#000000", fontWeight="bold"
-    )
+    named = base.transform_filter("isValid(datum.name)")
+    look: dict[str, Any] = {"align": "left", "dx": 5, "fontSize": small, "fontWeight": "bold"}
+    edge = {"stroke": theme.background, "strokeWidth": 2, "aria": False}
+    # A name lies on any colour.
+    names = [named.mark_text(**look, **edge), named.mark_text(**look, color=theme.ink)]
     chart = alt.layer(
         bars.encode(x=alt.X("start:Q", axis=percent, **x), x2="end:Q", color=colour, tooltip=of_bars),
-        heads.encode(x=alt.X("value:Q", axis=percent, **x), tooltip=of_heads),
-        # Above the points: one at the share of tokens would hide it.
         *[
             alt.Chart()
             .transform_filter("isValid(datum.uniform)")
             .mark_rule(strokeWidth=wide, color=hue)
-            .encode(x=alt.X("uniform:Q", axis=percent, **x), strokeDash=alt.value(dash))
-            for wide, hue, dash in ((3, "#ffffff", [1, 0]), (1.4, "#000000", [4, 2]))
+            .encode(
+                x=alt.X("uniform:Q", axis=percent, **x),
+                strokeDash=alt.value(dash),
+                y=alt.value(3),
+                y2=alt.value(step * len(layers) - 2),
+            )
+            for wide, hue, dash in ((3, theme.background, [1, 0]), (1.4, theme.ink, [4, 2]))
         ],
-        names.encode(x=alt.X("value:Q", axis=percent, **x), text="name:N"),
+        # In front of the line, which a point at the share of tokens does not hide: it is longer than the bar.
+        heads.encode(x=alt.X("value:Q", axis=percent, **x), tooltip=of_heads),
+        *[one.encode(x=alt.X("value:Q", axis=percent, **x), text="name:N") for one in names],
     ).properties(width=width, height=alt.Step(step))
     drawn = draw_panels(chart, data, panels, across, width, "")
-    remark = [
-        "bars: mean over the heads of a layer;",
-        "points: how much of one head goes to the image",
-    ]
+    remark = ["bars: mean over the heads of a layer", "points: how much of one head goes to the image"]
+    if any(record.get("name") for record in data):
+        remark[-1] += "; those with most are named"
     if any("uniform" in record for record in data):
-        remark[-1] += ";"
-        remark.append("lines: share of tokens, which uniform attention would give")
-    look: dict[str, Any] = {"fontWeight": "normal", "fontSize": theme.small(1), "color": theme.muted}
-    joined = wrap(" ".join(remark), int(request.width / (PLAIN * theme.small(1))))
-    lines = joined if request.width >= _SIDE else [part for one in remark for part in wrap(one, _SHORT)]
-    return drawn.properties(title=alt.TitleParams(lines, **look), spacing={"column": _GAP, "row": 12})
+        remark.append("dashed lines: share of tokens, which uniform attention would give")
+    return drawn.properties(
+        title=make_remark(remark, theme, request.width), spacing={"column": _GAP, "row": 12}
+    )
 
 
 def _read_shares(table: HeadTable, grid: Grid) -> list[Record]:
@@ -131,21 +137,25 @@ def _read_shares(table: HeadTable, grid: Grid) -> list[Record]:
 
 
 def _find_ends(table: HeadTable, asker: str, rows: Sequence[int]) -> list[float]:
-    """Find where the parts of uniform attention would end: that to the image, and then that to the text.
-
-    Attention over its lift is the share of the keys in sight that are of that sort. Over texts of different
-    shares, each head weights them by what it gives there; where heads come to shares that differ by 0.02 or
-    more, or the table has no lift, nothing is found.
-    """
+    """Find where the parts of uniform attention would end: that to the image, and then that to the text."""
     ends: list[float] = []
     for part in ("image", "text"):
-        name = f"{asker}_to_{part}"
-        values, lifts = read_numbers(table, name), read_numbers(table, f"{name}_lift")
-        shares = [value / lift for row in rows if (value := values[row]) is not None and (lift := lifts[row])]
-        if not shares or max(shares) - min(shares) >= _ALIKE:
+        share = _find_share(table, f"{asker}_to_{part}", rows)
+        if share is None:
             break
-        ends.append(float(np.median(shares)) + sum(ends[-1:]))
+        ends.append(share + sum(ends[-1:]))
     return [end for end in ends if end < 1 - _ALIKE / 2]
+
+
+def _find_share(table: HeadTable, name: str, rows: Sequence[int]) -> float | None:
+    """Find the share of the keys in sight that are of a sort: attention over its lift.
+
+    Over texts of different shares, each head weights them by what it gives there; where heads come to shares
+    that differ by 0.02 or more, or the table has no lift, it is None.
+    """
+    values, lifts = read_numbers(table, name), read_numbers(table, f"{name}_lift")
+    shares = [value / lift for row in rows if (value := values[row]) is not None and (lift := lifts[row])]
+    return float(np.median(shares)) if shares and max(shares) - min(shares) < _ALIKE else None
 
 
 def _stack_means(
@@ -176,7 +186,59 @@ def _name_heads(data: list[Record], width: int) -> None:
         named: list[Record] = []
         for one in sorted(own, key=lambda one: -one["value"])[:_NAMED]:
             near = [other for other in named if other["layer"] == one["layer"]]
-            free = all(abs(other["value"] - one["value"]) * width > 30 for other in near)
-            if free and (1 - one["value"]) * width > 24:
-                one["name"] = f"H{one['head']}"
+            name = name_head((one["layer"], one["head"]))
+            room = 6.5 * len(name) + 5
+            free = all(abs(other["value"] - one["value"]) * width > room for other in near)
+            if free and (1 - one["value"]) * width > room:
+                one["name"] = name
                 named.append(one)
+
+
+def state_modality(table: HeadTable, columns: Sequence[Column]) -> str:
+    """State how attention of text to image, or else of image to text, compares with the share of tokens.
+
+    A head differs where the interval of its lift, for all heads together, leaves out 1, and its attention is
+    farther than 0.02 from the share of tokens. Where all intervals lie within 0.02 of that, attention is as
+    the share of tokens says. Where neither is so, or the table has no lift, it is the head with most.
+    """
+    grid = lay_out_grid(table)
+    if grid is None or len(grid.maps) > 1:
+        return ""
+    for asker, part in (("text", "image"), ("image", "text")):
+        if any(value is not None for value in read_numbers(table, f"{asker}_to_{part}")):
+            return _state_attention(table, asker, part)
+    return ""
+
+
+def _state_attention(table: HeadTable, asker: str, part: str) -> str:
+    name, side = f"{asker}_to_{part}", {"text": "text", "image": "the image"}
+    values, lifts, errors = (read_numbers(table, f"{name}{end}") for end in ("", "_lift", "_lift_se"))
+    rows = [row for row, value in enumerate(values) if value is not None]
+
+    def write(row: int) -> str:
+        head = name_head((read_cells(table, "layer")[row], read_cells(table, "head")[row]))
+        return f"{head}: {write_number(100 * (values[row] or 0.0))} % of its attention"
+
+    most = max(rows, key=lambda row: values[row] or 0.0)
+    said = f"{side[asker]} looks most at {side[part]} in {write(most)}"
+    share = _find_share(table, name, rows)
+    if share is None or any(one[row] is None for one in (lifts, errors) for row in rows):
+        return said
+    lift, error = (np.array([one[row] for row in rows], float) for one in (lifts, errors))
+    apart, sure = (lift - 1) * share, half_width(error) * share
+    differ = (np.abs(apart) > sure) & (np.abs(apart) > _ALIKE)
+    up, down = (np.flatnonzero(differ & (sign * apart > 0)).tolist() for sign in (1, -1))
+    first = rows[int(np.argmax(differ * np.abs(apart)))]
+    tokens = f"{write_number(100 * share)} % of the tokens"
+    if len(up) + len(down) == 1:
+        than = f"{'more' if up else 'less'} at {side[part]} than its share of tokens"
+        said = f"{side[asker]} looks {than} in {write(first)}, {tokens}"
+    elif differ.any():
+        counted = count_sides(("higher", "lower"), up, down, f"{len(rows)} heads")
+        of = f"attention of {side[asker]} to {side[part]} is {counted}"
+        said = f"beside the share of tokens, {of}, such as {write(first)}, {tokens}"
+    elif (np.abs(apart) + sure < _ALIKE).all():
+        heads = {1: "its one head", 2: "both heads"}.get(len(rows), f"all {len(rows)} heads")
+        said = f"{side[asker]} attends to {side[part]} as its share of tokens says, in {heads}: "
+        said += f"{write_number(100 * share)} %"
+    return said

@@ -26,11 +26,12 @@ from attnprobe.reports.pictures.channels import (
     choose_across,
     interpolate_colours,
     make_band,
+    make_colour_scale,
+    make_legend,
     make_records,
     make_tooltip,
     thin_labels,
 )
-from attnprobe.reports.pictures.maps import make_colour_scale, make_legend
 from attnprobe.reports.scales import Scale, fit_scales, mark_column
 from attnprobe.reports.theme import SEQUENTIAL, choose_ink
 from attnprobe.table.cells import Cell, clean, format_cell

@@ -16,20 +16,17 @@ from attnprobe.reports.columns import (
     read_numbers,
 )
 from attnprobe.reports.pictures.channels import draw_panels, make_remark, make_tooltip, tell_marks_apart
-from attnprobe.reports.pictures.relations import (
+from attnprobe.reports.pictures.found import (
     ALL,
     LESS,
     MORE,
     RELATION,
-    RULE,
     SAME,
-    TICK,
     Found,
     compare_rows,
-    make_share_axis,
-    name_rule,
     share_links,
 )
+from attnprobe.reports.pictures.relations import RULE, TICK, make_share_axis, name_rule
 from attnprobe.reports.pictures.training import make_step_axis
 from attnprobe.reports.scales import BEYOND
 from attnprobe.sums.resampling import SIGNIFICANT

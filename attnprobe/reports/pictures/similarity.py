@@ -1,5 +1,6 @@
 """Heads that attend alike: on a map, near one another (Clark et al. 2019, figure 6); and as a tree."""
 
+from collections.abc import Sequence
 from itertools import groupby
 from textwrap import wrap
 from typing import Any
@@ -10,12 +11,14 @@ import numpy as np
 from attnprobe.reports.columns import (
     DrawingRequest,
     Record,
+    make_title,
     name_measure,
     read_numbers,
     sort_labels,
     title_axis,
     title_tooltip,
 )
+from attnprobe.reports.headline import name_unit, write_number
 from attnprobe.reports.pairs import (
     SQUARED,
     Clusters,
@@ -28,8 +31,17 @@ from attnprobe.reports.pairs import (
     name_head,
     scale_to_plane,
 )
-from attnprobe.reports.pictures.channels import colour_by_layer, make_records, make_tooltip, thin_labels
+from attnprobe.reports.pictures.channels import (
+    colour_by_layer,
+    level_titles,
+    make_records,
+    make_tooltip,
+    thin_labels,
+)
+from attnprobe.reports.theme import Theme
+from attnprobe.sums.resampling import half_width
 from attnprobe.table.head_table import HeadTable
+from attnprobe.table.table import Column
 
 #: More pairs than this within layers are not drawn one by one beside the means.
 _MOST_PAIRS = 6000
@@ -51,6 +63,10 @@ def can_draw_map(table: HeadTable) -> bool:
 
 def draw_map(table: HeadTable, request: DrawingRequest) -> Any:
     """Draw a map for all pairs; or, of pairs within layers, one for each layer.
+
+    Where its stress is poor, near points need not be near heads. There, a line goes from each head to its
+    nearest one, by the distances themselves; its first half is thick, so that one of each other's nearest is
+    thick all along.
 
     Beside the map of all heads, the divergence of every pair within a layer against the layer, with the mean:
     do heads of a layer become more alike with depth?
@@ -76,6 +92,8 @@ def _draw_part(table: HeadTable, pairs: Pairs, place: str, request: DrawingReque
     if narrow:
         return alt.vconcat(plot, _draw_depth(table, pairs, within, side, side, request))
     depth = _draw_depth(table, pairs, within, max(120, int(request.width - side - 150)), side, request)
+    # The topmost number of an axis rises above it by half.
+    level_titles([plot.title, depth.title], request.theme, [0, request.theme.small(1) / 2])
     return alt.hconcat(plot, depth, spacing=24).resolve_legend(color="independent")
 
 
@@ -88,11 +106,18 @@ def _draw_points(
     ]
     middle = (flat.points.max(0) + flat.points.min(0)) / 2
     scales = [alt.Scale(domain=[float(m - reach), float(m + reach)], nice=False) for m in middle]
-    more = f" (Kruskal's stress-1), {len(found.heads)} heads" if legend else ""
-    # Where the plane does not hold the distances, near points are no similar heads.
     poor = flat.stress >= _POOR
-    shown = f"map of heads, unreliable: stress {flat.stress:.2f}" if poor else "similar heads lie together"
-    said = [f"stress {flat.stress:.2f}{more}{': unreliable' if poor and place else ''}"]
+    stress = f"stress {flat.stress:.2f}{', poor' if poor else ''}"
+    said = [f"{stress}{f' (Kruskal), {len(found.heads)} heads' if legend else ''}"]
+    if poor and not legend:
+        said[0] += ": read the lines, from each head to its nearest, thick where it begins"
+    elif poor:
+        said = [
+            f"lines: from each head to its nearest, thick where it begins; in {_count_within(found)} of "
+            f"{len(found.heads)} heads, that is in the same layer",
+            f"do not read distances off the places of heads: {stress} (Kruskal)",
+        ]
+    shown = "the nearest head of each head" if poor else "similar heads lie together"
     if found.left_out:
         said.append(f"without {', '.join(map(name_head, found.left_out[:4]))}: no distance")
     base = alt.Chart(alt.InlineData(values=data)).encode(
@@ -102,14 +127,48 @@ def _draw_points(
     size, dy = (70, -9) if side > 250 else (40, -7)
     points = base.mark_point(filled=True, size=size, opacity=0.9, stroke=theme.background, strokeWidth=0.6)
     colour = colour_by_layer(layers, theme) if legend else alt.value(theme.ink)
-    parts = [points.encode(color=colour, tooltip=make_tooltip({"layer:O": "layer", "head:O": "head"}))]
+    parts = _join_nearest(found, data, scales, theme) if poor else []
+    parts.append(points.encode(color=colour, tooltip=make_tooltip({"layer:O": "layer", "head:O": "head"})))
     label = "name" if legend else "head"
     _choose_names(data, label, (flat.points - middle + reach) / (2 * reach) * side, theme.small(3))
-    names = base.transform_filter("datum.named").mark_text(dy=dy, fontSize=theme.small(3), color=theme.muted)
-    parts.append(names.encode(text=f"{label}:N"))
-    title = alt.TitleParams(wrap(place or shown, max(20, int(side / (0.62 * theme.size)))), subtitle=said)
+    named = base.transform_filter("datum.named").encode(text=f"{label}:N")
+    edge: dict[str, Any] = {
+        "color": theme.background,
+        "stroke": theme.background,
+        "strokeWidth": 3,
+        "aria": False,
+    }
+    for look in ([edge] if poor else []) + [{"color": theme.muted}]:  # an edge, where lines run below names
+        parts.append(named.mark_text(dy=dy, fontSize=theme.small(3), **look))
+    title = make_title(place or shown, *said, width=side, size=theme.size)
     frame = alt.ViewConfig(stroke=theme.grid)
     return alt.layer(*parts, view=frame).properties(width=side, height=side, title=title)
+
+
+def _count_within(found: Distances) -> int:
+    """Count the heads whose nearest one is in their own layer."""
+    nearest = zip(found.heads, found.find_nearest(), strict=True)
+    return sum(head[0] == found.heads[other][0] for head, other in nearest)
+
+
+def _join_nearest(
+    found: Distances, data: Sequence[Record], scales: Sequence[alt.Scale], theme: Theme
+) -> list[Any]:
+    """Draw a line from each head to its nearest, and its first half once more, thick."""
+    ends: list[Record] = [
+        {"near": record["name"], "far": data[other]["name"], "distance": float(found.matrix[row, other]),
+         "x_near": record["x"], "y_near": record["y"], "x_far": data[other]["x"], "y_far": data[other]["y"],
+         "x_half": (record["x"] + data[other]["x"]) / 2, "y_half": (record["y"] + data[other]["y"]) / 2}
+        for row, (record, other) in enumerate(zip(data, found.find_nearest(), strict=True))
+    ]  # fmt: skip
+    base = alt.Chart(alt.InlineData(values=ends)).encode(
+        x=alt.X("x_near:Q", axis=None, scale=scales[0]), y=alt.Y("y_near:Q", axis=None, scale=scales[1]),
+        tooltip=make_tooltip({"near:N": "head", "far:N": "nearest head", "distance:Q": found.name}),
+    )  # fmt: skip
+    return [
+        base.mark_rule(strokeWidth=wide, color=theme.muted).encode(x2=x2, y2=y2)
+        for wide, x2, y2 in ((0.7, "x_far:Q", "y_far:Q"), (1.8, "x_half:Q", "y_half:Q"))
+    ]
 
 
 def _choose_names(data: list[Record], label: str, pixels: np.ndarray, size: int) -> None:
@@ -159,9 +218,30 @@ def _draw_depth(
     parts.append(mean.encode(y=y, tooltip=make_tooltip({"layer:O": "layer", "mean(value):Q": "mean"})))
     said = "line: mean" if many else "dots: pairs of heads; line: their mean"
     name = _DIVERGENCE if column.name == SQUARED else name_measure(column)
-    lines = wrap(f"{name} within each layer", max(20, int(width / (0.62 * request.theme.size))))
-    title = alt.TitleParams(lines, subtitle=[said])
+    title = make_title(f"{name} within each layer", said, width=width, size=request.theme.size)
     return alt.layer(*parts).properties(width=width, height=height, title=title)
+
+
+def state_map(table: HeadTable, columns: Sequence[Column]) -> str:
+    """State within which layer heads differ most, if its interval lies above those of all other layers.
+
+    It is the mean over the pairs of the layer. Its error is at most the mean of theirs, however they depend
+    on each other; intervals hold for all layers together.
+    """
+    pairs = find_pairs(table)
+    if pairs is None or len(pairs.maps) > 1:
+        return ""
+    values, errors = (read_numbers(table, f"{SQUARED}{end}") for end in ("", "_se"))
+    of: dict[Any, list[tuple[float, float]]] = {}
+    for (layer, _), (other, _), value, error in zip(pairs.one, pairs.other, values, errors, strict=True):
+        if layer == other and value is not None:
+            of.setdefault(layer, []).append((value, np.nan if error is None else error))
+    means, sure = np.array([np.mean(one, 0) for one in of.values()]).reshape(-1, 2).T
+    half, most = half_width(sure), int(means.argmax()) if len(means) else 0
+    if len(means) < 2 or (means[most] - half[most] > means + half).sum() < len(means) - 1:
+        return ""
+    unit = name_unit(table.column(SQUARED))
+    return f"heads of layer {[*of][most]} differ most: mean {_DIVERGENCE} {write_number(means[most])}{unit}"
 
 
 def _average_by_layer(data: list[Record]) -> list[Record]:
@@ -188,6 +268,8 @@ def _draw_layers(table: HeadTable, pairs: Pairs, request: DrawingRequest) -> Any
         _draw_points(one, flat, reach, side, name, request, legend=False)
         for one, flat, name in zip(found, maps, names, strict=True)
     ]
+    for first in range(0, len(charts), across):
+        level_titles([chart.title for chart in charts[first : first + across]], request.theme)
     return alt.concat(*charts, columns=across)
 
 

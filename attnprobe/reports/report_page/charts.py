@@ -199,7 +199,7 @@ def draw_head_maps(heads: Heads, table: HeadTable) -> list[Chart]:
         reach = float(np.ptp(flat.points, axis=0).max()) / 2 * 1.08 or 1.0
         size, points = 520, []
         numbers = [heads.find((attention, layer, head)) for layer, head in laid.heads]  # type: ignore[arg-type]
-        nearest = (laid.matrix + np.diag(np.full(len(numbers), np.inf))).argmin(1).tolist()
+        nearest = laid.find_nearest()
         for place, (number, point) in enumerate(zip(numbers, flat.points, strict=True)):
             if number is not None:
                 x, y = np.round((1 + (point - middle) / reach) * size / 2, 1).tolist()

@@ -13,6 +13,8 @@ from attnprobe.reports.atlas import lay_out_atlas
 from attnprobe.reports.pictures.choosing import draw_picture, list_kinds
 from attnprobe.reports.profile import read_profile
 from attnprobe.reports.profile_words import EVIDENCE, describe_cell
+from attnprobe.reports.report_page.atlas import draw_atlas as draw_report_atlas
+from attnprobe.reports.report_page.measures import collect_heads
 from attnprobe.reports.theme import ROLE_COLOURS, THEMES
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.naming import LETTERS, list_offsets
@@ -286,3 +288,78 @@ def test_what_numbers_are_is_in_the_caption_where_lines_would_leave_the_picture(
     assert "of gold links, the share found." in narrow.caption
     assert f"previous (1): {EVIDENCE['previous']}" in {word.text for word in wide.words}
     assert "see the list of roles" in wide.caption
+
+
+def name_parts(table):
+    """Name the parts of a cell, from left to right, of the columns of a table that have numbers."""
+    known = [
+        name.removeprefix("profile_")
+        for name, cells in table.data.items()
+        if name.startswith("profile_") and not name.endswith("_se") and not np.isnan(cells).all()
+    ]
+    offsets = [int(name) for name in known if name.removeprefix("-").isdigit()]
+    words = {"first": "the first token", "special": "to other special tokens"}
+    words |= {"before": "pale, to all further before", "after": "pale, to all further behind"}
+    lowest, highest = min(offsets), max(offsets)
+    own = f"to ordinary tokens at offsets {lowest} to {f'+{highest}' if highest else 0}, with a line at 0"
+    middle = [words["before"], own, *([words["after"]] if "after" in known else [])]
+    return "; ".join([words["first"], *middle, words["special"]])
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("roles", [False, True])
+@pytest.mark.parametrize("entropy", [False, True])
+def test_a_caption_says_what_a_cell_of_this_table_has(causal, roles, entropy):
+    table = tables.profiles(2, 4, causal=causal, roles=roles)
+    if not entropy:
+        columns = [column for column in table.columns if column.name != "entropy_normalized"]
+        data = {column.name: table.data[column.name] for column in columns}
+        table = HeadTable(table.title, columns, data)
+    atlas = lay_out_atlas(table, PAPER, 605)
+    wanted = f"From left to right: mean attention to {name_parts(table)}."
+    wanted += " Below: entropy over its largest value." * entropy
+    wanted += " Beside a letter: see the list of roles." * roles
+    assert atlas.caption == wanted
+    assert bool(rectangles(atlas, PAPER.grid)) is entropy  # the line that is explained is there
+    shown = [word.text for word in atlas.words if word.fill == PAPER.muted]
+    assert wanted.replace(" ", "") in "".join(shown).replace(" ", "")
+    assert draw_picture([table], "atlas").rendered("svg").decode().count("From left to right") >= 1
+
+
+def test_a_caption_of_an_image_says_how_many_steps_of_patches_there_are():
+    table = tables.profiles(1, 2, patches=True, roles=False)
+    found = [re.fullmatch(r"profile_(-?\d+)_(-?\d+)", name) for name in table.data]
+    steps = [(int(one[1]), int(one[2])) for one in found if one]
+    most = max(max(map(abs, one)) for one in steps)
+    assert len(steps) == (2 * most + 1) ** 2
+    largest = max(max(table.data[f"profile_{down}_{right}"]) for down, right in steps)
+    black = next(top for top in (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0) if top >= largest)
+    assert lay_out_atlas(table, PAPER, 605).caption == (
+        "From left to right: mean attention to a leading special token; as squares, to patches up to "
+        f"{most} rows and columns away, the own one framed; pale, to all further away; to other special "
+        f"tokens. Black is {black:g}, and shades are square roots, as heights are. "
+        "Below: entropy over its largest value."
+    )
+
+
+def test_a_report_says_of_its_atlas_what_the_picture_says():
+    """The caption, the finding, and of each head its sentence, all computed anew from the table."""
+    table = tables.profiles(2, 4)
+    table.data["role"][:], table.data["value"][:] = (
+        ["previous", "next", *["mixed"] * 6],
+        [0.91, 0.84] + [0.1] * 6,
+    )
+    heads = collect_heads({"census": table})
+    drawing, words, stated = draw_report_atlas(heads, {"census": table})
+    assert words == (
+        f"From left to right: mean attention to {name_parts(table)}. Below: entropy over its largest value. "
+        "Beside a letter: see the list of roles."
+    )
+    assert words not in drawing  # it stands beside
+    assert stated == "2 of 8 heads look at a neighbour: L0 H0 previous 0.91, L0 H1 next 0.84"
+    labels = dict(re.findall(r'data-h="(\d+)"[^>]* aria-label="([^"]*)"', drawing))
+    assert len(labels) == len(table)
+    for row, label in labels.items():
+        layer, head = divmod(int(row), 4)
+        assert label == f"layer {layer}, head {head}: {describe_cell(table, int(row))}"
+    assert draw_report_atlas(heads, {"census": tables.of_heads("entropy")}) is None

@@ -495,3 +495,35 @@ def test_of_heads_the_mean_of_a_layer_is_stated():
 def test_titles_are_read_aloud(kind):
     drawn = draw_picture([tables.NATURAL[kind][0]()], kind, columns=1)
     assert drawn.title in drawn.spec["description"]
+
+
+def with_divergences(means, error, layers=4, heads=4):
+    """Give all pairs of heads; those within a layer have a divergence about a mean, with an error."""
+    table = tables.all_pairs(layers, heads)
+    one, other = (np.array(table.data[f"layer_{side}"]) for side in "ab")
+    values = np.where(one == other, np.array(means)[one], 0.9)
+    values += np.where(one == other, np.resize([-0.01, 0.01], len(one)), 0)
+    columns = [*table.columns, Column("jsd_se", "nats", "error")]
+    return HeadTable(
+        table.title, columns, {**table.data, "jsd": values.tolist(), "jsd_se": [error] * len(values)}
+    )
+
+
+def test_a_map_states_the_layer_whose_heads_differ_most():
+    """Where its interval lies above those of all other layers; errors of pairs add up at most."""
+    means, error = [0.1, 0.2, 0.5, 0.3], 0.01
+    table = with_divergences(means, error)
+    one, other, jsd = (np.array(table.data[name]) for name in ("layer_a", "layer_b", "jsd"))
+    found = [jsd[(one == layer) & (other == layer)].mean() for layer in range(4)]
+    assert found[2] - found[3] > 2 * half(error, 4)
+    assert (
+        said(table, "map") == f"Heads of layer 2 differ most: mean Jensen-Shannon divergence {found[2]:.2f}"
+    )
+    limit = (found[2] - found[3]) / 2 / half(1.0, 4)
+    assert said(with_divergences(means, limit * 0.99), "map")
+    assert not said(with_divergences(means, limit * 1.01), "map")
+    assert not said(tables.all_pairs(), "map")  # without errors
+    twice = {name: [*cells, *cells] for name, cells in table.data.items()}
+    kinds = ["encoder"] * len(table) + ["decoder"] * len(table)
+    columns = [Column("attention", role="key"), *table.columns]
+    assert not said(HeadTable(table.title, columns, {"attention": kinds, **twice}), "map")

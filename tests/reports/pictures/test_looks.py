@@ -1,7 +1,10 @@
 """What a reader must not be misled by: legends, axes, names of any length, intervals beyond what can be."""
 
 import itertools
+import math
 import re
+from dataclasses import replace
+from xml.etree.ElementTree import fromstring
 
 import numpy as np
 import picture_tables as tables
@@ -257,17 +260,97 @@ def test_names_on_a_map_begin_at_the_farthest_and_do_not_touch(layers, heads, mo
     assert svg.count("L0 H0</text>") == named[0]
 
 
-def test_a_map_says_when_its_stress_is_poor():
-    def said(table):
-        (title,) = {
-            f"{one['text']} {one['subtitle']}"
-            for one in parts(draw_picture([table], "map").spec)
-            if "stress" in str(one.get("subtitle"))
-        }
-        return title
+def read_map(table, **how):
+    """Give the words above a map, its heads, and the lines that join them."""
+    drawn = draw_picture([table], "map", **how)
+    (words,) = {
+        f"{one['text']} {' '.join(one['subtitle'])}"
+        for one in parts(drawn.spec)
+        if "stress" in str(one.get("subtitle"))
+    }
+    rows = [row for some in drawn.spec["datasets"].values() for row in some]
+    return words, [row for row in rows if "named" in row], [row for row in rows if "near" in row]
 
-    flat, bad = tables.all_pairs(1, 3), tables.all_pairs(4, 8)
+
+def test_a_map_of_poor_stress_draws_what_is_exact():
+    """From each head a line goes to the one at the least distance, thick from where it begins."""
+    flat, bad = tables.all_pairs(2, 3), tables.all_pairs(4, 8)
+    places = np.random.default_rng(1).normal(size=(6, 2))
+    one, other = np.triu_indices(6, 1)
+    flat.data["jsd"][:] = (0.01 * np.square(places[one] - places[other]).sum(1)).tolist()
     bad.data["jsd"][:] = np.random.default_rng(0).uniform(0.2, 0.21, len(bad)).tolist()
-    assert "unreliable" not in said(flat)
-    assert "unreliable: stress 0.42" in said(bad)
-    assert "similar" not in said(bad)
+    words, _, lines = read_map(flat)
+    assert "similar heads lie together" in words
+    assert "poor" not in words
+    assert not lines
+    words, heads, lines = read_map(bad)
+    assert "similar" not in words
+    assert "do not read distances off the places of heads: stress 0.42, poor" in words
+    names = [f"L{row['layer']} H{row['head']}" for row in heads]
+    apart = {(one, one): math.inf for one in names}
+    columns = (bad.data[name] for name in ("layer_a", "head_a", "layer_b", "head_b", "jsd"))
+    for a, b, c, d, jsd in zip(*columns, strict=True):
+        apart[f"L{a} H{b}", f"L{c} H{d}"] = apart[f"L{c} H{d}", f"L{a} H{b}"] = math.sqrt(jsd)
+    nearest = {one: min(names, key=lambda other: apart[one, other]) for one in names}
+    assert {row["near"]: row["far"] for row in lines} == nearest
+    places = {name: (row["x"], row["y"]) for name, row in zip(names, heads, strict=True)}
+    for row in lines:
+        assert row["distance"] == pytest.approx(apart[row["near"], row["far"]])
+        assert (row["x_near"], row["y_near"]) == places[row["near"]]
+        assert (row["x_far"], row["y_far"]) == places[row["far"]]
+        half = np.mean([places[row["near"]], places[row["far"]]], 0)
+        assert (row["x_half"], row["y_half"]) == pytest.approx(tuple(half))
+    same = sum(one.split()[0] == other.split()[0] for one, other in nearest.items())
+    assert f"in {same} of 32 heads, that is in the same layer" in words
+
+
+def find_heights(drawn):
+    """Give the height of each text of a picture, by its first line."""
+    found = {}
+
+    def walk(node, y):
+        for shift in re.findall(r"translate\([-\d.e]+,([-\d.e]+)\)", node.get("transform", "")):
+            y += float(shift)
+        if node.tag.endswith("}text"):
+            found["".join(node.itertext())] = y
+            for line in node:
+                found[line.text] = y
+        for child in node:
+            walk(child, y)
+
+    walk(fromstring(drawn.rendered("svg").decode()), 0.0)
+    return found
+
+
+def with_titles(titles):
+    """Give a table of heads whose measures have these titles, by their names."""
+    table = tables.of_heads(*titles)
+    columns = [replace(one, title=titles.get(one.name, "")) for one in table.columns]
+    return HeadTable("rank of heads", columns, table.data)
+
+
+def test_titles_of_maps_in_a_row_begin_at_one_height():
+    titles = {"logit_rank_share": "share of the width", "qk_top_half": "share of the weights"}
+    table = with_titles(titles)
+    drawn = draw_picture([table], width=760)
+    heights = find_heights(drawn)
+    tops = {
+        start: y for text, y in heights.items() for start in ("Logits", "Half of") if text.startswith(start)
+    }
+    assert tops["Logits"] == pytest.approx(tops["Half of"], abs=1)
+    lines = {
+        len(one["subtitle"]) + 1 if isinstance(one["text"], str) else len(one["subtitle"]) + len(one["text"])
+        for one in parts(drawn.spec)
+        if isinstance(one.get("text"), list | str) and "subtitle" in one and "rank" not in one["text"]
+    }
+    assert len(lines) == 2
+
+
+def test_a_legend_of_a_share_says_of_what_and_begins_at_the_least_possible():
+    table = with_titles({"logit_rank_share": "share of the width", "qk_top_half": "share of the weights"})
+    table = with_cells(table, qk_top_half=np.linspace(0.97, 1, 12).tolist(), qk_top_half_se=[None] * 12)
+    drawn = draw_picture([table])
+    found = {" ".join(one["title"]): one["values"] for one in legends(drawn)}
+    assert found["share of the weights"] == [0.5, 0.75, 1.0]
+    assert found["share of the width"][0] == 0
+    assert "0.5, the least possible: all directions alike" in drawn.rendered("svg").decode()

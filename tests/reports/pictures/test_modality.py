@@ -3,6 +3,7 @@
 import numpy as np
 import picture_tables as tables
 import pytest
+from scipy.stats import norm
 
 from attnprobe.reports.pictures.choosing import draw_picture, list_kinds
 from attnprobe.table.head_table import HeadTable
@@ -54,7 +55,7 @@ def test_lines_stand_at_the_shares_of_tokens():
             lines.setdefault(row["panel"], []).append(row["uniform"])
     assert lines["what text looks at"] == pytest.approx([0.6, 0.9])
     assert lines["what the image looks at"] == pytest.approx([0.7])  # at the end, there is none
-    assert ">lines: share of tokens" in draw_picture([table], columns=1).rendered("svg").decode()
+    assert ">dashed lines: share of tokens" in draw_picture([table], columns=1).rendered("svg").decode()
 
 
 def test_without_the_shares_of_tokens_there_are_no_lines():
@@ -93,3 +94,76 @@ def test_a_measure_that_is_named_has_a_heat_map():
     assert drawn.kind == "heatmap"
     (rows,) = drawn.spec["datasets"].values()
     assert [row["value"] for row in rows] == table.data["text_to_image"]
+
+
+def half(errors, many):
+    return norm.ppf(1 - 0.05 / 2 / many) * np.asarray(errors)
+
+
+def with_text_to_image(values, lifts, errors):
+    """Give a table whose text gives the image these shares, at these lifts with their errors."""
+    table = tables.modalities(1, len(values))
+    data = {**table.data, "text_to_image": list(values), "text_to_image_lift": list(lifts)}
+    data["text_to_image_lift_se"] = list(errors)
+    more = [Column("text_to_image_lift", "ratio"), Column("text_to_image_lift_se", "ratio", "error")]
+    return HeadTable(table.title, [*table.columns, *more], data)
+
+
+def test_a_title_states_which_heads_differ_from_the_share_of_tokens():
+    """By an interval of the lift for all heads together, and by more than 0.02 of the attention."""
+    share, lifts = 0.2, np.array([3.1, 1.5, 0.5, 1.05, 1.5])
+    errors = np.array([0.1, 0.1, 0.1, 0.001, 0.2])
+    apart = np.abs(lifts - 1) > half(errors, 5)
+    assert apart.tolist() == [True, True, True, True, False]
+    assert abs(lifts[4] - 1) > 1.96 * errors[4]  # alone, the last one would differ
+    table = with_text_to_image(share * lifts, lifts, errors)
+    assert draw_picture([table]).title == (
+        "Beside the share of tokens, attention of text to the image is higher in 2 of 5 heads and lower in "
+        "1, such as L0 H0: 62 % of its attention, 20 % of the tokens"
+    )
+    one = with_text_to_image([0.1, 0.2], [0.5, 1.0], [0.01, 0.01])
+    assert draw_picture([one]).title == (
+        "Text looks less at the image than its share of tokens in L0 H0: 10 % of its attention, "
+        "20 % of the tokens"
+    )
+
+
+def test_a_title_states_that_attention_is_as_the_share_of_tokens():
+    """Where all intervals lie within 0.02 of it, be they clear of 1; and not where one is wider."""
+    near = with_text_to_image([0.5, 0.501, 0.5], [1.0, 1.002, 1.0], [1e-6, 1e-6, 0.016])
+    assert half(0.016, 3) * 0.5 < 0.02
+    assert draw_picture([near]).title == (
+        "Text attends to the image as its share of tokens says, in all 3 heads: 50 %"
+    )
+    unsure = with_text_to_image([0.5, 0.501, 0.5], [1.0, 1.002, 1.0], [1e-6, 1e-6, 0.017])
+    assert half(0.017, 3) * 0.5 > 0.02
+    assert draw_picture([unsure]).title == "Text looks most at the image in L0 H1: 50 % of its attention"
+
+
+def test_without_lifts_a_title_states_the_head_with_most():
+    table = tables.modalities()
+    values = np.array(table.data["text_to_image"]).reshape(tables.LAYERS, -1)
+    layer, head = np.unravel_index(values.argmax(), values.shape)
+    assert draw_picture([table]).title == (
+        f"Text looks most at the image in L{layer} H{head}: {100 * values.max():.0f} % of its attention"
+    )
+    data = {
+        name: [None] * len(table) if name.startswith("text_to") else cells
+        for name, cells in table.data.items()
+    }
+    image = np.array(table.data["image_to_text"])
+    layer, head = divmod(int(image.argmax()), tables.HEADS)
+    assert draw_picture([HeadTable(table.title, table.columns, data)]).title == (
+        f"The image looks most at text in L{layer} H{head}: {100 * image.max():.0f} % of its attention"
+    )
+
+
+def test_a_line_at_the_share_of_tokens_is_longer_than_a_bar():
+    """A point on it does not hide it."""
+    table = with_lifts(tables.modalities(1, 2), {"text_to_image": 0.6, "text_to_text": 0.3})
+    (spec,) = [one["spec"] for one in draw_picture([table]).spec["vconcat"]]
+    line = next(one["encoding"] for one in spec["layer"] if one["encoding"]["x"]["field"] == "uniform")
+    step = spec["height"]["step"]
+    bar = next(one["mark"]["height"]["band"] for one in spec["layer"] if one["mark"]["type"] == "bar") * step
+    assert line["y2"]["value"] - line["y"]["value"] > bar + 6
+    assert line["y"]["value"] < (step - bar) / 2 - 3

@@ -19,9 +19,9 @@ MARKS = {
 }
 SIGNS = {
     "finds more, *: adjusted p": "more",
-    "finds less: the whole bar lies below the rule": "less",
-    "no significant difference: the bar covers the rule": "covers",
-    "a bar above the rule without *": "unsure",
+    "finds less: the whole bar lies below 0": "less",
+    "no significant difference: the bar covers 0": "covers",
+    "the bar lies above 0 without *": "unsure",
 }
 
 
@@ -56,8 +56,9 @@ def test_numbers_are_those_of_the_table():
         assert {field: drawn[key][field] for field in fields} == {
             field: table.data[name][row] for field, name in fields.items()
         }
-        low, high = (table.data["accuracy"][row] + sign * 1.96 * 0.01 for sign in (-1, 1))
+        low, high = (table.data["gain"][row] + sign * 1.96 * 0.01 for sign in (-1, 1))
         assert (drawn[key]["low"], drawn[key]["high"]) == (pytest.approx(low), pytest.approx(high))
+        assert (drawn[key]["own_low"], drawn[key]["own_high"]) == (None, None)
 
 
 def test_lines_are_sorted_by_gain_and_all_links_stand_first():
@@ -78,8 +79,18 @@ def test_lines_are_sorted_by_gain_and_all_links_stand_first():
 
 
 def drawn_layers(drawn):
-    for chart in drawn.spec["vconcat"][0]["concat"]:
-        yield from chart["layer"]
+    for side in drawn.spec["vconcat"][0]["concat"]:
+        for chart in side.get("hconcat", [side]):
+            yield from chart["layer"]
+
+
+def encoded(drawn):
+    """Give what is drawn along an axis of numbers: the field, the one at its other end, and the mark."""
+    return [
+        (across["field"], one["encoding"].get("x2", {}).get("field"), one["mark"]["type"])
+        for one in drawn_layers(drawn)
+        if (across := one["encoding"].get("x", {})).get("type") == "quantitative"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -125,7 +136,7 @@ def test_the_legend_and_the_remark_explain_what_occurs_alone(gain, p, there):
     assert {sign for said, sign in SIGNS.items() if said in svg} == there
     assert ">best simple rule</text>" in svg
     untested = found(gain=[gain] * 6, p_adjusted=[None] * 6)
-    assert "a bar above the rule" not in draw_picture([untested]).rendered("svg").decode()
+    assert "the bar lies above 0" not in draw_picture([untested]).rendered("svg").decode()
 
 
 def test_marks_differ_in_shape_or_filling_and_in_colour():
@@ -143,7 +154,7 @@ def test_marks_differ_in_shape_or_filling_and_in_colour():
 
 
 def test_figures_are_the_interval_that_the_bar_is():
-    """Both are 1.96 standard errors of the gain, about the gain and about the head."""
+    """Both are 1.96 standard errors of the gain, about the gain."""
     draw = np.random.default_rng(3)
     gain, error = draw.uniform(-0.9, 0.9, 6), draw.uniform(0.01, 0.2, 6)
     table = found(gain=gain.tolist(), gain_se=error.tolist())
@@ -156,8 +167,7 @@ def test_figures_are_the_interval_that_the_bar_is():
             ]
             ends = [gain[place] + sign * 1.96 * error[place] for sign in (-1, 1)]
             assert written == pytest.approx([gain[place], *ends], abs=0.0051)
-            bar = [row[name] - table.data["accuracy"][place] + gain[place] for name in ("low", "high")]
-            assert bar == pytest.approx(ends)
+            assert [row[name] for name in ("low", "high")] == pytest.approx(ends)
     assert ">gain [95 %]</text>" in draw_picture([table], width=760).rendered("svg").decode()
 
 
@@ -225,8 +235,61 @@ def test_texts_say_the_gain_with_its_error_where_there_is_room():
 def test_a_table_without_errors_of_gains_has_those_of_accuracies():
     drawn = draw_picture([tables.found()])
     rows = [row for rows in charts_of(drawn).values() for row in rows]
-    assert all(row["high"] - row["accuracy"] == pytest.approx(1.96 * row["error"]) for row in rows)
-    assert "95 % intervals of the accuracy" in drawn.rendered("svg").decode()
+    assert all(row["own_high"] - row["accuracy"] == pytest.approx(1.96 * row["error"]) for row in rows)
+    assert all(row["accuracy"] - row["own_low"] == pytest.approx(1.96 * row["error"]) for row in rows)
+    assert {row["low"] for row in rows} == {None}
+    svg = drawn.rendered("svg").decode()
+    assert "bars: 95 % intervals of what heads find" in svg
+    assert "bars: its 95 % interval" not in svg
+
+
+def test_the_interval_of_the_gain_is_drawn_on_an_axis_of_gains():
+    """A bar about the head's own number would read as the interval of that."""
+    drawn = draw_picture([found()], width=760)
+    marks = encoded(drawn)
+    side = len(marks) // 2
+    assert marks[:side] == marks[side:]
+    assert marks[:side] == [
+        ("accuracy", "baseline", "rule"), ("own_low", "own_high", "rule"), ("accuracy", None, "point"),
+        ("baseline", None, "point"),
+        ("zero", None, "rule"), ("low", "high", "rule"), ("gain", None, "point"),
+    ]  # fmt: skip
+    scales = [one["encoding"]["x"]["scale"]["domain"] for one in drawn_layers(drawn)
+              if "scale" in one["encoding"].get("x", {})]  # fmt: skip
+    shares, gains = ([one for one in scales if (one == [0, 1]) is of_shares] for of_shares in (True, False))
+    assert len(shares) == 8
+    assert len(gains) == 6
+    assert all(one == gains[0] for one in gains)  # of both directions: gains compare
+
+
+@pytest.mark.parametrize(
+    ("gain", "error", "ends"),
+    [
+        ([-0.31, 0.0], 0.0, [-0.4, 0.1]),
+        ([-0.31, 0.42], 0.05, [-0.5, 0.6]),
+        ([0.4, 0.4], 0.0, [-0.1, 0.4]),
+        ([-0.9, 0.95], 0.1, [-1.0, 1.0]),
+        ([None, None], 0.0, [-0.1, 0.1]),
+    ],
+)
+def test_the_axis_of_gains_holds_0_and_all_intervals(gain, error, ends):
+    table = found(gain=gain * 3, gain_se=[error] * 6)
+    layers = drawn_layers(draw_picture([table]))
+    (domain,) = {
+        tuple(one["encoding"]["x"]["scale"]["domain"])
+        for one in layers
+        if one["encoding"].get("x", {}).get("field") == "gain"
+    }
+    assert domain == pytest.approx(tuple(ends))
+
+
+def test_a_narrow_picture_has_the_gains_alone():
+    drawn = draw_picture([found()], columns=1, journal="plain")
+    assert {field for field, *_ in encoded(drawn)} == {"zero", "low", "gain"}
+    svg = drawn.rendered("svg").decode()
+    assert ">best simple rule</text>" not in svg
+    assert ">gain</text>" in svg
+    assert ">determiner (det)</text>" in svg
 
 
 def test_the_axis_has_the_unit_of_the_figures():
