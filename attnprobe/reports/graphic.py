@@ -1,14 +1,12 @@
 """Attention as a vector graphic: lines between two columns of tokens, a map, or all heads side by side."""
 
 from collections.abc import Sequence
-from html import escape
-from textwrap import wrap
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from attnprobe.reports.theme import THEMES, ThemeName
+from attnprobe.reports.pen import EDGE, LIGHT, SCALE, STEP, Look, Pen, Rows, cut_label
 from attnprobe.reports.view import (
     Start,
     add_rollout,
@@ -18,70 +16,33 @@ from attnprobe.reports.view import (
     select_tokens,
     shrink_maps,
 )
-from attnprobe.reports.view_alignment import HIT, Mark, explain_marks, place_marks, tell_rates
+from attnprobe.reports.view_alignment import (
+    Mark,
+    explain_hits,
+    find_second_text,
+    place_marks,
+    state_finding,
+    tell_rates,
+)
 from attnprobe.survey.tokens import Maps, SequenceAttention, Side, group_tokens
 
-Rows = NDArray[np.floating[Any]]
-Colour = tuple[int, int, int]
-
-#: From nothing to everything, red-green-blue; each step is darker than the last, in grey too.
-RAMP: tuple[Colour, ...] = ((255, 255, 255), (198, 219, 239), (107, 174, 214), (33, 113, 181), (8, 48, 107))
-#: The same on a dark ground, where much is light.
-_DARK: tuple[Colour, ...] = ((22, 24, 29), (24, 58, 104), (36, 108, 184), (112, 178, 240), (232, 244, 255))
-#: Colours that a graphic tells apart.
-LEVELS = 48
-FONT = "Helvetica, Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif"
-EDGE = 10
 #: Pixels between two columns of tokens, and between which they stay where a width is given.
 _BETWEEN, _CLOSEST = 200, 70
 #: Lines of less attention are left out.
 FAINTEST = 0.01
 #: Shades that lines have.
 SHADES = 20
-#: Most characters of a label.
-_LONGEST = 20
 #: Cells of a small map on either side; its least and usual size in pixels, and the room between two of them.
 _CELLS, _SMALLEST, _SMALL, _GAP = 24, 10, 44, 6
-_FRAME = "#999999"
-#: What the scale says, and how wide a step of it is.
-_SCALE, _STEP = (0, 0.01, 0.05, 0.1, 0.25, 0.5, 1), 34
-#: A letter of prose is so many of its sizes wide; labels of few letters can be wider.
-_PROSE = 0.52
-#: A gold link between two columns of tokens is a band behind the lines, a possible one is dashed.
-_BAND, _DASHES = "#d95f0e", ' stroke-dasharray="5 4"'
-
-
-class Look(NamedTuple):
-    """Colours and sizes of a graphic; lengths are pixels, of which 96 make an inch."""
-
-    theme: ThemeName
-    stroke: str  # of lines that say everything; less attention is more transparent
-    ramp: Sequence[Colour]  # from nothing, which is the background, to everything
-    size: int  # of the text
-    line: int  # from one token to the next
-
-    @property
-    def ink(self) -> str:
-        """The colour of tokens and titles."""
-        return THEMES[self.theme].ink
-
-    @property
-    def pale(self) -> str:
-        """The colour of what explains them."""
-        return THEMES[self.theme].muted
-
-
-#: By the name of the theme; that of paper has text of 8 points, as pictures of tables do.
-LOOKS: dict[ThemeName, Look] = {
-    "light": Look("light", "#08306b", RAMP, 13, 20),
-    "dark": Look("dark", "#9ecbff", _DARK, 13, 20),
-    "paper": Look("paper", "#08306b", RAMP, 11, 17),
-}
-LIGHT = LOOKS["light"]
+#: Pixels that prose has at least where nobody gives a width.
+_PROSE = 420
 
 
 class Panel(NamedTuple):
-    """One head, as it is drawn: attention (query, key), and the labels of both."""
+    """One head, as it is drawn: attention (query, key), and the labels of both.
+
+    ``parts`` are the row and the column at which a second text begins; 0 where there is none.
+    """
 
     title: str
     rows: Rows
@@ -89,6 +50,7 @@ class Panel(NamedTuple):
     keys: Sequence[str]
     marks: Sequence[Mark] = ()
     notes: Sequence[str] = ()  # lines below the title
+    parts: tuple[int, int] = (0, 0)
 
 
 class Block(NamedTuple):
@@ -129,12 +91,20 @@ def draw_view(
     if start.words:
         rows = group_tokens(rows, maps.queries.words, maps.keys.words)
     (queries, left), (keys, right) = (_label_side(side, start) for side in (maps.queries, maps.keys))
-    marks = place_marks(maps, queries, keys, words=start.words)
-    notes = [explain_marks(marks, start.draw)] if marks else []
-    if maps.alignment is not None and not rolled:
-        notes += [tell_rates(way, start.layer, start.head) for way in maps.alignment.ways]
-        notes.append(HIT)
-    panel = Panel(title, rows[queries][:, keys], left, right, marks, notes)
+    first, second = (
+        find_second_text(side, some, words=start.words)
+        for side, some in ((maps.queries, queries), (maps.keys, keys))
+    )
+    parts = (first, second) if maps.queries is maps.keys else (0, 0)
+    head = None if rolled else (start.layer, start.head)
+    marks = place_marks(maps, queries, keys, words=start.words, head=head)
+    notes = list[str]()
+    if maps.alignment is not None and head is not None:
+        lines = any(parts) and start.draw == "map"
+        said = explain_hits(maps) + " Lines part the first text from the second." * lines
+        notes = [f"{title}.", *(tell_rates(way, *head) for way in maps.alignment.ways), said]
+        title = state_finding(maps, *head, several=len(seen.maps) > 1)
+    panel = Panel(title, rows[queries][:, keys], left, right, marks, notes, parts)
     return (draw_lines if start.draw == "lines" else draw_map)(panel, look, width)
 
 
@@ -162,24 +132,21 @@ def draw_lines(panel: Panel, look: Look = LIGHT, width: int | None = None) -> st
 
     With a width, the labels keep their size, and the lines give way.
     """
-    pen, line = _Pen(look), look.line
+    pen, line = Pen(look), look.line
     left, right = (list(map(cut_label, labels)) for labels in (panel.queries, panel.keys))
     first, last = (max(map(pen.width, labels), default=0) for labels in (left, right))
     around = 2 * EDGE + first + last + 16
     between = _BETWEEN if width is None else max(_CLOSEST, width - around)
     start = EDGE + first + 8
     stop = start + between
-    wide = max(around + between, 2 * EDGE + pen.width(panel.title))
-    below = pen.notes(panel, wide)
-    top = EDGE + 2 * line + 6 + below
-    pen.text(start - 8, EDGE + line + look.size + below, "from", "end", look.pale)
-    pen.text(stop + 8, EDGE + line + look.size + below, "to", "start", look.pale)
+    wide = max(around + between, _fit_prose(pen, panel, width))
+    top = pen.prose(panel.title, panel.notes, wide)
+    top = pen.legend(panel.marks, top, wide, bands=True) + line + 6
+    pen.text(start - 8, top - line - 6 + look.size, "from", "end", look.pale)
+    pen.text(stop + 8, top - line - 6 + look.size, "to", "start", look.pale)
     for mark in panel.marks:
-        begin, end = (f"{top + line * (first + last) / 2:g}" for first, last in (mark.rows, mark.columns))
-        pen.parts.append(
-            f'<path d="M{start:g} {begin}L{stop:g} {end}" fill="none" stroke="{_BAND}" stroke-opacity="0.5" '
-            f'stroke-width="7"{"" if mark.sure else _DASHES}><title>{mark.name}</title></path>'
-        )
+        begin, end = (top + line * (one + other) / 2 for one, other in (mark.rows, mark.columns))
+        pen.band(mark, (start, begin), (stop, end))
     shades = np.ceil(panel.rows * SHADES).astype(int)
     shown = panel.rows >= FAINTEST
     middle = [f"{top + line * (place + 0.5):g}" for place in range(max(len(left), len(right)))]
@@ -203,7 +170,7 @@ def draw_map(panel: Panel, look: Look = LIGHT, width: int | None = None) -> str:
 
     With a width, the cells give way, and labels where cells are smaller.
     """
-    pen = _Pen(look)
+    pen = Pen(look)
     left, above = (list(map(cut_label, labels)) for labels in (panel.queries, panel.keys))
     cell, label = float(look.line - 4), float(look.size)
     first, tall = (max(map(pen.width, labels), default=0) for labels in (left, above))
@@ -212,13 +179,16 @@ def draw_map(panel: Panel, look: Look = LIGHT, width: int | None = None) -> str:
         if cell < label + 2:
             share = first / look.size  # a label's width for each pixel of its size
             cell = max(3.0, (width - 2 * EDGE - 8 + 2 * share) / (len(above) + share))
+    elif panel.notes:  # room for the name of the queries
+        first = max(first, pen.width("query"))
     label = min(label, max(1.0, cell - 2))
     first, tall = first * label / look.size, tall * label / look.size
     x, wide, high = EDGE + first + 8, cell * len(above), cell * len(left)
-    full = max(x + wide, x + _STEP * len(_SCALE), EDGE + pen.width(panel.title)) + EDGE
+    full = max(x + wide + EDGE, x + STEP * len(SCALE) + EDGE, _fit_prose(pen, panel, width))
     if width is None:  # room for the name of the keys
         full = max(full, x + wide + 4 + pen.width("key") + EDGE)
-    y = EDGE + look.line + tall + 8 + pen.notes(panel, full)
+    y = pen.prose(panel.title, panel.notes, full)
+    y = pen.legend(panel.marks, y, full, bands=False) + tall + 8
     pen.cells(panel.rows, x, y, cell, cell)
     pen.frame(x, y, wide, high)
     base = cell / 2 + 0.3 * label
@@ -231,14 +201,25 @@ def draw_map(panel: Panel, look: Look = LIGHT, width: int | None = None) -> str:
     if x - 6 >= pen.width("query") and x + wide + 4 + pen.width("key") <= full:
         pen.text(x - 6, y - 6, "query", "end", look.pale)
         pen.text(x + wide + 4, y - 6, "key", "start", look.pale)
-    pen.marks(panel.marks, x, y, cell)
+    if panel.parts[0]:
+        pen.part(x - 6, y + cell * panel.parts[0], 6 + wide, 0)
+    if panel.parts[1]:
+        pen.part(x + cell * panel.parts[1], y - 6, 0, 6 + high)
+    for mark in panel.marks:
+        pen.square(mark, x, y, cell)
     pen.scale(x, y + high + 12)
     return pen.svg(full, y + high + 48 + EDGE, panel.title)
 
 
+def _fit_prose(pen: Pen, panel: Panel, width: int | None) -> float:
+    """Tell how wide a panel is at least so that its title can be read: notes take what room there is."""
+    wide = pen.width(panel.title) + 2 * EDGE
+    return min(wide, _PROSE if width is None else width) if panel.notes else wide
+
+
 def draw_all_heads(title: str, blocks: Sequence[Block], look: Look = LIGHT, width: int | None = None) -> str:
     """Draw a small map of every head, layers from top to bottom; with a width, the maps give way."""
-    pen, gap = _Pen(look), _GAP
+    pen, gap = Pen(look), _GAP
     indent = EDGE + max(pen.width(block.name) for block in blocks) + 14
     most = max(len(block.heads) for block in blocks)
     size = float(_SMALL) if width is None else max(_SMALLEST, (width - indent - EDGE + gap) / most - gap)
@@ -277,7 +258,7 @@ def draw_patches(
 
     ``whose`` says who attends; ``address`` is the image as a data URL, ``size`` its height and width.
     """
-    pen = _Pen(look)
+    pen = Pen(look)
     wide = 260.0 if width is None else (width - 2 * EDGE - 20) / 2
     high = wide * size[0] / size[1]
     top, x = EDGE + 2 * look.line, EDGE + wide + 20
@@ -293,128 +274,3 @@ def draw_patches(
     pen.cells(patches / most, x, top, wide / columns, high / rows)
     pen.frame(x, top, wide, high)
     return pen.svg(max(x + wide, EDGE + pen.width(note)) + EDGE, top + high + EDGE, title)
-
-
-def cut_label(text: str, longest: int = _LONGEST) -> str:
-    """Cut a label for a graphic.
-
-    >>> cut_label("incomprehensibilities", 10)
-    'incompreh…'
-    """
-    return text if len(text) <= longest else f"{text[: longest - 1]}\u2026"
-
-
-def find_levels(rows: Rows) -> NDArray[np.int64]:
-    """Find the level of each probability, from 0 to ``LEVELS``: by its square root, so that 0.01 shows."""
-    return np.rint(np.sqrt(np.clip(rows, 0, 1)) * LEVELS).astype(np.int64)
-
-
-def mix_colour(level: int, ramp: Sequence[Colour] = RAMP) -> str:
-    """Interpolate the colour of a level.
-
-    >>> mix_colour(0), mix_colour(LEVELS)
-    ('#ffffff', '#08306b')
-    """
-    place = level / LEVELS * (len(ramp) - 1)
-    low = min(int(place), len(ramp) - 2)
-    mixed = (round(a + (b - a) * (place - low)) for a, b in zip(ramp[low], ramp[low + 1], strict=True))
-    return "#" + "".join(f"{part:02x}" for part in mixed)
-
-
-class _Pen:
-    """Collects the parts of a graphic."""
-
-    def __init__(self, look: Look) -> None:
-        self.look, self.parts = look, list[str]()
-
-    def text(
-        self, x: float, y: float, text: str, anchor: str = "start", colour: str | None = None,
-        size: float | None = None, more: str = "",
-    ) -> None:  # fmt: skip
-        small = "" if size in (None, self.look.size) else f' font-size="{size:g}"'
-        self.parts.append(
-            f'<text x="{x:g}" y="{y:g}" text-anchor="{anchor}" fill="{colour or self.look.ink}"{small}{more}>'
-            f"{escape(text)}</text>"
-        )
-
-    def title(self, text: str) -> None:
-        self.text(EDGE, EDGE + self.look.size, text, more=' font-weight="bold"')
-
-    def notes(self, panel: Panel, wide: float) -> float:
-        """Write the title, and the notes below it in lines; returns how high the notes are."""
-        self.title(panel.title)
-        lines = list[str]()
-        for note in panel.notes:
-            fits = max(24, int((wide - 2 * EDGE) / (_PROSE * self.look.size)))
-            lines += wrap(note, fits)
-        for number, line in enumerate(lines, start=1):
-            self.text(EDGE, EDGE + self.look.size + self.look.line * number, line, colour=self.look.pale)
-        return float(self.look.line * len(lines))
-
-    def marks(self, marks: Sequence[Mark], x: float, y: float, cell: float) -> None:
-        """Draw gold links as squares around cells, solid or dashed, on a rim that shows on any colour."""
-        paper, thick = THEMES[self.look.theme].background, min(2.0, cell / 6)
-        for mark in marks:
-            (top, bottom), (left, right) = mark.rows, mark.columns
-            box = (
-                f'x="{x + cell * left + thick:g}" y="{y + cell * top + thick:g}" '
-                f'width="{cell * (right - left) - 2 * thick:g}" '
-                f'height="{cell * (bottom - top) - 2 * thick:g}" fill="none"'
-            )
-            dashes = "" if mark.sure else f' stroke-dasharray="{1.5 * thick:g} {thick:g}"'
-            self.parts.append(
-                f'<rect {box} stroke="{paper}" stroke-width="{2 * thick:g}"/>'
-                f'<rect {box} stroke="{self.look.ink}" stroke-width="{thick:g}"{dashes}>'
-                f"<title>{mark.name}</title></rect>"
-            )
-
-    def width(self, label: str) -> float:
-        """Estimate how wide a label is: a page can measure it, a file can't."""
-        return self.look.size * sum(1 if ord(character) > 0x2E7F else 0.6 for character in label)
-
-    def frame(self, x: float, y: float, wide: float, high: float, *, dashed: bool = False) -> None:
-        dashes = ' stroke-dasharray="3 3"' if dashed else ""
-        self.parts.append(
-            f'<rect x="{x:g}" y="{y:g}" width="{wide:g}" height="{high:g}" fill="none" stroke="{_FRAME}" '
-            f'stroke-width="0.5"{dashes}/>'
-        )
-
-    def cells(self, rows: Rows, x: float, y: float, wide: float, high: float) -> None:
-        """Draw the cells of a map, one path for each colour, runs of one colour as one."""
-        # Neighbours have the very same edge: otherwise the paper shows between them.
-        across = [f"{x + wide * place:.8g}" for place in range(rows.shape[1] + 1)]
-        down = [f"{y + high * place:.8g}" for place in range(rows.shape[0] + 1)]
-        paths: dict[int, list[str]] = {}
-        ramp = self.look.ramp
-        for place, row in enumerate(find_levels(rows)):
-            ends = np.flatnonzero(np.diff(row)) + 1
-            for start, stop in zip([0, *ends], [*ends, len(row)], strict=True):
-                if level := int(row[start]):  # that of nothing is the paper's own
-                    left, right = across[start], across[stop]
-                    path = f"M{left} {down[place]}H{right}V{down[place + 1]}H{left}z"
-                    paths.setdefault(level, []).append(path)
-        self.parts += [
-            f'<path d="{"".join(path)}" fill="{mix_colour(level, ramp)}" shape-rendering="crispEdges"/>'
-            for level, path in sorted(paths.items())
-        ]
-
-    def scale(self, x: float, y: float) -> float:
-        """Draw which colour is how much; returns how wide that is."""
-        wide = _STEP
-        for place, mark in enumerate(_SCALE):
-            shade = mix_colour(int(find_levels(np.array(mark))), self.look.ramp)
-            self.parts.append(
-                f'<rect x="{x + wide * place:g}" y="{y:g}" width="{wide}" height="10" fill="{shade}" '
-                f'stroke="{_FRAME}" stroke-width="0.5"/>'
-            )
-            self.text(x + wide * (place + 0.5), y + 24, f"{mark:g}", "middle", self.look.pale)
-        return wide * len(_SCALE)
-
-    def svg(self, width: float, height: float, title: str) -> str:
-        size = f'width="{width:.0f}" height="{height:.0f}" viewBox="0 0 {width:.0f} {height:.0f}"'
-        return (
-            f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" font-family="{FONT}" '
-            f'font-size="{self.look.size}"><title>{escape(title)}</title>'
-            f'<rect width="100%" height="100%" fill="{THEMES[self.look.theme].background}"/>'
-            f"{''.join(self.parts)}</svg>\n"
-        )

@@ -105,7 +105,8 @@ class View(Saveable):
     @cached_property
     def svg(self) -> str:
         """The vector graphic: one head, or all heads small."""
-        from attnprobe.reports.graphic import LOOKS, draw_view
+        from attnprobe.reports.graphic import draw_view
+        from attnprobe.reports.pen import LOOKS
 
         look = LOOKS[self.theme or "light"]
         return draw_view(self.seen, self.start, chosen=self.chosen, look=look, width=self.width)
@@ -129,7 +130,8 @@ class View(Saveable):
     @cached_property
     def _still(self) -> str:
         """The head that the page opens on, as a vector graphic, for where no script runs."""
-        from attnprobe.reports.graphic import LOOKS, draw_view
+        from attnprobe.reports.graphic import draw_view
+        from attnprobe.reports.pen import LOOKS
 
         return draw_view(self.seen, self.start, chosen=True, look=LOOKS["light"])
 
@@ -177,7 +179,8 @@ def write_page(
         "scale": SCALE,
         "kinds": [
             _describe_kind(maps, number, sides)
-            | {"gold": describe_alignment(maps), "notes": describe_rates(maps) + describe_notes(notes, maps)}
+            | {"gold": describe_alignment(maps, several=len(kinds) > 1)}
+            | {"notes": describe_rates(maps) + describe_notes(notes, maps)}
             for number, maps in enumerate(seen.maps)
         ],
         "sides": [describe_side(side) for side in sides],
@@ -260,7 +263,8 @@ def describe_side(side: "Side") -> dict[str, Any]:
         [make_visible(label)[:_LONGEST] for label in one]
         for one in (side.labels, side.names, side.word_labels)
     )
-    found = {"labels": labels, "names": names, "special": side.special.astype(int).tolist(), "words": None}
+    special = side.special.astype(int).tolist()
+    found = {"labels": labels, "names": names, "special": special, "words": None, "second": side.second}
     if side.words is not None and side.continues is not None:
         found |= {
             "words": side.words.tolist(),

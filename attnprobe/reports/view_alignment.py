@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from attnprobe.attention.kinds import Kind
+from attnprobe.reports.pairs import name_head
 from attnprobe.reports.report_page.measures import is_number
 from attnprobe.statistics.alignment import RATES
 
@@ -16,7 +18,10 @@ if TYPE_CHECKING:
 _TITLES = {"aer": "alignment error rate", "precision": "precision", "recall": "recall"}
 #: Of one sentence, nothing is sure: it has no error.
 _SOURCE = "Gold alignment of this sentence"
-HIT = "A link is hit where it has the largest attention of its word within the other text."
+_HIT = "A link is hit where it has the largest attention of its word within the other text, and else missed."
+_ACROSS = "Marks show hits where the decoder reads a word."
+#: How heavy the line of a mark is that is hit or missed; that of a mark of which nobody can say it is 1.
+_HEAVY, _THIN = 1.4, 0.5
 EXPLANATION = (
     "Of a gold alignment, each word chooses the one word of the other text that it attends to most; these "
     "links A, sure ones S and possible ones P, which hold S, give the alignment error rate 1 - (|A & S| + "
@@ -32,26 +37,47 @@ class Mark(NamedTuple):
     rows: "Ends"
     columns: "Ends"
     sure: bool
+    hit: bool | None = None  # None for what is no head
 
     @property
     def name(self) -> str:
-        """What a screen reader says of it."""
-        return "sure link" if self.sure else "possible link"
+        """What a legend and a screen reader say of it.
+
+        >>> Mark((0, 1), (2, 4), sure=True, hit=False).name
+        'sure link, missed'
+        """
+        said = "" if self.hit is None else ", hit" if self.hit else ", missed"
+        return f"{'sure' if self.sure else 'possible'} link{said}"
+
+    @property
+    def weight(self) -> float:
+        """How heavy its line is, which tells hits from others without a colour."""
+        return 1.0 if self.hit is None else _HEAVY if self.hit else _THIN
+
+
+def list_kinds(marks: Sequence[Mark]) -> list[Mark]:
+    """List the kinds of marks that there are, as marks of one cell, for a legend."""
+    kinds = {(mark.sure, mark.hit) for mark in marks}
+    kept = sorted(kinds, key=lambda kind: (not kind[0], not kind[1]))
+    return [Mark((0, 1), (0, 1), sure, hit) for sure, hit in kept]
 
 
 def place_marks(
-    maps: "Maps", queries: NDArray[np.int64], keys: NDArray[np.int64], *, words: bool
-) -> list[Mark]:
+    maps: "Maps", queries: NDArray[np.int64], keys: NDArray[np.int64], *, words: bool,
+    head: tuple[int, int] | None = None,
+) -> list[Mark]:  # fmt: skip
     """Place the gold links of a map among the tokens or words that are shown, which ``select_tokens`` chose.
 
-    A link between words of several tokens is one mark over all of them.
+    A link between words of several tokens is one mark over all of them. Marks say what a head finds, which
+    is named by the place of its layer and its number.
     """
     found = []
-    for asker, answer, sure in () if maps.alignment is None else maps.alignment.links:
+    for number, (asker, answer, sure) in enumerate(() if maps.alignment is None else maps.alignment.links):
         rows = _find_shown(maps.queries, asker, queries, words=words)
         columns = _find_shown(maps.keys, answer, keys, words=words)
         if rows and columns:
-            found.append(Mark(rows, columns, sure))
+            hit = None if head is None or maps.alignment is None else bool(maps.alignment.hits[head][number])
+            found.append(Mark(rows, columns, sure, hit))
     return found
 
 
@@ -62,17 +88,31 @@ def _find_shown(side: "Side", ends: "Ends", places: NDArray[np.int64], *, words:
     return (int(there[0]), int(there[-1]) + 1) if there.size else None
 
 
-def explain_marks(marks: Sequence[Mark], draw: str) -> str:
-    """Say what the marks are, of those kinds that there are; empty where nothing is marked."""
-    kinds = {mark.sure for mark in marks}
-    if not kinds or draw not in ("lines", "map"):
-        return ""
-    solid, dashed = ("a solid square", "a dashed one") if draw == "map" else ("a wide band", "a dashed one")
-    if kinds == {True}:
-        return f"Gold alignment: {solid} is a sure link."
-    if kinds == {False}:
-        return f"Gold alignment: {dashed.replace('one', solid.split()[-1])} is a possible link."
-    return f"Gold alignment: {solid} is a sure link, {dashed} a possible link."
+def find_second_text(side: "Side", places: NDArray[np.int64], *, words: bool) -> int:
+    """Find the first token or word of the second text among those shown; 0 where one text is shown alone."""
+    first = side.second if not words or side.words is None else int(side.words[side.second])
+    before = int(np.searchsorted(places, first))
+    return before if before < len(places) else 0
+
+
+def state_finding(maps: "Maps", layer: int, head: int, *, several: bool) -> str:
+    """State what a head finds of the gold alignment in the way in which it finds more, with fewer errors.
+
+    Without a sure link, only the name of the head is left.
+    """
+    assert maps.alignment is not None
+    place = maps.layers[layer], head
+    asked = [way for way in maps.alignment.ways if way.sure[layer, head] > 0]
+    if not asked:
+        return f"{f'{maps.kind.value} layer'.capitalize() if several else 'Layer'} {place[0]}, head {head}"
+    best = max(asked, key=lambda way: (way.hits[layer, head], -way.rates[layer, head, 0]))
+    name = f"{f'{maps.kind.value.capitalize()} ' if several else ''}{name_head(place)}"
+    return f"{name} finds {_count_hits(best.hits[layer, head], best.sure[layer, head])} {best.name}"
+
+
+def explain_hits(maps: "Maps") -> str:
+    """Say when a link is hit, and of which position of a word the marks say so."""
+    return f"{_HIT} {_ACROSS}" if maps.kind is Kind.CROSS else _HIT
 
 
 def tell_rates(way: "Way", layer: int, head: int) -> str:
@@ -90,10 +130,27 @@ def _count_hits(hits: float, sure: float) -> str:
     return f"{hits:.0f} of {sure:.0f} sure {'link' if sure == 1 else 'links'}"
 
 
-def describe_alignment(maps: "Maps") -> list[list[int]]:
-    """Describe the links of a kind of attention by their tokens, for ``draw.js``."""
-    links = () if maps.alignment is None else maps.alignment.links
-    return [[*asker, *answer, int(sure)] for asker, answer, sure in links]
+def describe_alignment(maps: "Maps", *, several: bool = False) -> dict[str, Any] | None:
+    """Describe the gold links of a kind of attention by their tokens, and what heads find, for a page."""
+    if maps.alignment is None:
+        return None
+    layers, heads = maps.standing.shape
+    return {
+        "links": [[*asker, *answer, int(sure)] for asker, answer, sure in maps.alignment.links],
+        "hits": [["".join(map(str, one)) for one in layer] for layer in maps.alignment.hits.astype(int)],
+        "findings": [
+            [
+                state_finding(maps, layer, head, several=several) if maps.standing[layer, head] else ""
+                for head in range(heads)
+            ]
+            for layer in range(layers)
+        ],
+        "said": explain_hits(maps),
+        "weights": {
+            said: Mark((0, 1), (0, 1), True, hit).weight
+            for said, hit in (("null", None), ("true", True), ("false", False))
+        },
+    }
 
 
 def describe_rates(maps: "Maps") -> list[dict[str, Any]]:

@@ -20,7 +20,7 @@ def describe_examples(examples: "Examples", kinds: list[str]) -> dict[str, Any]:
 
     return {
         "kind": kinds.index(examples.kind.value), "layer": examples.layer, "head": examples.head,
-        "note": _explain(examples), "bars": _explain_bars(examples.measure),
+        "note": _explain(examples, kinds), "bars": _explain_bars(examples.measure),
         "formula": explain_measure(examples.measure),
         "groups": [
             {"title": title, "items": [_describe(one) for one in some]}
@@ -29,7 +29,7 @@ def describe_examples(examples: "Examples", kinds: list[str]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _explain(examples: "Examples") -> str:
+def _explain(examples: "Examples", kinds: list[str]) -> str:
     """Say what the sentences are sorted by, and how many there were."""
     from attnprobe.survey.example_measures import FEWEST, LONGEST, shows_role
 
@@ -41,7 +41,10 @@ def _explain(examples: "Examples") -> str:
     several = f"{examples.sentences:,} {'text' if examples.sentences == 1 else 'texts'} of {where}"
     if examples.dataset == EMBEDDED:
         several = f"{examples.sentences:,} of the sentences that ship with attnprobe"
+    kind = f"{examples.kind.value} " if len(kinds) > 1 else ""
     return (
+        f"These sentences are of {kind}layer {examples.layer}, head {examples.head} alone; to see those of "
+        "another head, write the page again with --layer and --head. "
         f"Scores are {examples.measure.title}: {format_number(examples.mean)} on average over {several}, "
         f"those of {FEWEST} tokens or more. Of longer texts, the first {LONGEST} tokens are read.{role}"
     )

@@ -222,20 +222,33 @@ def align_by_layer_mean(block: AttentionBlock) -> Tensor:
     return _count(block, rows.mean(1, keepdim=True))
 
 
+def choose_links(p: Tensor, gold: GoldAlignments) -> Ints:
+    """Choose one link for each word that asks: to the word of the other text that it attends to most.
+
+    Args:
+        p: Attention (batch, head, query, key).
+        gold: Who asks, and whom.
+
+    Returns:
+        (row, head) the place of the link among ``gold.sure`` and ``gold.possible``; -1 where there is none.
+    """
+    from attnprobe.kernels.words import find_most_attended
+
+    chosen = find_most_attended(p, gold.rows)
+    return np.where(chosen < 0, -1, gold.base[:, None] + chosen - gold.rows.candidates[:, :1])
+
+
 def _count(block: AttentionBlock, p: Tensor) -> Tensor:
     """Count what is found by rows (batch, head, query, key): (batch, head, way, number)."""
     import torch
 
-    from attnprobe.kernels.words import find_most_attended
-
     gold: GoldAlignments = block.layout.once(find_gold_alignments)
     heads, rows = p.shape[1], gold.rows
     counts = np.repeat(gold.counts[:, None], heads, 1)
-    chosen = find_most_attended(p, rows)
-    cell = gold.base[:, None] + chosen - rows.candidates[:, :1]
+    chosen = choose_links(p, gold)
     for number, aligned in ((IN_SURE, gold.sure), (IN_POSSIBLE, gold.possible)):
         found = np.zeros((len(counts), WAYS, heads))
-        np.add.at(found, (rows.sequence, gold.way), aligned[np.maximum(cell, 0)] & (chosen >= 0))
+        np.add.at(found, (rows.sequence, gold.way), aligned[np.maximum(chosen, 0)] & (chosen >= 0))
         counts[..., number] += found.transpose(0, 2, 1)
     counts[p[..., 0].isnan().any(-1).cpu().numpy()] = np.nan
     # Counts, which half precision would round.

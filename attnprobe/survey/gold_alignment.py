@@ -16,6 +16,7 @@ from attnprobe.statistics.alignment import (
     SURE,
     GoldAlignments,
     align_by_head,
+    choose_links,
     find_gold_alignments,
     find_rates,
 )
@@ -47,23 +48,22 @@ def align_maps(maps: Maps, layout: Layout) -> Maps:
             "Only a part of one of the two texts is in the sequence, and an alignment is of both, whole; "
             "leave out --max-length."
         )
-    counts = np.stack([_count_layer(rows, layout) for rows in maps.rows])
+    blocks = [AttentionBlock(torch.from_numpy(rows)[None], layout).restricted() for rows in maps.rows]
+    counts = np.stack([align_by_head(block)[0].double().numpy() for block in blocks])
     counts[~maps.standing] = np.nan
     # In cross-attention both ways ask of the same words; a map shows them where they are read.
     shown = asked[-1:] if layout.crossed else asked
     links, words = _list_links(gold, shown), _list_words(gold, shown)
-    found = Alignment(links, tuple(_make_way(counts[..., way, :], way, layout.crossed) for way in asked))
+    chosen = np.stack([choose_links(block.probabilities, gold) for block in blocks])  # (layer, row, head)
+    asking, placed = np.array(links, np.int64).reshape(-1, 2).T
+    hits = (chosen[:, asking] == placed[:, None]).transpose(0, 2, 1) & maps.standing[..., None]
+    ends = tuple(_find_ends(gold, row, link) for row, link in links)
+    found = Alignment(ends, tuple(_make_way(counts[..., way, :], way, layout.crossed) for way in asked), hits)
     if layout.crossed:
         queries, keys = (_name_words(*one) for one in zip((maps.queries, maps.keys), words, strict=True))
     else:
         queries = keys = _name_words(maps.queries, sorted({*words[0], *words[1]}))
     return replace(maps, queries=queries, keys=keys, alignment=found)
-
-
-def _count_layer(rows: NDArray[np.float32], layout: Layout) -> NDArray[np.float64]:
-    """Count what each head of a layer finds, (head, way, number), as the table of error rates does."""
-    block = AttentionBlock(torch.from_numpy(rows)[None], layout).restricted()
-    return align_by_head(block)[0].double().numpy()
 
 
 def _make_way(counts: NDArray[np.float64], way: int, crossed: bool) -> Way:
@@ -75,18 +75,21 @@ def _make_way(counts: NDArray[np.float64], way: int, crossed: bool) -> Way:
     return Way((_ACROSS if crossed else _WITHIN)[way], counts[..., IN_SURE], counts[..., SURE], rates)
 
 
-def _list_links(gold: GoldAlignments, ways: list[int]) -> tuple[tuple[Ends, Ends, bool], ...]:
-    """List the links: the tokens of the word that asks and of the one that answers, and whether for sure."""
+def _list_links(gold: GoldAlignments, ways: list[int]) -> list[tuple[int, int]]:
+    """List the links by the row that asks and by their place in ``gold.possible``."""
     found = []
     for row in np.flatnonzero(np.isin(gold.way, ways)).tolist():
         first, stop = gold.rows.candidates[row].tolist()
-        for place in range(stop - first):
-            cell = gold.base[row] + place
-            if gold.possible[cell]:
-                ends = (gold.rows.queries[row], gold.rows.spans[first + place])
-                asker, answer = ((int(start), int(end)) for start, end in ends)
-                found.append((asker, answer, bool(gold.sure[cell])))
-    return tuple(found)
+        cells = gold.base[row] + np.arange(stop - first)
+        found += [(row, int(cell)) for cell in cells[gold.possible[cells]]]
+    return found
+
+
+def _find_ends(gold: GoldAlignments, row: int, link: int) -> tuple[Ends, Ends, bool]:
+    """Find the tokens of the word that asks and of the one that answers, and whether they link for sure."""
+    answer = gold.rows.spans[gold.rows.candidates[row, 0] + link - gold.base[row]]
+    asker, other = ((int(start), int(end)) for start, end in (gold.rows.queries[row], answer))
+    return asker, other, bool(gold.sure[link])
 
 
 def _list_words(gold: GoldAlignments, ways: list[int]) -> tuple[list[Ends], list[Ends]]:

@@ -37,6 +37,7 @@ class Side:
         continues: Which of them go on with the word of the token before, (token,).
         grid: Where the patches are, of an image.
         tiles: Where they are among the tokens of a text that is read with the image.
+        second: The first token of the second of two texts; 0 for one text, and where nobody can tell.
     """
 
     labels: tuple[str, ...]
@@ -47,6 +48,7 @@ class Side:
     continues: NDArray[np.bool_] | None = None
     grid: Grid | None = None
     tiles: Grid | None = None
+    second: int = 0
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -77,9 +79,8 @@ class Side:
             texts: One or two.
             covered: The characters of each, where the tokenizer tells.
         """
-        spelled = tokenizer.convert_ids_to_tokens(
-            list(ids)
-        )  # of an image behind the text, nobody knows the id
+        # Of an image behind the text, nobody knows the id.
+        spelled = tokenizer.convert_ids_to_tokens(list(ids))
         names = tuple("image" if name is None else str(name) for name in spelled)
         added = np.isin(np.array(ids), list(find_special_ids(tokenizer)))
         if covered is not None:
@@ -100,7 +101,8 @@ class Side:
             numbered = _number_parts(labels, own)
             labels = tuple(" " if mark else label for mark, label in zip(blank, numbered, strict=True))
         continues = None if words is None else np.append(False, words[1:] == words[:-1])
-        return cls(labels, names, special, words, word_labels, continues)
+        second = next((place for place, one in enumerate(covered or ()) if one and one[0]), 0)
+        return cls(labels, names, special, words, word_labels, continues, second=second)
 
     def with_image(self, image: NDArray[np.bool_], tiles: Grid | None) -> "Side":
         """Label the tokens that stand for an image: by row and column, or else by their number."""
@@ -274,7 +276,7 @@ class Way:
 
     Attributes:
         name: Who asks, and where.
-        hits: (layer, head) the sure links that a head finds; NaN for heads that were removed.
+        hits: (layer, head) how many sure links a head finds; NaN for heads that were removed.
         sure: (layer, head) the sure links there are.
         rates: (layer, head, rate) alignment error rate, precision and recall.
     """
@@ -292,10 +294,12 @@ class Alignment:
     Attributes:
         links: The tokens among the queries, those among the keys, and whether the link is sure.
         ways: How words are asked, one or two.
+        hits: (layer, head, link) whether the head finds the link.
     """
 
     links: tuple[tuple[Ends, Ends, bool], ...]
     ways: tuple[Way, ...]
+    hits: NDArray[np.bool_]
 
 
 @dataclass(frozen=True)

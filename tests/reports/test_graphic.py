@@ -8,7 +8,6 @@ import pytest
 
 from attnprobe.reports.graphic import (
     FAINTEST,
-    LEVELS,
     SHADES,
     Block,
     Panel,
@@ -16,9 +15,8 @@ from attnprobe.reports.graphic import (
     draw_lines,
     draw_map,
     draw_patches,
-    find_levels,
-    mix_colour,
 )
+from attnprobe.reports.pen import LEVELS, find_levels, mix_colour
 from attnprobe.reports.view import make_visible
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -11,7 +11,7 @@ from transformers import AutoTokenizer
 
 import attnprobe
 from attnprobe.errors import AttnprobeError
-from attnprobe.reports.view_alignment import describe_alignment, describe_rates, explain_marks, place_marks
+from attnprobe.reports.view_alignment import describe_alignment, describe_rates, list_kinds, place_marks
 from attnprobe.survey.tokens import group_tokens
 
 TEXT, TARGET = "the unlikely river was slow", "a cat walks quickly"
@@ -72,6 +72,12 @@ def test_across_it_is_what_loops_find(name, saved):
         (targets[b], words[a], (a, b) in SURE) for a, b in SURE | POSSIBLE
     }  # fmt: skip
     assert set(maps.alignment.links) == expected
+    for layer, head in np.ndindex(*maps.rows.shape[:2]):
+        links = choose(maps.rows[layer, head].astype(float), targets, words)
+        assert maps.alignment.hits[layer, head].tolist() == [
+            (targets.index(asker), words.index(answer)) in links for asker, answer, _ in maps.alignment.links
+        ]
+    assert 0 < maps.alignment.hits.mean() < 1
     assert [one.alignment is None for one in view.seen.maps] == [True, True, False]
 
 
@@ -151,11 +157,13 @@ def test_a_graphic_marks_every_link_in_its_place(draw, saved):
     texts = root.findall(f"{SVG}text") + root.findall(f"{SVG}g/{SVG}text")
     labels = {one.text: one for one in texts}
     marks = [one for one in root.iter() if one.find(f"{SVG}title") is not None and one.tag != f"{SVG}svg"]
-    assert sorted(one.find(f"{SVG}title").text for one in marks) == ["possible link"] + ["sure link"] * 4
+    marks = marks[-5:]  # before them, a legend
+    kinds = [one.find(f"{SVG}title").text.split(",")[0] for one in marks]
+    assert sorted(kinds) == ["possible link"] + ["sure link"] * 4
     assert sum("stroke-dasharray" in one.attrib for one in marks) == 1
     found = set()
     for one in marks:
-        sure = one.find(f"{SVG}title").text == "sure link"
+        sure = one.find(f"{SVG}title").text.startswith("sure link")
         assert sure == ("stroke-dasharray" not in one.attrib)
         if draw == "map":
             middle = float(one.get("y")) + float(one.get("height")) / 2
@@ -180,24 +188,135 @@ def test_a_graphic_marks_every_link_in_its_place(draw, saved):
     assert f"{hits:.0f} of 4 sure links hit; alignment error rate (AER) {aer:.2f}" in said
 
 
-def test_only_what_occurs_is_explained(saved):
-    for line, draw, sentence in (
-        ("0-0", "map", "Gold alignment: a solid square is a sure link."),
-        ("0p0", "map", "Gold alignment: a dashed square is a possible link."),
-        ("0p0", "lines", "Gold alignment: a dashed band is a possible link."),
-        ("0-0 1p1", "map", "Gold alignment: a solid square is a sure link, a dashed one a possible link."),
-        ("0-0", "patches", ""),
-    ):
-        (maps,) = attnprobe.view(saved("bert"), TEXT, TARGET, alignment=line).seen.maps
+def test_only_what_occurs_is_in_the_legend(saved):
+    for line, names in (
+        ("0-0", ["sure link"]), ("0p0", ["possible link"]), ("1p1 0-0", ["sure link", "possible link"]),
+    ):  # fmt: skip
+        view = attnprobe.view(saved("bert"), TEXT, TARGET, alignment=line, draw="lines")
+        (maps,) = view.seen.maps
         every = np.arange(len(maps.queries.word_labels))
-        assert explain_marks(place_marks(maps, every, every, words=True), draw) == sentence
+        assert [one.name for one in list_kinds(place_marks(maps, every, every, words=True))] == names
+        marks = place_marks(maps, every, every, words=True, head=(view.start.layer, view.start.head))
+        kinds = [one.name for one in list_kinds(marks)]
+        assert set(kinds) == {one.name for one in marks}
+        root = ElementTree.fromstring(view.svg)
+        assert [one.text for one in root.findall(f"{SVG}text") if " link, " in one.text] == kinds
+
+
+def ask_by_loops(name, folder, maps):
+    """List the ways in which words are asked: who asks, who answers, whether from the target."""
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    words = words_of(tokenizer, TEXT)
+    if name == "bart":
+        shift = min(len(maps.queries) - len(tokenizer(TARGET)["input_ids"]), 0)
+        read = words_of(tokenizer, TARGET, 1 + shift)  # the decoder begins with a token of its own
+        return {
+            "where the decoder predicts a word": ([(a - 1, b - 1) for a, b in read], words, True),
+            "where the decoder reads a word": (read, words, True),
+        }
+    before = len(tokenizer(TEXT)["input_ids"]) - 1  # what begins a text stands once
+    others = words_of(tokenizer, TARGET, before)
+    return {
+        "from the second text to the first": (others, words, True),
+        "from the first text to the second": (words, others, False),
+    }
+
+
+@pytest.mark.parametrize("name", ["bart", "bert"])
+def test_sentences_and_squares_of_a_picture_are_what_loops_find(name, saved):
+    """The title, the sentences below it and how heavy each square is, for every head."""
+    given = {"target": TARGET} if name == "bart" else {"text_pair": TARGET}
+    weights, titles = set(), set()
+    for layer, head in np.ndindex(2, 4):
+        view = attnprobe.view(saved(name), TEXT, alignment=LINE, layer=layer, head=head, **given)
+        maps = next(one for one in view.seen.maps if one.alignment is not None)
+        rows = maps.rows[layer, head].astype(float)
+        root = ElementTree.fromstring(view.svg)
+        said = " ".join(one.text for one in root.findall(f"{SVG}text"))
+        ways, expected, found = ask_by_loops(name, saved(name), maps), {}, []
+        for way, (asking, answering, turned) in ways.items():
+            links = choose(rows, asking, answering)
+            hits, aer, precision, recall = rate(links, turned)
+            found.append((-hits, aer, way))
+            assert (
+                f"{way[0].upper()}{way[1:]}: {hits} of 4 sure links hit; alignment error rate (AER) "
+                f"{aer:.2f}, precision {precision:.2f}, recall {recall:.2f}."
+            ) in said
+            for a, b in SURE | POSSIBLE:
+                pair = (b, a) if turned else (a, b)
+                if way != "where the decoder predicts a word":
+                    place = maps.queries.words[asking[pair[0]][0]], maps.keys.words[answering[pair[1]][0]]
+                    expected[place] = ((a, b) in SURE, pair in links)
+        hits, _, best = min(found, key=lambda one: one[:2])
+        kind = "Cross " if name == "bart" else ""
+        title = f"{kind}L{layer} H{head} finds {-hits} of 4 sure links {best}"
+        assert root.find(f"{SVG}title").text == title
+        assert said.startswith(f"{title} {'Cross layer' if kind else 'Layer'} {layer}, head {head}. ")
+        assert "the largest attention of its word within the other text" in said
+        assert ("Marks show hits where the decoder reads a word" in said) == (name == "bart")
+        titles.add(-hits)
+        squares = [one for one in root.iter(f"{SVG}rect") if one.find(f"{SVG}title") is not None]
+        frame = next(one for one in root.iter(f"{SVG}rect") if one.get("stroke-width") == "0.5")
+        x, y, cell = float(frame.get("x")), float(frame.get("y")), float(frame.get("width"))
+        cell /= len(maps.keys.word_labels)
+        drawn = {}
+        for one in squares[-len(expected) :]:
+            row, column = (int((float(one.get(name)) - at) / cell) for name, at in (("y", y), ("x", x)))
+            heavy = float(one.get("stroke-width")) > 2
+            assert heavy == one.find(f"{SVG}title").text.endswith(", hit")
+            drawn[row, column] = ("stroke-dasharray" not in one.attrib, heavy)
+            weights.add(one.get("stroke-width"))
+        assert drawn == expected
+    assert len(weights) == 2
+    assert len(titles) > 1
+
+
+def test_one_link_and_none_for_sure_are_said_right(saved):
+    given = {"layer": 0, "head": 0}
+    one = attnprobe.view(saved("bert"), TEXT, TARGET, alignment="0-0", **given)
+    assert re.search(r"<title>L0 H0 finds [01] of 1 sure link from the", one.svg)
+    none = attnprobe.view(saved("bert"), TEXT, TARGET, alignment="0p0", **given)
+    assert "<title>Layer 0, head 0</title>" in none.svg
+    rolled = attnprobe.view(saved("bert"), TEXT, TARGET, alignment="0-0", layer=1, rollout=True)
+    assert "<title>Rollout up to layer 1</title>" in rolled.svg
+    assert "<title>sure link</title>" in rolled.svg  # of what is no head, nobody says what it hits
+    assert "hit" not in rolled.svg
+
+
+@pytest.mark.parametrize(
+    ("given", "before"),
+    [
+        ({"text_pair": TARGET}, 7), ({"text_pair": TARGET, "alignment": LINE}, 7),
+        ({"text_pair": TARGET, "hide_special": True}, 5), ({}, 0),
+    ],
+)  # fmt: skip
+def test_lines_part_two_texts_in_one_sequence(given, before, saved):
+    """So many words stand before the second text: those of the first, and what frames it."""
+    view = attnprobe.view(saved("bert"), TEXT, words=True, draw="map", layer=0, head=0, **given)
+    root = ElementTree.fromstring(view.svg)
+    frame = next(one for one in root.iter(f"{SVG}rect") if one.get("stroke-width") == "0.5")
+    x, y, wide = (float(frame.get(name)) for name in ("x", "y", "width"))
+    shown = len(view.seen.maps[0].queries.word_labels) - 3 * bool(given.get("hide_special"))
+    lines = [one.get("d") for one in root.iter(f"{SVG}path") if one.get("stroke-width") == "1.2"]
+    at = before * wide / shown
+    expected = [f"M{x - 6:g} {y + at:g}l{wide + 6:g} 0", f"M{x + at:g} {y - 6:g}l0 {wide + 6:g}"]
+    assert lines == (expected if before else [])
+
+
+def test_nothing_parts_two_texts_that_meet_across(saved):
+    view = attnprobe.view(saved("bart"), TEXT, target=TARGET, alignment=LINE)
+    assert 'stroke-width="1.2"' not in view.svg
 
 
 def test_a_page_holds_links_and_what_every_head_finds(saved):
     view = attnprobe.view(saved("bart"), TEXT, target=TARGET, alignment=LINE)
     maps = view.seen.of("cross")
-    links = describe_alignment(maps)
+    gold = describe_alignment(maps)
+    links = gold["links"]
     assert {((a, b), (c, d), bool(sure)) for a, b, c, d, sure in links} == set(maps.alignment.links)
+    assert [[[int(one) for one in hits] for hits in layer] for layer in gold["hits"]] == (
+        maps.alignment.hits.astype(int).tolist()
+    )
     for note, way in zip(describe_rates(maps), maps.alignment.ways, strict=True):
         hits, *rates = note["columns"]
         assert hits["texts"] == [[f"{one:.0f} of 4" for one in line] for line in way.hits]
@@ -205,7 +324,7 @@ def test_a_page_holds_links_and_what_every_head_finds(saved):
             np.testing.assert_allclose(column["values"], values, atol=1e-6)
         assert [column.get("rising") for column in rates] == [True, False, False]
     plain = attnprobe.view(saved("bart"), TEXT, target=TARGET)
-    assert all(describe_alignment(one) == describe_rates(one) == [] for one in plain.seen.maps)
+    assert all(describe_alignment(one) is None and describe_rates(one) == [] for one in plain.seen.maps)
     rows = group_tokens(maps.rows, maps.queries.words, maps.keys.words)
     np.testing.assert_allclose(rows.sum(-1), 1, atol=1e-5)
 

@@ -68,22 +68,30 @@ function without(rows, wide, queries, keys) {
   return found;
 }
 
-/** Place gold links among the rows and columns that are shown; those of hidden tokens are left out. */
-function placeMarks(links, sides, shown, words) {
+/**
+ * Place gold links among the rows and columns that are shown; those of hidden tokens are left out.
+ * "hits" says of each link whether a head finds it, in signs of 0 and 1; of what is no head, nothing.
+ */
+function placeMarks(gold, hits, sides, shown, words) {
   const ends = (side, { places }, first, stop) => {
     const named = words ? side.words.slice(first, stop) : Array.from({ length: stop - first }, (_, place) => first + place);
     const there = named.map((one) => places.indexOf(one)).filter((place) => place >= 0);
     return there.length ? [Math.min(...there), Math.max(...there) + 1] : null;
   };
-  return links.map(([a, b, c, d, sure]) => (
-    { rows: ends(sides[0], shown[0], a, b), columns: ends(sides[1], shown[1], c, d), sure: Boolean(sure) })).filter((mark) => mark.rows && mark.columns);
+  return (gold?.links ?? []).map(([a, b, c, d, sure], number) => {
+    const hit = hits ? hits[number] === "1" : null;
+    return { rows: ends(sides[0], shown[0], a, b), columns: ends(sides[1], shown[1], c, d), sure: Boolean(sure), hit, weight: gold.weights[hit] };
+  }).filter((mark) => mark.rows && mark.columns);
 }
+
+/** Name a kind of gold link. */
+const nameLink = ({ sure, hit }) => `${sure ? "sure" : "possible"} link${hit === null ? "" : hit ? ", hit" : ", missed"}`;
 
 /** Name the gold link that a cell lies in; nothing where there is none. */
 function linkAt(marks, query, key) {
   const inside = ([first, stop], place) => place >= first && place < stop;
   const found = marks.filter(({ rows, columns }) => inside(rows, query) && inside(columns, key));
-  return found.length ? (found.some(({ sure }) => sure) ? "sure link" : "possible link") : "";
+  return found.length ? nameLink(found.find(({ sure }) => sure) ?? found[0]) : "";
 }
 
 /** Say what is shown of one side: its labels, and which of its tokens are left. */
@@ -93,5 +101,6 @@ function shownSide(side, words, special) {
   const places = labels.map((_, place) => place).filter((place) => special || !hidden[place]);
   const names = places.map((place) => (words || side.names[place] === labels[place] ? "" : side.names[place]));
   const continues = places.map((place) => !words && Boolean(side.continues?.[place]));
-  return { places, labels: places.map((place) => labels[place]), names, continues, all: labels.length };
+  const first = words ? side.words[side.second] : side.second, before = side.second ? places.filter((place) => place < first).length : 0;
+  return { places, second: before < places.length ? before : 0, labels: places.map((place) => labels[place]), names, continues, all: labels.length };
 }

@@ -4,6 +4,7 @@ const LIGHT = [[255, 255, 255], [198, 219, 239], [107, 174, 214], [33, 113, 181]
 const DARK = [[22, 26, 32], [24, 58, 104], [36, 108, 184], [112, 178, 240], [232, 244, 255]];
 const SVG = "http://www.w3.org/2000/svg";
 const LINE = 20, BETWEEN = 620, CLOSEST = 70, SHADES = 20, FAINTEST = 0.01, LONGEST = 20;
+const BAND = 6; // pixels across a band that is neither hit nor missed
 const SHEET = 680; // pixels across a sheet of paper
 
 const printing = matchMedia("print"), dark = matchMedia("(prefers-color-scheme: dark)");
@@ -82,11 +83,9 @@ function drawLines(seen, title, room, choose) {
   root.append(svg("text", { x: start - 8, y: 14, "text-anchor": "end", fill: "#666666", class: "pale" }, "from"));
   const middle = (place) => top + place * LINE + LINE / 2;
   const bands = svg("g", { fill: "none" });
-  for (const { rows, columns, sure } of seen.marks)
-    bands.append(svg("path", {
-      d: `M${start} ${middle((rows[0] + rows[1] - 1) / 2)}L${stop} ${middle((columns[0] + columns[1] - 1) / 2)}`,
-      stroke: "#d95f0e", "stroke-opacity": 0.5, "stroke-width": 7, ...(sure ? {} : { "stroke-dasharray": "5 4" }),
-    }));
+  const drawBands = () => bands.replaceChildren(...seen.marks.map((mark) => band(mark,
+    [start, middle((mark.rows[0] + mark.rows[1] - 1) / 2)], [stop, middle((mark.columns[0] + mark.columns[1] - 1) / 2)])));
+  drawBands();
   root.append(svg("text", { x: stop + 8, y: 14, fill: "#666666", class: "pale" }, "to"), shades, bands, strokes);
   const sides = [[left, "end", start - 8, 0, start], [right, "start", stop + 8, stop, wide - stop]];
   const boxes = sides.map(([labels, anchor, x, box, width], side) => labels.map((label, place) => {
@@ -124,17 +123,45 @@ function drawLines(seen, title, room, choose) {
     boxes[1].forEach((box, key) => shade(box, key === to ? 0.35 : from >= 0 ? 0.8 * Math.sqrt(seen.rows[from * seen.wide + key]) : 0));
     return left;
   }
-  return { root, svg: root, paint, update: (next) => { seen = next; } };
+  return { root, svg: root, paint, update: (next) => { seen = next; drawBands(); } };
+}
+
+/** Draw a gold link from point to point: wide where it is hit, narrow where it is missed, dashed where it is possible. */
+function band({ sure, weight }, start, end) {
+  return svg("path", {
+    d: `M${start.join(" ")}L${end.join(" ")}`, stroke: "#d95f0e", "stroke-opacity": 0.5, "stroke-width": BAND * weight,
+    ...(sure ? {} : { "stroke-dasharray": "5 4" }),
+  });
+}
+
+/** Draw a gold link around its cells, on a rim that shows on any colour: heavy where it is hit, thin where it is missed. */
+function square({ rows, columns, sure, weight }, x, y, cell) {
+  const thick = 2 * weight, inset = thick / 2 + 1;
+  const box = {
+    x: x + cell * columns[0] + inset, y: y + cell * rows[0] + inset, width: cell * (columns[1] - columns[0]) - 2 * inset,
+    height: cell * (rows[1] - rows[0]) - 2 * inset, fill: "none",
+  };
+  return [
+    svg("rect", { ...box, stroke: "#ffffff", "stroke-width": thick + 2, class: "rim" }),
+    svg("rect", { ...box, stroke: "#1a1a1a", "stroke-width": thick, class: "gold", ...(sure ? {} : { "stroke-dasharray": "3 2" }) }),
+  ];
+}
+
+/** Draw what a kind of mark looks like, for a legend. */
+function sample(mark, lines) {
+  const root = svg("svg", { width: lines ? 26 : 18, height: 18, "aria-hidden": "true" });
+  root.append(...(lines ? [band(mark, [0, 9], [26, 9])] : square({ ...mark, rows: [0, 1], columns: [0, 1] }, 0, 0, 18)));
+  return root;
 }
 
 /** Draw a map: labels as SVG, cells on a canvas between them; cells grow with the room, up to twice their size. */
 function drawMap(seen, room, title, hover, choose) {
   const left = pieces(seen.from), above = pieces(seen.to);
   const least = Math.max(left.length, above.length) > 60 ? 13 : 18;
-  const x = widest(left) + 12, y = widest(above) + 12;
-  const cell = Math.max(least, Math.min(2 * least, Math.floor((room - x - 24) / above.length)));
+  const x = Math.max(widest(left), widest(["query"])) + 12, y = widest(above) + 12, behind = widest(["key"]) + 12;
+  const cell = Math.max(least, Math.min(2 * least, Math.floor((room - x - behind) / above.length)));
   const wide = cell * above.length, high = cell * left.length;
-  const root = picture(x + wide + 24, y + high + 8, title);
+  const root = picture(x + wide + behind, y + high + 8, title);
   const small = cell < 16 ? 11 : 13;
   left.forEach((label, place) => root.append(svg("text", {
     x: x - 6, y: y + cell * (place + 0.5) + small / 3, "text-anchor": "end", fill: "#1a1a1a", class: "token",
@@ -144,19 +171,23 @@ function drawMap(seen, room, title, hover, choose) {
     transform: `translate(${x + cell * (place + 0.5) + small / 3} ${y - 6}) rotate(-90)`, fill: "#1a1a1a",
     class: "token", "font-size": small,
   }, label)));
+  for (const [label, at, anchor] of [["query", x - 6, "end"], ["key", x + wide + 6, "start"]])
+    root.append(svg("text", { x: at, y: y - 6, "text-anchor": anchor, fill: "#666666", class: "pale" }, label));
   const frame = svg("rect", { x, y, width: wide, height: high, fill: "none", stroke: "#999999", class: "frame" });
   const mark = svg("rect", { width: cell, height: cell, fill: "none", stroke: "#d95f0e", "stroke-width": 2, visibility: "hidden" });
   root.append(frame);
-  for (const { rows, columns, sure } of seen.marks) {
-    const box = { x: x + cell * columns[0] + 2, y: y + cell * rows[0] + 2, width: cell * (columns[1] - columns[0]) - 4, height: cell * (rows[1] - rows[0]) - 4, fill: "none" };
-    root.append(svg("rect", { ...box, stroke: "#ffffff", "stroke-width": 4, class: "rim" }));
-    root.append(svg("rect", { ...box, stroke: "#1a1a1a", "stroke-width": 2, class: "gold", ...(sure ? {} : { "stroke-dasharray": "3 2" }) }));
+  if (seen.same && seen.from.second) { // where the second of two texts begins
+    const d = `M${x - 6} ${y + cell * seen.from.second}h${wide + 6}M${x + cell * seen.to.second} ${y - 6}v${high + 6}`;
+    root.append(svg("path", { d, stroke: "#ffffff", "stroke-width": 3, class: "rim" }), svg("path", { d, stroke: "#666666", class: "part" }));
   }
-  root.append(mark);
+  const gold = svg("g");
+  const drawSquares = () => gold.replaceChildren(...seen.marks.flatMap((one) => square(one, x, y, cell)));
+  drawSquares();
+  root.append(gold, mark);
   const canvas = document.createElement("canvas"), box = document.createElement("div");
   box.className = "map";
   box.append(canvas, root);
-  box.style.setProperty("--fit", Math.min(1, SHEET / (x + wide + 24)));
+  box.style.setProperty("--fit", Math.min(1, SHEET / (x + wide + behind)));
   Object.assign(canvas.style, { left: `${x}px`, top: `${y}px`, width: `${wide}px`, height: `${high}px` });
   canvas.setAttribute("aria-hidden", "true");
   const label = () => `${seen.title}. Arrow keys go from cell to cell, Enter chooses a row.`;
@@ -208,7 +239,7 @@ function drawMap(seen, room, title, hover, choose) {
     });
     return [...paths].map(([fill, d]) => svg("path", { d, fill, "shape-rendering": "crispEdges" }));
   }
-  return { root: box, svg: root, cells, paint, update: (next) => { seen = next; box.setAttribute("aria-label", label()); } };
+  return { root: box, svg: root, cells, paint, update: (next) => { seen = next; drawSquares(); box.setAttribute("aria-label", label()); } };
 }
 
 /** Draw an image, lit where a token looks; brightest where it looks most. */

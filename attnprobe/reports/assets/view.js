@@ -61,7 +61,7 @@ async function look(layer, head) {
     rows: without(whole, right.all, left.places, right.places), high: left.places.length, wide: right.places.length,
     from: left, to: right, same: from === to, whole: rows, title: `${titleOf(layer, head)}: who attends to whom`,
   };
-  found.marks = one ? [] : placeMarks(kind().gold, [from, to], [left, right], chosen.words);
+  found.marks = one ? [] : placeMarks(kind().gold, rolled(head) ? null : kind().gold?.hits[layer][head], [from, to], [left, right], chosen.words);
   found.least = sparest(found);
   return found;
 }
@@ -278,13 +278,24 @@ function drawNotes() {
   }));
 }
 
-/** Say how gold links are drawn, of those kinds that there are. */
+/** Say what a head finds of the gold alignment, and how its links are drawn, of those kinds that there are. */
 function explainMarks() {
   if (!find("gold")) return;
-  const shapes = { map: ["solid square", "dashed square"], lines: ["wide band", "dashed band"] }[chosen.draw] ?? [];
-  const kinds = [[true, "sure"], [false, "possible"]].filter(([sure]) => shapes.length && seen.marks.some((mark) => mark.sure === sure));
-  find("gold").hidden = !kinds.length;
-  find("gold").textContent = `Gold alignment: ${kinds.map(([sure, name]) => `a ${shapes[Number(!sure)]} is a ${name} link`).join(", ")}.`;
+  const { marks } = seen, drawn = ["map", "lines"].includes(chosen.draw);
+  find("gold").hidden = !marks.length;
+  if (!marks.length) return;
+  const finding = rolled(chosen.head) ? "" : kind().gold.findings[chosen.layer][chosen.head];
+  find("finding").textContent = finding && `${finding}.`;
+  const kinds = new Map(marks.map((mark) => [nameLink(mark), mark]));
+  const names = [true, false].flatMap((sure) => [true, false, null].map((hit) => nameLink({ sure, hit }))).filter((name) => kinds.has(name));
+  find("legend").hidden = !drawn;
+  find("legend").replaceChildren(...names.map((name) => make("li", {}, sample(kinds.get(name), chosen.draw === "lines"), name)));
+  const parted = chosen.draw === "map" && seen.same && seen.from.second > 0;
+  find("hit").textContent = (finding ? kind().gold.said : "") + (parted ? " Lines part the first text from the second." : "");
+  const spell = (side, [first, stop]) => `\u201c${side.labels.slice(first, stop).join("")}\u201d`;
+  const whose = ({ rows }) => (seen.same && seen.from.second ? ` of the ${rows[0] < seen.from.second ? "first" : "second"} text` : "");
+  const list = (name) => marks.filter((mark) => nameLink(mark) === name).map((mark) => `${spell(seen.from, mark.rows)}${whose(mark)} to ${spell(seen.to, mark.columns)}`);
+  find("links-said").textContent = names.map((name) => `${name[0].toUpperCase()}${name.slice(1)}: ${list(name).join("; ")}.`).join(" ");
 }
 
 /** Say one number. */
