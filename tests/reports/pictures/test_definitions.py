@@ -115,6 +115,18 @@ def test_a_trend_is_stated_where_ranks_follow_depth(seed):
     assert said == "t"
 
 
+def test_of_two_measures_a_trend_has_half_of_the_level():
+    """Ranks of nine layers whose p is between 0.025 and 0.05: enough for one measure, not for one of two."""
+    draws = (np.random.default_rng(seed).permutation(9).astype(float) for seed in range(1000))
+    values = next(one for one in draws if 0.025 < spearmanr(np.arange(9), one).pvalue < 0.05)
+    keys = {**tables.named(9), "layer": list(range(9))}
+    two = tables.table("t", keys, one=values.tolist(), two=[1.0] * 9)
+    assert draw_picture([two]).title == "t"
+    assert draw_picture([tables.table("t", keys, one=np.arange(9.0).tolist(), two=[1.0] * 9)]).title == (
+        "One rises with depth, from 0 in layer 0 to 8.0 in layer 8"
+    )
+
+
 def test_a_trend_needs_layers_in_order_and_three_of_them():
     assert draw_picture([mixing()]).title == (
         "Effective number of heads falls with depth, from 4.0 in layer 0 to 2.2 in layer 5"
