@@ -450,6 +450,10 @@ def test_the_largest_share_is_stated_where_it_surely_is():
         "Entropy of attention and attention to the previous token vary most between heads of a layer, "
         "</script> most between layers (0.55)"
     )
+    near = {name: [0.02] * 3 for name in tables.SHARES} | {"heads": [0.5] * 3, "layers": [0.35] * 3}
+    near |= {f"{name}_se": [0.03] * 3 for name in tables.SHARES}
+    assert 0.5 - 0.02 > 2 * half(0.03, 30) > 0.5 - 0.35  # beyond all others but one
+    assert said(with_cells(table, **near)) == ""
     rough = {**cells, **{f"{name}_se": [0.02, 0.3, 0.3] for name in tables.SHARES}}
     assert said(with_cells(table, **rough)) == (
         "Entropy of attention varies most between heads of a layer (0.55)"
