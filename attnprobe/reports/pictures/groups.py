@@ -56,7 +56,6 @@ class _Rows:
     column: Column
     rows: Sequence[Compared]  # those that differ most first
     number: int  # of all rows
-    tested: int  # how many of these have a test
     groups: Sequence[str]
     values: Sequence[float | int | None]  # of all rows of the table
     errors: Sequence[float | int | None]
@@ -82,9 +81,8 @@ def draw_groups(table: HeadTable, request: DrawingRequest) -> Any:
     charts = []
     for column in (named or tested)[:_MOST_MEASURES]:
         every = sort_by_difference(lay_out_groups(table, column.name, name_head))
-        tests = sum(not math.isnan(one.p) for one in every)
         numbers = read_with_errors(table, column.name)
-        found = _Rows(column, every[:most], len(every), tests, groups, *numbers)
+        found = _Rows(column, every[:most], len(every), groups, *numbers)
         charts.append(draw(table, found, request))
     return charts[0] if len(charts) == 1 else alt.vconcat(*charts)
 
@@ -257,7 +255,7 @@ def _title(table: HeadTable, found: _Rows, lines: Sequence[str], request: Drawin
     """Title a measure, and say how rows are chosen, what marks are, and which test it is."""
     what = name_rows(table)
     chosen = f"the {len(found.rows)} of {found.number} {what} with the smallest p"
-    said = [chosen if found.number > len(found.rows) else "", *lines, f"{TEST} {found.tested} {what}"]
+    said = [chosen if found.number > len(found.rows) else "", *lines, f"{TEST} {what}"]
     return make_title(title_axis(found.column), *said, width=request.width, size=request.theme.small(1))
 
 
