@@ -153,9 +153,12 @@ def _draw_map(
             common |= {"name": one["name"], "interaction": one["value"], "p": one["p"]}
             ends = [(over[head], down[row]) for row, head in one["ends"]]
             shown += [{**common, "x": x, "y": y, "order": step} for step, (x, y) in enumerate(_bend(*ends))]
+    # Those that were not tried have a dot.
     shown += [
-        {"panel": panel, "x": over[head], "y": down[row], "sure": sure}
-        for (panel, row, head), sure in sure_of.items()
+        {"panel": panel, "x": x, "y": y, "sure": sure_of.get((panel, row, head))}
+        for panel in panels
+        for row, y in down.items()
+        for head, x in over.items()
     ]
     base = alt.Chart()
     places: dict[str, Any] = {
@@ -170,7 +173,10 @@ def _draw_map(
     thick = alt.Size("thick:Q", scale=None, legend=None)
     points = base.transform_filter("!isValid(datum.pair)")
     size: dict[str, Any] = {"size": 46 if step > 20 and width / len(heads) > 20 else 24, "opacity": 1}
-    empty = points.transform_filter("!datum.sure").mark_point(
+    dots = points.transform_filter("!isValid(datum.sure)").mark_point(
+        filled=True, color=theme.muted, size=6, opacity=0.7, aria=False
+    )
+    empty = points.transform_filter("datum.sure === false").mark_point(
         filled=True, color=theme.background, stroke=theme.muted, **size
     )
     filled = points.transform_filter("datum.sure").mark_point(
@@ -198,7 +204,7 @@ def _draw_map(
             **places, detail="pair:N", order="order:O", color=colour, size=thick, strokeDash=dash,
             tooltip=tooltip,
         ),
-        empty.encode(**places), filled.encode(**places),
+        dots.encode(**places), empty.encode(**places), filled.encode(**places),
         alt.Chart(alt.InlineData(values=layers)).mark_text(align="right", **text).encode(
             x=alt.value(-6), y=places["y"], text="label:N"
         ),
@@ -209,7 +215,7 @@ def _draw_map(
     ).properties(width=width, height=height)  # fmt: skip
     drawn = draw_panels(chart, shown, panels, 1, width)
     remark = [
-        "circles: heads of the pairs that were tried; filled: those of a pair with a line",
+        "circles: heads of the pairs that were tried; filled: those of a pair with a line; dots: other heads",
         f"lines: pairs with adjusted p < {SIGNIFICANT}",
     ]
     if len({round(one["thick"], 1) for one in shown if "thick" in one}) > 1:
@@ -235,7 +241,7 @@ def _draw_list(
     longest = max(map(len, names), default=0) * 0.55 * request.theme.size
     width = int(max(160, min(460, room - longest - 40)))
     unit = table.column("interaction").unit
-    said = f"loss without both, less those without each{f' ({unit})' if unit else ''}"
+    said = f"\u0394L(both) \u2212 \u0394L(one) \u2212 \u0394L(other){f' ({unit})' if unit else ''}"
     axis = alt.Axis(ticks=False, domain=False, labelLimit=300)
     y = alt.Y("name:N", sort=list(dict.fromkeys(order)), title=None, axis=axis)
     legend = alt.Legend(title=None, orient="bottom", columns=1, labelLimit=request.width)
@@ -277,7 +283,8 @@ def _draw_list(
 def _explain_marks(data: Sequence[Record]) -> list[str]:
     """Say what signs, bars, filled points and ticks are, and why a bar that is clear of 0 may be grey."""
     said = [
-        "above 0: without both heads more is lost than without each, added up; below 0: less",
+        "\u0394L: how much the loss rises without a head, or without both; above 0, removing both costs more "
+        "than the two removals add up to",
         "bars: 95 % intervals, each of one pair alone",
     ]
     if any(record["p"] is not None for record in data):
@@ -289,10 +296,9 @@ def _explain_marks(data: Sequence[Record]) -> list[str]:
         many = f"the {counts.pop()}" if len(counts) == 1 else "all"
         said.append(f"filled: p < {SIGNIFICANT}, adjusted for {many} pairs that were tried")
         if grey:
-            said[-1] += ", so that a bar clear of 0 can be grey"
+            said[-1] += "; a grey bar clear of 0 is significant by itself alone"
     if any(record["proposed"] is not None for record in data):
         said.append(
-            "grey ticks: what gradients predicted on the other half of the texts; the pairs with the largest "
-            "predictions, of either sign, were tried"
+            "grey ticks: predictions from gradients, on the other half of the texts; the largest were tried"
         )
     return said

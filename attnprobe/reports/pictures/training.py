@@ -58,10 +58,10 @@ def can_draw_lines(table: HeadTable) -> bool:
 def draw_lines(table: HeadTable, request: DrawingRequest) -> Any:
     """Draw a measure over the steps: in small charts, one a layer, whose axes are the same.
 
-    The heads that lead at the last step have a colour, a 95 % interval and their name at the end of the line;
-    the others are grey. A colour is a rank in its chart, which the legend says. Those lead that are highest,
-    or lowest where more lies between the lowest and the median than between the median and the highest; of
-    effects, those farthest from 0.
+    Of at most four lines, each has a colour, a 95 % interval and its name at the end. Of more, those have
+    them that lead at the last step; the others are grey, and a colour is a rank in its chart, which the
+    legend says. Those lead that are highest, or lowest where more lies between the lowest and the median than
+    between the median and the highest; of effects, those farthest from 0.
     """
     charts = [_draw_lines(table, column, request) for column in request.columns(table, 3)]
     return charts[0] if len(charts) == 1 else alt.vconcat(*charts)
@@ -118,10 +118,10 @@ def _choose_ticks(steps: list[int], places: list[float], letter: float) -> list[
     return [steps[one] for one in (*chosen, last)]
 
 
-#: So many lines of a small chart are named.
-_LEADING = 3
-#: Lines of the first, the second, the third and of all others differ in more than their colours.
-_DASHES = ([1, 0], [5, 2], [2, 2], [1, 0])
+#: Of more lines than the first of these, so many lead.
+_FEW, _LEADING = 4, 3
+#: Lines differ in more than their colours; those that do not lead are whole.
+_DASHES, _WHOLE = ([1, 0], [5, 2], [2, 2], [8, 2, 2, 2]), [1, 0]
 #: The rank of all others, in the legend.
 _OTHERS = _LEADING
 #: Pixels of a small chart, in a narrow picture and in others; of the numbers before them; and what a narrow
@@ -199,14 +199,20 @@ def _draw_lines(table: HeadTable, column: Column, request: DrawingRequest) -> An
 def _rank_by_look(
     table: HeadTable, data: list[Record], leads: str, request: DrawingRequest
 ) -> tuple[Any, Any]:
-    """Make the channels of colours and dashes, both of which are ranks, and their legend: what a rank is."""
+    """Make the channels of colours and dashes, both of which are ranks, and their legend: what a rank is.
+
+    Few lines have no ranks, and need no legend: their names stand at their ends.
+    """
     of_heads = "head" in list_keys(table)
     ranks = sorted({record["rank"] for record in data if record["rank"] is not None})
+    hues, dashes = list(request.theme.categories[:_FEW]), list(_DASHES)
+    if _are_few(data):
+        return _encode_ranks(ranks, hues, dashes, None)
     said = [leads, *(f"{nth} {leads.removesuffix(' from 0')}" for nth in ("second", "third"))]
     said = [said[rank] for rank in ranks]
     if any(record["rank"] is None and record["value"] is not None for record in data):
         ranks.append(_OTHERS)
-        said.append(_name_others(data, "heads" if of_heads else "layers"))
+        said.append(f"other {'heads' if of_heads else 'layers'}")
     written = ", ".join(map(json.dumps, said))
     legend = alt.Legend(
         title=f"{'in its layer, ' if of_heads else ''}at the last step", orient="bottom",
@@ -214,23 +220,20 @@ def _rank_by_look(
         symbolOpacity=1, symbolStrokeWidth=1.7,
         labelExpr=f"[{written}][indexof({ranks}, datum.value)]",
     )  # fmt: skip
-    hues, dashes = [*request.theme.categories[:_LEADING], request.theme.muted], _DASHES
-    return (
-        alt.Color("rank:O", scale=alt.Scale(domain=ranks, range=[hues[one] for one in ranks]), legend=legend),
-        alt.StrokeDash(
-            "rank:O", scale=alt.Scale(domain=ranks, range=[dashes[one] for one in ranks]), legend=legend
-        ),
+    hues[_OTHERS], dashes[_OTHERS] = request.theme.muted, _WHOLE
+    return _encode_ranks(ranks, hues, dashes, legend)
+
+
+def _encode_ranks(ranks: list[int], hues: list[Any], dashes: list[Any], legend: Any) -> tuple[Any, Any]:
+    scales = [alt.Scale(domain=ranks, range=[some[one] for one in ranks]) for some in (hues, dashes)]
+    colour, dash = scales
+    return alt.Color("rank:O", scale=colour, legend=legend), alt.StrokeDash(
+        "rank:O", scale=dash, legend=legend
     )
 
 
-def _name_others(data: Sequence[Record], what: str) -> str:
-    """Name the lines that do not lead, where each chart has at most one: "others: L3 H0, L5 H1"."""
-    lines = {(one["panel"], one["name"]) for one in data if one["rank"] is None and one["value"] is not None}
-    panels = [panel for panel, _ in lines]
-    if len(set(panels)) < len(panels) or len(lines) > _LEADING:
-        return f"other {what}"
-    names = [f"{panel.replace('layer ', 'L')} {name}".strip() for panel, name in sorted(lines)]
-    return f"{'others' if len(names) > 1 else 'other'}: {', '.join(names)}"
+def _are_few(data: Sequence[Record]) -> bool:
+    return len({record["name"] for record in data}) <= _FEW
 
 
 def _read_lines(table: HeadTable, column: Column, leads: str) -> list[Record]:
@@ -267,7 +270,13 @@ def _read_lines(table: HeadTable, column: Column, leads: str) -> list[Record]:
 def _rank_lines(
     panels: list[str], lines: list[str], steps: list[Cell], values: list[float | int | None], leads: str
 ) -> dict[tuple[str, str], int]:
-    """Rank the lines of each chart that lead at the last step; of equals, the first one."""
+    """Rank the lines of each chart that lead at the last step; of equals, the first one.
+
+    Of few lines, each has the same number in all charts.
+    """
+    every = sorted(set(lines))
+    if len(every) <= _FEW:
+        return {pair: every.index(pair[1]) for pair in zip(panels, lines, strict=True)}
     last = max((step for step in steps if isinstance(step, int)), default=None)
     found: dict[str, list[tuple[float, str]]] = {}
     for panel, line, step, value in zip(panels, lines, steps, values, strict=True):

@@ -43,12 +43,13 @@ def test_lines_are_the_confirmed_pairs_from_head_to_head():
             lines.setdefault(row["name"], []).append(row)
     assert list(lines) == ["L0 H0 + L1 H1", "L0 H1 + L1 H0"]
     heads = {(row["x"], row["y"]): row["sure"] for row in rows if "sure" in row and "pair" not in row}
-    assert len(heads) == 5  # one is in two pairs
+    assert sum(sure is not None for sure in heads.values()) == 5  # one is in two pairs
+    assert len(heads) == 3 * 4  # heads that were not tried have a dot
     for some in lines.values():
         assert [row["order"] for row in some] == list(range(len(some)))
         ends = [(some[place]["x"], some[place]["y"]) for place in (0, -1)]
         assert all(heads[end] for end in ends)
-    assert sum(heads.values()) == 4
+    assert sum(filter(None, heads.values())) == 4
 
 
 def test_lines_are_as_thick_as_pairs_interact():
@@ -84,7 +85,7 @@ def test_beside_a_decoder_layers_are_those_of_a_kind_of_attention():
 def test_every_layer_and_head_up_to_the_last_has_its_place():
     """Pairs lie in layers 0, 1 and 5 of heads 0, 1 and 7; the record may know of more."""
     table = tables.interactions(6, 8)
-    circles = {(row["x"], row["y"]) for row in rows_of(draw_picture([table])) if "sure" in row}
+    places = {(row["x"], row["y"]): row["sure"] for row in rows_of(draw_picture([table])) if "sure" in row}
     for record, layers, heads in ({}, 6, 8), ({"architecture": {"layers": 12, "heads": 9}}, 12, 9):
         drawn = draw_picture([replace(table, provenance=record)])
         down, over = (find_labels(drawn.spec, axis) for axis in ("y", "x"))
@@ -94,7 +95,8 @@ def test_every_layer_and_head_up_to_the_last_has_its_place():
         svg = drawn.rendered("svg").decode()
         assert ">layer</text>" in svg
         assert ">head</text>" in svg
-    assert len(circles) == 5
+    assert len(places) == 6 * 8
+    assert sum(sure is not None for sure in places.values()) == 5
 
 
 @pytest.mark.parametrize("layer", [-1, 10**12, "last"])
@@ -116,16 +118,17 @@ def test_it_says_why_a_bar_that_is_clear_of_0_may_be_grey():
 
     said = remarks()
     assert "filled: p < 0.05, adjusted for the 3 pairs that were tried" in said
-    assert "can be grey" not in said  # the interval of the third pair holds 0
-    assert "what gradients predicted on the other half of the texts" in said
-    assert "so that a bar clear of 0 can be grey" in remarks(p_adjusted=[0.001, 0.06, 0.8])
+    assert "a grey bar" not in said  # the interval of the third pair holds 0
+    assert "predictions from gradients, on the other half of the texts; the largest were tried" in said
+    assert "; a grey bar clear of 0 is significant by itself alone" in remarks(p_adjusted=[0.001, 0.06, 0.8])
     assert "grey ticks" not in remarks(proposed=[None] * 3)
 
 
 def test_it_says_what_signs_mean_and_which_pairs_were_tried():
     said = " ".join(say(drawn()))
-    assert "above 0: without both heads more is lost than without each, added up; below 0: less" in said
-    assert "the pairs with the largest predictions, of either sign, were tried" in said
+    assert "how much the loss rises without a head, or without both" in said
+    assert "above 0, removing both costs more than the two removals add up to" in said
+    assert "\u0394L(both) \u2212 \u0394L(one) \u2212 \u0394L(other)" in drawn().rendered("svg").decode()
     assert "thicker where they interact more" in said
     alike = " ".join(say(drawn(interaction=[0.4, -0.4, 0.01])))
     assert "lines: pairs with adjusted p < 0.05" in alike

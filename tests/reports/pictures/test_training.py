@@ -76,15 +76,25 @@ def legend_of(drawn):
     return [one for one in re.findall(r">([a-z][a-z 0]+)</text>", legend) if one != "training step"]
 
 
-def test_no_line_is_grey_where_all_heads_lead():
-    drawn = svg_of(over_steps(np.arange(9.0).reshape(3, 3)))
-    assert legend_of(drawn) == ["highest", "second highest", "third highest"]
+@pytest.mark.parametrize("heads", [1, 3, 4])
+def test_of_few_heads_each_has_a_name_and_its_own_look_in_all_charts(heads):
+    """Whatever their order at the last step: no line is grey, and no legend needed."""
+    values = np.arange(3.0 * 2 * heads).reshape(3, 2, heads)
+    values[2, 1] = values[2, 1, ::-1]
+    table = over_steps(values, layers=2)
+    drawn = svg_of(table)
+    assert "role-legend" not in drawn
+    looks = {(row["panel"], row["name"]): row["rank"] for row in rows_of(table)}
+    assert looks == {(f"layer {layer}", f"H{head}"): head for layer in (0, 1) for head in range(heads)}
+    assert all(drawn.count(f">H{head}</text>") == 2 for head in range(heads))
+    strokes = set(re.findall(r'stroke="(#\w+)" stroke-width="1.7"(?: stroke-dasharray="([\d,]+)")?', drawn))
+    assert len(strokes) == len({colour for colour, _ in strokes}) == heads
 
 
 def test_a_colour_is_the_same_rank_in_all_charts():
     """In layer 0, head 0 is highest, in layer 1 head 2: both lines have the first colour."""
-    values = [[[0.1, 0.2, 0.3, 0.0], [0.1, 0.2, 0.3, 0.0]]] * 2 + [
-        [[0.9, 0.5, 0.4, 0.0], [0.4, 0.5, 0.9, 0.0]]
+    values = [[[0.1, 0.2, 0.3, 0.0, 0.0], [0.1, 0.2, 0.3, 0.0, 0.0]]] * 2 + [
+        [[0.9, 0.5, 0.4, 0.0, 0.0], [0.4, 0.5, 0.9, 0.0, 0.0]]
     ]
     table = over_steps(values, layers=2)
     ranks = {(row["panel"], row["name"]): row["rank"] for row in rows_of(table)}
@@ -148,11 +158,11 @@ def test_small_charts_share_both_axes():
 
 
 def test_layers_are_lines_of_one_chart():
-    values = np.linspace(0.1, 0.9, 12).reshape(3, 4)
-    keys = {"model": ["m"] * 12, "step": np.repeat(STEPS, 4).tolist(), "layer": [0, 1, 2, 3] * 3}
+    values = np.linspace(0.1, 0.9, 15).reshape(3, 5)
+    keys = {"model": ["m"] * 15, "step": np.repeat(STEPS, 5).tolist(), "layer": [0, 1, 2, 3, 4] * 3}
     table = tables.table("t", keys, cancellation=values.ravel().tolist())
     assert table.kind == "layers of checkpoints"
-    assert leading(table) == ["L3", "L2", "L1"]
+    assert leading(table) == ["L4", "L3", "L2"]
 
 
 @pytest.mark.parametrize(
