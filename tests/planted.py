@@ -19,6 +19,7 @@ import sys
 import tempfile
 import time
 import traceback
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -66,6 +67,9 @@ def read_faults() -> list[Fault]:
 
 def wrong_places(faults: list[Fault], root: Path = ROOT) -> Iterator[str]:
     """Name faults that can't be planted: without a place, without tests, or of no consequence."""
+    for name, number in Counter(fault.name for fault in faults).items():
+        if number > 1:
+            yield f"{name}: {number} faults have this name"
     for fault in faults:
         try:
             path = fault.place(root)

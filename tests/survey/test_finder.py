@@ -16,7 +16,7 @@ from attnprobe.run.options import CorpusOptions
 from attnprobe.run.progress import SilentProgress
 from attnprobe.statistics.links import ASKING_SYNTAX, BY_LABEL, LINKED
 from attnprobe.statistics.questions import questions_of
-from attnprobe.sums.documents import in_second_half
+from attnprobe.sums.documents import find_block, in_second_half
 from attnprobe.sums.tally import CHOOSING, SCORING
 from attnprobe.survey.finder import QuestionIndex, count_layers
 from attnprobe.survey.survey import CorpusRequest, TableRequest, survey_corpora
@@ -92,3 +92,13 @@ def test_what_heads_and_rules_both_answer(grouped):
     assert (tally.both == both).all()
     assert (tally.agreed == agreed).all()
     assert (agreed > both).any()
+    block = find_block(np.arange(number))
+    links, hits = np.zeros_like(tally.blocks.asked), np.zeros_like(tally.blocks.hits)
+    for question, key, sequence in found.entries.tolist():
+        place = tally.keys.index(found.keys[key])
+        links[place, 0, block[sequence]] += 1
+        for layer, heads in enumerate(present):
+            hits[place, layer, heads, block[sequence]] += found.hits(chosen[layer])[question]
+    assert len(np.flatnonzero(links.sum((0, 1)))) > number / 2
+    assert (tally.blocks.asked == links).all()
+    assert (tally.blocks.hits == hits).all()
