@@ -148,9 +148,9 @@ def _name_places(pairs: Sequence[Pair], *, across: bool) -> tuple[str, str]:
 
 
 def _describe_kind(side: Side) -> str:
-    """Say how a side was measured, as far as it is known: ", by gradient of the loss of representation"."""
+    """Say how a side was measured, if it is known: ", by gradient of the loss, objective masked-lm"."""
     method, objective = (side.kind.get(name, "") for name in ("method", "objective"))
-    return f", by {method} of the loss of {objective}" if method == "gradient" and objective else ""
+    return f", by {method} of the loss, objective {objective}" if method == "gradient" and objective else ""
 
 
 def _make_pairs(inside: Side, outside: Side | Sequence[Side], *, across: bool) -> list[Pair]:

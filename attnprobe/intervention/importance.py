@@ -245,7 +245,7 @@ def _tabulate(
     build.measure("importance", UNITS[method], average, error, headline=True, title="importance")
     title = "importance within the layer"
     build.measure(
-        "importance_normalized", "ratio to layer norm", *found.normalized, headline=True, title=title
+        "importance_normalized", "ratio to l2 norm of layer", *found.normalized, headline=True, title=title
     )
     if isinstance(found, Gradients):
         for name, unit, part, title in (

@@ -107,7 +107,9 @@ def state_finding(maps: "Maps", layer: int, head: int, *, several: bool) -> str:
         return f"{f'{maps.kind.value} layer'.capitalize() if several else 'Layer'} {place[0]}, head {head}"
     best = max(asked, key=lambda way: (way.hits[layer, head], -way.rates[layer, head, 0]))
     name = f"{f'{maps.kind.value.capitalize()} ' if several else ''}{name_head(place)}"
-    return f"{name} finds {_count_hits(best.hits[layer, head], best.sure[layer, head])} {best.name}"
+    ways = [best, *(way for way in asked if way is not best)]
+    counted = [f"{_count_hits(way.hits[layer, head], way.sure[layer, head])} {way.name}" for way in ways]
+    return f"{name} finds {', '.join(counted)}"
 
 
 def explain_hits(maps: "Maps") -> str:

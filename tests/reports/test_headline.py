@@ -222,28 +222,32 @@ def test_shares_of_a_heads_width_have_a_least_and_a_most():
     assert half(error, 1) < 0.03 < half(error, 6) + 0.01  # one by one, the fourth would be far below
     name = "logit_rank_share"
     table = make(values, error, name, title="share of the width that the logits use")
-    start = "logits use from 0.12 (L0 H0) to 0.70 (L1 H2) of the width that they could"
+    start = "attention logits use from 0.12 (L0 H0) to 0.70 (L1 H2) of the dimensions that they could"
     assert state(table, name) == f"{start}, {below} of 6 heads less than half"
     assert state(make(values, 0.2, name), name) == start
     assert state(make(values, None, name), name) == start
     assert state(make(values / 2, error, name), name).endswith(
-        "of the width that they could, all 6 heads less than half"
+        "of the dimensions that they could, all 6 heads less than half"
     )
     weights = "qk_top_half"
     assert state(make(values, None, weights), weights) == (
-        "half of the width holds from 0.12 (L0 H0) to 0.70 (L1 H2) of the query-key weights"
+        "the larger half of singular values holds from 0.12 (L0 H0) to 0.70 (L1 H2) of the squared query-key "
+        "weights"
     )
     assert state(make([[0.75]], None, weights), weights) == (
-        "half of the width holds 0.75 (L0 H0) of the query-key weights"
+        "the larger half of singular values holds 0.75 (L0 H0) of the squared query-key weights"
     )
 
 
 def test_the_width_is_explained():
     column = Column("logit_rank_share", "share")
     table = make([[0.1, 0.2]], None, "logit_rank_share", head_width=64)
-    assert explain_width(table, column) == "width: dimensions of a head (64), or what a shorter text allows"
+    assert (
+        explain_width(table, column)
+        == "effective rank over the dimensions of a head (64), or over what a shorter text allows"
+    )
     table.data["head_width"][:] = [64, 32]
     assert explain_width(table, column) == (
-        "width: dimensions of a head (32 to 64), or what a shorter text allows"
+        "effective rank over the dimensions of a head (32 to 64), or over what a shorter text allows"
     )
     assert explain_width(table, Column("entropy", "nats")) == ""

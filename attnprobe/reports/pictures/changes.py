@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import log
 from typing import Any
 
 from attnprobe.reports.columns import DrawingRequest, read_cells, read_numbers
@@ -18,7 +19,7 @@ _MOVED, _DELTA = "jsd", "_delta"
 #: How many differences are drawn where nobody names them.
 _MOST = 5
 #: What is said of other measures than differences.
-_SAME = "0 where both attend alike"
+_SAME = f"0 where both attend alike, {log(2):.2f} at most"
 
 
 def can_draw_change(table: HeadTable) -> bool:

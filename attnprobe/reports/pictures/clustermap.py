@@ -39,8 +39,9 @@ _BESIDE, _LEGEND, _MARGIN = 480, 118, 14
 _LAYER, _ROLE = "layer", "role"
 #: How a distance is called that is sqrt(ln 2) at most.
 _JENSEN_SHANNON = "Jensen-Shannon distance (sqrt(nats))"
-#: Greys of layers, the first and the last: distances have hues. How wide a digit is, as a share of its size.
-_GREYS, _GREYS_ON_DARK, _DIGIT = ("#ececec", "#4a4a4a"), ("#55585e", "#f2f2f2"), 0.56
+#: Browns of layers, the first and the last: distances have other hues, and roles greys. How wide a digit is,
+#: as a share of its size.
+_BROWNS, _BROWNS_ON_DARK, _DIGIT = ("#f4ece4", "#5f3a1e"), ("#5a4636", "#f6e9dc"), 0.56
 
 
 @dataclass(frozen=True)
@@ -306,7 +307,7 @@ def _draw_strip(
     """Draw a strip of layers or roles, left of the rows and above the columns."""
     theme, start = request.theme, number * (frame.strip + _AIR)
     labels = sort_labels(layer for layer, _ in heads)
-    greys = dict(zip(labels, interpolate_colours(_choose_greys(theme), len(labels)), strict=True))
+    browns = dict(zip(labels, interpolate_colours(_choose_browns(theme), len(labels)), strict=True))
     data: list[Record] = []
     above: list[Record] = []  # of which nothing is read aloud: it would say all twice
     for row, ((layer, head), role) in enumerate(zip(heads, roles, strict=True)):
@@ -315,7 +316,7 @@ def _draw_strip(
         along = frame.row(row), frame.row(row + 1)
         across = frame.tree + _AIR + start
         if name == _LAYER or role:
-            letter, ground = format_cell(layer), greys[layer]
+            letter, ground = format_cell(layer), browns[layer]
             if name == _ROLE and role:
                 letter, ground = LETTERS[role], ROLE_COLOURS[role] or theme.grid
             data.append({
@@ -366,11 +367,11 @@ def _colour_layers(labels: Sequence[Any], frame: _Frame, request: DrawingRequest
     look = _put(frame)
     if look and len(labels) <= MOST_LISTED:
         look["columns"] = max(1, int((request.width - 40) / (2.8 * request.theme.size)))
-    return colour_by_layer(labels, request.theme, colours=_choose_greys(request.theme), **look)
+    return colour_by_layer(labels, request.theme, colours=_choose_browns(request.theme), **look)
 
 
-def _choose_greys(theme: Theme) -> tuple[str, str]:
-    return _GREYS_ON_DARK if theme.name == "dark" else _GREYS
+def _choose_browns(theme: Theme) -> tuple[str, str]:
+    return _BROWNS_ON_DARK if theme.name == "dark" else _BROWNS
 
 
 def _colour_roles(roles: Sequence[str | None], frame: _Frame, request: DrawingRequest) -> Any:

@@ -15,7 +15,7 @@ from attnprobe.table.table import Column
 
 #: Measures in symbols, by their column.
 _DEFINITIONS = {
-    "effective_heads": "participation ratio H\u00b2 / \u03a3 r\u00b2, r: logit correlation",
+    "effective_heads": "participation ratio H\u00b2 / \u03a3 r\u00b2, r: correlation of attention logits",
     "cancellation": "|\u03a3 c|\u00b2 / \u03a3 |c|\u00b2, c: what each head adds",
 }
 #: And by their unit, of those that several commands tabulate under names of their own.

@@ -170,9 +170,9 @@ def _draw_pairs(table: HeadTable, found: _Rows, request: DrawingRequest) -> Any:
     labels = 12 + 0.55 * theme.size * max(map(len, order), default=0)
     width = int(max(_LEAST / 2, min(_WIDEST, request.width - labels - sum(rooms) - _BETWEEN)))
     said = [
-        f"{second} less {first} ({clean(found.column.unit)})"
+        f"{second} minus {first} ({clean(found.column.unit)})"
         if found.column.unit
-        else f"{second} less {first}"
+        else f"{second} minus {first}"
     ]
     said = wrap(said[0], max(12, int(width / (_LETTER * theme.size))), max_lines=5, placeholder=" ...")
     ends = [record[name] for record in data for name in ("value", "low", "high") if record[name] is not None]
@@ -182,7 +182,7 @@ def _draw_pairs(table: HeadTable, found: _Rows, request: DrawingRequest) -> Any:
     }  # fmt: skip
     axis = alt.Axis(ticks=False, domain=False, grid=True, labelLimit=200)
     base = alt.Chart().encode(y=alt.Y("panel:N", sort=order, title=None, axis=axis))
-    colour, tooltip = _make_colour(request), _make_tooltip(found.column, f"{second} less {first}")
+    colour, tooltip = _make_colour(request), _make_tooltip(found.column, f"{second} minus {first}")
     once = alt.Chart(alt.InlineData(values=[{"zero": 0}]))
     parts = [
         once.mark_rule(strokeDash=[3, 3], color=theme.muted).encode(x=alt.X("zero:Q", **x)),
@@ -209,9 +209,9 @@ def _draw_pairs(table: HeadTable, found: _Rows, request: DrawingRequest) -> Any:
     number = {f"{counts[name]:,}" for name in found.groups if name in counts}
     many = [f"{clean(name)[:_SHORT]} {counts[name]:,}" for name in found.groups if name in counts]
     lines = [
-        f"points: {second} less {first}"
+        f"points: {second} minus {first}"
         + (
-            "; bars: 95 % intervals of it, each by itself"
+            "; bars: 95 % intervals of it, not adjusted for the number of rows"
             if any(record["low"] is not None for record in data)
             else ""
         ),
@@ -306,7 +306,7 @@ def _draw_deviations(table: HeadTable, found: _Rows, request: DrawingRequest) ->
     drawn = draw_panels(chart, data, panels, across, width, "").resolve_scale(x="shared")
     barred = "; bars: 95 % intervals of it" if any(record["low"] is not None for record in data) else ""
     lines = [
-        f"points: a group less the mean of the groups of its {_name_row(table)}{barred}",
+        f"points: a group minus the mean of the groups of its {_name_row(table)}{barred}",
         f"in brackets: {_name_counted(table)}" if counts else "",
     ]
     return drawn.properties(title=_title(table, found, lines, request))

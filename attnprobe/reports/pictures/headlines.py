@@ -191,7 +191,10 @@ def _state_scatter(table: HeadTable, columns: Sequence[Column]) -> str:
     if found is None:
         return ""
     row = int(both[np.argmax(apart[both])])
-    return f"{title} of the same heads correlates: Pearson {found}; {say(row, ' differs most')}"
+    models = [clean(format_cell(read_cells(table, name)[row])) for name in ("model", "model_out")]
+    numbers = [f"{write_number(side[row])} in {name}" for side, name in zip((x, y), models, strict=True)]
+    name = name_head((read_cells(table, "layer")[row], read_cells(table, "head")[row]))
+    return f"{title} of the same heads correlates: Pearson {found}; {name} differs most: {', '.join(numbers)}"
 
 
 def correlate_pairs(x: np.ndarray, y: np.ndarray) -> str | None:
@@ -203,7 +206,9 @@ def correlate_pairs(x: np.ndarray, y: np.ndarray) -> str | None:
         return None
     z, half = np.arctanh(r), BEYOND / np.sqrt(len(x) - 3)
     low, high = np.tanh([z - half, z + half])
-    return None if low <= 0 <= high else f"{write_number(r)} ({write_number(low)} to {write_number(high)})"
+    return (
+        None if low <= 0 <= high else f"{write_number(r)} (95 %: {write_number(low)} to {write_number(high)})"
+    )
 
 
 def _state_pairs(table: HeadTable, columns: Sequence[Column]) -> str:

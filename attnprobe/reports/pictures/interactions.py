@@ -299,6 +299,7 @@ def _explain_marks(data: Sequence[Record]) -> list[str]:
             said[-1] += "; a grey bar clear of 0 is significant by itself alone"
     if any(record["proposed"] is not None for record in data):
         said.append(
-            "grey ticks: predictions from gradients, on the other half of the texts; the largest were tried"
+            "grey ticks: predictions from gradients, on the other half of the texts; of these, the largest "
+            "in size were tried"
         )
     return said

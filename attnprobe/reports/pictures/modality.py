@@ -239,6 +239,6 @@ def _state_attention(table: HeadTable, asker: str, part: str) -> str:
         said = f"beside the share of tokens, {of}, such as {write(first)}, {tokens}"
     elif (np.abs(apart) + sure < _ALIKE).all():
         heads = {1: "its one head", 2: "both heads"}.get(len(rows), f"all {len(rows)} heads")
-        said = f"{side[asker]} attends to {side[part]} as its share of tokens says, in {heads}: "
+        said = f"{side[asker]} attends to {side[part]} as uniform attention would, in {heads}: "
         said += f"{write_number(100 * share)} %"
     return said

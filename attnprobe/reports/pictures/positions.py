@@ -140,8 +140,10 @@ def _draw_maps(
     faceted = chart.facet(facet=facet, columns=across, data=alt.InlineData(values=data))
     remark = ""
     if scale.is_of_effects and marks.rule:
-        signed = "+ \u2212 and " if cell >= _SIGNED and any(record["sign"] for record in data) else ""
-        remark = f"{signed}full colour: {marks.rule}, else pale"
+        signed = cell >= _SIGNED and any(record["sign"] for record in data)
+        remark = (
+            f"cells with + or \u2212: {marks.rule}" if signed else f"full colour: {marks.rule}, else pale"
+        )
     effect = _explain_effect(table, column)
     room, size = float(request.width - _LEGEND - _BESIDE), request.theme.small(1)
     bracketed = _BRACKETS if any(record["token"].startswith("(") for record in data) else ""

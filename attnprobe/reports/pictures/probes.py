@@ -295,5 +295,5 @@ def state_probes(table: HeadTable, columns: Sequence[Column]) -> str:
     if not said or not beaten:
         return said
     return " ".join(
-        filter(None, (f"{said}; the simple rule finds more than they", found.count(beaten, said)))
+        filter(None, (f"{said}; the simple rule beats all heads together", found.count(beaten, said)))
     )

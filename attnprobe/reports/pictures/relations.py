@@ -149,7 +149,7 @@ def _explain_marks(data: Sequence[Record], label: str, *, both: bool) -> list[st
     such = f", such as: {rules.most_common(1)[0][0]}" if rules else ""
     lines = [
         f"simple rule: a guess without a model{such}",
-        "gain: what the head finds, less what the rule finds",
+        "gain: what the head finds minus what the rule finds",
     ]
     if _have(data, "low"):
         lines[-1] += "; bars: its 95 % interval"

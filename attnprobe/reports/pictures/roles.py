@@ -58,7 +58,7 @@ def draw_roles(table: HeadTable, request: DrawingRequest) -> Any:
         **{f"{name}:N": name for name in ("pattern", "nearest") if name in words},
     })  # fmt: skip
     look: dict[str, Any] = {"orient": "bottom", "columns": 1 if explained else 2} if below else {}
-    heading = "role (heads): 95 % interval above" if explained else None
+    heading = "role (heads): 95 % interval lies above" if explained else None
     legend = alt.Legend(title=heading, symbolType="square", labelLimit=request.width, **look)
     colour = alt.Color("kind:N", scale=scale, legend=legend)
     layers = [base.mark_rect().encode(color=colour, tooltip=tooltip)]

@@ -100,7 +100,7 @@ def draw_scatter(table: HeadTable, request: DrawingRequest) -> Any:
     if 1 < len(layers) <= MOST_LISTED:  # neighbours have colours that are alike
         shapes = [_SHAPES[place % len(_SHAPES)] for place in range(len(layers))]
         scale = alt.Scale(domain=layers, range=shapes)
-        points = points.encode(shape=alt.Shape("layer:O", scale=scale, legend=alt.Legend(title="layer")))
+        points = points.encode(shape=alt.Shape("layer:N", scale=scale, legend=alt.Legend(title="layer")))
     parts += [points, _draw_names(base, request)]
     # No wider than the chart where there is room: the legend stands behind the end of a title.
     wide = max(side + _AXIS, min(request.width, _NARROW))

@@ -165,12 +165,12 @@ def _explain(table: HeadTable, data: Sequence[Record]) -> list[str]:
     """Say what a product is, what the figures are, and how few checkpoints there are."""
     lines = []
     if any("\u00d7" in record["part"] for record in data):
-        lines.append("\u00d7: interaction, such as heads that differ otherwise in each checkpoint")
+        lines.append("\u00d7: interaction, such as other heads being high in other checkpoints")
     if any("\u00b1" in record["label"] for record in data):
-        lines.append("\u00b1: standard error")
+        lines.append("\u00b1: standard error, where there is room")
     numbers = {number for number in read_numbers(table, "checkpoints") if number is not None}
     if len(numbers) == 1 and min(numbers) < _MANY:
-        lines.append(f"{min(numbers):g} checkpoints are few: shares of what has to do with them are rough")
+        lines.append(f"{min(numbers):g} checkpoints are few, and shares that depend on them are rough")
     return lines
 
 

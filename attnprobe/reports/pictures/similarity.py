@@ -110,11 +110,11 @@ def _draw_points(
     stress = f"stress {flat.stress:.2f}{', poor' if poor else ''}"
     said = [f"{stress}{f' (Kruskal), {len(found.heads)} heads' if legend else ''}"]
     if poor and not legend:
-        said[0] += ": read the lines, from each head to its nearest, thick where it begins"
+        said[0] += ": read the lines, from each head to its nearest, thick at the head they start from"
     elif poor:
         said = [
-            f"lines: from each head to its nearest, thick where it begins; in {_count_within(found)} of "
-            f"{len(found.heads)} heads, that is in the same layer",
+            "lines: from each head to its nearest, thick at the head they start from; in "
+            f"{_count_within(found)} of {len(found.heads)} heads, that is in the same layer",
             f"do not read distances off the places of heads: {stress} (Kruskal)",
         ]
     shown = "the nearest head of each head" if poor else "similar heads lie together"

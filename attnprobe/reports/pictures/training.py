@@ -132,6 +132,7 @@ _SMALLEST, _SMALL, _BEFORE, _NARROW = 62, 110, 50, 400
 #: Which lines lead, as the legend says it.
 _HIGHEST, _LOWEST, _FARTHEST = "highest", "lowest", "farthest from 0"
 _BANDS = "bands: 95 % intervals"
+_TESTED = "rises, falls: the interval of the change is clear of 0, for all lines together"
 
 
 def _choose_leads(table: HeadTable, column: Column) -> str:
@@ -175,7 +176,8 @@ def _draw_lines(table: HeadTable, column: Column, request: DrawingRequest) -> An
     # A point that nobody sees is what a pointer finds.
     hidden = alt.OverlayMarkDef(size=20, opacity=0)
     grey = others.mark_line(strokeWidth=0.9, opacity=0.45, color=theme.muted, point=hidden)
-    parts = [grey.encode(y=y, detail="name:N", tooltip=tooltip)]
+    # A layer without a line would warn of a scale without ends.
+    parts = [] if _are_few(data) else [grey.encode(y=y, detail="name:N", tooltip=tooltip)]
     banded = any(record["low"] is not None for record in data)
     if banded:
         band = base.transform_filter("isValid(datum.rank) && isValid(datum.low)").mark_area(
@@ -193,7 +195,8 @@ def _draw_lines(table: HeadTable, column: Column, request: DrawingRequest) -> An
     chart = alt.layer(*parts).properties(width=width, height=height)
     drawn = draw_panels(chart, data, panels, across, width, name_measure(column))
     spaced: dict[str, Any] = {"spacing": {"column": room, "row": 14}} if len(panels) > 1 else {}
-    return drawn.properties(title=make_title(name_measure(column), said, _BANDS if banded else ""), **spaced)
+    lines = [said, _BANDS if banded else "", _TESTED if _state_training(table, column) else ""]
+    return drawn.properties(title=make_title(name_measure(column), *lines), **spaced)
 
 
 def _rank_by_look(
@@ -317,7 +320,7 @@ def state_lines(table: HeadTable, columns: Sequence[Column]) -> str:
     steps = [step for step in read_cells(table, STEP) if isinstance(step, int)]
     if len(columns) != 1 or len(steps) < len(table):
         return ""
-    if changed := _state_training(table, columns[0], steps):
+    if changed := _state_training(table, columns[0]):
         return changed
     rows = [row for row, step in enumerate(steps) if step == max(steps)]
     data = {name: [cells[row] for row in rows] for name, cells in table.data.items()}
@@ -325,13 +328,14 @@ def state_lines(table: HeadTable, columns: Sequence[Column]) -> str:
     return f"at step {max(steps):,}, {said}" if said else ""
 
 
-def _state_training(table: HeadTable, column: Column, steps: Sequence[int]) -> str:
+def _state_training(table: HeadTable, column: Column) -> str:
     """State in which heads or layers a measure changed significantly, with what changed most.
 
     Errors of two steps add up at most, however they depend on each other; intervals of the difference hold
     for all heads together.
     """
     keys = [name for name in list_keys(table) if name not in {"model", STEP}]
+    steps = [step for step in read_cells(table, STEP) if isinstance(step, int)]
     who = list(zip(*(read_cells(table, name) for name in keys), strict=True))
     ends = [
         {one: row for row, one in enumerate(who) if steps[row] == end} for end in (min(steps), max(steps))

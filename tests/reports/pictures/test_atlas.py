@@ -299,11 +299,12 @@ def name_parts(table):
     ]
     offsets = [int(name) for name in known if name.removeprefix("-").isdigit()]
     words = {"first": "the first token", "special": "to other special tokens"}
-    words |= {"before": "pale, to all further before", "after": "pale, to all further behind"}
+    words |= {"before": "pale, to all earlier tokens", "after": "pale, to all later tokens"}
     lowest, highest = min(offsets), max(offsets)
     own = f"to ordinary tokens at offsets {lowest} to {f'+{highest}' if highest else 0}, with a line at 0"
     middle = [words["before"], own, *([words["after"]] if "after" in known else [])]
-    return "; ".join([words["first"], *middle, words["special"]])
+    parts = "; ".join([words["first"], *middle, words["special"]])
+    return f"{parts}. Heights are square roots of attention"
 
 
 @pytest.mark.parametrize("causal", [False, True])

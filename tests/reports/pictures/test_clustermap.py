@@ -128,13 +128,13 @@ def test_squares_are_the_clusters_of_the_cut():
     assert draw_picture([table], "dendrogram", clusters=4).clusters.data == found.data
 
 
-def test_layers_are_grey_with_their_numbers():
-    """Distances have hues."""
+def test_layers_are_brown_with_their_numbers():
+    """Distances have other hues, and roles without one are grey."""
     drawn = draw_picture([tables.all_pairs(3, 4)], "clustermap")
     strip = rows_with(drawn, "layer", "letter", "ground")
     assert [row["letter"] for row in strip] == [str(row["layer"]) for row in strip]
     channels = {row["ground"]: [row["ground"][at : at + 2] for at in (1, 3, 5)] for row in strip}
-    assert all(len(set(parts)) == 1 for parts in channels.values())
+    assert all(red > green > blue for red, green, blue in channels.values())
     by_layer = {row["layer"]: row["ground"] for row in strip}
     assert len(set(by_layer.values())) == 3
     lightness = [int(by_layer[layer][1:3], 16) for layer in range(3)]

@@ -47,10 +47,13 @@ def test_two_groups_are_the_second_less_the_first_with_the_error_of_both():
 def test_the_picture_says_which_group_is_less_which_and_names_the_test():
     drawn = draw_picture([two_groups()])
     said = remark(drawn)
-    assert "points: </script> less news; bars: 95 % intervals of it, each by itself" in said
+    assert (
+        "points: </script> minus news; bars: 95 % intervals of it, not adjusted for the number of rows"
+        in said
+    )
     assert "number of sequences: news 9, </script> 9" in said
     assert "p: Welch's F test that groups are alike, with Holm's correction over heads" in said
-    assert "</script> less news (share)" in str(drawn.spec)
+    assert "</script> minus news (share)" in str(drawn.spec)
     few = two_groups(entropy_q_p_adjusted=[0.0004, *[None] * 11], entropy_se=[None] * 12)
     bare = draw_picture([few])
     assert rows_of(bare)[0]["p_text"] == "< 0.001"
@@ -103,7 +106,7 @@ def test_more_groups_are_drawn_less_the_mean_of_all_groups():
 
 def test_what_points_brackets_and_left_out_rows_are_is_said():
     marks = (
-        "points: a group less the mean of the groups of its head; bars: 95 % intervals of it "
+        "points: a group minus the mean of the groups of its head; bars: 95 % intervals of it "
         "in brackets: number of sequences p: Welch's F test that groups are alike, with Holm's correction "
         "over "
     )

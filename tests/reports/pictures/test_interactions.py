@@ -119,7 +119,10 @@ def test_it_says_why_a_bar_that_is_clear_of_0_may_be_grey():
     said = remarks()
     assert "filled: p < 0.05, adjusted for the 3 pairs that were tried" in said
     assert "a grey bar" not in said  # the interval of the third pair holds 0
-    assert "predictions from gradients, on the other half of the texts; the largest were tried" in said
+    assert (
+        "predictions from gradients, on the other half of the texts; of these, the largest in size were tried"
+        in said
+    )
     assert "; a grey bar clear of 0 is significant by itself alone" in remarks(p_adjusted=[0.001, 0.06, 0.8])
     assert "grey ticks" not in remarks(proposed=[None] * 3)
 

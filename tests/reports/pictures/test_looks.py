@@ -315,12 +315,15 @@ def with_titles(titles):
 def test_titles_of_maps_in_a_row_begin_at_one_height():
     titles = {"logit_rank_share": "share of the width", "qk_top_half": "share of the weights"}
     table = with_titles(titles)
-    drawn = draw_picture([table], width=760)
+    drawn = draw_picture([table], width=600)
     heights = find_heights(drawn)
     tops = {
-        start: y for text, y in heights.items() for start in ("Logits", "Half of") if text.startswith(start)
+        start: y
+        for text, y in heights.items()
+        for start in ("Attention", "The larger")
+        if text.startswith(start)
     }
-    assert tops["Logits"] == pytest.approx(tops["Half of"], abs=1)
+    assert tops["Attention"] == pytest.approx(tops["The larger"], abs=1)
     lines = {
         len(one["subtitle"]) + 1 if isinstance(one["text"], str) else len(one["subtitle"]) + len(one["text"])
         for one in parts(drawn.spec)
@@ -336,4 +339,6 @@ def test_a_legend_of_a_share_says_of_what_and_begins_at_the_least_possible():
     found = {" ".join(one["title"]): one["values"] for one in legends(drawn)}
     assert found["share of the weights"] == [0.5, 0.75, 1.0]
     assert found["share of the width"][0] == 0
-    assert "0.5, the least possible: all directions alike" in drawn.rendered("svg").decode()
+    assert (
+        "of W_Q W_K^T; 0.5, the least possible: all singular values alike" in drawn.rendered("svg").decode()
+    )

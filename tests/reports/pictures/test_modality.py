@@ -133,7 +133,7 @@ def test_a_title_states_that_attention_is_as_the_share_of_tokens():
     near = with_text_to_image([0.5, 0.501, 0.5], [1.0, 1.002, 1.0], [1e-6, 1e-6, 0.016])
     assert half(0.016, 3) * 0.5 < 0.02
     assert draw_picture([near]).title == (
-        "Text attends to the image as its share of tokens says, in all 3 heads: 50 %"
+        "Text attends to the image as uniform attention would, in all 3 heads: 50 %"
     )
     unsure = with_text_to_image([0.5, 0.501, 0.5], [1.0, 1.002, 1.0], [1e-6, 1e-6, 0.017])
     assert half(0.017, 3) * 0.5 > 0.02

@@ -143,7 +143,7 @@ def test_effects_point_towards_the_clean_answer_or_away_from_it():
     ]
     said = " ".join(find_remarks(drawn.spec))
     assert "m: the log odds of the answer" in said
-    assert "+ \u2212 and full colour: adjusted p < 0.05, else pale" in said
+    assert "cells with + or \u2212: adjusted p < 0.05" in said
     without = " ".join(find_remarks(draw_picture([tables.at_positions()]).spec))
     assert "m: how far the model is for the answer" in without
 

@@ -84,8 +84,8 @@ def test_without_errors_the_correlation_is_stated_with_its_interval():
     low, high = found.confidence_interval(0.95)
     text = draw_picture([both(X, Y)], "scatter").title
     assert text == (
-        f"X of the same heads correlates: Pearson {found.statistic:.2f} ({low:.2f} to {high:.2f}); "
-        f"L0 H0 differs most: {X[0]:.2f} and {Y[0]:.2f}"
+        f"X of the same heads correlates: Pearson {found.statistic:.2f} (95 %: {low:.2f} to {high:.2f}); "
+        f"L0 H0 differs most: {X[0]:.2f} in m, {Y[0]:.2f} in n"
     )
     unrelated = np.random.default_rng(5).uniform(0.2, 0.8, 12)
     assert pearsonr(X, unrelated).confidence_interval(0.95)[0] < 0

@@ -122,8 +122,8 @@ def test_interactions_errors_and_few_checkpoints_are_explained():
     )
     lines = said(counted)
     assert lines[0].startswith("\u00d7: interaction")
-    assert "\u00b1: standard error" in lines
-    assert lines[-1] == "4 checkpoints are few: shares of what has to do with them are rough"
+    assert "\u00b1: standard error, where there is room" in lines
+    assert lines[-1] == "4 checkpoints are few, and shares that depend on them are rough"
     many = with_cells(counted, checkpoints=[12] * 3)
     assert "few" not in " ".join(said(many))
     alone = few(heads_by_seed=[0.0] * 3, **{f"{name}_se": [None] * 3 for name in tables.SHARES})
