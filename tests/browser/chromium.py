@@ -102,3 +102,12 @@ def visit(browser: Any) -> Iterator[Callable[..., Visit]]:
 def _note(address: str, seen: Visit) -> None:
     if address.split("#", maxsplit=1)[0] != seen.address and not address.startswith(_WITHIN):
         seen.requests.append(address)
+
+
+def drawn(page, **expected):
+    """Wait until what is chosen is drawn."""
+    page.wait_for_function(
+        "expected => { const found = document.documentElement.dataset.drawn;"
+        " return found && Object.entries(expected).every(([k, v]) => JSON.parse(found)[k] === v); }",
+        arg=expected,
+    )

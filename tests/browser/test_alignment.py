@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 import pytest
+from chromium import drawn
 
 import attnprobe
 from attnprobe.survey.tokens import group_tokens
@@ -28,14 +29,6 @@ def opened(visit, saved, tmp_path):
         return seen, next(one for one in view.seen.maps if one.alignment is not None)
 
     return open_page
-
-
-def drawn(page, **expected):
-    page.wait_for_function(
-        "expected => { const found = document.documentElement.dataset.drawn;"
-        " return found && Object.entries(expected).every(([k, v]) => JSON.parse(found)[k] === v); }",
-        arg=expected,
-    )
 
 
 def choose(page, layer, head):

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from chromium import drawn
 
 import attnprobe
 from attnprobe.reports.view import View
@@ -34,14 +35,6 @@ def opened(visit, tmp_path):
         return seen
 
     return open_page
-
-
-def drawn(page, **expected):
-    page.wait_for_function(
-        "expected => { const found = document.documentElement.dataset.drawn;"
-        " return found && Object.entries(expected).every(([k, v]) => JSON.parse(found)[k] === v); }",
-        arg=expected,
-    )
 
 
 def read_map(page, tokens):

@@ -7,6 +7,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from chromium import drawn
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import BertModel, PreTrainedTokenizerFast
 
@@ -36,15 +37,6 @@ def opened(visit, tmp_path):
         return seen
 
     return open_page
-
-
-def drawn(page, **expected):
-    """Wait until what is chosen is drawn."""
-    page.wait_for_function(
-        "expected => { const found = document.documentElement.dataset.drawn;"
-        " return found && Object.entries(expected).every(([k, v]) => JSON.parse(found)[k] === v); }",
-        arg=expected,
-    )
 
 
 def titled(page, title):
