@@ -53,7 +53,8 @@ def count_texts(table: HeadTable) -> dict[str, int]:
 
 def name_rows(table: HeadTable) -> str:
     """Name what the rows of a group are: heads, layers, or rows."""
-    return "heads" if "head" in table.data else "layers" if "layer" in table.data else "rows"
+    keys = list_keys(table)
+    return "heads" if "head" in keys else "layers" if "layer" in keys else "rows"
 
 
 def list_compared(table: HeadTable) -> list[Column]:

@@ -35,7 +35,7 @@ _LOOKS, _QUERIES, _CHANGE = "attention to ", "queries that look most at ", "chan
 #: What is said of shares of a head's width.
 _WIDTHS = {
     "logit_rank_share": ("attention logits use", "of the dimensions that they could"),
-    "qk_top_half": ("the larger half of singular values holds", "of the squared query-key weights"),
+    "qk_top_half": ("the larger half of singular values holds", "of the squared norm of W_Q W_K^T"),
 }
 
 
@@ -121,14 +121,14 @@ def _state_width(rows: _Rows, name: str) -> str:
 def explain_width(table: HeadTable, column: Column) -> str:
     """Explain what the width is of which a measure is a share, or where its scale begins."""
     if column.name == "qk_top_half":
-        return "of W_Q W_K^T; 0.5, the least possible: all singular values alike"
+        return "0.5, the least possible: all singular values alike"
     if column.name != "logit_rank_share":
         return ""
     widths = sorted({one for one in read_numbers(table, "head_width") if one is not None})
     here = (
         f" ({' to '.join(f'{one:.0f}' for one in dict.fromkeys((widths[0], widths[-1])))})" if widths else ""
     )
-    return f"effective rank over the dimensions of a head{here}, or over what a shorter text allows"
+    return f"participation rank over the dimensions of a head{here}, or over what a shorter text allows"
 
 
 def _find_foremost(rows: _Rows, most: int) -> list[int]:

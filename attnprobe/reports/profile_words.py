@@ -51,9 +51,10 @@ def describe_bars(profile: Profile) -> str:
     else:
         count, both = profile.single.shape[1], profile.beyond.shape[1] == 2
         ends = f"{-(count // 2)} to +{count // 2}" if both else f"{1 - count} to 0"
-        parts = ["the first token", "pale, to all earlier tokens"]
+        most = count // 2 if both else count - 1
+        parts = ["the first token", f"pale, to all tokens more than {most} before"]
         parts += [f"to ordinary tokens at offsets {ends}, with a line at 0"]
-        parts += ["pale, to all later tokens"] * both
+        parts += [f"pale, to all tokens more than {most} after"] * both
         scale = " Heights are square roots of attention."
     return f"From left to right: mean attention to {'; '.join(parts)}; to other special tokens.{scale}"
 

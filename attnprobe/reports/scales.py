@@ -111,7 +111,8 @@ def fit_scales_by_unit(measures: Sequence[tuple[Column, Numbers, Numbers]]) -> l
     for (unit, effect), some in sides.items():
         most = 1.0 if unit.startswith("share") else math.inf  # a share is 1 at most
         scale = fit_scale(some, effect=effect, most=most)
-        found[unit, effect] = Scale(least.get(unit, scale.low), scale.high)
+        low = least.get(unit, scale.low)
+        found[unit, effect] = Scale(low, scale.high if scale.high > low else 1.0)
     return [found[kind] for kind in kinds]
 
 

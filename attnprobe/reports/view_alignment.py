@@ -96,7 +96,7 @@ def find_second_text(side: "Side", places: NDArray[np.int64], *, words: bool) ->
 
 
 def state_finding(maps: "Maps", layer: int, head: int, *, several: bool) -> str:
-    """State what a head finds of the gold alignment in the way in which it finds more, with fewer errors.
+    """State what a head finds of the gold alignment, first in the way in which it finds more.
 
     Without a sure link, only the name of the head is left.
     """

@@ -231,11 +231,11 @@ def test_shares_of_a_heads_width_have_a_least_and_a_most():
     )
     weights = "qk_top_half"
     assert state(make(values, None, weights), weights) == (
-        "the larger half of singular values holds from 0.12 (L0 H0) to 0.70 (L1 H2) of the squared query-key "
-        "weights"
+        "the larger half of singular values holds from 0.12 (L0 H0) to 0.70 (L1 H2) of the squared norm "
+        "of W_Q W_K^T"
     )
     assert state(make([[0.75]], None, weights), weights) == (
-        "the larger half of singular values holds 0.75 (L0 H0) of the squared query-key weights"
+        "the larger half of singular values holds 0.75 (L0 H0) of the squared norm of W_Q W_K^T"
     )
 
 
@@ -244,10 +244,10 @@ def test_the_width_is_explained():
     table = make([[0.1, 0.2]], None, "logit_rank_share", head_width=64)
     assert (
         explain_width(table, column)
-        == "effective rank over the dimensions of a head (64), or over what a shorter text allows"
+        == "participation rank over the dimensions of a head (64), or over what a shorter text allows"
     )
     table.data["head_width"][:] = [64, 32]
     assert explain_width(table, column) == (
-        "effective rank over the dimensions of a head (32 to 64), or over what a shorter text allows"
+        "participation rank over the dimensions of a head (32 to 64), or over what a shorter text allows"
     )
     assert explain_width(table, Column("entropy", "nats")) == ""

@@ -67,3 +67,9 @@ def test_extreme_numbers_have_a_scale(extreme):
     scale = fit_scale([([extreme], [None])], effect=False)
     assert scale.high == pytest.approx(extreme, rel=0.1)
     assert scale.place(extreme) == pytest.approx(1, abs=0.1)
+
+
+def test_a_measure_that_is_the_least_possible_everywhere_has_a_scale():
+    column = Column("qk_top_half", "share")
+    (scale,) = fit_scales_by_unit([(column, [0.5, 0.5], [None, None])])
+    assert (scale.low, scale.high) == (0.5, 1.0)

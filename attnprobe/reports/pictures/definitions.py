@@ -83,6 +83,7 @@ def state_trend(table: HeadTable, columns: Sequence[Column]) -> str:
         rho, p = correlate_with_depth(values)
         if p * len(columns) < SIGNIFICANT:
             ends = [f"{write_number(values[row])} in layer {format_cell(layers[row])}" for row in (0, -1)]
-            verb = "rises" if rho > 0 else "falls"
-            return f"{name_measure(column)} {verb} with depth, from {ends[0]} to {ends[1]}"
+            said = f"{name_measure(column)} {'rises' if rho > 0 else 'falls'} with depth"
+            # The ends need not say what all layers do.
+            return f"{said}, from {ends[0]} to {ends[1]}" if rho * (values[-1] - values[0]) > 0 else said
     return ""

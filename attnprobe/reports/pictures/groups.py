@@ -40,6 +40,8 @@ _LEAST = 130
 _NARROW = 420
 _GAP = 24
 _LONGEST = 24
+#: What bars are.
+_BARS = "bars: 95 % intervals of it, not adjusted for the number of rows"
 #: Of two groups: pixels of a row, of the axis at most, and between columns; letters of a group's name there.
 _LINE, _WIDEST, _BETWEEN, _SHORT = 17, 320, 10, 14
 #: How wide a letter is on average, as a share of its size.
@@ -158,9 +160,10 @@ def _draw_pairs(table: HeadTable, found: _Rows, request: DrawingRequest) -> Any:
         texts = {f"group{place}_text": _write(value) for place, value in enumerate(both)}
         data.append({
             **_read_records(found, one), "value": value, "error": error, **_list_ends(value, error), **texts,
-            "p_text": "" if math.isnan(one.p) else f"{one.p:#.2g}" if one.p >= _TINY else f"< {_TINY:g}",
+            "p_text": write_p(one.p),
         })  # fmt: skip
-    first, second = (clean(name)[:_SHORT] for name in found.groups)
+    names = dict(zip(found.groups, shorten_names(found.groups, _SHORT), strict=True))
+    first, second = names.values()
     titles = [("group0_text", first), ("group1_text", second), ("p_text", "p")]
     rooms = [
         _LETTER * size * max(len(text) for text in (title, *(record[name] for record in data))) + _BETWEEN
@@ -207,14 +210,10 @@ def _draw_pairs(table: HeadTable, found: _Rows, request: DrawingRequest) -> Any:
     drawn = chart.properties(width=width, height=alt.Step(_LINE))
     counts = count_texts(table)
     number = {f"{counts[name]:,}" for name in found.groups if name in counts}
-    many = [f"{clean(name)[:_SHORT]} {counts[name]:,}" for name in found.groups if name in counts]
+    many = [f"{names[name]} {counts[name]:,}" for name in found.groups if name in counts]
     lines = [
         f"points: {second} minus {first}"
-        + (
-            "; bars: 95 % intervals of it, not adjusted for the number of rows"
-            if any(record["low"] is not None for record in data)
-            else ""
-        ),
+        + (f"; {_BARS}" if any(record["low"] is not None for record in data) else ""),
         f"columns: {title_axis(found.column)} of each group, and p",
         f"{_name_counted(table)}: {', '.join(many)}" if number else "",
     ]
@@ -259,6 +258,31 @@ def _title(table: HeadTable, found: _Rows, lines: Sequence[str], request: Drawin
     return make_title(title_axis(found.column), *said, width=request.width, size=request.theme.small(1))
 
 
+def shorten_names(names: Sequence[str], most: int) -> list[str]:
+    """Cut names to so many letters; those that begin alike lose what they have in common.
+
+    >>> shorten_names(["corpus-english-1", "corpus-english-2"], 9), shorten_names(["news", "reports"], 9)
+    (['\u20261', '\u20262'], ['news', 'reports'])
+    """
+    names = [clean(name) for name in names]
+    short = [name[:most] for name in names]
+    if len(set(short)) < len(set(names)):
+        differ = (at for at, letters in enumerate(zip(*names, strict=False)) if len(set(letters)) > 1)
+        alike = next(differ, min(map(len, names)))
+        short = [f"\u2026{name[alike:][: most - 1]}" for name in names]
+    return short
+
+
+def write_p(p: float) -> str:
+    """Write a p value with two digits, or as many as say on which side of 0.05 it is."""
+    if math.isnan(p):
+        return ""
+    if p < _TINY:
+        return f"< {_TINY:g}"
+    texts = (f"{p:#.{digits}g}" for digits in range(2, 17))
+    return next((text for text in texts if (float(text) < SIGNIFICANT) == (p < SIGNIFICANT)), f"{p:g}")
+
+
 def _drop_nan(value: float) -> float | None:
     return None if math.isnan(value) else value
 
@@ -267,7 +291,8 @@ def _draw_deviations(table: HeadTable, found: _Rows, request: DrawingRequest) ->
     """Draw more groups than two: a small chart a row, with each group less the mean of all groups of it."""
     counts = count_texts(table)
     groups = [
-        clean(name)[:_LONGEST] + (f" ({counts[name]:,})" if name in counts else "") for name in found.groups
+        short + (f" ({counts[name]:,})" if name in counts else "")
+        for name, short in zip(found.groups, shorten_names(found.groups, _LONGEST), strict=True)
     ]
     data: list[Record] = []
     panels = []
@@ -304,7 +329,7 @@ def _draw_deviations(table: HeadTable, found: _Rows, request: DrawingRequest) ->
         ),
     ).properties(width=width, height=alt.Step(18))
     drawn = draw_panels(chart, data, panels, across, width, "").resolve_scale(x="shared")
-    barred = "; bars: 95 % intervals of it" if any(record["low"] is not None for record in data) else ""
+    barred = f"; {_BARS}" if any(record["low"] is not None for record in data) else ""
     lines = [
         f"points: a group minus the mean of the groups of its {_name_row(table)}{barred}",
         f"in brackets: {_name_counted(table)}" if counts else "",

@@ -191,8 +191,11 @@ def _state_scatter(table: HeadTable, columns: Sequence[Column]) -> str:
     if found is None:
         return ""
     row = int(both[np.argmax(apart[both])])
-    models = [clean(format_cell(read_cells(table, name)[row])) for name in ("model", "model_out")]
-    numbers = [f"{write_number(side[row])} in {name}" for side, name in zip((x, y), models, strict=True)]
+    sides = [clean(format_cell(read_cells(table, name)[row])) for name in ("model", "model_out")]
+    where = [f" in {side}" for side in sides] if len(set(sides)) > 1 else ["", ""]
+    if not sides[1]:
+        where = [" in domain", " out of domain"]
+    numbers = [f"{write_number(side[row])}{end}" for side, end in zip((x, y), where, strict=True)]
     name = name_head((read_cells(table, "layer")[row], read_cells(table, "head")[row]))
     return f"{title} of the same heads correlates: Pearson {found}; {name} differs most: {', '.join(numbers)}"
 

@@ -215,9 +215,11 @@ def _draw_map(
     ).properties(width=width, height=height)  # fmt: skip
     drawn = draw_panels(chart, shown, panels, 1, width)
     remark = [
-        "circles: heads of the pairs that were tried; filled: those of a pair with a line; dots: other heads",
+        "circles: heads of the pairs that were tried; filled: those of a pair with a line",
         f"lines: pairs with adjusted p < {SIGNIFICANT}",
     ]
+    if any("sure" in one and one["sure"] is None for one in shown):
+        remark[0] += "; dots: other heads"
     if len({round(one["thick"], 1) for one in shown if "thick" in one}) > 1:
         remark[-1] += ", thicker where they interact more"
     return drawn.properties(title=make_remark(remark, theme, width + _MARGIN, offset=4))

@@ -7,7 +7,7 @@ import altair as alt
 import numpy as np
 
 from attnprobe.reports.columns import DrawingRequest, Record, read_cells, read_numbers
-from attnprobe.reports.headline import count_sides, write_number
+from attnprobe.reports.headline import count_sides, find_highest, write_number
 from attnprobe.reports.pairs import name_head
 from attnprobe.reports.pictures.channels import draw_panels, make_remark, make_tooltip, thin_labels
 from attnprobe.reports.shapes import Grid, lay_out_grid
@@ -199,7 +199,8 @@ def state_modality(table: HeadTable, columns: Sequence[Column]) -> str:
 
     A head differs where the interval of its lift, for all heads together, leaves out 1, and its attention is
     farther than 0.02 from the share of tokens. Where all intervals lie within 0.02 of that, attention is as
-    the share of tokens says. Where neither is so, or the table has no lift, it is the head with most.
+    the share of tokens says. Where neither is so, or the table has no lift, it is the head with most, if its
+    interval lies above all others.
     """
     grid = lay_out_grid(table)
     if grid is None or len(grid.maps) > 1:
@@ -219,8 +220,12 @@ def _state_attention(table: HeadTable, asker: str, part: str) -> str:
         head = name_head((read_cells(table, "layer")[row], read_cells(table, "head")[row]))
         return f"{head}: {write_number(100 * (values[row] or 0.0))} % of its attention"
 
-    most = max(rows, key=lambda row: values[row] or 0.0)
-    said = f"{side[asker]} looks most at {side[part]} in {write(most)}"
+    highest = find_highest(table, table.column(name))
+    said = ""
+    if highest is not None:
+        who, number = highest
+        of = f"{write_number(100 * number)} % of its attention"
+        said = f"{side[asker]} looks most at {side[part]} in {who}: {of}"
     share = _find_share(table, name, rows)
     if share is None or any(one[row] is None for one in (lifts, errors) for row in rows):
         return said
@@ -236,7 +241,7 @@ def _state_attention(table: HeadTable, asker: str, part: str) -> str:
     elif differ.any():
         counted = count_sides(("higher", "lower"), up, down, f"{len(rows)} heads")
         of = f"attention of {side[asker]} to {side[part]} is {counted}"
-        said = f"beside the share of tokens, {of}, such as {write(first)}, {tokens}"
+        said = f"compared with the share of tokens, {of}, such as {write(first)}, {tokens}"
     elif (np.abs(apart) + sure < _ALIKE).all():
         heads = {1: "its one head", 2: "both heads"}.get(len(rows), f"all {len(rows)} heads")
         said = f"{side[asker]} attends to {side[part]} as uniform attention would, in {heads}: "

@@ -47,7 +47,7 @@ _TOGETHER = {
     LESS: "all heads together: less than the best head",
 }
 #: The rule where it lies above the whole interval of all heads together.
-_AHEAD = f"{RULE}: more than all heads together"
+_AHEAD = f"{RULE}: above the interval of all heads"
 _LONGEST = 40
 #: A tick that is broad.
 _BAR = "M-0.3,-1L0.3,-1L0.3,1L-0.3,1Z"
@@ -180,8 +180,6 @@ def _explain_marks(data: list[Record], label: str, rules: list[str]) -> list[str
         lines.append(f"more than the best head: adjusted p < {SIGNIFICANT}")
     if _TOGETHER[LESS] in marks:
         lines.append("less than the best head: the 95 % interval of the difference lies below 0")
-    if _AHEAD in marks:
-        lines.append("more than all heads together: their whole bar lies below the rule")
     if share_links(label, [one["said"] for one in data]):
         lines.append("each row chooses a best head and rule of its own; rows share links, and don't add up")
     return lines
@@ -290,10 +288,10 @@ def state_probes(table: HeadTable, columns: Sequence[Column]) -> str:
         said = f"{who} more of all links {than} ({found.write(found.whole)})"
         said += f", but not {found.none}" if found.none else ""
     elif found.none:
-        said = f"{who} no more {than} {found.none} (adjusted p)"
+        said = f"all heads together do not find significantly more {than} {found.none} (adjusted p)"
     beaten = [row for row in found.rows if _lies_below_rule(table, row)]
     if not said or not beaten:
         return said
     return " ".join(
-        filter(None, (f"{said}; the simple rule beats all heads together", found.count(beaten, said)))
+        filter(None, (f"{said}; the simple rule lies above their 95 % interval", found.count(beaten, said)))
     )

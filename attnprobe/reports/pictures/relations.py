@@ -215,7 +215,7 @@ def _make_looks(marks: set[str], request: DrawingRequest) -> dict[str, Any]:
 
 def _count_columns(shown: Sequence[str], request: DrawingRequest) -> int:
     """Count the columns of a legend that find room, each as wide as the longest text."""
-    longest = max(map(len, shown)) * _LETTER * request.theme.size + 34
+    longest = max(map(len, shown), default=0) * _LETTER * request.theme.size + 34
     return max(1, min(len(shown), int(request.width / longest)))
 
 

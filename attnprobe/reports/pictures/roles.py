@@ -58,7 +58,7 @@ def draw_roles(table: HeadTable, request: DrawingRequest) -> Any:
         **{f"{name}:N": name for name in ("pattern", "nearest") if name in words},
     })  # fmt: skip
     look: dict[str, Any] = {"orient": "bottom", "columns": 1 if explained else 2} if below else {}
-    heading = "role (heads): 95 % interval lies above" if explained else None
+    heading = "role (heads): threshold of its measure" if explained else None
     legend = alt.Legend(title=heading, symbolType="square", labelLimit=request.width, **look)
     colour = alt.Color("kind:N", scale=scale, legend=legend)
     layers = [base.mark_rect().encode(color=colour, tooltip=tooltip)]
@@ -88,4 +88,4 @@ def _find_criteria(table: HeadTable, kinds: Sequence[str | None]) -> dict[str, s
 
 def _write_limit(name: str, limits: set[float]) -> str:
     ends = list(dict.fromkeys(f"{limit:.3g}" for limit in sorted(limits)))
-    return f"{name} > {ends[0]}" if len(ends) == 1 else f"{name} > {ends[0]} to {ends[-1]}"
+    return f"{name} > {ends[0]}" if len(ends) == 1 else f"{name} > {ends[0]} to {ends[-1]}, by head"

@@ -113,10 +113,12 @@ def _explain(x: Column, y: Column, data: list[Record], *, equal: bool) -> list[s
     said = list(dict.fromkeys(map(define_measure, (x, y))))
     barred = any(record["x_error"] is not None or record["y_error"] is not None for record in data)
     marks = ["dashes: both are equal"] * equal + ["bars: 95 % intervals"] * barred
-    if named := sum("name" in record for record in data):
+    chosen = sum("name" in record for record in data)
+    if named := sum(bool(record.get("name")) for record in data):
         sure = any(record.get("sure") for record in data)
         far = "farthest from the dashes" if equal else "farthest apart in standard deviations"
-        those = "the head" if named == 1 else f"the {named} heads"
+        some = f"{named} of " if named < chosen else ""
+        those = "the head" if chosen == 1 else f"{some}the {chosen} heads"
         marks.append(f"named: {those} {far}{', significantly' if sure else ''}")
     return [*said, "; ".join(marks)]
 

@@ -94,7 +94,8 @@ def draw_settling(table: HeadTable, request: DrawingRequest) -> Any:
     chart = chart.properties(width=width, height=int(np.clip(width * 0.6, 110, 220)))
     drawn = draw_panels(chart, data, labels, across, width)
     remarks = [_OF_NOISE] if any(record["low"] is not None for record in bands) else []
-    remarks += [_SETTLED] if any("settled_low" in record for record in bands) else []
+    fields = [(record["settled_low"], record["settled_high"]) for record in bands if "settled_low" in record]
+    remarks += [_SETTLED] if any(low != high for low, high in fields) else []
     return drawn.properties(title=make_remark(remarks, request.theme, request.width)) if remarks else drawn
 
 

@@ -218,4 +218,7 @@ def state_shares(table: HeadTable, columns: Sequence[Column]) -> str:
 
 
 def _say_where(part: str) -> str:
-    return "most in the rest" if part == REST else f"most between {SHARES[part][0]}"
+    name = SHARES[part][0] if part != REST else ""
+    if "\u00d7" in name:
+        return f"most by the interaction {name}"
+    return f"most between {name}" if name else "most in the rest"

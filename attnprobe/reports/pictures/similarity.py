@@ -113,7 +113,7 @@ def _draw_points(
         said[0] += ": read the lines, from each head to its nearest, thick at the head they start from"
     elif poor:
         said = [
-            "lines: from each head to its nearest, thick at the head they start from; in "
+            "lines: from each head to its nearest, thick at the head they start from; for "
             f"{_count_within(found)} of {len(found.heads)} heads, that is in the same layer",
             f"do not read distances off the places of heads: {stress} (Kruskal)",
         ]

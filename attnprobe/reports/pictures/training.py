@@ -195,7 +195,8 @@ def _draw_lines(table: HeadTable, column: Column, request: DrawingRequest) -> An
     chart = alt.layer(*parts).properties(width=width, height=height)
     drawn = draw_panels(chart, data, panels, across, width, name_measure(column))
     spaced: dict[str, Any] = {"spacing": {"column": room, "row": 14}} if len(panels) > 1 else {}
-    lines = [said, _BANDS if banded else "", _TESTED if _state_training(table, column) else ""]
+    tested = request.stated and len(request.columns(table, 3)) == 1 and _state_training(table, column)
+    lines = [said, _BANDS if banded else "", _TESTED if tested else ""]
     return drawn.properties(title=make_title(name_measure(column), *lines), **spaced)
 
 
@@ -307,7 +308,9 @@ def _place_names(data: list[Record], height: int, gap: float, ends: list[float])
     last = max((one["step"] for one in data if isinstance(one["step"], int)), default=None)
     for panel in dict.fromkeys(record["panel"] for record in data):
         named = [
-            one for one in data if one["panel"] == panel and one["rank"] is not None and one["step"] == last
+            one
+            for one in data
+            if one["panel"] == panel and None not in (one["rank"], one["value"]) and one["step"] == last
         ]
         # Half a line above and below a chart is left to the names of the next.
         pixels = [(one["value"] - low) / (high - low) * height - gap / 2 for one in named]
@@ -361,6 +364,8 @@ def _state_training(table: HeadTable, column: Column) -> str:
     if len(some) == 1:
         return f"{title} of {name} {words[not up]} {said} {over}"
     what = "heads" if "head" in keys else "layers"
+    if len(set(label_by_others(table, _KNOWN))) > 1:
+        what = "lines"
     counted = count_sides(words, up, down, f"{len(pairs)} {what}")
     return f"{title} {counted} {over}, such as {name}: {said}"
 

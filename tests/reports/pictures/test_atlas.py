@@ -299,8 +299,11 @@ def name_parts(table):
     ]
     offsets = [int(name) for name in known if name.removeprefix("-").isdigit()]
     words = {"first": "the first token", "special": "to other special tokens"}
-    words |= {"before": "pale, to all earlier tokens", "after": "pale, to all later tokens"}
     lowest, highest = min(offsets), max(offsets)
+    words |= {
+        "before": f"pale, to all tokens more than {-lowest} before",
+        "after": f"pale, to all tokens more than {highest} after",
+    }
     own = f"to ordinary tokens at offsets {lowest} to {f'+{highest}' if highest else 0}, with a line at 0"
     middle = [words["before"], own, *([words["after"]] if "after" in known else [])]
     parts = "; ".join([words["first"], *middle, words["special"]])

@@ -5,8 +5,10 @@ from dataclasses import replace
 import numpy as np
 import picture_tables as tables
 import pytest
+import torch
 from scipy.stats import spearmanr
 
+from attnprobe.attention.block import build_uniform_block
 from attnprobe.reports.headline import write_number
 from attnprobe.reports.pictures.choosing import draw_picture
 from attnprobe.table.head_table import HeadTable
@@ -59,12 +61,13 @@ def test_a_measure_is_defined_and_lines_are_where_its_limits_are():
 
 def test_lines_are_where_the_measures_are_by_their_formulas():
     """Copies give 1, and unrelated heads their number; orthogonal contributions give 1."""
-    from attnprobe.statistics.mixing import effective_heads
+    from attnprobe.statistics.mixing import cancellation, effective_heads
 
     assert effective_heads(np.ones(6)) == pytest.approx(1)
     assert effective_heads(np.zeros(6)) == pytest.approx(4)
-    apart = np.eye(3)
-    assert np.square(apart.sum(0)).sum() / np.square(apart).sum() == 1
+    layout = build_uniform_block(4).layout
+    for vectors, expected in ((torch.eye(3), 1), (torch.ones(3, 5), 3), (torch.tensor([[1.0], [-1.0]]), 0)):
+        assert cancellation((vectors @ vectors.T)[None], layout).item() == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(("error", "seen"), [(0.001, False), (0.3, True)])

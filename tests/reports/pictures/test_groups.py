@@ -7,7 +7,7 @@ import picture_tables as tables
 import pytest
 
 from attnprobe.reports.pictures.choosing import draw_picture
-from attnprobe.reports.pictures.groups import find_deviations, find_difference
+from attnprobe.reports.pictures.groups import find_deviations, find_difference, shorten_names, write_p
 from attnprobe.table.head_table import HeadTable
 
 
@@ -106,7 +106,8 @@ def test_more_groups_are_drawn_less_the_mean_of_all_groups():
 
 def test_what_points_brackets_and_left_out_rows_are_is_said():
     marks = (
-        "points: a group minus the mean of the groups of its head; bars: 95 % intervals of it "
+        "points: a group minus the mean of the groups of its head; bars: 95 % intervals of it, not adjusted "
+        "for the number of rows "
         "in brackets: number of sequences p: Welch's F test that groups are alike, with Holm's correction "
         "over "
     )
@@ -119,3 +120,16 @@ def test_what_points_brackets_and_left_out_rows_are_is_said():
     assert {row["group"] for row in rows_of(draw_picture([uneven]))} == {
         "news (9)", "</script> (9)", "=cmd()",
     }  # fmt: skip
+
+
+def test_names_that_begin_alike_keep_what_tells_them_apart():
+    assert shorten_names(["a" * 30 + "1", "a" * 30 + "2"], 14) == ["\u20261", "\u20262"]
+    assert shorten_names(["news", "n" * 40], 14) == ["news", "n" * 14]
+
+
+@pytest.mark.parametrize(
+    ("p", "written"),
+    [(0.0496, "0.0496"), (0.04999, "0.04999"), (0.05, "0.050"), (0.2, "0.20"), (1e-9, "< 0.001")],
+)
+def test_a_p_value_is_written_on_its_side_of_the_level(p, written):
+    assert write_p(p) == written

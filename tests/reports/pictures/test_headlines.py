@@ -159,7 +159,8 @@ def test_probes_that_beat_the_best_head():
     table = tables.probes()
     start = "All heads together find more of all links than the best head (0.61, best head 0.40)"
     assert said(table) == f"{start}, but not in any of 2 relations"
-    none = "All heads together find no more than the best head in any of 2 relations (adjusted p)"
+    none = "All heads together do not find significantly more than the best head in any of 2 relations "
+    none += "(adjusted p)"
     assert said(with_cells(table, p_adjusted=[0.06, 0.4, 0.9])) == none
     assert said(with_cells(table, p_adjusted=[0.01, 0.04, 0.9])) == (
         "All heads together find more of determiner (det) than the best head: 0.80, best head 0.79"
@@ -172,23 +173,23 @@ def test_probes_that_beat_the_best_head():
     # The interval of the first is 0.61 \u00b1 0.02, of the second 0.80 \u00b1 0.04.
     above = with_cells(both, baseline=[0.64, 0.85, 0.45])
     assert said(above) == (
-        "All heads together find more than the best head in 2 of 2 relations; the simple rule beats all "
-        "heads together in 1"
+        "All heads together find more than the best head in 2 of 2 relations; the simple rule lies "
+        "above their 95 % interval in 1"
     )
     assert said(with_cells(above, baseline=[0.64, 0.83, 0.44])).endswith("(obj): 0.45, best head 0.30")
     whole = with_cells(table, baseline=[0.64, 0.85, 0.2])
     assert (
         said(whole)
-        == f"{start}, but not in any of 2 relations; the simple rule beats all heads together in 1"
+        == f"{start}, but not in any of 2 relations; the simple rule lies above their 95 % interval in 1"
     )
     assert (
         said(with_cells(whole, p_adjusted=[0.06, 0.4, 0.9]))
-        == f"{none}; the simple rule beats all heads together in 1"
+        == f"{none}; the simple rule lies above their 95 % interval in 1"
     )
     single = HeadTable("t", table.columns, {name: cells[1:2] for name, cells in above.data.items()})
     assert said(with_cells(single, p_adjusted=[0.01])) == (
         "All heads together find more of determiner (det) than the best head: 0.80, best head 0.79; "
-        "the simple rule beats all heads together"
+        "the simple rule lies above their 95 % interval"
     )
 
 

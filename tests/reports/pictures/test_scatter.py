@@ -125,3 +125,15 @@ def test_layers_that_have_colours_alike_have_other_shapes():
     assert len(shapes) == len(set(shapes)) == 3
     many = tables.of_heads("entropy", "previous", layers=20, heads=2)
     assert not [one for one in find_encodings(draw_picture([many], "scatter").spec) if "shape" in one]
+
+
+@pytest.mark.parametrize(
+    ("models", "end"),
+    [(("m", None), "in domain, {} out of domain"), (("m", "m"), ", {}"), (("m", "n"), "in m, {} in n")],
+)
+def test_sides_have_names_that_tell_them_apart(models, end):
+    table = both(X, Y)
+    data = {**table.data, "model": [models[0]] * len(X), "model_out": [models[1]] * len(X)}
+    title = draw_picture([HeadTable(table.title, table.columns, data)], "scatter").title
+    said = end.format(f"{Y[0]:.2f}")
+    assert title.endswith(f"L0 H0 differs most: {X[0]:.2f}{said if said.startswith(',') else ' ' + said}")

@@ -214,3 +214,16 @@ def test_labels_move_apart_and_stay_within():
 )
 def test_rows_of_charts_are_full_where_they_can_be(panels, most, across):
     assert choose_across(panels, most) == across
+
+
+def test_of_few_heads_one_without_a_value_at_the_last_step_has_no_name_there():
+    table = over_steps([[0.1, 0.2], [0.3, 0.4], [np.nan, 0.5]])
+    drawn = svg_of(table)
+    assert ">H1</text>" in drawn
+    assert ">H0</text>" not in drawn
+
+
+def test_the_test_behind_rises_and_falls_is_said_where_the_title_says_so():
+    table = over_steps([[0.1, 0.2], [0.3, 0.4], [0.8, 0.1]])
+    assert "rises, falls: the interval of the change is clear of 0" in svg_of(table)
+    assert "rises, falls" not in svg_of(table, title="own")

@@ -28,10 +28,10 @@ def test_the_legend_counts_heads_and_gives_thresholds():
     found = read_legend(make(role=roles, measure=measures, threshold=limits))
     assert found == [
         "P previous (3): offset share > 0.9",
-        "Y syntactic (2): accuracy > 0.31 to 0.452",
+        "Y syntactic (2): accuracy > 0.31 to 0.452, by head",
         "B broad (2): effective share > 0.6",
         ". mixed (5)",
-        "role (heads): 95 % interval lies above",
+        "role (heads): threshold of its measure",
     ]
     two = read_legend(
         make(role=roles, measure=[*measures[:3], "one", "other", *measures[5:]], threshold=limits)
@@ -41,7 +41,7 @@ def test_the_legend_counts_heads_and_gives_thresholds():
 
 def test_without_thresholds_the_legend_counts_alone():
     found = read_legend(make(threshold=[None] * 12))
-    assert "role (heads): 95 % interval lies above" not in found
+    assert "role (heads): threshold of its measure" not in found
     assert any(one.endswith("(2)") for one in found)
 
 
