@@ -118,8 +118,8 @@ def test_a_title_states_which_heads_differ_from_the_share_of_tokens():
     assert abs(lifts[4] - 1) > 1.96 * errors[4]  # alone, the last one would differ
     table = with_text_to_image(share * lifts, lifts, errors)
     assert draw_picture([table]).title == (
-        "Compared with the share of tokens, attention of text to the image is higher in 2 of 5 heads and lower in "
-        "1, such as L0 H0: 62 % of its attention, 20 % of the tokens"
+        "Compared with the share of tokens, attention of text to the image is higher in 2 of 5 heads and "
+        "lower in 1, such as L0 H0: 62 % of its attention, 20 % of the tokens"
     )
     one = with_text_to_image([0.1, 0.2], [0.5, 1.0], [0.01, 0.01])
     assert draw_picture([one]).title == (
