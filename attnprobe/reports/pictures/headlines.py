@@ -33,7 +33,7 @@ from attnprobe.reports.headline import (
 from attnprobe.reports.pairs import cluster_parts, name_head
 from attnprobe.reports.pictures.changes import list_changes, state_change
 from attnprobe.reports.pictures.definitions import state_trend
-from attnprobe.reports.pictures.found import state_relations
+from attnprobe.reports.pictures.gains import state_relations
 from attnprobe.reports.pictures.modality import state_modality
 from attnprobe.reports.pictures.positions import DIRECTIONS, read_gap
 from attnprobe.reports.pictures.probes import state_probes

@@ -16,15 +16,15 @@ from attnprobe.reports.columns import (
     read_numbers,
 )
 from attnprobe.reports.pictures.channels import draw_panels, make_remark, make_tooltip, tell_marks_apart
-from attnprobe.reports.pictures.found import (
+from attnprobe.reports.pictures.gains import (
     ALL,
     LESS,
     MORE,
     RELATION,
     SAME,
-    Found,
+    Gains,
     compare_rows,
-    share_links,
+    have_common_links,
 )
 from attnprobe.reports.pictures.relations import RULE, TICK, make_share_axis, name_rule
 from attnprobe.reports.pictures.training import make_step_axis
@@ -180,7 +180,7 @@ def _explain_marks(data: list[Record], label: str, rules: list[str]) -> list[str
         lines.append(f"more than the best head: adjusted p < {SIGNIFICANT}")
     if _TOGETHER[LESS] in marks:
         lines.append("less than the best head: the 95 % interval of the difference lies below 0")
-    if share_links(label, [one["said"] for one in data]):
+    if have_common_links(label, [one["said"] for one in data]):
         lines.append("each row chooses a best head and rule of its own; rows share links, and don't add up")
     return lines
 
@@ -275,7 +275,7 @@ def state_probes(table: HeadTable, columns: Sequence[Column]) -> str:
     And in how many the simple rule lies above all of their interval. No row is an example in which the rule
     finds as much as they do.
     """
-    found = Found(table, _read_gains(table), ("accuracy", "best_head_accuracy"), "best head")
+    found = Gains(table, _read_gains(table), ("accuracy", "best_head_accuracy"), "best head")
     who, than, said = "all heads together find", "than the best head", ""
     if found.own:
         clear = found.own if len(found.rows) == 1 else [row for row in found.own if _beats_rule(table, row)]

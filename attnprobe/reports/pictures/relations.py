@@ -19,7 +19,16 @@ from attnprobe.reports.columns import (
 )
 from attnprobe.reports.pairs import name_head
 from attnprobe.reports.pictures.channels import make_remark, make_tooltip, tell_marks_apart
-from attnprobe.reports.pictures.found import ALL, LESS, MENTION, MORE, RELATION, SAME, compare, share_links
+from attnprobe.reports.pictures.gains import (
+    ALL,
+    LESS,
+    MENTION,
+    MORE,
+    RELATION,
+    SAME,
+    compare,
+    have_common_links,
+)
 from attnprobe.reports.scales import BEYOND
 from attnprobe.sums.resampling import SIGNIFICANT
 from attnprobe.table.cells import Cell, clean, format_cell
@@ -164,7 +173,7 @@ def _explain_marks(data: Sequence[Record], label: str, *, both: bool) -> list[st
         lines.append(f"no significant difference: the {bar} covers {none}")
     if any(record["unsure"] for record in data):
         lines.append(f"the {bar} lies above {none} without *: adjusted p is {SIGNIFICANT} or more")
-    if share_links(label, [record["said"] for record in data]):
+    if have_common_links(label, [record["said"] for record in data]):
         lines.append("each row chooses a head and a rule of its own; rows share links, and don't add up")
     return lines
 

@@ -44,7 +44,7 @@ def compare_rows(table: HeadTable, gains: Sequence[float | None], errors: Sequen
     return compared
 
 
-def share_links(label: str, said: Sequence[str]) -> bool:
+def have_common_links(label: str, said: Sequence[str]) -> bool:
     """Tell whether rows are about the same links: all of them stand beside some, or a mention has kinds."""
     return len(set(said)) > 1 and (label == MENTION or ALL in said)
 
@@ -56,7 +56,7 @@ def state_relations(table: HeadTable, columns: Sequence[Column]) -> str:
         return name_head((read_cells(table, "layer")[row], read_cells(table, "head")[row]))
 
     gains = read_numbers(table, "gain")
-    found = Found(table, gains, ("accuracy", "baseline"), "rule")
+    found = Gains(table, gains, ("accuracy", "baseline"), "rule")
     compared = compare_rows(table, gains, ["gain_se", "accuracy_se"])
     less = [row for row in found.rows if compared[row] == LESS]
     than, said = "than the best simple rule", ""
@@ -79,7 +79,7 @@ def state_relations(table: HeadTable, columns: Sequence[Column]) -> str:
     return f"{said}; {where}{', ' * bool(where)}the best head finds less"
 
 
-class Found:
+class Gains:
     """Which rows of what is found have a significant gain; the row of all links counts apart from others.
 
     Attributes:
