@@ -197,7 +197,8 @@ def _draw_lines(table: HeadTable, column: Column, request: DrawingRequest) -> An
     spaced: dict[str, Any] = {"spacing": {"column": room, "row": 14}} if len(panels) > 1 else {}
     tested = request.stated and len(request.columns(table, 3)) == 1 and _state_training(table, column)
     lines = [said, _BANDS if banded else "", _TESTED if tested else ""]
-    return drawn.properties(title=make_title(name_measure(column), *lines), **spaced)
+    title = make_title(name_measure(column), *lines, width=request.width - _BEFORE, size=theme.small(1))
+    return drawn.properties(title=title, **spaced)
 
 
 def _rank_by_look(
