@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from attnprobe.reports.columns import list_keys, read_cells, read_numbers
 from attnprobe.reports.headline import label_row, write_number
-from attnprobe.reports.pairs import name_head
+from attnprobe.reports.pairs import name_head_of
 from attnprobe.reports.scales import BEYOND
 from attnprobe.sums.resampling import SIGNIFICANT
 from attnprobe.table.cells import clean, format_cell
@@ -53,7 +53,7 @@ def state_relations(table: HeadTable, columns: Sequence[Column]) -> str:
     """State in how many rows a head finds significantly more than the best simple rule, and where less."""
 
     def name(row: int) -> str:
-        return name_head((read_cells(table, "layer")[row], read_cells(table, "head")[row]))
+        return name_head_of(table, row)
 
     gains = read_numbers(table, "gain")
     found = Gains(table, gains, ("accuracy", "baseline"), "rule")

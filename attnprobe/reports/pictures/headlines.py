@@ -30,7 +30,7 @@ from attnprobe.reports.headline import (
     state_measure,
     write_number,
 )
-from attnprobe.reports.pairs import cluster_parts, name_head
+from attnprobe.reports.pairs import cluster_parts, name_head, name_head_of
 from attnprobe.reports.pictures.changes import list_changes, state_change
 from attnprobe.reports.pictures.definitions import state_trend
 from attnprobe.reports.pictures.gains import state_relations
@@ -177,7 +177,7 @@ def _state_scatter(table: HeadTable, columns: Sequence[Column]) -> str:
     some = known[apart[known] > half_width(error[known])] if len(known) else known
 
     def say(row: int, verb: str) -> str:
-        name = name_head((read_cells(table, "layer")[row], read_cells(table, "head")[row]))
+        name = name_head_of(table, row)
         return f"{name}{verb}: {write_number(x[row])} and {write_number(y[row])}"
 
     if len(some):
@@ -196,7 +196,7 @@ def _state_scatter(table: HeadTable, columns: Sequence[Column]) -> str:
     if not sides[1]:
         where = [" in domain", " out of domain"]
     numbers = [f"{write_number(side[row])}{end}" for side, end in zip((x, y), where, strict=True)]
-    name = name_head((read_cells(table, "layer")[row], read_cells(table, "head")[row]))
+    name = name_head_of(table, row)
     return f"{title} of the same heads correlates: Pearson {found}; {name} differs most: {', '.join(numbers)}"
 
 
@@ -252,11 +252,7 @@ def _state_atlas(table: HeadTable, columns: Sequence[Column]) -> str:
         (-size, row) for row, (role, size) in enumerate(zip(roles, values, strict=True))
         if role in {"previous", "next"} and size is not None
     ]  # fmt: skip
-    named = [
-        f"{name_head((read_cells(table, 'layer')[row], read_cells(table, 'head')[row]))} {roles[row]} "
-        f"{write_number(-size)}"
-        for size, row in sorted(some)
-    ]
+    named = [f"{name_head_of(table, row)} {roles[row]} {write_number(-size)}" for size, row in sorted(some)]
     others = [name for name in list_keys(table) if name not in {"layer", "head"}]
     if not named or any(label_rows(table, others)):
         return _state_roles(table, columns)
@@ -302,7 +298,7 @@ def _state_positions(table: HeadTable, columns: Sequence[Column]) -> str:
     if not some:
         return ""
     row = max(some, key=lambda row: abs(values[row] or 0.0))
-    who = name_head((read_cells(table, "layer")[row], read_cells(table, "head")[row]))
+    who = name_head_of(table, row)
     token = read_cells(table, "token")[row]
     where = f"at position {read_cells(table, 'position')[row]}" + (f" ({clean(str(token))})" if token else "")
     value = values[row] or 0.0

@@ -8,7 +8,7 @@ import numpy as np
 
 from attnprobe.reports.columns import DrawingRequest, Record, read_cells, read_numbers
 from attnprobe.reports.headline import count_sides, find_highest, write_number
-from attnprobe.reports.pairs import name_head
+from attnprobe.reports.pairs import name_head, name_head_of
 from attnprobe.reports.pictures.channels import draw_panels, make_remark, make_tooltip, thin_labels
 from attnprobe.reports.shapes import Grid, lay_out_grid
 from attnprobe.sums.resampling import half_width
@@ -217,7 +217,7 @@ def _state_attention(table: HeadTable, asker: str, part: str) -> str:
     rows = [row for row, value in enumerate(values) if value is not None]
 
     def write(row: int) -> str:
-        head = name_head((read_cells(table, "layer")[row], read_cells(table, "head")[row]))
+        head = name_head_of(table, row)
         return f"{head}: {write_number(100 * (values[row] or 0.0))} % of its attention"
 
     highest = find_highest(table, table.column(name))
