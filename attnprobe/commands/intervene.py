@@ -207,8 +207,6 @@ def ablate(
 
       attnprobe ablate my-embedder -d scifact/ --objective retrieval
 
-      attnprobe ablate my-reranker -d scifact/ --objective retrieval
-
     Returns:
         One row a head, or for all heads that share their weights over layers.
     """

@@ -112,12 +112,8 @@ def tabulate_ablation(
     replacing: Replacing | None = None,
     found: Rounds | None = None,
 ) -> HeadTable:
-    """Tabulate ablation over the examples of a bench.
-
-    Heads of layers that share their weights are masked together: one pass, one row and one test. It is
-    measured here if it was not ``found`` in rounds.
-    """
-    units = bench.subject.units.ravel()
+    """Tabulate ablation over the examples of a bench; it is measured here if not ``found`` in rounds."""
+    units = bench.subject.architecture.standing.ravel()
     by_example = find_example_score(bench, metric)
     if found is None:
         ablated = _ablate_all(bench, metric, by_example, replacing, keep_one=keep_one)
@@ -170,7 +166,10 @@ def tabulate_ablation(
         metric, metric.score(whole), grid, deltas.reshape(shape), spread.reshape(shape),
         fill(adjusted).reshape(shape), bench.subject.architecture.places, tested,
     )  # fmt: skip
-    places = [(effects.places[layer], head) for layer, head in np.argwhere(bench.subject.units).tolist()]
+    places = [
+        (effects.places[layer], head)
+        for layer, head in np.argwhere(bench.subject.architecture.standing).tolist()
+    ]
     notes = [
         *(describe_survivors if keep_one else describe_ablation)(effects),
         *describe_moves(metric, by_example),
@@ -195,7 +194,7 @@ def _ablate_all(
 def _record_blocks(bench: Bench, added: Floats, documents: NDArray[np.int64], grid: Floats) -> dict[str, Any]:
     """Make the record of the sums over blocks of what each example adds to the score without a head."""
     values = np.full((len(documents), *bench.subject.shape), np.nan)
-    values[:, bench.subject.units] = added
+    values[:, bench.subject.architecture.standing] = added
     return block_record("score", bench.subject.architecture.places, Blocks.of(values, documents), grid)
 
 
@@ -221,7 +220,7 @@ def _rank_heads(
     clusters = untouched.get(CLUSTER)
     better = 1 if metric.higher_is_better else -1
     if keep_one:
-        layer_of = np.argwhere(bench.subject.units)[:, 0]
+        layer_of = np.argwhere(bench.subject.architecture.standing)[:, 0]
         return rank_cells(better * changes.added, clusters, layer_of), "score"
     if np.isfinite(moves.means).any():
         return rank_cells(moves.sizes, clusters), "moved"

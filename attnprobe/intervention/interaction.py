@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from attnprobe.attention.kinds import Place
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.gradient import sum_derivatives, sum_over_ties
+from attnprobe.intervention.gradient import sum_derivatives
 from attnprobe.intervention.metrics.mean import Mean, student_p
 from attnprobe.intervention.metrics.metric import CLUSTER
 from attnprobe.intervention.task import Bench, build_metric
@@ -109,8 +109,8 @@ def propose_pairs(bench: Bench) -> tuple[list[Head], Floats]:
     Returns:
         The heads that were tried, and the proposed interaction (head, head), 0 on the diagonal.
     """
-    subject = bench.subject
-    heads = [(int(layer), int(head)) for layer, head in np.argwhere(subject.units)]
+    subject, standing = bench.subject, bench.subject.architecture.standing
+    heads = [(int(layer), int(head)) for layer, head in np.argwhere(standing)]
 
     def average(off: Head | None, name: str) -> Floats:
         gates = np.ones(subject.shape, bool)
@@ -119,12 +119,12 @@ def propose_pairs(bench: Bench) -> tuple[list[Head], Floats]:
         found: Moments = sum_derivatives(
             bench,
             lambda answer: answer.loss,
-            lambda derivative, batch: Moments.of(sum_over_ties(derivative, subject.ties)),
+            lambda derivative, batch: Moments.of(derivative),
             Moments.from_arrays,
             name=name,
-            open_heads=None if off is None else gates[subject.ties],
+            open_heads=None if off is None else gates,
         )
-        return found.average[subject.units]
+        return found.average[standing]
 
     whole = average(None, "gradients")
     changed = np.stack([average(head, f"gradients without {_name(head)}") for head in heads]) - whole
@@ -200,14 +200,14 @@ def confirm_pairs(
         Wang et al. (2023), Interpretability in the wild, on backup heads; McGrath et al. (2023), The Hydra
         effect.
     """
-    ties, shape = bench.subject.ties, bench.subject.shape
+    shape = bench.subject.shape
     alone = sorted({head for pair in pairs for head in pair})
 
     def close(*heads: Head) -> NDArray[np.bool_]:
         cut = np.ones(shape, bool)
         for head in heads:
             cut[head] = False
-        return cut[ties]
+        return cut
 
     cuts = [*(close(head) for head in alone), *(close(*pair) for pair in pairs)]
     trials = run_trials(bench, cuts, score.needs, "confirming")

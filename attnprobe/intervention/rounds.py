@@ -146,12 +146,9 @@ class Rounds:
 
 
 def list_cuts(subject: Subject, *, keep_one: bool) -> list[NDArray[np.bool_]]:
-    """List the cuts that switch each head off, or with ``keep_one`` all others of its layer.
-
-    Heads of layers that share their weights go together, in one cut.
-    """
+    """List the cuts that switch each head off, or with ``keep_one`` all others of its layer."""
     every = (keep_single_heads if keep_one else cut_single_heads)(*subject.shape)
-    return [cut[subject.ties] for cut in compress(every, subject.units.ravel())]
+    return [*compress(every, subject.architecture.standing.ravel())]
 
 
 def check_targets(targets: Mapping[str, float]) -> dict[str, float]:
