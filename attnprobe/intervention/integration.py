@@ -21,7 +21,6 @@ from attnprobe.run.memory import Halving
 from attnprobe.sums.base import Sum, compute_digest
 from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.head_table import HeadTable
-from attnprobe.table.table import HALVES, Column
 
 Floats = NDArray[np.float64]
 #: Nodes on the line by default.
@@ -177,14 +176,13 @@ def tabulate_integrals(
     *,
     facts: Mapping[str, Any],
     nodes: int = NODES,
-    found: Integrals | None = None,
 ) -> HeadTable:
     """Tabulate integrated gradients over the examples of a bench, one row a head.
 
     ``ig`` is the mean over examples, ``ig_abs`` that of its size. A note says how nearly the heads of a layer
-    add up to what it does to the loss. They are measured here if not ``found``.
+    add up to what it does to the loss.
     """
-    found = integrate_gradients(bench, nodes) if found is None else found
+    found = integrate_gradients(bench, nodes)
     layers, heads = bench.subject.shape
     labels, size = bench.labels(dataset, facts), found.size
     known = [None if np.isnan(one) else float(one) for one in found.errors]
@@ -200,9 +198,6 @@ def tabulate_integrals(
     columns = {"ig": (found.signed, "what a head adds to the loss"), "ig_abs": (size, "size of that")}
     for name, (part, title) in columns.items():
         build.measure(name, "loss", part.heads.average, part.heads.standard_error, headline=True, title=title)
-    for name, (part, _) in columns.items():
-        for half, ending in zip(part.blocks.halves, HALVES, strict=True):
-            build.add(Column(f"{name}_{ending}", "loss", role="half"), half.ravel())
     notes = [_describe_errors(found, labels)]
     return build.table("integrated gradients of heads", notes, "heads")
 

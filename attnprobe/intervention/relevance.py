@@ -17,7 +17,6 @@ from attnprobe.model.relevance import Relevance as Rules
 from attnprobe.sums.base import Sum
 from attnprobe.table.builder import TableBuilder
 from attnprobe.table.head_table import HeadTable
-from attnprobe.table.table import HALVES, Column
 
 Floats = NDArray[np.float64]
 UNITS = {"relevance": "dz/dmask", "relevance_abs": "|dz/dmask|"}
@@ -85,15 +84,13 @@ def _margin(answer: Answer) -> Tensor:
     return answer.margin()
 
 
-def tabulate_relevance(
-    bench: Bench, dataset: str, *, facts: Mapping[str, Any], found: Relevance | None = None
-) -> HeadTable:
+def tabulate_relevance(bench: Bench, dataset: str, *, facts: Mapping[str, Any]) -> HeadTable:
     """Tabulate relevance over the examples of a bench, one row a head.
 
     ``relevance`` is the mean of R over examples, ``relevance_abs`` that of its size, and ``relevance_share``
-    is ``relevance_abs`` divided by its sum over the heads of the layer. It is measured here if not ``found``.
+    is ``relevance_abs`` divided by its sum over the heads of the layer.
     """
-    found = head_relevance(bench) if found is None else found
+    found = head_relevance(bench)
     layers, heads = bench.subject.shape
     labels, size = bench.labels(dataset, facts), found.size
     labels = labels.with_record(block_record("relevance_abs", labels.places, size.blocks, size.heads.average))
@@ -108,8 +105,5 @@ def tabulate_relevance(
         build.measure(name, UNITS[name], average, error, headline=name == "relevance", title=TITLES[name])
     title = "share of the layer's relevance"
     build.measure("relevance_share", "share of layer", *size.share, headline=True, title=title)
-    for name, part in columns.items():
-        for half, ending in zip(part.blocks.halves, HALVES, strict=True):
-            build.add(Column(f"{name}_{ending}", UNITS[name], role="half"), half.ravel())
     explained = f"What is explained is z, {bench.objective.explains}. {bench.objective.positive}".rstrip()
     return build.table("relevance of heads", [explained], "heads")

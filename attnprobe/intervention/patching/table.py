@@ -18,7 +18,7 @@ from attnprobe.sums.groups import Blocks
 from attnprobe.sums.resampling import Correction
 from attnprobe.table.builder import TableBuilder
 from attnprobe.table.head_table import HeadTable
-from attnprobe.table.table import HALVES, Column
+from attnprobe.table.table import Column
 
 #: What names the way heads are patched, the usual one first.
 DENOISING, NOISING = "denoising", "noising"
@@ -71,10 +71,6 @@ def tabulate_patching(
         attributions.standard_error,
         title="first order of the effect",
     )
-    for second, half in enumerate(HALVES):
-        build.add(
-            Column(f"effect_{half}", unit, role="half"), found.average_half(second=bool(second)).ravel()
-        )
     shape = effects.average.shape
     notes = describe_patching(bench, found, Shares(share, share_error, adjusted.reshape(shape)))
     title = "patching of heads at each position" if found.plan.positions else "patching of heads"
