@@ -3,12 +3,11 @@
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
 from attnprobe.corpus.sources.media import MediaFolder
 from attnprobe.corpus.sources.opening import select
@@ -25,7 +24,6 @@ from attnprobe.intervention.request import TaskOptions
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.gates import freeze_weights
 from attnprobe.model.verifying.architecture import Architecture
-from attnprobe.model.verifying.observations import find_output_weights
 from attnprobe.model.verifying.switching import Gating, check_gates, check_relevance
 from attnprobe.run.examples import LabelledExamples, split_examples
 from attnprobe.run.memory import price_gradients
@@ -81,15 +79,6 @@ class Subject:
     def shape(self) -> tuple[int, int]:
         """Number of layers, number of heads."""
         return self.architecture.layers, self.architecture.heads
-
-    @cached_property
-    def output_products(self) -> tuple[Tensor, ...]:
-        """W_O,h W_O,h^T of every layer (head, width, width), W_O,h what the output projection reads h by.
-
-        Raises:
-            UnsupportedModelError: When the projections can't be told.
-        """
-        return tuple(one @ one.transpose(1, 2) for one in find_output_weights(self.checkpoint))
 
     @property
     def metrics(self) -> tuple[str, ...]:

@@ -46,9 +46,11 @@ def compare_with_whole(metric: Metric, order: Sequence[Outcome], untouched: Outc
 
 
 def compare_with_random(
-    metric: Metric, order: Sequence[Outcome], orders: Sequence[Sequence[Outcome]]
+    metric: Metric, order: Sequence[Outcome], orders: Sequence[Sequence[Outcome]], *, last: bool = True
 ) -> Differences:
     """Compare the inner steps of an order with the mean of K random orders; all share both ends.
+
+    Not ``last``, the last step leaves heads, and is one of the inner ones.
 
     Rows of the random orders themselves have no such numbers. The adjusted p is Holm's, over the inner steps.
 
@@ -68,23 +70,25 @@ def compare_with_random(
     """
     if not orders:
         return Differences.of([_NOTHING] * len(order))
-    steps = list(zip(order, *orders, strict=True))[1:-1]
+    steps = list(zip(order, *orders, strict=True))[1 : -1 if last else None]
     inner = [_compare_with_mean(metric, step, others) for step, *others in steps]
     ends = [_NOTHING] * (len(order) - len(inner) - 1)
     return Differences.of([_NOTHING, *inner, *ends])
 
 
-def rank_among(metric: Metric, scores: Floats) -> Floats:
+def rank_among(metric: Metric, scores: Floats, *, last: bool = True) -> Floats:
     """Rank the first of some orders (order, step) among all of them, step by step, 1 for the best score.
 
     Of equal scores the first order's counts as the worst, so that a rank of 1 is better than every other. The
-    ends, which all orders share, have none, and neither has a step at which a score is undefined.
+    ends, which all orders share, have none: the first, and the last where no head is left there (``last``).
+    Neither has a step at which a score is undefined.
     """
     better = 1 if metric.higher_is_better else -1
     ranks = np.full(scores.shape[1], np.nan)
     if len(scores) > 1:
         found = np.where(np.isfinite(scores).all(0), (better * scores >= better * scores[0]).sum(0), np.nan)
-        ranks[1:-1] = found[1:-1]
+        inner = slice(1, -1 if last else None)
+        ranks[inner] = found[inner]
     return ranks
 
 
@@ -145,23 +149,6 @@ def bound_losses(metric: Metric, order: Sequence[Outcome], untouched: Outcome) -
     largest = metric.most or max((float(np.abs(apart).max()) for apart in lost), default=0.0) or np.nan
     cluster = order[0].get(CLUSTER)
     return np.array([np.nan, *(_bound_loss(metric, apart, cluster, largest) for apart in lost)])
-
-
-def find_last_step(bounds: Floats, margin: float) -> int:
-    """Find the last step whose bound, and every bound before it, is at most the margin; 0 for none.
-
-    Steps are tested in the order of the curve until the first that fails, so that each can be tested at the
-    full level: the chance that the step found loses more than the margin is at most 5 %.
-
-    References:
-        Maurer, Hothorn and Lehmacher (1995), Multiple comparisons in drug clinical trials and preclinical
-        assays: a-priori ordered hypotheses.
-
-    >>> find_last_step(np.array([np.nan, 0.002, 0.008, 0.02, 0.005]), 0.01)
-    2
-    """
-    failing = ~(bounds[1:] <= margin)
-    return int(failing.argmax()) if failing.any() else len(failing)
 
 
 def _bound_loss(metric: Metric, lost: Floats, cluster: NDArray[np.int64] | None, largest: float) -> float:
