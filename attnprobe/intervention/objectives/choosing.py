@@ -14,7 +14,7 @@ from attnprobe.intervention.objectives.retrieval import Retrieval
 from attnprobe.intervention.objectives.token_classification import TokenClassification
 from attnprobe.intervention.request import WHERE, TaskOptions, check_labelled
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.task_heads import CLASSIFICATION, VIDEO_HEADS, TaskHead, find_stated_head
+from attnprobe.model.task_heads import CLASSIFICATION, VIDEO_HEADS, TaskHead, find_stated_head, infer_head
 from attnprobe.tasks import OBJECTIVES, Gold
 
 #: What a sequence classification head is scored on.
@@ -123,7 +123,8 @@ def _load_for_search(load: Loader, modality: str) -> tuple[Checkpoint, str]:
     """
     checkpoint = load((), False, modality)
     config = checkpoint.model.config
-    if checkpoint.scoring or (find_stated_head(config) is CLASSIFICATION and config.num_labels == 1):
+    head = infer_head(checkpoint.model) or find_stated_head(config)
+    if checkpoint.scoring or (head is CLASSIFICATION and config.num_labels == 1):
         raise AttnprobeError(
             f"{checkpoint.name} is a cross-encoder, which scores two texts together and embeds none; give "
             "pairs of texts with a number (--text-column, --text-pair-column, --label-column) and "

@@ -196,7 +196,7 @@ def tabulate_curve(
     outcomes = [scored[start : start + length] for start in range(0, rows, length)]
     ours, random = outcomes[: len(chosen)], outcomes[len(chosen) :]
     whole = [compare_with_whole(metric, outcome, untouched) for outcome in outcomes]
-    chance = [compare_with_random(metric, outcome, random, last=gone[-1] == heads) for outcome in ours]
+    chance = [compare_with_random(metric, outcome, random) for outcome in ours]
     bounds = [bound_losses(metric, outcome, untouched) for outcome in ours]
     curves = scores.reshape(len(orders), length)
     build = TableBuilder(labels, rows)
@@ -214,8 +214,7 @@ def tabulate_curve(
     undefined = Differences.of([Comparison(np.nan, np.nan, np.nan)] * length)
     _add_differences(build, metric, "_random", [*chance, *([undefined] * len(seeds))])
     beyond = [
-        rank_among(metric, curves[[place, *range(len(chosen), len(orders))]], last=gone[-1] == heads)
-        for place in range(len(chosen))
+        rank_among(metric, curves[[place, *range(len(chosen), len(orders))]]) for place in range(len(chosen))
     ]
     build.add(Column("rank_among_random", role="count"), [*chain(*beyond), *beside])
     majority = _compute_majority(bench) if metric.name == "accuracy" else None
@@ -251,27 +250,28 @@ def walk_within(
         The numbers of heads that were tried, ascending from 0; the largest that passed before one failed; and
         what examples gave, by the bytes of the mask.
     """
-    shape = bench.subject.shape
-    known: dict[bytes, Outcome] = {}
-    tried: list[Outcome] = []
+    shape, last = bench.subject.shape, gone[-1]
+    empty, full = mask_heads(shape, order, 0), mask_heads(shape, order, last)
+    # Without any head, a score shows how large a change can be.
+    trials = run_trials(bench, [full], metric.needs, "pruning, all heads off")
+    whole, none = trials.untouched, trials.cuts[0]
+    known, tried = {empty.tobytes(): whole, full.tobytes(): none}, list[Outcome]()
 
     def passes(number: int) -> bool:
-        cut, empty = mask_heads(shape, order, number), mask_heads(shape, order, 0)
-        untouched = known.get(empty.tobytes())
-        name = f"pruning, {number} heads off"
-        trials = run_trials(bench, [cut], metric.needs, name, untouched=untouched)
-        known[empty.tobytes()], known[cut.tobytes()] = trials.untouched, trials.cuts[0]
-        tried.append(trials.cuts[0])
-        bounds = bound_losses(metric, [trials.untouched, *tried], trials.untouched)
-        return bool(bounds[-1] <= margin)
+        cut = mask_heads(shape, order, number)
+        if cut.tobytes() not in known:
+            name = f"pruning, {number} heads off"
+            (known[cut.tobytes()],) = run_trials(bench, [cut], metric.needs, name, untouched=whole).cuts
+        tried.append(known[cut.tobytes()])
+        return bool(bound_losses(metric, [whole, *tried, none], whole)[len(tried)] <= margin)
 
-    numbers, within = [0], 0
+    numbers, within = {0, last}, 0
     for number in gone[1:]:
-        numbers.append(number)
+        numbers.add(number)
         if not passes(number):
             part = -(-(number - within) // _PARTS)
             for inside in range(within + part, number, part):
-                numbers.append(inside)
+                numbers.add(inside)
                 if not passes(inside):
                     break
                 within = inside

@@ -46,11 +46,9 @@ def compare_with_whole(metric: Metric, order: Sequence[Outcome], untouched: Outc
 
 
 def compare_with_random(
-    metric: Metric, order: Sequence[Outcome], orders: Sequence[Sequence[Outcome]], *, last: bool = True
+    metric: Metric, order: Sequence[Outcome], orders: Sequence[Sequence[Outcome]]
 ) -> Differences:
     """Compare the inner steps of an order with the mean of K random orders; all share both ends.
-
-    Not ``last``, the last step leaves heads, and is one of the inner ones.
 
     Rows of the random orders themselves have no such numbers. The adjusted p is Holm's, over the inner steps.
 
@@ -70,25 +68,23 @@ def compare_with_random(
     """
     if not orders:
         return Differences.of([_NOTHING] * len(order))
-    steps = list(zip(order, *orders, strict=True))[1 : -1 if last else None]
+    steps = list(zip(order, *orders, strict=True))[1:-1]
     inner = [_compare_with_mean(metric, step, others) for step, *others in steps]
     ends = [_NOTHING] * (len(order) - len(inner) - 1)
     return Differences.of([_NOTHING, *inner, *ends])
 
 
-def rank_among(metric: Metric, scores: Floats, *, last: bool = True) -> Floats:
+def rank_among(metric: Metric, scores: Floats) -> Floats:
     """Rank the first of some orders (order, step) among all of them, step by step, 1 for the best score.
 
     Of equal scores the first order's counts as the worst, so that a rank of 1 is better than every other. The
-    ends, which all orders share, have none: the first, and the last where no head is left there (``last``).
-    Neither has a step at which a score is undefined.
+    ends, which all orders share, have none, and neither has a step at which a score is undefined.
     """
     better = 1 if metric.higher_is_better else -1
     ranks = np.full(scores.shape[1], np.nan)
     if len(scores) > 1:
         found = np.where(np.isfinite(scores).all(0), (better * scores >= better * scores[0]).sum(0), np.nan)
-        inner = slice(1, -1 if last else None)
-        ranks[inner] = found[inner]
+        ranks[1:-1] = found[1:-1]
     return ranks
 
 
