@@ -118,7 +118,7 @@ def test_mean_of_the_first_look(corpus, classifier):
 def test_record_and_rerun(invoke, corpus, classifier):
     words = ("ablate", classifier, "-d", "text.tsv", "--metric", "accuracy", "--until", "0.02", "--seed", "5")
     assert invoke(*words, "-o", "heads.csv")[0] == 0
-    record = json.loads((corpus / "heads.json").read_text())["provenance"]
+    record = json.loads((corpus / "heads.csv.json").read_text())["provenance"]
     assert (record["options"]["until"], record["until"]["seed"]) == ({"": 0.02}, 5)
     assert record["corpus"]["documents"] == record["until"]["documents"] >= 256  # none is known at 128
     code, _, error = invoke("rerun", "heads.csv")
@@ -154,7 +154,7 @@ def test_killed_and_resumed_heads_leave_at_the_same_looks(invoke, corpus, classi
     words = ("ablate", str(classifier), "-d", "text.tsv", "--metric", "loss", "--threads", "1")
     words = (*words, "--batch-tokens", "200", "--until", "0.01")
     assert invoke(*words, "-o", "whole.csv")[0] == 0
-    looks = json.loads((corpus / "whole.json").read_text())["provenance"]["until"]["looks"]
+    looks = json.loads((corpus / "whole.csv.json").read_text())["provenance"]["until"]["looks"]
     assert len(looks) >= 2
     for batch in (3, 12):
         command = [sys.executable, "-c", KILLED, str(batch), *words, "--resume", "state", "-o", "cut.csv"]
