@@ -35,7 +35,7 @@ _KEYS = _WORDS | {
 #: Columns that count or point.
 _COUNTS = {
     *("n", "offset", "nearest_head", "odd_head", "heads", "heads_removed", "rank_in", "rank_out"),
-    *("rank_among_random", "rank_low", "rank_high"),
+    "rank_among_random",
 }
 
 
