@@ -304,7 +304,6 @@ def importance(
     objective: Literal["classification", "multi-label", "regression", "token-classification",
     "question-answering", "seq2seq", "masked-lm", "causal-lm", "representation", "similarity", "triplet",
     "retrieval", "reranking"] | None = None, label_column: str | None = None, force_head: bool = False,
-    until: str | float | Mapping[str, float] | None = None, strict: bool = False,
     resume: Path | str | None = None,
 ) -> HeadTable: ...
 def ablate(
@@ -325,7 +324,6 @@ def ablate(
     "retrieval", "reranking"] | None = None, label_column: str | None = None, force_head: bool = False,
     metric: Literal["accuracy", "mcc", "f1", "f1_micro", "f1_macro", "exact_match", "pearson", "spearman",
     "mse", "loss", "similarity", "bleu", "ndcg", "mrr", "recall"] | None = None,
-    until: str | float | Mapping[str, float] | None = None, strict: bool = False,
     resume: Path | str | None = None,
 ) -> HeadTable: ...
 def interact(

@@ -18,8 +18,6 @@ SWITCHED = {
         "p_adjusted": "attnprobe.sums.resampling:adjust",
         "moved, moved_se": "attnprobe.intervention.changes:Moves",
         "reliability, delta_reliability": "attnprobe.sums.reliability:split_half_reliability",
-        "rank_low, rank_high": "attnprobe.sums.ranks:rank_cells",
-        "n, with --until": "attnprobe.intervention.rounds:measure_widths",
         "replaced_by: mean": "attnprobe.intervention.replacing:average_outputs",
         "replaced_by: resample": "attnprobe.intervention.replacing:OtherExamples",
         "Of several draws: score, delta and errors": "attnprobe.intervention.changes:Changes",

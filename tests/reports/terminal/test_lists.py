@@ -148,7 +148,7 @@ def test_a_picture_of_alignments(tmp_path):
     table = aligned()
     assert table.kind == "alignments"
     table.save(tmp_path / "found.csv")
-    (tmp_path / "found.json").unlink()
+    (tmp_path / "found.csv.json").unlink()
     assert read_head_table(tmp_path / "found.csv").kind == "alignments"
     drawn = table.plot().rendered("svg").decode()
     for word in ("alignment error rate", "head, target to source", "head, source to target"):
