@@ -25,7 +25,7 @@ TEXTS = [
 SMALL = {"batch_tokens": 16}
 
 #: What the section census leaves in a folder.
-TABLES_OF_CENSUS = ["census.csv", "census.json", "profile.csv", "profile.json"]
+TABLES_OF_CENSUS = ["census.csv", "census.csv.json", "profile.csv", "profile.csv.json"]
 
 
 class Stop(BaseException):

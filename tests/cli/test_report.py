@@ -20,7 +20,7 @@ def test_a_page_and_its_tables(invoke, saved, text, tmp_path):
     assert (code, out) == (0, "")
     assert error.endswith(f"attnprobe: wrote {path}\n")
     assert "attnprobe report" in path.read_text("utf-8")
-    names = ["census.csv", "census.json", "profile.csv", "profile.json", "sentences.json"]
+    names = ["census.csv", "census.csv.json", "profile.csv", "profile.csv.json", "sentences.json"]
     assert sorted(one.name for one in folder.iterdir()) == names
     again = tmp_path / "again.html"
     assert invoke("report", "--from", folder, "-o", again) == (0, "", f"attnprobe: wrote {again}\n")

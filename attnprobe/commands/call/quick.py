@@ -38,7 +38,6 @@ MEDIA = 64
 TARGETS: dict[Section, dict[str, float]] = {
     "census": {"entropy": 0.1, "confidence": 0.02, "previous": 0.02, "self": 0.02, "next": 0.02},
     "distance": {"jsd": 0.02},
-    "importance": {"importance_normalized": 0.1},
 }
 #: What heads may cost that go, in the score's unit, where pruning is a search by bisection.
 MARGIN = 0.05
@@ -82,7 +81,7 @@ class Budget:
         """
         most = self.count_documents(section)
         found: dict[str, Any] = {"sample": most if sample is None else min(most, sample)}
-        if section in TARGETS and not (section == "importance" and self.related):
+        if section in TARGETS:
             found["until"] = dict(TARGETS[section])
             if self.tokens is None:  # images have no neighbours in a text
                 found["until"] = dict(islice(TARGETS[section].items(), 2))
