@@ -208,12 +208,11 @@ def roles(
     layers: str | int | Sequence[int] | None = None, resume: Path | str | None = None,
 ) -> HeadTable: ...
 def syntax(
-    model: str | Path | PreTrainedModel, texts: Texts = None, *,
-    by: Literal["relation", "head", "layer"] = "relation", relations: str | Sequence[str] | None = None,
-    subtypes: bool = False, min_links: int = 20, trees: bool = False, revision: str | None = None,
-    cache_dir: Path | str | None = None, token: str | None = None, offline: bool = False,
-    trust_remote_code: bool = False, base: str | None = None, adapter: str | None = None,
-    prompt: str | None = None, allow_bin: bool = False, device: str = "auto",
+    model: str | Path | PreTrainedModel, texts: Texts = None, *, by: Literal["relation", "head"] = "relation",
+    relations: str | Sequence[str] | None = None, subtypes: bool = False, min_links: int = 20,
+    trees: bool = False, revision: str | None = None, cache_dir: Path | str | None = None,
+    token: str | None = None, offline: bool = False, trust_remote_code: bool = False, base: str | None = None,
+    adapter: str | None = None, prompt: str | None = None, allow_bin: bool = False, device: str = "auto",
     device_map: str | dict[str, Any] | None = None, dtype: str = "float32", threads: int | None = None,
     workers: int | None = None, progress: bool | Progress = False, tokenizer: Tokenizer | None = None,
     split: str | None = None, dataset_config: str | None = None, name: str | None = None,
@@ -244,10 +243,9 @@ def coreference(
     control: Literal["links", "weights"] | None = None,
 ) -> HeadTable: ...
 def links(
-    model: str | Path | PreTrainedModel, texts: Texts = None, *,
-    by: Literal["label", "head", "layer"] = "label", metric: Literal["accuracy", "aer"] = "accuracy",
-    alignments: str | Path | Sequence[str] | None = None, targets: str | Path | Sequence[str] | None = None,
-    one_based: bool = False, reverse: str | Path | None = None,
+    model: str | Path | PreTrainedModel, texts: Texts = None, *, by: Literal["label", "head"] = "label",
+    metric: Literal["accuracy", "aer"] = "accuracy", alignments: str | Path | Sequence[str] | None = None,
+    targets: str | Path | Sequence[str] | None = None, one_based: bool = False,
     weights: Literal["attention", "norm", "both"] = "attention", labels: str | Sequence[str] | None = None,
     min_links: int = 20, revision: str | None = None, cache_dir: Path | str | None = None,
     token: str | None = None, offline: bool = False, trust_remote_code: bool = False, base: str | None = None,

@@ -147,7 +147,7 @@ def test_same_bytes_of_several_passes(invoke, passes, classifier, reviews, tmp_p
     "command",
     [
         ["syntax", "--by", "head"],
-        ["syntax", "--trees", "--by", "layer"],
+        ["syntax", "--trees"],
         ["syntax", "--control", "weights"],
         ["coreference", "--control", "links"],
         ["roles"],
