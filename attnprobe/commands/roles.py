@@ -107,8 +107,9 @@ def roles(
     duplicate: it looks at what came after, or at the same token, in random tokens that come
     twice; broad: everywhere; block: within its own
     text of two; aligns: from decoder to encoder, at the same relative place; sink: at the first token of a
-    text that begins with no special token; mixed: none of these. A role holds where the whole interval of its evidence lies beyond its
-    threshold. The first that holds names the head, and [bold]also[/bold] lists the others.
+    text that begins with no special token; mixed: none of these. A role holds where the whole interval of its
+    evidence lies beyond its threshold. The first that holds names the head, and [bold]also[/bold] lists the
+    others.
     [bold]pattern[/bold] says how its maps look: vertical, diagonal, both, block or heterogeneous (Kovaleva et
     al. 2019).
 
@@ -186,8 +187,7 @@ def induction(
     [bold]duplicate[/bold]: on the token itself, the first time; both less what the same places get where
     nothing comes twice; [bold]previous[/bold]: on the token before. [bold]copying[/bold], of language models:
     whether the head raises the logit of the token that it looks at more than those of the other tokens, 1
-    always, 0 by chance, -1 never. Heads whose induction or duplicate is 0.5 or more, by its interval, are
-    named. Nothing is read; the columns of cross-attention are empty.
+    always, 0 by chance, -1 never. Nothing is read; the columns of cross-attention are empty.
     Numbers are means over the queries of a sequence, then over sequences. _se is the standard error,
     and n the number of sequences.
 
@@ -203,8 +203,7 @@ def induction(
         definition.
 
     Returns:
-        One row a head, layers and heads counted from 0. The notes name the heads whose score is 0.5 or more
-        by its interval.
+        One row a head, layers and heads counted from 0.
 
     References:
         Olsson et al. (2022), In-context learning and induction heads.
