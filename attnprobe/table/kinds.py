@@ -14,15 +14,15 @@ if TYPE_CHECKING:
 #: What a table can be drawn as, in the order in which ``--kind`` lists them.
 PictureKind = Literal[
     "atlas", "roles", "change", "relations", "settling", "curves", "lines", "scatter", "matrix", "map",
-    "dendrogram", "clustermap", "heatmap", "positions", "depth", "intervals", "pairs", "shares", "checks",
+    "dendrogram", "clustermap", "heatmap", "positions", "depth", "intervals", "pairs", "checks",
     "probes", "groups", "modality", "alignments", "errors",
 ]  # fmt: skip
 #: The pictures that have clusters: a tree, and a matrix in the order of the tree.
 TREE: Literal["dendrogram"] = "dendrogram"
 CLUSTERMAP: Literal["clustermap"] = "clustermap"
 TableKind = Literal[
-    "checks", "heads of groups", "groups", "shares", "correlations", "settling", "pruning of checkpoints",
-    "pruning", "probes", "best heads", "alignments", "aligning heads", "aligning layers",
+    "checks", "heads of groups", "groups", "correlations", "settling", "pruning of checkpoints",
+    "pruning", "probes", "best heads", "alignments", "aligning heads",
     "heads of checkpoints", "layers of checkpoints", "roles", "change", "two sides",
     "heads at positions", "modalities", "heads", "interactions", "all pairs",
     "pairs in layers", "layers", "other",
@@ -88,10 +88,6 @@ KINDS: Mapping[TableKind, Kind] = {
         "anything in a group of documents", [GROUP], (), ["groups"],
         lambda keys, table: ALL_GROUPS in table.data[GROUP],
     ),
-    "shares": Kind(
-        "a measure, its variance in shares", (), ("measure", "layers", "heads", "seeds_by_text", "rest"),
-        ["shares"],
-    ),
     "correlations": Kind(
         "a correlation over heads", (), ("pearson", "pearson_low", "pearson_high", "spearman"), ["intervals"]
     ),
@@ -113,7 +109,6 @@ KINDS: Mapping[TableKind, Kind] = {
         ["alignments"],
     ),
     "aligning heads": Kind("a head as an alignment", _HEAD, _RATES, ["errors", *_OF_HEADS[:2]]),
-    "aligning layers": Kind("the mean over heads as an alignment", ["layer"], _RATES, ["errors"]),
     "heads of checkpoints": Kind(
         "a head at a step of training", (STEP, *_HEAD), (), ["lines", "heatmap", "scatter"],
         lambda keys, table: "seed" not in keys,

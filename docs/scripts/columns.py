@@ -150,10 +150,8 @@ FOUND = {
     "syntax --trees": {
         "uuas, baseline, uuas_random": "attnprobe.statistics.trees:edges_in_trees",
         "gain, p, p_adjusted": "attnprobe.statistics.trees:edge_columns",
-        "uas, uas_from_head, uas_baseline": "attnprobe.statistics.trees:arcs_in_trees",
-        "uas_gain, uas_p, uas_p_adjusted, uas_from_head_gain, uas_from_head_p, uas_from_head_p_adjusted": (
-            "attnprobe.statistics.trees:arc_columns"
-        ),
+        "uas, uas_baseline": "attnprobe.statistics.trees:arcs_in_trees",
+        "uas_gain, uas_p, uas_p_adjusted": "attnprobe.statistics.trees:arc_columns",
     },
     "roles": {
         "role, also": "attnprobe.statistics.role_evidence:decide_roles",

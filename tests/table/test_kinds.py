@@ -26,13 +26,11 @@ GUESSED = {
     "all pairs": tables.all_pairs,
     "layers": tables.by_layer,
     "correlations": tables.correlation,
-    "shares": tables.shares,
     "checks": tables.checked,
     "heads of groups": tables.by_group,
     "modalities": tables.modalities,
     "alignments": tables.alignments,
     "aligning heads": tables.aligning,
-    "aligning layers": lambda: tables.aligning(heads=0),
 }
 
 
