@@ -288,7 +288,7 @@ def importance(
     sample: int | None = None, seed: int = 42, batch_tokens: int | None = None, memory: str | None = None,
     objective: Literal["classification", "multi-label", "regression", "token-classification",
     "question-answering", "seq2seq", "masked-lm", "causal-lm", "representation", "similarity", "triplet",
-    "retrieval", "reranking"] | None = None, label_column: str | None = None, force_head: bool = False,
+    "retrieval"] | None = None, label_column: str | None = None, force_head: bool = False,
     resume: Path | str | None = None,
 ) -> HeadTable: ...
 def ablate(
@@ -306,17 +306,15 @@ def ablate(
     sample: int | None = None, seed: int = 42, batch_tokens: int | None = None, memory: str | None = None,
     objective: Literal["classification", "multi-label", "regression", "token-classification",
     "question-answering", "seq2seq", "masked-lm", "causal-lm", "representation", "similarity", "triplet",
-    "retrieval", "reranking"] | None = None, label_column: str | None = None, force_head: bool = False,
-    metric: Literal["accuracy", "mcc", "f1", "f1_micro", "f1_macro", "exact_match", "pearson", "spearman",
-    "mse", "loss", "similarity", "bleu", "ndcg", "mrr", "recall"] | None = None,
-    resume: Path | str | None = None,
+    "retrieval"] | None = None, label_column: str | None = None, force_head: bool = False, metric:
+    Literal["accuracy", "mcc", "f1", "f1_micro", "f1_macro", "exact_match", "pearson", "spearman", "mse",
+    "loss", "similarity", "bleu", "ndcg", "mrr", "recall"] | None = None, resume: Path | str | None = None,
 ) -> HeadTable: ...
 def interact(
     model: str | Path | PreTrainedModel, texts: Texts = None, labels: Iterable[Label] | None = None, *,
-    pairs: int = 20, by: Literal["pair", "head"] = "pair", revision: str | None = None,
-    cache_dir: Path | str | None = None, token: str | None = None, offline: bool = False,
-    trust_remote_code: bool = False, base: str | None = None, adapter: str | None = None,
-    prompt: str | None = None, allow_bin: bool = False, device: str = "auto",
+    pairs: int = 20, revision: str | None = None, cache_dir: Path | str | None = None,
+    token: str | None = None, offline: bool = False, trust_remote_code: bool = False, base: str | None = None,
+    adapter: str | None = None, prompt: str | None = None, allow_bin: bool = False, device: str = "auto",
     device_map: str | dict[str, Any] | None = None, dtype: str = "float32", threads: int | None = None,
     workers: int | None = None, progress: bool | Progress = False, tokenizer: Tokenizer | None = None,
     split: str | None = None, dataset_config: str | None = None, name: str | None = None,
@@ -325,7 +323,7 @@ def interact(
     sample: int | None = None, seed: int = 42, batch_tokens: int | None = None, memory: str | None = None,
     objective: Literal["classification", "multi-label", "regression", "token-classification",
     "question-answering", "seq2seq", "masked-lm", "causal-lm", "representation", "similarity", "triplet",
-    "retrieval", "reranking"] | None = None, label_column: str | None = None, force_head: bool = False,
+    "retrieval"] | None = None, label_column: str | None = None, force_head: bool = False,
     resume: Path | str | None = None,
 ) -> HeadTable: ...
 def patch(
@@ -343,7 +341,7 @@ def patch(
     sample: int | None = None, seed: int = 42, batch_tokens: int | None = None, memory: str | None = None,
     objective: Literal["classification", "multi-label", "regression", "token-classification",
     "question-answering", "seq2seq", "masked-lm", "causal-lm", "representation", "similarity", "triplet",
-    "retrieval", "reranking"] | None = None, label_column: str | None = None, force_head: bool = False,
+    "retrieval"] | None = None, label_column: str | None = None, force_head: bool = False,
     resume: Path | str | None = None,
 ) -> HeadTable: ...
 def compare(
@@ -381,7 +379,7 @@ def correlate(
     sample: int | None = None, seed: int = 42, batch_tokens: int | None = None, memory: str | None = None,
     labels: Iterable[Label] | None = None, objective: Literal["classification", "multi-label", "regression",
     "token-classification", "question-answering", "seq2seq", "masked-lm", "causal-lm", "representation",
-    "similarity", "triplet", "retrieval", "reranking"] | None = None, label_column: str | None = None,
+    "similarity", "triplet", "retrieval"] | None = None, label_column: str | None = None,
     force_head: bool = False, metric: Literal["accuracy", "mcc", "f1", "f1_micro", "f1_macro", "exact_match",
     "pearson", "spearman", "mse", "loss", "similarity", "bleu", "ndcg", "mrr", "recall"] | None = None,
     resume: Path | str | None = None,
@@ -389,12 +387,11 @@ def correlate(
 def prune(
     model: str | Path | PreTrainedModel, texts: Texts = None, labels: Iterable[Label] | None = None, *,
     by: str = "gradient", highest_first: bool = False, step: float = 0.1, rerank: bool = False,
-    random_orders: int = 19, rank_texts: Texts = None, margin: float | None = None,
-    search: Literal["walk", "bisect"] = "walk", save: Path | str | None = None, share: float | None = None,
-    physical: bool = False, overwrite: bool = False, revision: str | None = None,
-    cache_dir: Path | str | None = None, token: str | None = None, offline: bool = False,
-    trust_remote_code: bool = False, base: str | None = None, adapter: str | None = None,
-    prompt: str | None = None, allow_bin: bool = False, device: str = "auto",
+    random_orders: int | None = None, rank_texts: Texts = None, margin: float | None = None,
+    save: Path | str | None = None, share: float | None = None, physical: bool = False,
+    overwrite: bool = False, revision: str | None = None, cache_dir: Path | str | None = None,
+    token: str | None = None, offline: bool = False, trust_remote_code: bool = False, base: str | None = None,
+    adapter: str | None = None, prompt: str | None = None, allow_bin: bool = False, device: str = "auto",
     device_map: str | dict[str, Any] | None = None, dtype: str = "float32", threads: int | None = None,
     workers: int | None = None, progress: bool | Progress = False, tokenizer: Tokenizer | None = None,
     split: str | None = None, dataset_config: str | None = None, name: str | None = None,
@@ -403,10 +400,9 @@ def prune(
     sample: int | None = None, seed: int = 42, batch_tokens: int | None = None, memory: str | None = None,
     objective: Literal["classification", "multi-label", "regression", "token-classification",
     "question-answering", "seq2seq", "masked-lm", "causal-lm", "representation", "similarity", "triplet",
-    "retrieval", "reranking"] | None = None, label_column: str | None = None, force_head: bool = False,
-    metric: Literal["accuracy", "mcc", "f1", "f1_micro", "f1_macro", "exact_match", "pearson", "spearman",
-    "mse", "loss", "similarity", "bleu", "ndcg", "mrr", "recall"] | None = None,
-    resume: Path | str | None = None,
+    "retrieval"] | None = None, label_column: str | None = None, force_head: bool = False, metric:
+    Literal["accuracy", "mcc", "f1", "f1_micro", "f1_macro", "exact_match", "pearson", "spearman", "mse",
+    "loss", "similarity", "bleu", "ndcg", "mrr", "recall"] | None = None, resume: Path | str | None = None,
 ) -> HeadTable: ...
 def dynamics(
     model: str | Path | Sequence[str | Path], texts: Texts = None, labels: Iterable[Label] | None = None, *,
@@ -425,7 +421,7 @@ def dynamics(
     batch_tokens: int | None = None, memory: str | None = None, frequencies: Path | str | None = None,
     content_only: bool = False, objective: Literal["classification", "multi-label", "regression",
     "token-classification", "question-answering", "seq2seq", "masked-lm", "causal-lm", "representation",
-    "similarity", "triplet", "retrieval", "reranking"] | None = None, label_column: str | None = None,
+    "similarity", "triplet", "retrieval"] | None = None, label_column: str | None = None,
     force_head: bool = False, metric: Literal["accuracy", "mcc", "f1", "f1_micro", "f1_macro", "exact_match",
     "pearson", "spearman", "mse", "loss", "similarity", "bleu", "ndcg", "mrr", "recall"] | None = None,
     weights: Literal["attention", "norm", "both"] = "attention",
@@ -463,9 +459,9 @@ def report(
     batch_tokens: int | None = None, memory: str | None = None, frequencies: Path | str | None = None,
     objective: Literal["classification", "multi-label", "regression", "token-classification",
     "question-answering", "seq2seq", "masked-lm", "causal-lm", "representation", "similarity", "triplet",
-    "retrieval", "reranking"] | None = None, label_column: str | None = None, force_head: bool = False,
-    metric: Literal["accuracy", "mcc", "f1", "f1_micro", "f1_macro", "exact_match", "pearson", "spearman",
-    "mse", "loss", "similarity", "bleu", "ndcg", "mrr", "recall"] | None = None,
+    "retrieval"] | None = None, label_column: str | None = None, force_head: bool = False, metric:
+    Literal["accuracy", "mcc", "f1", "f1_micro", "f1_macro", "exact_match", "pearson", "spearman", "mse",
+    "loss", "similarity", "bleu", "ndcg", "mrr", "recall"] | None = None,
 ) -> Report: ...
 def merge(
     tables: Sequence[HeadTable | Path | str], *, statistics: Sequence[Statistic] = (),

@@ -73,9 +73,7 @@ def test_a_folder_is_for_retrieval(invoke, refused, saved, beir, tmp_path):
     (beir / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq0\tc0\t1")
     assert invoke("rerun", target.with_name(f"{target.name}.json"), "--check")[0] != 0
     assert "are for --objective retrieval" in refused("census", "demo", "-d", beir)
-    code, _, error = invoke("importance", saved("bert"), "-d", beir, "--method", "lrp")
-    assert code == 0
-    assert "What is explained is z, the mean cosine of a query with its answers less that" in error
+    assert "take gradient" in refused("importance", saved("bert"), "-d", beir, "--method", "lrp")
 
 
 @pytest.mark.parametrize("kind", ["similarity", "triplet"])
