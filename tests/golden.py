@@ -68,7 +68,7 @@ FORMATS = "csv", "json", "parquet"
 DRAWN = {
     "census": "plot census.csv",
     "pairs": "plot distance-pairs.csv",
-    "tree": "plot distance-pairs.csv --kind dendrogram",
+    "tree": "plot distance-pairs.csv --kind clustermap",
     "roles": "plot roles.csv",
     "syntax": "plot syntax.csv",
     "prune": "plot prune.csv",

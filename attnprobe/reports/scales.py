@@ -10,8 +10,10 @@ import math
 from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from attnprobe.reports.columns import read_numbers
-from attnprobe.sums.resampling import SIGNIFICANT
+from attnprobe.sums.resampling import SIGNIFICANT, half_width
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
 
@@ -131,23 +133,28 @@ def is_effect(name: str, values: Numbers) -> bool:
 
 
 def mark_column(table: HeadTable, column: Column) -> Marks:
-    """Mark the effects that differ significantly from 0, by adjusted p or else by standard errors."""
+    """Mark the effects that differ significantly from 0, see ``mark_effects``."""
     values, name = read_numbers(table, column.name), find_p_column(table, column.name)
     p = None if name is None else read_numbers(table, name)
     return mark_effects(values, read_numbers(table, f"{column.name}_se"), p)
 
 
 def mark_effects(values: Numbers, errors: Numbers, p: Numbers | None) -> Marks:
-    """Mark effects by their adjusted p values, or by their errors where p is None."""
+    """Mark effects: the one rule of what is significant, for pictures, their titles and tables.
+
+    It is an adjusted p below 0.05; or where p is None, an interval without 0, of all values together.
+    """
     if p is not None:
         passing = [one is not None and one < SIGNIFICANT for one in p]
         rule = f"adjusted p < {SIGNIFICANT}"
     elif any(error is not None for error in errors):
-        passing = [
-            value is not None and error is not None and abs(value) > BEYOND * error
-            for value, error in zip(values, errors, strict=True)
-        ]
-        rule = f"|value| > {BEYOND} standard errors"
+        known = np.array([np.nan if error is None else error for error in errors], float)
+        known[[value is None for value in values]] = np.nan
+        sure = np.isfinite(known)
+        half = np.full(len(values), np.inf)
+        half[sure] = half_width(known[sure])
+        passing = [value is not None and abs(value) > one for value, one in zip(values, half, strict=True)]
+        rule = "95 % interval, of all together, without 0"
     else:
         return Marks([""] * len(values), "")
     signs = [

@@ -56,6 +56,14 @@ def test_a_scale_begins_at_the_least_possible():
     assert not found[0].is_of_effects
 
 
+def test_intervals_hold_for_all_values_together():
+    """One of 24 that is 2.5 errors from 0 is no finding; alone it is one."""
+    assert mark_effects([2.5], [1.0], None).signs == ["+"]
+    assert mark_effects([2.5] * 24, [1.0] * 24, None).signs == [""] * 24
+    assert mark_effects([4.5, *[0.1] * 23], [1.0] * 24, None).signs == ["+", *[""] * 23]
+    assert mark_effects([2.5, None, 9.0], [1.0, 1.0, None], None).signs == ["+", "", ""]
+
+
 def test_without_errors_or_p_nothing_is_pale():
     assert mark_effects([0.5, -0.1], [None, None], None).pale == [False, False]
     assert mark_effects([0.5, -0.1, None], [0.1, 0.1, None], None).pale == [False, True, True]

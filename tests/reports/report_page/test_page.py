@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import report_tables as tables
+from attnprobe.reports.pictures.choosing import state_picture
 
 from attnprobe.reports.columns import DrawingRequest
-from attnprobe.reports.pictures.headlines import state_picture
 from attnprobe.reports.report_page.charts import draw_curve, draw_head_maps, shrink_chart, shrink_grid
 from attnprobe.reports.report_page.measures import Heads, collect_heads, format_with_error
 from attnprobe.reports.report_page.page import write_page
