@@ -114,7 +114,7 @@ def _measure(folder: Path, name: str, words: list[str]) -> None:
             _keep(folder / file.name, _settled_json(file))
         elif format_ == "csv":
             _keep(folder / file.name, file.read_text(encoding="utf-8"))
-            _keep(folder / f"{name}.record.json", _settled_json(file.with_suffix(".json")))
+            _keep(folder / f"{name}.record.json", _settled_json(file.with_name(f"{file.name}.json")))
         else:
             import pandas
 

@@ -125,7 +125,7 @@ class TestTables:
     def test_record(self, invoke, media_model, photos, tmp_path):
         code, _, _ = invoke("census", media_model("vit"), "-d", photos, "-o", tmp_path / "t.csv")
         assert code == 0
-        record = json.loads((tmp_path / "t.json").read_text())
+        record = json.loads((tmp_path / "t.csv.json").read_text())
         assert '"kind": "image"' in json.dumps(record)
         assert '"rows": 4' in json.dumps(record)
 
@@ -369,7 +369,7 @@ class TestRefusals:
 
     def test_neither(self, refused, media_model, tmp_path):
         said = refused("entropy", media_model("vit"), "-d", tmp_path)
-        assert "without text, images, sound or videos" in said
+        assert "without text, images or sound" in said
 
     def test_no_processor(self, refused, photos, tmp_path):
         every_type.build("vit").save_pretrained(tmp_path / "bare")

@@ -1,6 +1,5 @@
 """Clusters of heads: scipy's, in picture and table alike; points in the plane: scikit-learn's."""
 
-
 import numpy as np
 import picture_tables as tables
 import pytest

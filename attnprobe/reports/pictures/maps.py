@@ -137,8 +137,8 @@ def draw_heatmap(table: HeadTable, request: DrawingRequest) -> Any:
 
     A measure whose 0 says "no effect" (a difference, a gain; anything with negative values) has two colours
     that part at 0, and a sign, + or -, in each head whose value differs significantly from 0; the others are
-    pale. ``reports.scales`` says where colours begin and end, and what is significant. What is undefined is an
-    empty cell; a removed head has none.
+    pale. ``reports.scales`` says where colours begin and end, and what is significant. What is undefined is
+    an empty cell; a removed head has none.
     """
     return draw_maps(table, request, request.columns(table))
 

@@ -44,7 +44,7 @@ def draw_roles(table: HeadTable, request: DrawingRequest) -> Any:
         **{f"{name}:O": name for name in ("layer", "head")},
         **{f"{name}:N": name for name in ("role", "measure")}, "value:Q": "value",
         "value_se:Q": "standard error", "threshold:Q": "threshold", "also:N": "also",
-        **{f"{name}:N": name for name in ("pattern",) if name in words},
+        **({"pattern:N": "pattern"} if "pattern" in words else {}),
     })  # fmt: skip
     look: dict[str, Any] = {"orient": "bottom", "columns": 2} if below else {}
     legend = alt.Legend(title="role (heads)", symbolType="square", labelLimit=request.width, **look)

@@ -30,6 +30,7 @@ from attnprobe.reports.pictures.channels import (
 from attnprobe.reports.scales import BEYOND
 from attnprobe.reports.shapes import AXES, lay_out_grid
 from attnprobe.table.cells import clean
+from attnprobe.table.documents import count_documents
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.kinds import IN, OUT
 from attnprobe.table.table import Column
@@ -57,7 +58,8 @@ def draw_scatter(table: HeadTable, request: DrawingRequest) -> Any:
     x, y = choose_axes(table, request)
     equal = _strip_side(x.name) == _strip_side(y.name) and x.unit == y.unit  # one measure on two sides
     data = _read_points(table, x, y)
-    _choose_named(data, equal=equal)
+    documents = np.minimum(*(count_documents(table, one.name) for one in (x, y)))
+    _choose_named(data, documents, equal=equal)
     layers = sort_labels(record["layer"] for record in data)
     side = int(min(_LARGEST, request.width - 130))
     scales = _fit_scales(data, equal=equal)
@@ -117,9 +119,10 @@ def _read_points(table: HeadTable, x: Column, y: Column) -> list[Record]:
     return make_records(columns)
 
 
-def _choose_named(data: list[Record], *, equal: bool) -> None:
+def _choose_named(data: list[Record], documents: np.ndarray, *, equal: bool) -> None:
     """Name the heads that are farthest apart: of one measure on two sides, in that; else in deviations."""
-    known = [record for record in data if record["x"] is not None and record["y"] is not None]
+    rows = [row for row, record in enumerate(data) if record["x"] is not None and record["y"] is not None]
+    known = [data[row] for row in rows]
     if not known:
         return
     points = np.array([[record["x"], record["y"]] for record in known], float)
