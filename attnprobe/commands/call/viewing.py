@@ -10,7 +10,7 @@ from attnprobe.commands.call.call import Call, check_model, load_model, open_cal
 from attnprobe.commands.call.texts import Texts, check_standard_input, open_texts
 from attnprobe.corpus.sources.alignments import align_document
 from attnprobe.corpus.sources.document import Document
-from attnprobe.corpus.sources.media import EXTENSIONS, VIDEO_EXTENSIONS, Item, MediaFolder
+from attnprobe.corpus.sources.media import EXTENSIONS, Item, MediaFolder
 from attnprobe.corpus.sources.pictures import BOTH, Picture
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError
@@ -200,8 +200,6 @@ def _read_input(text: str | Path, pair: str | None, target: str | None) -> list[
         if kind == "image" and target is not None:
             raise AttnprobeError("An image has no --target; leave it out.")
         return MediaFolder(path, kind, (Item(path, target),))
-    if path.suffix.lower() in VIDEO_EXTENSIONS and _is_file(path):
-        raise AttnprobeError(f"{path} is a video, which is not shown; measure it with census or positional.")
     if isinstance(text, Path) or (named and len(str(text).split()) == 1):
         raise AttnprobeError(f"There is no image or sound {str(text)!r}.")
     if not text.strip() or (pair is not None and not pair.strip()):
