@@ -208,12 +208,11 @@ def roles(
     layers: str | int | Sequence[int] | None = None, resume: Path | str | None = None,
 ) -> HeadTable: ...
 def syntax(
-    model: str | Path | PreTrainedModel, texts: Texts = None, *,
-    by: Literal["relation", "head", "layer"] = "relation", relations: str | Sequence[str] | None = None,
-    subtypes: bool = False, min_links: int = 20, trees: bool = False, revision: str | None = None,
-    cache_dir: Path | str | None = None, token: str | None = None, offline: bool = False,
-    trust_remote_code: bool = False, base: str | None = None, adapter: str | None = None,
-    prompt: str | None = None, allow_bin: bool = False, device: str = "auto",
+    model: str | Path | PreTrainedModel, texts: Texts = None, *, by: Literal["relation", "head"] = "relation",
+    relations: str | Sequence[str] | None = None, subtypes: bool = False, min_links: int = 20,
+    trees: bool = False, revision: str | None = None, cache_dir: Path | str | None = None,
+    token: str | None = None, offline: bool = False, trust_remote_code: bool = False, base: str | None = None,
+    adapter: str | None = None, prompt: str | None = None, allow_bin: bool = False, device: str = "auto",
     device_map: str | dict[str, Any] | None = None, dtype: str = "float32", threads: int | None = None,
     workers: int | None = None, progress: bool | Progress = False, tokenizer: Tokenizer | None = None,
     split: str | None = None, dataset_config: str | None = None, name: str | None = None,
@@ -244,10 +243,9 @@ def coreference(
     control: Literal["links", "weights"] | None = None,
 ) -> HeadTable: ...
 def links(
-    model: str | Path | PreTrainedModel, texts: Texts = None, *,
-    by: Literal["label", "head", "layer"] = "label", metric: Literal["accuracy", "aer"] = "accuracy",
-    alignments: str | Path | Sequence[str] | None = None, targets: str | Path | Sequence[str] | None = None,
-    one_based: bool = False, reverse: str | Path | None = None,
+    model: str | Path | PreTrainedModel, texts: Texts = None, *, by: Literal["label", "head"] = "label",
+    metric: Literal["accuracy", "aer"] = "accuracy", alignments: str | Path | Sequence[str] | None = None,
+    targets: str | Path | Sequence[str] | None = None, one_based: bool = False,
     weights: Literal["attention", "norm", "both"] = "attention", labels: str | Sequence[str] | None = None,
     min_links: int = 20, revision: str | None = None, cache_dir: Path | str | None = None,
     token: str | None = None, offline: bool = False, trust_remote_code: bool = False, base: str | None = None,
@@ -306,7 +304,6 @@ def importance(
     objective: Literal["classification", "multi-label", "regression", "token-classification",
     "question-answering", "seq2seq", "masked-lm", "causal-lm", "representation", "similarity", "triplet",
     "retrieval", "reranking"] | None = None, label_column: str | None = None, force_head: bool = False,
-    until: str | float | Mapping[str, float] | None = None, strict: bool = False,
     resume: Path | str | None = None,
 ) -> HeadTable: ...
 def ablate(
@@ -327,7 +324,6 @@ def ablate(
     "retrieval", "reranking"] | None = None, label_column: str | None = None, force_head: bool = False,
     metric: Literal["accuracy", "mcc", "f1", "f1_micro", "f1_macro", "exact_match", "pearson", "spearman",
     "mse", "loss", "similarity", "bleu", "ndcg", "mrr", "recall"] | None = None,
-    until: str | float | Mapping[str, float] | None = None, strict: bool = False,
     resume: Path | str | None = None,
 ) -> HeadTable: ...
 def interact(
@@ -478,11 +474,10 @@ def report(
     treebank: Texts = None, coreference: Texts = None, links: Texts = None, links_name: str | None = None,
     thresholds: Mapping[str, float] | str | None = None, by_group: str | None = None,
     out_domain: Texts = None, from_tables: Path | str | None = None, save_tables: Path | str | None = None,
-    quick: bool = False, title: str | None = None, author: str | None = None, note: str | None = None,
-    overwrite: bool = False, tokenizer: Tokenizer | None = None, revision: str | None = None,
-    cache_dir: Path | str | None = None, token: str | None = None, offline: bool = False,
-    trust_remote_code: bool = False, base: str | None = None, adapter: str | None = None,
-    prompt: str | None = None, allow_bin: bool = False, device: str = "auto",
+    title: str | None = None, author: str | None = None, note: str | None = None, overwrite: bool = False,
+    tokenizer: Tokenizer | None = None, revision: str | None = None, cache_dir: Path | str | None = None,
+    token: str | None = None, offline: bool = False, trust_remote_code: bool = False, base: str | None = None,
+    adapter: str | None = None, prompt: str | None = None, allow_bin: bool = False, device: str = "auto",
     device_map: str | dict[str, Any] | None = None, dtype: str = "float32", threads: int | None = None,
     workers: int | None = None, progress: bool | Progress = False, split: str | None = None,
     dataset_config: str | None = None, name: str | None = None, text_column: str | None = None,
@@ -494,7 +489,6 @@ def report(
     "retrieval", "reranking"] | None = None, label_column: str | None = None, force_head: bool = False,
     metric: Literal["accuracy", "mcc", "f1", "f1_micro", "f1_macro", "exact_match", "pearson", "spearman",
     "mse", "loss", "similarity", "bleu", "ndcg", "mrr", "recall"] | None = None,
-    resume: Path | str | None = None,
 ) -> Report: ...
 def merge(
     tables: Sequence[HeadTable | Path | str], *, statistics: Sequence[Statistic] = (),

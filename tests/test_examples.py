@@ -167,10 +167,10 @@ def test_a_slurm_array(tmp_path):
     corpus.write_text("\n".join(CORPUS) + "\n", encoding="utf-8")
     for task in "13":
         shell("slurm_array.sh", "demo", corpus, folder, "3", SLURM_ARRAY_TASK_ID=task)
-    found = attnprobe.merge([folder / f"part{task}.json" for task in "13"])
+    found = attnprobe.merge([folder / f"part{task}.csv" for task in "13"])
     assert "Part 2 of 3 of corpus.txt is missing." in found.notes
     shell("slurm_array.sh", "demo", corpus, folder, "3", SLURM_ARRAY_TASK_ID="2")
-    merged = attnprobe.merge([folder / f"part{task}.json" for task in "123"]).to_pandas()
+    merged = attnprobe.merge([folder / f"part{task}.csv" for task in "123"]).to_pandas()
     whole = whole_census(CORPUS)
     for column in ("entropy", "entropy_se", "previous", "jsd_mean"):
         pandas.testing.assert_series_equal(merged[column], whole[column], rtol=1e-6)

@@ -63,7 +63,6 @@ class RecordedLine:
 
         said = self.given.get("model") or []
         named = [said] if isinstance(said, str) else list(said)
-        named += [other] if (other := self.given.get("reverse")) else []
         several = [one.strip() for one in str(self.given.get("revisions") or "").split(",") if one.strip()]
         if several and len(named) == 1:
             return [(named[0], revision) for revision in several]

@@ -64,7 +64,7 @@ def list_read(command: Command, given: Given) -> list[str]:
             from attnprobe.table.destination import add_descriptions
 
             values = [str(one) for one in add_descriptions([Path(one) for one in values])]
-        if reads or option.keyword in {"model", "reverse"}:
+        if reads or option.keyword == "model":
             found += [one for one in values if one]
     return found
 

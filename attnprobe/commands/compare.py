@@ -395,12 +395,13 @@ def merge(
     note names parts that are missing. Tables of census and of its parts, rank, induction,
     mixing, syntax, coreference, links and roles can be merged, of the same model with the same options; what
     is rare is counted in each job's own text, so the columns on rare tokens are left out. Documents that two
-    tables have in common are refused or counted in a note.
+    tables have in common are refused or counted in a note. One table stays as it is, of any command; with -o,
+    in another format.
 
     Examples:
       attnprobe census my-bert -d corpus.txt --part 1/2 -o part1.csv
 
-      attnprobe merge part1.json part2.json > whole.csv
+      attnprobe merge part1.csv part2.csv > whole.csv
 
     Returns:
         The table of all texts together, up to rounding. Columns on rare tokens are left out where the jobs

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from attnprobe.commands.output import Output
 from attnprobe.commands.registry import Rule, command
 from attnprobe.option import Option
-from attnprobe.options import SWITCHING, TASK, TEXT, Metric, OneModel, Precision, Resume
+from attnprobe.options import SWITCHING, TASK, TEXT, Metric, OneModel, Resume
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -18,15 +18,8 @@ if TYPE_CHECKING:
 @command(
     OneModel,
     *SWITCHING,
-    Precision,
     Resume,
     Output,
-    rules=[
-        Rule(
-            "--method confidence reads no task; for --until take `attnprobe entropy`, which has confidence.",
-            given=("until", "method=confidence"),
-        )
-    ],
     guesses=("gradient", "gradients", "saliency", "sensitivity", "fisher", "relevance", "lrp", "score"),
 )
 def importance(
@@ -83,8 +76,6 @@ def importance(
 
       attnprobe importance my-bert -d reviews.tsv --method ig --nodes 8
 
-      attnprobe importance my-bert -d reviews.tsv --until importance=0.01
-
       attnprobe importance my-pos-tagger -d dev.conllu -o importance.csv
 
       attnprobe importance my-qa-model -d dev-v2.0.json -o importance.csv
@@ -112,8 +103,7 @@ def importance(
         task = read_task(options, labels)
         check_method(method, task, content_only=content_only, nodes=nodes)
         check_model(model, call.tokenizer, options)
-        order = call.order
-        source = open_labelled(texts, labels, task, {**options, "order": order})
+        source = open_labelled(texts, labels, task, options)
         from attnprobe.intervention.importance import run_importance
 
         call.progress.stage("loading", None)
@@ -125,7 +115,6 @@ def importance(
             method=method,
             **({} if nodes is None else {"nodes": nodes}),
             facts={"command": describe_call("importance"), "dataset": source.described},
-            order=order,
             **call.run,
         )
 
@@ -134,16 +123,9 @@ def importance(
     OneModel,
     *SWITCHING,
     Metric,
-    Precision,
     Resume,
     Output,
-    rules=[
-        Rule("--draws is for --with resample.", given=("draws", "not replaced_by=resample")),
-        Rule(
-            "--with resample draws from all examples, and --until reads as few as it takes; leave one out.",
-            given=("until", "replaced_by=resample"),
-        ),
-    ],
+    rules=[Rule("--draws is for --with resample.", given=("draws", "not replaced_by=resample"))],
     guesses=("ablation", "mask", "knockout", "remove"),
 )
 def ablate(
@@ -180,15 +162,11 @@ def ablate(
     of opposite signs do not cancel; of a metric of all examples together, such as mcc, that of the loss.
     [bold]reliability[/bold], [bold]delta_reliability[/bold]: how well as many other examples would rank heads
     alike by moved, and by delta (Spearman's rho, split halves).
-    [bold]rank_low[/bold] to [bold]rank_high[/bold]: the ranks that a head may have, by moved; of all heads
-    together they hold in 95 % of samples.
     With [bold]--keep-one[/bold], all heads of the layer but this one are off (Michel et al. 2019, section 3).
     A head that is off gives zero, which the layers behind it never met in training. With
     [bold]--with mean[/bold] it gives what it gives on average, and with [bold]--with resample[/bold] what it
     gives in another example of about the same length ([bold]--draws[/bold] of them, whose spread is part of
     the errors); [bold]replaced_by[/bold] says which.
-    With [bold]--until 0.02[/bold], examples are read in a random order, and each head is off in as many as it
-    takes to know its delta to 0.02 either way, in the score's unit; [bold]n[/bold] says how many.
 
     Examples:
       attnprobe ablate demo -L 50
@@ -198,8 +176,6 @@ def ablate(
       attnprobe ablate my-classifier -d reviews.tsv --metric loss --with mean
 
       attnprobe ablate demo -L 50 --with resample --draws 8
-
-      attnprobe ablate my-classifier -d reviews.tsv --metric loss --until 0.02
 
       attnprobe ablate my-ner-tagger -d test.conll -o ablation.csv
 
@@ -218,8 +194,7 @@ def ablate(
     with open_call(options, model) as call:
         task = read_task(options, labels)
         check_model(model, call.tokenizer, options)
-        order = call.order
-        source = open_labelled(texts, labels, task, {**options, "order": order})
+        source = open_labelled(texts, labels, task, options)
         from attnprobe.intervention.ablation import run_ablation
 
         call.progress.stage("loading", None)
@@ -233,6 +208,5 @@ def ablate(
             replaced_by=replaced_by,
             draws=draws,
             facts={"command": describe_call("ablate"), "dataset": source.described},
-            order=order,
             **call.run,
         )

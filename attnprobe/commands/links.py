@@ -60,7 +60,6 @@ _OF_BEST_HEADS = [
     Output,
     rules=[
         Rule("--trees is about whole trees; leave out --relations.", given=("trees",), beside=("relations",)),
-        Rule("--by layer is about whole trees; give --trees with it.", given=("by=layer",), lacks=("trees",)),
         Rule(
             "--trees chooses no heads; leave out --selection, --folds and --control.",
             given=("trees",),
@@ -76,11 +75,8 @@ def syntax(
     texts: "Texts" = None,
     *,
     by: Annotated[
-        Literal["relation", "head", "layer"],
-        Option(
-            "Give one row per relation and direction with its best head, or one per head too; with --trees, "
-            "one per head, or per layer for the mean of its heads."
-        ),
+        Literal["relation", "head"],
+        Option("Give one row per relation and direction with its best head, or one per head too."),
     ] = "relation",
     relations: Annotated[
         str | Sequence[str] | None,
@@ -135,8 +131,6 @@ def syntax(
 
       attnprobe syntax xlm-roberta-base -d ja_gsd-ud-test.conllu --trees
 
-      attnprobe syntax my-bert -d dev.conllu --trees --by layer
-
     Notes:
         Attention to a word is the sum over its tokens, attention from a word the mean over its tokens.
 
@@ -150,8 +144,8 @@ def syntax(
     from attnprobe.commands.call.texts import Gold
 
     chosen = {"labels": relations, "subtypes": subtypes, "min_links": min_links}
-    rows = ("trees by layer" if by == "layer" else "trees") if trees else by
-    return find_links("syntax", Gold.TREEBANK, model, texts, rows, chosen, options)
+    by = "trees" if trees else by
+    return find_links("syntax", Gold.TREEBANK, model, texts, by, chosen, options)
 
 
 @command(
@@ -207,8 +201,7 @@ def coreference(
     BestHeads,
     Output,
     rules=[
-        replace(_LAYERS_OF_HEADS, lacks=("by=head", "by=layer")),
-        Rule("--by layer is about alignments; add --metric aer.", given=("by=layer",), lacks=("metric=aer",)),
+        _LAYERS_OF_HEADS,
         Rule(
             "--metric aer scores whole alignments, whatever the labels; leave out --labels and --min-links.",
             given=("metric=aer",),
@@ -230,15 +223,6 @@ def coreference(
             beside=("selection=half", "control"),
         ),
         *_OF_BEST_HEADS,
-        Rule("--folds is about the best heads; leave out --by layer.", given=("folds", "by=layer")),
-        Rule("--reverse is about alignments; add --metric aer.", given=("reverse",), lacks=("metric=aer",)),
-        Rule(
-            "--reverse gives a row for the best head of either model and for both together; leave out --by.",
-            given=("reverse",),
-            beside=("by=head", "by=layer"),
-        ),
-        Rule("Tables of --reverse don't add up; leave out --part.", given=("reverse", "part")),
-        Rule("With --reverse, give --weights norm or leave it out.", given=("reverse", "weights=both")),
     ],
     guesses=("alignment", "align", "gold", "aer"),
 )
@@ -247,10 +231,10 @@ def links(
     texts: "Texts" = None,
     *,
     by: Annotated[
-        Literal["label", "head", "layer"],
+        Literal["label", "head"],
         Option(
             "Give one row per label and direction with its best head, or one per head. With --metric aer, "
-            "one for the best head and the best layer, one per head, or one per layer."
+            "one for the best head of each direction, or one per head."
         ),
     ] = "label",
     metric: Annotated[
@@ -291,15 +275,6 @@ def links(
         bool,
         Option("Words of --alignments count from 1, as those of Europarl do, and not from 0.", panel=TEXT),
     ] = False,
-    reverse: Annotated[
-        "str | Path | None",
-        Option(
-            "A model of the other direction, which reads each target and gives its text: rows for its best "
-            "head, and for the intersection, the union and grow-diag of both alignments.",
-            metavar="MODEL",
-            line=str | None,
-        ),
-    ] = None,
     weights: Annotated[
         Literal["attention", "norm", "both"],
         Option(
@@ -343,8 +318,6 @@ def links(
 
       attnprobe links en-de -d pairs.txt --alignments gold --metric aer
 
-      attnprobe links en-de -d test.jsonl --metric aer --reverse de-en
-
     Notes:
         Rules beside heads are fixed offsets, the nearest word of the same text, the word of the same text
         whose neighbours are most like those of the word that is asked, where parts of speech are known the
@@ -360,12 +333,5 @@ def links(
     aligned = None
     if alignments is not None:
         aligned = partial(open_aligned, texts, alignments, targets, options, one_based=one_based)
-    if reverse is not None:
-        from attnprobe.commands.call.both_directions import align_both_directions
-        from attnprobe.commands.call.texts import open_gold
-
-        opened = aligned or partial(open_gold, texts, Gold.LINKS, options)
-        options = {**options, "weights": weights}
-        return align_both_directions(model, reverse, opened, options, Gold.LINKS.nothing)
     chosen, options = {"labels": labels, "min_links": min_links}, {**options, "weights": weights}
     return find_links("links", Gold.LINKS, model, texts, by, chosen, options, metric=metric, aligned=aligned)

@@ -19,6 +19,7 @@ from attnprobe.statistics.tabulation import Tabulation
 from attnprobe.sums.base import Arrays, Measurement, pack, unpack
 from attnprobe.sums.documents import Sketch
 from attnprobe.table.builder import Labels
+from attnprobe.table.destination import find_description, read_description
 from attnprobe.table.formats.json import to_json
 from attnprobe.table.head_table import HeadTable, describe_table
 
@@ -65,7 +66,7 @@ class Job:
             record: Any = to_json(table.provenance)  # as a file would give it
             return cls._read_record(f"the table {table.title!r}", table.title, record)
         path = Path(table)
-        path = path if path.suffix == ".json" else path.with_suffix(".json")
+        path = path if path.suffix == ".json" else find_description(path)
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
             job = cls._read_record(str(path), content["title"], content["provenance"])
@@ -244,20 +245,29 @@ def _list_mergeable_commands() -> list[str]:
     return ["census", *(command for one in families() for command in one.commands or (one.name,))]
 
 
+def _read_whole(table: Path | str | HeadTable) -> HeadTable:
+    """Read a table that is merged with no other, also by the name of the json beside it."""
+    if isinstance(table, HeadTable):
+        return table
+    path = Path(table)
+    named = read_description(path).get("table") if path.suffix == ".json" else None
+    return HeadTable.read(path if named is None else path.with_name(Path(str(named)).name))
+
+
 def merge_tables(
     tables: Sequence[Path | str | HeadTable], command: str | Sequence[str], own: Iterable[Statistic] = ()
 ) -> HeadTable:
     """Merge the tables of separate jobs over parts of a corpus; ``command`` goes on record.
 
     Sums add up exactly, so the result is the table of the whole corpus, up to rounding. What is rare is
-    counted in each job's own text; where the counts differ, the columns on rare tokens are left out. ``own``
-    are statistics that no package brings along.
+    counted in each job's own text; where the counts differ, the columns on rare tokens are left out. One
+    table stays as it is. ``own`` are statistics that no package brings along.
 
     Raises:
         AttnprobeError: When a file is no such record, or two don't belong together.
     """
-    if len(tables) < 2:
-        raise AttnprobeError("One table is whole already; give at least two.")
+    if len(tables) == 1:
+        return _read_whole(tables[0])
     own, jobs = list(own), map(Job.read, tables)
     first, second = next(jobs), next(jobs)
     _check_alike(first, second, own)  # before the statistics of one of them are looked for

@@ -1,45 +1,40 @@
 """What switching heads off does to the score, as a table."""
 
 from collections.abc import Callable, Iterable, Mapping
+from itertools import compress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from attnprobe.corpus.sources.order import Order
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.findings.noise import block_record
 from attnprobe.intervention.changes import (
     Changes,
     Moves,
-    count_examples,
     describe_moves,
     find_example_score,
-    take_first,
     title_moves,
 )
 from attnprobe.intervention.effects import (
     CORRECTIONS,
     Effects,
     describe_ablation,
-    describe_ranks,
     describe_reliability,
     describe_survivors,
 )
 from attnprobe.intervention.metrics.mean import Mean
-from attnprobe.intervention.metrics.metric import CLUSTER, Metric, Outcome
+from attnprobe.intervention.metrics.metric import Metric
 from attnprobe.intervention.objectives.choosing import Loader
 from attnprobe.intervention.replacing import Replacing, build_replacing, describe_replacement
 from attnprobe.intervention.request import DRAWS, ReplacedBy, TaskOptions, check_metric, peek
-from attnprobe.intervention.rounds import Ablated, Rounds, ablate_in_rounds, list_cuts
 from attnprobe.intervention.task import Bench, bind_task, build_metric, choose_subject
-from attnprobe.intervention.trials import run_trials
+from attnprobe.intervention.trials import Trials, cut_single_heads, keep_single_heads, run_trials
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.passes import open_run
 from attnprobe.run.progress import Progress
 from attnprobe.sums.groups import Blocks
-from attnprobe.sums.ranks import Ranks, rank_cells
 from attnprobe.sums.resampling import Correction, adjust
 from attnprobe.table.builder import TableBuilder
 from attnprobe.table.head_table import HeadTable
@@ -59,7 +54,6 @@ def run_ablation(
     replaced_by: ReplacedBy = "zero",
     draws: int = DRAWS,
     facts: Mapping[str, Any],
-    order: Order | None = None,
     resume: Path | None = None,
     workers: int | None = None,
     progress: Progress,
@@ -67,8 +61,7 @@ def run_ablation(
     """Switch heads off one at a time, or with ``keep_one`` all but one of a layer, and tabulate the scores.
 
     ``correction`` adjusts p for the number of heads, ``replaced_by`` takes the place of what the heads give,
-    in so many ``draws`` if it is drawn; ``facts`` are added to the provenance; ``order`` is that of examples,
-    where each head is off in as many as it takes.
+    in so many ``draws`` if it is drawn; ``facts`` are added to the provenance.
 
     References:
         Michel, Levy and Neubig (2019), sections 3.2 and 3.3.
@@ -78,16 +71,6 @@ def run_ablation(
     name = check_metric(task.metric, subject.objective, subject.metrics)
     more = {} if replaced_by == "zero" else {"--with": replaced_by}
     question = subject.question("ablate", metric=name, **{"--keep-one": keep_one, **more})
-    chosen = {"keep_one": keep_one, "correction": correction, "facts": facts}
-    if options.targets:
-        assert order is not None
-        question["--until"] = f"{options.targets} {options.strict}"
-        with open_run(subject.checkpoint, options, question, resume=resume, progress=progress) as run:
-            found = ablate_in_rounds(
-                run, subject, documents, options, order,
-                metric=name, keep_one=keep_one, replaced_by=replaced_by, workers=workers,
-            )  # fmt: skip
-            return tabulate_ablation(found.bench, found.metric, source.name, found=found, **chosen)
     with (
         open_run(subject.checkpoint, options, question, resume=resume, progress=progress) as run,
         bind_task(subject, documents, options, run=run, workers=workers, generate=name == "bleu") as bench,
@@ -96,8 +79,10 @@ def run_ablation(
             bench,
             build_metric(name, bench, task.seed),
             source.name,
+            keep_one=keep_one,
+            correction=correction,
+            facts=facts,
             replacing=build_replacing(replaced_by, bench, draws=draws, seed=task.seed),
-            **chosen,
         )
 
 
@@ -110,24 +95,17 @@ def tabulate_ablation(
     keep_one: bool = False,
     correction: Correction = "holm",
     replacing: Replacing | None = None,
-    found: Rounds | None = None,
 ) -> HeadTable:
     """Tabulate ablation over the examples of a bench.
 
-    Heads of layers that share their weights are masked together: one pass, one row and one test. It is
-    measured here if it was not ``found`` in rounds.
+    Heads of layers that share their weights are masked together: one pass, one row and one test.
     """
     units = bench.subject.units.ravel()
     by_example = find_example_score(bench, metric)
-    if found is None:
-        ablated = _ablate_all(bench, metric, by_example, replacing, keep_one=keep_one)
-    else:
-        ablated, replacing, facts = found.ablated, found.replacing, {**facts, "until": found.record}
-    documents, cuts, whole = ablated.documents, ablated.cuts, ablated.untouched
-    counts = np.array([count_examples(cut[0]) for cut in cuts])
+    trials = _ablate_all(bench, metric, by_example, replacing, keep_one=keep_one)
+    documents, cuts, whole = bench.documents, trials.by_cut, trials.untouched
     changes = Changes.of(metric, cuts, whole, documents)
     moves = Moves.of(by_example, cuts, whole, documents)
-    ranks, ranked_by = _rank_heads(metric, changes, moves, whole, bench, keep_one=keep_one)
     adjusted = adjust([found.p for found in changes.compared], correction)
 
     def fill(values: Iterable[float]) -> Floats:
@@ -140,18 +118,16 @@ def tabulate_ablation(
     rows = layers * heads
     labels = bench.labels(dataset, facts)
     grid = fill(changes.scores).reshape(layers, heads)
-    if found is None:  # else heads have blocks of different sizes
-        labels = labels.with_record(_record_blocks(bench, changes.added, documents, grid))
+    labels = labels.with_record(_record_blocks(bench, changes.added, documents, grid))
     build = TableBuilder(labels, rows)
     build.key("objective", [bench.objective.name] * rows)
     build.key("metric", [metric.name] * rows)
     build.key("replaced_by", [replacing.name if replacing else "zero"] * rows)
     build.heads(heads)
-    build.count("n", np.nan_to_num(fill(counts)))
+    build.count("n", np.nan_to_num(fill([len(documents)] * len(cuts))))
     named = metric.name.replace("_", " ")
     left = f"{named} of the head alone in its layer" if keep_one else f"{named} without the head"
-    measures = metric.score, metric.standard_error
-    baseline = (fill(_score_first(measure, whole, counts)) for measure in measures)
+    baseline = (fill([measure(whole)] * len(cuts)) for measure in (metric.score, metric.standard_error))
     build.measure("baseline", metric.unit, *baseline, title=f"{named} of the whole")
     errors = fill(changes.errors)
     build.measure("score", metric.unit, grid, errors, headline=keep_one, title=left)
@@ -160,7 +136,7 @@ def tabulate_ablation(
     build.add(Column("p", "probability", title="p"), fill(found.p for found in changes.compared))
     p_adjusted = Column("p_adjusted", "probability", headline=not keep_one, title="adjusted p")
     build.add(p_adjusted, fill(adjusted))
-    _add_order(build, by_example, changes, moves, ranks, ranked_by, fill)
+    _add_order(build, by_example, changes, moves, fill)
     for half, half_scores in zip(HALVES, changes.halves, strict=True):
         build.add(Column(f"score_{half}", metric.unit, role="half"), fill(half_scores))
     title = "each head alone in its layer" if keep_one else "ablation of heads"
@@ -170,26 +146,27 @@ def tabulate_ablation(
         metric, metric.score(whole), grid, deltas.reshape(shape), spread.reshape(shape),
         fill(adjusted).reshape(shape), bench.subject.architecture.places, tested,
     )  # fmt: skip
-    places = [(effects.places[layer], head) for layer, head in np.argwhere(bench.subject.units).tolist()]
     notes = [
         *(describe_survivors if keep_one else describe_ablation)(effects),
         *describe_moves(metric, by_example),
         *describe_replacement(replacing, changes.drawn),
         *describe_reliability(moves.reliability, changes.reliability, metric.name),
-        *describe_ranks(ranks, ranked_by, places, by_layer=keep_one),
-        *(found.notes() if found else ()),
     ]
     return build.table(title, notes)
 
 
 def _ablate_all(
     bench: Bench, metric: Metric, by_example: Mean | None, replacing: Replacing | None, *, keep_one: bool
-) -> Ablated:
-    """Make every cut on all examples."""
+) -> Trials:
+    """Switch each head off, or with ``keep_one`` all others of its layer, in all examples.
+
+    Heads of layers that share their weights go together, in one cut.
+    """
     needs = dict.fromkeys((*metric.needs, *(by_example.needs if by_example else ())))
-    every = list_cuts(bench.subject, keep_one=keep_one)
-    trials = run_trials(bench, every, [*needs], "ablating", replacing)
-    return Ablated(trials.untouched, trials.by_cut, bench.documents)
+    subject = bench.subject
+    every = (keep_single_heads if keep_one else cut_single_heads)(*subject.shape)
+    cuts = [cut[subject.ties] for cut in compress(every, subject.units.ravel())]
+    return run_trials(bench, cuts, [*needs], "ablating", replacing)
 
 
 def _record_blocks(bench: Bench, added: Floats, documents: NDArray[np.int64], grid: Floats) -> dict[str, Any]:
@@ -197,35 +174,6 @@ def _record_blocks(bench: Bench, added: Floats, documents: NDArray[np.int64], gr
     values = np.full((len(documents), *bench.subject.shape), np.nan)
     values[:, bench.subject.units] = added
     return block_record("score", bench.subject.architecture.places, Blocks.of(values, documents), grid)
-
-
-def _score_first(measure: Callable[[Outcome], float], whole: Outcome, counts: NDArray[np.int64]) -> Floats:
-    """Measure the first examples with all heads on, as many as each cut has."""
-    known = {count: measure(take_first(whole, count)) for count in dict.fromkeys(counts.tolist())}
-    return np.array([known[count] for count in counts.tolist()])
-
-
-def _rank_heads(
-    metric: Metric,
-    changes: Changes,
-    moves: Moves,
-    untouched: Outcome,
-    bench: Bench,
-    *,
-    keep_one: bool,
-) -> tuple[Ranks, str]:
-    """Rank heads by how far they move examples, else by how much worse the score is without them.
-
-    Heads that are alone in their layer are ranked within it, the one with which the score is best first.
-    """
-    clusters = untouched.get(CLUSTER)
-    better = 1 if metric.higher_is_better else -1
-    if keep_one:
-        layer_of = np.argwhere(bench.subject.units)[:, 0]
-        return rank_cells(better * changes.added, clusters, layer_of), "score"
-    if np.isfinite(moves.means).any():
-        return rank_cells(moves.sizes, clusters), "moved"
-    return rank_cells(-better * changes.added, clusters), "delta"
 
 
 _TITLES = {
@@ -239,17 +187,12 @@ def _add_order(
     score: Mean | None,
     changes: Changes,
     moves: Moves,
-    ranks: Ranks,
-    ranked_by: str,
     fill: Callable[[Iterable[float]], Floats],
 ) -> None:
-    """Append what orders heads, how well that is known, and the ranks that a head may have."""
+    """Append what orders heads, and how well that is known."""
     unit, title = (score.unit, title_moves(score)) if score else ("", "")
     build.measure("moved", unit, fill(moves.means), fill(moves.errors), headline=True, title=title)
     reliabilities = {"reliability": moves.reliability, "delta_reliability": changes.reliability}
     for column, value in reliabilities.items():
-        whole = np.full(len(fill(ranks.low)), value)
+        whole = np.full(len(fill(moves.means)), value)
         build.add(Column(column, "correlation", title=_TITLES[column]), whole)
-    for end, which, part in (("low", "least", ranks.low), ("high", "most", ranks.high)):
-        column = Column(f"rank_{end}", role="count", title=f"rank by {ranked_by}, at {which}")
-        build.add(column, fill(part))

@@ -1,7 +1,7 @@
 """How the scores of examples change when heads are off: each cut against the untouched model."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
@@ -29,8 +29,7 @@ class Changes:
         scores: (cut,)
         errors: (cut,) standard errors of the scores.
         compared: (cut,) the differences.
-        added: (example, cut) what each example adds to the score: see ``Metric.pseudovalues``; NaN where a
-            cut was scored on the examples before it alone.
+        added: (example, cut) what each example adds to the score: see ``Metric.pseudovalues``.
         halves: (half, cut) the scores over either half of the documents; NaN where there is none.
         reliability: Of the order of cuts by their differences: see ``split_half_reliability``.
         drawn: (draw, cut) the scores of each draw.
@@ -52,37 +51,7 @@ class Changes:
         untouched: Outcome,
         documents: NDArray[np.int64],
     ) -> Self:
-        """Score every cut, each of the same number of draws, over the same examples, or the first of them.
-
-        A cut of fewer examples is compared with the untouched model over these; what examples that it lacks
-        add to it is NaN.
-        """
-        counts = np.array([count_examples(cut[0]) for cut in cuts])
-        sizes = np.unique(counts)
-        parts = [
-            cls._of_equals(
-                metric,
-                [cut for cut, count in zip(cuts, counts, strict=True) if count == size],
-                take_first(untouched, size),
-                documents[:size],
-            )
-            for size in sizes
-        ]
-        found, own = parts[0], metric.pseudovalues(untouched)
-        if len(parts) > 1:
-            places = np.concatenate([np.flatnonzero(counts == size) for size in sizes])
-            found = found._join(parts[1:], np.argsort(places), len(own))
-        return replace(found, reliability=split_half_reliability(found.added - own[:, None], documents))
-
-    @classmethod
-    def _of_equals(
-        cls,
-        metric: Metric,
-        cuts: Sequence[Sequence[Outcome]],
-        untouched: Outcome,
-        documents: NDArray[np.int64],
-    ) -> Self:
-        """Score cuts over the same examples."""
+        """Score every cut, each of the same number of draws, over the same examples."""
         own = metric.pseudovalues(untouched)
         added = np.stack([_average([metric.pseudovalues(draw) for draw in cut]) for cut in cuts], 1)
         drawn = np.array([[metric.score(draw) for draw in cut] for cut in cuts], np.float64).T
@@ -101,34 +70,8 @@ class Changes:
                 Comparison(float(score - whole), float(one.standard_error), student_p(one))
                 for score, one in zip(scores, apart, strict=True)
             ]
-        return cls(scores, errors, compared, added, np.stack(halves), np.nan, drawn)
-
-    def _join(self, others: Sequence[Self], order: NDArray[np.int64], examples: int) -> Self:
-        """Put the cuts of other numbers of examples beside these, in an order."""
-        every = [self, *others]
-        added = np.full((examples, len(order)), np.nan)
-        for place, column in enumerate(column for one in every for column in one.added.T):
-            added[: len(column), place] = column
-        compared = [comparison for one in every for comparison in one.compared]
-        scores, errors, halves, drawn = (
-            np.concatenate([getattr(one, name) for one in every], -1)[..., order]
-            for name in ("scores", "errors", "halves", "drawn")
-        )
-        return replace(
-            self, scores=scores, errors=errors, compared=[compared[place] for place in order],
-            added=added[:, order], halves=halves, drawn=drawn,
-        )  # fmt: skip
-
-
-def count_examples(outcome: Outcome) -> int:
-    return len(next(iter(outcome.values())))
-
-
-def take_first(outcome: Outcome, number: int) -> Outcome:
-    """Take the outcomes of the first examples; of all of them, as they are."""
-    if number == count_examples(outcome):
-        return outcome
-    return {name: values[:number] for name, values in outcome.items()}
+        reliability = split_half_reliability(added - own[:, None], documents)
+        return cls(scores, errors, compared, added, np.stack(halves), reliability, drawn)
 
 
 def _average(values: Sequence[Floats]) -> Floats:
@@ -159,13 +102,11 @@ class Moves:
         means: (cut,)
         errors: (cut,) standard errors over examples, or over documents that have several.
         reliability: Of the order of cuts by the means.
-        sizes: (example, cut) how much each example moves; NaN where it has no score, or the cut lacks it.
     """
 
     means: Floats
     errors: Floats
     reliability: float
-    sizes: Floats
 
     @classmethod
     def of(
@@ -175,20 +116,16 @@ class Moves:
         untouched: Outcome,
         documents: NDArray[np.int64],
     ) -> Self:
-        """Compare each example with itself under every cut; NaN without a score for each example.
-
-        A cut may be of the first examples alone.
-        """
+        """Compare each example with itself under every cut; NaN without a score for each example."""
         if score is None:
             nothing = np.full(len(cuts), np.nan)
-            return cls(nothing, nothing, float("nan"), np.full((len(documents), len(cuts)), np.nan))
+            return cls(nothing, nothing, float("nan"))
         own = score.pseudovalues(untouched)
-        sizes = np.full((len(own), len(cuts)), np.nan)
-        for place, cut in enumerate(cuts):
-            moved = [np.abs(values - own[: len(values)]) for values in map(score.pseudovalues, cut)]
-            sizes[: len(moved[0]), place] = _average(moved)
+        sizes = np.stack(
+            [_average([np.abs(score.pseudovalues(draw) - own) for draw in cut]) for cut in cuts], 1
+        )
         found = Clustered.of(sizes, untouched.get(CLUSTER))
-        return cls(found.average, found.standard_error, split_half_reliability(sizes, documents), sizes)
+        return cls(found.average, found.standard_error, split_half_reliability(sizes, documents))
 
 
 def find_example_score(bench: Bench, metric: Metric) -> Mean | None:

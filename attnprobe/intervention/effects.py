@@ -8,8 +8,6 @@ from numpy.typing import NDArray
 
 from attnprobe.attention.kinds import Place
 from attnprobe.intervention.metrics.metric import Metric
-from attnprobe.sums.precision import round_up
-from attnprobe.sums.ranks import Ranks
 from attnprobe.sums.resampling import SIGNIFICANT, Correction
 
 Floats = NDArray[np.float64]
@@ -112,43 +110,6 @@ def _grade(value: float) -> str:
     if value >= RELIABLE:
         return "much alike"
     return "only roughly alike" if value >= UNRELIABLE else "otherwise"
-
-
-def describe_ranks(
-    ranks: Ranks, name: str, places: Sequence[tuple[Place, int]], *, by_layer: bool = False
-) -> Iterator[str]:
-    """Say which ranks are separated, which head may be the first, and what would separate the next two.
-
-    Args:
-        ranks: Of heads.
-        name: The column that they are ranked by.
-        places: The layer and the number of each head.
-        by_layer: Whether each layer has ranks of its own.
-    """
-    if not ranks.pairs or not np.isfinite(ranks.means).all():
-        return
-    of = "pairs of heads of a layer" if by_layer else "pairs of heads"
-    by = f"by {name}" if name != "score" else "by the score"
-    yield (
-        f"{ranks.separated:,} of {ranks.pairs:,} {of} are separated {by} (95 %, all together, paired over "
-        "examples): rank_low to rank_high are the ranks that a head may have."
-    )
-    if not by_layer:
-        may = np.flatnonzero(ranks.low == 1)
-        layer, head = places[may[0]]
-        alone = f"Rank 1 is head {head} of {layer}."
-        yield alone if len(may) == 1 else f"Each of {len(may)} heads may have rank 1."
-    if (pair := ranks.unseparated) is None:
-        return
-    (one, head), (other, next_head) = (places[cell] for cell in pair.cells)
-    two = f"heads {head} of {one} and {next_head} of {other}"
-    if one == other:
-        two = f"heads {head} and {next_head} of {one}"
-    which = f"The next two, {two} (ranks {pair.rank} and {pair.rank + 1})"
-    if pair.observations is None:
-        yield f"{which}, are alike in these examples."
-    else:
-        yield f"{which}, would take some {round_up(pair.observations)} examples to separate."
 
 
 def describe_survivors(effects: Effects) -> Iterator[str]:

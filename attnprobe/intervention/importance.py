@@ -1,39 +1,33 @@
 """The importance of every head as a table."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from attnprobe.corpus.batches import BatchReader
-from attnprobe.corpus.sources.order import Order
 from attnprobe.corpus.sources.text import OpenSource
-from attnprobe.errors import AttnprobeError
 from attnprobe.findings.noise import block_record
 from attnprobe.findings.pair import Side
 from attnprobe.intervention.ablation import tabulate_ablation
 from attnprobe.intervention.gradient import Gradients, Importance, describe_texts, gradient_importance
-from attnprobe.intervention.integration import NODES, integrate_gradients, tabulate_integrals
-from attnprobe.intervention.objectives.choosing import Loader, import_objective
+from attnprobe.intervention.integration import NODES, tabulate_integrals
+from attnprobe.intervention.objectives.choosing import Loader
 from attnprobe.intervention.objectives.representation import Representation
-from attnprobe.intervention.relevance import head_relevance, tabulate_relevance
+from attnprobe.intervention.relevance import tabulate_relevance
 from attnprobe.intervention.request import Measure, Method, TaskOptions, check_metric, find_shared_gold, peek
-from attnprobe.intervention.task import Bench, Subject, bind_task, build_metric, choose_subject
+from attnprobe.intervention.task import Bench, bind_task, build_metric, choose_subject
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.run.memory import find_itemsize, price_statistics
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.passes import Run, Workers, open_run
-from attnprobe.run.preparation import Documents, describe_reading, examine_part, prepare_corpus
+from attnprobe.run.preparation import examine_part, prepare_corpus
 from attnprobe.run.progress import Progress
 from attnprobe.run.record import record_provenance
 from attnprobe.statistics import all_statistics
-from attnprobe.sums.base import Sum
 from attnprobe.survey.measure import open_meter
-from attnprobe.survey.until import Round, limit_observations, read_until_enough
 from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import HALVES, Column
@@ -56,7 +50,6 @@ def run_importance(
     method: Method,
     nodes: int = NODES,
     facts: Mapping[str, Any],
-    order: Order | None = None,
     resume: Path | None = None,
     workers: int | None = None,
     progress: Progress,
@@ -66,7 +59,7 @@ def run_importance(
     The method is ``gradient``, the mean over examples of the absolute derivative of the loss by the head's
     gate; ``ig``, that of the derivative along a line of so many ``nodes``; ``lrp``, the relevance of the head
     for what is predicted; or ``confidence``, the mean of a head's largest attention weight. ``facts`` are
-    added to the provenance; ``order`` is that of documents, where they are read until it is precise enough.
+    added to the provenance.
 
     References:
         Michel, Levy and Neubig (2019), section 4.1; Voita et al. (2019), section 4.
@@ -81,17 +74,6 @@ def run_importance(
         subject = subject.check_relevance()
     more = {"nodes": nodes} if method == "ig" else {}
     question = subject.question("importance", **{"--method": method})
-    if options.targets:
-        assert order is not None
-        if import_objective(subject.objective).related:
-            raise AttnprobeError(
-                f"What a head does to the loss of {subject.objective} hangs on all texts together; leave out "
-                "--until."
-            )
-        with open_run(subject.checkpoint, options, question, resume=resume, progress=progress) as run:
-            return _measure_rounds(
-                run, subject, source, documents, options, order, method, facts, workers, **more
-            )
     with (
         open_run(subject.checkpoint, options, question, resume=resume, progress=progress) as run,
         bind_task(subject, documents, options, run=run, workers=workers) as bench,
@@ -99,11 +81,9 @@ def run_importance(
         return TABLES[method](bench, source.name, facts=facts, **more)
 
 
-def tabulate_gradient(
-    bench: Bench, dataset: str, *, facts: Mapping[str, Any], found: Gradients | None = None
-) -> HeadTable:
-    """Tabulate gradient importance, one row a head; it is measured here if not ``found``."""
-    found = gradient_importance(bench, ties=bench.subject.ties) if found is None else found
+def tabulate_gradient(bench: Bench, dataset: str, *, facts: Mapping[str, Any]) -> HeadTable:
+    """Measure and tabulate gradient importance, one row a head."""
+    found = gradient_importance(bench, ties=bench.subject.ties)
     notes = [*describe_texts(bench), *([_RANDOM_SIGN] if isinstance(bench.objective, Representation) else [])]
     return _tabulate(found, bench.objective.name, "gradient", bench.labels(dataset, facts), notes)
 
@@ -112,58 +92,6 @@ def tabulate_gradient(
 TABLES: dict[str, Callable[..., HeadTable]] = {
     "gradient": tabulate_gradient, "lrp": tabulate_relevance, "ig": tabulate_integrals
 }  # fmt: skip
-#: What these tables are made of.
-_MEASURES: dict[str, Callable[..., Sum]] = {
-    "gradient": lambda bench: gradient_importance(bench, ties=bench.subject.ties),
-    "lrp": lambda bench: head_relevance(bench, ties=bench.subject.ties),
-    "ig": integrate_gradients,
-}
-
-
-def _measure_rounds(
-    run: Run,
-    subject: Subject,
-    source: OpenSource,
-    documents: Documents,
-    options: CorpusOptions,
-    order: Order,
-    method: Method,
-    facts: Mapping[str, Any],
-    workers: int | None,
-    **more: Any,
-) -> HeadTable:
-    """Measure examples in a random order, until the table is as precise as was asked."""
-    benches: list[Bench] = []
-
-    def measure(some: Documents, number: int, title: str) -> Round:
-        reading = replace(options, limit=None, sample=None, until=None, strict=False)
-        stage = f"look {number + 1}"
-        examples = bind_task(
-            subject, some, reading, run=run, workers=workers, name=stage, title=title, describe=False
-        )
-        with examples as bench:
-            benches[:] = [bench]
-            found = _MEASURES[method](bench, **more)
-            return Round(found, bench.record | {"options": bench.record["options"] | said}, bench.corpus)
-
-    def tabulate(found: Round, more_facts: Mapping[str, Any] = MappingProxyType({})) -> HeadTable:
-        bench = replace(benches[-1], record={**found.record})
-        return TABLES[method](bench, source.name, facts={**facts, **more_facts}, found=found.sums)
-
-    said = {name: options.settings[name] for name in ("limit", "sample", "until", "strict", "sample_seed")}
-    enough = read_until_enough(
-        documents,
-        options,
-        order,
-        measure,
-        tabulate,
-        most=lambda found: limit_observations([], found.record["corpus"]),
-        progress=run.progress,
-    )
-    for sentence in describe_reading(enough.found.corpus):
-        run.progress.say(sentence)
-    table = tabulate(enough.found, {"until": enough.record})
-    return replace(table, notes=[*table.notes, *enough.notes()])
 
 
 def attention_importance(

@@ -261,14 +261,13 @@ def tabulate_integrals(
     *,
     facts: Mapping[str, Any],
     nodes: int = NODES,
-    found: Integrals | None = None,
 ) -> HeadTable:
     """Tabulate integrated gradients over the examples of a bench, one row a head.
 
     ``ig`` is the mean over examples, ``ig_abs`` that of its size. A note says how nearly the heads of a layer
-    add up to what it does to the loss. They are measured here if not ``found``.
+    add up to what it does to the loss.
     """
-    found = integrate_gradients(bench, nodes) if found is None else found
+    found = integrate_gradients(bench, nodes)
     layers, heads = bench.subject.shape
     labels, size = bench.labels(dataset, facts), found.size
     known = [None if np.isnan(one) else float(one) for one in found.errors]

@@ -94,15 +94,13 @@ def _margin(answer: Answer) -> Tensor:
     return answer.margin()
 
 
-def tabulate_relevance(
-    bench: Bench, dataset: str, *, facts: Mapping[str, Any], found: Relevance | None = None
-) -> HeadTable:
+def tabulate_relevance(bench: Bench, dataset: str, *, facts: Mapping[str, Any]) -> HeadTable:
     """Tabulate relevance over the examples of a bench, one row a head.
 
     ``relevance`` is the mean of R over examples, ``relevance_abs`` that of its size, and ``relevance_share``
-    is ``relevance_abs`` divided by its sum over the heads of the layer. It is measured here if not ``found``.
+    is ``relevance_abs`` divided by its sum over the heads of the layer.
     """
-    found = head_relevance(bench, ties=bench.subject.ties) if found is None else found
+    found = head_relevance(bench, ties=bench.subject.ties)
     layers, heads = bench.subject.shape
     labels, size = bench.labels(dataset, facts), found.size
     labels = labels.with_record(block_record("relevance_abs", labels.places, size.blocks, size.heads.average))

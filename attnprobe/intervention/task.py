@@ -32,7 +32,7 @@ from attnprobe.run.memory import price_gradients
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.passes import Restore, Run, Work, Workers
 from attnprobe.run.preparation import Corpus, Documents, examine_part, prepare_corpus
-from attnprobe.run.progress import Progress, SilentProgress
+from attnprobe.run.progress import Progress
 from attnprobe.run.record import record_provenance
 from attnprobe.sums.resampling import Exchanges
 from attnprobe.table.builder import Labels
@@ -123,7 +123,6 @@ class Bench:
 
     Attributes:
         name: Which of several sets of examples this is, where there are several.
-        title: What a bar says of it.
     """
 
     subject: Subject
@@ -133,7 +132,6 @@ class Bench:
     run: Run
     workers: Workers
     name: str = ""
-    title: str = ""
 
     def share(self, name: str, work: Work, restore: Restore, **how: Any) -> Any:
         """Sum up what is found in the batches of this process; see ``Run.share``."""
@@ -148,8 +146,7 @@ class Bench:
 
     def _how(self, how: dict[str, Any]) -> dict[str, Any]:
         # Generation keeps what it is given on the model.
-        title = {"title": self.title} if self.title else {}
-        return {"workers": self.workers if self.objective.resumable else Workers(), **title, **how}
+        return {"workers": self.workers if self.objective.resumable else Workers(), **how}
 
     def labels(self, dataset: str, facts: Mapping[str, Any]) -> Labels:
         """Make the labels and the provenance of a table of these examples."""
@@ -219,16 +216,13 @@ def bind_task(
     workers: int | None = None,
     generate: bool = False,
     name: str = "",
-    title: str = "",
-    describe: bool = True,
 ) -> Iterator[Bench]:
     """Tokenise the examples of a subject's task and bind the task to them.
 
     A labelled document is one example, truncated where it is too long; otherwise each window is. With
-    ``generate``, text is generated; ``name`` says which of several sets of examples this is, ``title`` what a
-    bar says of it, and ``describe`` whether it is said what was left out.
+    ``generate``, text is generated; ``name`` says which of several sets of examples this is.
     """
-    checkpoint, progress = subject.checkpoint, run.progress if describe else SilentProgress()
+    checkpoint, progress = subject.checkpoint, run.progress
     kind, gold = import_objective(subject.objective), OBJECTIVES[subject.objective].gold
     options = replace(options, truncate=options.truncate or bool(gold))
     if options.batch_tokens is None and checkpoint.device.type == "cpu":
@@ -254,7 +248,6 @@ def bind_task(
         reading,
         price=lambda: price_gradients(checkpoint, subject.architecture),
         labelled=kind.has_targets,
-        describe=describe,
         workers=workers,
         progress=progress,
     ) as found:
@@ -275,7 +268,7 @@ def bind_task(
         if subject.conservation:
             record["task"] |= {"explained": objective.explains, "relevance": subject.conservation}
         with freeze_weights(checkpoint):
-            yield Bench(subject, corpus, objective, record, run, found.workers, name, title)
+            yield Bench(subject, corpus, objective, record, run, found.workers, name)
 
 
 def _drop_short(corpus: Corpus, objective: Objective, progress: Progress) -> Corpus:

@@ -12,9 +12,9 @@ from attnprobe.kernels.words import Ints
 
 #: Cells of maps that are taken to float64 at a time, where the compiled loop can't read them.
 _CELLS = 1 << 20
-#: What is found of a tree: gold edges of the undirected one; words whose head is right where dependents
-#: attend to their heads, and where heads attend to their dependents.
-EDGES, DEPENDENTS_ATTEND, HEADS_ATTEND = range(3)
+#: What is found of a sentence: gold edges in the undirected tree, and words whose head is right in the
+#: directed one.
+EDGES, HEADS = range(2)
 #: Whether a word, or a circle of words, has a head yet; is on the path that looks for one; or is in a circle.
 _NEW, _ON_PATH, _DONE, _JOINED = range(4)
 
@@ -223,16 +223,13 @@ def _compare(p, sequence, words, spans, starts, ends, roots, rises, heads, most,
         first, size = words[sentence, 0], words[sentence, 1] - words[sentence, 0]
         _weigh(p[sequence[sentence], which], spans, first, size, weight)
         out[sentence, which, EDGES] = _grow(weight, first, size, starts, ends, best, head, joined)
-        for column in (DEPENDENTS_ATTEND, HEADS_ATTEND):
-            for v in range(size):
-                for u in range(size):
-                    enter[v, u] = weight[v, u] if column == DEPENDENTS_ATTEND else weight[u, v]
-            _descend(enter, size, roots[sentence] - first, arcs, room, best, head)
-            hits = 0
-            for v in range(size):
-                for arc in range(rises[first + v], rises[first + v + 1]):
-                    hits += heads[arc] == first + head[v]
-            out[sentence, which, column] = hits
+        enter[:size, :size] = weight[:size, :size]
+        _descend(enter, size, roots[sentence] - first, arcs, room, best, head)
+        hits = 0
+        for v in range(size):
+            for arc in range(rises[first + v], rises[first + v + 1]):
+                hits += heads[arc] == first + head[v]
+        out[sentence, which, HEADS] = hits
 
 
 def compare_trees(p: Tensor, sentences: Sentences) -> Ints:
@@ -244,9 +241,8 @@ def compare_trees(p: Tensor, sentences: Sentences) -> Ints:
     - ``EDGES``: gold edges in the undirected tree, whose edges weigh A_uv + A_vu. Of edges of equal weight,
       the one comes first whose earlier word does, and of these the one whose later word does; so there is one
       tree.
-    - ``DEPENDENTS_ATTEND``: words with their gold head in the tree in which all words descend from the gold
-      root, and the arc to dependent v from its head u weighs A_vu.
-    - ``HEADS_ATTEND``: the same where it weighs A_uv.
+    - ``HEADS``: words with their gold head in the tree in which all words descend from the gold root, and the
+      arc to dependent v from its head u weighs A_vu.
 
     Of several such trees of equal weight, always the same is taken: a word, or a circle of words, takes the
     earlier of two heads.
@@ -256,14 +252,14 @@ def compare_trees(p: Tensor, sentences: Sentences) -> Ints:
         sentences: Their words and gold trees.
 
     Returns:
-        (sentence, head, 3)
+        (sentence, head, 2)
 
     References:
         Prim (1957), Shortest connection networks and some generalizations; Edmonds (1967), Optimum
         branchings; Gabow et al. (1986), Efficient algorithms for finding minimum spanning trees in undirected
         and directed graphs, for the order of its steps.
     """
-    out = np.zeros((len(sentences), p.shape[1], 3), np.int64)
+    out = np.zeros((len(sentences), p.shape[1], 2), np.int64)
     if not len(sentences):
         return out
     sequence, words, spans = sentences.sequence, sentences.words, sentences.spans

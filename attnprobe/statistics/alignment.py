@@ -206,22 +206,6 @@ def align_by_head(block: AttentionBlock) -> Tensor:
     return _count(block, block.probabilities)
 
 
-def align_by_layer_mean(block: AttentionBlock) -> Tensor:
-    """Alignment error rate of the mean over the heads of a layer, as ``align_by_head`` has it.
-
-    Rows weighted by norm are averaged before they are divided by their sums, as p_ij ||W_O,h v_j||, so that
-    heads count by what they carry.
-
-    Limits: 0 to 1.
-
-    Source: Kobayashi et al. (2020), section 5.
-    """
-    rows = block.probabilities
-    if block.weighted is not None:
-        rows = (rows * block.weighted[..., None]).nan_to_num(0)
-    return _count(block, rows.mean(1, keepdim=True))
-
-
 def choose_links(p: Tensor, gold: GoldAlignments) -> Ints:
     """Choose one link for each word that asks: to the word of the other text that it attends to most.
 
@@ -296,9 +280,4 @@ def rate_columns(statistic: Statistic, found: Sequence[Ratio], build: TableBuild
 AER = Statistic(
     "aer", "error rate", align_by_head, scope="map", sums=RatioByBlock, columns=rate_columns, family=FAMILY,
     title="alignment error rate", headline=True, order=4,
-)  # fmt: skip
-AER_OF_MEAN = Statistic(
-    "aer_of_mean", "error rate", align_by_layer_mean, scope="map", rows="layer", sums=RatioByBlock,
-    columns=rate_columns, family=FAMILY, headline=True, order=5,
-    title="alignment error rate of the mean over heads",
 )  # fmt: skip

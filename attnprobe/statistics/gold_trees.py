@@ -22,12 +22,11 @@ PUNCTUATION = "punct"
 #: What is counted of the undirected tree of a sentence: its gold edges, those in the tree of a head, those
 #: between neighbours; and whether it was left out, as a part of a sentence or since it has no gold edge.
 GOLD, HELD, NEIGHBOURS, CUT, BARE = range(5)
-#: What is counted of its directed trees: the words with a gold head other than the root; those whose head is
-#: right, in the tree where dependents attend to their heads, and in that where heads attend to dependents; in
-#: the left-branching tree, in the right-branching one, in the chain that leads to the root, and in a random
-#: tree on average; and the gold edges of a random undirected tree, on average.
-WORDS, TO_HEAD, FROM_HEAD, LEFT, RIGHT, CHAIN, RANDOM, RANDOM_EDGES = range(8)
-EDGE_COUNTS, ARC_COUNTS = 5, 8
+#: What is counted of its directed tree: the words with a gold head other than the root; those whose head is
+#: right in the tree of a head; in the left-branching tree, the right-branching one, the chain that leads
+#: to the root, and in a random tree on average; and the gold edges of a random undirected tree, on average.
+WORDS, RIGHT_HEADS, LEFT, RIGHT, CHAIN, RANDOM, RANDOM_EDGES = range(7)
+EDGE_COUNTS, ARC_COUNTS = 5, 7
 _Pairs = set[tuple[int, int]]
 
 
@@ -39,7 +38,7 @@ class GoldTrees:
         sentences: Those of which something is asked.
         edges: (sequence, 5) what is counted of undirected trees, the edges in a head's tree still missing;
             NaN where nobody said anything of the sequence.
-        arcs: (sequence, 8) the same of directed trees.
+        arcs: (sequence, 7) the same of directed trees.
     """
 
     sentences: Sentences

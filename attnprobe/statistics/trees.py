@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from functools import partial
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +15,6 @@ from attnprobe.statistics.gold_trees import (
     CHAIN,
     CUT,
     EDGE_COUNTS,
-    FROM_HEAD,
     GOLD,
     HELD,
     LEFT,
@@ -25,16 +22,15 @@ from attnprobe.statistics.gold_trees import (
     RANDOM,
     RANDOM_EDGES,
     RIGHT,
-    TO_HEAD,
+    RIGHT_HEADS,
     gold_trees,
 )
 from attnprobe.statistics.links import FAMILY
-from attnprobe.statistics.rules import TESTED
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.statistics.tabulation import Tabulation
 from attnprobe.sums.base import Measurement
 from attnprobe.sums.groups import Ratio
-from attnprobe.sums.resampling import SIGNIFICANT, adjust, find_gain
+from attnprobe.sums.resampling import adjust, find_gain
 from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
@@ -47,26 +43,15 @@ if TYPE_CHECKING:
 
 
 Floats = NDArray[np.float64]
-#: The directed trees that need no attention: what their column ends in, and what notes call them.
-_SIMPLE_TREES = {
-    LEFT: ("left", "left-branching tree"),
-    RIGHT: ("right", "right-branching tree"),
-    CHAIN: ("chain", "chain that leads to the root"),
-}
-#: Both directed trees of a head: the column, who attends to whom, and its title.
-_DIRECTED = {
-    TO_HEAD: ("uas", "dependent to head", "words with their gold head (dependent to head)"),
-    FROM_HEAD: ("uas_from_head", "head to dependent", "words with their gold head (head to dependent)"),
-}
-#: So many trees are named in a note.
-_NAMED = 6
+#: The directed trees that need no attention.
+_SIMPLE_TREES = (LEFT, RIGHT, CHAIN)
 
 
-def compare_with_gold(block: AttentionBlock, *, mean: bool = False) -> Tensor:
-    """Draw the trees of each head, or of the mean over a layer's heads, and count what they have of the gold.
+def compare_with_gold(block: AttentionBlock) -> Tensor:
+    """Draw the trees of each head, and count what they have of the gold.
 
     Returns:
-        (batch, head or 1, 13) what is counted of undirected trees, and what of directed ones; NaN where
+        (batch, head, 12) what is counted of the undirected tree, and what of the directed one; NaN where
         nobody said anything of a sequence, and in cross-attention, which leads from one text to another.
     """
     import torch
@@ -74,12 +59,9 @@ def compare_with_gold(block: AttentionBlock, *, mean: bool = False) -> Tensor:
     from attnprobe.kernels.trees import compare_trees
 
     p, gold = block.probabilities, block.layout.once(gold_trees)
-    p = p.mean(1, keepdim=True) if mean else p
     counts = np.concatenate([gold.edges, gold.arcs], 1)[:, None].repeat(p.shape[1], 1)
     found = compare_trees(p, gold.sentences).swapaxes(1, 2)
-    counts[gold.sentences.sequence[:, None], :, [HELD, EDGE_COUNTS + TO_HEAD, EDGE_COUNTS + FROM_HEAD]] = (
-        found
-    )
+    counts[gold.sentences.sequence[:, None], :, [HELD, EDGE_COUNTS + RIGHT_HEADS]] = found
     # Halves of float32 count no further than 256 words.
     return torch.from_numpy(counts).to(p.device, torch.promote_types(p.dtype, torch.float32))
 
@@ -108,18 +90,16 @@ def arcs_in_trees(counts: Tensor, _: Layout) -> Tensor:
     """Share of words whose head is right in a head's directed tree (UAS, the unlabelled attachment score).
 
     Over the same words as UUAS, the tree is the heaviest one in which all words descend from the gold root
-    (Chu-Liu/Edmonds). The arc from a head u to its dependent v weighs A_vu in ``uas``, what the dependent
-    gives to its head, and A_uv in ``uas_from_head``, what the head gives to its dependent. A word takes the
-    earlier of two heads of equal weight. Words are counted that have a gold head, so the root is none of
-    them. A sentence's gold root is the word without a gold head; of several, as where one depends on a mark
-    that was left out, the one from which most words descend.
+    (Chu-Liu/Edmonds). The arc from a head u to its dependent v weighs A_vu, what the dependent gives to its
+    head. A word takes the earlier of two heads of equal weight. Words are counted that have a gold head, so
+    the root is none of them. A sentence's gold root is the word without a gold head; of several, as where one
+    depends on a mark that was left out, the one from which most words descend.
 
-    Baselines know the gold root too. In the left-branching tree, ``uas_left``, the head of a word is the next
-    word, and that of the last is the root; in the right-branching tree, ``uas_right``, it is the word before,
-    and that of the first is the root; in the chain that leads to the root, ``uas_chain``, it is the neighbour
-    on the root's side. ``uas_random`` is the mean over all directed trees with this root: a word among n
-    depends on the root in 2 / n of them, and on any other word in 1 / n. ``uas_baseline`` is the best of the
-    first three over all sentences, which favours the baseline.
+    ``uas_baseline`` is the best of three trees over all sentences, which know the gold root too: the
+    left-branching tree, in which the head of a word is the next word, and that of the last is the root; the
+    right-branching tree, in which it is the word before, and that of the first is the root; the chain in
+    which it is the neighbour on the root's side. ``uas_random`` is the mean over all directed trees with this
+    root: a word among n depends on the root in 2 / n of them, and on any other word in 1 / n.
 
     Limits: 0 to 1.
 
@@ -128,26 +108,6 @@ def arcs_in_trees(counts: Tensor, _: Layout) -> Tensor:
     the gold root. Cayley (1889), A theorem on trees, for the number of trees.
     """
     return counts[..., EDGE_COUNTS:]
-
-
-def edges_in_layer_trees(counts: Tensor, layout: Layout) -> Tensor:
-    """Share of gold edges that are edges of the tree of a layer's mean attention: ``uuas`` by layer.
-
-    Limits: 0 to 1.
-
-    Source: after Ravishankar et al. (2021), Attention can reflect syntactic structure (if you let it).
-    """
-    return edges_in_trees(counts, layout)
-
-
-def arcs_in_layer_trees(counts: Tensor, layout: Layout) -> Tensor:
-    """Share of words whose head is right in a directed tree of a layer's mean attention: ``uas`` by layer.
-
-    Limits: 0 to 1.
-
-    Source: after Htut et al. (2019), Do attention heads in BERT track syntactic dependencies?
-    """
-    return arcs_in_trees(counts, layout)
 
 
 def edge_columns(statistic: Statistic, found: Ratio, build: TableBuilder) -> None:
@@ -168,26 +128,22 @@ def edge_columns(statistic: Statistic, found: Ratio, build: TableBuilder) -> Non
 
 
 def arc_columns(statistic: Statistic, found: Ratio, build: TableBuilder) -> None:
-    """Append the scores of both directed trees of each row, and whether they are above the best baseline.
+    """Append the score of each directed tree, the best simple tree's, and whether it is significantly higher.
 
-    The p values are as for undirected trees, and adjusted for the number of rows and both directions (Holm).
+    The p values are as for undirected trees.
     """
     unit, simple = statistic.unit, find_best(found)
-    for tree, gain in compare_directions(found, simple).items():
-        name, way, title = _DIRECTED[tree]
-        build.measure(name, unit, *find_share(found, tree), headline=statistic.headline, title=title)
-        build.measure(
-            f"{name}_gain", unit, gain.value, gain.error, title=f"gain over the best simple tree ({way})"
-        )
-        build.add(Column(f"{name}_p", title=f"p ({way})"), gain.p.ravel())
-        build.add(Column(f"{name}_p_adjusted", title=f"adjusted p ({way})"), gain.adjusted.ravel())
-    for name, tree, called in (
-        ("baseline", simple, "best simple tree"),
-        *((end, tree, called) for tree, (end, called) in _SIMPLE_TREES.items()),
-        ("random", RANDOM, "random trees"),
+    score = find_share(found, RIGHT_HEADS)
+    build.measure("uas", unit, *score, headline=statistic.headline, title="words with their gold head")
+    gain, error, p = find_gain(found, _weigh(found, RIGHT_HEADS, simple))
+    build.measure("uas_gain", unit, gain, error, title="gain over the best simple tree")
+    build.add(Column("uas_p", title="p"), p.ravel())
+    build.add(Column("uas_p_adjusted", title="adjusted p"), adjust(p.ravel()))
+    for name, tree, title in (
+        ("uas_baseline", simple, "words with their gold head, best simple tree"),
+        ("uas_random", RANDOM, "words with their gold head, random trees"),
     ):
-        score, _ = find_share(found, tree)
-        build.add(Column(f"uas_{name}", unit, title=f"words with their gold head, {called}"), score.ravel())
+        build.add(Column(name, unit, title=title), find_share(found, tree)[0].ravel())
 
 
 def find_share(found: Ratio, number: int) -> tuple[Floats, Floats]:
@@ -205,24 +161,6 @@ def find_best(found: Ratio) -> int:
     return max(_SIMPLE_TREES, key=lambda tree: counts[tree])
 
 
-class Gain(NamedTuple):
-    """By how much the trees of one direction are above a simple one, (layer, row)."""
-
-    value: Floats
-    error: Floats
-    p: Floats
-    adjusted: Floats
-
-
-def compare_directions(found: Ratio, simple: int) -> dict[int, Gain]:
-    """Compare the directed trees of both directions with a simple one; p is adjusted over both (Holm)."""
-    gains = [find_gain(found, _weigh(found, tree, simple)) for tree in _DIRECTED]
-    p = np.array([one[2] for one in gains])
-    together = np.array(adjust(p.ravel())).reshape(p.shape)
-    return {tree: Gain(*one, mine) for tree, one, mine in zip(_DIRECTED, gains, together, strict=True)}
-
-
-_compare_layer = partial(compare_with_gold, mean=True)
 TREES = Statistic(
     "uuas", "share of edges", compare_with_gold, edges_in_trees, scope="map", sums=Ratio,
     columns=edge_columns, family=FAMILY, title="gold edges in the tree of a head", headline=True, order=3,
@@ -231,103 +169,24 @@ DIRECTED = Statistic(
     "uas", "share of words", compare_with_gold, arcs_in_trees, scope="map", sums=Ratio, columns=arc_columns,
     family=FAMILY, title="words with their gold head in the tree of a head", headline=True, order=6,
 )  # fmt: skip
-LAYER_TREES = replace(
-    TREES, name="uuas_layer", function=_compare_layer, reduce=edges_in_layer_trees, rows="layer", order=7,
-    title="gold edges in the tree of a layer",
-)  # fmt: skip
-LAYER_DIRECTED = replace(
-    DIRECTED, name="uas_layer", function=_compare_layer, reduce=arcs_in_layer_trees, rows="layer", order=8,
-    title="words with their gold head in the tree of a layer",
-)  # fmt: skip
 
 
 def by_head_table(
     title: str, measurement: Measurement, statistics: Sequence[Statistic], labels: Labels
 ) -> HeadTable:
     """Tabulate the trees of all heads, one row a head; ``n`` is the number of sentences."""
-    layers, heads = measurement.sums[TREES.name].count.shape
+    edges: Ratio = measurement.sums[TREES.name]
+    arcs: Ratio = measurement.sums[DIRECTED.name]
+    layers, heads = edges.count.shape
     build = TableBuilder(labels, layers * heads)
     build.heads(heads)
-    names = [[place.head(head) for head in range(heads)] for place in labels.places]
-    return _tabulate(title, measurement, statistics, labels, build, names, "heads")
-
-
-def by_layer_table(
-    title: str, measurement: Measurement, statistics: Sequence[Statistic], labels: Labels
-) -> HeadTable:
-    """Tabulate the trees of the mean attention of each layer's heads; ``n`` is the number of sentences."""
-    build = TableBuilder(labels, len(labels.places))
-    build.layers(range(len(labels.places)))
-    return _tabulate(
-        title, measurement, statistics, labels, build, [[str(place)] for place in labels.places], "layers"
-    )
-
-
-def _tabulate(
-    title: str,
-    measurement: Measurement,
-    statistics: Sequence[Statistic],
-    labels: Labels,
-    build: TableBuilder,
-    names: Sequence[Sequence[str]],
-    kind: Literal["heads", "layers"],
-) -> HeadTable:
-    """Append what was counted; tables of a version that drew no directed trees have none of these."""
-    edges: Ratio = measurement.sums[statistics[0].name]
     build.count("n", edges.count, "sentences")
-    edge_columns(statistics[0], edges, build)
-    notes = [*_describe_edges(edges, names, kind)]
-    for statistic in statistics[1:]:
-        arcs: Ratio = measurement.sums[statistic.name]
-        with np.errstate(invalid="ignore"):
-            random = arcs.totals[..., RANDOM_EDGES] / edges.totals[..., GOLD]
-        build.add(Column("uuas_random", statistics[0].unit, title="edges of random trees"), random.ravel())
-        arc_columns(statistic, arcs, build)
-        notes += _describe_arcs(arcs, names)
-    return build.table(title, [*notes, *_left_out(edges, labels)], kind)
-
-
-def _describe_edges(found: Ratio, names: Sequence[Sequence[str]], noun: str) -> Iterator[str]:
-    (score, _), (baseline, _) = (find_share(found, number) for number in (HELD, NEIGHBOURS))
-    gain, _, p = find_gain(found, _weigh(found, HELD, NEIGHBOURS))
-    adjusted = np.array(adjust(p.ravel())).reshape(p.shape)
-    asked, number = int(np.isfinite(score).sum()), int((adjusted < SIGNIFICANT).sum())
-    than = f"significantly more gold edges than the chain of neighbours {TESTED}"
-    if not number:
-        if asked:
-            yield f"No tree of {asked} {noun} holds {than}."
-        return
-    sure = sorted(np.argwhere(adjusted < SIGNIFICANT).tolist(), key=lambda at: -gain[*at])
-    listed = [f"{names[at[0]][at[1]]} ({score[*at]:.2f} against {baseline[*at]:.2f})" for at in sure]
-    trees = "has a tree that holds" if number == 1 else "have trees that hold"
-    yield f"{number} of {asked} {noun} {trees} {than}: {_list_some(listed)}."
-
-
-def _describe_arcs(found: Ratio, names: Sequence[Sequence[str]]) -> Iterator[str]:
-    simple = find_best(found)
-    adjusted = {tree: gain.adjusted for tree, gain in compare_directions(found, simple).items()}
-    baseline, _ = find_share(found, simple)
-    score = {tree: find_share(found, tree)[0] for tree in adjusted}
-    asked = sum(int(np.isfinite(one).sum()) for one in score.values())
-    sure = [(tree, *at) for tree, p in adjusted.items() for at in np.argwhere(p < SIGNIFICANT).tolist()]
-    than = f"significantly more words their gold head than the {_SIMPLE_TREES[simple][1]} {TESTED}"
-    if not sure:
-        if asked:
-            yield f"None of {asked} directed trees gives {than}."
-        return
-    sure.sort(key=lambda one: -(score[one[0]][one[1:]] - baseline[one[1:]]))
-    listed = [
-        f"{names[layer][row]} {_DIRECTED[tree][1]} "
-        f"({score[tree][layer, row]:.2f} against {baseline[layer, row]:.2f})"
-        for tree, layer, row in sure
-    ]
-    gives = "gives" if len(sure) == 1 else "give"
-    yield f"{len(sure)} of {asked} directed trees {gives} {than}: {_list_some(listed)}."
-
-
-def _list_some(listed: Sequence[str]) -> str:
-    more = f", and {len(listed) - _NAMED} more" if len(listed) > _NAMED else ""
-    return f"{', '.join(listed[:_NAMED])}{more}"
+    edge_columns(TREES, edges, build)
+    with np.errstate(invalid="ignore"):
+        random = arcs.totals[..., RANDOM_EDGES] / edges.totals[..., GOLD]
+    build.add(Column("uuas_random", TREES.unit, title="edges of random trees"), random.ravel())
+    arc_columns(DIRECTED, arcs, build)
+    return build.table(title, list(_left_out(edges, labels)), "heads")
 
 
 def _left_out(found: Ratio, labels: Labels) -> Iterator[str]:
@@ -348,6 +207,3 @@ def _left_out(found: Ratio, labels: Labels) -> Iterator[str]:
 
 
 BY_HEAD = Tabulation("tree", by_head_table, "syntax: how much of the tree of a sentence each head holds")
-BY_LAYER = Tabulation(
-    "tree of a layer", by_layer_table, "syntax: how much of the tree of a sentence each layer holds"
-)

@@ -54,10 +54,6 @@ def check_file(output: Path, overwrite: bool = False, format: str | None = None)
     if FORMATS[chosen].stands_alone:
         return Destination(chosen, path)
     description = find_description(path)
-    if str(description).casefold() == str(path).casefold():
-        raise AttnprobeError(
-            f"{output} would be both the {chosen} and its description: name it {path.stem}.{chosen}"
-        )
     _check_free(description, overwrite)
     if description.exists() and not is_description(description, path):  # --overwrite was said of the table
         raise AttnprobeError(
@@ -102,8 +98,8 @@ def is_description(description: Path, path: Path) -> bool:
 
 
 def find_description(path: Path) -> Path:
-    """Name ``x.json`` for ``x.csv``, but ``bert-v1.5.json`` for ``bert-v1.5``, whose .5 is no format."""
-    return path.with_suffix(".json") if extension(path) in FORMATS else path.with_name(f"{path.name}.json")
+    """Name the file of a table's units, notes and provenance: ``x.csv.json`` for ``x.csv``."""
+    return path.with_name(f"{path.name}.json")
 
 
 def resolve_links(output: Path) -> Path:

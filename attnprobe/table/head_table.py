@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, get_args
 
 from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.table.cells import to_plain, to_plain_column
-from attnprobe.table.destination import check_file, render_table, save_table
+from attnprobe.table.destination import check_file, find_description, render_table, save_table
 from attnprobe.table.formats import FORMATS, READABLE, extension
 from attnprobe.table.table import HALVES, Cell, Column, Role, Table
 from attnprobe.wording import speaks_python
@@ -35,7 +35,7 @@ _KEYS = _WORDS | {
 #: Columns that count or point.
 _COUNTS = {
     *("n", "offset", "nearest_head", "odd_head", "heads", "heads_removed", "rank_in", "rank_out"),
-    *("rank_among_random", "rank_low", "rank_high"),
+    "rank_among_random",
 }
 
 
@@ -84,7 +84,7 @@ def read_head_table(path: Path) -> "HeadTable":
 def _read_description(path: Path) -> dict[str, Any]:
     """Find what is said about a table: in the file itself, or in the json beside it."""
     describe = FORMATS[extension(path)].describe
-    source = path.with_suffix(".json")
+    source = find_description(path)
     try:
         if describe is not None:
             found = describe(path)

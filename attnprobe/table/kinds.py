@@ -22,7 +22,7 @@ TREE: Literal["dendrogram"] = "dendrogram"
 CLUSTERMAP: Literal["clustermap"] = "clustermap"
 TableKind = Literal[
     "checks", "heads of groups", "groups", "shares", "correlations", "settling", "pruning of checkpoints",
-    "pruning", "probes", "best heads", "alignments", "aligning heads", "aligning layers",
+    "pruning", "probes", "best heads", "alignments", "aligning heads",
     "heads of checkpoints", "layers of checkpoints", "roles", "change", "two sides",
     "heads at positions", "modalities", "heads", "interactions", "all pairs",
     "pairs in layers", "layers", "other",
@@ -113,7 +113,6 @@ KINDS: Mapping[TableKind, Kind] = {
         ["alignments"],
     ),
     "aligning heads": Kind("a head as an alignment", _HEAD, _RATES, ["errors", *_OF_HEADS[:2]]),
-    "aligning layers": Kind("the mean over heads as an alignment", ["layer"], _RATES, ["errors"]),
     "heads of checkpoints": Kind(
         "a head at a step of training", (STEP, *_HEAD), (), ["lines", "heatmap", "scatter"],
         lambda keys, table: "seed" not in keys,

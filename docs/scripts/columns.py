@@ -18,8 +18,6 @@ SWITCHED = {
         "p_adjusted": "attnprobe.sums.resampling:adjust",
         "moved, moved_se": "attnprobe.intervention.changes:Moves",
         "reliability, delta_reliability": "attnprobe.sums.reliability:split_half_reliability",
-        "rank_low, rank_high": "attnprobe.sums.ranks:rank_cells",
-        "n, with --until": "attnprobe.intervention.rounds:measure_widths",
         "replaced_by: mean": "attnprobe.intervention.replacing:average_outputs",
         "replaced_by: resample": "attnprobe.intervention.replacing:OtherExamples",
         "Of several draws: score, delta and errors": "attnprobe.intervention.changes:Changes",
@@ -152,10 +150,8 @@ FOUND = {
     "syntax --trees": {
         "uuas, baseline, uuas_random": "attnprobe.statistics.trees:edges_in_trees",
         "gain, p, p_adjusted": "attnprobe.statistics.trees:edge_columns",
-        "uas, uas_from_head, uas_baseline": "attnprobe.statistics.trees:arcs_in_trees",
-        "uas_gain, uas_p, uas_p_adjusted, uas_from_head_gain, uas_from_head_p, uas_from_head_p_adjusted": (
-            "attnprobe.statistics.trees:arc_columns"
-        ),
+        "uas, uas_baseline": "attnprobe.statistics.trees:arcs_in_trees",
+        "uas_gain, uas_p, uas_p_adjusted": "attnprobe.statistics.trees:arc_columns",
     },
     "roles": {
         "role, also": "attnprobe.statistics.role_evidence:decide_roles",

@@ -224,9 +224,9 @@ def test_of_few_heads_none_is_said_to_stand_out_and_their_pairs_are_there(saved,
 def test_tables_without_a_map_can_be_had_from_the_page(saved, tmp_path):
     table = attnprobe.census(saved("bert"), TEXTS)
     table.save(tmp_path / "census.csv")
-    about = json.loads((tmp_path / "census.json").read_text())
+    about = json.loads((tmp_path / "census.csv.json").read_text())
     about["columns"] = [column | {"headline": False} for column in about["columns"]]
-    (tmp_path / "census.json").write_text(json.dumps(about))
+    (tmp_path / "census.csv.json").write_text(json.dumps(about))
     html = attnprobe.report(from_tables=tmp_path).html
     assert "The tables have no number for a map." in html
     assert "Download census.csv" in html

@@ -347,7 +347,7 @@ def test_hostile_names_tokens_texts_and_tables_are_text(opened, hostile, tmp_pat
     folder = tmp_path / "tables"
     made = attnprobe.report(hostile, texts, name="<svg onload=alert(7)>", save_tables=folder)
     (folder / "census.csv").rename(folder / "<img src=x onerror=alert(9)>.csv")
-    (folder / "census.json").unlink()
+    (folder / "census.csv.json").unlink()
     for report in (made, attnprobe.report(from_tables=folder)):
         seen = opened(report)
         page = seen.page

@@ -9,7 +9,6 @@ import pytest
 from rich.console import Console
 
 import attnprobe
-from attnprobe.reports.groups import lay_out_groups
 from attnprobe.reports.terminal.show import show
 
 NAMES = ["=cmd()", "\x1b[31mred\x1b[0m", "12", 'a, "b"']
@@ -148,19 +147,3 @@ def test_links_of_several_files(invoke, tmp_path):
     assert found[0]["accuracy_selected"]
     assert not found[1]["accuracy_selected"]
     assert "2 groups, with their documents: a.conllu (40) and b.conllu (40)." in error
-
-
-def test_layers_are_named():
-    table = attnprobe.syntax("demo", trees=True, by="layer", by_group="file", limit=20)
-    assert [one.label for one in lay_out_groups(table, "uuas")] == [f"layer {layer}" for layer in range(6)]
-    rows = [
-        {"text": "the dog", "text_pair": "der Hund", "genre": name} for name in ("a", "b") for _ in range(8)
-    ]
-    for number, row in enumerate(rows):
-        row["text"] += f" {number}"
-        ends = {"source": [0, 3], "target": [0, 3], "target_in": "pair"}
-        row["links"] = [{**ends, "label": "word"}]
-    found = attnprobe.links("demo", rows, metric="aer", by_group="genre")
-    said = [one.label for one in lay_out_groups(found, "aer")]
-    assert [one for one in said if one.startswith("layer mean")]
-    assert not [one for one in said if one.endswith("-")]

@@ -341,7 +341,7 @@ def test_files_carry_provenance(invoke, text, tmp_path, name):
     code, out, error = invoke(*words, "--token", "hf_secret")
     assert (code, out) == (0, "")
     assert "heads.csv" in error
-    beside = (tmp_path / "heads.json").read_text()
+    beside = (tmp_path / "heads.csv.json").read_text()
     record = json.loads(beside)["provenance"]
     assert record["options"]["content_only"] is False
     digest = hashlib.sha256(text.read_bytes()).hexdigest()

@@ -357,7 +357,7 @@ def test_the_record_names_both(compared, tmp_path, saved, texts, kept):
     assert "nearest_head" not in table.data
     assert set(table["layer"].tolist()) == {1}
     assert table["model_b"][0] == "same"
-    record = json.loads((tmp_path / "compared.json").read_text())["provenance"]
+    record = json.loads((tmp_path / "compared.csv.json").read_text())["provenance"]
     assert record["other"]["model"]["name"].endswith("same")
     assert record["model"]["name"].endswith("bert")
     assert record["other"]["model"]["weights"]

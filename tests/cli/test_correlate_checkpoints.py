@@ -332,7 +332,7 @@ def test_every_checkpoint_is_on_record(invoke, run, reviews, tmp_path):
     words = ["correlate", run / "checkpoint-1000", run / "checkpoint-*", "-d", reviews / "all.tsv"]
     for extension in ("csv", "parquet"):
         assert invoke(*words, "-o", tmp_path / f"{extension}.{extension}")[0] == 0
-    record = json.loads((tmp_path / "csv.json").read_text())["provenance"]
+    record = json.loads((tmp_path / "csv.csv.json").read_text())["provenance"]
     names = [one["model"]["name"] for one in record["checkpoints"]]
     assert names == ["checkpoint-1000", "checkpoint-100", "checkpoint-900"]
     assert len({str(one["model"]["weights"]) for one in record["checkpoints"]}) == 3

@@ -40,7 +40,11 @@ CUT_SHORT = {
 def test_nothing_is_written_and_nothing_replaced(invoke, tmp_path, name):
     source = tmp_path / name
     source.write_bytes(CUT_SHORT[name])
-    before = {"heads.csv": b"model,dataset\n", "heads.json": b'{"table": "heads.csv"}', name: CUT_SHORT[name]}
+    before = {
+        "heads.csv": b"model,dataset\n",
+        "heads.csv.json": b'{"table": "heads.csv"}',
+        name: CUT_SHORT[name],
+    }
     for file, content in before.items():
         (tmp_path / file).write_bytes(content)
     for command in ("census", "importance"):

@@ -18,7 +18,8 @@ def data(tmp_path, monkeypatch):
     """Make a folder with a text, a table of frequencies, a model, and two tables of heads; go there."""
     monkeypatch.chdir(tmp_path)
     Path("in.csv").write_text("text,label\nthe dog ran,0\nshe came late,1\n")
-    Path("in.json").write_text('["the dog ran", "she came late"]')
+    for name in ("in.json", "in.md.json"):
+        Path(name).write_text('["the dog ran", "she came late"]')
     Path("counts.md").write_text("the\t90\n")
     shutil.copytree(Path(files.__file__).with_name("demo"), "model")
     Path("link.csv").symlink_to("in.csv")
@@ -38,7 +39,7 @@ READ = [
     (["entropy", "demo", "-d", "in.csv"], "hard.csv"),
     (["entropy", "demo", "-d", "in.csv"], "sub/../in.csv"),
     (["entropy", "demo", "-d", "in.json"], "in.json"),
-    (["entropy", "demo", "-d", "in.json"], "in.md"),  # which is described in in.json
+    (["entropy", "demo", "-d", "in.md.json"], "in.md"),  # which is described in in.md.json
     (["rare", "demo", "--frequencies", "counts.md"], "counts.md"),
     (["census", "model"], "model/config.json"),
     (["distance", "model", "--format", "csv"], "model/model.safetensors"),
@@ -49,7 +50,7 @@ READ = [
     (["prune", "demo", "--by", "in.csv:label"], "in.csv"),
     (["correlate", "--in-domain", "in.csv", "--out-domain", "hard.csv"], "in.csv"),
     (["correlate", "demo", "--in-domain", "in.csv?text-column=text", "--out-domain", "x"], "in.csv"),
-    (["merge", "in.csv", "hard.csv"], "in.json"),
+    (["merge", "in.csv", "hard.csv"], "in.csv"),
 ]
 
 
@@ -70,7 +71,7 @@ def test_standard_input_is_a_file_too(refused, data, monkeypatch):
 
 def test_the_state(refused, data):
     words = ["entropy", "demo", "-o", "heads.csv"]
-    for state in ("heads.csv", "HEADS.json", "sub/../heads.csv"):
+    for state in ("heads.csv", "HEADS.csv.json", "sub/../heads.csv"):
         assert "--resume and -o name the same file" in refused(*words, "--resume", state)
     words = ["entropy", "demo", "--format", "csv", "-o", "state.1"]  # of the second of several processes
     assert "--resume and -o name the same file" in refused(*words, "--resume", "state")
@@ -183,7 +184,7 @@ def test_notes_reach_whoever_writes_a_file(invoke, data, ending):
     code, out, error = invoke(*words)
     assert (code, out) == (0, "")
     assert f"attnprobe: {note}\n" in error
-    beside = target if ending == "json" else target.with_suffix(".json")
+    beside = target if ending == "json" else target.with_name(f"{target.name}.json")
     assert note in json.loads(beside.read_text())["notes"]
     assert invoke(*words, "--overwrite", "-q") == (0, "", "")
 
@@ -191,6 +192,6 @@ def test_notes_reach_whoever_writes_a_file(invoke, data, ending):
 def test_a_file_is_named_as_seen_from_here(invoke, data, tmp_path):
     elsewhere = tmp_path.parent / f"{tmp_path.name}-elsewhere.csv"
     _, _, error = invoke("entropy", "demo", "-L", 2, "-o", "sub/x.csv")
-    assert "attnprobe: wrote sub/x.csv\nattnprobe: wrote sub/x.json\n" in error
+    assert "attnprobe: wrote sub/x.csv\nattnprobe: wrote sub/x.csv.json\n" in error
     _, _, error = invoke("entropy", "demo", "-L", 2, "-o", elsewhere)
     assert f"attnprobe: wrote {elsewhere}\n" in error

@@ -127,7 +127,6 @@ REFUSED = {
     "correlate --in-domain heads1.csv --out-domain heads2.csv": "heads1.csv is about m1 and heads2",
     "correlate --in-domain heads1.csv --out-domain gone.csv": "There is no file gone.csv",
     "correlate --in-domain heads1.csv --out-domain in.csv": "in.csv has no columns layer and head",
-    "merge heads1.csv": "give at least two",
     "merge heads1.csv gone.csv": "no record of a table that can be merged",
     "entropy demo -o gone/heads.csv": "the folder",
     "entropy demo --layers 3-1": "--layers must be numbers from 0",
@@ -206,7 +205,7 @@ def test_tables_are_added_up_without_torch(command, data, invoke):
     for number, word in enumerate(("dog", "ship")):
         Path(f"{number}.txt").write_text(f"the {word} came late\n")
         Path(f"{number}.conllu").write_text(SENTENCE.replace("dog", word))
-        parts.append(f"part{number}.json")
+        parts.append(f"part{number}.csv")
         assert invoke(command, "demo", "-d", f"{number}.{ending}", "-o", parts[-1])[0] == 0
     ((code, out, error),) = ask(COMMANDS, [["merge", *parts]])
     assert code == 0, error

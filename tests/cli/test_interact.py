@@ -53,7 +53,7 @@ def test_state_and_record(invoke, words, tmp_path):
     assert code == 2
     assert "--pairs" in said
     assert invoke(*words, "-o", path)[0] == 0
-    record = json.loads(path.with_suffix(".json").read_text())
+    record = json.loads(path.with_name(f"{path.name}.json").read_text())
     assert record["provenance"]["task"]["objective"] == "masked-lm"
     code, _, said = invoke("rerun", path)
     assert code == 0, said

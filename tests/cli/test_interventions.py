@@ -91,10 +91,9 @@ def test_importance_columns(tables):
 def test_ablate_columns(tables, name):
     found = pandas.read_csv(tables / f"{name}-second.csv")
     moves = ["moved", "moved_se", "reliability", "delta_reliability"]
-    ranks = ["rank_low", "rank_high"]
     halves = ["score_half_a", "score_half_b"]
     keys = ["model", "dataset", "objective", "metric", "replaced_by"]
-    assert list(found) == [*keys, *PLACE, *SCORES, *moves, *ranks, *halves]
+    assert list(found) == [*keys, *PLACE, *SCORES, *moves, *halves]
     np.testing.assert_allclose(found["score"] - found["baseline"], found["delta"], atol=1e-9)
     one, other = (found[half] for half in halves)
     np.testing.assert_allclose((4 * one + 2 * other) / 6, found["score"])

@@ -159,20 +159,6 @@ def test_several_files_are_one(invoke, treebank):
     assert "whole.conllu is the same file named twice" in error
 
 
-def test_trees_by_head_and_by_layer(invoke, treebank):
-    words = ["syntax", "demo", "-d", treebank / "first.conllu", "--trees", "-q"]
-    heads = rows_of(invoke(*words)[1])
-    assert rows_of(invoke(*words, "--by", "head")[1]) == heads
-    assert len(heads) == 24
-    layers = rows_of(invoke(*words, "--by", "layer")[1])
-    assert [name for name in heads[0] if name != "head"] == list(layers[0])
-    assert len(layers) == 6
-    for name in ("n", "baseline", "uuas_random", "uas_baseline", "uas_left", "uas_random"):
-        assert {row[name] for row in heads} == {row[name] for row in layers}, name
-    (layer,) = rows_of(invoke(*words, "--by", "layer", "--layers", 4)[1])
-    assert layer == layers[4]
-
-
 def test_jobs_add_up(invoke, treebank, tmp_path):
     """Two jobs over two parts make the table over all, to the last count."""
     for part in ("whole", "first", "second"):
@@ -227,7 +213,6 @@ def test_the_terminal(invoke, treebank, monkeypatch):
         (["syntax", "demo", "--min-links", "0"], "--min-links"),
         (["syntax", "demo", "--relations", ""], "No label is named; name some"),
         (["syntax", "demo", "--trees", "--relations", "obj"], "leave out --relations"),
-        (["syntax", "demo", "--by", "layer"], "--by layer is about whole trees; give --trees with it"),
         (["coreference", "demo", "-d", "missing.tsv"], "there is no file missing.tsv"),
         (["syntax", "demo", "-d", "-", "-d", "-"], "Standard input can be read once only"),
         (["roles", "demo", "-d", "-", "--treebank", "-"], "Standard input can be read once only"),

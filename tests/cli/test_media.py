@@ -125,7 +125,7 @@ class TestTables:
     def test_record(self, invoke, media_model, photos, tmp_path):
         code, _, _ = invoke("census", media_model("vit"), "-d", photos, "-o", tmp_path / "t.csv")
         assert code == 0
-        record = json.loads((tmp_path / "t.json").read_text())
+        record = json.loads((tmp_path / "t.csv.json").read_text())
         assert '"kind": "image"' in json.dumps(record)
         assert '"rows": 4' in json.dumps(record)
 

@@ -109,7 +109,7 @@ class TestRuns:
     def test_rerun(self, invoke: Any, model: Path, data: Path, tmp_path: Path):
         made = ("modality", model, "-d", data, "--queries", "text", "-o", tmp_path / "a.csv")
         assert invoke(*made)[0] == 0
-        code, _, error = invoke("rerun", tmp_path / "a.json")
+        code, _, error = invoke("rerun", tmp_path / "a.csv.json")
         assert code == 0
         assert "the numbers are those on record, digit for digit" in error
 

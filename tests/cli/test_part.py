@@ -74,9 +74,9 @@ def test_a_state_is_of_one_part(invoke, corpus):
 def test_merge_names_what_is_missing(invoke, corpus):
     for number in (1, 4):
         invoke("entropy", "demo", "-d", "text.txt", "--part", f"{number}/4", "-o", f"{number}.csv")
-    code, _, err = invoke("merge", "1.json", "4.json", "-o", "all.csv")
+    code, _, err = invoke("merge", "1.csv", "4.csv", "-o", "all.csv")
     assert code == 0
     assert "Parts 2 and 3 of 4 of text.txt are missing." in err
-    code, _, err = invoke("merge", "1.json", "4.json", "1.json", "-o", "no.csv")
+    code, _, err = invoke("merge", "1.csv", "4.csv", "1.csv", "-o", "no.csv")
     assert code == 2
-    assert "1.json and 1.json both hold part 1 of 4 of text.txt, which would count twice" in err
+    assert "1.csv.json and 1.csv.json both hold part 1 of 4 of text.txt, which would count twice" in err

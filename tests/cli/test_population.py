@@ -36,7 +36,7 @@ def test_errors_are_those_of_text_like_it_less_what_was_read(invoke, corpus):
     for name in usual.columns[4:]:
         factor = math.sqrt(1 - 128 / 180) if name.endswith("_se") else 1
         np.testing.assert_allclose(found[name], usual[name] * factor, rtol=1e-9, err_msg=name)
-    record = json.loads((corpus / "corpus.json").read_text())["provenance"]
+    record = json.loads((corpus / "corpus.csv.json").read_text())["provenance"]
     assert record["options"]["population"] == record["until"]["population"] == "corpus"
     assert (record["until"]["documents"], record["until"]["of"]) == (128, 180)
     code, _, error = invoke("rerun", "corpus.csv")

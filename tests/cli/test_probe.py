@@ -113,7 +113,7 @@ def test_state_and_record(invoke, tmp_path):
     assert code == 2
     assert "--words" in said
     assert invoke(*WORDS, "-o", path)[0] == 0
-    record = json.loads(path.with_suffix(".json").read_text())["provenance"]
+    record = json.loads(path.with_name(f"{path.name}.json").read_text())["provenance"]
     assert record["asked"]["penalty"] == 100
     code, _, said = invoke("rerun", path)
     assert code == 0, said

@@ -81,7 +81,7 @@ def table(here):
 
 def rewritten(table, **changes):
     """Change what is on record of a table."""
-    path = table.with_suffix(".json")
+    path = table.with_name(f"{table.name}.json")
     about = json.loads(path.read_text())
     about["provenance"] |= changes
     path.write_text(json.dumps(about))
@@ -127,7 +127,7 @@ def test_every_format(invoke, here, ending):
 
 
 def test_what_differs_is_said(invoke, table):
-    record = json.loads(table.with_suffix(".json").read_text())["provenance"]
+    record = json.loads(table.with_name(f"{table.name}.json").read_text())["provenance"]
     versions = record["versions"] | {"torch": "1.0", "a\x1b[31mbc": "7"}
     rewritten(table, versions=versions, threads=77, device="cuda:3", processes=4)
     code, out, error = invoke("rerun", "heads.csv", "--check")
@@ -264,7 +264,7 @@ def test_every_checkpoint_of_a_pattern(invoke, here, saved):
 
 def test_a_page(invoke, refused, table):
     """A page is parsed, and nothing of it runs."""
-    record = json.loads(table.with_suffix(".json").read_text())["provenance"] | {"tables": []}
+    record = json.loads(table.with_name(f"{table.name}.json").read_text())["provenance"] | {"tables": []}
     block = json.dumps(record).replace("<", "\\u003c")
     page = (
         "<!doctype html><title>x</title><!-- <script type='application/json' id='attnprobe-record'>{} -->"

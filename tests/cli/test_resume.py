@@ -147,7 +147,7 @@ def test_same_bytes_of_several_passes(invoke, passes, classifier, reviews, tmp_p
     "command",
     [
         ["syntax", "--by", "head"],
-        ["syntax", "--trees", "--by", "layer"],
+        ["syntax", "--trees"],
         ["syntax", "--control", "weights"],
         ["coreference", "--control", "links"],
         ["roles"],
@@ -198,10 +198,10 @@ def test_killed_again_and_again(invoke, passes, classifier, reviews, tmp_path, m
     # The provenance beside each table holds the time and the command.
     assert held(tmp_path) == [
         "expected.csv",
-        "expected.json",
+        "expected.csv.json",
         "state",
         "table.csv",
-        "table.json",
+        "table.csv.json",
     ]
 
 

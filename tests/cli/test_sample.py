@@ -86,7 +86,7 @@ def test_a_treebank_gives_whole_documents(invoke, corpus):
 def test_it_is_on_record_and_resumed(invoke, corpus):
     words = ("entropy", "demo", "-d", "text.txt", *SAMPLE, "--resume", "state", "-o", "heads.csv")
     assert invoke(*words)[0] == 0
-    options = json.loads((corpus / "heads.json").read_text())["provenance"]["options"]
+    options = json.loads((corpus / "heads.csv.json").read_text())["provenance"]["options"]
     assert (options["sample"], options["sample_seed"]) == (8, 5)
     code, _, error = invoke(*words, "--overwrite")
     assert code == 0

@@ -81,7 +81,7 @@ def test_all_columns_or_some(invoke, corpus):
 def test_record_and_rerun(invoke, corpus):
     words = ("entropy", "demo", "-d", "text.txt", "--until", "entropy=0.1", "--strict", *SEED)
     assert invoke(*words, "-o", "heads.csv")[0] == 0
-    record = json.loads((corpus / "heads.json").read_text())["provenance"]
+    record = json.loads((corpus / "heads.csv.json").read_text())["provenance"]
     options = record["options"]
     assert (options["until"], options["strict"], options["sample_seed"]) == ({"entropy": 0.1}, True, 5)
     until = record["until"]
@@ -106,7 +106,7 @@ def test_parts_are_merged(invoke, corpus):
     (corpus / "b.txt").write_text("\n".join(LINES[300:]))
     for name, until in (("a", "entropy=5"), ("b", "entropy=0.045")):
         assert invoke("census", "demo", "-d", f"{name}.txt", "--until", until, "-o", f"{name}.csv")[0] == 0
-    read = [json.loads((corpus / f"{name}.json").read_text())["provenance"]["until"] for name in "ab"]
+    read = [json.loads((corpus / f"{name}.csv.json").read_text())["provenance"]["until"] for name in "ab"]
     assert read[0]["documents"] == 128 < read[1]["documents"]
     code, out, error = invoke("merge", "a.csv", "b.csv", "--format", "json")
     assert code == 0, error
@@ -145,7 +145,7 @@ def test_killed_and_resumed_it_stops_at_the_same_look_with_the_same_bits(invoke,
     words = ("positional", "demo", "-d", "text.txt", "--threads", "1", "--batch-tokens", "60", "--control")
     words = (*words, "--until", "previous=0.008")
     assert invoke(*words, "-o", "whole.csv")[0] == 0
-    looks = json.loads((corpus / "whole.json").read_text())["provenance"]["until"]["looks"]
+    looks = json.loads((corpus / "whole.csv.json").read_text())["provenance"]["until"]["looks"]
     assert len(looks) >= 2
     for batch in (5, 60):  # in the first look; in another, or under the control
         command = [sys.executable, "-c", KILLED, str(batch), *words, "--resume", "state", "-o", "cut.csv"]
@@ -191,7 +191,7 @@ def test_workers_and_processes(invoke, corpus):
     assert done.returncode == 0, done.stderr
     one, two = (pd.read_csv(f"{name}.csv").select_dtypes("number") for name in ("one", "two"))
     np.testing.assert_allclose(two, one, rtol=0, atol=1e-10)
-    records = [json.loads((corpus / f"{name}.json").read_text())["provenance"] for name in ("one", "two")]
+    records = [json.loads((corpus / f"{name}.csv.json").read_text())["provenance"] for name in ("one", "two")]
     assert records[0]["until"]["documents"] == records[1]["until"]["documents"] < 600
     assert records[1]["processes"] == 2
 

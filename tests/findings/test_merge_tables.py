@@ -46,7 +46,9 @@ def table(path):
 
 def merged(folder, command, tmp_path, *extra):
     target = tmp_path / "merged.json"
-    words = [str(folder / f"{name}-{command}.{end}") for name, end in (("first", "json"), ("second", "csv"))]
+    words = [
+        str(folder / f"{name}-{command}.{end}") for name, end in (("first", "csv.json"), ("second", "csv"))
+    ]
     code = run(["merge", *words, *map(str, extra), "-o", str(target)])
     return code, target
 
@@ -80,7 +82,7 @@ def test_what_was_merged_can_be_merged_again(jobs, tmp_path, capfd):
         assert "Columns on rare tokens are left out" in capfd.readouterr().err
         assert {row["n"] for row in table(target)[0]} == {len(LINES) + 2}
         assert not [name for name in table(target)[0][0] if name.startswith("rare")]
-    assert run(["merge", str(target), str(jobs / "first-census.json")]) == 2
+    assert run(["merge", str(target), str(jobs / "first-census.csv")]) == 2
     assert "count twice" in capfd.readouterr().err
     target.unlink()
     # Nothing else may lack: not of a table that was never merged, and no other columns.
@@ -111,26 +113,25 @@ def test_what_was_merged_can_be_merged_again(jobs, tmp_path, capfd):
 
 
 def test_refusals(jobs, tmp_path, capfd):
-    first, other = jobs / "first-census.json", jobs / "first-distance.json"
+    first, other = jobs / "first-census.csv", jobs / "first-distance.csv"
     changed = tmp_path / "changed.json"
-    content = json.loads((jobs / "second-census.json").read_text())
+    content = json.loads((jobs / "second-census.csv.json").read_text())
     content["provenance"]["model"]["weights"] = {"model.safetensors": "0" * 64}
     changed.write_text(json.dumps(content))
     settings = tmp_path / "settings.json"
-    content = json.loads((jobs / "second-census.json").read_text())
+    content = json.loads((jobs / "second-census.csv.json").read_text())
     content["provenance"]["options"]["content_only"] = True
     settings.write_text(json.dumps(content))
     spoilt = tmp_path / "spoilt.json"
     content["provenance"]["measurement"]["sums"] = "AAAA"
     spoilt.write_text(json.dumps(content))
     torn = tmp_path / "torn.json"
-    content = json.loads((jobs / "second-census.json").read_text())
+    content = json.loads((jobs / "second-census.csv.json").read_text())
     content["provenance"]["measurement"]["sums"] = content["provenance"]["measurement"]["sums"][:4000]
     torn.write_text(json.dumps(content))
     garbage = tmp_path / "garbage.json"
     garbage.write_text("[1, 2")
     for words, says in (
-        ([first], "at least two"),
         ([first, first], "count twice"),
         ([first, other], "same command"),
         ([first, changed], "another model"),
@@ -146,11 +147,6 @@ def test_refusals(jobs, tmp_path, capfd):
         assert out == ""
         assert says in error
         assert "Traceback" not in error
-
-
-def test_help(capfd):
-    assert run(["merge", "--help"]) == 0
-    assert "attnprobe merge" in capfd.readouterr().out
 
 
 # Tables at hand
@@ -169,9 +165,9 @@ def numbers(found):
 @pytest.mark.parametrize("command", ["census", "distance"])
 def test_tables_at_hand_or_in_files(jobs, command):
     """What is merged is what is on record, wherever the record is."""
-    files = [jobs / f"{name}-{command}.json" for name in ("first", "second")]
+    files = [jobs / f"{name}-{command}.csv.json" for name in ("first", "second")]
     from_files = attnprobe.merge(files)
-    written = [file.with_suffix(".csv") for file in files]
+    written = [file.with_suffix("") for file in files]
     read = [HeadTable.read(file) for file in written]
     for tables in (read, [read[0], files[1]], list(map(str, written))):
         found = attnprobe.merge(tables)
@@ -252,3 +248,17 @@ def test_standard_errors_of_windowed_documents():
     assert not np.allclose(short["entropy_se"], whole["entropy_se"], rtol=0.1)
     apart = attnprobe.merge([two, one])
     pandas.testing.assert_frame_equal(numbers(apart), numbers(whole), rtol=0, atol=1e-9)
+
+
+def test_one_table_is_written_in_another_format(jobs, tmp_path):
+    """With all that is on record, whatever the command; by its own name, or that of the json beside it."""
+    made = HeadTable.read(jobs / "first-distance.csv")
+    for number, name in enumerate(("first-distance.csv", "first-distance.csv.json")):
+        target = tmp_path / f"{number}.xlsx"
+        assert run(["merge", str(jobs / name), "-o", str(target)]) == 0
+        read = HeadTable.read(target)
+        assert {key: list(cells) for key, cells in read.data.items()} == {
+            key: list(cells) for key, cells in made.data.items()
+        }
+        assert (read.columns, read.notes, read.provenance) == (made.columns, made.notes, made.provenance)
+    assert attnprobe.merge([made]) is made

@@ -82,7 +82,7 @@ class TestTables:
         assert table.provenance["merged"][0]["parts"] == {"of": 5, "read": "1,3,4"}
         assert "part" not in table.provenance["options"]
         attnprobe.merge(parts).save(tmp_path / "some.csv")
-        later = attnprobe.merge([tmp_path / "some.json", attnprobe.entropy("demo", file, part="2/5")])
+        later = attnprobe.merge([tmp_path / "some.csv", attnprobe.entropy("demo", file, part="2/5")])
         assert "Part 5 of 5 of a.txt is missing." in later.notes
         with pytest.raises(AttnprobeError, match=r"both hold part 3 of 5 of a\.txt, which would count twice"):
             attnprobe.merge([later, parts[1]])
@@ -115,12 +115,12 @@ class TestTables:
 
     def test_a_damaged_record_is_refused(self, files, tmp_path):
         attnprobe.entropy("demo", files / "a.txt", part="2/3").save(tmp_path / "a.csv")
-        found = json.loads((tmp_path / "a.json").read_text())
+        found = json.loads((tmp_path / "a.csv.json").read_text())
         for part in ("7/3", "x", 5, ["1/3"]):
             found["provenance"]["options"]["part"] = part
-            (tmp_path / "a.json").write_text(json.dumps(found))
+            (tmp_path / "a.csv.json").write_text(json.dumps(found))
             with pytest.raises(AttnprobeError, match="is no record of a table that can be merged"):
-                attnprobe.merge([tmp_path / "a.json", tmp_path / "a.json"])
+                attnprobe.merge([tmp_path / "a.csv.json", tmp_path / "a.csv.json"])
 
 
 class TestRefusals:

@@ -11,15 +11,14 @@ from scipy.sparse.csgraph import minimum_spanning_tree
 from torch import Tensor
 
 from attnprobe.kernels.trees import (
-    DEPENDENTS_ATTEND,
     EDGES,
-    HEADS_ATTEND,
+    HEADS,
     Sentences,
     build_word_maps,
     compare_trees,
 )
 
-BATCH, HEADS, TOKENS = 3, 4, 23
+BATCH, NUMBER, TOKENS = 3, 4, 23
 
 
 def sentences(
@@ -97,17 +96,17 @@ def expected(p: Tensor, sequence: np.ndarray, words: list, gold: list) -> np.nda
 
 
 def smooth(generator: torch.Generator) -> Tensor:
-    return torch.randn(BATCH, HEADS, TOKENS, TOKENS, generator=generator).softmax(-1)
+    return torch.randn(BATCH, NUMBER, TOKENS, TOKENS, generator=generator).softmax(-1)
 
 
 def sharp(generator: torch.Generator) -> Tensor:
     """Draw rows that vanish in most places."""
-    return (40 * torch.randn(BATCH, HEADS, TOKENS, TOKENS, generator=generator)).softmax(-1)
+    return (40 * torch.randn(BATCH, NUMBER, TOKENS, TOKENS, generator=generator)).softmax(-1)
 
 
 def coarse(generator: torch.Generator) -> Tensor:
     """Draw quarters, so that most edges weigh as much as others."""
-    return torch.randint(0, 3, (BATCH, HEADS, TOKENS, TOKENS), generator=generator) / 4
+    return torch.randint(0, 3, (BATCH, NUMBER, TOKENS, TOKENS), generator=generator) / 4
 
 
 def causal(generator: torch.Generator) -> Tensor:
@@ -115,7 +114,7 @@ def causal(generator: torch.Generator) -> Tensor:
 
 
 def uniform(_: torch.Generator) -> Tensor:
-    return torch.full((BATCH, HEADS, TOKENS, TOKENS), 1 / TOKENS)
+    return torch.full((BATCH, NUMBER, TOKENS, TOKENS), 1 / TOKENS)
 
 
 @pytest.mark.parametrize("precise", [False, True], ids=["compiled", "elsewhere"])
@@ -136,7 +135,7 @@ def test_as_scipy_has_it(seed: int):
     p = smooth(torch.Generator().manual_seed(seed))
     found = count_edges(p, asked)
     for place, (some, edges) in enumerate(zip(words, gold, strict=True)):
-        for head in range(HEADS):
+        for head in range(NUMBER):
             attention = by_words(p[asked.sequence[place], head].double().numpy(), some)
             weight = attention + attention.T
             tree = minimum_spanning_tree(np.triu(weight.max() + 1 - weight, 1)).tocoo()
@@ -195,7 +194,7 @@ def test_strides_and_threads_do_not_matter(threads: Callable[[int], None], preci
     words = [(place, place + 1) for place in range(7)]
     gold = {(0, 1), (1, 4), (2, 4), (4, 6)}
     asked = sentences(*[words] * batch, gold=[gold] * batch, sequence=list(range(batch)))
-    p = torch.randn(batch, HEADS, 7, 7, generator=draw).softmax(-1)
+    p = torch.randn(batch, NUMBER, 7, 7, generator=draw).softmax(-1)
     p = p.double() if precise else p
     found = []
     for number in (1, 2, 3):
@@ -212,13 +211,13 @@ def test_nothing_to_ask(dtype: torch.dtype):
     nobody = sentences(gold=[], sequence=[])
     assert count_edges(p, nobody).shape == (0, 3)
     alone = sentences([(1, 2)], gold=[set()], sequence=[1])
-    np.testing.assert_array_equal(compare_trees(p, alone), np.zeros((1, 3, 3)))
+    np.testing.assert_array_equal(compare_trees(p, alone), np.zeros((1, 3, 2)))
 
 
 # Directed trees
 
 
-def read_trees(p: Tensor, words: list[tuple[int, int]], root: int, number: int) -> list[dict[int, int]]:
+def read_trees(p: Tensor, words: list[tuple[int, int]], root: int) -> list[dict[int, int]]:
     """Read the heads of all words off the counts, tree by tree: each sentence has one of all arcs."""
     arcs = [(word, head) for word, head in permutations(range(len(words)), 2) if word != root]
     asked = sentences(
@@ -228,15 +227,14 @@ def read_trees(p: Tensor, words: list[tuple[int, int]], root: int, number: int) 
         roots=[root] * len(arcs),
         arcs=[{arc} for arc in arcs],
     )
-    found = compare_trees(p[:1], asked)[..., number]
+    found = compare_trees(p[:1], asked)[..., HEADS]
     assert set(found.ravel()) <= {0, 1}
     return [dict(arc for arc, there in zip(arcs, row, strict=True) if there) for row in found.T]
 
 
-def weigh_arcs(p: Tensor, words: list[tuple[int, int]], number: int) -> np.ndarray:
+def weigh_arcs(p: Tensor, words: list[tuple[int, int]]) -> np.ndarray:
     """Weigh the arcs (head of the model, word, its head)."""
-    maps = np.array([by_words(one, words) for one in p[0].double().nan_to_num(0).numpy()])
-    return maps if number == DEPENDENTS_ATTEND else maps.swapaxes(1, 2)
+    return np.array([by_words(one, words) for one in p[0].double().nan_to_num(0).numpy()])
 
 
 def by_networkx(weight: np.ndarray, root: int) -> dict[int, int]:
@@ -253,20 +251,16 @@ def total(weight: np.ndarray, heads: dict[int, int]) -> float:
     return sum(weight[arc] for arc in heads.items())
 
 
-BOTH = pytest.mark.parametrize("number", [DEPENDENTS_ATTEND, HEADS_ATTEND])
-
-
-@BOTH
 @pytest.mark.parametrize("precise", [False, True], ids=["compiled", "elsewhere"])
 @pytest.mark.parametrize("kind", [smooth, sharp, coarse, causal, uniform])
 @pytest.mark.parametrize("seed", range(5))
-def test_directed_trees_are_those_of_networkx(kind: Callable, precise: bool, number: int, seed: int):
+def test_directed_trees_are_those_of_networkx(kind: Callable, precise: bool, seed: int):
     """The very same tree, unless several weigh the same up to rounding: then one of them."""
     _, (words, *_), _ = drawn(seed)
     p = kind(torch.Generator().manual_seed(seed))
     root = seed % len(words)
-    found = read_trees(p.double() if precise else p, words, root, number)
-    for weight, heads in zip(weigh_arcs(p, words, number), found, strict=True):
+    found = read_trees(p.double() if precise else p, words, root)
+    for weight, heads in zip(weigh_arcs(p, words), found, strict=True):
         expected = by_networkx(weight, root)
         assert heads.keys() == expected.keys() == set(range(len(words))) - {root}
         assert networkx.is_arborescence(networkx.DiGraph((head, word) for word, head in heads.items()))
@@ -275,21 +269,20 @@ def test_directed_trees_are_those_of_networkx(kind: Callable, precise: bool, num
             assert heads == expected
 
 
-@BOTH
 @pytest.mark.slow
-def test_long_sentences_with_circles_in_circles(number: int):
+def test_long_sentences_with_circles_in_circles():
     """Near pairs weigh most, then pairs of pairs, and so on: what is joined is joined again."""
     draw = torch.Generator().manual_seed(0)
     place = torch.arange(40)
     deep = (place[:, None] ^ place).clamp_min(1).double().log2().floor()
-    p = (torch.rand(1, HEADS, 40, 40, generator=draw) + 9 - 1.5 * deep).softmax(-1).float()
+    p = (torch.rand(1, NUMBER, 40, 40, generator=draw) + 9 - 1.5 * deep).softmax(-1).float()
     words = [(at, at + 1) for at in range(40)]
-    found = read_trees(p, words, 7, number)
-    expected = [by_networkx(weight, 7) for weight in weigh_arcs(p, words, number)]
+    found = read_trees(p, words, 7)
+    expected = [by_networkx(weight, 7) for weight in weigh_arcs(p, words)]
     assert found == expected
     greedy = [
         {word: int(np.delete(row, word).argmax()) for word, row in enumerate(weight)}
-        for weight in weigh_arcs(p, words, number)
+        for weight in weigh_arcs(p, words)
     ]
     assert all(heads != first for heads, first in zip(found, greedy, strict=True))
 
@@ -298,10 +291,8 @@ def test_long_sentences_with_circles_in_circles(number: int):
 def test_no_other_tree_is_heavier(seed: int):
     """Of all ways to give four words heads."""
     words = [(at, at + 1) for at in range(4)]
-    p = torch.randn(1, HEADS, 4, 4, generator=torch.Generator().manual_seed(seed)).softmax(-1)
-    for weight, heads in zip(
-        weigh_arcs(p, words, DEPENDENTS_ATTEND), read_trees(p, words, 2, DEPENDENTS_ATTEND), strict=True
-    ):
+    p = torch.randn(1, NUMBER, 4, 4, generator=torch.Generator().manual_seed(seed)).softmax(-1)
+    for weight, heads in zip(weigh_arcs(p, words), read_trees(p, words, 2), strict=True):
         best = max(
             (
                 dict(zip((0, 1, 3), chosen, strict=True))
@@ -323,18 +314,16 @@ def test_who_attends_to_whom():
     words = [(at, at + 1) for at in range(5)]
     asked = sentences(words, gold=[set()], sequence=[0], roots=[3], arcs=[set(heads.items())])
     found = compare_trees(p, asked)[0]
-    assert (found[0, DEPENDENTS_ATTEND], found[1, HEADS_ATTEND]) == (4, 4)
-    assert max(found[1, DEPENDENTS_ATTEND], found[0, HEADS_ATTEND]) < 4
-    assert read_trees(p, words, 3, DEPENDENTS_ATTEND)[0] == heads
+    assert found[1, HEADS] < found[0, HEADS] == 4
+    assert read_trees(p, words, 3)[0] == heads
 
 
-@BOTH
-def test_the_earlier_of_two_heads(number: int):
+def test_the_earlier_of_two_heads():
     """Where all arcs weigh the same, words depend on the first one, and that on the root."""
     words = [(at, at + 1) for at in range(5)]
     p = torch.full((1, 1, 5, 5), 0.2)
     for root, heads in ((0, {1: 0, 2: 0, 3: 0, 4: 0}), (3, {0: 3, 1: 0, 2: 0, 4: 0})):
-        assert read_trees(p, words, root, number) == [heads], root
+        assert read_trees(p, words, root) == [heads], root
 
 
 def test_several_gold_heads_of_a_word():
@@ -344,12 +333,11 @@ def test_several_gold_heads_of_a_word():
     p[0, 0, 1, 0] = p[0, 0, 2, 1] = 0.9
     for arcs, right in (({(1, 0), (1, 2), (2, 1)}, 2), ({(1, 2), (2, 0)}, 0)):
         asked = sentences(words, gold=[set()], sequence=[0], arcs=[arcs])
-        assert compare_trees(p, asked)[0, 0, DEPENDENTS_ATTEND] == right
+        assert compare_trees(p, asked)[0, 0, HEADS] == right
 
 
-@BOTH
-def test_directed_trees_of_rows_that_are_undefined(number: int):
+def test_directed_trees_of_rows_that_are_undefined():
     _, (words, *_), _ = drawn(1)
     p = smooth(torch.Generator().manual_seed(1))
     p[:, 2, 3:9] = torch.nan
-    assert read_trees(p, words, 0, number) == read_trees(p.nan_to_num(0), words, 0, number)
+    assert read_trees(p, words, 0) == read_trees(p.nan_to_num(0), words, 0)

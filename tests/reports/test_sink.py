@@ -93,7 +93,7 @@ def test_parquet_is_not_for_terminals(stdout, table):
 def test_a_file_has_its_description_beside_it(tmp_path, stdout, table, name):
     out = stdout(terminal=True)
     path = tmp_path / name
-    beside = path.with_suffix(".json")
+    beside = path.with_name(f"{path.name}.json")
     assert write_table(table, output=path) == [path, beside]
     assert sorted(tmp_path.iterdir()) == sorted([path, beside])
     about = json.loads(beside.read_text("utf-8"))
@@ -160,7 +160,7 @@ def test_a_closed_folder_is_refused(tmp_path, monkeypatch):
         check_output(tmp_path / "heads.csv")
 
 
-@pytest.mark.parametrize("existing", ["heads.csv", "heads.json"])
+@pytest.mark.parametrize("existing", ["heads.csv", "heads.csv.json"])
 def test_nothing_is_overwritten_unasked(tmp_path, table, existing):
     (tmp_path / existing).write_text("mine")
     with pytest.raises(AttnprobeError, match="--overwrite"):
@@ -176,13 +176,13 @@ def test_overwrite_replaces_both_files_and_keeps_their_mode(tmp_path, table, hea
     path.chmod(0o600)
     write_table(heads(1, 1, entropy=np.ones(1)), output=path, overwrite=True)
     assert len(pd.read_csv(path)) == 1
-    assert json.loads(path.with_suffix(".json").read_text())["rows"] == 1
+    assert json.loads(path.with_name(f"{path.name}.json").read_text())["rows"] == 1
     assert path.stat().st_mode & 0o777 == 0o600
 
 
 @pytest.mark.parametrize("content", ['{"my": "data"}', "[1]", "not json", '{"table": "heads.parquet"}'])
 def test_overwrite_spares_a_json_that_is_not_this_tables_own(tmp_path, table, content):
-    (tmp_path / "heads.json").write_text(content)
+    (tmp_path / "heads.csv.json").write_text(content)
     with pytest.raises(AttnprobeError, match=r"not the description of heads\.csv"):
         write_table(table, output=tmp_path / "heads.csv", overwrite=True)
     assert [path.read_text() for path in tmp_path.iterdir()] == [content]

@@ -361,7 +361,7 @@ class TestCommands:
 
     def test_provenance(self, many: Path, tmp_path: Path):
         assert self.run("entropy", "demo", "-d", many, "--memory", "1GiB", "-o", tmp_path / "a.csv") == 0
-        assert json.loads((tmp_path / "a.json").read_text())["provenance"]["options"]["memory"] == "1GiB"
+        assert json.loads((tmp_path / "a.csv.json").read_text())["provenance"]["options"]["memory"] == "1GiB"
 
     @pytest.mark.parametrize("command", ["census", "importance", "ablate", "doctor", "prune"])
     def test_every_command(self, many: Path, command: str, capfd: pytest.CaptureFixture):

@@ -27,7 +27,7 @@ from attnprobe.statistics.positional import FURTHEST
 from attnprobe.statistics.registry import families, select_controls
 from attnprobe.statistics.roles import SUFFIX
 from attnprobe.statistics.statistic import MEANING, Family
-from attnprobe.statistics.trees import LAYER_TREES, TREES
+from attnprobe.statistics.trees import TREES
 from attnprobe.sums.base import Measurement
 from attnprobe.sums.documents import name_documents
 from attnprobe.table.naming import REACH
@@ -80,8 +80,8 @@ COLUMNS = {
     "norm": ["norm_total", "norm_first", "norm_separator", "norm_punctuation", "norm_other"],
     "induction": ["induction", "duplicate", "previous_again", "copying"],
     "links": [
-        *("syntax", "coreference", "links", "uuas", "aer", "aer_of_mean"),
-        *("uas", "uuas_layer", "uas_layer"),
+        *("syntax", "coreference", "links", "uuas", "aer"),
+        "uas",
     ],
     "roles": [
         "special_excess",
@@ -129,9 +129,9 @@ def cells(statistic: Statistic, heads: int) -> tuple[int, ...]:
     """The shape of the number of one sequence."""
     rows = {"head": heads, "pair": heads * (heads - 1) // 2, "layer": 1}[statistic.rows]
     more = {"offset_share": (2 * FURTHEST + 1,), "longer": (2,), "logit_rank": (2,)}
-    more |= {f"{name}{of}": (count,) for name, count in (("uuas", 5), ("uas", 8)) for of in ("", "_layer")}
+    more |= {"uuas": (5,), "uas": (7,)}
     more |= {"part_of_speech_excess": (len(PARTS),), "profile": (2 * REACH + 5,)}
-    more |= dict.fromkeys(("aer", "aer_of_mean"), (2, 8))
+    more |= {"aer": (2, 8)}
     name = (statistic.of or statistic).name.removesuffix(SUFFIX).removesuffix(f"_{statistic.control}")
     return (rows, *more.get(name, ()))
 
@@ -147,7 +147,7 @@ class TestEvery:
     ):  # fmt: skip
         whole = drawn(3, heads, 9, content_only=content_only, kind=kind)
         values = statistic(shown(statistic, whole))
-        if statistic.scope == "layer" or statistic.function in {TREES.function, LAYER_TREES.function}:
+        if statistic.scope == "layer" or statistic.function in {TREES.function}:
             # What blocks or several statistics share is between a function and its reduction.
             assert len(values) == 3
             assert number(statistic, whole).shape == (3, *cells(statistic, heads))
@@ -178,7 +178,7 @@ class TestEvery:
         unframed = content_only and name in framing
         unframed |= name.startswith("first_token")  # the first one is special
         unframed |= name == "aligned_excess" and kind != "cross"
-        if name in {"segment_excess", "aer", "aer_of_mean"}:  # only of two texts that are read together
+        if name in {"segment_excess", "aer"}:  # only of two texts that are read together
             return
         if name == "profile":  # at some offsets; see test_profile.py
             return

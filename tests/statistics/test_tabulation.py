@@ -215,10 +215,10 @@ def test_statistics_that_were_not_measured_have_no_columns():
 def test_tabulations_are_found_by_name():
     """By which a record knows how its table was made."""
     gold = (
-        *(links.BY_RELATION, links.BY_RELATION_AND_HEAD, trees.BY_HEAD, trees.BY_LAYER),
+        *(links.BY_RELATION, links.BY_RELATION_AND_HEAD, trees.BY_HEAD),
         *(links.BY_MENTION, links.BY_MENTION_AND_HEAD),
         *(links.BY_LABEL, links.BY_LABEL_AND_HEAD),
-        *(alignment_table.BEST_ALIGNMENTS, alignment_table.BY_HEAD, alignment_table.BY_LAYER),
+        *(alignment_table.BEST_ALIGNMENTS, alignment_table.BY_HEAD),
     )
     mixed = (mixing.BY_HEAD, mixing.BY_LAYER, mixing.BY_PAIR)
     every = (EVERYTHING, HEADS, BY_PAIR, BY_HEAD, BY_LAYER, CONTROLLED, REPEATED, ROLES, RANK, *gold, *mixed)

@@ -455,7 +455,7 @@ def test_a_file_holds_what_the_columns_are(saved, texts, tmp_path):
     header = (tmp_path / "both.csv").read_text().splitlines()[0].split(",")
     assert header[5:7] == ["first", "first_se"]
     assert header[header.index("separator_norm") + 1] == "separator_norm_se"
-    said = json.loads((tmp_path / "both.json").read_text())
+    said = json.loads((tmp_path / "both.csv.json").read_text())
     units = {column["name"]: column["unit"] for column in said["columns"]}
     assert (units["first"], units["first_norm"], units["norm_first"]) == ("share", "share, by norm", "length")
     assert said["notes"] == list(table.notes)

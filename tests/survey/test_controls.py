@@ -240,7 +240,7 @@ def test_the_record_beside_a_file(saved, tmp_path):
     paths = [tmp_path / f"in-{end}.{end}" for end in ("csv", "json", "parquet", "md", "xlsx")]
     for path in paths:
         found.save(path)
-    record = json.loads((tmp_path / "in-csv.json").read_text())["provenance"]
+    record = json.loads((tmp_path / "in-csv.csv.json").read_text())["provenance"]
     assert record["measurement"]["table"] == "head, controlled"
     assert "offset_share_alike@1" in record["measurement"]["statistics"]
     for path in paths:

@@ -71,7 +71,7 @@ def assert_same(read, table):
 def test_round_trip(tmp_path, kind):
     path = tmp_path / f"heads.{kind}"
     files = TABLE.save(path)
-    assert files == ([path] if kind == "json" else [path, tmp_path / "heads.json"])
+    assert files == ([path] if kind == "json" else [path, tmp_path / f"heads.{kind}.json"])
     for known in (path, str(path)):
         assert_same(HeadTable.read(known), TABLE)
     # Once more, since what was read is written as well.
@@ -223,7 +223,7 @@ def test_csv_alone(tmp_path, heads):
     data["lift_n"] = [1, 2, 3, 4]
     path = tmp_path / "heads.csv"
     HeadTable("t", columns, data, ["note"], {"seed": 1}).save(path)
-    (tmp_path / "heads.json").unlink()
+    (tmp_path / "heads.csv.json").unlink()
     read = HeadTable.read(path)
     roles = {column.name: column.role for column in read.columns}
     assert roles == {
@@ -248,7 +248,7 @@ def test_csv_alone(tmp_path, heads):
 def test_the_json_of_another_table_is_not_taken(tmp_path):
     TABLE.save(tmp_path / "one.csv")
     (tmp_path / "one.csv").rename(tmp_path / "two.csv")
-    (tmp_path / "one.json").rename(tmp_path / "two.json")
+    (tmp_path / "one.csv.json").rename(tmp_path / "two.csv.json")
     read = HeadTable.read(tmp_path / "two.csv")
     assert (read.title, list(read.notes), read.provenance) == ("two", [], {})
 
@@ -268,11 +268,11 @@ def test_files_that_are_there_stay(tmp_path, kind):
 
 
 def test_a_json_that_is_not_its_own_stays(tmp_path):
-    (tmp_path / "heads.json").write_text("{}")
+    (tmp_path / "heads.csv.json").write_text("{}")
     for overwrite in (False, True):
         with pytest.raises(AttnprobeError, match=r"already exists|not the description"):
             TABLE.save(tmp_path / "heads.csv", overwrite=overwrite)
-    assert [file.name for file in tmp_path.iterdir()] == ["heads.json"]
+    assert [file.name for file in tmp_path.iterdir()] == ["heads.csv.json"]
 
 
 @pytest.mark.parametrize("name", ["heads", "heads.ods", "none/heads.csv", "", "heads.table"])
@@ -295,8 +295,8 @@ def test_what_is_no_table(tmp_path, name):
 def test_a_broken_json_beside_it(tmp_path, beside):
     """Nothing is guessed where something is said."""
     TABLE.save(tmp_path / "heads.csv")
-    (tmp_path / "heads.json").write_bytes(beside)
-    with pytest.raises(AttnprobeError, match=r"heads\.json, which describes heads\.csv, can't be read"):
+    (tmp_path / "heads.csv.json").write_bytes(beside)
+    with pytest.raises(AttnprobeError, match=r"heads\.csv\.json, which describes heads\.csv, can't be read"):
         HeadTable.read(tmp_path / "heads.csv")
 
 
@@ -306,7 +306,7 @@ def test_a_broken_json_beside_it(tmp_path, beside):
 def test_a_json_of_something_else_beside_it(tmp_path, beside):
     """Is left aside."""
     TABLE.save(tmp_path / "heads.csv")
-    (tmp_path / "heads.json").write_text(beside)
+    (tmp_path / "heads.csv.json").write_text(beside)
     read = HeadTable.read(tmp_path / "heads.csv")
     assert list(read.data) == list(DATA)
     assert (read.title, list(read.notes), read.provenance) == ("heads", [], {})
@@ -400,5 +400,14 @@ def test_columns_must_fit_their_cells(data):
 
 def test_what_lies_beside_it_says_what_it_is_of(tmp_path):
     TABLE.save(tmp_path / "heads.csv")
-    about = json.loads((tmp_path / "heads.json").read_text())
+    about = json.loads((tmp_path / "heads.csv.json").read_text())
     assert (about["table"], about["rows"]) == ("heads.csv", 3)
+
+
+def test_one_name_in_two_formats(tmp_path):
+    """Each has a record of its own, and is read with it."""
+    for kind in (*FORMATS, "xlsx"):
+        TABLE.save(tmp_path / f"heads.{kind}")
+    for kind in FORMATS:
+        assert_same(HeadTable.read(tmp_path / f"heads.{kind}"), TABLE)
+    assert HeadTable.read(tmp_path / "heads.xlsx").provenance == to_json(TABLE.provenance)

@@ -32,7 +32,6 @@ GUESSED = {
     "modalities": tables.modalities,
     "alignments": tables.alignments,
     "aligning heads": tables.aligning,
-    "aligning layers": lambda: tables.aligning(heads=0),
 }
 
 

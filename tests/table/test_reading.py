@@ -110,6 +110,6 @@ def test_rows_longer_than_the_header_shift_nothing(tmp_path):
 
 def test_a_damaged_description_is_named(tmp_path):
     (tmp_path / "a.csv").write_text("model,layer,head,importance\nm,0,0,1.5\n", encoding="utf-8")
-    (tmp_path / "a.json").write_text('{"table": "a.csv", "rows": ', encoding="utf-8")
-    with pytest.raises(AttnprobeError, match=r"a\.json, which describes a\.csv, can't be read: .* Delete it"):
+    (tmp_path / "a.csv.json").write_text('{"table": "a.csv", "rows": ', encoding="utf-8")
+    with pytest.raises(AttnprobeError, match=r"a\.csv\.json, which describes .* Delete it"):
         HeadTable.read(tmp_path / "a.csv")

@@ -39,13 +39,12 @@ def find_links(
 ) -> HeadTable:
     """Ask heads for the other end of gold links, for the command of that name.
 
-    A row is what ``by`` says: ``"head"``, ``"layer"``, ``"trees"``, ``"trees by layer"``, or a word of the
-    command. ``chosen`` holds which links are asked for: ``labels``, ``subtypes``, ``min_links``. ``metric``
-    is ``"aer"`` where whole alignments are scored, and ``aligned`` opens pairs with alignments of their own
-    in place of ``texts``.
+    A row is what ``by`` says: ``"head"``, ``"trees"``, or a word of the command. ``chosen`` holds which links
+    are asked for: ``labels``, ``subtypes``, ``min_links``. ``metric`` is ``"aer"`` where whole alignments are
+    scored, and ``aligned`` opens pairs with alignments of their own in place of ``texts``.
     """
     layers = parse_layers(options.get("layers"))
-    best = metric == "accuracy" and by not in {*_TREES, "head"}
+    best = metric == "accuracy" and by not in {"trees", "head"}
     if best and options.get("by_group") is not None and options.get("weights", "attention") != "attention":
         raise AttnprobeError(
             "--by-group scores the best heads of all groups by attention as it is; leave out --weights, or "
@@ -53,8 +52,8 @@ def find_links(
         )
     if "labels" in chosen:
         chosen["labels"] = _read_labels(chosen["labels"])
-    chosen = {} if by in _TREES else {"metric": metric} if metric == "aer" else chosen
-    if metric == "aer" and by not in ("head", "layer"):
+    chosen = {} if by == "trees" else {"metric": metric} if metric == "aer" else chosen
+    if metric == "aer" and by != "head":
         chosen |= {"folds": _choose_selection(options)["folds"]}
     if best:
         chosen |= _choose_selection(options)
@@ -160,18 +159,12 @@ def _choose_links(source: OpenSource, gold: Gold, chosen: Mapping[str, Any]) -> 
     )
 
 
-#: What ``by`` says of trees.
-_TREES = ("trees", "trees by layer")
-
-
 def _ask(gold: Gold, by: str) -> Answer:
     """Choose what is measured, and how it is tabulated."""
-    if by in _TREES:
+    if by == "trees":
         from attnprobe.statistics import trees
 
-        if by == "trees":
-            return [trees.TREES, trees.DIRECTED], trees.BY_HEAD
-        return [trees.LAYER_TREES, trees.LAYER_DIRECTED], trees.BY_LAYER
+        return [trees.TREES, trees.DIRECTED], trees.BY_HEAD
     from attnprobe.statistics import links
 
     statistic, by_label, by_head = {
@@ -183,12 +176,11 @@ def _ask(gold: Gold, by: str) -> Answer:
 
 
 def _ask_alignment(by: str) -> Answer:
-    """Ask for alignment error rates: of each head, of each layer's mean, or of the best of both."""
-    from attnprobe.statistics.alignment import AER, AER_OF_MEAN
-    from attnprobe.statistics.alignment_table import BEST_ALIGNMENTS, BY_HEAD, BY_LAYER
+    """Ask for alignment error rates of each head, or of the best."""
+    from attnprobe.statistics.alignment import AER
+    from attnprobe.statistics.alignment_table import BEST_ALIGNMENTS, BY_HEAD
 
-    asked: dict[str, Answer] = {"head": ([AER], BY_HEAD), "layer": ([AER_OF_MEAN], BY_LAYER)}
-    return asked.get(by, ([AER, AER_OF_MEAN], BEST_ALIGNMENTS))
+    return [AER], BY_HEAD if by == "head" else BEST_ALIGNMENTS
 
 
 def _choose_selection(options: Mapping[str, Any]) -> dict[str, Any]:

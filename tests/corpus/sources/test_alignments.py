@@ -159,7 +159,6 @@ def test_accuracy_by_norm_has_rows_of_its_own(files, saved):
         (["-d", "both", "--alignments", "both"], "is no link"),
         (["-d", "both", "--alignments", "."], "There is no file ."),
         (["--metric", "aer"], "give each a target that a decoder reads, or a text_pair"),
-        (["-d", "both", "--alignments", "gold", "--by", "layer"], "add --metric aer"),
         (["-d", "both", "--alignments", "gold", "--metric", "aer", "--labels", "sure"], "leave out --labels"),
     ],
 )  # fmt: skip

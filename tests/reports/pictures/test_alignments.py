@@ -36,16 +36,6 @@ def test_names_in_one_layer_do_not_touch():
     assert [row["value"] for row in rows] == [0.3, 0.301, 0.302]
 
 
-def test_of_layers_there_is_a_line_and_the_lowest_has_a_name():
-    table = tables.aligning(heads=0)
-    drawn = draw_picture([table])
-    assert drawn.kind == "errors"
-    rows = [row for rows in drawn.spec["datasets"].values() for row in rows]
-    assert [row["value"] for row in rows] == table.data["aer"]
-    assert [row["name"] for row in rows].count("") == len(rows) - 2
-    assert '"type": "line"' in str(drawn.spec).replace("'", '"')
-
-
 def test_a_star_is_the_adjusted_p():
     rows = rows_of(tables.alignments())
     assert [row["star"] for row in rows] == ["*", "", ""]

@@ -236,7 +236,7 @@ def test_every_picture_in_every_theme(kind, theme):
 def test_a_csv_without_a_description_is_drawn_as_far_as_its_columns_say(tmp_path):
     table = tables.of_heads("entropy")
     path, *_ = table.save(tmp_path / "heads.csv")
-    path.with_suffix(".json").unlink()
+    path.with_name(f"{path.name}.json").unlink()
     assert numbers_of(draw_picture([HeadTable.read(path)]).spec) == table.data["entropy"]
 
 

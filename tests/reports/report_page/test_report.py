@@ -72,8 +72,8 @@ def test_a_curve_without_its_shares_is_a_table_only(tables):
 
 def test_a_description_that_leads_nowhere_is_refused(tables, tmp_path):
     tables["heads"].save(tmp_path / "one.csv")
-    (tmp_path / "one.json").write_text("[" * 100_000)
-    with pytest.raises(AttnprobeError, match=r"one\.json, which describes one\.csv, can't be read"):
+    (tmp_path / "one.csv.json").write_text("[" * 100_000)
+    with pytest.raises(AttnprobeError, match=r"one\.csv\.json, which describes one\.csv, can't be read"):
         read_folder(tmp_path)
 
 

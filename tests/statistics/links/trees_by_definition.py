@@ -49,7 +49,7 @@ class Counts:
         hits: (sentence, layer, head) those of each head.
         words, left, right, to_root, random: (sentence,) words with a gold head that are no root; those whose
             head simple trees have right.
-        to_head, from_head: (sentence, layer, head) those whose head a head's directed trees have right.
+        to_head: (sentence, layer, head) words whose head a head's directed tree has right.
     """
 
     gold: np.ndarray
@@ -62,7 +62,6 @@ class Counts:
     to_root: np.ndarray
     random: np.ndarray
     to_head: np.ndarray
-    from_head: np.ndarray
 
 
 def find_circle(heads):
@@ -118,7 +117,7 @@ def count_random(arcs, root, words):
     return np.mean([len(arcs & set(tree.items())) for tree in every])
 
 
-def trees(model, tokenizer, sentences, longest=None, *, maps_of=eager_maps, mean=False):
+def trees(model, tokenizer, sentences, longest=None, *, maps_of=eager_maps):
     """Count what trees have of the gold in each sentence that asks something.
 
     Args:
@@ -127,7 +126,6 @@ def trees(model, tokenizer, sentences, longest=None, *, maps_of=eager_maps, mean
         sentences: A list of (text, spans of words, links (source word, target word, label)).
         longest: Sentences of more tokens are left out.
         maps_of: Reads the maps of a sentence; those of a decoder are of tokens one place later.
-        mean: Whether trees are of the mean over the heads of a layer.
     """
     rows = []
     for text, spans, links in sentences:
@@ -153,7 +151,6 @@ def trees(model, tokenizer, sentences, longest=None, *, maps_of=eager_maps, mean
         if not gold:
             continue
         maps = maps_of(model, encoded["input_ids"])
-        maps = maps.mean(1, keepdims=True) if mean else maps
         places = [[token + (maps_of is decoder_maps) for token in word] for word in left]
         words = np.array([[maps[..., a, :][..., b].sum(-1).mean(-1) for b in places] for a in places])
         attention = np.moveaxis(words, (0, 1), (-2, -1))
@@ -166,14 +163,13 @@ def trees(model, tokenizer, sentences, longest=None, *, maps_of=eager_maps, mean
         graph = networkx.DiGraph((head, word) for word, head in arcs)
         tops = [word for word in sorted(graph) if not graph.in_degree(word)]
         root = max(tops, key=lambda word: len(networkx.descendants(graph, word)))
-        held, to_head, from_head = (np.zeros(maps.shape[:2], int) for _ in range(3))
+        held, to_head = (np.zeros(maps.shape[:2], int) for _ in range(2))
         for head in np.ndindex(held.shape):
             # Edges without weight are no edges to scipy, and it wants the lightest tree.
             tree = minimum_spanning_tree(np.triu(weight[head].max() + 1 - weight[head], 1)).tocoo()
             assert tree.nnz == len(left) - 1
             held[head] = sum(frozenset((left[a], left[b])) in gold for a, b in zip(*tree.coords, strict=True))
             to_head[head] = len(directed(attention[head], root) & arcs)
-            from_head[head] = len(directed(attention[head].T, root) & arcs)
         size = range(len(left))
         simple = (
             {(word, size[(word + 1)] if word + 1 < len(left) else root) for word in size},
@@ -190,7 +186,6 @@ def trees(model, tokenizer, sentences, longest=None, *, maps_of=eager_maps, mean
                 *(len({arc for arc in tree if arc[0] != root} & arcs) for tree in simple),
                 count_random(arcs, root, len(left)),
                 to_head,
-                from_head,
             )
         )
     return Counts(*map(np.array, zip(*rows, strict=True)))

@@ -80,7 +80,7 @@ def test_a_format_is_one_file(tmp_path):
     )
     said = done.stdout
     assert done.returncode == 0, done.stderr
-    assert "['a.tabs', 'a.json'] layer\tx\n0\t0.5\n1\t2.0\n" in said
+    assert "['a.tabs', 'a.tabs.json'] layer\tx\n0\t0.5\n1\t2.0\n" in said
     assert "[(0, 0.5), (1, 2.0)]" in said
     assert "end it in .csv, .json, .md, .parquet, .tabs, .tex, .xlsx" in said
     assert "give a file that ends in .csv, .json, .parquet, .tabs, .xlsx." in said

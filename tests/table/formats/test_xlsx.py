@@ -101,8 +101,8 @@ def test_written_and_read_again(heads, tmp_path):
     table = heads(2, 3, entropy=np.linspace(0, 1, 6))
     table.data["model"][:] = ["_x0041_ =x"] * 6
     path = tmp_path / "heads.xlsx"
-    assert table.save(path) == [path, tmp_path / "heads.json"]
+    assert table.save(path) == [path, tmp_path / "heads.xlsx.json"]
     found = HeadTable.read(path)
     assert found.to_csv() == table.to_csv()
     assert (list(found.columns), found.notes) == (list(table.columns), list(table.notes))
-    assert json.loads((tmp_path / "heads.json").read_text())["table"] == "heads.xlsx"
+    assert json.loads((tmp_path / "heads.xlsx.json").read_text())["table"] == "heads.xlsx"
