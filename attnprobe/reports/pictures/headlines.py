@@ -38,14 +38,13 @@ from attnprobe.reports.pictures.modality import state_modality
 from attnprobe.reports.pictures.positions import DIRECTIONS, read_gap
 from attnprobe.reports.pictures.probes import state_probes
 from attnprobe.reports.pictures.scatter import choose_axes
-from attnprobe.reports.pictures.settling import state_settling
-from attnprobe.reports.pictures.shares import state_shares
 from attnprobe.reports.pictures.similarity import state_map
 from attnprobe.reports.pictures.training import state_lines
 from attnprobe.reports.scales import BEYOND
 from attnprobe.reports.shapes import RANDOM, SCORE, name_pairs
 from attnprobe.sums.resampling import SIGNIFICANT, half_width
 from attnprobe.table.cells import clean, format_cell
+from attnprobe.table.documents import count_documents
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.kinds import CLUSTERMAP, IN, OUT, TREE, PictureKind
 from attnprobe.table.naming import MIXED, find_role_kind, join_names
@@ -174,7 +173,8 @@ def _state_scatter(table: HeadTable, columns: Sequence[Column]) -> str:
     )
     apart, error = np.abs(x - y), np.hypot(x_error, y_error)
     known = np.flatnonzero(np.isfinite(apart) & np.isfinite(error))
-    some = known[apart[known] > half_width(error[known])] if len(known) else known
+    documents = count_documents(table, one.name)
+    some = known[apart[known] > half_width(error[known], documents[known])]
 
     def say(row: int, verb: str) -> str:
         name = name_head_of(table, row)
@@ -358,7 +358,9 @@ def _state_depth(table: HeadTable, columns: Sequence[Column]) -> str:
     values, errors = (np.array([one[layers == name].mean() for name in names]) for one in numbers)
     if len(names) < 2 or not np.isfinite(values).all() or not np.isfinite(errors).all():
         return ""
-    half, title, unit = half_width(errors), name_measure(columns[0]), name_unit(columns[0])
+    documents = count_documents(table, columns[0].name)
+    half = half_width(errors, [documents[layers == name].min() for name in names])
+    title, unit = name_measure(columns[0]), name_unit(columns[0])
     said = []
     for side, sign in (("highest", 1), ("lowest", -1)):
         first = int((sign * values).argmax())
@@ -375,14 +377,14 @@ def _state_depth(table: HeadTable, columns: Sequence[Column]) -> str:
 #: Kinds with a title for each measure; and those that draw columns of their own.
 _OF_MAPS = {"heatmap", "change"}
 _OWN = {
-    "roles", "relations", "intervals", "pairs", "shares", "checks", "probes", "settling", "curves", "matrix",
+    "roles", "relations", "intervals", "pairs", "checks", "probes", "settling", "curves", "matrix",
     "map", TREE, CLUSTERMAP, "atlas", "modality",
 }  # fmt: skip
 _STATING: Mapping[str, _Stating] = {
     "heatmap": _state_one, "change": state_change, "relations": state_relations, "probes": state_probes,
-    "curves": _state_curves, "intervals": _state_intervals, "settling": state_settling,
+    "curves": _state_curves, "intervals": _state_intervals,
     "scatter": _state_scatter, "lines": state_lines, "pairs": _state_pairs, "groups": _state_groups,
-    "positions": _state_positions, "shares": state_shares, "checks": _state_checks, "roles": _state_roles,
+    "positions": _state_positions, "checks": _state_checks, "roles": _state_roles,
     "depth": _state_depth, "atlas": _state_atlas, "modality": state_modality,
     "map": state_map,
 }  # fmt: skip

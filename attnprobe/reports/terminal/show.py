@@ -138,9 +138,6 @@ def _draw_list(table: HeadTable, console: Console, precision: int | None, full: 
     elif table.kind == "alignments" and len(table):
         alignments.draw_alignments(table, console, precision, full)
         shown = alignments.ALIGNMENT_COLUMNS
-    elif lists.has_shares(table):
-        lists.draw_shares(table, console)
-        shown = lists.SHARES_COLUMNS
     elif interactions.has_interactions(table):
         interactions.draw_interactions(table, console, full)
         shown = interactions.PAIR_COLUMNS
@@ -213,8 +210,6 @@ def _draw_measure(
         console.print(grid.write_colours(scale, marks.rule, console))
     if trust := grid.write_trust(table, column.name, panel, console):
         console.print(trust)
-    if said := grid.name_outliers(table, column, panel, precision):
-        console.print(said)
 
 
 def _choose_measures(measures: list[Column]) -> list[Column]:
