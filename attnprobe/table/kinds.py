@@ -20,7 +20,7 @@ PictureKind = Literal[
 #: The picture that has clusters: a matrix in the order of a tree of heads.
 CLUSTERMAP: Literal["clustermap"] = "clustermap"
 TableKind = Literal[
-    "checks", "heads of groups", "groups", "shares", "correlations", "settling", "pruning of checkpoints",
+    "checks", "heads of groups", "groups", "correlations", "settling", "pruning of checkpoints",
     "pruning", "probes", "best heads", "alignments", "aligning heads",
     "heads of checkpoints", "layers of checkpoints", "roles", "change", "two sides",
     "heads at positions", "modalities", "heads", "interactions", "all pairs",
@@ -86,9 +86,6 @@ KINDS: Mapping[TableKind, Kind] = {
     "groups": Kind(
         "anything in a group of documents", [GROUP], (), ["groups"],
         lambda keys, table: ALL_GROUPS in table.data[GROUP],
-    ),
-    "shares": Kind(
-        "a measure, its variance in shares", (), ("measure", "layers", "heads", "seeds_by_text", "rest"),
     ),
     "correlations": Kind(
         "a correlation over heads", (), ("pearson", "pearson_low", "pearson_high", "spearman"), ["intervals"]

@@ -204,12 +204,6 @@ def correlation():
     return table("correlation", named(1), **columns, pearson_low=[0.25], pearson_high=[0.75])
 
 
-def shares():
-    parts = ("layers", "heads", "seeds_by_text", "rest")
-    keys = {**named(2), "measure": ["entropy", "previous"]}
-    return table("where columns vary", keys, n=[9] * 2, **{name: [0.25] * 2 for name in parts})
-
-
 def by_group(layers=2, heads=2):
     groups, size = ["all groups", "news", "</script>", "=cmd()"], layers * heads
     keys = {**named(4 * size), "group": [name for name in groups for _ in range(size)]}
