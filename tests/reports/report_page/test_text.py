@@ -1,6 +1,5 @@
 """What a report says in sentences is borne out by its tables."""
 
-
 from attnprobe.reports.report_page.measures import Heads
 from attnprobe.reports.report_page.report import Contents
 from attnprobe.reports.report_page.text import (
@@ -13,12 +12,6 @@ from attnprobe.table.table import Column
 
 HEADS = Heads([("", 0, head) for head in range(3)])
 SIGNIFICANT = "significantly"
-
-
-
-
-
-
 
 
 def table(documents, **options):
