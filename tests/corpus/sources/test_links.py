@@ -208,6 +208,31 @@ class TestInPython:
     def test_mappings(self):
         assert list(read_linked_rows([ROW])) == [EXPECTED]
 
+    def test_a_link_counts_once(self):
+        """Whatever the order of its answers; one that is sure is not possible too."""
+        link = {"source": [0, 3], "target": [8, 11], "label": "det"}
+        choice = link | {"candidates": [[4, 7], [8, 11]]}
+        links = [link, link, link | {"possible": True}, link | {"label": "other"}]
+        links += [
+            choice,
+            link | {"candidates": [[8, 11], [4, 7]]},
+            link | {"target": [4, 7], "possible": True},
+        ]
+        expected = [
+            Link(Span(0, 3), DOG, "det"),
+            Link(Span(0, 3), DOG, "other"),
+            Link(Span(0, 3), DOG, "det", (Span(4, 7), DOG)),
+            Link(Span(0, 3), Span(4, 7), "det|possible"),
+        ]
+        for order in (links, links[::-1]):
+            (found,) = read_linked_rows([{"text": "the old dog", "links": order}])
+            assert {(one.target, one.label, frozenset(one.candidates)) for one in found.annotation.links} == {
+                (one.target, one.label, frozenset(one.candidates)) for one in expected
+            }
+            assert len(found.annotation.links) == 4
+        (again,) = read_linked_rows([Document("the old dog", annotation=Annotation((), (expected[0],) * 3))])
+        assert again.annotation.links == (expected[0],)
+
     def test_arrays(self):
         """As pandas has the cells of a parquet file."""
         links = np.array(
