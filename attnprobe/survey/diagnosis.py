@@ -204,11 +204,8 @@ def _check_heads(checkpoint: Checkpoint, architecture: Architecture) -> Finding:
 
 
 def _report_trained_heads(checkpoint: Checkpoint) -> Finding:
-    if checkpoint.pruning is None:
-        found = find_trained_heads(checkpoint.folder)
-    else:  # it was written with one
-        own = infer_head(checkpoint.model)
-        found = [own.name] if own else []
+    own = infer_head(checkpoint.model)
+    found = [own.name] if own else find_trained_heads(checkpoint.folder)
     return Finding("trained heads", "ok", ", ".join(found) or "none: encoder only")
 
 
