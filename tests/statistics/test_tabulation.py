@@ -149,10 +149,6 @@ class TestDistance:
         assert layer["odd_head"].tolist() == [None]
         assert np.isnan(layer["odd_jsd"]).all()
 
-    def test_trend_needs_three_layers(self):
-        (note, _) = tabulated(BY_LAYER, measured([[0.1, 0.3, 0.4]], 3)).notes
-        assert "undefined for 1 layer" in note
-
 
 def of_heads(statistics: list[Statistic], offsets: int = 2 * FURTHEST + 1) -> Measurement:
     """Make the measurement of one layer of two heads, of which nothing but zeros was found."""
