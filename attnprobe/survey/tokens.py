@@ -196,8 +196,6 @@ def _cut_piece(texts: Sequence[str], covered: Covered) -> str:
     return whole.strip() or whole
 
 
-
-
 def _find_words(
     texts: Sequence[str], covered: Sequence[Covered], labels: tuple[str, ...]
 ) -> tuple[NDArray[np.int64], tuple[str, ...]]:
