@@ -93,20 +93,20 @@ class TestImages:
         image.fromarray(pixels).save(path := tmp_path / "a.png")
         whole = path.read_bytes()
         path.write_bytes(whole[: len(whole) // 2])
-        assert "a.png can't be read as an image" in sentence(read_image, path)
+        assert "a.png is damaged" in sentence(read_image, path)
 
     @pytest.mark.parametrize("content", [b"", b"these are words", b"\x89PNG\r\n\x1a\n", b"GIF89a"])
     def test_no_image(self, tmp_path, content):
         (path := tmp_path / "a.png").write_bytes(content)
-        assert "a.png can't be read as an image" in sentence(read_image, path)
-        assert "a.png can't be read as an image" in sentence(read_image_size, path)
+        assert "a.png is damaged" in sentence(read_image, path)
+        assert "a.png is damaged" in sentence(read_image_size, path)
 
     def test_content_in_memory_is_not_named_by_its_address(self):
-        with pytest.raises(AttnprobeError, match=r"^the image can't be read as an image: .*Pillow knows"):
+        with pytest.raises(AttnprobeError, match=r"^the image is damaged"):
             read_image(BytesIO(b"these are words"), "the image")
 
     def test_no_file(self, tmp_path):
-        assert "can't be read as an image" in sentence(read_image, tmp_path / "gone.png")
+        assert "gone.png can't be read" in sentence(read_image, tmp_path / "gone.png")
 
     @pytest.mark.parametrize("side", [10_000, 60_000])
     def test_larger_than_any_honest_one(self, tmp_path, side):
@@ -118,7 +118,7 @@ class TestImages:
         header = chunk(b"IHDR", struct.pack(">IIBBBBB", side, side, 8, 2, 0, 0, 0))
         body = chunk(b"IDAT", zlib.compress(bytes(100))) + chunk(b"IEND", b"")
         (path := tmp_path / "bomb.png").write_bytes(b"\x89PNG\r\n\x1a\n" + header + body)
-        assert "decompression bomb" in sentence(read_image, path)
+        assert "too many pixels" in sentence(read_image, path)
         assert "decompression bomb" in sentence(read_image_size, path)
 
 
@@ -182,11 +182,11 @@ class TestSound:
     @pytest.mark.parametrize("name", ["a.wav", "a.flac", "a.mp3"])
     def test_no_sound(self, tmp_path, content, name):
         (path := tmp_path / name).write_bytes(content)
-        assert f"{name} can't be read as sound" in sentence(read_sound, path, RATE)
-        assert f"{name} can't be read as sound" in sentence(count_samples, path, RATE)
+        assert f"{name} is damaged" in sentence(read_sound, path, RATE)
+        assert f"{name} is damaged" in sentence(count_samples, path, RATE)
 
     def test_no_file(self, tmp_path):
-        assert "can't be read as sound" in sentence(read_sound, tmp_path / "gone.wav", RATE)
+        assert "gone.wav" in sentence(read_sound, tmp_path / "gone.wav", RATE)
 
 
 PICTURES = [b"", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", b"GIF89a", b"\xff\xd8\xff\xe0", b"II*\0", b"BM"]

@@ -151,7 +151,7 @@ class TestLabels:
     def test_a_broken_table(self, folder):
         root = folder("a.png")
         (root / "metadata.csv").write_bytes(b"file_name,label\na.png,\xff\n")
-        assert "metadata.csv can't be read as a table" in refused(root)
+        assert "metadata.csv is damaged" in refused(root)
 
     def test_a_short_row_of_a_table_says_nothing(self, folder):
         assert labels(MediaFolder.open(folder("a.png", csv="file_name,label\na.png\n"))) == [None]

@@ -139,7 +139,7 @@ def test_an_image_that_was_decoded_already():
 def test_a_bomb_and_a_program_end_in_one_sentence(tmp_path: Path):
     held = BytesIO()
     image.new("1", (20_000, 20_000)).save(held, "PNG")
-    with pytest.raises(AttnprobeError, match=r"the image of row 1 can't be read as an image: .*pixels"):
+    with pytest.raises(AttnprobeError, match="the image of row 1 has too many pixels"):
         Picture("row 1", held=held.getvalue()).read()
     held = BytesIO()
     image.new("L", (4, 4)).save(held, "EPS")
