@@ -180,6 +180,8 @@ def _explain_sound(path: Path, error: Exception) -> AttnprobeError:
 
 
 def _explain_damage(name: object, error: Exception, what: str) -> AttnprobeError:
+    if "DecompressionBomb" in type(error).__name__:
+        return AttnprobeError(f"{name} has too many pixels for an image; leave it out.")
     if isinstance(error, OSError) and error.errno is not None:  # the disk, not the file
         return AttnprobeError(f"{name} can't be read: {error.strerror}.")
     return AttnprobeError(f"{name} is damaged: it can't be read as {what}.")
@@ -206,8 +208,6 @@ def read_image(image: Path | BytesIO, name: str = "") -> NDArray[np.uint8]:
                 return np.asarray(ImageOps.exif_transpose(opened).convert("RGB"))
     except (AttnprobeError, MemoryError):
         raise
-    except (Image.DecompressionBombWarning, Image.DecompressionBombError) as error:
-        raise AttnprobeError(f"{name or image} has too many pixels for an image; leave it out.") from error
     except Exception as error:  # decoders raise whatever they like over broken files
         raise _explain_damage(name or image, error, "an image") from error
 
