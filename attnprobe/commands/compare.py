@@ -117,7 +117,6 @@ _RULES = (
     Resume,
     Output,
     rules=_RULES,
-    guesses=("diff", "difference", "versus"),
 )
 def compare(
     model: Annotated[
@@ -264,7 +263,6 @@ def compare(
     Metric,
     Resume,
     Output,
-    guesses=("correlation", "transfer", "domains"),
 )
 def correlate(
     in_domain: Annotated[
@@ -368,7 +366,7 @@ def correlate(
     return found.tabulate_heads() if by == "head" else found.tabulate_pairs()
 
 
-@command(Output, guesses=("join", "concat", "combine", "add"))
+@command(Output)
 def merge(
     tables: Annotated[
         "Sequence[HeadTable | Path | str]",

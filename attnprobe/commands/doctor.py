@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from attnprobe.table.head_table import HeadTable
 
 
-@command(OneModel, *TEXTS, Images, Output, guesses=("check", "verify", "test", "info", "diagnose"))
+@command(OneModel, *TEXTS, Images, Output)
 def doctor(
     model: Any,
     texts: "Texts" = None,
@@ -25,7 +25,7 @@ def doctor(
         Option(
             "Try the types of weights that this machine multiplies, and name the fastest whose numbers agree "
             "with those of float32 within their errors.",
-            panel=MODEL, guesses=("benchmark", "fastest", "dtypes"),
+            panel=MODEL,
         ),
     ] = False,
     **options: Any,

@@ -34,7 +34,6 @@ class BestHeads(Group):
             "Compare with what heads find of the same links, each moved to another word of its text at the "
             "same distance (links); or with the same architecture with random weights, three times (weights, "
             "three more passes). One at a time.",
-            guesses=("controls", "baseline"),
         ),
     ] = None
 
@@ -68,7 +67,6 @@ _OF_BEST_HEADS = [
         replace(_LAYERS_OF_HEADS, lacks=("by=head", "trees")),
         *_OF_BEST_HEADS,
     ],
-    guesses=("dependency", "dependencies", "relations", "parse", "ud", "treebank"),
 )
 def syntax(
     model: Any,
@@ -154,7 +152,6 @@ def syntax(
     BestHeads,
     Output,
     rules=[_LAYERS_OF_HEADS, *_OF_BEST_HEADS],
-    guesses=("coref", "pronouns"),
 )
 def coreference(
     model: Any,
@@ -224,7 +221,6 @@ def coreference(
         ),
         *_OF_BEST_HEADS,
     ],
-    guesses=("alignment", "align", "gold", "aer"),
 )
 def links(
     model: Any,
@@ -256,7 +252,6 @@ def links(
             panel=TEXT,
             line=str | None,
             reads="data",
-            guesses=("pharaoh", "gold-alignments", "align-file"),
         ),
     ] = None,
     targets: Annotated[

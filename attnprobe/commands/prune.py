@@ -23,18 +23,6 @@ By = Annotated[
     Option(
         "Rank heads by gradient, gradient-normed, fisher, ig, lrp, ablation, norm, magnitude, entropy, "
         "confidence, or FILE:COLUMN of a table of heads; or by several: gradient,norm.",
-        words=(
-            "gradient",
-            "gradient-normed",
-            "fisher",
-            "ig",
-            "lrp",
-            "ablation",
-            "norm",
-            "magnitude",
-            "entropy",
-            "confidence",
-        ),
         reads="order",
         panel=PRUNING,
     ),
@@ -78,7 +66,6 @@ _PHYSICAL = "--physical says how --save writes; add --save DIR --share 0.4."
             given=("random_orders", "search=bisect"),
         ),
     ],
-    guesses=("cut", "drop", "compress"),
 )
 def prune(
     model: Any,

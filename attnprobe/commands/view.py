@@ -28,7 +28,7 @@ class Sentences(Group, panel=_EXAMPLES):
         Option(
             "Search the data for so many sentences where the head that is shown first is most itself, and so "
             "many where it is least itself. A page shows them.",
-            metavar="N", low=1, high=100, guesses=("neighbours", "neighbors", "search", "similar"),
+            metavar="N", low=1, high=100,
         ),
     ] = None  # fmt: skip
     texts: Annotated[
@@ -41,7 +41,7 @@ class Sentences(Group, panel=_EXAMPLES):
             doc="Where examples are looked for: strings, a column of a DataFrame or a dataset, the path of a "
             "file or of a folder of .txt files, the id of a hub dataset, or a Source. By default the "
             "sentences that ship with attnprobe.",
-            panel=_EXAMPLES, guesses=(),
+            panel=_EXAMPLES,
         ),
     ] = None  # fmt: skip
 
@@ -95,7 +95,6 @@ def _need_examples() -> list[Rule]:
         ),
         *_need_examples(),
     ],
-    guesses=("show", "look", "visualize", "visualise", "bertviz", "text"),
 )
 def view(
     model: Any,
@@ -155,7 +154,6 @@ def view(
             "each head finds of it.",
             metavar="LINKS",
             panel=_VIEW,
-            guesses=("alignments", "pharaoh", "gold"),
         ),
     ] = None,
     layer: Annotated[

@@ -23,7 +23,6 @@ from attnprobe.model.configuration import read_config, weights_error
 from attnprobe.model.folders import RECORD, read_object
 from attnprobe.model.refusals import BadCheckpointError
 from attnprobe.model.transformers_private import list_tied_weights
-from attnprobe.wording import speaks_python
 
 Shapes = Mapping[str, tuple[int, ...]]
 
@@ -79,7 +78,6 @@ def list_computed_heads(standing: NDArray[np.bool_]) -> tuple[tuple[int, ...], .
     return tuple(tuple(map(int, np.flatnonzero(row))) or (0,) for row in standing)
 
 
-@speaks_python
 def load_pruned(folder: Path | str, dtype: torch.dtype | None = None) -> PreTrainedModel:
     """Load a pruned checkpoint, physically smaller or not.
 
