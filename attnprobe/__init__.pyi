@@ -458,14 +458,11 @@ def view(
     census: HeadTable | Path | str | Sequence[HeadTable | Path | str] | None = None,
     draw: Literal["lines", "map"] | None = None, words: bool = False, hide_special: bool = False,
     rollout: bool = False, theme: Literal["light", "dark", "paper"] | None = None,
-    width: str | int | None = None, examples: int | None = None, texts: Texts = None,
-    revision: str | None = None, cache_dir: Path | str | None = None, token: str | None = None,
-    offline: bool = False, trust_remote_code: bool = False, base: str | None = None,
+    width: str | int | None = None, revision: str | None = None, cache_dir: Path | str | None = None,
+    token: str | None = None, offline: bool = False, trust_remote_code: bool = False, base: str | None = None,
     adapter: str | None = None, prompt: str | None = None, allow_bin: bool = False, device: str = "auto",
     device_map: str | dict[str, Any] | None = None, dtype: str = "float32", threads: int | None = None,
     workers: int | None = None, progress: bool | Progress = False, tokenizer: Tokenizer | None = None,
-    split: str | None = None, dataset_config: str | None = None, text_column: str | None = None,
-    text_pair_column: str | None = None, limit: int | None = None, sample: int | None = None, seed: int = 42,
 ) -> View: ...
 def report(
     model: str | Path | PreTrainedModel | None = None, texts: Texts = None,

@@ -31,12 +31,9 @@ def view(command: Command, given: Given) -> None:
     look = given["theme"], given["width"]
     check_theme(look[0])
     parse_width(look[1])
-    format, searched = "html" if path is None else find_format(path, FORMATS), given["examples"] is not None
-    check_page_look(format, *look, examples=searched)
+    check_page_look("html" if path is None else find_format(path, FORMATS), *look)
     _check_browser(path, "view.html")
     text = given["text"]
-    if text == given["dataset"] == "-":
-        raise AttnprobeError("Standard input can be read once only; name a file in the other places.")
     if text == "-":
         text = sys.stdin.buffer.read().decode("utf-8", errors="replace").strip()
     found = call(command, given, text=text)

@@ -301,15 +301,15 @@ def merge_tables(
         },
     }
     architecture = first.record["architecture"]
-    tilings = architecture.get("tilings", ())
+    layer_heads = architecture.get("layer_heads", ())
     labels = Labels(
         str(first.record["model"]["name"]),
         datasets,
         record,
         number_layers(architecture["kinds"], architecture.get("numbers", ())),
-        architecture["grid"] is not None or bool(tilings),
+        architecture["grid"] is not None,
         {(layer, head) for layer, head in architecture.get("removed", ())},
-        tied=list_lacking([min(one["heads"], _MOST_HEADS) for one in tilings[:_MOST_LAYERS]]),
+        tied=list_lacking([min(one, _MOST_HEADS) for one in layer_heads[:_MOST_LAYERS]]),
     )
     table = tabulation.table(first.title, whole.measurement, whole.statistics, labels)
     return replace(table, notes=[*table.notes, *notes])

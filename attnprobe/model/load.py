@@ -47,7 +47,7 @@ from attnprobe.model.processing import load_processor
 from attnprobe.model.pruned import load_stored, read_physical_record, silence_transformers
 from attnprobe.model.quantisation import Quantisation, check_packages, place_weights
 from attnprobe.model.refusals import BadCheckpointError, UnsupportedModelError, find_packing, refuse_by_name
-from attnprobe.model.task_heads import TaskHead, Weights, choose_heads, infer_head, read_weights
+from attnprobe.model.task_heads import TaskHead, Weights, infer_head, read_weights
 
 
 def load_checkpoint(
@@ -65,8 +65,7 @@ def load_checkpoint(
         options: How to load.
         heads: Task heads to look for; the first whose weights are all there is loaded along.
         force_head: Make the first of them up if its weights are missing.
-        modality: What it will be given: "text", "image", "sound" or "video", or "image+text" for both
-            together; images may be frames of a video.
+        modality: What it will be given: "text", "image" or "sound", or "image+text" for both together.
 
     Raises:
         AttnprobeError: With one sentence on what is wrong and what to do.
@@ -92,8 +91,7 @@ def load_checkpoint(
     config = read_config(folder, name, trust_remote_code=options.trust_remote_code)
     refuse_by_name(config.model_type)
     check_packages(config, name)
-    modality = (refuse_unseeing if modality == BOTH else check_modality)(name, config, modality)
-    heads = choose_heads(heads, modality)
+    (refuse_unseeing if modality == BOTH else check_modality)(name, config, modality)
     load_own_tokenizers = partial(load_tokenizers, tokenizer_folder, name, config.model_type, **shared)
     tokenizer, target_tokenizer = load_own_tokenizers() if modality in {TEXT, BOTH} else (None, None)
     if embedding is not None and tokenizer is not None:
@@ -129,7 +127,6 @@ def load_checkpoint(
             "model_type": config.model_type,
             "dtype": options.dtype,
             "trust_remote_code": options.trust_remote_code,
-            **({"frames": processor.frames} if processor is not None and processor.frames else {}),
             **hashes,
         },
         read.unused,

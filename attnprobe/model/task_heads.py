@@ -52,23 +52,13 @@ IMAGE_CLASSIFICATION = TaskHead(
     "image classification", "AutoModelForImageClassification", ("ForImageClassification",)
 )
 SOUND_CLASSIFICATION = TaskHead("sound classification", "AutoModelForAudioClassification", _AUDIO)
-VIDEO_CLASSIFICATION = TaskHead(
-    "video classification", "AutoModelForVideoClassification", ("ForVideoClassification",)
-)
-#: What stands for a head of images where these are the frames of videos.
-VIDEO_HEADS = {IMAGE_CLASSIFICATION.name: VIDEO_CLASSIFICATION}
 SPEECH = TaskHead(
     "speech to text", "AutoModelForSpeechSeq2Seq", ("ForConditionalGeneration", "ForSpeechToText")
 )
 TASK_HEADS = (
     *(MASKED_LM, CAUSAL_LM, CLASSIFICATION, TOKEN_CLASSIFICATION, QUESTION_ANSWERING, SEQ2SEQ),
-    *(IMAGE_CLASSIFICATION, SOUND_CLASSIFICATION, VIDEO_CLASSIFICATION, SPEECH),
+    *(IMAGE_CLASSIFICATION, SOUND_CLASSIFICATION, SPEECH),
 )
-
-
-def choose_heads(heads: tuple[TaskHead, ...], modality: str) -> tuple[TaskHead, ...]:
-    """Choose the heads of videos for those of images, where images are their frames."""
-    return tuple(VIDEO_HEADS.get(head.name, head) for head in heads) if modality == "video" else heads
 
 
 @dataclass(frozen=True)

@@ -133,7 +133,7 @@ def _count_layers(architecture: Architecture) -> str:
 
 def _count_heads(architecture: Architecture) -> str:
     """Count the heads of a layer, or of each layer where they differ."""
-    counts = [one.heads for one in architecture.tilings] or [architecture.heads]
+    counts = architecture.layer_heads or (architecture.heads,)
     return str(counts[0]) if len({*counts}) == 1 else ", ".join(map(str, counts))
 
 

@@ -227,12 +227,12 @@ def open_meter(
     standing = architecture.standing if architecture.present else None
     of_weights = measure_parameters(checkpoint, architecture, statistics)
     of_text = [statistic for statistic in statistics if statistic.name not in of_weights]
-    kinds, heads = architecture.tilings or architecture.kinds, architecture.heads
+    kinds = range(architecture.layers) if architecture.layer_heads else architecture.kinds
     unembedding = find_unembedding(checkpoint) if UNEMBEDDING in needs else None
     if isinstance(unembedding, str):
         raise AttnprobeError(f"What heads do to logits can't be measured: {unembedding}.")
     recorder = Recorders(
-        of_text, factors, kinds, heads, projections, standing, unembedding=unembedding, keep=keep
+        of_text, factors, kinds, architecture.heads, projections, standing, unembedding=unembedding, keep=keep
     )
 
     keeper = OutputRecorder(architecture.kinds)
