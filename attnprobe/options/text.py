@@ -140,18 +140,6 @@ class Reading(Group, panel=TEXT):
     ] = 42  # fmt: skip
 
 
-class Population(Group, panel=TEXT):
-    """What errors are about."""
-
-    population: Annotated[
-        Literal["language", "corpus"],
-        Option(
-            "With --until, what errors are about. language: text like this. corpus: the documents of this "
-            "corpus alone, which run out: errors are smaller by the root of 1 - read/all.",
-        ),
-    ] = "language"
-
-
 class Parts(Group, panel=TEXT):
     """Which part of the text a job reads, where several share it."""
 
@@ -196,9 +184,6 @@ class Precision(Group, panel=TEXT):
             metavar="WIDTH", line=str | None,
         ),
     ] = None  # fmt: skip
-    strict: Annotated[
-        bool, Option("With --until: end at the second look in a row that is precise enough.")
-    ] = False
 
 
 class Images(Group, panel=TEXT):

@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 #: What a table can be drawn as, in the order in which ``--kind`` lists them.
 PictureKind = Literal[
     "atlas", "roles", "change", "relations", "settling", "curves", "lines", "scatter", "matrix", "map",
-    "dendrogram", "clustermap", "heatmap", "positions", "depth", "intervals", "pairs", "shares", "checks",
+    "dendrogram", "clustermap", "heatmap", "positions", "depth", "intervals", "pairs", "checks",
     "probes", "groups", "modality", "alignments", "errors",
 ]  # fmt: skip
 #: The pictures that have clusters: a tree, and a matrix in the order of the tree.
 TREE: Literal["dendrogram"] = "dendrogram"
 CLUSTERMAP: Literal["clustermap"] = "clustermap"
 TableKind = Literal[
-    "checks", "heads of groups", "groups", "shares", "correlations", "settling", "pruning of checkpoints",
+    "checks", "heads of groups", "groups", "correlations", "settling", "pruning of checkpoints",
     "pruning", "probes", "best heads", "alignments", "aligning heads",
     "heads of checkpoints", "layers of checkpoints", "roles", "change", "two sides",
     "heads at positions", "modalities", "heads", "interactions", "all pairs",
@@ -87,10 +87,6 @@ KINDS: Mapping[TableKind, Kind] = {
     "groups": Kind(
         "anything in a group of documents", [GROUP], (), ["groups"],
         lambda keys, table: ALL_GROUPS in table.data[GROUP],
-    ),
-    "shares": Kind(
-        "a measure, its variance in shares", (), ("measure", "layers", "heads", "seeds_by_text", "rest"),
-        ["shares"],
     ),
     "correlations": Kind(
         "a correlation over heads", (), ("pearson", "pearson_low", "pearson_high", "spearman"), ["intervals"]

@@ -59,9 +59,7 @@ def find_links(
         chosen |= _choose_selection(options)
     with open_call(options, model) as call:
         check_model(model, call.tokenizer, options)
-        order = call.order
-        named = {**options, "order": order}
-        opened = open_gold(texts, gold, named) if aligned is None else aligned()
+        opened = open_gold(texts, gold, options) if aligned is None else aligned()
         source = check_groups(read_first(opened), options)
         documents = _choose_links(source, gold, chosen)
         statistics, tabulation = _ask(gold, by) if metric == "accuracy" else _ask_alignment(by)
@@ -78,7 +76,7 @@ def find_links(
         documents = check_pairs(documents) if metric == "aer" else documents
         documents, labelled = check_targets(checkpoint, documents)
         statistics = apply_weights(statistics, options.get("weights", "attention"))
-        corpus = CorpusRequest(documents, statistics, call.corpus, labelled=labelled, order=order)
+        corpus = CorpusRequest(documents, statistics, call.corpus, labelled=labelled)
         asked = {"asked": chosen | describe_groups(options).get("asked", {})}
         facts = {"command": describe_call(name), "dataset": source.described, **asked}
         (found,) = survey_corpora(

@@ -48,17 +48,12 @@ class Order:
         whole: Whether it is of all documents of a source, which may give them in it; not of the first ones.
         total: How many documents there are, once somebody has counted them.
         arranged: Whether the source gives its documents in this order already.
-        buffered: Whether it is that of a stream: shards at random, and rows from a buffer.
-        counted: Whether all documents are to be counted first, which no source does that arranges its own:
-            lines and rows may turn out to be no documents.
     """
 
     seed: int
     whole: bool = True
     total: int | None = None
     arranged: bool = False
-    buffered: bool = False
-    counted: bool = False
 
 
 def arrange(documents: Iterable[Document], order: Order) -> Iterator[list[Document]]:

@@ -271,7 +271,7 @@ def _read_file(path: Path, source: Source) -> Iterator[Document]:
             return
         found = find_formats()[find_extension(path)]
         order = source.order
-        if order is not None and order.whole and not order.counted and _can_shuffle(path, source, found):
+        if order is not None and order.whole and _can_shuffle(path, source, found):
             yield from _read_shuffled(path, source, found, order)
         elif isinstance(found, TableFormat):
             yield from _read_table(found.read(stream, source), source, source.spec)
@@ -360,12 +360,7 @@ def _read_stdin(source: Source) -> Iterator[Document]:
 
 def _read_hub(source: Source) -> Iterator[Document]:
     order = source.order
-    if order is not None and order.whole and order.counted:
-        raise AttnprobeError(
-            f"how many documents {source.spec} has is not known, as a dataset of the hub is streamed; "
-            "download it and name the file, give --limit, or leave out --population corpus"
-        )
-    if order is not None and (order.counted or source.document_column is not None or not order.whole):
+    if order is not None and (source.document_column is not None or not order.whole):
         order = None
     rows = read_hub_rows(source.spec, source.config, source.split, order)
     data, _ = open_split(source.spec, source.config, source.split)

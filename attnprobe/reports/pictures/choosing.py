@@ -32,7 +32,6 @@ from attnprobe.reports.pictures import (
     roles,
     scatter,
     settling,
-    shares,
     similarity,
     training,
 )
@@ -122,7 +121,7 @@ _HEARD = 800
 _MARGIN = 16
 #: Kinds that draw the same columns of every table.
 _FIXED = {
-    "atlas", "roles", "relations", "intervals", "pairs", "shares", "checks", "probes", "modality",
+    "atlas", "roles", "relations", "intervals", "pairs", "checks", "probes", "modality",
     "alignments", "errors",
 }  # fmt: skip
 
@@ -147,7 +146,6 @@ _DRAWINGS: Mapping[PictureKind, _Drawing] = {
     "depth": (curves.can_draw_depth, curves.draw_depth),
     "intervals": (bool, lists.draw_intervals),
     "pairs": (bool, interactions.draw_pairs),
-    "shares": (bool, shares.draw_shares),
     "checks": (bool, lists.draw_checks),
     "probes": (bool, probes.draw_probes),
     "groups": (groups.can_draw_groups, groups.draw_groups),

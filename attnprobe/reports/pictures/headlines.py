@@ -38,8 +38,6 @@ from attnprobe.reports.pictures.modality import state_modality
 from attnprobe.reports.pictures.positions import DIRECTIONS, read_gap
 from attnprobe.reports.pictures.probes import state_probes
 from attnprobe.reports.pictures.scatter import choose_axes
-from attnprobe.reports.pictures.settling import state_settling
-from attnprobe.reports.pictures.shares import state_shares
 from attnprobe.reports.pictures.similarity import state_map
 from attnprobe.reports.pictures.training import state_lines
 from attnprobe.reports.scales import BEYOND
@@ -379,14 +377,14 @@ def _state_depth(table: HeadTable, columns: Sequence[Column]) -> str:
 #: Kinds with a title for each measure; and those that draw columns of their own.
 _OF_MAPS = {"heatmap", "change"}
 _OWN = {
-    "roles", "relations", "intervals", "pairs", "shares", "checks", "probes", "settling", "curves", "matrix",
+    "roles", "relations", "intervals", "pairs", "checks", "probes", "settling", "curves", "matrix",
     "map", TREE, CLUSTERMAP, "atlas", "modality",
 }  # fmt: skip
 _STATING: Mapping[str, _Stating] = {
     "heatmap": _state_one, "change": state_change, "relations": state_relations, "probes": state_probes,
-    "curves": _state_curves, "intervals": _state_intervals, "settling": state_settling,
+    "curves": _state_curves, "intervals": _state_intervals,
     "scatter": _state_scatter, "lines": state_lines, "pairs": _state_pairs, "groups": _state_groups,
-    "positions": _state_positions, "shares": state_shares, "checks": _state_checks, "roles": _state_roles,
+    "positions": _state_positions, "checks": _state_checks, "roles": _state_roles,
     "depth": _state_depth, "atlas": _state_atlas, "modality": state_modality,
     "map": state_map,
 }  # fmt: skip

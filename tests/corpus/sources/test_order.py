@@ -137,18 +137,6 @@ def test_of_the_first_documents_no_index_is_made(tmp_path):
     assert not order.arranged
 
 
-def test_where_documents_are_counted_no_source_arranges_them(tmp_path):
-    """Lines may turn out to be no documents; all are read, and none but documents counts."""
-    (tmp_path / "a.jsonl").write_text('{"text": "a"}\n{"text": ""}\n{"text": "b"}\n{"text": "c"}\n')
-    totals = []
-    for counted in (False, True):
-        order = Order(5, counted=counted)
-        found = flat(arrange(read_documents(Source(str(tmp_path / "a.jsonl"), order=order)), order))
-        assert sorted(found) == ["a", "b", "c"]
-        totals.append(order.total)
-    assert totals == [4, 3]
-
-
 class Stream:
     """A split of a hub dataset as far as it is asked: rows, what is known of them, and a shuffle."""
 
@@ -181,7 +169,7 @@ def test_a_dataset_of_the_hub_is_shuffled_as_a_stream(stream):
     found = flat(arrange(islice(read_documents(source), 40), order))
     assert found == random.Random(9).sample(TEXTS, 700)[:40]
     assert stream.asked == [(9, 10_000)]
-    assert (order.total, order.buffered) == (700, True)
+    assert order.total == 700
 
 
 @pytest.mark.parametrize(("order", "column"), [(Order(9, whole=False), None), (Order(9), "id"), (None, None)])
@@ -189,14 +177,3 @@ def test_one_of_which_the_first_rows_or_whole_documents_are_wanted_is_not(stream
     source = Source("org/set", split="train", order=order, document_column=column)
     assert [document.text for document in read_documents(source)] == TEXTS
     assert stream.asked == []
-
-
-def test_one_of_which_nobody_knows_how_many_there_are_is_refused(stream):
-    """But its first ones can be counted."""
-    source = Source("org/set", split="train", order=Order(9, counted=True))
-    with pytest.raises(AttnprobeError, match="how many documents org/set has is not known"):
-        list(read_documents(source))
-    order = Order(9, whole=False, counted=True)
-    documents = islice(read_documents(Source("org/set", split="train", order=order)), 20)
-    assert sorted(flat(arrange(documents, order))) == sorted(TEXTS[:20])
-    assert (order.total, stream.asked) == (20, [])

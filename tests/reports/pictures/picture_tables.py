@@ -213,22 +213,6 @@ def correlation():
     return table("correlation", named(1), **columns)
 
 
-#: The columns of ``compare --spread`` that add up to 1.
-SHARES = (
-    "layers", "heads", "seeds", "layers_by_seed", "heads_by_seed", "texts", "layers_by_text", "heads_by_text",
-    "seeds_by_text", "rest",
-)  # fmt: skip
-
-
-def shares():
-    parts = np.random.default_rng(4).dirichlet(np.ones(len(SHARES)), 3).T.tolist()
-    columns = {}
-    for name, cells in zip(SHARES, parts, strict=True):
-        columns |= {name: cells, f"{name}_se": numbers(3, 0, 0.1)}
-    keys = {**named(3), "measure": ["entropy", "previous", "</script>"]}
-    return table("where columns vary", keys, n=[9] * 3, **columns)
-
-
 def by_group(layers=2, heads=2):
     groups, size = ["all groups", "news", "</script>", "=cmd()"], layers * heads
     keys = {**named(4 * size), "group": [name for name in groups for _ in range(size)]}
@@ -413,7 +397,6 @@ NATURAL = {
     "depth": (by_layer, "cancellation"),
     "intervals": (correlation, "pearson"),
     "pairs": (interactions, "interaction"),
-    "shares": (shares, "layers"),
     "checks": (checked, None),
     "probes": (probes, "accuracy"),
     "groups": (by_group, "entropy"),

@@ -93,27 +93,6 @@ def test_the_map_has_every_pair_within_a_layer_and_every_head():
     assert heads == [(layer, head) for layer in range(3) for head in range(4)]
 
 
-def test_the_band_of_a_settling_order():
-    """Ends of intervals and of the settling step are drawn, and the lines are as before."""
-    table = tables.orders()
-    plain = numbers_of(draw_picture([table]).spec)
-    more = {
-        "spearman_last_true_low": [0.1, 0.5, 1.0],
-        "spearman_last_true_high": [0.4, 0.95, 1.0],
-        "settled_low": [10] * 3,
-        "settled_high": [20] * 3,
-    }
-    columns = [*table.columns, *(Column(name) for name in more)]
-    table = replace(table, columns=columns, data={**table.data, **more})
-    spec = draw_picture([table]).spec
-    (rows,) = spec["datasets"].values()
-    assert [row["value"] for row in rows if row.get("line")] == plain
-    bands = [(row["step"], row["low"], row["high"]) for row in rows if row.get("low") is not None]
-    assert bands == [(0, 0.1, 0.4), (10, 0.5, 0.95), (20, 1.0, 1.0)]
-    assert [(row["settled_low"], row["settled_high"]) for row in rows if "settled_low" in row] == [(10, 20)]
-    draw_picture([table]).rendered("svg")
-
-
 def test_settling_and_intervals_and_change():
     table = tables.orders()
     found = numbers_of(draw_picture([table]).spec)

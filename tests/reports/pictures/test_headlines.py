@@ -315,16 +315,6 @@ def test_a_correlation_is_stated_where_its_interval_leaves_out_0():
     )
 
 
-def test_a_settled_order_has_its_interval():
-    table = tables.orders()
-    more = {"settled_low": [10] * 3, "settled_high": [20] * 3}
-    columns = [*table.columns, *(Column(name) for name in more)]
-    settled = HeadTable(table.title, columns, {**table.data, **more})
-    assert said(settled) == "The order of heads by entropy is settled from a step between 10 and 20 on"
-    assert said(with_cells(settled, settled_high=[None] * 3)) == ""
-    assert said(table) == ""
-
-
 @pytest.mark.parametrize("error", [0.001, 0.1, 3.0])
 def test_heads_off_the_line_are_counted(error):
     draw = np.random.default_rng(0)
@@ -439,29 +429,6 @@ def test_pairs_groups_and_positions():
     assert said(recorded) == f"{text}, {share} % of the gap"
     noised = replace(table, provenance={"patching": {"total_effect": -3.0}})
     assert said(noised) == text  # effects of --noising close no gap
-
-
-def test_the_largest_share_is_stated_where_it_surely_is():
-    table = tables.shares()
-    cells = {name: [0.05] * 3 for name in tables.SHARES} | {"heads": [0.55] * 3}
-    cells |= {f"{name}_se": [0.02] * 3 for name in tables.SHARES}
-    assert said(with_cells(table, **cells)) == "All 3 measures vary most between heads of a layer"
-    # Errors of 0.07, times 3.14 for 30 shares together, on both sides are nearly the difference of 0.5.
-    assert 2 * half(0.08, 30) > 0.5
-    assert said(with_cells(table, **cells | {f"{name}_se": [0.08] * 3 for name in tables.SHARES})) == ""
-    cells["heads"], cells["layers"] = [0.55, 0.55, 0.05], [0.05, 0.05, 0.55]
-    assert said(with_cells(table, **cells)) == (
-        "Entropy of attention and attention to the previous token vary most between heads of a layer, "
-        "</script> most between layers (0.55)"
-    )
-    near = {name: [0.02] * 3 for name in tables.SHARES} | {"heads": [0.5] * 3, "layers": [0.35] * 3}
-    near |= {f"{name}_se": [0.03] * 3 for name in tables.SHARES}
-    assert 0.5 - 0.02 > 2 * half(0.03, 30) > 0.5 - 0.35  # beyond all others but one
-    assert said(with_cells(table, **near)) == ""
-    rough = {**cells, **{f"{name}_se": [0.02, 0.3, 0.3] for name in tables.SHARES}}
-    assert said(with_cells(table, **rough)) == (
-        "Entropy of attention varies most between heads of a layer (0.55)"
-    )
 
 
 def test_checks_and_roles_are_counted():

@@ -10,8 +10,6 @@ import pytest
 from attnprobe.reports.pictures.channels import choose_across, spread_labels
 from attnprobe.reports.pictures.choosing import draw_picture
 from attnprobe.reports.pictures.training import grow_steps
-from attnprobe.table.head_table import HeadTable
-from attnprobe.table.table import Column
 
 STEPS = (0, 500, 8000)
 
@@ -109,19 +107,6 @@ def test_lines_without_errors_have_no_bands():
     table = over_steps(np.arange(12.0).reshape(3, 4))
     table.data["entropy_se"][:] = [None] * len(table)
     assert "bands:" not in svg_of(table)
-
-
-@pytest.mark.parametrize(("banded", "settled"), [(True, True), (True, False), (False, False)])
-def test_what_bands_of_settling_are_is_said_where_there_are_some(banded, settled):
-    table = tables.orders()
-    more = {
-        "spearman_last_true_low": [0.1 if banded else None] * 3, "spearman_last_true_high": [0.6] * 3,
-        "settled_low": [10 if settled else None] * 3, "settled_high": [20] * 3,
-    }  # fmt: skip
-    columns = [*table.columns, *(Column(name) for name in more)]
-    drawn = draw_picture([HeadTable(table.title, columns, {**table.data, **more})]).rendered("svg").decode()
-    assert ("band: 95 % interval of Spearman" in drawn) is banded
-    assert ("grey field: from the earliest to the latest step" in drawn) is settled
 
 
 def test_names_stand_at_the_ends_of_their_lines_and_do_not_touch():
