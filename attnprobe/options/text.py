@@ -98,6 +98,12 @@ class Reading(Group, panel=TEXT):
             "Column that holds the second text of a pair, a positive or a passage.",
         ),
     ] = None
+    no_header: Annotated[
+        bool,
+        Option(
+            "The first row of a csv, tsv or xlsx file is data: name its columns by their numbers, from 1."
+        ),
+    ] = False
     document_column: Annotated[
         str | None,
         Option(
