@@ -47,8 +47,6 @@ PROBED = (
     "best_head_accuracy",
     "baseline",
     "p_adjusted",
-    "bits",
-    "bits_uniform",
 )
 #: What tokens of the text and of the image look at.
 MODALITIES = tuple(
