@@ -53,6 +53,7 @@ class Questions:
         keys: What questions count for; those of links at a distance end in ``FAR``.
         entries: (entry, 3) a question, the key that it counts for, and the sequence it lies in.
         choices: (question, rule) what each rule chooses, by numbers of candidates; -1 where it says nothing.
+        chance: (question,) the share of its candidates that are right; 0 where the link names none.
         left_out: Questions that were not asked: because both ends of the link are the same tokens, because a
             decoder sees no right answer from there, because every candidate that it sees is right.
     """
@@ -65,6 +66,7 @@ class Questions:
     keys: tuple[Key, ...]
     entries: Ints
     choices: Ints
+    chance: NDArray[np.float64]
     left_out: Ints
 
     def hits(self, chosen: Ints) -> NDArray[np.bool_]:
@@ -135,6 +137,7 @@ class _Collected:
         self._keys: dict[Key, int] = {}
         self._entries: list[tuple[int, int, int]] = []
         self._choices: list[Ints] = []
+        self._chance: list[float] = []
         self._same = self._unseen = self._certain = 0
 
     def ask(self, sequence: int, said: TokenAnnotation) -> None:
@@ -178,9 +181,11 @@ class _Collected:
                 words = [answering.within(span) if link.candidates else ends for span, ends in found]
                 far = _are_far(asker, place, [span for span, _ in found], words, said)
                 choices = side.choices(self_, in_sight) if link.candidates else None
-                if choices is not None and choices <= {at for ends in answers for at in range(*ends)}:
+                right_ones = {at for ends in answers for at in range(*ends)}
+                if choices is not None and choices <= right_ones:
                     self._certain += 1
                     continue
+                chance = len(choices & right_ones) / len(choices) if choices else 0.0
                 for position, before in self._positions:
                     who = (asker, link.candidates, position)
                     row, at = known.setdefault(who, (len(self._rows), at))
@@ -192,6 +197,7 @@ class _Collected:
                         self._rows.append((*who_asks, *there))
                     name = (direction, position) if position else (direction,)
                     self._count(sequence, labels, name, row, [(a + at, b + at) for a, b in answers], far=far)
+                    self._chance.append(chance)
                     answerers.append(
                         Answerer(
                             place,
@@ -239,6 +245,7 @@ class _Collected:
             tuple(self._keys),
             _array(self._entries, 3),
             np.concatenate([np.zeros((0, len(self._asking.rules)), np.int64), *self._choices]),
+            np.array(self._chance, np.float64),
             np.array([self._same, self._unseen, self._certain], np.int64),
         )
 
