@@ -474,11 +474,10 @@ def report(
     treebank: Texts = None, coreference: Texts = None, links: Texts = None, links_name: str | None = None,
     thresholds: Mapping[str, float] | str | None = None, by_group: str | None = None,
     out_domain: Texts = None, from_tables: Path | str | None = None, save_tables: Path | str | None = None,
-    quick: bool = False, title: str | None = None, author: str | None = None, note: str | None = None,
-    overwrite: bool = False, tokenizer: Tokenizer | None = None, revision: str | None = None,
-    cache_dir: Path | str | None = None, token: str | None = None, offline: bool = False,
-    trust_remote_code: bool = False, base: str | None = None, adapter: str | None = None,
-    prompt: str | None = None, allow_bin: bool = False, device: str = "auto",
+    title: str | None = None, author: str | None = None, note: str | None = None, overwrite: bool = False,
+    tokenizer: Tokenizer | None = None, revision: str | None = None, cache_dir: Path | str | None = None,
+    token: str | None = None, offline: bool = False, trust_remote_code: bool = False, base: str | None = None,
+    adapter: str | None = None, prompt: str | None = None, allow_bin: bool = False, device: str = "auto",
     device_map: str | dict[str, Any] | None = None, dtype: str = "float32", threads: int | None = None,
     workers: int | None = None, progress: bool | Progress = False, split: str | None = None,
     dataset_config: str | None = None, name: str | None = None, text_column: str | None = None,
@@ -490,7 +489,6 @@ def report(
     "retrieval", "reranking"] | None = None, label_column: str | None = None, force_head: bool = False,
     metric: Literal["accuracy", "mcc", "f1", "f1_micro", "f1_macro", "exact_match", "pearson", "spearman",
     "mse", "loss", "similarity", "bleu", "ndcg", "mrr", "recall"] | None = None,
-    resume: Path | str | None = None,
 ) -> Report: ...
 def merge(
     tables: Sequence[HeadTable | Path | str], *, statistics: Sequence[Statistic] = (),

@@ -13,7 +13,7 @@ from attnprobe.cli.session import Given, call, is_first_process, note_tables, pr
 from attnprobe.cli.stopping import stopping
 from attnprobe.commands.registry import Command
 from attnprobe.errors import AttnprobeError, UnfinishedError, first_line
-from attnprobe.files import reason, same_file
+from attnprobe.files import reason
 
 if TYPE_CHECKING:
     from attnprobe.reports.report_page.report import Report
@@ -46,14 +46,13 @@ def view(command: Command, given: Given) -> None:
 
 def report(command: Command, given: Given) -> None:
     """Make a report; where the page can't be written, the tables are."""
-    path, state, folder = prepare_picture(command, given, ("html",)), given["resume"], given["save_tables"]
-    _check_apart(path, state, folder)
+    path, folder = prepare_picture(command, given, ("html",)), given["save_tables"]
     _check_browser(path, "report.html")
     try:
-        with _note_left(folder, state):
+        with _note_left(folder):
             found = call(command, given)
     except UnfinishedError as error:
-        raise _keep_tables(error, str(error), error.table, folder, state) from error
+        raise _keep_tables(error, str(error), error.table, folder) from error
     note_tables(found.tables)
     if not is_first_process():  # which writes for all
         return
@@ -65,7 +64,7 @@ def report(command: Command, given: Given) -> None:
         why = str(error)
         if not isinstance(error, AttnprobeError):
             why = f"The page could not be made ({first_line(error)})"
-        raise _keep_tables(error, why, found.tables, None if found.unsaved else folder, state) from error
+        raise _keep_tables(error, why, found.tables, None if found.unsaved else folder) from error
     print_written(written, given)
     if found.unsaved:
         raise AttnprobeError(found.unsaved)
@@ -152,45 +151,29 @@ def _write(page: "Report | View", path: Path | None) -> Path:
     return path
 
 
-def _check_apart(path: Path | None, state: Path | None, folder: Path | None) -> None:
-    """Refuse a page and tables that go where the state of the run is kept."""
-    from attnprobe.table.destination import check_apart_from_state
-
-    if state is None:
-        return
-    if path is not None:
-        check_apart_from_state(path, state)
-    if folder is not None and same_file(folder, state):
-        raise AttnprobeError(
-            "--resume and --save-tables name the same place; give the state a name of its own."
-        )
-
-
 @contextmanager
-def _note_left(folder: Path | None, state: Path | None) -> Iterator[None]:
+def _note_left(folder: Path | None) -> Iterator[None]:
     """Note what a run that is stopped leaves behind."""
     try:
         yield
     except KeyboardInterrupt:
-        if state is None and folder is not None and any(folder.glob("*.csv")):
+        if folder is not None and any(folder.glob("*.csv")):
             stopping.outcome = f"the tables that were done are in {folder}"
         raise
 
 
 def _keep_tables(
-    error: Exception, why: str, tables: "Mapping[str, HeadTable]", folder: Path | None, state: Path | None
+    error: Exception, why: str, tables: "Mapping[str, HeadTable]", folder: Path | None
 ) -> AttnprobeError:
     """Keep the tables that were measured before something went wrong, and say where they are."""
     where = folder
-    if where is None and state is None and is_first_process():
+    if where is None and is_first_process():
         from attnprobe.reports.sink import write_rescued_tables
 
         where = write_rescued_tables(tables)
     text = why.rstrip(".")
     if where is not None:
         text += f". The tables are in {where}: `attnprobe report --from {where} -o report.html` makes a page"
-    elif state is not None and not isinstance(error, UnfinishedError):
-        text += ". The tables are kept: give the same command again, with another -o"
     raised = AttnprobeError(f"{text}.")
     raised.exit_code = getattr(error, "exit_code", raised.exit_code)
     return raised

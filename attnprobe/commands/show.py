@@ -19,7 +19,6 @@ from attnprobe.options import (
     Model,
     Panels,
     Reading,
-    Resume,
     Task,
 )
 from attnprobe.reports.theme import JournalName, ThemeName
@@ -171,7 +170,7 @@ def plot(
 
 
 @command(
-    *(Model, Data, Hub, Reading, Batches, Frequencies, Panels, RoleGold, Labels, Task, Metric, Resume),
+    *(Model, Data, Hub, Reading, Batches, Frequencies, Panels, RoleGold, Labels, Task, Metric),
     picture_output("Write this file, whose name ends in .html. Default: a page in the browser."),
     rules=[NAMED],
     guesses=("page", "dossier", "summary", "html"),
@@ -241,15 +240,6 @@ def report(
             panel=_REPORT,
         ),
     ] = None,
-    quick: Annotated[
-        bool,
-        Option(
-            "Read only as many documents as a first look takes, and say how precise each section is and "
-            "which command has it in full.",
-            panel=_REPORT,
-            guesses=("fast", "draft", "preview"),
-        ),
-    ] = False,
     title: Annotated[
         str | None,
         Option("What stands above. Default: the checkpoint's name.", metavar="TEXT", panel=_REPORT),
@@ -271,26 +261,15 @@ def report(
     numbers and what it looks at in three sentences of the data, heads with similar attention, and with a task
     importance and pruning. Choose a head anywhere, and everything shows it. Tables inside can be downloaded.
     It is one file that needs no network and no program but a browser. Census, roles and pairs of heads share
-    a pass over the data, and all numbers are those of the single commands. [bold]--resume[/bold] keeps the
-    sections that are done; where the page can't be written, the tables are.
-    With [bold]--quick[/bold], each section reads documents in a random order, until its numbers are known to
-    a tenth of a nat or two hundredths of a share, or about 16,000 tokens are read; pruning tries a few steps.
-    Each says what it read, how precise it is, and which command has it in full.
+    a pass over the data, and all numbers are those of the single commands. A table that lies in the folder
+    of [bold]--save-tables[/bold] already, of the same model, data and options, is not measured again.
 
     Examples:
       attnprobe report demo -o report.html
 
       attnprobe report my-bert -d dev.tsv --save-tables tables -o report.html
 
-      attnprobe report gpt2 -d corpus.txt --quick -o report.html
-
-      attnprobe report gpt2 -d corpus.txt --resume state -o report.html
-
       attnprobe report --from tables -o report.html
-
-    Notes:
-        ``resume`` keeps the tables that are done, and how far the section is that is being measured; beside
-        the file lies one for that section.
 
     Returns:
         A report that shows itself in a notebook, with ``save("report.html")`` for a file and ``tables``.
@@ -308,5 +287,5 @@ def report(
     asked = {"sections": sections, "treebank": treebank, "coreference": coreference, "links": links}
     asked |= {"links_name": links_name, "thresholds": thresholds}
     asked |= {"out_domain": out_domain, "from_tables": from_tables, "save_tables": save_tables}
-    asked |= {"by_group": by_group, "quick": quick, "title": title, "author": author, "note": note}
+    asked |= {"by_group": by_group, "title": title, "author": author, "note": note}
     return run(model, texts, labels, **asked, overwrite=overwrite, tokenizer=tokenizer, **options)

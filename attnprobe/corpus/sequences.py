@@ -62,7 +62,7 @@ class SequenceReader:
             role: list(tokenize(tokenizer, text, add_special_tokens=False)["input_ids"]) if text else []
             for role, text in self._prompts.items()
         }
-        self.frame = Frame.of(tokenizer)
+        self.frame, self._checked = Frame.of(tokenizer), False
         # The unknown token stands for ordinary text.
         unknown = getattr(tokenizer, "unk_token_id", None)
         self._special = frozenset(getattr(tokenizer, "all_special_ids", ())) - {unknown}
@@ -84,6 +84,9 @@ class SequenceReader:
             single = [self._choose(self._prompts, d) + d.text for d in chunk if d.pair is None]
             options = {"add_special_tokens": False, "verbose": False, **self._ask_offsets(chunk)}
             tokenised = tokenize(self.tokenizer, single, **options) if single else {"input_ids": ()}
+            if not self._checked and single:
+                self.frame.check(self.tokenizer, single, tokenised["input_ids"])
+                self._checked = True
             ids = iter(tokenised["input_ids"])
             offsets = iter(tokenised.get("offset_mapping", ()))
             for document in chunk:

@@ -1,8 +1,9 @@
 """Tokenizers: what is asked of one, how it frames a text, and what a tokenised sequence is."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from itertools import chain, islice
 from typing import Any, Protocol
 
 from attnprobe.attention.annotation import TokenAnnotation
@@ -11,6 +12,7 @@ from attnprobe.corpus.annotation import (
     involves_target,
 )
 from attnprobe.corpus.sources.document import Annotation, Label
+from attnprobe.corpus.sources.streams import shorten
 from attnprobe.errors import AttnprobeError, first_line
 
 #: What tokenizers say where their vocabulary holds no token for what it does not know.
@@ -83,6 +85,22 @@ def count_prompt_tokens(tokenizer: Any, prompt: str) -> int:
     return len(ids) - (bool(ids) and ids[-1] in tokenizer.all_special_ids)
 
 
+def _list_probes(tokenizer: Tokenizer) -> Iterator[str]:
+    """Spell tokens of the vocabulary out, as texts that the tokenizer has tokens for."""
+    special = set(getattr(tokenizer, "all_special_ids", ()))
+    ordinary = (token for token in range(len(tokenizer)) if token not in special)
+    for token in islice(ordinary, _MOST_PROBES):
+        if text := tokenizer.decode([token]).strip():
+            yield text
+
+
+def _refuse_frame() -> AttnprobeError:
+    return AttnprobeError(
+        "The tokenizer does not frame a text with special tokens before and after it, which is the only form "
+        "attnprobe can cut into windows."
+    )
+
+
 def refuse_without_offsets(tokenizer: Any) -> AttnprobeError:
     return AttnprobeError(
         f"The tokenizer ({type(tokenizer).__name__}) doesn't say which characters a token covers, which "
@@ -90,12 +108,18 @@ def refuse_without_offsets(tokenizer: Any) -> AttnprobeError:
     )
 
 
+#: Tokens of the vocabulary that are tried as a probe where the usual one gives no token.
+_MOST_PROBES = 2000
+#: So many first texts are checked, or as many as have so many characters.
+_CHECKED_TEXTS, _CHECKED_CHARACTERS = 16, 20_000
+
+
 @dataclass(frozen=True)
 class Frame:
     """The special tokens a tokenizer puts around a text: ids before it and ids after it.
 
-    Windows of a long document are framed by hand, so the frame is read off a probe and refused
-    if the tokenizer does anything else.
+    Windows of a long document are framed by hand. The frame is read off a probe that the tokenizer knows,
+    and ``check`` holds it against real texts.
     """
 
     before: tuple[int, ...]
@@ -103,16 +127,54 @@ class Frame:
 
     @classmethod
     def of(cls, tokenizer: Tokenizer) -> "Frame":
-        """Compare a probe with and without special tokens."""
-        bare = list(tokenize(tokenizer, "a b", add_special_tokens=False)["input_ids"])
-        framed = list(tokenize(tokenizer, "a b")["input_ids"])
+        """Compare a probe with and without special tokens.
+
+        A probe must give tokens, and none of those that frame an empty text.
+
+        Raises:
+            AttnprobeError: When no probe gives a token, or special tokens do not stand around it.
+        """
+        alone, failure = set[int](), None
+        for text in chain(("", "a b"), _list_probes(tokenizer)):
+            try:
+                framed = list(tokenize(tokenizer, text)["input_ids"])
+                bare = list(tokenize(tokenizer, text, add_special_tokens=False)["input_ids"])
+            except AttnprobeError as error:  # such as where it has no token for what it does not know
+                failure = failure or error
+                continue
+            if not text:
+                alone.update(framed)
+            elif bare and alone.isdisjoint(bare):
+                return cls._split(framed, bare)
+        raise failure or _refuse_frame()
+
+    @classmethod
+    def _split(cls, framed: list[int], bare: list[int]) -> "Frame":
         for start in range(len(framed) - len(bare) + 1):
-            if framed[start : start + len(bare)] == bare:
-                return cls(tuple(framed[:start]), tuple(framed[start + len(bare) :]))
-        raise AttnprobeError(
-            "The tokenizer does not frame a text with special tokens before and after it, "
-            "which is the only form attnprobe can cut into windows."
-        )
+            stop = start + len(bare)
+            if framed[start:stop] == bare:
+                found = cls(tuple(framed[:start]), tuple(framed[stop:]))
+                if {*found.before, *found.after}.isdisjoint(bare):
+                    return found
+        raise _refuse_frame()
+
+    def check(self, tokenizer: Tokenizer, texts: Sequence[str], ids: Sequence[Sequence[int]]) -> None:
+        """Hold the ids of the first texts, with the frame around them, against ``tokenizer(text)``.
+
+        Raises:
+            AttnprobeError: When they differ.
+        """
+        characters = 0
+        for text, bare in islice(zip(texts, ids, strict=True), _CHECKED_TEXTS):
+            if bare and list(tokenize(tokenizer, text, verbose=False)["input_ids"]) != self.around(bare):
+                raise AttnprobeError(
+                    f"The tokenizer ({type(tokenizer).__name__}) does not put {shorten(repr(text))} "
+                    "between the special tokens that it puts around other texts, which is the only form "
+                    "attnprobe can cut into windows."
+                )
+            characters += len(text)
+            if characters > _CHECKED_CHARACTERS:
+                break
 
     def __len__(self) -> int:
         return len(self.before) + len(self.after)

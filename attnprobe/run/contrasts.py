@@ -80,7 +80,7 @@ class ContrastReader:
         self.targets: list[list[int]] = []
         self._checkpoint, self._asked, self._window, self._align = checkpoint, asked, window, align
         self._tokenizer: Any = checkpoint.tokenizer
-        self.frame = Frame.of(self._tokenizer)
+        self.frame, self._checked = Frame.of(self._tokenizer), False
         if window <= len(self.frame):
             raise AttnprobeError(
                 f"--max-length {window} leaves no room for text beside {len(self.frame)} special tokens; "
@@ -98,7 +98,11 @@ class ContrastReader:
         waiting = iter(documents)
         while chunk := list(islice(waiting, CHUNK_DOCUMENTS)):
             kept = [document for document in chunk if self._is_complete(document)]
-            clean = self._tokenise([self._mark(document.text) for document in kept])
+            texts = [self._mark(document.text) for document in kept]
+            clean = self._tokenise(texts)
+            if not self._checked and kept:
+                self.frame.check(self._tokenizer, texts, clean)
+                self._checked = True
             corrupted = self._tokenise([self._mark(_contrast(document).corrupted) for document in kept])
             for document, *both in zip(kept, clean, corrupted, strict=True):
                 if (found := self._pair(document, *both)) is not None:

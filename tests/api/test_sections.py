@@ -1,8 +1,6 @@
 """The sections of a report: those of the single commands in fewer passes, and none of them lost."""
 
-import contextlib
 import json
-import random
 import re
 
 import pytest
@@ -25,7 +23,7 @@ TEXTS = [
 SMALL = {"batch_tokens": 16}
 
 #: What the section census leaves in a folder.
-TABLES_OF_CENSUS = ["census.csv", "census.csv.json", "profile.csv", "profile.csv.json"]
+KEPT = ["census.csv", "census.csv.json", "measured.json", "profile.csv", "profile.csv.json"]
 
 
 class Stop(BaseException):
@@ -127,13 +125,6 @@ def test_pairs_that_would_have_other_batches_have_a_pass_of_their_own(saved, pas
     same(made.tables["distance"], distance)
 
 
-def test_with_a_limit_of_memory_each_section_plans_its_own_batches(saved):
-    asked = {"memory": "64MiB", **SMALL}
-    made = attnprobe.report(saved("bert"), TEXTS, sections="census,distance", **asked)
-    same(made.tables["census"], attnprobe.census(saved("bert"), TEXTS, **asked))
-    same(made.tables["distance"], attnprobe.distance(saved("bert"), TEXTS, all_pairs=True, **asked))
-
-
 def test_roles_take_gold_links_thresholds_and_a_seed(saved, gold, mine):
     named = {"treebank": str(gold), "coreference": [str(gold)], "thresholds": "broad=0.3,syntactic=0.01"}
     named |= {"links": str(mine), "links_name": "noun", "seed": 7, "limit": 30}
@@ -182,10 +173,9 @@ def test_what_a_later_section_would_refuse_is_refused_first(classifier, reviews,
 def test_standard_input_is_read_once_for_all_sections(saved, monkeypatch, tmp_path):
     path = tmp_path / "lines.txt"
     path.write_text("\n".join(TEXTS))
-    asked = {"sections": "census,roles,sentences,distance", "resume": tmp_path / "state"}
     with path.open() as stream:
         monkeypatch.setattr("sys.stdin", stream)
-        made = attnprobe.report(saved("bert"), "-", **asked)
+        made = attnprobe.report(saved("bert"), "-", sections="census,roles,sentences,distance")
     assert made.tables["roles"].data["role"] == attnprobe.roles(saved("bert"), TEXTS).data["role"]
     for name in ("census", "distance"):
         assert set(made.tables[name].data["n"]) == {len(TEXTS)}
@@ -195,187 +185,96 @@ def test_standard_input_is_read_once_for_all_sections(saved, monkeypatch, tmp_pa
 # Stopped, and gone on
 
 
-@pytest.fixture
-def full(classifier, reviews):
-    """Make a report of all sections."""
-
-    def make(**more):
-        return attnprobe.report(
-            classifier,
-            reviews,
-            text_column="review",
-            label_column="stars",
-            out_domain=reviews,
-            **SMALL,
-            **more,
-        )
-
-    return make
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::attnprobe.AttnprobeWarning")
-@pytest.mark.parametrize("seed", range(2))
-def test_stopped_again_and_again_it_gives_the_same_page_and_tables(full, passes, tmp_path, seed):
-    plain = tmp_path / "plain"
-    expected = full(save_tables=plain)
-    total, rng = passes["batches"], random.Random(seed)
-    folder, state = tmp_path / "tables", tmp_path / "state"
-    done = stops = 0
-    while True:
-        passes |= {"batches": 0, "stop": rng.randint(total // 9, total // 4)}
-        made = None
-        with contextlib.suppress(KeyboardInterrupt):
-            made = full(save_tables=folder, resume=state)
-        done += passes["batches"]
-        if made is not None:
-            break
-        stops += 1
-    assert stops >= 3
-    assert total <= done <= total + stops
-    assert set(made.tables) == set(expected.tables)
-    for name, table in expected.tables.items():
-        assert made.tables[name].to_csv() == table.to_csv()
-        assert (folder / f"{name}.csv").read_bytes() == (plain / f"{name}.csv").read_bytes()
-    assert (folder / "sentences.json").read_bytes() == (plain / "sentences.json").read_bytes()
-    assert undated(made.html) == undated(expected.html)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["plain", "reviews.tsv", "state", "tables"]
-    passes |= {"batches": 0, "stop": None}
-    assert undated(full(save_tables=folder, resume=state).html) == undated(expected.html)
-    assert passes["batches"] == 0
-
-
 def undated(html):
     return re.sub(r"20\d\d-\d\d-\d\dT[\d:+]+", "", html)
 
 
-def test_a_killed_report_keeps_the_sections_that_are_done(saved, passes, tmp_path):
-    """Nothing is put away when a process is killed: what is kept was kept before."""
-    asked = {"resume": tmp_path / "state", "save_tables": tmp_path / "tables", **SMALL}
-    asked |= {"sections": "census,importance", "objective": "representation"}
-    expected = attnprobe.report(saved("bert"), TEXTS, **{**asked, "resume": None, "save_tables": None})
-    passes["batches"] = 0
+@pytest.mark.filterwarnings("ignore::attnprobe.AttnprobeWarning")
+def test_tables_that_lie_in_the_folder_are_not_measured_again(saved, passes, tmp_path):
+    """A killed report goes on behind the tables that were saved, to the same page."""
+    asked = {"save_tables": tmp_path / "tables", "sections": "census,sentences,importance", **SMALL}
+    asked |= {"objective": "representation"}
+    model = str(saved("bert"))
+    expected = attnprobe.report(model, TEXTS, **{**asked, "save_tables": None})
     with pytest.MonkeyPatch.context() as patch:
-        left = []
 
         def stops(*_, **__):
-            left.append((tmp_path / "state").read_bytes())
             raise Stop
 
         patch.setattr("attnprobe.commands.call.sections.importance", stops)
         with pytest.raises(Stop):
-            attnprobe.report(saved("bert"), TEXTS, **asked)
-    (tmp_path / "state").write_bytes(left[0])  # what is written on the way out is not there after a kill
-    assert sorted(path.name for path in (tmp_path / "tables").iterdir()) == TABLES_OF_CENSUS
+            attnprobe.report(model, TEXTS, **asked)
+    assert sorted(path.name for path in (tmp_path / "tables").iterdir()) == [*KEPT, "sentences.json"]
     passes["batches"] = 0
-    with pytest.warns(attnprobe.AttnprobeWarning, match="census and profile were done before"):
-        made = attnprobe.report(saved("bert"), TEXTS, **asked)
+    made = attnprobe.report(model, TEXTS, **asked)
     assert passes["batches"] == 0  # of the census
     assert undated(made.html) == undated(expected.html)
 
 
 @pytest.mark.filterwarnings("ignore::attnprobe.AttnprobeWarning")
-def test_sections_that_come_later_are_measured_alone(saved, passes, tmp_path):
-    asked = {"resume": tmp_path / "state", **SMALL}
-    attnprobe.report(saved("bert"), TEXTS, sections="census", **asked)
-    passes["batches"] = 0
-    made = attnprobe.report(saved("bert"), TEXTS, sections="census,distance", **asked)
-    both, passes["batches"] = passes["batches"], 0
-    distance = attnprobe.distance(saved("bert"), TEXTS, all_pairs=True, **SMALL)
-    assert both == passes["batches"]
-    assert made.tables["distance"].to_csv() == distance.to_csv()
-
-
-def test_a_state_of_another_report_is_refused(saved, passes, tmp_path):
-    asked = {"sections": "census,roles", "resume": tmp_path / "state", **SMALL}
-    attnprobe.report(saved("bert"), TEXTS, **asked)
-    content, passes["batches"] = (tmp_path / "state").read_bytes(), 0
+def test_tables_of_something_else_are_neither_taken_nor_lost(saved, passes, tmp_path):
+    asked = {"sections": "census", "save_tables": tmp_path, **SMALL}
+    attnprobe.report(str(saved("bert")), TEXTS, **asked)
+    content, passes["batches"] = (tmp_path / "census.csv").read_bytes(), 0
     for model, texts, more in [
         ("roberta", TEXTS, {}),
         ("bert", TEXTS[1:], {}),
         ("bert", TEXTS, {"max_length": 12}),
-        ("bert", TEXTS, {"thresholds": "broad=0.3"}),
     ]:
-        with pytest.raises(AttnprobeError, match="belongs to a run with another"):
-            attnprobe.report(saved(model), texts, **asked, **more)
+        with pytest.raises(AttnprobeError, match="already exists"):
+            attnprobe.report(str(saved(model)), texts, **asked, **more)
         assert passes["batches"] == 0
-        assert (tmp_path / "state").read_bytes() == content
+        assert (tmp_path / "census.csv").read_bytes() == content
+    # Written over, they are those of the new question, and the old one finds nothing.
+    attnprobe.report(str(saved("bert")), TEXTS[1:], overwrite=True, **asked)
+    assert (tmp_path / "census.csv").read_bytes() != content
+    passes["batches"] = 0
+    with pytest.raises(AttnprobeError, match="already exists"):
+        attnprobe.report(str(saved("bert")), TEXTS, **asked)
+    attnprobe.report(str(saved("bert")), TEXTS[1:], **asked)
+    assert passes["batches"] == 0
 
 
-@pytest.mark.filterwarnings("ignore::attnprobe.AttnprobeWarning")
-def test_half_a_pass_is_not_thrown_away_by_another_choice_of_sections(saved, passes, tmp_path):
-    asked = {"resume": tmp_path / "state", **SMALL}
-    half = tmp_path / "state.section0"
-    passes["stop"] = 5
-    with pytest.raises(KeyboardInterrupt):
-        attnprobe.report(saved("bert"), TEXTS, sections="census,roles,distance", **asked)
-    content, passes["stop"] = half.read_bytes(), None
-    with pytest.raises(AttnprobeError, match=r"state\.section0 belongs to a run with another"):
-        attnprobe.report(saved("bert"), TEXTS, sections="census,roles", **asked)
-    assert half.read_bytes() == content
-    attnprobe.report(saved("bert"), TEXTS, sections="census,roles,distance", **asked)
-    assert not half.exists()
+def test_a_loaded_model_is_measured_anew(saved, passes, tmp_path):
+    """Nobody can tell whether its weights are those that were measured."""
+    import transformers
 
-
-@pytest.mark.filterwarnings("ignore::attnprobe.AttnprobeWarning")
-def test_a_section_alone_leaves_what_several_have_reached(saved, passes, tmp_path):
-    asked = {"resume": tmp_path / "state", **SMALL}
-    half = tmp_path / "state.section0"
-    passes["stop"] = 5
-    with pytest.raises(KeyboardInterrupt):
-        attnprobe.report(saved("bert"), TEXTS, sections="census,roles,distance", **asked)
-    content, passes["stop"] = half.read_bytes(), None
-    attnprobe.report(saved("bert"), TEXTS, sections="census", **asked)
-    assert half.read_bytes() == content
-    made = attnprobe.report(saved("bert"), TEXTS, sections="census,roles,distance", **asked)
-    assert made.tables["roles"].to_csv() == attnprobe.roles(saved("bert"), TEXTS, **SMALL).to_csv()
-    assert not half.exists()
+    loaded = [transformers.AutoModel.from_pretrained(saved("bert")) for _ in range(2)]
+    reading = {"tokenizer": transformers.AutoTokenizer.from_pretrained(saved("bert")), **SMALL}
+    asked = {"sections": "census", "save_tables": tmp_path, **reading}
+    attnprobe.report(loaded[0], TEXTS, **asked)
+    with pytest.raises(AttnprobeError, match="already exists"):
+        attnprobe.report(loaded[1], TEXTS, **asked)
 
 
 # Sections that fail, and folders that take nothing
 
 
-@pytest.mark.parametrize("kept", [False, True])
 @pytest.mark.parametrize("error", [AttnprobeError("It went wrong."), RuntimeError("boom\nmore")])
-def test_a_section_that_fails_leaves_the_others(saved, tmp_path, monkeypatch, error, kept):
+def test_a_section_that_fails_leaves_the_others(saved, tmp_path, monkeypatch, error):
     def fails(*_, **__):
         raise error
 
     monkeypatch.setattr("attnprobe.commands.call.sections.importance", fails)
     asked = {"sections": "census,importance", "objective": "representation", **SMALL}
-    asked |= {"resume": tmp_path / "state"} if kept else {}
     folder = tmp_path / "tables"
     with pytest.raises(UnfinishedError, match=r"The section importance failed: .*(wrong|boom)") as raised:
         attnprobe.report(saved("bert"), TEXTS, save_tables=folder, **asked)
-    assert ("goes on from there" in str(raised.value)) is kept
     assert list(raised.value.table) == ["census", "profile"]
-    assert sorted(path.name for path in folder.iterdir()) == TABLES_OF_CENSUS
+    assert sorted(path.name for path in folder.iterdir()) == KEPT
 
 
 def test_a_folder_that_takes_nothing_does_not_stop_the_report(saved, tmp_path, monkeypatch):
-    """What can't be saved is tried again at the end; and the page has it in any case."""
     from attnprobe.table.head_table import HeadTable
 
-    save, tried = HeadTable.save, []
+    def full(*_, **__):
+        raise AttnprobeError("the disk is full.")
 
-    def full_at_first(table, path, **options):
-        tried.append(path.name)
-        if len(tried) < full_at_first.until:
-            raise AttnprobeError("the disk is full.")
-        return save(table, path, **options)
-
-    monkeypatch.setattr(HeadTable, "save", full_at_first)
-    asked = {"sections": "census,distance", **SMALL}
-    for until, unsaved in ((2, ""), (99, "census.csv, profile.csv and distance.csv could not be saved")):
-        full_at_first.until = until
-        tried.clear()
-        folder = tmp_path / f"tables {until}"
-        with pytest.warns(attnprobe.AttnprobeWarning, match="could not be saved yet: the disk is full"):
-            made = attnprobe.report(saved("bert"), TEXTS, save_tables=folder, **asked)
-        assert made.unsaved.startswith(unsaved)
-        assert bool(made.unsaved) is bool(unsaved)
-        assert set(made.tables) == {"census", "profile", "distance"}
-        assert (folder / "census.csv").exists() is not bool(unsaved)
+    monkeypatch.setattr(HeadTable, "save", full)
+    with pytest.warns(attnprobe.AttnprobeWarning, match="could not be saved: the disk is full"):
+        made = attnprobe.report(saved("bert"), TEXTS, save_tables=tmp_path, sections="census", **SMALL)
+    assert made.unsaved.startswith("census.csv and profile.csv could not be saved")
+    assert set(made.tables) == {"census", "profile"}
 
 
 def test_sentences_are_not_written_over(saved, tmp_path):

@@ -20,7 +20,14 @@ def test_a_page_and_its_tables(invoke, saved, text, tmp_path):
     assert (code, out) == (0, "")
     assert error.endswith(f"attnprobe: wrote {path}\n")
     assert "attnprobe report" in path.read_text("utf-8")
-    names = ["census.csv", "census.csv.json", "profile.csv", "profile.csv.json", "sentences.json"]
+    names = [
+        "census.csv",
+        "census.csv.json",
+        "measured.json",
+        "profile.csv",
+        "profile.csv.json",
+        "sentences.json",
+    ]
     assert sorted(one.name for one in folder.iterdir()) == names
     again = tmp_path / "again.html"
     assert invoke("report", "--from", folder, "-o", again) == (0, "", f"attnprobe: wrote {again}\n")
@@ -29,7 +36,7 @@ def test_a_page_and_its_tables(invoke, saved, text, tmp_path):
 
 
 def test_nothing_is_written_where_something_is_refused(invoke, saved, text, tmp_path):
-    path, page, state = (tmp_path / name for name in ("report.html", "page.html", "state"))
+    path, page = (tmp_path / name for name in ("report.html", "page.html"))
     path.write_text("mine")
     page.mkdir()
     for words, said in {
@@ -40,9 +47,6 @@ def test_nothing_is_written_where_something_is_refused(invoke, saved, text, tmp_
         ("-o", path, "--overwrite", "-d", path): "which this command reads",
         ("-o", path, "--overwrite", "--save-tables", path): "is not a folder",
         ("-o", page): "is a folder",
-        ("-o", path, "--overwrite", "--resume", path): "name the same file",
-        ("-o", path, "--overwrite", "--resume", page): "is no state|it is a folder",
-        ("-o", path, "--overwrite", "--resume", state, "--save-tables", state): "name the same place",
         ("-o", path, "--overwrite", "--treebank", path): "which this command reads",
     }.items():
         code, out, error = invoke("report", saved("bert"), "-d", text, *words)
@@ -116,18 +120,6 @@ def test_a_folder_that_is_gone_at_the_end_leaves_the_tables(refused, words, tmp_
     shutil.rmtree(rescued(error))
 
 
-def test_with_a_state_the_same_command_makes_the_page(invoke, refused, words, tmp_path, monkeypatch):
-    def broken(contents):
-        raise AttnprobeError("could not write it: the disk is full.")
-
-    words += ["--resume", tmp_path / "state"]
-    with monkeypatch.context() as patch:
-        patch.setattr(page, "write_page", broken)
-        assert "the disk is full. The tables are kept" in refused(*words, "-o", tmp_path / "report.html")
-    monkeypatch.setattr(sections, "census", None)
-    assert invoke(*words, "-o", tmp_path / "report.html")[0] == 0
-
-
 def test_a_section_that_fails_leaves_the_tables_of_the_others(refused, words, tmp_path, monkeypatch):
     def fails(*_, **__):
         raise AttnprobeError("No such task.")
@@ -145,7 +137,6 @@ def test_a_section_that_fails_leaves_the_tables_of_the_others(refused, words, tm
     [
         ([], "nothing was written"),
         (["--save-tables", "tables"], "the tables that were done are in tables"),
-        (["--resume", "state"], "give the same command again to go on"),
     ],
 )
 def test_ctrl_c_says_what_is_left(invoke, words, tmp_path, monkeypatch, more, said):

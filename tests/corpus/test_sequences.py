@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer as RawTokenizer
-from tokenizers import models, pre_tokenizers
+from tokenizers import models, pre_tokenizers, processors
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from attnprobe.corpus import sequences as reading
@@ -50,15 +50,98 @@ def test_frame(tokenizer: Tokenizers, name: str, before: list[str], after: list[
     assert frame.around([7, 8]) == [*frame.before, 7, 8, *frame.after]
 
 
-def test_a_tokenizer_that_does_something_else_is_refused():
-    class Interleaves:
-        """Puts a special token between any two."""
+def make_tokenizer(
+    vocabulary: Sequence[str], template: str, unknown: str | None = None, bpe: bool = False
+) -> PreTrainedTokenizerFast:
+    """Make a tokenizer that knows these tokens alone and frames a text by the template."""
+    ids = {token: place for place, token in enumerate(vocabulary)}
+    raw = RawTokenizer(models.BPE(ids, []) if bpe else models.WordLevel(ids, unk_token=unknown or "none"))
+    raw.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    special = [(token, ids[token]) for token in vocabulary if token.startswith("[")]
+    raw.post_processor = processors.TemplateProcessing(single=template, special_tokens=special)
+    return PreTrainedTokenizerFast(
+        tokenizer_object=raw,
+        cls_token="[CLS]",
+        sep_token="[SEP]",
+        **({"unk_token": unknown} if unknown else {}),
+    )
 
-        def __call__(self, text: str, *, add_special_tokens: bool = True) -> dict[str, list[int]]:
-            return {"input_ids": [5, 0, 6] if add_special_tokens else [5, 6]}
 
+DNA = ("[CLS]", "[SEP]", *"ACGT")
+CATS = ("[CLS]", "[SEP]", "the", "cat", "sat")
+
+
+@pytest.mark.parametrize(("tokenizer", "text"), [
+    (make_tokenizer(DNA, "[CLS] $A [SEP]", bpe=True), "GATTACA"),
+    (make_tokenizer(DNA, "[CLS] [CLS] $A", bpe=True), "GATTACA"),
+    (make_tokenizer(CATS, "[CLS] $A [SEP]"), "the cat sat"),
+    (make_tokenizer(CATS, "$A [SEP]"), "the cat sat"),
+    # What it does not know is what a text begins with, or ends with.
+    (make_tokenizer(CATS, "[CLS] $A [SEP]", unknown="[CLS]"), "the dog sat"),
+    (make_tokenizer(CATS, "[CLS] $A [SEP]", unknown="[SEP]"), "the dog sat"),
+], ids=["drops letters", "two before", "no unknown token", "after alone", "first", "last"])  # fmt: skip
+def test_the_frame_of_a_tokenizer_that_does_not_know_the_usual_probe(
+    tokenizer: PreTrainedTokenizerFast, text: str
+):
+    [sequence] = read(tokenizer, [text], 20)[0]
+    assert sequence.ids == tokenizer(text)["input_ids"]
+
+
+class Fake:
+    """Letters are tokens, with 0 around them."""
+
+    all_special_ids = (0,)
+
+    def __len__(self) -> int:
+        return 128
+
+    def decode(self, ids: Sequence[int]) -> str:
+        return chr(ids[0])
+
+    def frame(self, ids: list[int]) -> list[int]:
+        return [0, *ids, 0]
+
+    def __call__(
+        self, texts: str | list[str], *, add_special_tokens: bool = True, **_: Any
+    ) -> dict[str, Any]:
+        if not isinstance(texts, str):
+            return {
+                "input_ids": [
+                    self(text, add_special_tokens=add_special_tokens)["input_ids"] for text in texts
+                ]
+            }
+        ids = list(map(ord, texts))
+        return {"input_ids": self.frame(ids) if add_special_tokens else ids}
+
+
+class Interleaving(Fake):
+    def frame(self, ids: list[int]) -> list[int]:
+        return [token for pair in ids for token in (pair, 0)]
+
+
+class Mute(Fake):
+    def __call__(self, texts: str | list[str], **_: Any) -> dict[str, Any]:
+        return {"input_ids": [] if isinstance(texts, str) else [[] for _ in texts]}
+
+
+@pytest.mark.parametrize("tokenizer", [Interleaving(), Mute()])
+def test_a_tokenizer_that_does_something_else_is_refused(tokenizer: Any):
     with pytest.raises(AttnprobeError, match="does not frame a text"):
-        Frame.of(Interleaves())  # type: ignore[arg-type]
+        Frame.of(tokenizer)
+
+
+class Doubling(Fake):
+    """Frames long texts in another way."""
+
+    def frame(self, ids: list[int]) -> list[int]:
+        return [0, *ids, 0] if len(ids) < 5 else [0, 0, *ids, 0]
+
+
+def test_first_texts_are_held_against_the_tokenizer():
+    documents = [Document("abc"), Document("abcdef")]
+    with pytest.raises(AttnprobeError, match="does not put"):
+        list(SequenceReader(Doubling(), 20).read(documents))  # type: ignore[arg-type]
+    assert [one.ids for one in SequenceReader(Fake(), 20).read(documents[:1])] == [[0, 97, 98, 99, 0]]  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -182,7 +182,9 @@ def follow(
             check_one_run(series.checkpoints)
             files = [call.corpus.frequencies]
             files += list_order_files(options["prune_by"]) if has_labels else []
-            key = make_state_key(asked.name, options, reopened, files, call)
+            key = {}
+            if call.resume is not None:
+                key = make_state_key(asked.name, options, reopened, files, call)
             tables = series.measure(
                 asked.measure, texts, labels, keywords, key, steps=run, check=_check_alike
             )

@@ -69,7 +69,6 @@ def report(
     by_group: str | None = None,
     from_tables: Path | str | None = None,
     save_tables: Path | str | None = None,
-    quick: bool = False,
     title: str | None = None,
     author: str | None = None,
     note: str | None = None,
@@ -84,7 +83,7 @@ def report(
     words: Any = _read_words(title=title, author=author, note=note)
     if from_tables is not None:
         own = {"sections": sections, "out_domain": out_domain, "save_tables": save_tables}
-        own |= {"quick": quick or None, "by_group": by_group}
+        own |= {"by_group": by_group}
         named = {name: one for name, one in of_roles.items() if name != "links_name"}  # which goes with links
         _check_nothing_else((model, texts, labels, tokenizer), {**own, **named, **options})
         return _read_report(Path(from_tables), words)
@@ -115,14 +114,14 @@ def report(
             out_domain, _ = open_to_replay(out_domain, None, options, find_labels=True)
         folder = TableFolder(None if save_tables is None else Path(save_tables), overwrite=overwrite)
         done = Sections(
-            call, model, texts, labels, out_domain, chosen, named, of_roles, tokenizer, names, folder, quick,
+            call, model, texts, labels, out_domain, chosen, named, of_roles, tokenizer, names, folder,
             by_group,
         )  # fmt: skip
         done.measure()
     there, watched = sort_tables(done.tables), done.watched
     missing = _suggest_commands(there, *names, seen=bool(watched.seen))
     about = describe_call("report"), record_versions()["versions"]
-    return Report(Contents(there, watched.seen, watched.chosen, missing, *about, **words), done.unsaved)
+    return Report(Contents(there, watched.seen, watched.chosen, missing, *about, **words), folder.failure)
 
 
 def _read_words(**given: str | None) -> dict[str, str]:

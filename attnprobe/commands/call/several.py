@@ -181,12 +181,10 @@ def make_state_key(
     files: Iterable[Any],
     call: Call,
 ) -> dict[str, str]:
-    """List what the numbers of all checkpoints depend on, for a state; nothing where none is kept.
+    """List what the numbers of all checkpoints depend on, for a state.
 
     ``question`` are the keywords, ``sources`` opens the data, and ``files`` are what else is read.
     """
-    if call.resume is None:
-        return {}
     texts = {*list_names(Hub, Reading, Batches), "rank_texts"}
     asked = {name: one for name, one in question.items() if name not in {*FREE, *texts}}
     seed = call.corpus.seed  # of masks, directions and orders too; the usual one has no place in older states
@@ -286,7 +284,7 @@ def measure_checkpoints(
             def reopened() -> list[OpenSource]:  # what was looked into has lost its beginning
                 return [open_to_replay(texts, labels, options, find_labels=task)[1]]
 
-            key = make_state_key(name, options, reopened, files, call)
+            key = {} if call.resume is None else make_state_key(name, options, reopened, files, call)
             check = _check_objective if task else None
             tables = series.measure(measure, texts, labels, options, key, check=check)
     listed = [
