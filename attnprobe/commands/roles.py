@@ -69,7 +69,7 @@ class RoleGold(Group, panel=TEXT):
         Option(
             "Other thresholds of roles: positional=0.9, delimiter=0.3, preference=0.9, rare=0.5, "
             "syntactic=0.1, coreference=0.1, links=0.1, induction=0.5, duplicate=0.5, broad=0.6, block=0.8, "
-            "aligns=0.5, sink=0.3, part_of_speech=0.3; of patterns: pattern=0.5.",
+            "aligns=0.5, sink=0.3; of patterns: pattern=0.5.",
             doc='Other thresholds of roles, by their names: {"positional": 0.8}, or "positional=0.8"; see '
             "THRESHOLDS in attnprobe.statistics.roles.",
             metavar="NAME=VALUE,...", line=str | None,
@@ -107,12 +107,11 @@ def roles(
     duplicate: it looks at what came after, or at the same token, in random tokens that come
     twice; broad: everywhere; block: within its own
     text of two; aligns: from decoder to encoder, at the same relative place; sink: at the first token of a
-    text that begins with no special token; part of speech: at words of one (with a treebank); mixed: none of
-    these. A role holds where the whole interval of its evidence lies beyond its
-    threshold. The first that holds names the head, and [bold]also[/bold] lists the others.
-    [bold]stability[/bold] is the share of 8 folds of the documents in which the head has the same name.
+    text that begins with no special token; mixed: none of these. A role holds where the whole interval of its
+    evidence lies beyond its threshold. The first that holds names the head, and [bold]also[/bold] lists the
+    others.
     [bold]pattern[/bold] says how its maps look: vertical, diagonal, both, block or heterogeneous (Kovaleva et
-    al. 2019). [bold]nearest[/bold] is the role that a mixed head is nearest to.
+    al. 2019).
 
     Examples:
       attnprobe roles demo
@@ -126,16 +125,15 @@ def roles(
       attnprobe roles my-t5 -d pairs.tsv --text-column en --label-column de
 
     Notes:
-        An interval is for all heads together with 95 %. By default the texts are those of the treebank.
+        Intervals hold for all heads together with 95 % (Student's t over documents). By default the texts are
+        those of the treebank.
 
     Returns:
         One row a head; the notes name the heads of each role.
 
     >>> table = roles("demo", limit=20)
-    >>> list(table.data)[2:11]
-    ['layer', 'head', 'role', 'measure', 'value', 'value_se', 'threshold', 'also', 'stability']
-    >>> list(table.data)[11:]
-    ['pattern', 'nearest', 'nearest_measure', 'nearest_value', 'nearest_threshold']
+    >>> list(table.data)[2:]
+    ['layer', 'head', 'role', 'measure', 'value', 'value_se', 'threshold', 'also', 'pattern']
     """
     from attnprobe.commands.call.assigning import RoleOptions, open_sources, request_roles
     from attnprobe.commands.call.call import check_model, load_model, open_call, parse_layers
@@ -189,8 +187,7 @@ def induction(
     [bold]duplicate[/bold]: on the token itself, the first time; both less what the same places get where
     nothing comes twice; [bold]previous[/bold]: on the token before. [bold]copying[/bold], of language models:
     whether the head raises the logit of the token that it looks at more than those of the other tokens, 1
-    always, 0 by chance, -1 never. Heads whose induction or duplicate is 0.5 or more, by its interval, are
-    named. Nothing is read; the columns of cross-attention are empty.
+    always, 0 by chance, -1 never. Nothing is read; the columns of cross-attention are empty.
     Numbers are means over the queries of a sequence, then over sequences. _se is the standard error,
     and n the number of sequences.
 
@@ -206,8 +203,7 @@ def induction(
         definition.
 
     Returns:
-        One row a head, layers and heads counted from 0. The notes name the heads whose score is 0.5 or more
-        by its interval.
+        One row a head, layers and heads counted from 0.
 
     References:
         Olsson et al. (2022), In-context learning and induction heads.

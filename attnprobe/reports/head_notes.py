@@ -163,10 +163,10 @@ def describe_notes(tables: Sequence[HeadTable], maps: "Maps") -> list[dict[str, 
 
 
 def _explain_roles(table: HeadTable) -> list[list[tuple[str, str]]]:
-    """Say the role of each row, by which number, and which role is nearest."""
+    """Say the role of each row, by which number."""
     lines = list[list[tuple[str, str]]]()
-    names = ("role", "also", "measure", "value", "value_se", "threshold", "nearest")
-    for role, also, measure, value, error, threshold, nearest in zip(
+    names = ("role", "also", "measure", "value", "value_se", "threshold")
+    for role, also, measure, value, error, threshold in zip(
         *(read_cells(table, name) for name in names), strict=True
     ):
         said = [("role", clean(str(role or MIXED)))]
@@ -176,8 +176,6 @@ def _explain_roles(table: HeadTable) -> list[list[tuple[str, str]]]:
             above = f", threshold {format_number(threshold)}" if is_number(threshold) else ""
             name = clean(str(measure)).replace("_", " ")
             said.append((name, f"{format_with_error(value, error)}{above}"))
-        if nearest:
-            said.append(("nearest role", clean(str(nearest))))
         lines.append(said)
     return lines
 

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attnprobe.findings.outliers import find_outliers
 from attnprobe.reports.columns import is_probability, list_keys, name_measure, read_cells, read_numbers
 from attnprobe.reports.pairs import name_head
-from attnprobe.reports.scales import find_p_column, is_effect
+from attnprobe.reports.scales import is_effect, mark_column
 from attnprobe.reports.shapes import lay_out_grid
-from attnprobe.sums.resampling import SIGNIFICANT, half_width
+from attnprobe.sums.resampling import half_width
 from attnprobe.table.cells import clean, format_cell
+from attnprobe.table.documents import count_documents
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.naming import join_names
 from attnprobe.table.table import Column
@@ -46,6 +46,7 @@ class _Rows:
     names: Sequence[str]
     values: np.ndarray  # NaN for an undefined one
     errors: np.ndarray
+    documents: np.ndarray  # of how many each number is
     places: Sequence[str]  # which map a head is on
 
     @property
@@ -86,7 +87,6 @@ def state_measure(table: HeadTable, column: Column) -> str:
     - Of importance, which head or two have most: their intervals lie above those of all others.
     - Of shares of the width of a head, which head has least and which most; and of logits, how many use less
       than half, their whole interval.
-    - Of all else, which heads are outliers, see ``findings.outliers``.
     """
     rows = _read_rows(table, column)
     if rows is None or not len(rows.known) or is_probability(column):
@@ -103,7 +103,7 @@ def state_measure(table: HeadTable, column: Column) -> str:
             return _name_heads(rows, above, f"looks most at {title.removeprefix(_QUERIES)}", " of queries")
     if column.name == "importance" and (first := _find_foremost(rows, _NAMED)):
         return _name_heads(rows, first, "matters most")
-    return _state_width(rows, column.name) if column.name in _WIDTHS else _state_outliers(rows, column)
+    return _state_width(rows, column.name) if column.name in _WIDTHS else ""
 
 
 def _state_width(rows: _Rows, name: str) -> str:
@@ -155,7 +155,7 @@ def half_of(rows: _Rows) -> np.ndarray | None:
     if not np.isfinite(rows.errors[rows.known]).all():
         return None
     found = np.full(len(rows.values), np.nan)
-    found[rows.known] = half_width(rows.errors[rows.known])
+    found[rows.known] = half_width(rows.errors[rows.known], rows.documents[rows.known])
     return found
 
 
@@ -171,7 +171,7 @@ def _read_rows(table: HeadTable, column: Column) -> _Rows | None:
         np.array([np.nan if one is None else one for one in read_numbers(table, name)], float)
         for name in (column.name, f"{column.name}_se")
     )
-    return _Rows(names, values, errors, grid.places)
+    return _Rows(names, values, errors, count_documents(table, column.name), grid.places)
 
 
 def _name_heads(rows: _Rows, some: Sequence[int], does: str, more: str = "") -> str:
@@ -186,24 +186,6 @@ def _name_heads(rows: _Rows, some: Sequence[int], does: str, more: str = "") -> 
     return f"{len(some)} of {len(rows.known)} heads {does}, such as {rows.names[some[0]]}: {numbers[0]}"
 
 
-def _state_outliers(rows: _Rows, column: Column) -> str:
-    """Name the heads that are outliers on their own map: above, or else below the others."""
-    sides: dict[bool, list[int]] = {True: [], False: []}
-    for place in dict.fromkeys(rows.places):
-        own = [row for row, one in enumerate(rows.places) if one == place]
-        errors = rows.errors[own]
-        for one in find_outliers(rows.values[own], errors if np.isfinite(errors).any() else None):
-            sides[one.above] += [own[head] for head in one.heads]
-    above = bool(sides[True])
-    some = sorted(sides[above], key=lambda row: rows.values[row], reverse=above)
-    title, unit = name_measure(column), name_unit(column)
-    if not some:
-        return ""
-    if above and title.startswith(_LOOKS) and "," not in title:
-        return _name_heads(rows, some, f"looks more at {title.removeprefix(_LOOKS)} than other heads")
-    return _name_heads(rows, some, f"stands out by {'high' if above else 'low'} {title}", unit)
-
-
 def name_unit(column: Column) -> str:
     """Name the unit of a number in a sentence, with the blank before it; nothing for one that needs none."""
     unit = clean(column.unit)
@@ -211,21 +193,8 @@ def name_unit(column: Column) -> str:
 
 
 def find_significant(table: HeadTable, column: Column) -> list[int]:
-    """Find the rows whose effect is significant: adjusted p below 0.05, or an interval without 0.
-
-    Where the table has neither, none is.
-    """
-    values, name = read_numbers(table, column.name), find_p_column(table, column.name)
-    known = [row for row, value in enumerate(values) if value]
-    if name is not None:
-        p = read_numbers(table, name)
-        return [row for row in known if (one := p[row]) is not None and one < SIGNIFICANT]
-    errors = np.array(
-        [np.nan if one is None else one for one in read_numbers(table, f"{column.name}_se")], float
-    )
-    defined = [row for row, value in enumerate(values) if value is not None]
-    half = dict(zip(defined, half_width(errors[defined]), strict=True))
-    return [row for row in known if abs(values[row] or 0.0) > half[row]]
+    """Find the rows whose effect is significant, as maps mark it."""
+    return [row for row, sign in enumerate(mark_column(table, column).signs) if sign]
 
 
 def _state_effects(table: HeadTable, column: Column, rows: _Rows) -> str:

@@ -38,7 +38,6 @@ EVIDENCE = {
     "block": "attention within a text, beyond uniform",
     "aligns": "share of queries at the same place, beyond chance",
     "sink": "attention to the first token, beyond uniform",
-    "part of speech": "attention to it, beyond uniform",
 }
 
 

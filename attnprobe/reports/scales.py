@@ -11,7 +11,8 @@ from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
 
 from attnprobe.reports.columns import read_numbers
-from attnprobe.sums.resampling import SIGNIFICANT
+from attnprobe.sums.resampling import SIGNIFICANT, half_width
+from attnprobe.table.documents import count_documents
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
 
@@ -131,23 +132,31 @@ def is_effect(name: str, values: Numbers) -> bool:
 
 
 def mark_column(table: HeadTable, column: Column) -> Marks:
-    """Mark the effects that differ significantly from 0, by adjusted p or else by standard errors."""
+    """Mark the effects that differ significantly from 0, by adjusted p or else by their intervals."""
     values, name = read_numbers(table, column.name), find_p_column(table, column.name)
     p = None if name is None else read_numbers(table, name)
-    return mark_effects(values, read_numbers(table, f"{column.name}_se"), p)
+    documents = count_documents(table, column.name).tolist()
+    return mark_effects(values, read_numbers(table, f"{column.name}_se"), documents, p)
 
 
-def mark_effects(values: Numbers, errors: Numbers, p: Numbers | None) -> Marks:
-    """Mark effects by their adjusted p values, or by their errors where p is None."""
+def mark_effects(values: Numbers, errors: Numbers, documents: Sequence[float], p: Numbers | None) -> Marks:
+    """Mark effects by their adjusted p values, or where p is None by intervals that hold together.
+
+    This is the one rule of what is significant, in tables, pictures and sentences.
+    """
     if p is not None:
         passing = [one is not None and one < SIGNIFICANT for one in p]
         rule = f"adjusted p < {SIGNIFICANT}"
     elif any(error is not None for error in errors):
-        passing = [
-            value is not None and error is not None and abs(value) > BEYOND * error
-            for value, error in zip(values, errors, strict=True)
+        known = [
+            row
+            for row, (value, error) in enumerate(zip(values, errors, strict=True))
+            if value is not None and error is not None
         ]
-        rule = f"|value| > {BEYOND} standard errors"
+        halves = half_width([errors[row] for row in known], [documents[row] for row in known])
+        widths = dict(zip(known, halves.tolist(), strict=True))
+        passing = [abs(value or 0.0) > widths.get(row, math.inf) for row, value in enumerate(values)]
+        rule = "an interval without 0 (95 %, all together)"
     else:
         return Marks([""] * len(values), "")
     signs = [

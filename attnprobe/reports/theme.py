@@ -47,7 +47,6 @@ ROLE_COLOURS: Mapping[str, str | None] = {
     "block": "#8c6d46",
     "aligns": "#4a90a4",
     "sink": "#f7e3a1",
-    "part of speech": "#f0a58a",
     MIXED: None,
 }
 

@@ -13,10 +13,9 @@ import numpy as np
 
 from attnprobe.statistics.positional import previous
 from attnprobe.statistics.statistic import Family, Statistic, mean_and_error, mean_over_queries
-from attnprobe.statistics.tabulation import Tabulation, head_table, name_best, read_measure
+from attnprobe.statistics.tabulation import Tabulation, head_table
 from attnprobe.sums.base import Measurement
 from attnprobe.sums.groups import Clustered
-from attnprobe.sums.resampling import half_width
 from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
@@ -196,25 +195,12 @@ PREVIOUS_AGAIN = Statistic(
 )  # fmt: skip
 
 
-#: A head is named from this score on.
-NAMED_FROM = 0.5
-
-
 def induction_table(
     title: str, measurement: Measurement, statistics: Sequence[Statistic], labels: Labels
 ) -> HeadTable:
-    """Tabulate heads; a note names those whose interval of a score lies at 0.5 or above.
-
-    Intervals hold for all heads together with 95 % (Bonferroni).
-    """
+    """Tabulate heads, with empty columns where nothing could be measured of copying."""
     table = head_table(title, measurement, statistics, labels)
     notes = []
-    for statistic, what in ((INDUCTION, "induction"), (DUPLICATE, "duplicate-token")):
-        if statistic.name not in table.data:
-            continue
-        score, error = read_measure(table, statistic.name)
-        said = name_best(table, score, score - half_width(error) >= NAMED_FROM)
-        notes.append(f"Heads whose whole interval lies at {NAMED_FROM} or above ({what} heads): {said}.")
     if table.data.get("attention") and np.isnan(np.array(table.data[INDUCTION.name], float)).any():
         notes.append("From decoder to encoder, no token comes before another: cross-attention has no scores.")
     if COPYING.name in table.data:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from attnprobe.statistics.roles import FAMILY, excess, preference
 from attnprobe.statistics.statistic import Function, Statistic, mean_over_queries, peak, sinks
-from attnprobe.sums.groups import ByFold
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -167,14 +166,14 @@ VERTICAL = _of_pattern("vertical", vertical_mass, mark_sinks, "special tokens an
 DIAGONAL = _of_pattern("diagonal", diagonal_mass, mark_neighbours, "the token itself and its neighbours", 11)
 EITHER = _of_pattern("vertical_diagonal", either_mass, mark_either, "either of the two", 12)
 ALIGNED = Statistic(
-    "aligned_excess", "share", peak, aligned_excess, sums=ByFold, family=FAMILY,
+    "aligned_excess", "share", peak, aligned_excess, family=FAMILY,
     title="queries that look most at the same relative place, beyond chance", order=13,
 )  # fmt: skip
 FIRST_EXCESS = Statistic(
-    "first_token_excess", "share", first_mass, partial(excess, feature=find_first_token), sums=ByFold,
+    "first_token_excess", "share", first_mass, partial(excess, feature=find_first_token),
     family=FAMILY, title="attention to the first token, beyond uniform", order=14,
 )  # fmt: skip
 FIRST_PREFERENCE = Statistic(
-    "first_token_preference", "share", first_mass, partial(preference, feature=find_first_token), sums=ByFold,
+    "first_token_preference", "share", first_mass, partial(preference, feature=find_first_token),
     family=FAMILY, title="attention to the first token, beside another", order=15,
 )  # fmt: skip

@@ -19,13 +19,11 @@ from attnprobe.statistics.statistic import (
     mean_over_queries,
     peak,
 )
-from attnprobe.statistics.tabulation import Tabulation, read_measure, with_notes
+from attnprobe.statistics.tabulation import Tabulation, head_table
 from attnprobe.sums.base import Measurement
 from attnprobe.sums.groups import Clustered
-from attnprobe.sums.resampling import half_width
 from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.head_table import HeadTable
-from attnprobe.table.naming import join_names, name_heads
 from attnprobe.table.table import Column
 
 if TYPE_CHECKING:
@@ -354,69 +352,17 @@ OFFSET_ALIKE = replace(
     _under("alike", "positions equal", OFFSET, 13, share_at_the_same_offset), function=peak_of_equals
 )
 
-#: How a control begins a sentence, and what it shows where a share stays, and where it is lost.
-_SAID: dict[Control, tuple[str, str, str]] = {
-    "shuffled": (
-        "With the tokens shuffled",
-        "stays, and these heads look at places",
-        "is lost, and these heads looked at what stood there",
-    ),
-    "alike": (
-        "With all positions equal",
-        "stays without the table of positions",
-        "is lost, and came from the table of positions",
-    ),
-}
-
 
 def controlled_table(
     title: str, measurement: Measurement, statistics: Sequence[Statistic], labels: Labels
 ) -> HeadTable:
-    """Tabulate heads with their controls; the notes say who keeps its share, who loses it.
-
-    A head of which more than half of the queries look most at one offset (its interval lies above 0.5) keeps
-    its share if the interval of what is lost lies below 0.1, and loses it if the interval lies above half of
-    the share. The error of what is lost is that of two independent samples, which is too large rather than
-    too small here. Intervals hold for all heads together with 95 % (Bonferroni).
-    """
-    table = with_notes(_notes)(title, measurement, statistics, labels)
+    """Tabulate heads with their controls; a terminal shows the offsets."""
+    table = head_table(title, measurement, statistics, labels)
     shown = [
         replace(column, headline=column.role == "measure" and column.name.startswith(OFFSET.name))
         for column in table.columns
     ]
     return replace(table, columns=shown)
-
-
-def _notes(table: HeadTable) -> list[str]:
-    share, error = read_measure(table, OFFSET.name)
-    mostly = np.flatnonzero(share - half_width(error) > MOSTLY)
-    if not len(mostly):
-        return ["No head looks most at one offset for more than half of its queries, by its interval."]
-    number = "1 head looks" if len(mostly) == 1 else f"{len(mostly)} heads look"
-    said = [
-        _sentence(table, control, mostly) for control in _SAID if f"{OFFSET.name}_{control}" in table.data
-    ]
-    return [f"{number} most at one offset for more than half of the queries. {said[0]}", *said[1:]]
-
-
-def _sentence(table: HeadTable, control: Control, mostly: NDArray[np.intp]) -> str:
-    begin, stays, is_lost = _SAID[control]
-    (share, error), (then, error_then) = (
-        read_measure(table, name) for name in (OFFSET.name, f"{OFFSET.name}_{control}")
-    )
-    gone, sure = share - then, half_width(np.hypot(error, error_then))
-    names, offsets = name_heads(table), table.data["offset"]
-    kept, lost = gone + sure < KEPT, gone - sure > LOST * share
-    said = []
-    for what, which in (
-        (f"the share {stays}", kept),
-        (f"more than half of the share {is_lost}", lost),
-        ("in between", ~(kept | lost)),
-    ):
-        if rows := [int(row) for row in mostly if which[row]]:
-            some = [f"{names[row]} ({offsets[row]:+d}: {share[row]:.2f} to {then[row]:.2f})" for row in rows]
-            said.append(f"{what}: {join_names(some)}")
-    return f"{begin}, {'; '.join(said)}."
 
 
 CONTROLLED = Tabulation("head, controlled", controlled_table, "positions heads look at, with controls")

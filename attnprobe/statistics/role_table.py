@@ -1,6 +1,5 @@
 """The table of ``roles``: what each head does, by its evidence and by gold links, and how sure that is."""
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -13,31 +12,24 @@ from attnprobe.statistics.role_evidence import (
     Heads,
     Role,
     decide_roles,
-    find_nearest,
-    lost_when_shuffled,
     name_patterns,
 )
-from attnprobe.statistics.roles import FAMILY, THRESHOLDS, as_column
+from attnprobe.statistics.roles import FAMILY, THRESHOLDS
 from attnprobe.statistics.rules import ALL, Asking
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.statistics.tabulation import Tabulation
 from attnprobe.sums.base import Measurement
-from attnprobe.sums.groups import ByFold
 from attnprobe.sums.resampling import CONFIDENCE
 from attnprobe.sums.tally import CHOOSING, SCORING, Tally
-from attnprobe.table.builder import Labels, TableBuilder
+from attnprobe.table.builder import FEW_DOCUMENTS, Labels, TableBuilder
 from attnprobe.table.head_table import HeadTable
-from attnprobe.table.naming import LETTERS, MIXED, find_role_kind, join_names
+from attnprobe.table.naming import LETTERS, MIXED, find_role_kind
 from attnprobe.table.table import Column
 
 Floats = NDArray[np.float64]
 
-#: Roles that folds of documents do not decide again.
-_DECIDED_ONCE = {"syntactic", "coreference", "links", "part of speech", "induction", "duplicate"}
 #: So many heads of a role are named in the notes.
 _NAMED = 6
-#: A name is stable from this share of folds on.
-_STABLE = 0.9
 
 
 def find_known_relations(tally: Tally, asking: Asking, name: str, gain: float) -> list[list[Role]]:
@@ -95,31 +87,6 @@ def find_known_relations(tally: Tally, asking: Asking, name: str, gain: float) -
     return [list(held.values()) for held in roles]
 
 
-def find_nearest_relation(tally: Tally, asking: Asking, name: str, gain: float) -> list[Role | None]:
-    """Give the relation that each head is nearest to, chosen on one half: the largest gain times sqrt(n).
-
-    The gain is accuracy less that of the rule, of n links; times sqrt(n), so that a relation of few links
-    does not win by chance. How near it is, by the other half: the gain there over ``gain``. The arguments are
-    those of ``find_known_relations``.
-
-    Returns:
-        For each head, layer by layer; None where no relation has 20 links in either half.
-    """
-    layers, heads = tally.hits.shape[1:3]
-    best: list[tuple[float, Role] | None] = [None] * (layers * heads)
-    for place, layer, rule, label, measure, ahead in _list_asked(tally, asking):
-        tried, n = tally.asked[place, layer].tolist()
-        accuracy = tally.hits[place, layer, :, SCORING] / n
-        baseline = tally.guessed[place, layer, rule, SCORING] / n
-        for head in range(heads):
-            held, lead = best[at := layer * heads + head], float(ahead[head]) * tried**0.5
-            if held is None or lead > held[0]:
-                found = float(accuracy[head])
-                way = (found - baseline) / gain
-                best[at] = lead, Role(f"{name}: {label}", measure, found, np.nan, baseline + gain, way)
-    return [None if held is None else held[1] for held in best]
-
-
 def _list_asked(tally: Tally, asking: Asking) -> Iterator[tuple[int, int, int, str, str, Floats]]:
     """List what there are enough links of in both halves: key, layer, the best rule of the choosing half.
 
@@ -147,27 +114,22 @@ def role_table(
     layers = len(labels.places)
     name = next(statistic.name for statistic in statistics if statistic.rows == "head")
     heads = measurement.sums[name].count.shape[1]
-    every, *folds = _collect_heads(measurement, statistics, labels, layers * heads)
+    every = _collect_heads(measurement, statistics, labels, layers * heads)
     asked = labels.provenance.get("asked", {})
     thresholds = THRESHOLDS | dict(asked.get("thresholds", {}))
+    corpus = labels.provenance.get("corpus", {})
     # Where types tie that occur once, the text can't say which of them are rare.
-    decided = bool(labels.provenance.get("corpus", {}).get("rare_decided", True))
+    decided = bool(corpus.get("rare_decided", True))
     found: list[list[Role]] = [[] for _ in range(layers * heads)]
-    near: list[list[Role | None]] = []
     for what, asking, threshold, name in (
         (links.SYNTAX, links.ASKING_SYNTAX, "syntactic", "syntactic"),
         (links.COREFERENCE, links.ASKING_COREFERENCE, "coreference", "coreference"),
         (links.LINKED, links.ASKING_LINKS, "links", str(asked.get("links", "links"))),
     ):
         if what.name in measurement.sums:
-            given = measurement.sums[what.name], asking, name, thresholds[threshold]
-            more = find_known_relations(*given)
+            more = find_known_relations(measurement.sums[what.name], asking, name, thresholds[threshold])
             found = [[*one, *another] for one, another in zip(found, more, strict=True)]
-            near.append(find_nearest_relation(*given))
     roles = decide_roles(every, thresholds, found, rare=decided)
-    in_folds = [_first_names(decide_roles(fold, thresholds, found, rare=decided)) for fold in folds]
-    nearest = find_nearest(every, thresholds, near, rare=decided)
-    nearest = [None if held else one for held, one in zip(roles, nearest, strict=True)]
 
     build = TableBuilder(labels, layers * heads)
     build.heads(heads)
@@ -179,22 +141,11 @@ def role_table(
     build.add(Column("threshold", title="threshold of the role"), [role.threshold for role in first])
     also = ["; ".join(role.name for role in held[1:]) or None for held in roles]
     build.add(Column("also", role="text"), also)
-    same = stability(_first_names(roles), in_folds)
-    build.add(Column("stability", "share", title="folds of documents with the same name"), same)
     build.add(Column("pattern", role="text"), name_patterns(every, thresholds))
-    build.add(Column("nearest", role="text"), [role and role.name for role in nearest])
-    build.add(Column("nearest_measure", role="text"), [role and role.measure for role in nearest])
-    for part in ("value", "threshold"):
-        cells = [np.nan if role is None else getattr(role, part) for role in nearest]
-        build.add(Column(f"nearest_{part}", title=f"{part} of the nearest role"), cells)
 
     names = [place.head(head) for place in labels.places for head in range(heads)]
     there = np.array([divmod(at, heads) not in labels.absent for at in range(len(names))], bool)
-    notes = [
-        *_note_roles(roles, nearest, names, there),
-        _note_stability(same[there], len(folds)),
-        *_note_lost(every, thresholds["positional"], names),
-    ]
+    notes = [*_note_roles(roles, names, there), *_note_few(corpus.get("clusters", FEW_DOCUMENTS))]
     if not decided:
         without = decide_roles(every, thresholds, found)
         some = [
@@ -208,68 +159,28 @@ def role_table(
 
 def _collect_heads(
     measurement: Measurement, statistics: Sequence[Statistic], labels: Labels, number: int
-) -> list[Heads]:
-    """Give what was measured of all heads: on all documents, and then in each fold of them.
-
-    A fold decides by its means alone: its errors are those of fewer documents, and would say how many they
-    are. What is no question to the text, as what a head does with random tokens, is the same in each.
-    """
-    sums = {one: measurement.sums[one.name] for one in statistics if one.rows == "head"}
-    by_fold = {one: found for one, found in sums.items() if isinstance(found, ByFold)}
-    filled = np.flatnonzero(np.any([found.filled for found in by_fold.values()], 0))
-    folds = {one: found.folds for one, found in by_fold.items()}
-    every = [sums | {one: found.whole for one, found in by_fold.items()}]
-    every += [sums | {one: some[fold] for one, some in folds.items()} for fold in filled]
-    built = []
-    for some in every:
-        build = TableBuilder(labels, number)
-        for one, found in some.items():
-            as_column(one).columns(as_column(one), found, build)
-        built.append(Heads(build.data, number))
-    whole, *parts = built
-    return [whole, *(part.without_errors for part in parts)]
+) -> Heads:
+    """Give what was measured of all heads, and of how many documents."""
+    build, documents = TableBuilder(labels, number), dict[str, float]()
+    for one in statistics:
+        if one.rows == "head":
+            found, before = measurement.sums[one.name], set(build.data)
+            one.columns(one, found, build)
+            documents |= dict.fromkeys(build.data.keys() - before, found.documents)
+    return Heads(build.data, number, documents)
 
 
-def _first_names(roles: Sequence[Sequence[Role]]) -> list[str]:
-    return [held[0].name if held else MIXED for held in roles]
-
-
-def stability(names: Sequence[str], in_folds: Sequence[Sequence[str]]) -> Floats:
-    """Give the share of folds of documents in which each head has the name that it has on all.
-
-    Documents are sorted into 8 folds, by the same rule as into blocks. In each, heads are named again by the
-    means of its documents, without intervals, which would say how few documents a fold has.
-
-    Limits: 0 to 1. Undefined where fewer than two folds have a document, and for heads that are named by
-    what is not decided again in each fold: gold links, a part of speech, induction or duplicate.
-
-    Args:
-        names: On all documents, head by head.
-        in_folds: In each fold that has a document.
-    """
-    if len(in_folds) < 2:
-        return np.full(len(names), np.nan)
-    same = np.mean([[one == name for one, name in zip(fold, names, strict=True)] for fold in in_folds], 0)
-    return np.where([find_role_kind(name) in _DECIDED_ONCE for name in names], np.nan, same)
-
-
-def _note_stability(same: Floats, folds: int) -> str:
-    """Say how much of a name is the text's."""
-    if folds < 2:
-        return "stability is empty: it takes documents in two folds at least."
-    known = same[~np.isnan(same)]
-    number = int((known < _STABLE).sum())
-    return (
-        f"Of {len(known)} heads whose name folds of the documents can decide, {number} "
-        f"{'has' if number == 1 else 'have'} another name in one or more of {folds} folds (stability below "
-        f"{_STABLE}). The names hold for texts like this "
-        "one; on texts of another length or kind, heads may have other names."
-    )
+def _note_few(documents: int) -> Iterator[str]:
+    """Say that documents are few, of which nothing can be told but what is very clear."""
+    if documents < FEW_DOCUMENTS:
+        yield (
+            f"Only {documents} {'document' if documents == 1 else 'documents'}: intervals are wide, and few "
+            "heads have a role for sure."
+        )
 
 
 def _note_roles(
     roles: Sequence[Sequence[Role]],
-    nearest: Sequence[Role | None],
     names: Sequence[str],
     there: NDArray[np.bool_],
 ) -> Iterator[str]:
@@ -291,27 +202,13 @@ def _note_roles(
             explained.append("a head may have several roles")
         how = f" ({'; '.join(explained)})" if explained else ""
         yield f"{'; '.join(listed)}{how}."
-    if mixed := [at for at in np.flatnonzero(there).tolist() if not roles[at]]:
-        kinds = Counter(find_role_kind(one.name) for at in mixed if (one := nearest[at]) is not None)
-        near = [f"{kind} ({number})" for kind, number in kinds.most_common()]
-        more = f"; the nearest {'is' if len(near) == 1 else 'are'} {join_names(near)}" if near else ""
-        yield f"{'1 head has' if len(mixed) == 1 else f'{len(mixed)} heads have'} none of these roles{more}."
+    if mixed := sum(not roles[at] for at in np.flatnonzero(there).tolist()):
+        yield f"{'1 head has' if mixed == 1 else f'{mixed} heads have'} none of these roles."
 
 
 def _name_some(named: Sequence[str]) -> str:
     more = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
     return f"{', '.join(named[:_NAMED])}{more}"
-
-
-def _note_lost(every: Heads, threshold: float, names: Sequence[str]) -> Iterator[str]:
-    lost = np.flatnonzero(lost_when_shuffled(every, threshold))
-    if len(lost):
-        share, then = every.of("offset_share")[0], every.of("offset_share_shuffled")[0]
-        named = _name_some([f"{names[at]} ({share[at]:.2f} to {then[at]:.2f})" for at in lost.tolist()])
-        yield (
-            "These heads look most at one offset, but not with the tokens shuffled: they look at what stands "
-            f"there, not at a place: {named}."
-        )
 
 
 def _note_undecided(some: Sequence[str]) -> Iterator[str]:

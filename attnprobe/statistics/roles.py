@@ -7,15 +7,12 @@ text is, and is no property of a head.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from math import nan
 from typing import TYPE_CHECKING
 
-from attnprobe.statistics import positional, rare
 from attnprobe.statistics.entropy import entropy
 from attnprobe.statistics.statistic import Family, Statistic, mean_over_queries, peak, read_at
-from attnprobe.sums.groups import ByFold
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -41,7 +38,6 @@ THRESHOLDS: dict[str, float] = {
     "links": 0.1,
     "aligns": 0.5,
     "sink": 0.3,
-    "part_of_speech": 0.3,
     "pattern": 0.5,
 }
 
@@ -184,11 +180,11 @@ def _of_kind(feature: str, title: str, order: int) -> tuple[Statistic, Statistic
     mass = {"special": special_mass, "punctuation": punctuation_mass}[feature]
     return (
         Statistic(
-            f"{feature}_excess", "share", mass, partial(excess, feature=feature), sums=ByFold,
+            f"{feature}_excess", "share", mass, partial(excess, feature=feature),
             family=FAMILY, title=f"attention to {title}, beyond uniform", order=order,
         ),
         Statistic(
-            f"{feature}_preference", "share", mass, partial(preference, feature=feature), sums=ByFold,
+            f"{feature}_preference", "share", mass, partial(preference, feature=feature),
             family=FAMILY, title=f"attention to one of the {title}, beside another", order=order + 1,
         ),
     )  # fmt: skip
@@ -197,31 +193,14 @@ def _of_kind(feature: str, title: str, order: int) -> tuple[Statistic, Statistic
 SPECIAL_EXCESS, SPECIAL_PREFERENCE = _of_kind("special", "special tokens", 0)
 PUNCTUATION_EXCESS, PUNCTUATION_PREFERENCE = _of_kind("punctuation", "punctuation marks", 2)
 EFFECTIVE = Statistic(
-    "effective_share", "share", entropy, effective_share, sums=ByFold, family=FAMILY,
+    "effective_share", "share", entropy, effective_share, family=FAMILY,
     title="share of the keys that attention is as broad as", order=4,
 )  # fmt: skip
 RAREST = Statistic(
-    "rarest_excess", "share", peak, rarest_excess, sums=ByFold, family=FAMILY,
+    "rarest_excess", "share", peak, rarest_excess, family=FAMILY,
     title="queries that look most at the rarest token, beyond chance", about="text", by_corpus=True, order=5,
 )  # fmt: skip
 SEGMENT = Statistic(
-    "segment_excess", "share", segment_mass, segment_excess, sums=ByFold, family=FAMILY,
+    "segment_excess", "share", segment_mass, segment_excess, family=FAMILY,
     title="attention within the query's own text, beyond uniform", own_count=True, order=6,
 )  # fmt: skip
-
-
-#: How their names end, which would otherwise be those of the columns.
-SUFFIX = "_by_fold"
-
-
-def _kept(column: Statistic, order: int) -> Statistic:
-    return replace(column, name=f"{column.name}{SUFFIX}", sums=ByFold, family=FAMILY, order=order)
-
-
-def as_column(statistic: Statistic) -> Statistic:
-    return replace(statistic, name=statistic.name.removesuffix(SUFFIX))
-
-
-OFFSET_BY_FOLD = _kept(positional.OFFSET, 7)
-OFFSET_SHUFFLED_BY_FOLD = _kept(positional.OFFSET_SHUFFLED, 8)
-RARE_LIFT_BY_FOLD = _kept(rare.LIFT, 9)

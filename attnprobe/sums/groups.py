@@ -15,8 +15,6 @@ Ints = NDArray[np.int64]
 #: The most groups that are told apart. With more documents, those whose names agree in the rest of a
 #: division by this number share a group, so that memory does not grow with the corpus.
 MOST = 128
-#: Documents are sorted into so many folds, each of as many blocks.
-FOLDS = 8
 
 
 def sum_by_key(values: Floats, keys: Ints) -> tuple[Ints, Floats, Floats]:
@@ -341,70 +339,3 @@ class Blocks(Sum):
     def _mean(self, some: slice) -> Floats:
         count, total = self.count[some].sum(), self.total[some].sum(0)
         return total / count if count else np.full_like(total, np.nan)
-
-
-@dataclass(frozen=True)
-class ByFold(Sum):
-    """A sample, and what it adds up to in each fold of documents, cell by cell.
-
-    All windows of a document are in one fold; the size does not depend on the number of documents.
-
-    Attributes:
-        whole: The sample.
-        counts: (fold, ...) observations of each cell.
-        totals: (fold, ...) their sum.
-
-    >>> found = ByFold.of([[1.0], [3.0], [5.0]], documents=np.array([0, 0, 1]))
-    >>> found.whole.average, found.filled.sum(), found.folds[0].average
-    (array([3.]), np.int64(2), array([2.]))
-    """
-
-    #: Folds go by the names of documents, so that separate jobs have the same ones.
-    by_name: ClassVar[bool] = True
-
-    whole: Clustered
-    counts: Floats
-    totals: Floats
-
-    @classmethod
-    def of(cls, values: ArrayLike, clusters: Ints | None = None, documents: Ints | None = None) -> "ByFold":
-        """Sum up a sample over its first axis; NaN is no observation."""
-        sample = np.asarray(values, dtype=np.float64)
-        fold = find_block(np.arange(len(sample)) if documents is None else documents) // (BLOCKS // FOLDS)
-        counts, totals = (np.zeros((FOLDS, *sample.shape[1:])) for _ in range(2))
-        for one in np.unique(fold):
-            here = sample[fold == one]
-            seen = ~np.isnan(here)
-            counts[one], totals[one] = seen.sum(0), here.sum(0, where=seen)
-        return cls(Clustered.of(sample, clusters, documents), counts, totals)
-
-    @property
-    def count(self) -> Floats:
-        return self.whole.count
-
-    @property
-    def documents(self) -> int:
-        return self.whole.documents
-
-    @property
-    def average(self) -> Floats:
-        return self.whole.average
-
-    @property
-    def standard_error(self) -> Floats:
-        return self.whole.standard_error
-
-    @property
-    def folds(self) -> list[Clustered]:
-        """The means of each fold; they have no error."""
-        means = np.divide(self.totals, self.counts, out=np.zeros_like(self.totals), where=self.counts > 0)
-        none = Groups.none(means.shape[1:])
-        return [
-            Clustered(Moments(count, mean, np.zeros_like(mean)), none)
-            for count, mean in zip(self.counts, means, strict=True)
-        ]
-
-    @property
-    def filled(self) -> NDArray[np.bool_]:
-        """Which folds have an observation, (fold,)."""
-        return np.asarray(self.counts.reshape(FOLDS, -1).any(1))

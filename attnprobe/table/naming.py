@@ -60,7 +60,6 @@ LETTERS = {
     "block": "K",
     "aligns": "A",
     "sink": "F",
-    "part of speech": "W",
     MIXED: ".",
 }
 #: Roles that are only a direction, as a noun.

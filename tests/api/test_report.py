@@ -10,8 +10,7 @@ import pytest
 
 import attnprobe
 from attnprobe.errors import AttnprobeError
-from attnprobe.reports.report_page.measures import collect_heads, collect_measures, format_with_error
-from attnprobe.reports.report_page.text import describe_outliers
+from attnprobe.reports.report_page.measures import format_with_error
 
 TEXTS = [
     "the river bank was slow .",
@@ -88,27 +87,6 @@ def test_every_cell_of_a_map_and_of_the_card_is_of_its_table(made, data):
         for (_, layer, head), value, error in zip(data["heads"], expected, errors, strict=True):
             number = format_with_error(float(value), error)
             assert f"layer {layer}, head {head}: {column.title}, {number}" in made.html
-
-
-def test_outliers_are_true_of_the_table():
-    """Each sentence names the furthest heads, and no other head lies where it says that none does."""
-    made = attnprobe.report("demo", limit=40, sections="census")
-    heads = collect_heads(made.tables)
-    measures = {one.title: one for one in collect_measures(heads, made.tables)}
-    said = describe_outliers(heads, list(measures.values()))
-    assert said
-    for one in said:
-        values = np.array(measures[one["title"]].values, float) * (1 if one["side"] == "high" else -1)
-        named = [head["head"] for head in one["heads"]]
-        number = len(named) + int((re.search(r"\d+", one["more"]) or ["0"])[0])
-        assert named == np.argsort(-values, kind="stable")[: len(named)].tolist()
-        assert one["what"] == ("is an outlier" if number == 1 else "are outliers")
-        assert one["heads"][0]["name"].startswith("Layer ")
-        limit = re.fullmatch(r"; no other head is (above|below) (\S+)\.", one["rest"])
-        assert limit[1] == {"high": "above", "low": "below"}[one["side"]]
-        bound = float(limit[2]) * (1 if one["side"] == "high" else -1)
-        assert (values > bound + abs(bound) * 1e-3).sum() == number
-        assert made.html.count(f"{one['what']} with {one['side']} {one['title']}") == 1
 
 
 def test_roles_and_sentences(made, data, saved):
@@ -200,7 +178,6 @@ def test_one_text_is_said_to_be_one_and_to_prove_nothing(saved):
     one, two = (attnprobe.report(saved("bert"), TEXTS[:some], sections="census") for some in (1, 2))
     assert lead(one).endswith("They read 1 text, 8 tokens.")
     assert lead(two).endswith("They read 2 texts, 17 tokens.")
-    assert "Outliers in such numbers may be chance" in one.html
     assert "chance is not ruled out" not in two.html
 
 
@@ -215,8 +192,6 @@ def test_of_few_heads_none_is_said_to_stand_out_and_their_pairs_are_there(saved,
         (tmp_path / f"{name}.csv").write_text("\n".join([*lines[: number + 1], ""]))
     html = attnprobe.report(from_tables=tmp_path).html
     assert "1 layer of 2 heads" in html
-    assert "Only among 8 heads or more" in html
-    assert "No head is an outlier" not in html
     assert "There is no map" in html
     assert "Download distance.csv" in html
 
@@ -230,7 +205,6 @@ def test_tables_without_a_map_can_be_had_from_the_page(saved, tmp_path):
     html = attnprobe.report(from_tables=tmp_path).html
     assert "The tables have no number for a map." in html
     assert "Download census.csv" in html
-    assert "outlier" not in html.partition("<main")[2].partition("What was asked")[0]
 
 
 def test_layers_that_lost_heads_are_not_said_to_have_all(saved, tmp_path):

@@ -49,12 +49,6 @@ def close(said, value):
     return abs(as_number(said) - value) <= 0.5 * 10.0**-digits + 1e-12
 
 
-def fenced(values, errors):
-    first, third = np.percentile(values, [25, 75])
-    far, width = 3 * (third - first), half(errors, values.size)
-    return values - width > third + far, values + width < first - far
-
-
 @pytest.mark.parametrize("seed", range(60))
 def test_who_looks_somewhere_has_most_of_its_attention_there(seed):
     draw = np.random.default_rng(seed)
@@ -78,36 +72,7 @@ def test_who_looks_somewhere_has_most_of_its_attention_there(seed):
         else:
             assert len(re.findall(HEAD, said)) == len(numbers) == 2
         return
-    above, below = fenced(values, errors)
-    if above.any():
-        assert "look" in said
-        assert "more at the previous token than other heads" in said
-        assert close(re.findall(r"0\.\d+", said)[0], values[above].max())
-    elif below.any():
-        assert "stand" in said
-        assert "low attention" in said
-    else:
-        assert said == ""
-
-
-def test_the_same_numbers_with_wide_errors_state_nothing():
-    values = np.full((3, 4), 0.05)
-    values[0, 2] = 0.91
-    assert state(make(values, 0.01)) == "L0 H2 looks at the previous token: 0.91"
-    assert state(make(values, 0.15)) == "L0 H2 looks more at the previous token than other heads: 0.91"
-    assert state(make(values, 0.5)) == ""
-    assert "than other heads" in state(make(values)), "without errors, no interval says that it is most"
-
-
-@pytest.mark.parametrize("side", ["high", "low"])
-def test_outliers_of_other_measures_stand_out(side):
-    values = np.linspace(1.9, 2.1, 12).reshape(3, 4)
-    values[1, 3] = 4.5 if side == "high" else 0.031
-    said = state(make(values, 0.01, title="entropy of attention", unit="nats"))
-    number = "4.5" if side == "high" else "0.031"
-    assert said == f"L1 H3 stands out by {side} entropy of attention: {number} nats"
-    values[1, 3] = 2.0
-    assert state(make(values, 0.01, title="entropy of attention", unit="nats")) == ""
+    assert said == ""
 
 
 def test_queries_are_said_as_queries():

@@ -3,7 +3,16 @@
 import numpy as np
 import pytest
 
-from attnprobe.reports.scales import BEYOND, Scale, fit_scale, fit_scales_by_unit, mark_effects
+from attnprobe.reports.headline import find_significant
+from attnprobe.reports.scales import (
+    BEYOND,
+    Scale,
+    fit_scale,
+    fit_scales_by_unit,
+    mark_column,
+    mark_effects,
+)
+from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
 
 
@@ -57,9 +66,27 @@ def test_a_scale_begins_at_the_least_possible():
 
 
 def test_without_errors_or_p_nothing_is_pale():
-    assert mark_effects([0.5, -0.1], [None, None], None).pale == [False, False]
-    assert mark_effects([0.5, -0.1, None], [0.1, 0.1, None], None).pale == [False, True, True]
-    assert mark_effects([0.5, -0.1], [9.0, None], [0.049, 0.05]).pale == [False, True]
+    assert mark_effects([0.5, -0.1], [None, None], [9, 9], None).pale == [False, False]
+    assert mark_effects([0.5, -0.1, None], [0.1, 0.1, None], [9, 9, 9], None).pale == [False, True, True]
+    assert mark_effects([0.5, -0.1], [9.0, None], [9, 9], [0.049, 0.05]).pale == [False, True]
+
+
+def test_marks_are_by_the_interval_of_all_heads_together():
+    """At 3 errors, an effect alone would be significant; of 72 heads, and of few documents, it is not."""
+    values, errors = [0.3] + [0.0] * 71, [0.1] * 72
+    assert not any(mark_effects(values, errors, [1000] * 72, None).signs)
+    values[0] = 0.36
+    assert mark_effects(values, errors, [1000] * 72, None).signs[0] == "+"
+    assert not any(mark_effects(values, errors, [12] * 72, None).signs)
+
+
+def test_a_map_and_its_title_mark_the_same_heads():
+    data = {"layer": [0] * 72, "head": [*range(72)], "n": [1000] * 72}
+    data |= {"delta": [0.3, 0.36] + [0.0] * 70, "delta_se": [0.1] * 72}
+    roles = {"layer": "key", "head": "key", "n": "count", "delta": "measure", "delta_se": "error"}
+    table = HeadTable("t", [Column(name, role=role) for name, role in roles.items()], data)
+    marked = [row for row, sign in enumerate(mark_column(table, table.column("delta")).signs) if sign]
+    assert marked == find_significant(table, table.column("delta")) == [1]
 
 
 @pytest.mark.parametrize("extreme", [5e-324, 1e-300, 1e300, 1.7e308])

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from block_parts import DRAWN_PARTS, in_double, in_every_way, of_heads, of_sequences
+from block_parts import in_double, in_every_way, of_heads, of_sequences
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -22,10 +22,8 @@ from attnprobe.attention.features import TokenFeatures
 from attnprobe.attention.layout import Layout
 from attnprobe.statistics import Statistic, all_statistics, census_statistics, select_statistics
 from attnprobe.statistics.norm import weight_by_norm
-from attnprobe.statistics.parts_of_speech import PARTS
 from attnprobe.statistics.positional import FURTHEST
 from attnprobe.statistics.registry import families, select_controls
-from attnprobe.statistics.roles import SUFFIX
 from attnprobe.statistics.statistic import MEANING, Family
 from attnprobe.statistics.trees import TREES
 from attnprobe.sums.base import Measurement
@@ -91,15 +89,12 @@ COLUMNS = {
         "effective_share",
         "rarest_excess",
         "segment_excess",
-        "offset_share_by_fold",
-        "rare_lift_by_fold",
         "vertical_excess",
         "diagonal_excess",
         "vertical_diagonal_excess",
         "aligned_excess",
         "first_token_excess",
         "first_token_preference",
-        "part_of_speech_excess",
     ],
     "rank": ["longer", "logit_rank", "qk_rank", "qk_top_half", "map_rank"],
     "mixing": [
@@ -129,10 +124,8 @@ def cells(statistic: Statistic, heads: int) -> tuple[int, ...]:
     """The shape of the number of one sequence."""
     rows = {"head": heads, "pair": heads * (heads - 1) // 2, "layer": 1}[statistic.rows]
     more = {"offset_share": (2 * FURTHEST + 1,), "longer": (2,), "logit_rank": (2,)}
-    more |= {"uuas": (5,), "uas": (7,)}
-    more |= {"part_of_speech_excess": (len(PARTS),), "profile": (2 * REACH + 5,)}
-    more |= {"aer": (2, 8)}
-    name = (statistic.of or statistic).name.removesuffix(SUFFIX).removesuffix(f"_{statistic.control}")
+    more |= {"uuas": (5,), "uas": (7,), "profile": (2 * REACH + 5,), "aer": (2, 8)}
+    name = (statistic.of or statistic).name.removesuffix(f"_{statistic.control}")
     return (rows, *more.get(name, ()))
 
 
@@ -168,7 +161,7 @@ class TestEvery:
         """Finite everywhere, or undefined for every head for a reason that the definitions give."""
         found = number(statistic, drawn(content_only=content_only, kind=kind))
         assert not found.isinf().any()
-        name = (statistic.of or statistic).name.removesuffix(SUFFIX)
+        name = (statistic.of or statistic).name
         across = kind == "cross" and (
             statistic.family.name in {"positional", "induction", "links"} or name.startswith("offset_share")
         )
@@ -194,9 +187,6 @@ class TestEvery:
                 possible = (exists & (place - place[:, None] == offset)).sum((1, 2))
                 defined = (possible > 0) & (2 * possible >= kept.sum(1))
                 assert torch.equal(~found[:, 0, offset + FURTHEST].isnan(), defined)
-        elif name == "part_of_speech_excess":
-            assert found.isfinite().all((0, 1)).tolist() == [part in DRAWN_PARTS for part in PARTS]
-            assert found.isnan().any((0, 1)).tolist() == [part not in DRAWN_PARTS for part in PARTS]
         else:
             assert found.isfinite().all()
 
@@ -391,7 +381,7 @@ def test_places_and_titles_are_their_own():
     for family in families():
         orders = [one.order for one in every if one.family is family]
         assert orders == sorted(set(orders))
-    own = [one for one in every if not one.name.endswith(SUFFIX)]
+    own = every
     assert len({one.title for one in own}) == len(own)
     assert all(one.title.strip() for one in every)
 

@@ -8,13 +8,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from scipy.stats import false_discovery_control, kstest, norm
+from scipy.stats import false_discovery_control, kstest, norm, t
 
 from attnprobe.statistics.mixing import explained_by_others
 from attnprobe.sums import resampling
 from attnprobe.sums.documents import BLOCKS, find_block
 from attnprobe.sums.groups import Clustered
-from attnprobe.sums.resampling import ENOUGH, FEWEST, MOST, Exchanges, Jackknife, adjust, sign_flip
+from attnprobe.sums.resampling import (
+    ENOUGH,
+    FEWEST,
+    MOST,
+    Exchanges,
+    Jackknife,
+    adjust,
+    half_width,
+    sign_flip,
+)
 
 Floats = NDArray[np.float64]
 
@@ -263,3 +272,25 @@ def test_very_large_differences_are_quick():
     assert perf_counter() - start < 0.5
     deviation = float(np.square(differences, dtype=float).sum() ** 0.5)
     assert found == pytest.approx(norm.sf(differences.sum() / deviation), rel=0.15)  # whose tail is too fat
+
+
+@pytest.mark.parametrize(("documents", "by_normal"), [(5, 0.88), (12, 0.36), (30, 0.13), (128, 0.067)])
+def test_intervals_of_all_heads_miss_in_a_twentieth(documents: int, by_normal: float):
+    """Simulated: that any of 72 intervals misses its mean has a chance of .05, however few documents."""
+    draw, heads, runs = np.random.default_rng(documents), 72, 3000
+    missed, missed_by_normal = 0, 0
+    for _ in range(runs):
+        found = Clustered.of(draw.normal(size=(documents, heads)))
+        far = np.abs(found.average)
+        missed += bool((far > half_width(found.standard_error, found.clusters)).any())
+        missed_by_normal += bool((far > norm.isf(0.025 / heads) * found.standard_error).any())
+    assert 0.04 < missed / runs < 0.06
+    assert missed_by_normal / runs == pytest.approx(by_normal, abs=0.02)
+
+
+def test_each_number_has_the_quantile_of_its_own_documents():
+    widths = half_width(np.full(3, 0.1), [5, 128, np.inf])
+    expected = [t.isf(0.025 / 3, degrees) * 0.1 for degrees in (4, 127, 1e9)]
+    np.testing.assert_allclose(widths, expected, rtol=1e-6)
+    assert np.isinf(half_width([0.1], 1))
+    assert np.isnan(half_width([np.nan], 9))

@@ -125,18 +125,18 @@ def _make_parts(
     from attnprobe.run.repeated import RepeatedTokens
     from attnprobe.statistics.induction import DUPLICATE, INDUCTION
     from attnprobe.statistics.links import COREFERENCE, LINKED, SYNTAX
-    from attnprobe.statistics.parts_of_speech import PART_OF_SPEECH
-    from attnprobe.statistics.registry import all_statistics
+    from attnprobe.statistics.positional import OFFSET, OFFSET_SHUFFLED
+    from attnprobe.statistics.rare import LIFT
+    from attnprobe.statistics.registry import select_statistics
     from attnprobe.statistics.roles import FAMILY
     from attnprobe.survey.survey import CorpusRequest
 
     by_gold: dict[Gold | None, list[Statistic]] = {
-        Gold.TREEBANK: [SYNTAX, PART_OF_SPEECH],
+        Gold.TREEBANK: [SYNTAX],
         Gold.COREFERENCE: [COREFERENCE],
         Gold.LINKS: [LINKED],
     }
-    every = all_statistics().values()
-    of_text = [one for one in every if one.family is FAMILY and one is not PART_OF_SPEECH]
+    of_text = [*select_statistics(FAMILY.name), OFFSET, OFFSET_SHUFFLED, LIFT]
     parts = []
     for number, (name, source) in enumerate(sources.items()):
         gold = None if name == "texts" else Gold(name)

@@ -33,7 +33,7 @@ function lines(now) {
   return { cells, value };
 }
 
-const BESIDE = ["role", "also", "nearest role"]; // what a table of roles says beside its measure
+const BESIDE = ["role", "also"]; // what a table of roles says beside its measure
 
 /** Say the role of a head, if a table names one: the role, and by which number. */
 function sayRole(layer, head) {

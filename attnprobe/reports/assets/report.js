@@ -170,22 +170,14 @@ function importanceOf(place) {
 }
 
 /** Say a role with its evidence. */
-function roleOf({ role, measure, value, value_se: error, threshold, also, stability, meaning, evidence, ...more }) {
+function roleOf({ role, measure, value, value_se: error, threshold, also, pattern, meaning, evidence }) {
   if (role === null) return "No role was asked for.";
-  const maps = more.pattern ? ` Pattern of its maps: ${more.pattern}.` : "";
-  const same = stability === null ? "" : ` It has this name in ${shown(100 * stability, 3)} % of the folds of documents.`;
-  const folds = `${same}${maps}`;
-  const near = more.nearest
-    ? ` The nearest is ${more.nearest}: ${more.nearest_evidence}, ${shown(more.nearest_value)}, `
-      + (more.nearest_value > more.nearest_threshold
-        ? `not significantly beyond the threshold ${shown(more.nearest_threshold)}.`
-        : `where the threshold is ${shown(more.nearest_threshold)}.`)
-    : "";
-  if (!measure) return `Role: mixed. None of the roles asked for was found.${near}${folds}`;
+  const maps = pattern ? ` Pattern of its maps: ${pattern}.` : "";
+  if (!measure) return `Role: mixed. None of the roles asked for was found.${maps}`;
   const spread = error === null ? "" : ` \u00b1 ${shown(error, ERROR_DIGITS)}`;
   const limit = threshold === null ? "" : `, beyond the threshold ${shown(threshold)}`;
   const others = also ? ` It is also: ${also}.` : "";
-  return `Role: ${role} (it ${meaning}). Evidence: ${evidence}, ${shown(value)}${spread}${limit}.${others}${folds}`;
+  return `Role: ${role} (it ${meaning}). Evidence: ${evidence}, ${shown(value)}${spread}${limit}.${others}${maps}`;
 }
 
 at("choose")?.addEventListener("change", (event) => choose(Number(event.target.value)));

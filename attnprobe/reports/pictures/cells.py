@@ -131,15 +131,13 @@ def draw_numbers(base: Any, size: int) -> Any:
 def choose_labelled(data: Sequence[Record], *, effect: bool) -> list[int]:
     """Choose the heads that have a label: of effects the largest that are significant, or of any if unknown.
 
-    Of other measures, they are outliers first, and then those farthest from the middle of all.
+    Of other measures, they are those farthest from the middle of all.
     """
     known = [row for row, record in enumerate(data) if record["value"] is not None]
     if effect:
         known = [row for row in known if not data[row].get("pale")]
     middle = 0.0 if effect or not known else float(np.median([data[row]["value"] for row in known]))
-    order = sorted(
-        known, key=lambda row: (not data[row].get("apart"), -abs(data[row]["value"] - middle), row)
-    )
+    order = sorted(known, key=lambda row: (-abs(data[row]["value"] - middle), row))
     return order[:LABELLED]
 
 

@@ -46,6 +46,7 @@ from attnprobe.reports.scales import BEYOND
 from attnprobe.reports.shapes import RANDOM, SCORE, name_pairs
 from attnprobe.sums.resampling import SIGNIFICANT, half_width
 from attnprobe.table.cells import clean, format_cell
+from attnprobe.table.documents import count_documents
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.kinds import CLUSTERMAP, IN, OUT, TREE, PictureKind
 from attnprobe.table.naming import MIXED, find_role_kind, join_names
@@ -174,7 +175,8 @@ def _state_scatter(table: HeadTable, columns: Sequence[Column]) -> str:
     )
     apart, error = np.abs(x - y), np.hypot(x_error, y_error)
     known = np.flatnonzero(np.isfinite(apart) & np.isfinite(error))
-    some = known[apart[known] > half_width(error[known])] if len(known) else known
+    documents = count_documents(table, one.name)
+    some = known[apart[known] > half_width(error[known], documents[known])]
 
     def say(row: int, verb: str) -> str:
         name = name_head_of(table, row)
@@ -358,7 +360,9 @@ def _state_depth(table: HeadTable, columns: Sequence[Column]) -> str:
     values, errors = (np.array([one[layers == name].mean() for name in names]) for one in numbers)
     if len(names) < 2 or not np.isfinite(values).all() or not np.isfinite(errors).all():
         return ""
-    half, title, unit = half_width(errors), name_measure(columns[0]), name_unit(columns[0])
+    documents = count_documents(table, columns[0].name)
+    half = half_width(errors, [documents[layers == name].min() for name in names])
+    title, unit = name_measure(columns[0]), name_unit(columns[0])
     said = []
     for side, sign in (("highest", 1), ("lowest", -1)):
         first = int((sign * values).argmax())

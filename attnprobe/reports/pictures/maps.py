@@ -5,9 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import altair as alt
-import numpy as np
 
-from attnprobe.findings.outliers import find_outliers
 from attnprobe.reports.columns import (
     DrawingRequest,
     Record,
@@ -45,7 +43,7 @@ from attnprobe.reports.pictures.channels import (
 )
 from attnprobe.reports.scales import Scale, fit_scales, mark_column
 from attnprobe.reports.shapes import AXES, Grid, lay_out_grid
-from attnprobe.reports.theme import FRAME, SMALLEST, Theme
+from attnprobe.reports.theme import SMALLEST, Theme
 from attnprobe.table.cells import format_cell
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
@@ -148,9 +146,8 @@ def draw_heatmap(table: HeadTable, request: DrawingRequest) -> Any:
 
     A measure whose 0 says "no effect" (a difference, a gain; anything with negative values) has two colours
     that part at 0, and a sign, + or -, in each head whose value differs significantly from 0; the others are
-    pale. Of any other measure, 0 is no hypothesis; there, a frame marks outliers, as ``findings.outliers``
-    says. ``reports.scales`` says where colours begin and end, and what is significant. What is undefined is
-    an empty cell; a removed head has none.
+    pale. Of any other measure, 0 is no hypothesis. ``reports.scales`` says where colours begin and end, and
+    what is significant. What is undefined is an empty cell; a removed head has none.
     """
     return draw_maps(table, request, request.columns(table))
 
@@ -234,8 +231,6 @@ def _read_map(table: HeadTable, column: Column, scale: Scale, part: str = "") ->
         record |= {"value": value, "error": error, "n": count}
     effect = scale.is_of_effects
     rule = _mark_effects(table, column, data) if effect else ""
-    if not effect:
-        _mark_outliers(data, grid)
     # Where effects are pale, cells have no number.
     shown = [None if record.get("pale") else record["value"] for record in data]
     numbers = write_numbers(shown, signed=effect)
@@ -332,11 +327,6 @@ def _draw_map(content: _Content, layout: _Layout, request: DrawingRequest, title
             fill=None, stroke=theme.muted, strokeWidth=0.6, strokeDash=[2, 2]
         )
         layers.append(empty.encode(tooltip=tooltip))
-    if any(record.get("apart") for record in data):
-        framed = base.transform_filter("datum.apart").mark_rect(
-            fill=None, stroke=FRAME, strokeWidth=2 if sizes.cell >= 12 else 1.2
-        )
-        layers.append(framed)
     if fitting := _fit_numbers(content, sizes.cell, theme):
         numbers, size = fitting
         number_cells(data, numbers.texts, scale, theme, some=scale.is_of_effects and bool(content.rule))
@@ -377,23 +367,13 @@ def _mark_effects(table: HeadTable, column: Column, data: list[Record]) -> str:
     return marks.rule
 
 
-def _mark_outliers(data: list[Record], grid: Grid) -> None:
-    """Mark the heads of each map that are outliers."""
-    for place in grid.maps:
-        rows = [row for row, record in enumerate(data) if record["place"] == place]
-        values, errors = (np.array([data[row][name] for row in rows], float) for name in ("value", "error"))
-        for head in (head for one in find_outliers(values, errors) for head in one.heads):
-            data[rows[head]]["apart"] = True
-
-
 def _explain_map(content: _Content, marks: str) -> list[str]:
     """Say by what rule heads are marked, and by which marks; nothing where there is none."""
     if content.rule:
         if not any(record["sign"] for record in content.data):
             return [f"all pale: no head with {content.rule}"]
         return [f"{marks}: {content.rule}, else pale"]
-    any_apart = any(record.get("apart") for record in content.data)
-    return ["framed: outliers (Tukey's outer fence)"] if any_apart else []
+    return []
 
 
 def _draw_signs(base: Any, scale: Scale, cell: int, theme: Theme) -> Any:

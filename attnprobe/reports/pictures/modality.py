@@ -13,6 +13,7 @@ from attnprobe.reports.pictures.channels import draw_panels, make_remark, make_t
 from attnprobe.reports.shapes import Grid, lay_out_grid
 from attnprobe.sums.resampling import half_width
 from attnprobe.table.cells import format_cell
+from attnprobe.table.documents import count_documents
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.kinds import MODALITIES
 from attnprobe.table.table import Column
@@ -230,7 +231,7 @@ def _state_attention(table: HeadTable, asker: str, part: str) -> str:
     if share is None or any(one[row] is None for one in (lifts, errors) for row in rows):
         return said
     lift, error = (np.array([one[row] for row in rows], float) for one in (lifts, errors))
-    apart, sure = (lift - 1) * share, half_width(error) * share
+    apart, sure = (lift - 1) * share, half_width(error, count_documents(table, name)[rows]) * share
     differ = (np.abs(apart) > sure) & (np.abs(apart) > _ALIKE)
     up, down = (np.flatnonzero(differ & (sign * apart > 0)).tolist() for sign in (1, -1))
     first = rows[int(np.argmax(differ * np.abs(apart)))]

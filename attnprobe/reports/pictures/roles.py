@@ -39,9 +39,9 @@ def draw_roles(table: HeadTable, request: DrawingRequest) -> Any:
         below = sizes.cell * len(grid.heads) + _MARGIN + wide > request.width
     explained = bool(criteria) and wide + _MARGIN < request.width
     names = full if explained else names
-    words = [name for name in ("measure", "also", "pattern", "nearest") if name in table.data]
+    words = [name for name in ("measure", "also", "pattern") if name in table.data]
     details = {name: read_cells(table, name) for name in words}
-    figures = {name: read_numbers(table, name) for name in ("value", "value_se", "threshold", "stability")}
+    figures = {name: read_numbers(table, name) for name in ("value", "value_se", "threshold")}
     for row, (record, kind) in enumerate(zip(data, found.kinds, strict=True)):
         assert kind is not None  # every row has a role
         record |= {"role": roles[row], "kind": names[kind], "letter": LETTERS[kind]}
@@ -54,8 +54,7 @@ def draw_roles(table: HeadTable, request: DrawingRequest) -> Any:
         **{f"{name}:O": name for name in ("layer", "head")},
         **{f"{name}:N": name for name in ("role", "measure")}, "value:Q": "value",
         "value_se:Q": "standard error", "threshold:Q": "threshold", "also:N": "also",
-        "stability:Q": "stability",
-        **{f"{name}:N": name for name in ("pattern", "nearest") if name in words},
+        **({"pattern:N": "pattern"} if "pattern" in words else {}),
     })  # fmt: skip
     look: dict[str, Any] = {"orient": "bottom", "columns": 1 if explained else 2} if below else {}
     heading = "role (heads): threshold of its measure" if explained else None

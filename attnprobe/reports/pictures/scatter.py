@@ -33,6 +33,7 @@ from attnprobe.reports.scales import BEYOND
 from attnprobe.reports.shapes import AXES, lay_out_grid
 from attnprobe.sums.resampling import half_width
 from attnprobe.table.cells import clean
+from attnprobe.table.documents import count_documents
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.kinds import IN, OUT
 from attnprobe.table.table import Column
@@ -67,7 +68,8 @@ def draw_scatter(table: HeadTable, request: DrawingRequest) -> Any:
     x, y = choose_axes(table, request)
     equal = _strip_side(x.name) == _strip_side(y.name) and x.unit == y.unit  # one measure on two sides
     data = _read_points(table, x, y)
-    _choose_named(data, equal=equal)
+    documents = np.minimum(*(count_documents(table, one.name) for one in (x, y)))
+    _choose_named(data, documents, equal=equal)
     layers = sort_labels(record["layer"] for record in data)
     side = int(min(_LARGEST, request.width - 130))
     scales = _fit_scales(data, equal=equal)
@@ -210,9 +212,10 @@ def _read_points(table: HeadTable, x: Column, y: Column) -> list[Record]:
     return make_records(columns)
 
 
-def _choose_named(data: list[Record], *, equal: bool) -> None:
+def _choose_named(data: list[Record], documents: np.ndarray, *, equal: bool) -> None:
     """Name the heads that are farthest apart: of one measure on two sides, in that; else in deviations."""
-    known = [record for record in data if record["x"] is not None and record["y"] is not None]
+    rows = [row for row, record in enumerate(data) if record["x"] is not None and record["y"] is not None]
+    known = [data[row] for row in rows]
     if not known:
         return
     points = np.array([[record["x"], record["y"]] for record in known], float)
@@ -222,7 +225,9 @@ def _choose_named(data: list[Record], *, equal: bool) -> None:
     apart = np.abs(points[:, 1] - points[:, 0])
     errors = np.array([[record["x_error"], record["y_error"]] for record in known], float)
     sure = equal and bool(np.isfinite(errors).all())
-    least = half_width(np.hypot(*errors.T)) if sure else np.full(len(known), 0.0 if equal else 1.0)
+    least = np.full(len(known), 0.0 if equal else 1.0)
+    if sure:
+        least = half_width(np.hypot(*errors.T), documents[rows])
     for row in np.argsort(-apart, kind="stable")[:_NAMED]:
         if apart[row] > least[row]:
             known[row] |= {"name": name_head((known[row]["layer"], known[row]["head"])), "sure": sure}

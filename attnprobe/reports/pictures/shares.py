@@ -23,6 +23,7 @@ from attnprobe.reports.theme import choose_ink
 from attnprobe.statistics.registry import find_statistic
 from attnprobe.sums.resampling import half_width
 from attnprobe.table.cells import clean, format_cell
+from attnprobe.table.documents import count_documents
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.naming import join_names
 from attnprobe.table.table import Column
@@ -195,7 +196,8 @@ def state_shares(table: HeadTable, columns: Sequence[Column]) -> str:
     )
     known = np.isfinite(shares) & np.isfinite(errors)
     half = np.full(shares.shape, np.nan)
-    half[known] = half_width(errors[known])
+    documents = np.array([count_documents(table, name) for name in parts])
+    half[known] = half_width(errors[known], documents[known])
     found: dict[str, list[int]] = {}
     for row in range(len(table)):
         if not known[:, row].all():

@@ -40,6 +40,7 @@ from attnprobe.reports.pictures.channels import (
 )
 from attnprobe.reports.theme import Theme
 from attnprobe.sums.resampling import half_width
+from attnprobe.table.documents import count_documents
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
 
@@ -237,8 +238,10 @@ def state_map(table: HeadTable, columns: Sequence[Column]) -> str:
         if layer == other and value is not None:
             of.setdefault(layer, []).append((value, np.nan if error is None else error))
     means, sure = np.array([np.mean(one, 0) for one in of.values()]).reshape(-1, 2).T
-    half, most = half_width(sure), int(means.argmax()) if len(means) else 0
-    if len(means) < 2 or (means[most] - half[most] > means + half).sum() < len(means) - 1:
+    if len(means) < 2:
+        return ""
+    half, most = half_width(sure, count_documents(table, SQUARED).min()), int(means.argmax())
+    if (means[most] - half[most] > means + half).sum() < len(means) - 1:
         return ""
     unit = name_unit(table.column(SQUARED))
     return f"heads of layer {[*of][most]} differ most: mean {_DIVERGENCE} {write_number(means[most])}{unit}"

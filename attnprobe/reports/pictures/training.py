@@ -34,6 +34,7 @@ from attnprobe.reports.scales import BEYOND, is_effect
 from attnprobe.reports.theme import Theme
 from attnprobe.sums.resampling import half_width
 from attnprobe.table.cells import Cell, clean, format_cell
+from attnprobe.table.documents import count_documents
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.kinds import STEP
 from attnprobe.table.table import Column
@@ -352,7 +353,10 @@ def _state_training(table: HeadTable, column: Column) -> str:
     if not pairs or min(steps) == max(steps):
         return ""
     first, last = np.array(pairs).T
-    change, sure = values[last] - values[first], half_width(errors[last] + errors[first])
+    change, sure = (
+        values[last] - values[first],
+        half_width(errors[last] + errors[first], count_documents(table, column.name)[last]),
+    )
     some = sorted(np.flatnonzero(np.abs(change) > sure), key=lambda one: -abs(change[one]))
     if not some:
         return ""

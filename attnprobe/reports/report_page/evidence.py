@@ -211,20 +211,6 @@ def _mark(role: str, head: tuple[int, str], number: int, maps: _Map, link: tuple
     return Example(clean(role), *head, number, words, origins[query], targets[key], share)
 
 
-def describe_nearest(heads: Heads, table: HeadTable, place: int) -> str:
-    """Say which role a mixed head is nearest to, and by what; nothing where it has a role, or none near."""
-    role, nearest, value, threshold = (
-        heads.sort_cells(table, name)[place]
-        for name in ("role", "nearest", "nearest_value", "nearest_threshold")
-    )
-    if role != MIXED or not nearest or not is_number(value) or not is_number(threshold):
-        return ""
-    numbers = f"{format_number(value)} where the threshold is {format_number(threshold)}"
-    if value > threshold:  # its interval reaches back, or other documents say otherwise
-        numbers = f"{format_number(value)}, not significantly beyond the threshold {format_number(threshold)}"
-    return f"nearest to {clean(str(nearest))}, {numbers}"
-
-
 def list_relations(heads: Heads, table: HeadTable) -> list[Relation]:
     """List the gold links of a table by what a head finds beyond the best rule, at most so many."""
     cells = {

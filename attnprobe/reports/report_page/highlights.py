@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from attnprobe.findings.outliers import find_outliers
 from attnprobe.reports.columns import read_cells
 from attnprobe.reports.pairs import SQUARED
 from attnprobe.reports.report_page.charts import Chart, Thumbnail, shrink_chart, shrink_grid
@@ -21,18 +20,17 @@ from attnprobe.reports.report_page.measures import (
     is_number,
     read_heads,
 )
-from attnprobe.reports.report_page.text import MEANINGS, count_noun, describe_evidence
+from attnprobe.reports.report_page.text import MEANINGS, describe_evidence
 from attnprobe.reports.scales import find_p_name, is_effect
 from attnprobe.reports.shapes import RANDOM
 from attnprobe.sums.resampling import SIGNIFICANT, half_width
 from attnprobe.table.cells import clean
+from attnprobe.table.documents import count_documents
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.naming import LETTERS, MIXED, find_role_kind
 
 #: So many highlights fill a screen.
 MOST = 5
-#: A role that a head has in a smaller share of the folds of the documents is none to open with.
-_STABLE = 0.9
 
 
 class Highlight(NamedTuple):
@@ -79,13 +77,11 @@ def choose_highlights(
     first = {name: next(iter(tables.values())) for name, tables in sections.items() if tables}
     numbered = list(enumerate(measures))
     of_task = [(n, one) for n, one in numbered if one.table in sections.get("importance", {})]
-    others = [(n, one) for n, one in numbered if one.table not in sections.get("importance", {})]
     kinds: list[Iterator[Highlight]] = [
         _find_importance(heads, of_task, task, charts),
         _find_roles(heads, measures, first.get("roles"), charts),
         _find_removal(first.get("prune"), charts),
         _find_correlation(first.get("correlate"), charts),
-        _find_far_heads(heads, others, charts),
         _find_twins(heads, first.get("distance"), charts),
     ]
     found: list[Highlight] = []
@@ -110,28 +106,28 @@ def _find_roles(
     """Find the clearest head of each role, roles that few heads have first.
 
     Its value has to lie beyond the threshold by its whole interval, of intervals that hold for all heads
-    together, and folds of the documents have to agree on its name.
+    together.
     """
     if table is None:
         return
-    names = ("role", "measure", "value", "value_se", "threshold", "stability")
+    names = ("role", "measure", "value", "value_se", "threshold")
     cells = {name: heads.sort_cells(table, name) for name in names}
     errors = np.array([cell if is_number(cell) else np.nan for cell in cells["value_se"]], float)
-    half, best = half_width(errors), dict[str, tuple[float, int]]()
+    half = half_width(errors, heads.sort_documents(table, "value"))
+    best = dict[str, tuple[float, int]]()
     counts = dict.fromkeys(LETTERS, 0)
-    rows = zip(*(cells[name] for name in ("role", "value", "threshold", "stability")), strict=True)
-    for place, (role, value, threshold, stability) in enumerate(rows):
+    rows = zip(*(cells[name] for name in ("role", "value", "threshold")), strict=True)
+    for place, (role, value, threshold) in enumerate(rows):
         kind = find_role_kind(str(role))
         counts[kind] += 1
         if kind == MIXED or not (is_number(value) and is_number(threshold)):
             continue
-        stable = not is_number(stability) or stability >= _STABLE
-        if stable and value - half[place] > threshold:  # false without an error
+        if value - half[place] > threshold:  # false without an error
             best[kind] = max(best.get(kind, (-np.inf, 0)), (value - threshold, -place))
     order = list(LETTERS)
     for kind in sorted(best, key=lambda kind: (counts[kind], order.index(kind))):
         place = -best[kind][1]
-        role, measure, value, error, threshold = (cells[name][place] for name in names[:5])
+        role, measure, value, error, threshold = (cells[name][place] for name in names)
         more = clean(str(role)).removeprefix(kind).strip(": ")
         evidence = clean(describe_evidence(str(measure), measures))
         yield Highlight(
@@ -166,7 +162,7 @@ def _find_importance(
     there = np.flatnonzero(np.isfinite(values) & np.isfinite(errors))
     if not len(there):
         return
-    half, size = half_width(errors), np.abs(values)
+    half, size = half_width(errors, measure.documents), np.abs(values)
     head = int(there[size[there].argmax()])
     if is_effect(measure.column.name, measure.values):
         beside = {one.column.name: one.values for _, one in measures if one.table == measure.table}
@@ -194,33 +190,6 @@ def _find_importance(
         shrink_grid(heads, charts.styles[number], head),
         head,
     )
-
-
-def _find_far_heads(
-    heads: Heads, measures: Sequence[tuple[int, Measure]], charts: Charts
-) -> Iterator[Highlight]:
-    """Find outliers among the headline measures that have errors, the furthest first."""
-    found = list[tuple[float, Highlight]]()
-    for number, measure in measures:
-        values, errors = (np.array(side, float) for side in (measure.values, measure.errors))
-        if not measure.column.headline or measure.column.unit == "probability" or np.isnan(errors).all():
-            continue
-        low, high = np.nanquantile(values, [0.25, 0.75])
-        for one in find_outliers(values, errors):
-            head, more = one.heads[0], len(one.heads) - 1
-            far = (values[head] - high if one.above else low - values[head]) / ((high - low) or 1e-12)
-            others = f" and {count_noun(more, 'more head')}" if more else ""
-            what, side = "are outliers" if more else "is an outlier", "high" if one.above else "low"
-            highlight = Highlight(
-                f"map-{number}",
-                f"{_begin(heads.name(head))}{others} {what}: {side} {measure.title}.",
-                format_measured(measure.values[head], measure.errors[head]),
-                f"{measure.title}; the median of all heads is {format_number(float(np.nanmedian(values)))}",
-                shrink_grid(heads, charts.styles[number], head),
-                head,
-            )
-            found.append((-far, highlight))
-    yield from (one for _, one in sorted(found, key=lambda pair: pair[0]))
 
 
 def _find_removal(table: HeadTable | None, charts: Charts) -> Iterator[Highlight]:
@@ -294,7 +263,7 @@ def _find_twins(heads: Heads, table: HeadTable | None, charts: Charts) -> Iterat
     known = np.flatnonzero(np.isfinite(values) & np.isfinite(errors))
     if len(known) < 2:
         return
-    half = half_width(errors[known])
+    half = half_width(errors[known], count_documents(table, SQUARED)[known])
     order = np.argsort(values[known], kind="stable")
     nearest, others = order[0], order[1:]
     row = int(known[nearest])

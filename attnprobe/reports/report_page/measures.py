@@ -4,11 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal
 from functools import cached_property
-from math import isfinite
+from math import inf, isfinite
 from typing import NamedTuple, TypeGuard
 
 from attnprobe.attention.kinds import Kind
 from attnprobe.table.cells import clean
+from attnprobe.table.documents import count_documents
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.naming import list_offsets
 from attnprobe.table.table import Column
@@ -35,6 +36,7 @@ class Measure(NamedTuple):
     column: Column
     values: Sequence[float | None]
     errors: Sequence[float | None]
+    documents: Sequence[float]  # of how many each is
 
     @property
     def title(self) -> str:
@@ -87,6 +89,11 @@ class Heads:
         known = dict(zip(read_heads(table), table.data[name], strict=True)) if name in table.data else {}
         return [known.get(head) for head in self.every]
 
+    def sort_documents(self, table: HeadTable, name: str) -> list[float]:
+        """Count the documents of each number of a column, in the order of the report's heads."""
+        known = dict(zip(read_heads(table), count_documents(table, name).tolist(), strict=True))
+        return [known.get(head, inf) for head in self.every]
+
 
 def read_heads(table: HeadTable, side: str = "") -> list[Head | None]:
     """Name the head of each row of a table, or one of two (``"_a"``, ``"_b"``); None where a row has none."""
@@ -122,7 +129,13 @@ def collect_measures(heads: Heads, tables: Mapping[str, HeadTable]) -> list[Meas
         return [float(cell) if is_number(cell) else None for cell in heads.sort_cells(table, name)]
 
     return [
-        Measure(name, column, sort_numbers(table, column.name), sort_numbers(table, f"{column.name}_se"))
+        Measure(
+            name,
+            column,
+            sort_numbers(table, column.name),
+            sort_numbers(table, f"{column.name}_se"),
+            heads.sort_documents(table, column.name),
+        )
         for name, table in tables.items()
         for column in table.columns
         if column.role == "measure" and any(map(is_number, table.data[column.name]))

@@ -24,7 +24,7 @@ from attnprobe.reports.profile import read_profile
 from attnprobe.reports.report_page import charts, text
 from attnprobe.reports.report_page.atlas import draw_atlas
 from attnprobe.reports.report_page.charts import find_factor, format_cells
-from attnprobe.reports.report_page.evidence import describe_nearest, find_examples, list_relations
+from attnprobe.reports.report_page.evidence import find_examples, list_relations
 from attnprobe.reports.report_page.highlights import Charts, Highlight, choose_highlights
 from attnprobe.reports.report_page.measures import (
     Heads,
@@ -108,7 +108,6 @@ def write_page(contents: Contents) -> str:
     tasks = contents.of("importance")
     important = ((number, tasks[one.table]) for number, one in enumerate(measures) if one.table in tasks)
     importance = next((text.describe_importance(table, number) for number, table in important), None)
-    outliers = text.describe_outliers(heads, measures)
     record = text.make_record(contents)
     several = any(kind for kind, _, _ in heads.every)
     sentences = [_pack_sequence(one, n, several) for n, one in enumerate(contents.seen)]
@@ -135,7 +134,7 @@ def write_page(contents: Contents) -> str:
         "sentences": [{"kinds": kinds} for kinds, _ in sentences],
         "scale": SCALE,
         "shown": _SHOWN,
-        "first": _choose_first(highlights, outliers),
+        "first": _choose_first(highlights),
         "tables": [
             {
                 "name": name,
@@ -159,8 +158,6 @@ def write_page(contents: Contents) -> str:
         remarks=[make_visible(line) for line in contents.note.splitlines() if line.strip()],
         lead=text.describe_heads(contents, heads),
         highlights=highlights,
-        nothing=text.explain_no_outliers(measures) if not outliers else "",
-        outliers=outliers,
         notes=text.collect_notes(contents),
         asked=text.describe_inputs(contents),
         limits=text.list_limits(contents, measures),
@@ -247,10 +244,9 @@ def _sort_under_pictures(contents: Contents, pictures: Sequence[Picture]) -> dic
     return found
 
 
-def _choose_first(highlights: Sequence[Highlight], outliers: Sequence[Mapping[str, Any]]) -> int:
+def _choose_first(highlights: Sequence[Highlight]) -> int:
     """Choose the head that the page opens with."""
-    named = (one.head for one in highlights if one.head is not None)
-    return next(named, outliers[0]["heads"][0]["head"] if outliers else 0)
+    return next((one.head for one in highlights if one.head is not None), 0)
 
 
 def _describe_measure(measure: Measure) -> dict[str, Any]:
@@ -325,7 +321,9 @@ def _colour_heads(heads: Heads, measure: Measure, scale: Scale, measures: Sequen
         p = find_p_name(
             measure.column.name, beside, lambda name: any(one is not None for one in beside[name])
         )
-        pale = mark_effects(measure.values, measure.errors, None if p is None else beside[p]).pale
+        pale = mark_effects(
+            measure.values, measure.errors, measure.documents, None if p is None else beside[p]
+        ).pale
     kind = _EFFECTS if scale.is_of_effects else _LEVELS
     steps = [charts.find_step(value, scale) for value in measure.values]
     styles = ["" if step is None else f"{kind}{step}{_FAINT * pale[n]}" for n, step in enumerate(steps)]
@@ -349,16 +347,12 @@ def _lay_out_grids(heads: Heads, cells: Sequence[_Cell]) -> list[dict[str, Any]]
 
 def _describe_roles(heads: Heads, table: HeadTable, measures: Sequence[Measure]) -> list[dict[str, Any]]:
     """Give what the card says of the role of each head."""
-    names = ["role", "measure", "value", "value_se", "threshold", "also", "stability"]
-    # Tables of an earlier version lack the others.
-    more = ("pattern", "nearest", "nearest_measure", "nearest_value", "nearest_threshold")
-    names += [name for name in more if name in table.data]
+    names = ["role", "measure", "value", "value_se", "threshold", "also", "pattern"]
     found = []
     for row in zip(*(heads.sort_cells(table, name) for name in names), strict=True):
-        said: dict[str, Any] = dict.fromkeys(more) | dict(zip(names, map(_clean_cell, row), strict=True))
+        said: dict[str, Any] = dict(zip(names, map(_clean_cell, row), strict=True))
         said["meaning"] = text.MEANINGS[find_role_kind(str(said["role"]))]
-        for evidence, measure in (("evidence", "measure"), ("nearest_evidence", "nearest_measure")):
-            said[evidence] = clean(text.describe_evidence(str(said[measure] or ""), measures))
+        said["evidence"] = clean(text.describe_evidence(str(said["measure"] or ""), measures))
         found.append(said)
     return found
 
@@ -398,8 +392,6 @@ def _colour_roles(heads: Heads, table: HeadTable) -> list[_Cell]:
         said = f"{heads.name(place)}: {NOUNS.get(kind) or clean(str(role))}"
         if is_number(evidence[0]):
             said += f", {format_with_error(*evidence)}"
-        elif near := describe_nearest(heads, table, place):
-            said += f", {near}"
         cells.append(_Cell(_ROLE_STYLES[kind], said, LETTERS[kind]))
     return cells
 

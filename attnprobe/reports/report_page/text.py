@@ -1,16 +1,13 @@
-"""What a report says in sentences: outliers, what was asked, limits; and its record."""
+"""What a report says in sentences: what was asked, limits; and its record."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from attnprobe.attention.kinds import Kind
-from attnprobe.findings.outliers import FEWEST, Outliers, find_outliers
-from attnprobe.reports.report_page.measures import DIGITS, Heads, Measure, format_in_sentence
+from attnprobe.reports.report_page.measures import Heads, Measure
 from attnprobe.reports.report_page.report import Contents
-from attnprobe.reports.scales import BEYOND, find_p_name, is_effect
+from attnprobe.reports.scales import find_p_name, is_effect
 from attnprobe.sums.resampling import SIGNIFICANT
 from attnprobe.table.cells import clean
 from attnprobe.table.formats.json import to_json
@@ -36,7 +33,6 @@ MEANINGS = {
     "block": "stays within one of two texts",
     "aligns": "looks at the same place in the other text",
     "sink": "looks at the first token, whatever it is",
-    "part of speech": "looks at words of one part of speech",
     MIXED: "shows none of the roles asked for",
 }
 #: What roles are read off and the census has no column for, in words.
@@ -58,10 +54,6 @@ _EVIDENCE = {
     "repetition",
     "accuracy": "share of the relation\u2019s words that are found",
 }
-
-
-#: How the measure of a part of speech begins.
-_OF_A_PART = "part_of_speech_excess_"
 
 
 def describe_heads(contents: Contents, heads: Heads) -> str:
@@ -94,48 +86,6 @@ def count_noun(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def describe_outliers(heads: Heads, measures: Sequence[Measure]) -> list[dict[str, Any]]:
-    """Say which heads are outliers, each sentence with the heads that it names."""
-    found: list[dict[str, Any]] = []
-    for measure in measures:
-        if not measure.column.headline or measure.column.unit == "probability":
-            continue
-        values, errors = (np.array(side, float) for side in (measure.values, measure.errors))
-        some = None if np.isnan(errors).all() else errors
-        found += [_describe_side(one, measure, heads) for one in find_outliers(values, some)]
-    return found
-
-
-def _describe_side(one: Outliers, measure: Measure, heads: Heads) -> dict[str, Any]:
-    values = [float(measure.values[place]) for place in one.heads]  # type: ignore[arg-type]
-    names = [heads.name(place) for place in one.heads[:_NAMED]]
-    names[0] = names[0][:1].upper() + names[0][1:]
-    more = len(one.heads) - len(names)
-    side = "above" if one.above else "below"
-    rest = f"; no other head is {side} {format_in_sentence(one.limit(DIGITS))}."
-    return {
-        "heads": [
-            {"head": place, "name": name, "value": format_in_sentence(value)}
-            for place, name, value in zip(one.heads, names, values, strict=False)
-        ],
-        "more": f" and {more} more" if more else "",
-        "what": "is an outlier" if len(one.heads) == 1 else "are outliers",
-        "side": "high" if one.above else "low",
-        "title": measure.title,
-        "rest": "." if one.is_passed(values[-1]) else rest,
-    }
-
-
-def explain_no_outliers(measures: Sequence[Measure]) -> str:
-    """Say why no head is an outlier, where none is."""
-    sizes = [sum(value is not None for value in one.values) for one in measures if one.column.headline]
-    if not sizes:
-        return ""
-    if max(sizes) < FEWEST:
-        return f"Only among {FEWEST} heads or more can one be called an outlier, and there are fewer here."
-    return "No head is an outlier in the measures below."
-
-
 def explain_effects(measures: Sequence[Measure]) -> str:
     """Say which colours effects have, and when a cell is faint, by the rule that made it so.
 
@@ -152,7 +102,7 @@ def explain_effects(measures: Sequence[Measure]) -> str:
         rules.add("p" if found else "error" if any(error is not None for error in one.errors) else "")
     said = {
         "p": f"does not differ significantly from 0 (adjusted p of {SIGNIFICANT} or more)",
-        "error": f"lies within {BEYOND} standard errors of 0",
+        "error": "has an interval with 0 in it (95 %, of all heads together)",
     }
     faint = ", or, without a p, ".join(words for rule, words in said.items() if rule in rules)
     colours = "Where 0 means that nothing changed, blue is below 0 and orange above"
@@ -187,9 +137,6 @@ def warn_of_other_data(contents: Contents) -> str:
 def describe_evidence(measure: str, measures: Sequence[Measure]) -> str:
     """Say in words what a role was read off."""
     titles = {one.column.name: one.title for one in measures}
-    if measure.startswith(_OF_A_PART):
-        part = measure.removeprefix(_OF_A_PART).upper()
-        return f"attention to words that are {part} beyond that of uniform attention"
     return titles.get(measure) or _EVIDENCE.get(measure.partition(",")[0]) or measure.replace("_", " ")
 
 
@@ -258,15 +205,10 @@ def list_limits(contents: Contents, measures: Sequence[Measure]) -> list[str]:
         f"Every number is about these {data} and this checkpoint. A head may do something else on other "
         f"{data}.",
         f"\u00b1 is one standard error over the {data}. With many heads, some numbers are extreme by chance. "
-        "A head is called an outlier where its whole interval lies beyond Tukey\u2019s outer fence (three "
-        "interquartile ranges beyond the quartiles of all heads). The intervals of all heads hold together "
-        "with 95 % in each measure, not over all measures.",
+        "Intervals of all heads hold together with 95 % in each measure, not over all measures.",
     ]
     if any(one.column.headline and all(error is None for error in one.errors) for one in measures):
-        sentences.append(
-            "Some numbers have no standard error, as those of a single text have none. Outliers in such "
-            "numbers may be chance."
-        )
+        sentences.append("Some numbers have no standard error, as those of a single text have none.")
     if contents.of("roles"):
         sentences.append(
             "A role is a word for what can be measured, beyond a threshold. Another threshold would give "

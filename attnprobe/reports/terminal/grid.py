@@ -9,12 +9,10 @@ from rich.console import Console
 from rich.style import Style
 from rich.text import Text
 
-from attnprobe.findings.outliers import FEWEST, Outliers, find_outliers
 from attnprobe.reports.columns import read_floats
 from attnprobe.reports.scales import Scale
 from attnprobe.reports.shapes import Panel, lay_out_roles
 from attnprobe.reports.terminal.console import (
-    USUAL_DIGITS,
     Figures,
     choose_figures,
     choose_signs,
@@ -26,7 +24,7 @@ from attnprobe.reports.terminal.console import (
 from attnprobe.reports.theme import ROLE_COLOURS
 from attnprobe.table.cells import clean, format_cell
 from attnprobe.table.head_table import HeadTable
-from attnprobe.table.naming import LETTERS, MIXED, join_names
+from attnprobe.table.naming import LETTERS, MIXED
 from attnprobe.table.table import Cell, Column
 
 MEAN = "mean"
@@ -175,7 +173,6 @@ _COLOURS = {
     "block": "cyan",
     "aligns": "bright_blue",
     "sink": "bright_yellow",
-    "part of speech": "red",
     MIXED: "dim",
 }
 
@@ -227,8 +224,6 @@ def draw_roles(table: HeadTable, grids: list[Panel], console: Console) -> None:
 _BAR_WIDTH = 12
 #: No sentence says more of a smaller p.
 _LEAST_P = 0.001
-#: How many heads a sentence names.
-_NAMED = 3
 
 
 def write_heading(column: Column, panel: Panel, figures: Figures) -> Text:
@@ -270,43 +265,6 @@ def write_colours(scale: Scale, rule: str, console: Console) -> Text:
     said.append_text(draw_scale(scale, _BAR_WIDTH, choose_signs(console).bar))
     said.append(f" to {scale.high:g}" + (f"; none: not {rule}" if scale.is_of_effects and rule else ""))
     return said
-
-
-def name_outliers(table: HeadTable, column: Column, panel: Panel, precision: int | None) -> Text | None:
-    """Name the outliers, as ``findings.outliers`` defines them; None where that says nothing."""
-    values = read_floats(table, column.name)
-    if values is None or column.unit == "probability":
-        return None
-    grid = panel.grid(values)
-    if np.isfinite(grid).sum() < FEWEST:
-        return None
-    errors = read_floats(table, f"{column.name}_se")
-    found = find_outliers(grid.ravel(), None if errors is None else panel.grid(errors).ravel())
-    said = [_describe_outliers(one, grid, panel, column, precision) for one in found]
-    return Text(" ".join(said) or "No head is an outlier.")
-
-
-def _describe_outliers(
-    found: Outliers, grid: np.ndarray, panel: Panel, column: Column, precision: int | None
-) -> str:
-    heads = join_names([_name_head(grid, place, panel, precision) for place in found.heads], _NAMED)
-    what = "is an outlier" if len(found.heads) == 1 else "are outliers"
-    side = "above" if found.above else "below"
-    title = clean(column.title or column.name)
-    said = f"{heads[0].upper()}{heads[1:]} {what} in {title} (beyond Tukey's outer fence)"
-    limit = found.limit(precision or USUAL_DIGITS)
-    last_out = float(grid.ravel()[found.heads[-1]])
-    if found.is_passed(last_out):
-        return f"{said}."
-    return f"{said}; no other head is {side} {format_significant(limit, precision)}."
-
-
-def _name_head(grid: np.ndarray, place: int, panel: Panel, precision: int | None) -> str:
-    layer, head = divmod(place, grid.shape[1])
-    return (
-        f"head {format_cell(panel.heads[head])} of layer {format_cell(panel.layers[layer])} "
-        f"({format_significant(float(grid[layer, head]), precision)})"
-    )
 
 
 def write_trust(table: HeadTable, name: str, panel: Panel, console: Console) -> Text:

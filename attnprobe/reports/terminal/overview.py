@@ -10,7 +10,6 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
-from attnprobe.findings.outliers import find_outliers
 from attnprobe.reports.columns import read_floats
 from attnprobe.reports.scales import Marks, Scale, mark_column
 from attnprobe.reports.shapes import Panel, Runs
@@ -221,19 +220,16 @@ def _describe_map(
     console: Console,
     precision: int | None,
 ) -> str:
-    """Name the highest heads, those that are outliers with a star, the lowest, and the typical error."""
+    """Name the highest heads, the lowest, and the typical error."""
     low, high = float(np.nanmin(grid)), float(np.nanmax(grid))
     errors = read_floats(table, f"{column.name}_se")
     spread = None if errors is None else panel.grid(errors)
-    of_errors = None if spread is None else spread.ravel()
-    found = [] if column.unit == "probability" else find_outliers(grid.ravel(), of_errors)
-    stars = {place for one in found for place in one.heads}
     layers, heads = name_labels("L", panel.layers), name_labels("H", panel.heads)
 
     def write(place: int) -> str:
         layer, head = divmod(place, grid.shape[1])
         number = write_number(float(grid.ravel()[place]), column, precision)
-        return f"{number} {layers[layer]} {heads[head]}{'*' if place in stars else ''}"
+        return f"{number} {layers[layer]} {heads[head]}"
 
     order = [int(place) for place in np.argsort(-grid, axis=None, kind="stable")]
     known = [place for place in order if not np.isnan(grid.ravel()[place])]
@@ -260,7 +256,7 @@ def _list_places(panel: Panel) -> list[tuple[int, int]]:
 
 def _write_legend(table: HeadTable, panels: Sequence[Panel], console: Console) -> str:
     signs, rows = choose_signs(console), [row for panel in panels for row in panel.rows()]
-    parts = ["* outlier (Tukey's outer fence)", f"{signs.plus_minus} typical standard error"]
+    parts = [f"{signs.plus_minus} typical standard error"]
     counts = read_floats(table, "n")
     if counts is not None and np.isfinite(counts[rows]).any():
         least, most = int(np.nanmin(counts[rows])), int(np.nanmax(counts[rows]))

@@ -213,8 +213,6 @@ def _draw_measure(
         console.print(grid.write_colours(scale, marks.rule, console))
     if trust := grid.write_trust(table, column.name, panel, console):
         console.print(trust)
-    if said := grid.name_outliers(table, column, panel, precision):
-        console.print(said)
 
 
 def _choose_measures(measures: list[Column]) -> list[Column]:

@@ -119,17 +119,6 @@ def test_of_many_heads_five_are_labelled(low):
         assert abs(float(said.replace("\u2212", "-")) - values[16 * int(layer) + int(head)]) <= 0.005 + 1e-9
 
 
-def test_outliers_are_labelled_first():
-    table = tables.of_heads("entropy", layers=3, heads=16)
-    values = np.linspace(0.4, 0.5, 48)
-    values[[7, 20]] = 0.02, 9.0
-    data = {**table.data, "entropy": values.tolist(), "entropy_se": [1e-4] * 48}
-    svg = draw_picture([HeadTable("x", table.columns, data)]).rendered("svg").decode()
-    labels = re.findall(r">(L\d+ H\d+) ([\d.]+)<", svg)
-    assert len(labels) == 5
-    assert {"L0 H7", "L1 H4"} < {name for name, _ in labels}
-
-
 def test_numbers_have_two_digits_of_the_largest():
     assert [one.texts for one in write_numbers([12.4, 0.3], signed=False)] == [["12", "0"]]
     assert [one.texts for one in write_numbers([0.0312, -0.002], signed=True)] == [

@@ -2,7 +2,6 @@
 
 import re
 
-import numpy as np
 import picture_tables as tables
 import pytest
 
@@ -76,16 +75,6 @@ def test_signed_measures_have_0_in_the_middle():
     assert low == -high
     low, high = domain(tables.of_heads("entropy", low=0.9))
     assert low == 0 < high <= 1
-
-
-def test_outliers_are_framed():
-    table = tables.of_heads("entropy")
-    values = np.linspace(0.4, 0.5, 12).tolist()
-    values[5] = 9.0
-    shown = HeadTable("x", table.columns, {**table.data, "entropy": values, "entropy_se": [0.001] * 12})
-    assert [row["head"] + 4 * row["layer"] for row in rows_of(draw_picture([shown])) if row.get("apart")] == [
-        5
-    ]
 
 
 def test_kinds_of_attention_are_maps_of_their_own_with_one_scale():

@@ -5,7 +5,6 @@ import pytest
 
 from attnprobe.attention.kinds import Kind
 from attnprobe.reports.report_page.evidence import (
-    describe_nearest,
     find_examples,
     list_relations,
     measure_clearness,
@@ -107,17 +106,6 @@ def test_roles_of_random_tokens_and_none_have_no_example():
     assert (one.head, one.value) == (1, "0.9")
 
 
-def test_mixed_heads_name_the_role_that_they_are_nearest_to():
-    near = ("previous", 0.6123456, 0.8)
-    table = make_table(
-        ("mixed", None, None, *near), ("broad", 0.7, 0.1, *NONE), ("mixed", None, None, *NONE),
-        ("mixed", None, None, "syntactic: det", 0.05, 0.1), ("mixed", None, None, "previous", 0.1, 0.8),
-        ("mixed", None, None, "previous", 0.94, 0.9),
-    )  # fmt: skip
-    said = [describe_nearest(heads(6), table, place) for place in range(6)]
-    assert said[5] == "nearest to previous, 0.94, not significantly beyond the threshold 0.9"
-    assert said[0] == "nearest to previous, 0.6123 where the threshold is 0.8"
-    assert said[1:3] == ["", ""]
 
 
 def test_a_role_about_words_is_shown_by_words():

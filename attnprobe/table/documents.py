@@ -1,0 +1,37 @@
+"""Of how many documents the numbers of a table are."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attnprobe.table.head_table import HeadTable
+
+
+def count_documents(table: HeadTable, name: str) -> NDArray[np.float64]:
+    """Count the documents that each number of a column is made of, as far as the table tells.
+
+    They are those on record, or the sequences that the row counts, or the column, where these are fewer;
+    infinite where neither is known.
+    """
+    known = min(_list_documents(table.provenance), default=np.inf)
+    found = np.full(len(table), known, np.float64)
+    for count in ("n", f"{name}_n"):
+        if count in table.data:
+            cells = [np.inf if cell is None else cell for cell in table.data[count]]
+            found = np.fmin(found, np.array(cells, np.float64))
+    return found
+
+
+def _list_documents(record: Mapping[str, Any]) -> list[int]:
+    """List the documents of each corpus on record; of a table of several runs, those of all of them."""
+    corpus = record.get("corpus")
+    if isinstance(corpus, Mapping):
+        return [corpus["clusters"]] if isinstance(corpus.get("clusters"), int) else []
+    found: list[int] = []
+    for part in record.values():
+        for one in part if isinstance(part, list) else [part]:
+            if isinstance(one, Mapping):
+                found += _list_documents(one)
+    return found
