@@ -132,8 +132,8 @@ def syntax(
     from attnprobe.commands.call.texts import Gold
 
     chosen = {"labels": relations, "subtypes": subtypes, "min_links": min_links}
-    by = "trees" if trees else by
-    return find_links("syntax", Gold.TREEBANK, model, texts, by, chosen, options)
+    rows = "trees" if trees else by
+    return find_links("syntax", Gold.TREEBANK, model, texts, rows, chosen, options)
 
 
 @command(

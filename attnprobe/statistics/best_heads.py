@@ -1,4 +1,4 @@
-"""The best head for some links, chosen on some documents and scored on others, against the best simple rule."""
+"""The best head for some links, chosen on some documents and scored on others; and the best simple rule."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""Groups of documents side by side: a row for each group and one for all, and a test that groups are alike."""
+"""Groups of documents side by side: a row for each and one for all, and a test that they are alike."""
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence

@@ -193,7 +193,7 @@ def by_label_table(
     baseline. Its error and that of the accuracy are over blocks of documents (``Contrast.error``), and so is
     ``p`` (``Contrast.chance``); heads are chosen anew with every draw.
 
-    With ``control="links"``, each link was moved to another word of its sequence (``move_links``). ``control``
+    With ``control="links"``, links were moved to other words of their sequence (``move_links``). ``control``
     is the accuracy of the best heads for these, cross-fitted alike, and ``selectivity`` is accuracy less
     control, with its paired error.
     """

@@ -161,12 +161,15 @@ class _Collected:
                 own = NONE if crossed and not said.same else place
                 if link.candidates:
                     side, at = Words(link.candidates), len(self._spans)
-                    itself = not crossed and (asker.start, asker.stop) in side.ends
-                    self_ = side.within(asker) if itself else NONE
+                    inside = not crossed and (asker.start, asker.stop) in side.ends
+                    self_ = side.within(asker) if inside else NONE
                 else:
                     side, at, self_ = answering, first, own
-                found = [(span, side.within(span)) for span in right]
-                found = [(span, ends) for span, ends in found if ends != NONE and not _in(ends, self_)]
+                found = [
+                    (span, ends)
+                    for span in right
+                    if (ends := side.within(span)) != NONE and not _in(ends, self_)
+                ]
                 if not found:
                     self._same += 1
                     continue
@@ -176,16 +179,14 @@ class _Collected:
                     if not found:
                         self._unseen += 1
                         continue
-                answers = [ends for _, ends in found]
                 # Candidates are numbered among themselves.
                 words = [answering.within(span) if link.candidates else ends for span, ends in found]
                 far = _are_far(asker, place, [span for span, _ in found], words, said)
                 choices = side.choices(self_, in_sight) if link.candidates else None
-                right_ones = {at for ends in answers for at in range(*ends)}
-                if choices is not None and choices <= right_ones:
+                chance = _find_chance(choices, [ends for _, ends in found])
+                if chance == 1:
                     self._certain += 1
                     continue
-                chance = len(choices & right_ones) / len(choices) if choices else 0.0
                 for position, before in self._positions:
                     who = (asker, link.candidates, position)
                     row, at = known.setdefault(who, (len(self._rows), at))
@@ -193,11 +194,13 @@ class _Collected:
                         if link.candidates and at == len(self._spans):
                             self._spans += side.ends
                         who_asks = (sequence, asker.start - before, asker.stop - before)
-                        there = (at, at + len(side.ends), at + self_[0], at + self_[1])
-                        self._rows.append((*who_asks, *there))
+                        candidates = (at, at + len(side.ends), at + self_[0], at + self_[1])
+                        self._rows.append((*who_asks, *candidates))
                     name = (direction, position) if position else (direction,)
-                    self._count(sequence, labels, name, row, [(a + at, b + at) for a, b in answers], far=far)
-                    self._chance.append(chance)
+                    self._chance += [chance]
+                    self._count(
+                        sequence, labels, name, row, [(a + at, b + at) for _, (a, b) in found], far=far
+                    )
                     answerers.append(
                         Answerer(
                             place,
@@ -248,6 +251,14 @@ class _Collected:
             np.array(self._chance, np.float64),
             np.array([self._same, self._unseen, self._certain], np.int64),
         )
+
+
+def _find_chance(choices: set[int] | None, answers: list[Ends]) -> float:
+    """Give the share of candidates that are right: 0 where a link names none, 1 where any choice is right."""
+    if choices is None:
+        return 0.0
+    wrong = choices.difference(*(range(*ends) for ends in answers))
+    return 1 - len(wrong) / len(choices) if wrong else 1.0
 
 
 def _by_word(choices: set[int], side: Words, answering: Words, at: int) -> dict[int, int]:

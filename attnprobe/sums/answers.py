@@ -32,8 +32,8 @@ class Answers(Sum):
     def empty(cls, keys: int, kinds: int, layers: int, heads: int, rules: int) -> "Answers":
         """Begin to count."""
         shapes = ((kinds,), (layers, heads), (kinds, rules))
-        counts = (np.zeros((keys, *shape, BLOCKS), np.int32) for shape in shapes)
-        return cls(*counts, np.zeros((keys, kinds, BLOCKS)))
+        asked, hits, guessed = (np.zeros((keys, *shape, BLOCKS), np.int32) for shape in shapes)
+        return cls(asked, hits, guessed, np.zeros((keys, kinds, BLOCKS)))
 
     def over(self, at: NDArray[np.int64], keys: int) -> "Answers":
         """Put the counts of keys in their places ``at`` among more of them."""

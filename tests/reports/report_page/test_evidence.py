@@ -106,8 +106,6 @@ def test_roles_of_random_tokens_and_none_have_no_example():
     assert (one.head, one.value) == (1, "0.9")
 
 
-
-
 def test_a_role_about_words_is_shown_by_words():
     rows = np.full((5, 5), 0.1)
     rows[3] = [0.7, 0.02, 0.2, 0.05, 0.03]
