@@ -222,8 +222,7 @@ def syntax(
     until: str | float | Mapping[str, float] | None = None, strict: bool = False,
     population: Literal["language", "corpus"] = "language", batch_tokens: int | None = None,
     memory: str | None = None, by_group: str | None = None, layers: str | int | Sequence[int] | None = None,
-    resume: Path | str | None = None, selection: Literal["folds", "half"] = "folds", folds: int = 5,
-    control: Literal["links", "weights"] | None = None,
+    resume: Path | str | None = None, folds: int = 5, control: Literal["links"] | None = None,
 ) -> HeadTable: ...
 def coreference(
     model: str | Path | PreTrainedModel, texts: Texts = None, *, by: Literal["mention", "head"] = "mention",
@@ -239,8 +238,7 @@ def coreference(
     until: str | float | Mapping[str, float] | None = None, strict: bool = False,
     population: Literal["language", "corpus"] = "language", batch_tokens: int | None = None,
     memory: str | None = None, by_group: str | None = None, layers: str | int | Sequence[int] | None = None,
-    resume: Path | str | None = None, selection: Literal["folds", "half"] = "folds", folds: int = 5,
-    control: Literal["links", "weights"] | None = None,
+    resume: Path | str | None = None, folds: int = 5, control: Literal["links"] | None = None,
 ) -> HeadTable: ...
 def links(
     model: str | Path | PreTrainedModel, texts: Texts = None, *, by: Literal["label", "head"] = "label",
@@ -259,9 +257,8 @@ def links(
     until: str | float | Mapping[str, float] | None = None, strict: bool = False,
     population: Literal["language", "corpus"] = "language", batch_tokens: int | None = None,
     memory: str | None = None, by_group: str | None = None, layers: str | int | Sequence[int] | None = None,
-    resume: Path | str | None = None, label_column: str | None = None,
-    selection: Literal["folds", "half"] = "folds", folds: int = 5,
-    control: Literal["links", "weights"] | None = None,
+    resume: Path | str | None = None, label_column: str | None = None, folds: int = 5,
+    control: Literal["links"] | None = None,
 ) -> HeadTable: ...
 def probe(
     model: str | Path | PreTrainedModel, texts: Texts = None, *,
