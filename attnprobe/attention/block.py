@@ -197,8 +197,6 @@ class AttentionBlock:
         query = inside.nonzero()[:, 0]
         key = query + self.offset + down * grid.columns + right
         kept = layout.keys.kept[:, None, key]
-        if layout.mask is not None:
-            kept = kept & layout.mask[:, None, query + self.offset, key]
         found[:, :, query] = self.probabilities[:, :, query, key].where(kept, torch.nan)
         return found
 
@@ -231,16 +229,13 @@ class AttentionBlock:
     def restricted(self) -> "AttentionBlock":
         """Drop the keys that do not count and renormalise each row over what is left.
 
-        Keys that a mask hides have no score, and no share of the row, however low the model takes theirs.
         Rows with nothing left become NaN, and scores of such keys -inf. What heads give stays what it was.
         Without such keys the block is returned as it is.
         """
-        keys, mask = self.layout.keys, self.layout.mask
-        if keys.all_kept and mask is None:
+        keys, observed = self.layout.keys, self.observed
+        if keys.all_kept:
             return self
-        kept, observed = keys.kept[:, None, None], self.observed
-        if mask is not None:
-            kept = kept & mask[:, None, self.offset : self.offset + self.probabilities.shape[2]]
+        kept = keys.kept[:, None, None]
         left = self.probabilities * kept.to(self.probabilities.dtype)
         if observed.scores is not None:
             observed = replace(observed, scores=observed.scores.masked_fill(~kept, -torch.inf))

@@ -18,10 +18,6 @@ class Kind(StrEnum):
     DECODER = "decoder"
     #: Every token that the decoder reads to every token that the encoder has read.
     CROSS = "cross"
-    #: A patch of a video to the same patch in every frame.
-    TIME = "time"
-    #: A patch of a video to every patch of its frame.
-    SPACE = "space"
 
 
 #: The kinds of a model with an encoder and a decoder.
@@ -83,7 +79,7 @@ def list_lacking(counts: Sequence[int]) -> tuple[tuple[int, int], ...]:
 
 
 def number_layers(kinds: Sequence[str], numbers: Sequence[int] = ()) -> tuple[Place, ...]:
-    """Number the layers, each kind for itself where there is an encoder and a decoder, or time and space.
+    """Number the layers, each kind for itself where there is an encoder and a decoder.
 
     Args:
         kinds: The kind of each layer of attention.
@@ -91,8 +87,6 @@ def number_layers(kinds: Sequence[str], numbers: Sequence[int] = ()) -> tuple[Pl
 
     >>> [str(place) for place in number_layers(["encoder", "decoder", "cross", "decoder"])]
     ['encoder layer 0', 'decoder layer 0', 'cross layer 0', 'decoder layer 1']
-    >>> [str(place) for place in number_layers(["time", "space", "time", "space"])]
-    ['time layer 0', 'space layer 0', 'time layer 1', 'space layer 1']
     >>> [str(place) for place in number_layers(["decoder", "decoder"])]
     ['layer 0', 'layer 1']
     >>> [str(place) for place in number_layers(["decoder", "decoder"], [3, 7])]
@@ -100,6 +94,6 @@ def number_layers(kinds: Sequence[str], numbers: Sequence[int] = ()) -> tuple[Pl
     """
     if numbers:
         return tuple(Place(layer) for layer in numbers)
-    if not {Kind.CROSS, Kind.TIME} & {*kinds}:
+    if Kind.CROSS not in kinds:
         return tuple(Place(layer) for layer in range(len(kinds)))
     return tuple(Place(kinds[:layer].count(kind), Kind(kind)) for layer, kind in enumerate(kinds))

@@ -37,43 +37,6 @@ class Grid:
         return found
 
 
-@dataclass(frozen=True, eq=False)
-class Tiling:
-    """How a layer parts each image, or each sound, into sequences, where that is not one of all tokens.
-
-    Attributes:
-        sequences: How many there are of an image; 1 for a layer that sees it whole.
-        queries: Tokens that attend, in each.
-        keys: Tokens that they attend to.
-        heads: Heads of the layer.
-        grid: Where the tokens of a window are, if queries are keys and that is known.
-        mask: Which keys each query sees, (sequence, query, key), where that is not all of the window.
-    """
-
-    sequences: int
-    queries: int
-    keys: int
-    heads: int
-    grid: Grid | None = None
-    mask: Tensor | None = None
-
-    def lay_out(self, images: int) -> "Layout":
-        """Lay out the sequences of some images, those of each one after the other."""
-
-        def unknown(length: int) -> TokenFeatures:
-            no = torch.zeros(images * self.sequences, length, dtype=torch.bool)
-            first, separator, rank = no.clone(), no.clone(), torch.full(no.shape, -1)
-            first[:, : min(leading, 1)] = separator[:, 1:leading] = True
-            return TokenFeatures(first, separator, no, ~(first | separator), no.float(), ~no, rank, rank)
-
-        leading = self.grid.first if self.grid is not None else 0  # such as [CLS] in front of patches
-        queries = unknown(self.queries)
-        keys = queries if self.queries == self.keys else unknown(self.keys)
-        mask = None if self.mask is None else self.mask.repeat(images, 1, 1)
-        grid = self.grid or Grid(0, 0, 0)  # where nobody knows the rows, nothing lies in any
-        return Layout(queries, keys, grid=grid, placed=self.grid is not None, mask=mask)
-
-
 @dataclass(frozen=True)
 class Layout:
     """Which queries attend to which keys, in a batch of equally long sequences.
@@ -88,7 +51,6 @@ class Layout:
             nobody asked for it.
         shifted: Whether the queries are those of a decoder beside an encoder, which predicts each token one
             place before it reads it.
-        mask: Which keys each query sees, (batch, query, key), where that is neither all nor those before it.
     """
 
     queries: TokenFeatures
@@ -98,7 +60,6 @@ class Layout:
     placed: bool = True
     annotations: tuple[TokenAnnotation | None, ...] = ()
     shifted: bool = False
-    mask: Tensor | None = None
 
     @classmethod
     def of(
@@ -130,21 +91,15 @@ class Layout:
 
     def seen(self, feature: Tensor) -> Tensor:
         """Count the keys with a feature (batch, key) that each query sees; (batch, query) or (batch, 1)."""
-        if self.mask is not None:
-            return (self.mask * feature[:, None]).sum(-1)
         counted = feature.cumsum(1)
         return self._in_sight(counted) if self.causal else counted[:, -1:]
 
     def furthest(self, values: Tensor) -> Tensor:
         """Find the largest value (batch, key) that each query sees; (batch, query) or (batch, 1)."""
-        if self.mask is not None:
-            return torch.where(self.mask, values[:, None], values.min()).amax(-1)
         return self._in_sight(values.cummax(1).values) if self.causal else values.amax(1, keepdim=True)
 
     def hide(self, pairs: Tensor) -> Tensor:
         """Keep of pairs of tokens, boolean (batch, query, key), those whose query sees the key."""
-        if self.mask is not None:
-            return pairs & self.mask
         if not self.causal:
             return pairs
         if self.keys.mixed is None:
@@ -161,9 +116,6 @@ class Layout:
         """Mean distance (batch, query) to all keys in sight that count; NaN outside of an image's grid."""
         if self.grid is not None:
             patches = (self.keys.kept & ~self.apart[self.grid.first].isnan()).float()
-            if self.mask is not None:
-                seen = self.mask * patches[:, None]
-                return (seen * self.apart.nan_to_num()).sum(-1) / seen.sum(-1)
             return (patches @ self.apart.nan_to_num() / patches.sum(1, keepdim=True)).where(
                 ~self.places[:, 0].isnan(), torch.nan
             )
@@ -183,13 +135,11 @@ class Layout:
         """Select some sequences of the batch."""
         keys = self.keys.rows(start, stop)
         queries = self.queries.rows(start, stop) if self.crossed else keys
-        mask = None if self.mask is None else self.mask[start:stop]
-        return replace(self, queries=queries, keys=keys, annotations=self.annotations[start:stop], mask=mask)
+        return replace(self, queries=queries, keys=keys, annotations=self.annotations[start:stop])
 
     def to(self, device: torch.device | str) -> "Layout":
         keys = self.keys.to(device)
-        mask = None if self.mask is None else self.mask.to(device)
-        return replace(self, queries=self.queries.to(device) if self.crossed else keys, keys=keys, mask=mask)
+        return replace(self, queries=self.queries.to(device) if self.crossed else keys, keys=keys)
 
     def once(self, find: Callable[["Layout"], Found]) -> Found:
         """Call a function with this layout, once for all blocks that have it."""

@@ -31,12 +31,9 @@ def view(command: Command, given: Given) -> None:
     look = given["theme"], given["width"]
     check_theme(look[0])
     parse_width(look[1])
-    format, searched = "html" if path is None else find_format(path, FORMATS), given["examples"] is not None
-    check_page_look(format, *look, examples=searched)
+    check_page_look("html" if path is None else find_format(path, FORMATS), *look)
     _check_browser(path, "view.html")
     text = given["text"]
-    if text == given["dataset"] == "-":
-        raise AttnprobeError("Standard input can be read once only; name a file in the other places.")
     if text == "-":
         text = sys.stdin.buffer.read().decode("utf-8", errors="replace").strip()
     found = call(command, given, text=text)
@@ -81,7 +78,7 @@ def plot(command: Command, given: Given) -> None:
         check_free_file,
         find_format,
     )
-    from attnprobe.table.kinds import TREE
+    from attnprobe.table.kinds import CLUSTERMAP
 
     tables, clusters, overwrite = given["tables"], given["save_clusters"], given["overwrite"]
     for table in tables:
@@ -98,7 +95,7 @@ def plot(command: Command, given: Given) -> None:
         check_apart(path, add_descriptions(tables))
     drawn: dict[str, Any] = {}
     if clusters is not None:
-        drawn["kind"] = given["kind"] or TREE
+        drawn["kind"] = given["kind"] or CLUSTERMAP
         check_file(clusters, overwrite)
         apart = [*add_descriptions(tables), *filter(None, [path])]
         check_apart(clusters, apart, option="--save-clusters")

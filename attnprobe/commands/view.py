@@ -1,74 +1,25 @@
 """The command that shows what every head looks at in one sentence, an image or a sound: view."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from attnprobe.commands.output import picture_output
 from attnprobe.commands.registry import Rule, command
-from attnprobe.option import Group, Option
-from attnprobe.options import TEXT, Data, Hub, OneModel, Reading
+from attnprobe.option import Option
+from attnprobe.options import TEXT, OneModel
 from attnprobe.reports.theme import ThemeName
 
 if TYPE_CHECKING:
-    from attnprobe.commands.call.texts import Texts
     from attnprobe.reports.view import View
     from attnprobe.table.head_table import HeadTable
 
-_VIEW, _EXAMPLES = "Picture", "Examples"
+_VIEW = "Picture"
 _NEEDS_HEAD = "--layer needs a --head; or --rollout, which has one map for each layer."
-
-
-class Sentences(Group, panel=_EXAMPLES):
-    """How many examples are looked for, and in which sentences."""
-
-    examples: Annotated[
-        int | None,
-        Option(
-            "Search the data for so many sentences where the head that is shown first is most itself, and so "
-            "many where it is least itself. A page shows them.",
-            metavar="N", low=1, high=100, guesses=("neighbours", "neighbors", "search", "similar"),
-        ),
-    ] = None  # fmt: skip
-    texts: Annotated[
-        "Texts",
-        replace(
-            Data.options[0],
-            help="Where --examples are looked for: a file (txt, csv, tsv, jsonl, json, parquet, xlsx, conll, "
-            "conllu; also .gz, .bz2, .xz, .zst), a hub dataset, - for standard input, or a folder of .txt "
-            "files. Default: the sentences that ship with attnprobe.",
-            doc="Where examples are looked for: strings, a column of a DataFrame or a dataset, the path of a "
-            "file or of a folder of .txt files, the id of a hub dataset, or a Source. By default the "
-            "sentences that ship with attnprobe.",
-            panel=_EXAMPLES, guesses=(),
-        ),
-    ] = None  # fmt: skip
-
-
-#: Every row is a sentence, of which the beginning is read.
-_UNNEEDED = {"max_length", "truncate", "name", "document_column"}
-Sentences.options += tuple(
-    replace(one, panel=_EXAMPLES) for one in (*Hub.options, *Reading.options) if one.keyword not in _UNNEEDED
-)
-
-
-def _need_examples() -> list[Rule]:
-    """Refuse data and their columns where no examples are looked for."""
-    return [
-        Rule(
-            f"{one.flags[0]} is about the sentences in which examples are looked for; give --examples 20 "
-            "too.",
-            given=(one.keyword,),
-            lacks=("examples",),
-        )
-        for one in Sentences.options[1:]
-    ]
 
 
 @command(
     OneModel,
-    Sentences,
     picture_output(
         "Write a file: .html for a page to look around in, .svg, .png or .pdf for a graphic. Default: a "
         "page in the browser."
@@ -93,7 +44,6 @@ def _need_examples() -> list[Rule]:
             given=("alignment",),
             beside=("image",),
         ),
-        *_need_examples(),
     ],
     guesses=("show", "look", "visualize", "visualise", "bertviz", "text"),
 )
@@ -231,8 +181,6 @@ def view(
             panel=_VIEW,
         ),
     ] = None,
-    examples: int | None = None,
-    texts: "Texts" = None,
     **options: Any,
 ) -> "View":
     """Show what every head looks at in one sentence.
@@ -250,8 +198,6 @@ def view(
       attnprobe view my-bert "It came late." --layer 3 --head 2 -o head.pdf
 
       attnprobe view my-bert "It came late." --census roles.csv --role previous
-
-      attnprobe view my-bert "It came late." --examples 20 -d some.csv
 
       attnprobe view en-de "the house" --target "das Haus" --alignment "0-0 1-1"
 
@@ -281,8 +227,6 @@ def view(
         find_aligned,
         find_head,
         look_at,
-        open_sentences,
-        search_examples,
     )
     from attnprobe.reports.head_notes import check_notes, read_notes
     from attnprobe.reports.theme import check_theme, parse_width
@@ -291,18 +235,14 @@ def view(
     check_theme(theme)
     pixels = parse_width(width)
     tables = [] if census is None else read_notes(census)
-    source = None if examples is None else open_sentences(texts, text, image, options)
     shown = {"rollout": rollout, "alignment": alignment}
-    with look_at(model, text, text_pair, target, max_length, image, options, **shown) as look:
-        notes = check_notes(tables, look.seen)
-        kind = attention if alignment is None else find_aligned(look.seen, attention)
-        chosen = layer is not None or role is not None or alignment is not None
-        if alignment is not None:
-            words, draw = True, draw or "map"
-        if role is not None:
-            layer, head = find_head(look.seen, kind, role, notes)
-        start = choose_start(look.seen, kind, layer, head, draw, words=words, special=not hide_special)
-        found = None
-        if source is not None and examples is not None:
-            found = search_examples(look, source, start, examples, role, notes)
-    return View(look.seen, start, chosen, theme, pixels, notes, found)
+    seen = look_at(model, text, text_pair, target, max_length, image, options, **shown)
+    notes = check_notes(tables, seen)
+    kind = attention if alignment is None else find_aligned(seen, attention)
+    chosen = layer is not None or role is not None or alignment is not None
+    if alignment is not None:
+        words, draw = True, draw or "map"
+    if role is not None:
+        layer, head = find_head(seen, kind, role, notes)
+    start = choose_start(seen, kind, layer, head, draw, words=words, special=not hide_special)
+    return View(seen, start, chosen, theme, pixels, notes)

@@ -1,4 +1,4 @@
-"""Batches of images, sound or videos of one length, and of images read with texts: one image a text.
+"""Batches of images or sound of one length, and of images read with texts: one image a text.
 
 The checkpoint's processor prepares them; nothing is padded.
 """
@@ -17,7 +17,7 @@ from attnprobe.attention.features import Modalities, TokenFeatures
 from attnprobe.attention.layout import Grid
 from attnprobe.corpus.batch import Batch, Side, Unseen
 from attnprobe.corpus.batches import Batches, BatchReader, plan_batches
-from attnprobe.corpus.sources.media import IMAGE, SOUND, VIDEO, Item, read_frames, read_image, read_sound
+from attnprobe.corpus.sources.media import IMAGE, SOUND, Item, read_image, read_sound
 from attnprobe.corpus.sources.pictures import Picture
 from attnprobe.corpus.store import Spool
 from attnprobe.errors import AttnprobeError
@@ -28,7 +28,7 @@ Prepare = Callable[[NDArray[Any]], dict[str, Tensor]]
 
 @dataclass(frozen=True)
 class Clip:
-    """An image, a video, or a stretch of sound.
+    """An image, or a stretch of sound.
 
     Attributes:
         item: The file.
@@ -45,11 +45,7 @@ class Clip:
 
 
 class MediaBatches(BatchReader):
-    """The batches of a folder of images, sound or videos, in a fixed order; iterating again reads them again.
-
-    Attributes:
-        frames: How many frames of each video are read, 0 of anything else.
-    """
+    """The batches of a folder of images or sound, in a fixed order; iterating again reads them again."""
 
     def __init__(
         self,
@@ -60,7 +56,6 @@ class MediaBatches(BatchReader):
         *,
         digest: str,
         rate: int,
-        frames: int = 0,
         budget: int,
         cells: int | None = None,
         most: Callable[[int], int] | None = None,
@@ -74,7 +69,6 @@ class MediaBatches(BatchReader):
         ``grids`` say where the patches of an image of each shape are. For the rest see ``plan_batches``.
         """
         self._kind, self._clips, self._prepare, self._rate = kind, clips, prepare, rate
-        self.frames = frames
         self.lengths, self.digest = lengths, digest
         self._grids, self._content_only, self.targets = grids, content_only, targets
         labels = {number: clip.item.label for number, clip in enumerate(clips)}
@@ -96,8 +90,6 @@ class MediaBatches(BatchReader):
     def _decode(self, clip: Clip) -> NDArray[Any]:
         if self._kind == IMAGE:
             return read_image(clip.item.path)
-        if self._kind == VIDEO:
-            return read_frames(clip.item, self.frames)
         return read_sound(clip.item.path, self._rate)[clip.start : clip.stop]
 
 

@@ -28,7 +28,7 @@ _MOST_LAYERS = _MOST_HEADS = 1000
 #: What must be alike in the records, and what a person calls it.
 _ALIKE = {"model": "model", "architecture": "architecture", "options": "setting", "asked": "question"}
 #: Options that say how much is read or how fast, not what is measured.
-_FREE = {"limit", "sample", "sample_seed", "part", "until", "strict", "batch_tokens", "memory"}
+_FREE = {"limit", "sample", "sample_seed", "part", "until", "batch_tokens", "memory"}
 
 
 @dataclass(frozen=True)
@@ -91,11 +91,6 @@ class Job:
                 raise AttnprobeError(
                     f"{name} was made by an earlier version, which did not record which documents it read; "
                     "make it again."
-                )
-            if (record.get("options") or {}).get("population") == "corpus":
-                raise AttnprobeError(
-                    f"{name} has errors about one corpus alone (--population corpus), which don't add up; "
-                    "make it again without."
                 )
             sketch = Sketch.unpack(str(corpus["sketch"]))
             options = record.get("options") or {}
@@ -301,15 +296,15 @@ def merge_tables(
         },
     }
     architecture = first.record["architecture"]
-    tilings = architecture.get("tilings", ())
+    layer_heads = architecture.get("layer_heads", ())
     labels = Labels(
         str(first.record["model"]["name"]),
         datasets,
         record,
         number_layers(architecture["kinds"], architecture.get("numbers", ())),
-        architecture["grid"] is not None or bool(tilings),
+        architecture["grid"] is not None,
         {(layer, head) for layer, head in architecture.get("removed", ())},
-        tied=list_lacking([min(one["heads"], _MOST_HEADS) for one in tilings[:_MOST_LAYERS]]),
+        tied=list_lacking([min(one, _MOST_HEADS) for one in layer_heads[:_MOST_LAYERS]]),
     )
     table = tabulation.table(first.title, whole.measurement, whole.statistics, labels)
     return replace(table, notes=[*table.notes, *notes])

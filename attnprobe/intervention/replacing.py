@@ -105,7 +105,7 @@ def find_features(batch: Batch, kind: Kind | str) -> TokenFeatures | None:
 def sort_tokens(features: TokenFeatures | None, batch: int, queries: int) -> Tensor:
     """Sort tokens into the first special one, the last special one, and all others, (batch, query).
 
-    Where there are no features of these tokens, as within the windows of an image, all are others.
+    Where nothing is known of these tokens, all are others.
     """
     found = torch.full((batch, queries), ORDINARY)
     if features is None or (features.batch, features.length) != (batch, queries):
@@ -139,7 +139,7 @@ class OutputSums(Sum):
         sizes = np.array([outputs[layer].shape[2:] for layer in range(layers)])
         count, total = np.zeros((layers, 3)), np.zeros((layers, 3, *sizes.max(0)))
         for layer, output in outputs.items():
-            features = None if architecture.tilings else find_features(batch, architecture.kinds[layer])
+            features = None if architecture.layer_heads else find_features(batch, architecture.kinds[layer])
             sorts = sort_tokens(features, *output.shape[:2])
             marks = torch.nn.functional.one_hot(sorts.flatten(), 3).to(output.device, torch.float64)
             summed = marks.T @ output.flatten(2).flatten(0, 1).double()
@@ -252,7 +252,7 @@ class OtherExamples(Replacing):
                 self._bench.objective.answer(given)
             rows = np.flatnonzero(np.isin(chosen, others))
             self._copy(found, outputs, batch, given, rows, np.searchsorted(others, chosen[rows]))
-        return {layer: each.flatten(0, 1) for layer, each in found.items()}
+        return found
 
     def _copy(
         self,
@@ -265,16 +265,17 @@ class OtherExamples(Replacing):
     ) -> None:
         """Copy what some examples gave to the rows of those that they were drawn for.
 
-        ``found`` is filled for each layer: (example, window, query, head, width).
+        ``found`` is filled for each layer: (example, query, head, width).
         """
-        kinds, tilings = self._bench.subject.architecture.kinds, self._bench.subject.architecture.tilings
+        architecture = self._bench.subject.architecture
+        known = not architecture.layer_heads
         into, source = torch.from_numpy(rows), torch.from_numpy(sources)
         for layer, output in outputs.items():
-            windows = len(output) // len(given)
-            each = output.unflatten(0, (len(given), windows))[source.to(output.device)]
-            here, there = (None if tilings else find_features(one, kinds[layer]) for one in (batch, given))
+            each = output[source.to(output.device)]
+            kind = architecture.kinds[layer]
+            here, there = (find_features(one, kind) if known else None for one in (batch, given))
             if here is not None and there is not None and output.shape[1] == there.length:
-                each = each[:, :, align_positions(here, there).to(output.device)]
+                each = each[:, align_positions(here, there).to(output.device)]
             if layer not in found:
                 found[layer] = each.new_zeros((len(batch), *each.shape[1:]))
             found[layer][into.to(output.device)] = each

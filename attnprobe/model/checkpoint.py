@@ -15,7 +15,6 @@ from attnprobe.corpus.media_batches import flatten_pairs
 from attnprobe.corpus.sources.pictures import BOTH
 from attnprobe.corpus.tokenization import Tokenizer
 from attnprobe.errors import AttnprobeError
-from attnprobe.model.configuration import count_frames
 from attnprobe.model.embedding import Embedding, PairScoring, find_scoring
 from attnprobe.model.folders import SentenceFolder
 from attnprobe.model.processing import Processor, SeeingProcessor
@@ -58,9 +57,6 @@ def list_modalities(kind: type) -> list[str]:
     return [modality for modality, names in INPUTS.items() if names & list_forward_parameters(kind)]
 
 
-#: What videos are called as the input of models that read nothing else.
-_VIDEOS = "pixel_values_videos"
-
 #: Tokenizers without a limit of their own report an absurdly large number.
 NO_LIMIT = 1_000_000
 #: Where neither tokenizer nor configuration sets a limit (T5), windows are this long by default.
@@ -83,9 +79,8 @@ class Checkpoint:
         target_tokenizer: The tokenizer of targets, where they are spelled differently: a folder of that
             name inside the checkpoint.
         encoder_only: Whether only the encoder of an encoder-decoder model is read.
-        modality: What it is given: "text", "image", "sound" or "video", or "image+text" where both are read
-            together.
-        processor: Prepares images, sound or videos for it, or an image and a text.
+        modality: What it is given: "text", "image" or "sound", or "image+text" where both are read together.
+        processor: Prepares images or sound for it, or an image and a text.
         tower: The submodule that is read, of a model with one for text and one for something else.
         masked: Whether it is given a mask of ones, since it would guess another from pad ids.
         converted: Whether it is given pixels and samples in its own type, which it does not convert itself.
@@ -231,16 +226,13 @@ class Checkpoint:
         for name, tensor in inputs.items() if self.converted else ():
             inputs[name] = tensor.to(self.body.dtype) if tensor.is_floating_point() else tensor
         if self.modality == BOTH:
-            assert isinstance(self.processor, SeeingProcessor)
-            return self._add_options(flatten_pairs(self.processor.strip(inputs)))
+            return self._add_options(flatten_pairs(inputs))
         types = inputs.pop("token_type_ids", None)
         if types is not None and "token_type_ids" in self.tokenizer.model_input_names:
             self._check_types(types)
             inputs["token_type_ids"] = types
         if not self.decodes:
             inputs.pop("decoder_input_ids", None)
-        if _VIDEOS in inputs and "skip_predictor" in list_forward_parameters(type(self.body)):
-            inputs["skip_predictor"] = True  # which guesses what the encoder makes of hidden parts
         if self.masked and "input_ids" in inputs:
             inputs["attention_mask"] = torch.ones_like(inputs["input_ids"])
         takes = list_forward_parameters(type(self.body))
@@ -277,7 +269,7 @@ def strip_head(model: PreTrainedModel) -> PreTrainedModel:
     DINOv3 calls its layers what others call the model without a head; they take no image.
     """
     base: Any = model.base_model
-    return base if list_modalities(type(base)) or _VIDEOS in list_forward_parameters(type(base)) else model
+    return base if list_modalities(type(base)) else model
 
 
 def find_longest_input(model: PreTrainedModel, tokenizer: Tokenizer) -> int | None:
@@ -318,7 +310,7 @@ def is_cut_short(requested: int | None, checkpoint: Checkpoint) -> bool:
 
 
 TEXT = "text"
-_PLURAL = {TEXT: "text", "image": "images", "sound": "sound", "video": "videos"}
+_PLURAL = {TEXT: "text", "image": "images", "sound": "sound"}
 _ADVICE = {one: f"a folder of {plural}" for one, plural in _PLURAL.items()} | {TEXT: "a file of text"}
 
 
@@ -328,7 +320,7 @@ def find_tower(name: str, model: PreTrainedModel, modality: str) -> str:
     Whether it really does is for the dry run to find out.
     """
     base = strip_head(model)
-    found = ["video"] if count_frames(model.config) else list_modalities(type(base))
+    found = list_modalities(type(base))
     if len(found) > 1 and not model.config.is_encoder_decoder:
         for path, part in base.named_modules():
             if path and isinstance(part, PreTrainedModel) and list_modalities(type(part)) == [modality]:
@@ -337,23 +329,15 @@ def find_tower(name: str, model: PreTrainedModel, modality: str) -> str:
     return ""
 
 
-def check_modality(name: str, config: PreTrainedConfig, modality: str) -> str:
-    """Refuse a checkpoint that does not read what it will be given, as far as its type tells.
-
-    Returns:
-        What it will be given: images are the frames of a video to a model that reads these.
-    """
-    if modality == "image" and count_frames(config):
-        modality = "video"
+def check_modality(name: str, config: PreTrainedConfig, modality: str) -> None:
+    """Refuse a checkpoint that does not read what it will be given, as far as its type tells."""
     try:
         kind: Any = MODEL_MAPPING[type(config)]
     except KeyError:  # code that comes with the checkpoint
-        return modality
+        return
     found = list_modalities(kind[0] if isinstance(kind, tuple) else kind) if kind is not None else []
-    found = ["video"] if count_frames(config) else found
     if found:
         _refuse_other(name, config.model_type, found, modality)
-    return modality
 
 
 def _refuse_other(name: str, model_type: str, found: list[str], modality: str) -> None:

@@ -10,7 +10,6 @@ import torch
 from torch import nn
 from transformers import MODEL_MAPPING, AutoConfig, PreTrainedConfig, PreTrainedModel
 
-from attnprobe.corpus.sources.pictures import BOTH
 from attnprobe.errors import AttnprobeWarning, first_line
 from attnprobe.model.folders import read_object
 from attnprobe.model.refusals import (
@@ -191,31 +190,8 @@ def _format_shape(sizes: Sequence[int]) -> str:
     return " x ".join(map(str, sizes))
 
 
-#: How configurations call the frames of a video that a model reads.
-_FRAMES, _MOST_FRAMES = ("num_frames", "frames_per_clip"), 1024
-#: What else they say of how frames are cut: along time too, or how layers attend over time and space.
-_OF_VIDEOS = ("tubelet_size", "attention_type")
-#: What TimeSformer calls layers that attend over time, then over space.
-_DIVIDED = "divided_space_time"
-
-
-def count_frames(config: Any) -> int:
-    """Tell how many frames of a video a model reads; 0 for one that reads no videos."""
-    known = (getattr(config, name, None) for name in _FRAMES)
-    frames = next((number for number in known if type(number) is int and 0 < number <= _MOST_FRAMES), 0)
-    return frames if any(getattr(config, name, None) for name in _OF_VIDEOS) else 0
-
-
-def divides_axes(config: Any) -> bool:
-    """Tell whether layers of a model of videos attend over time first, and then over space."""
-    return getattr(config, "attention_type", None) == _DIVIDED
-
-
 #: How configurations name the token in whose place the image is put.
 _PLACEHOLDERS = ("image_token_id", "image_token_index")
-#: Types that read an image behind a text, without tokens of the text that stand for it: one of patches, and
-#: one of regions that a detector found.
-OF_PATCHES, OF_REGIONS = "vilt", "visual_bert"
 
 
 def find_placeholder(config: PreTrainedConfig) -> int | None:
@@ -226,18 +202,16 @@ def find_placeholder(config: PreTrainedConfig) -> int | None:
 
 def reads_both(config: PreTrainedConfig) -> bool:
     """Tell whether a model reads an image and a text as one sequence, by its configuration."""
-    if config.model_type in {OF_PATCHES, OF_REGIONS}:
-        return True
     if config.is_encoder_decoder or config.model_type in NOT_TOGETHER or find_placeholder(config) is None:
         return False
     kind: Any = MODEL_MAPPING.get(type(config), None)
     return kind is not None
 
 
-def refuse_unseeing(name: str, config: PreTrainedConfig, modality: str = BOTH) -> str:
-    """Refuse a model that does not read an image and a text as one sequence; give what it reads."""
+def refuse_unseeing(name: str, config: PreTrainedConfig, _: str = "") -> None:
+    """Refuse a model that does not read an image and a text as one sequence."""
     if reads_both(config):
-        return modality
+        return
     none = (
         f"{name} states no token in whose place an image is put (image_token_id); give text, or a folder of "
         "images"

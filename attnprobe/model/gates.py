@@ -22,10 +22,8 @@ from attnprobe.model.reading.routing import (
     Sites,
     Way,
     build_mask,
-    repeat_for_windows,
     route_attention,
 )
-from attnprobe.model.refusals import UnsupportedModelError
 from attnprobe.model.transformers_private import sdpa_attention_forward
 
 #: The name under which the function is registered.
@@ -48,7 +46,7 @@ class Gates(local):
         replacements: For a layer, what takes the place of what closed gates hold back, r (batch or 1,
             query or 1, head, width). Its heads are those that the layer computes, as in ``outputs``.
         outputs: For a layer, what its heads gave, ungated (batch, query, head, width); kept
-            only while ``recording``. Of a layer that parts an image, windows come one after the other.
+            only while ``recording``.
         replayed: For a layer, what to take for its heads' output instead of computing it.
         recording: Whether ``outputs`` are kept.
         differentiable: Whether outputs that are kept have gradients, whatever comes before them.
@@ -133,11 +131,11 @@ class Gates(local):
         row = self.row(layer)
         if row is None:
             return output
-        gate = repeat_for_windows(row, len(output))[:, None, :, None].to(output)
+        gate = row[:, None, :, None].to(output)
         replacement = self.replacements.get(layer)
         if replacement is None:
             return output * gate
-        return output * gate + repeat_for_windows(replacement, len(output)).to(output) * (1 - gate)
+        return output * gate + replacement.to(output) * (1 - gate)
 
 
 _gates: Claims[Gates] = Claims()
@@ -164,12 +162,8 @@ def gate_attention(
             the numbers that heads had before.
 
     Raises:
-        UnsupportedModelError: When the model can't be switched to another attention function, or its
-            maps are only read as it returns them.
+        UnsupportedModelError: When the model can't be switched to another attention function.
     """
-    if way is Way.HOOKS:
-        reason = "its attention is read as it returns it, and its heads can't be switched off"
-        raise UnsupportedModelError(model.config.model_type, reason)
     with force_full_attention(model), _gate(model, way, sites, present) as gates:
         yield gates
 
@@ -181,7 +175,7 @@ def _gate(
     if way is not Way.REGISTRY:
         counted = Sites(model, sites)
         gates = Gates(counted, lambda: mode, present)
-        with tap_gates(model, way, counted, gates) as mode:
+        with tap_gates(model, counted, gates) as mode:
             yield gates
         return
     with route_attention(model, IMPLEMENTATION, sites) as counted:

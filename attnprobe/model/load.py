@@ -44,10 +44,16 @@ from attnprobe.model.location import (
     locate,
 )
 from attnprobe.model.processing import load_processor
-from attnprobe.model.pruned import load_stored, read_physical_record, silence_transformers
+from attnprobe.model.pruned import (
+    PruningRecord,
+    load_stored,
+    read_physical_record,
+    read_removed_heads,
+    silence_transformers,
+)
 from attnprobe.model.quantisation import Quantisation, check_packages, place_weights
 from attnprobe.model.refusals import BadCheckpointError, UnsupportedModelError, find_packing, refuse_by_name
-from attnprobe.model.task_heads import TaskHead, Weights, choose_heads, infer_head, read_weights
+from attnprobe.model.task_heads import TaskHead, Weights, infer_head, read_weights
 
 
 def load_checkpoint(
@@ -65,8 +71,7 @@ def load_checkpoint(
         options: How to load.
         heads: Task heads to look for; the first whose weights are all there is loaded along.
         force_head: Make the first of them up if its weights are missing.
-        modality: What it will be given: "text", "image", "sound" or "video", or "image+text" for both
-            together; images may be frames of a video.
+        modality: What it will be given: "text", "image" or "sound", or "image+text" for both together.
 
     Raises:
         AttnprobeError: With one sentence on what is wrong and what to do.
@@ -87,13 +92,13 @@ def load_checkpoint(
         hashes |= recorded
         if not list_tokenizer_files(tokenizer_folder):
             tokenizer_folder = folder
-    pruning = read_physical_record(folder, name)
+    physical = read_physical_record(folder, name)
     shared = {"trust_remote_code": options.trust_remote_code, "local_files_only": True}
     config = read_config(folder, name, trust_remote_code=options.trust_remote_code)
     refuse_by_name(config.model_type)
     check_packages(config, name)
-    modality = (refuse_unseeing if modality == BOTH else check_modality)(name, config, modality)
-    heads = choose_heads(heads, modality)
+    pruning = physical or read_removed_heads(config, name)
+    (refuse_unseeing if modality == BOTH else check_modality)(name, config, modality)
     load_own_tokenizers = partial(load_tokenizers, tokenizer_folder, name, config.model_type, **shared)
     tokenizer, target_tokenizer = load_own_tokenizers() if modality in {TEXT, BOTH} else (None, None)
     if embedding is not None and tokenizer is not None:
@@ -102,21 +107,23 @@ def load_checkpoint(
     processor = load_processor(modality, folder, name, config, tokenizer, **shared)
     placed = spread or place_weights(config, device)
     how = {"dtype": dtype, "use_safetensors": weights[0].suffix == ".safetensors", **shared, **placed}
-    if pruning is not None:
-        _check_pruned_use(name, adapted=adapter is not None, spread=bool(spread))
+    _check_pruned_use(name, pruning, adapted=adapter is not None, spread=bool(spread))
+    if physical is not None:
         read = _read_pruned(folder, name, dtype, heads, force=force_head)
     elif adapter is None:
         read = read_weights(folder, name, config, heads, force=force_head, **how)
     else:
         read = read_with_adapter(adapter, folder, name, config, heads, force=force_head, **how)
+    vars(read.model.config).pop("pruned_heads", None)  # which are on record as ours are
     _check_numbers(name, read.model)
     model: Any = read.model if spread else read.model.to(device)  # type: ignore[arg-type]
     model = model.eval().requires_grad_(False)
     tower = find_tower(name, model, TEXT if modality == BOTH else modality)
     quantisation = Quantisation.of(model)
     hashes |= {} if quantisation is None else {"quantisation": quantisation.name}
-    remarks = describe_unread_layers(model, read.unused)
-    remarks += sum((part.remarks for part in (embedding, quantisation) if part is not None), ())
+    remarks = describe_unread_layers(model, read.unused) + sum(
+        (part.remarks for part in (embedding, quantisation) if part is not None), ()
+    )
     if tokenizer is None and config.is_encoder_decoder and not tower:
         tokenizer = load_own_tokenizers()[0]
     lean.settle()
@@ -129,7 +136,6 @@ def load_checkpoint(
             "model_type": config.model_type,
             "dtype": options.dtype,
             "trust_remote_code": options.trust_remote_code,
-            **({"frames": processor.frames} if processor is not None and processor.frames else {}),
             **hashes,
         },
         read.unused,
@@ -228,8 +234,10 @@ def sees_text(name: str, options: LoadOptions) -> bool:
     return reads_both(read_config(folder, name, trust_remote_code=options.trust_remote_code))
 
 
-def _check_pruned_use(name: str, *, adapted: bool, spread: bool) -> None:
+def _check_pruned_use(name: str, pruning: PruningRecord | None, *, adapted: bool, spread: bool) -> None:
     """Refuse what a physically smaller checkpoint can't be used for."""
+    if pruning is None:
+        return
     if adapted:
         raise AttnprobeError(
             f"The base of {name} is physically pruned, and fits no adapter; name the whole with --base."

@@ -1,8 +1,5 @@
-"""From images, sound, videos, and images with texts to what a model is given: a checkpoint's processors."""
+"""From images, sound, and images with texts to what a model is given: a checkpoint's processors."""
 
-import contextlib
-import math
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -16,22 +13,20 @@ from torch import Tensor
 from transformers import (
     AutoFeatureExtractor,
     AutoImageProcessor,
-    AutoVideoProcessor,
     PreTrainedConfig,
 )
 
-from attnprobe.corpus.sources.pictures import BOTH, Picture
-from attnprobe.corpus.tokenization import Frame, Tokenizer
+from attnprobe.corpus.sources.pictures import BOTH
+from attnprobe.corpus.tokenization import Tokenizer
 from attnprobe.corpus.vocabulary import list_ordinary_ids
 from attnprobe.errors import AttnprobeError, first_line
-from attnprobe.model.configuration import OF_PATCHES, OF_REGIONS, count_frames, find_placeholder
+from attnprobe.model.configuration import find_placeholder
 from attnprobe.model.folders import quote, read_object
 from attnprobe.model.refusals import UnsupportedModelError
 from attnprobe.model.transformers_private import build_processor, find_processor_class
 
 #: What is said of each kind of data, and the package that it needs.
 _NEEDS = {"image": ("images", "Images need Pillow: pip install pillow."), "sound": ("sound", "")}
-_NEEDS["video"] = ("videos", _NEEDS["image"][1])
 _PADS = "The checkpoint's processor pads what it reads, and attention to padding means nothing."
 #: Longer sound is cut into windows of so many seconds.
 SECONDS = 30
@@ -39,21 +34,19 @@ SECONDS = 30
 
 @dataclass(frozen=True)
 class Processor:
-    """A checkpoint's processor of images, of sound or of videos.
+    """A checkpoint's processor of images or of sound.
 
-    Of sound, ``rate`` is in samples a second, and ``window`` the most samples in a sequence. Of videos,
-    ``frames`` is how many are read of each.
+    Of sound, ``rate`` is in samples a second, and ``window`` the most samples in a sequence.
     """
 
     kind: str
     own: Any
     rate: int = 0
     window: int = 0
-    frames: int = 0
 
     @classmethod
-    def load(cls, kind: str, folder: Path, config: Any = None, **options: Any) -> "Processor":
-        """Load the processor in a folder; a model's configuration says how many frames of a video it reads.
+    def load(cls, kind: str, folder: Path, **options: Any) -> "Processor":
+        """Load the processor in a folder.
 
         Raises:
             UnsupportedModelError: When there is none for what is to be read.
@@ -62,8 +55,6 @@ class Processor:
         if needed and find_spec("PIL") is None:
             raise AttnprobeError(needed)
         try:
-            if kind == "video":
-                return cls(kind, _load_video_processor(folder, **options), frames=count_frames(config))
             if kind == "image":
                 # Without torchvision, which few have and which rounds otherwise, the result is the same
                 # on every machine.
@@ -77,17 +68,13 @@ class Processor:
             raise UnsupportedModelError(folder.name or str(folder), reason) from error
 
     def __call__(self, given: NDArray[Any]) -> dict[str, Tensor]:
-        """Prepare one image (height, width, 3), sound (sample,) or video (frame, height, width, 3).
+        """Prepare one image (height, width, 3) or sound (sample,).
 
         Returns:
             Tensors (1, ...).
         """
         if self.kind == "image":
             inputs = _prepare(self.own, images=given)
-        elif self.kind == "video":
-            # Frames were chosen already; a processor that could choose does not know when each was.
-            choice = {"do_sample_frames": False} if hasattr(self.own, "sample_frames") else {}
-            inputs = _prepare(self.own, list(given), **choice)
         else:
             inputs = _prepare(self.own, given, sampling_rate=self.rate)
         for name in [name for name in inputs if "mask" in name]:
@@ -110,8 +97,7 @@ class Processor:
         draw = np.random.default_rng(number)
         if self.kind == "sound":
             return draw.standard_normal(size).astype(np.float32) * np.float32(0.1)
-        frames = (self.frames,) if self.kind == "video" else ()
-        return draw.integers(0, 256, (*frames, *size, 3), np.uint8)
+        return draw.integers(0, 256, (*size, 3), np.uint8)
 
 
 def _prepare(own: Any, *given: Any, **options: Any) -> dict[str, Tensor]:
@@ -121,19 +107,6 @@ def _prepare(own: Any, *given: Any, **options: Any) -> dict[str, Tensor]:
     except Exception as error:
         raise AttnprobeError(f"The checkpoint's processor fails: {first_line(error)}.") from error
     return {name: value for name, value in found.items() if isinstance(value, Tensor)}
-
-
-def _load_video_processor(folder: Path, **options: Any) -> Any:
-    """Load a processor of frames that Pillow prepares; or that of videos, which needs torchvision."""
-    with contextlib.suppress(Exception):
-        found: Any = AutoImageProcessor.from_pretrained(folder, backend="pil", **options)
-        if found(list(np.zeros((2, 48, 64, 3), np.uint8)), return_tensors="pt")["pixel_values"].ndim == 5:
-            return found
-    if find_spec("torchvision") is None:
-        raise AttnprobeError(
-            f"The processor of videos of {folder.name} needs torchvision: pip install torchvision."
-        )
-    return AutoVideoProcessor.from_pretrained(folder, **options)
 
 
 def _strip_padding(inputs: dict[str, Tensor], name: str) -> dict[str, Tensor]:
@@ -165,8 +138,6 @@ def _find_window(own: Any) -> int:
 _NAMING = ("processor_config.json", "preprocessor_config.json", "tokenizer_config.json")
 #: A text that any tokenizer knows, and how many more tokens are drawn behind it.
 _TEXT, _DRAWN = "a", 8
-#: How many regions are drawn of an image.
-_REGIONS = 5
 
 
 @dataclass(frozen=True)
@@ -179,14 +150,12 @@ class SeeingProcessor:
         mark: What stands for the image in front of a text that has no such mark itself; nothing where the
             processor puts it there.
         kind: What it is given.
-        frames: Of videos, which it does not read.
     """
 
     own: Any
     placeholder: int
     mark: str = ""
     kind: str = BOTH
-    frames: int = 0
 
     @classmethod
     def load(
@@ -197,9 +166,6 @@ class SeeingProcessor:
         Raises:
             UnsupportedModelError: When there is none, or it does not do what is expected of one.
         """
-        unknown = max(len(tokenizer), config.get_text_config().vocab_size)  # no token has this id
-        if config.model_type == OF_REGIONS:
-            return RegionProcessor(_RegionReader(tokenizer, config.visual_embedding_dim), unknown)
         try:
             stated = (read_object(folder / file).get("processor_class") for file in _NAMING)
             named = next((one for one in stated if isinstance(one, str)), None)
@@ -210,8 +176,6 @@ class SeeingProcessor:
         except Exception as error:
             reason = f"it holds no processor of images and text that loads ({first_line(error)})"
             raise UnsupportedModelError(name, reason) from error
-        if config.model_type == OF_PATCHES:
-            return PatchProcessor(own, unknown, patch_size=config.patch_size)
         placeholder = find_placeholder(config)
         assert placeholder is not None
         found, reason = cls(own, placeholder), ""
@@ -249,10 +213,6 @@ class SeeingProcessor:
         """Mark the tokens that stand for the image, of the shape of the ids."""
         return ids == self.placeholder
 
-    def read(self, picture: Picture) -> NDArray[Any]:
-        """Read what is given of an image."""
-        return picture.read()
-
     def __call__(self, image: NDArray[Any], text: str) -> dict[str, Tensor]:
         """Prepare an image (height, width, 3) and a text; the ids, and what is as long, are (1, position)."""
         whole = text if self.mark and self.mark in text else f"{self.mark}{text}"
@@ -264,134 +224,29 @@ class SeeingProcessor:
         inputs.pop("attention_mask", None)
         return inputs
 
-    def count_room(self, window: int, inputs: Mapping[str, Tensor]) -> int:
-        """Count how many tokens a sequence may have where ``window`` is wanted."""
-        return window
-
-    def find_end(self, ids: Tensor) -> int:
-        """Find where a text (position,) ends, which is cut there, or gets more tokens."""
-        return len(ids)
-
     def cut(self, inputs: Mapping[str, Tensor], length: int) -> dict[str, Tensor]:
         """Cut the end of the text, and of all that is as long, so that ``length`` tokens are left."""
         whole = inputs["input_ids"].shape
-        end = self.find_end(inputs["input_ids"][0])
-        kept = torch.arange(whole[1])
-        kept = kept[(kept < end - (whole[1] - length)) | (kept >= end)]
-        some = whole[1] > length
-        return {
-            name: value[:, kept] if some and value.shape == whole else value for name, value in inputs.items()
-        }
+        return {name: value[:, :length] if value.shape == whole else value for name, value in inputs.items()}
 
     def keeps_both(self, ids: Tensor, length: int) -> bool:
         """Tell whether a sequence (position,) that is cut keeps all of its image, and a token of its text."""
         return not bool(self.is_image(ids)[length - 1 :].any())  # other tokens may lie between its rows
-
-    def strip(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Take away what a model is not given of a batch."""
-        return dict(inputs)
 
     def noise(self, number: int) -> dict[str, Tensor]:
         """Prepare noise with a text of a few tokens, drawn from a seed."""
         inputs = self(self._draw_noise(number), _TEXT)
         ordinary = list_ordinary_ids(self.tokenizer, len(self.tokenizer))
         drawn = torch.from_numpy(np.random.default_rng(number).choice(ordinary, _DRAWN))[None]
-        whole, end = inputs["input_ids"].shape, self.find_end(inputs["input_ids"][0])
+        whole = inputs["input_ids"].shape
         for name, value in inputs.items():
             if value.shape == whole:
-                more = drawn if name == "input_ids" else value[:, end - 1, None].expand(1, _DRAWN)
-                inputs[name] = torch.cat([value[:, :end], more.to(value.dtype), value[:, end:]], 1)
+                more = drawn if name == "input_ids" else value[:, -1:].expand(1, _DRAWN)
+                inputs[name] = torch.cat([value, more.to(value.dtype)], 1)
         return inputs
 
     def _draw_noise(self, number: int) -> NDArray[Any]:
         return np.random.default_rng(number).integers(0, 256, (48, 64, 3), np.uint8)
-
-
-class AppendingProcessor(SeeingProcessor, ABC):
-    """A processor of a model that reads an image behind a text, without tokens of the text that stand for it.
-
-    What the model makes of the image is given the id ``placeholder`` here, which no token of a text has, and
-    which is taken away before the model reads.
-    """
-
-    @property
-    def described(self) -> str:
-        """Say where the image is."""
-        return "it stands behind the text"
-
-    @abstractmethod
-    def count(self, inputs: Mapping[str, Tensor]) -> int:
-        """Count the tokens that the model makes of the image."""
-
-    def __call__(self, image: NDArray[Any], text: str) -> dict[str, Tensor]:
-        """Prepare an image and a text; the ids, and what is as long, are (1, position)."""
-        inputs = super().__call__(image, text)
-        number, whole = self.count(inputs), inputs["input_ids"].shape
-        for name, value in inputs.items():
-            if value.shape == whole:
-                behind = value.new_full((1, number), self.placeholder if name == "input_ids" else 0)
-                inputs[name] = torch.cat([value, behind], 1)
-        return inputs
-
-    def count_room(self, window: int, inputs: Mapping[str, Tensor]) -> int:
-        """Count how many tokens a sequence may have where ``window`` is wanted of its text."""
-        return window + self.count(inputs)
-
-    def find_end(self, ids: Tensor) -> int:
-        """Find where a text (position,) ends: in front of what frames it, and of the image."""
-        return int((~self.is_image(ids)).sum()) - len(Frame.of(self.tokenizer).after)
-
-    def keeps_both(self, ids: Tensor, length: int) -> bool:
-        """Tell whether a sequence (position,) that is cut keeps all of its image, and a token of its text."""
-        return length > int(self.is_image(ids).sum()) + len(Frame.of(self.tokenizer))
-
-    def strip(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Take the image away from the ids of a batch, and from what is as long."""
-        ids = inputs["input_ids"]
-        length = int((~self.is_image(ids[0])).sum())
-        return {
-            name: value[:, :length] if value.shape == ids.shape else value for name, value in inputs.items()
-        }
-
-
-@dataclass(frozen=True)
-class PatchProcessor(AppendingProcessor):
-    """That of ViLT, which reads the patches of an image, and one token in front of them."""
-
-    patch_size: int = 1
-
-    def find_grid(self, inputs: Mapping[str, Tensor]) -> tuple[int, int]:
-        """Find how many rows and columns of patches there are."""
-        height, width = inputs["pixel_values"].shape[-2:]
-        return height // self.patch_size, width // self.patch_size
-
-    def count(self, inputs: Mapping[str, Tensor]) -> int:
-        return 1 + math.prod(self.find_grid(inputs))
-
-
-class RegionProcessor(AppendingProcessor):
-    """That of VisualBERT, which reads features of regions of an image, as a detector gave them."""
-
-    def read(self, picture: Picture) -> NDArray[Any]:
-        """Read features (region, width)."""
-        return picture.read_features(self.own.width)
-
-    def count(self, inputs: Mapping[str, Tensor]) -> int:
-        return inputs["visual_embeds"].shape[-2]
-
-    def _draw_noise(self, number: int) -> NDArray[Any]:
-        return np.random.default_rng(number).standard_normal((_REGIONS, self.own.width), np.float32)
-
-
-@dataclass(frozen=True)
-class _RegionReader:
-    """Stands for a processor where the image is prepared already: a tokenizer, and how wide features are."""
-
-    tokenizer: Tokenizer
-    width: int
-
-    def __call__(self, images: NDArray[Any], text: str, **options: Any) -> dict[str, Tensor]:
-        return {**self.tokenizer(text, **options), "visual_embeds": torch.from_numpy(images)[None]}
 
 
 def load_processor(
@@ -403,7 +258,7 @@ def load_processor(
     if modality == BOTH:
         assert tokenizer is not None
         return SeeingProcessor.load(folder, name, config, tokenizer, **options)
-    return Processor.load(modality, folder, config, **options)
+    return Processor.load(modality, folder, **options)
 
 
 def find_sight(image: Tensor) -> Tensor:

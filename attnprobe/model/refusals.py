@@ -18,7 +18,7 @@ REFUSED = {
     "swiftformer": f"{_NO_MAP}; it weighs each token once, for all queries",
     "lxmert": (
         "it reads words and regions that a detector found as two sequences, with layers of attention between "
-        "them; give another model, such as VisualBERT"
+        "them; give another model"
     ),
     "canine": "it reads characters, and most of its layers attend to spans of them that are no tokens",
     "longt5": f"{_NO_MAP} over all keys; it attends within neighbouring blocks",
@@ -26,21 +26,42 @@ REFUSED = {
         "it holds two models; save the one that sees as a checkpoint of its own, with its processor "
         "(VisionEncoderDecoderModel.from_pretrained(...).encoder.save_pretrained(FOLDER))"
     ),
+    "lilt": "each of its layers takes two softmaxes, of the text and of its layout on a page",
+    **dict.fromkeys(
+        (
+            "clap_audio_model",
+            "donut-swin",
+            "hiera",
+            "maskformer-swin",
+            "mobilevit",
+            "swin",
+            "swin2sr",
+            "swinv2",
+        ),
+        "its layers part an image into windows",
+    ),
+    **dict.fromkeys(
+        ("timesformer", "videomae", "vivit", "vjepa2"),
+        "it reads videos; give another model",
+    ),
     "pegasus_x": f"{_NO_MAP} over all keys; it attends within blocks and to global tokens of its own",
 }
 
 
 _TWO = "its image and its text are two sequences"
+_BEHIND = "its image stands behind the text without a token of it"
 _ALONE = "give text alone, or a folder of images"
 #: Models that read an image and a text, not as one sequence: ``config.model_type`` to the reason, and what
 #: to do.
 NOT_TOGETHER = {
     "blip": f"{_TWO}, and its text looks at the image in layers between them; give a folder of images",
-    "bridgetower": f"{_TWO}, with layers of attention between them; give another model, such as ViLT",
+    "bridgetower": f"{_TWO}, with layers of attention between them; give another model",
     "flava": f"{_TWO}, which a third encoder reads together without saying where; {_ALONE}",
     "git": "its image stands before the text without a token of it; give another model",
     "kosmos-2": "a mask of its own says where its image is; give text alone",
     "layoutlmv3": "its image is a page, of which it is told where each word stands; give text alone",
+    "vilt": f"{_BEHIND}; give another model",
+    "visual_bert": f"{_BEHIND}, as features that a detector found; give text alone",
     "mllama": "its text looks at the image in layers whose keys are no tokens of the text; give text alone",
 }
 #: What is said of any other of them with a decoder beside an encoder.

@@ -13,7 +13,6 @@ from typing import Any
 import torch
 import transformers
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
 
 # Before its parts: it is imported leanly, see ``attnprobe.model.lean``.
 from transformers import PreTrainedConfig, PreTrainedModel
@@ -58,7 +57,6 @@ __all__ = [
     "find_processor_class",
     "get_attn_implementation",
     "keep_children",
-    "keep_patch_order",
     "list_execution_devices",
     "list_tied_weights",
     "repo_folder_name",
@@ -135,44 +133,6 @@ def keep_children(module: nn.Module) -> Callable[[], None]:
 def count_writes(tensor: Tensor) -> int | None:
     """Count how often a tensor was written to; None for one made in inference mode, which keeps no count."""
     return None if tensor.is_inference() else tensor._version
-
-
-class _KeepOrder(TorchFunctionMode):
-    """Draws the first of several in place of any."""
-
-    def __torch_function__(
-        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
-    ) -> Any:
-        if func is torch.multinomial:
-            return torch.arange(int(args[1]), device=args[0].device)
-        return func(*args, **(kwargs or {}))
-
-
-@contextmanager
-def keep_patch_order(model: nn.Module) -> Iterator[bool]:
-    """Let ViLT read all patches of an image in their order, which it draws anew in each pass.
-
-    Yields:
-        Whether the model is one that does so.
-    """
-    embeddings = getattr(model, "embeddings", None)
-    embed: Callable[..., Any] | None = getattr(embeddings, "visual_embed", None)
-    if embeddings is None or embed is None:
-        yield False
-        return
-
-    def embed_in_order(pixels: Tensor, mask: Tensor, **_: Any) -> Any:
-        with _KeepOrder():
-            return embed(pixels, mask, max_image_length=-1)
-
-    own = vars(embeddings)
-    before = own.get("visual_embed")
-    own["visual_embed"] = embed_in_order
-    try:
-        yield True
-    finally:
-        del own["visual_embed"]
-        own |= {} if before is None else {"visual_embed": before}
 
 
 def find_processor_class(name: str | None, config: PreTrainedConfig) -> Any:

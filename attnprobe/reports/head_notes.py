@@ -119,34 +119,11 @@ def find_role(tables: Sequence[HeadTable], role: str, maps: "Maps") -> tuple[int
     return -place, -head
 
 
-def find_evidence(
-    tables: Sequence[HeadTable], maps: "Maps", place: int, head: int, role: str | None = None
-) -> tuple[str | None, str | None]:
-    """Find the role of a head, and what a table names as its measure; None where no table says.
-
-    Args:
-        tables: What is read, in its order.
-        maps: What holds the head.
-        place: The place of its layer.
-        head: Its number.
-        role: The role that is meant, as for ``find_role``; the first one that is said, where none is.
-    """
-    for table in (one for one in tables if "role" in one.data):
-        row = _find_rows(table, maps).get((maps.layers[place], head))
-        if row is None:
-            continue
-        said = str(read_cells(table, "role")[row] or "")
-        if said and said != MIXED and role in (None, said, find_role_kind(said)):
-            measure = read_cells(table, "measure")[row]
-            return said, str(measure) if measure else None
-    return None, None
-
-
 def describe_notes(tables: Sequence[HeadTable], maps: "Maps") -> list[dict[str, Any]]:
     """Describe what tables say of the heads of a kind, for ``view.js``: each table that knows the kind.
 
-    Those of roles come first. ``roles`` are lines of a name and what is said, and ``texts`` and ``values``
-    numbers of a column, all by layer and head; None is undefined.
+    Those of roles come first. ``roles`` are lines of a name and what is said, and ``texts`` numbers of a
+    column, all by layer and head.
     """
     found = []
     for table in sorted(tables, key=lambda table: "role" not in table.data):
@@ -163,7 +140,7 @@ def describe_notes(tables: Sequence[HeadTable], maps: "Maps") -> list[dict[str, 
 
 
 def _explain_roles(table: HeadTable) -> list[list[tuple[str, str]]]:
-    """Say the role of each row, by which number."""
+    """Say the role of each row, and by which number."""
     lines = list[list[tuple[str, str]]]()
     names = ("role", "also", "measure", "value", "value_se", "threshold")
     for role, also, measure, value, error, threshold in zip(
@@ -188,17 +165,13 @@ def _describe_columns(
         if not is_one_quantity(table, column):
             continue
         cells, errors = (read_cells(table, name) for name in (column.name, f"{column.name}_se"))
-        values = [float(f"{one:.6g}") if is_number(one) else None for one in cells]
-        if all(one is None for one in values):
-            continue
         texts = [
             format_with_error(one, error) if is_number(one) else ""
             for one, error in zip(cells, errors, strict=True)
         ]
-        found.append({
-            "title": name_measure(column), "unit": clean(column.unit),
-            "texts": _by_head(maps, rows, texts), "values": _by_head(maps, rows, values),
-        })  # fmt: skip
+        if any(texts):
+            unit = clean(column.unit)
+            found.append({"title": name_measure(column), "unit": unit, "texts": _by_head(maps, rows, texts)})
     return found
 
 

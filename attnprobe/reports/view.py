@@ -25,13 +25,11 @@ from attnprobe.reports.page import (
     render_page,
 )
 from attnprobe.reports.picture import render_pdf, render_png
-from attnprobe.reports.report_page.measures import is_number
 from attnprobe.reports.theme import ThemeName
 from attnprobe.reports.view_alignment import EXPLANATION, describe_alignment, describe_rates
 from attnprobe.table.destination import Saveable
 
 if TYPE_CHECKING:
-    from attnprobe.survey.examples import Examples
     from attnprobe.survey.tokens import Maps, SequenceAttention, Side
     from attnprobe.table.head_table import HeadTable
 
@@ -40,16 +38,14 @@ if TYPE_CHECKING:
 FORMATS = ("html", "svg", "png", "pdf")
 
 
-def check_page_look(format: str, theme: str | None, width: int | None, *, examples: bool = False) -> None:
-    """Refuse a theme or a width for a page, which has those of its reader's screen; examples elsewhere."""
+def check_page_look(format: str, theme: str | None, width: int | None) -> None:
+    """Refuse a theme or a width for a page, which has those of its reader's screen."""
     option = "--theme" if theme is not None else "--width" if width is not None else None
     if format == "html" and option is not None:
         raise AttnprobeError(
             f"A page is light or dark, and as wide, as its reader's screen; leave out {option}, or write an "
             ".svg, .png or .pdf."
         )
-    if format != "html" and examples:
-        raise AttnprobeError("Examples are shown in a page; write an .html, or leave out --examples.")
 
 
 class Start(NamedTuple):
@@ -74,7 +70,6 @@ class View(Saveable):
         theme: Of a graphic; light where nobody says. A page has that of its reader.
         width: Of a graphic, about how many pixels.
         notes: Tables of the model's heads, such as a census, which a page shows beside each head.
-        examples: Sentences in which the head that is shown first is most and least itself.
     """
 
     endings: ClassVar[Sequence[str]] = FORMATS
@@ -85,7 +80,6 @@ class View(Saveable):
     theme: ThemeName | None = None
     width: int | None = None
     notes: "Sequence[HeadTable]" = field(default=(), repr=False)
-    examples: "Examples | None" = field(default=None, repr=False)
 
     @property
     def attention(self) -> dict[str, NDArray[Any]]:
@@ -100,7 +94,7 @@ class View(Saveable):
     @cached_property
     def html(self) -> str:
         """The page: one file that needs no network."""
-        return write_page(self.seen, self.start, self.notes, self.examples)
+        return write_page(self.seen, self.start, self.notes)
 
     @cached_property
     def svg(self) -> str:
@@ -123,7 +117,7 @@ class View(Saveable):
 
     def rendered(self, format: str) -> bytes:
         """Give the page or the graphic as bytes; raises AttnprobeError for the look of a page."""
-        check_page_look(format, self.theme, self.width, examples=self.examples is not None)
+        check_page_look(format, self.theme, self.width)
         found = getattr(self, format)
         return found.encode() if isinstance(found, str) else found
 
@@ -136,7 +130,7 @@ class View(Saveable):
         return draw_view(self.seen, self.start, chosen=True, look=LOOKS["light"])
 
     def _repr_html_(self) -> str:
-        page = write_page(self.seen, self.start, self.notes, self.examples, self._still)
+        page = write_page(self.seen, self.start, self.notes, self._still)
         return frame_page(page, "Attention of one sequence", 720)
 
     def _repr_png_(self) -> bytes:
@@ -152,9 +146,7 @@ class View(Saveable):
 
 
 #: What the page does, in this order.
-_SCRIPTS = (
-    "unpack.js", "data.js", "draw.js", "reading.js", "heads.js", "examples.js", "save.js", "view.js",
-)  # fmt: skip
+_SCRIPTS = ("unpack.js", "data.js", "draw.js", "reading.js", "heads.js", "save.js", "view.js")
 #: Most characters of a token or a text that a page holds; a text of 256 tokens has fewer.
 _LONGEST, _LONGEST_TEXT = 60, 4000
 
@@ -163,12 +155,9 @@ def write_page(
     seen: "SequenceAttention",
     start: Start,
     notes: "Sequence[HeadTable]" = (),
-    examples: "Examples | None" = None,
     still: str = "",
 ) -> str:
     """Write the page; see ``view.js`` for what it does. Without scripts, it shows the graphic ``still``."""
-    from attnprobe.reports.view_examples import describe_examples  # which describes as this file does
-
     kinds = [maps.kind.value for maps in seen.maps]
     sides = list({id(side): side for maps in seen.maps for side in (maps.queries, maps.keys)}.values())
     grid = next((maps.keys.grid for maps in seen.maps if maps.keys.grid is not None), None)
@@ -187,7 +176,6 @@ def write_page(
         "grid": None if grid is None else {"first": grid.first, "rows": grid.rows, "columns": grid.columns},
         "picture": None if seen.picture is None else encode_image(seen.picture),
         "chosen": chosen,
-        "examples": None if examples is None else describe_examples(examples, kinds),
     }
     layers = {
         _name_layer(number, layer): rows
@@ -210,7 +198,6 @@ def write_page(
         small=_explain_small_maps(seen, image=grid is not None),
         note=_explain_numbers(seen, image=grid is not None),
         aligned=any(maps.alignment is not None for maps in seen.maps),
-        examples=examples is not None,
         still=still and encode_svg(still),
         version=version("attnprobe"),
         data=[embed_json("data", data), first],
@@ -226,17 +213,9 @@ def _describe_kind(maps: "Maps", number: int, sides: list["Side"]) -> dict[str, 
         "name": maps.kind.value, "layers": list(maps.layers), "heads": maps.rows.shape[1],
         "rollout": maps.rolled is not None, "removed": np.argwhere(~maps.standing).tolist(),
         "queries": queries, "keys": keys, "size": list(maps.rows.shape[2:]),
-        "small": _pack_small_sets(maps), "sharpness": _list_sharpness(maps),
+        "small": _pack_small_sets(maps),
         "packed": [_name_layer(number, layer) for layer in range(len(maps.layers))],
     }  # fmt: skip
-
-
-def _list_sharpness(maps: "Maps") -> list[list[float | None]]:
-    """List the entropy of each head beyond special tokens by layer; None for heads that were removed."""
-    from attnprobe.survey.sharpness import measure_sharpness
-
-    measured = measure_sharpness(maps).tolist()
-    return [[round(one, 4) if is_number(one) else None for one in line] for line in measured]
 
 
 def _pack_small_sets(maps: "Maps") -> dict[str, Any]:

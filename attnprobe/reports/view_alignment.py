@@ -161,11 +161,11 @@ def describe_rates(maps: "Maps") -> list[dict[str, Any]]:
         return []
     return [
         {
-            "source": _SOURCE, "about": way.name, "roles": None, "alignment": True,
+            "source": _SOURCE, "about": way.name, "roles": None,
             "columns": [
-                {"title": "sure links hit", "unit": "", **_by_head(maps, way.hits, way.sure)},
+                {"title": "sure links hit", "unit": "", "texts": _by_head(maps, way.hits, way.sure)},
                 *(
-                    {"title": _TITLES[name], "unit": "", "rising": name == "aer", **_by_head(maps, rates)}
+                    {"title": _TITLES[name], "unit": "", "texts": _by_head(maps, rates)}
                     for (name, *_), rates in zip(RATES, np.moveaxis(way.rates, -1, 0), strict=True)
                 ),
             ],
@@ -174,15 +174,16 @@ def describe_rates(maps: "Maps") -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def _by_head(maps: "Maps", values: NDArray[np.float64], of: NDArray[np.float64] | None = None) -> Any:
-    """Give the texts and values of a column by layer and head; None for what is undefined."""
-    found: dict[str, list[list[Any]]] = {"texts": [], "values": []}
+def _by_head(
+    maps: "Maps", values: NDArray[np.float64], of: NDArray[np.float64] | None = None
+) -> list[list[str]]:
+    """Write a column by layer and head; nothing for what is undefined."""
+    found = []
     for layer, line in enumerate(values.tolist()):
         known = [
             one if is_number(one) and maps.standing[layer, head] else None for head, one in enumerate(line)
         ]
-        found["values"].append([None if one is None else round(one, 6) for one in known])
-        found["texts"].append([
+        found.append([
             "" if one is None else f"{one:.3f}" if of is None else f"{one:.0f} of {of[layer, head]:.0f}"
             for head, one in enumerate(known)
         ])  # fmt: skip

@@ -1,4 +1,4 @@
-"""From images, sound and videos to batches, and from images that are read with texts."""
+"""From images and sound to batches, and from images that are read with texts."""
 
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
@@ -15,7 +15,6 @@ from attnprobe.corpus.media_batches import Clip, MediaBatches, PairBatches, Pair
 from attnprobe.corpus.sources.document import Document
 from attnprobe.corpus.sources.media import (
     IMAGE,
-    VIDEO,
     Item,
     MediaFolder,
     count_samples,
@@ -60,11 +59,7 @@ def plan_media_batches(
     if not isinstance(processor, Processor):
         raise AttnprobeError(f"{checkpoint.name} was loaded without a processor of images or sound.")
     fixed, clips = processor.fixed, list[Clip]()
-    if processor.kind == VIDEO and not fixed:
-        raise AttnprobeError(
-            f"The processor of {checkpoint.name} makes videos of different sizes; give it one size."
-        )
-    if architecture.tilings and not fixed:
+    if architecture.layer_heads and not fixed:
         raise AttnprobeError(
             f"The processor of {checkpoint.name} makes {folder.kind} of several sizes, and its windows are "
             "verified for one; give it one (size, with do_resize, in preprocessor_config.json)."
@@ -99,7 +94,6 @@ def plan_media_batches(
         processor,
         digest=folder.described["sha256"],
         rate=processor.rate,
-        frames=processor.frames,
         grids=grids,
         content_only=options.content_only,
         targets=_tokenise_transcripts(checkpoint, clips, stores, options) if checkpoint.decodes else None,
@@ -134,8 +128,6 @@ def _cut_clips(item: Item, processor: Processor, *, fixed: bool) -> list[Clip]:
     """Cut long sound into windows; clips of one batch agree in their shape."""
     if processor.kind == IMAGE:
         return [Clip(item, shape=() if fixed else read_image_size(item.path))]
-    if processor.kind == VIDEO:
-        return [Clip(item)]
     samples = count_samples(item.path, processor.rate)
     if not samples:
         raise AttnprobeError(f"{item.path} holds no sound.")
@@ -213,13 +205,12 @@ def plan_pair_batches(
         reading.documents += 1
         _check(document)
         assert document.image is not None
-        inputs = processor(processor.read(document.image), document.text)
-        length, room = inputs["input_ids"].shape[1], processor.count_room(window, inputs)
-        reading.truncated += length > room
-        _check_cut(processor, inputs["input_ids"][0], room, window, document)
-        inputs = processor.cut(inputs, room)
+        inputs = processor(document.image.read(), document.text)
+        reading.truncated += inputs["input_ids"].shape[1] > window
+        _check_cut(processor, inputs["input_ids"][0], window, document)
+        inputs = processor.cut(inputs, window)
         ids = inputs["input_ids"][0]
-        refuse_unknown_ids(processor.strip(inputs)["input_ids"].flatten().tolist(), checkpoint)
+        refuse_unknown_ids(ids.tolist(), checkpoint)
         name = document.digest
         number = len(pairs) if document.group is None else numbers.setdefault(name, len(pairs))
         known = {"document": number, "name": name, "stratum": document.stratum}
@@ -241,7 +232,7 @@ def plan_pair_batches(
     )  # fmt: skip
 
     def prepare(picture: Picture, text: str, length: int) -> dict[str, Tensor]:
-        return processor.cut(processor(processor.read(picture), text), length)
+        return processor.cut(processor(picture.read(), text), length)
 
     return PairBatches(side, pairs, shapes, digests, prepare, **limits), reading
 
@@ -253,11 +244,11 @@ def _check(document: Document) -> None:
         raise AttnprobeError("An image is read with one text; leave out --text-pair-column.")
 
 
-def _check_cut(processor: SeeingProcessor, ids: Tensor, room: int, window: int, document: Document) -> None:
+def _check_cut(processor: SeeingProcessor, ids: Tensor, window: int, document: Document) -> None:
     """Refuse a sequence without an image, and one that would lose a part of it, or all text."""
     if not bool(processor.is_image(ids).any()):
         raise AttnprobeError(f"{document.image} gives no token of an image in its text; leave it out.")
-    if len(ids) > room and not processor.keeps_both(ids, room):
+    if len(ids) > window and not processor.keeps_both(ids, window):
         raise AttnprobeError(
             f"{document.image} gives more than the {window} tokens of a sequence, with no room for its text; "
             "give a larger --max-length, or smaller images."

@@ -11,7 +11,7 @@ from attnprobe.corpus.batches import Batches, BatchReader
 from attnprobe.corpus.media_batches import MediaBatches
 from attnprobe.corpus.sequences import CHUNK_DOCUMENTS, SequenceReader
 from attnprobe.corpus.sources.document import Document, Uses
-from attnprobe.corpus.sources.media import IMAGE, VIDEO, MediaFolder
+from attnprobe.corpus.sources.media import MediaFolder
 from attnprobe.corpus.sources.opening import select
 from attnprobe.corpus.sources.pictures import BOTH
 from attnprobe.corpus.store import SequenceStore
@@ -101,8 +101,6 @@ def tokenise(
     limits: dict[str, Any] = {"budget": budget, "cells": cells, "most": most}
     if isinstance(documents, MediaFolder):
         _refuse_text_options(options)
-        if checkpoint.modality == VIDEO and documents.kind == IMAGE:
-            documents = documents.group_frames()
     if not isinstance(documents, RepeatedTokens):
         documents = select(documents, options.limit, options.sample, options.seed, options.turn)
     with ExitStack() as stores:
@@ -318,8 +316,6 @@ def describe_reading(corpus: Corpus) -> Iterator[str]:
     reading, media = corpus.reading, isinstance(corpus.batches, MediaBatches)
     noun, limit = ("file", "what the checkpoint takes") if media else ("document", f"{corpus.window} tokens")
     links = _count(reading.links, "link")
-    if isinstance(corpus.batches, MediaBatches) and corpus.batches.frames:
-        yield f"{corpus.batches.frames} frames of each video are read, evenly over its length."
     if reading.cut:
         yield (
             f"{_count(reading.cut, noun, 'was', 'were')} longer than {limit} and cut into {reading.windows} "

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from attnprobe.attention.block import AttentionBlock
-    from attnprobe.attention.layout import Grid, Layout
+    from attnprobe.attention.layout import Layout
 
 
 FAMILY = Family("positional", "positions heads look at", 1)
@@ -190,21 +190,7 @@ def share_at_steps(peaks: Tensor, layout: Layout) -> Tensor:
     around = kept.to(peaks.dtype).view(batch, grid.rows, grid.columns)
     around = torch.nn.functional.pad(around, (FURTHEST_STEP,) * 4)
     seen = around.unfold(1, steps, 1).unfold(2, steps, 1).reshape(batch, len(grid), steps**2)
-    if layout.mask is not None:
-        seen = seen * _see_at_steps(layout, grid, layout.mask).to(seen.dtype)
     return _share_where_usual(hits[..., :-1], here @ seen, here)
-
-
-def _see_at_steps(layout: Layout, grid: Grid, mask: Tensor) -> Tensor:
-    """Tell whether each patch sees the one at each step from it, (batch, patch, step); masks hide some."""
-    import torch
-
-    side = torch.arange(-FURTHEST_STEP, FURTHEST_STEP + 1, device=mask.device)
-    patches = slice(grid.first, grid.first + len(grid))
-    steps = torch.cartesian_prod(side, side) @ side.new_tensor([grid.columns, 1])
-    keys = torch.arange(grid.first, grid.first + len(grid), device=mask.device)[:, None] + steps
-    inside = keys.clamp(0, layout.keys.length - 1).expand(len(mask), -1, -1)
-    return mask[:, patches].gather(2, inside)  # steps beyond the border don't count anyway
 
 
 def _share_where_usual(hits: Tensor, possible: Tensor, here: Tensor) -> Tensor:

@@ -133,7 +133,7 @@ def _count_layers(architecture: Architecture) -> str:
 
 def _count_heads(architecture: Architecture) -> str:
     """Count the heads of a layer, or of each layer where they differ."""
-    counts = [one.heads for one in architecture.tilings] or [architecture.heads]
+    counts = architecture.layer_heads or (architecture.heads,)
     return str(counts[0]) if len({*counts}) == 1 else ", ".join(map(str, counts))
 
 
@@ -204,11 +204,8 @@ def _check_heads(checkpoint: Checkpoint, architecture: Architecture) -> Finding:
 
 
 def _report_trained_heads(checkpoint: Checkpoint) -> Finding:
-    if checkpoint.pruning is None:
-        found = find_trained_heads(checkpoint.folder)
-    else:  # it was written with one
-        own = infer_head(checkpoint.model)
-        found = [own.name] if own else []
+    own = infer_head(checkpoint.model)
+    found = [own.name] if own else find_trained_heads(checkpoint.folder)
     return Finding("trained heads", "ok", ", ".join(found) or "none: encoder only")
 
 

@@ -14,7 +14,6 @@ from attnprobe.attention.layout import Grid
 from attnprobe.corpus.batch import Batch
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.processing import PatchProcessor
 from attnprobe.survey.recorder import make_layout
 from attnprobe.survey.tokens import Covered, Side, find_characters, match_characters
 
@@ -60,11 +59,7 @@ class Labeller:
         mixed = self._batch.tokens.mixed
         if mixed is None:
             return found
-        image, processor = mixed.image[0].numpy(), self._checkpoint.processor
-        if isinstance(processor, PatchProcessor):
-            rows, columns = processor.find_grid(self._batch.inputs)
-            tiles = Grid(len(image) - rows * columns, rows, columns)
-            return found.with_image(image & (np.arange(len(image)) >= tiles.first), tiles)
+        image = mixed.image[0].numpy()
         return found.with_image(image, _find_tiles(self._batch, image))
 
     @cached_property

@@ -86,7 +86,7 @@ def read_maps(
         raise AttnprobeError(f"{checkpoint.name} has no decoder that reads a target; {instead}.")
     media = documents if isinstance(documents, MediaFolder) else None
     options = CorpusOptions(max_length=max_length, truncate=bool(media) or max_length is not None)
-    if architecture.tilings:
+    if architecture.layer_heads:
         raise AttnprobeError(
             f"{checkpoint.name} has maps of other tokens in other layers, which no one picture shows; census "
             "measures them."

@@ -221,12 +221,12 @@ def open_meter(
     standing = architecture.standing if architecture.present else None
     of_weights = measure_parameters(checkpoint, architecture, statistics)
     of_text = [statistic for statistic in statistics if statistic.name not in of_weights]
-    kinds, heads = architecture.tilings or architecture.kinds, architecture.heads
+    kinds = range(architecture.layers) if architecture.layer_heads else architecture.kinds
     unembedding = find_unembedding(checkpoint) if UNEMBEDDING in needs else None
     if isinstance(unembedding, str):
         raise AttnprobeError(f"What heads do to logits can't be measured: {unembedding}.")
     recorder = Recorders(
-        of_text, factors, kinds, heads, projections, standing, unembedding=unembedding, keep=keep
+        of_text, factors, kinds, architecture.heads, projections, standing, unembedding=unembedding, keep=keep
     )
 
     keeper = OutputRecorder(architecture.kinds)
@@ -338,11 +338,10 @@ def measure_passes(
     ready: PreparedCorpus,
     controls: Controls,
     name: str = "",
-    title: str = "",
 ) -> Measurement:
     """Pass over the batches once for each control, each a stage of the run, and put the sums together.
 
-    ``name`` tells the corpus from others of the same run; ``title`` is what a bar says instead of the stage.
+    ``name`` tells the corpus from others of the same run.
     """
     found: list[Measurement] = []
     for control, statistics in controls.passes.items():
@@ -367,7 +366,6 @@ def measure_passes(
                     workers=ready.workers,
                     thread_context=meter.thread_context,
                     question=question,
-                    title=f"{title}, {control}" if title and control else title,
                 )
             )
     return reduce(Measurement.join_pass, found)

@@ -35,7 +35,7 @@ def drop_impossible(statistics: Sequence[Statistic], architecture: Architecture)
     found = [one for one in statistics if one.about != "patches" or architecture.patches]
     if not found:
         raise AttnprobeError(f"{statistics[0].name} is about images, in which patches lie in rows.")
-    if architecture.tilings and any(one.scope == "model" for one in found):
+    if architecture.layer_heads and any(one.scope == "model" for one in found):
         raise AttnprobeError(
             f"{architecture.model_type} has maps of other tokens in other layers, so that heads of different "
             "layers can't be compared; leave out --all-pairs."

@@ -160,7 +160,7 @@ def check_media(
 ) -> None:
     """Refuse models that are given different pixels or samples, whose tokens then are different ones."""
     for checkpoint, architecture in zip(checkpoints, (first, second), strict=True):
-        if architecture.tilings:
+        if architecture.layer_heads:
             raise AttnprobeError(
                 f"{checkpoint.name} has maps of other tokens in other layers, so that heads of two models "
                 "can't be compared map by map; measure each with census, or both with dynamics."

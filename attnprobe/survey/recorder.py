@@ -14,7 +14,7 @@ from torch import Tensor
 
 from attnprobe.attention.block import AttentionBlock, measure_lengths
 from attnprobe.attention.kinds import Kind
-from attnprobe.attention.layout import Layout, Tiling
+from attnprobe.attention.layout import Layout
 from attnprobe.attention.observed import UNEMBEDDING, Observed
 from attnprobe.corpus.batch import Batch
 from attnprobe.errors import AttnprobeError
@@ -33,15 +33,14 @@ Weighting = Callable[[Piece, AttentionBlock], AttentionBlock]
 Key = tuple[Scope, Function]
 
 
-def make_layout(kind: Kind | Tiling, batch: Batch, queries: int, keys: int) -> Layout:
-    """Tell which tokens of a batch attend to which in a kind of attention, of so many queries and keys."""
-    if isinstance(kind, Tiling):
-        if (queries, keys) != (kind.queries, kind.keys):
-            raise AttnprobeError(
-                f"maps of {queries} x {keys} tokens were read, and of {kind.queries} x {kind.keys} in the "
-                "dry run; give images of one size."
-            )
-        return kind.lay_out(len(batch))
+def make_layout(kind: Kind | int, batch: Batch, queries: int, keys: int) -> Layout:
+    """Tell which tokens of a batch attend to which in a kind of attention, of so many queries and keys.
+
+    ``kind`` is the number of a layer where layers attend from and to tokens of their own; their places are
+    not known.
+    """
+    if isinstance(kind, int):
+        return Layout(batch.layout(queries).queries, batch.layout(keys).keys)
     if kind is Kind.ENCODER:
         return batch.layout(keys)
     if kind is Kind.CROSS:
@@ -66,7 +65,7 @@ class Recorder(local):
     def __init__(
         self,
         statistics: Sequence[Statistic],
-        kinds: Sequence[Kind] | Sequence[Tiling],
+        kinds: Sequence[Kind | int],
         heads: int,
         projections: Sequence[Tensor] = (),
         standing: NDArray[np.bool_] | None = None,
@@ -79,7 +78,7 @@ class Recorder(local):
 
         Args:
             statistics: What is recorded.
-            kinds: The kind of each layer, or how it parts an image into sequences.
+            kinds: The kind of each layer, or its number where tokens differ from layer to layer.
             heads: Heads of each layer.
             projections: For each layer, (head, width, model width), where a statistic needs it.
             standing: Which heads are there (layer, head), if some are removed.
@@ -88,7 +87,7 @@ class Recorder(local):
             keep: Keep all maps of a batch until the next, for others to look at.
         """
         self._weigh = weigh
-        self._every, self._kinds, self._heads = statistics, list[Kind | Tiling](kinds), heads
+        self._every, self._kinds, self._heads = statistics, list(kinds), heads
         self._projections, self._unembedding = projections, unembedding
         # A layer that lost all its heads computes its first, which nobody reads.
         rows = [] if standing is None else [np.flatnonzero(row).tolist() for row in standing]
@@ -112,7 +111,7 @@ class Recorder(local):
         self._keeps = "model" in self._functions or (self._keep and not baseline)
         self._raises = any(UNEMBEDDING in statistic.needs for statistic in self._statistics)
         self._asking = {} if baseline else self._finders
-        layouts: dict[Kind | Tiling, Layout] = {}
+        layouts: dict[Kind | int, Layout] = {}
         self._batch, self._layouts = batch, layouts
         # Layers may lie on several devices; what is kept of them is gathered on that of the first.
         self._some = cache(lambda kind, start, stop, device: layouts[kind].rows(start, stop).to(device))
@@ -148,7 +147,7 @@ class Recorder(local):
             weighed = (
                 replace(piece, probabilities=block.probabilities.nan_to_num(0)) if self._asking else piece
             )
-        if isinstance(kind, Kind):  # windows have no words
+        if isinstance(kind, Kind):
             for finder in self._asking.values():
                 finder.take(piece.layer, kind, self._layouts[kind], weighed)
         side = self._layouts[kind].queries
@@ -212,12 +211,12 @@ class Recorder(local):
         return self._raised[some].to(piece.probabilities.device)
 
     def _make_block(
-        self, kind: Kind | Tiling, some: slice, query: int, probabilities: Tensor, observed: Observed
+        self, kind: Kind | int, some: slice, query: int, probabilities: Tensor, observed: Observed
     ) -> AttentionBlock:
         layout = self._some(kind, some.start, some.stop, probabilities.device)
         return AttentionBlock(probabilities, layout, query, observed)
 
-    def _evaluate_map(self, block: AttentionBlock, kind: Kind | Tiling, some: slice, span: slice) -> None:
+    def _evaluate_map(self, block: AttentionBlock, kind: Kind | int, some: slice, span: slice) -> None:
         """Put the map of whole sequences together, and ask about it once it is whole."""
         whole: AttentionBlock | None = block
         queries = self._layouts[kind].queries.length
@@ -244,8 +243,6 @@ class Recorder(local):
                 found = self._found[statistic.scope, statistic.function]
                 present = self._present[self._layer]
                 values = reduce_sequences(statistic, found, self._on(kind, found.device), len(present))
-                if isinstance(kind, Tiling) and kind.sequences > 1:  # an image has the mean of its windows
-                    values = values.unflatten(0, (-1, kind.sequences)).nanmean(1)
                 if self._standing:
                     standing = self._standing[self._layer]
                     values = place_heads(values, statistic.rows, present, standing, self._heads)

@@ -15,11 +15,6 @@ from attnprobe.table.table import Column
 pytestmark = pytest.mark.slow
 
 TEXT = "The walker came late , by night"
-TEXTS = [
-    f"{one} by the river bank {other}"
-    for one in ("the dog ran", "a red bird")
-    for other in ("late", ".", "slow")
-]
 WIDTHS, SCHEMES = (380, 1000, 1400), ("light", "dark")
 
 
@@ -54,12 +49,11 @@ def pages(saved, tmp_path_factory):
 
     @cache
     def write(name):
-        search = {"layer": 1, "head": 2, "examples": 2, "texts": TEXTS}
         match name:
             case "view of lines":
                 return view(name, "t5", rollout=True)
-            case "view of a map with examples":
-                return view(name, draw="map", **search)
+            case "view of a map":
+                return view(name, draw="map", layer=1, head=2)
             case "view of an alignment" | "view beside a census":
                 given = {"target": "by night it came", "alignment": "0-3 1p2 2-2"}
                 beside = name.endswith("census")
@@ -73,9 +67,7 @@ def pages(saved, tmp_path_factory):
     return write
 
 
-VIEWS = (
-    "view of lines", "view of a map with examples", "view of an alignment", "view beside a census",
-)  # fmt: skip
+VIEWS = ("view of lines", "view of a map", "view of an alignment", "view beside a census")
 CHARTS = ("heat map", "heat maps, dark")
 
 
@@ -99,10 +91,6 @@ def test_axe_finds_nothing(opened, name):
     for width in WIDTHS:
         seen = opened(name, width)
         page = seen.page
-        if page.locator(".example").count():
-            page.locator(".example").first.click()
-            page.locator("summary").click()
-            page.locator("#opened").wait_for()
         for scheme in SCHEMES:
             page.emulate_media(color_scheme=scheme)
             # Of a page in the dark nothing else is other than its colours.
@@ -220,7 +208,7 @@ def test_what_lies_to_the_side_has_a_cue(opened):
 
 
 def test_arrow_keys_walk_the_cells_of_a_head_and_enter_chooses(opened, saved):
-    seen = opened("view of a map with examples", 380)
+    seen = opened("view of a map", 380)
     view = attnprobe.view(saved("bert"), TEXT, layer=1, head=2, draw="map")
     page, rows, labels = seen.page, view.attention["encoder"][1, 2], view.tokens["encoder"][0]
     page.focus("#drawing .map")

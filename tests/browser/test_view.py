@@ -2,7 +2,6 @@
 
 import copy
 import re
-from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
@@ -89,18 +88,6 @@ def test_the_page_shows_the_numbers_of_every_head(opened, saved):
     seen.assert_silent()
 
 
-def test_small_maps_are_drawn(opened, saved):
-    view = attnprobe.view(saved("bert"), TEXT)
-    seen = opened(view)
-    pixels = small_maps_drawn(seen.page)
-    rows = view.attention["encoder"].reshape(12, -1)
-    assert len(pixels) == 12
-    for drawn_pixels, expected in zip(pixels, rows, strict=True):  # more attention has less red
-        assert len(drawn_pixels) == len(expected)
-        assert np.corrcoef(drawn_pixels, np.sqrt(expected))[0, 1] < -0.95
-    seen.assert_silent()
-
-
 def small_maps_drawn(page):
     """Read the red of every small map off the page, (map, cell)."""
     return np.array(
@@ -131,43 +118,6 @@ def test_small_maps_follow_words_and_special_tokens(opened, saved, words, specia
     for drawn_map, expected in zip(found, rows.reshape(12, -1), strict=True):  # more attention has less red
         assert np.corrcoef(drawn_map, np.sqrt(expected))[0, 1] < -0.95
     assert seen.page.locator("#grid button[aria-pressed=true]").count() == 1
-    seen.assert_silent()
-
-
-def test_what_changes_nothing_is_not_offered(opened, saved):
-    """Without special tokens, and where every token is a word, there is nothing to tick."""
-    seen = opened(attnprobe.view(saved("bert-unframed"), "the dog ran"))
-    assert seen.page.locator("#words").is_hidden()
-    assert seen.page.locator("#special").is_hidden()
-    seen.assert_silent()
-
-
-def test_another_head_changes_only_what_it_must(opened, saved):
-    """Choosing a head stays quick: two buttons change, and weak lines are thin, which are drawn quickly."""
-    view = attnprobe.view(saved("bert"), "the dog ran . " * 12, layer=0, head=0)
-    sharpest = int(view.attention["encoder"].reshape(12, -1).max(1).argmax())
-    assert sharpest > 0  # another one than is shown
-    seen = opened(view)
-    changed = seen.page.evaluate(
-        """async place => {
-          const buttons = new Set(), labels = new Set();
-          const watch = new MutationObserver(all => all.forEach(one =>
-            (one.target.localName === "button" ? buttons : labels).add(one.target)));
-          watch.observe(document.getElementById("grid"), { attributes: true, subtree: true });
-          document.querySelectorAll("#drawing rect").forEach(one => watch.observe(one, { attributes: true }));
-          document.querySelectorAll("#grid button")[place].click();
-          await new Promise(done => setTimeout(done, 300));
-          return [buttons.size, labels.size];
-        }""",
-        sharpest,
-    )
-    assert changed == [2, 0]
-    widths = seen.page.eval_on_selector_all(
-        ".strokes path",
-        "all => all.map(p => [+p.getAttribute('stroke-opacity'), +p.getAttribute('stroke-width')])",
-    )
-    assert all(width <= 1 for opacity, width in widths if opacity <= 0.3)
-    assert max(width for _, width in widths) > 1
     seen.assert_silent()
 
 
@@ -273,92 +223,20 @@ def test_the_head_that_is_shown_is_saved_as_a_graphic(opened, saved, tmp_path, d
 
 
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("draw", ["lines", "map"])
-def test_everyone_can_read_it(opened, saved, size, draw):
+def test_everyone_can_read_it(opened, saved, size):
     axe = pytest.importorskip("axe_core_python.sync_playwright", reason="no axe: pip install axe-core-python")
-    seen = opened(attnprobe.view(saved("t5"), TEXT, draw=draw, rollout=True), **SIZES[size])
+    seen = opened(attnprobe.view(saved("t5"), TEXT, rollout=True), **SIZES[size])
     seen.page.select_option("#from", "2")
     found = axe.Axe().run(seen.page)
     assert [(one["id"], one["nodes"][0]["html"]) for one in found["violations"]] == []
     assert len(found["passes"]) > 15
     wide = seen.page.viewport_size["width"]
-    if draw == "lines":  # nothing to be dragged to and fro
-        assert seen.page.evaluate("document.querySelector('#one .scroll').scrollWidth") <= wide
+    assert seen.page.evaluate("document.querySelector('#one .scroll').scrollWidth") <= wide
     assert seen.page.evaluate("document.documentElement.scrollWidth") <= wide
     seen.assert_silent()
 
 
-@pytest.mark.parametrize("width", [320, 380])
-def test_a_long_text_can_be_scrolled_without_a_mouse(opened, saved, width):
-    axe = pytest.importorskip("axe_core_python.sync_playwright", reason="no axe: pip install axe-core-python")
-    seen = opened(attnprobe.view(saved("bert"), f"{TEXT} . " * 12), viewport={"width": width, "height": 800})
-    text = seen.page.locator(".text")
-    assert text.evaluate("one => one.scrollHeight > one.clientHeight")
-    assert [one["id"] for one in axe.Axe().run(seen.page)["violations"]] == []
-    text.focus()
-    seen.page.keyboard.press("End")
-    seen.page.wait_for_function("() => document.querySelector('.text').scrollTop > 0")
-    seen.assert_silent()
-
-
-def test_on_paper_it_is_light_and_without_controls(opened, saved):
-    view = attnprobe.view(saved("bert"), TEXT, draw="map", layer=0, head=0)
-    seen = opened(view, color_scheme="dark")
-    seen.page.emulate_media(media="print", color_scheme="dark")
-    seen.page.wait_for_timeout(200)
-    assert seen.page.locator("#save").is_hidden()
-    assert seen.page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
-    red = seen.page.evaluate(
-        "() => { const c = document.querySelector('.map canvas');"
-        " const data = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;"
-        " return Array.from(data.filter((_, n) => n % 4 === 0)); }"
-    )
-    rows = view.attention["encoder"][0, 0].ravel()
-    assert np.corrcoef(red, np.sqrt(rows))[0, 1] < -0.9  # dark is much, as on white
-    seen.assert_silent()
-
-
-def test_on_paper_nothing_is_cut(opened, saved):
-    seen = opened(attnprobe.view(saved("bert"), "the dog ran . " * 40, draw="map"))
-    wide = "document.querySelector('.map').getBoundingClientRect().width"
-    assert seen.page.evaluate(wide) > 1000
-    seen.page.emulate_media(media="print")
-    assert seen.page.evaluate(wide) <= 681
-    seen.assert_silent()
-
-
-def test_a_printer_need_not_wait_for_its_colours(opened, saved):
-    """Who prints at once, from a dark screen, has everything in light colours."""
-    seen = opened(attnprobe.view(saved("bert"), TEXT, draw="map"), color_scheme="dark")
-    seen.page.evaluate(
-        """() => matchMedia("print").addEventListener("change", () => {
-          const canvas = document.querySelector("#grid canvas"), map = document.querySelector(".map canvas");
-          window.reds = [canvas, map].map(one => one.getContext("2d")
-            .getImageData(0, 0, one.width, one.height).data.filter((_, n) => n % 4 === 0)
-            .reduce((sum, red) => sum + red, 0) / one.width / one.height);
-        })"""
-    )
-    seen.page.emulate_media(media="print", color_scheme="dark")
-    seen.page.wait_for_function("() => window.reds")
-    reds = seen.page.evaluate("window.reds")
-    assert min(reds) > 150  # on a dark screen they are below 80
-    seen.assert_silent()
-
-
-def test_numbers_stand_beside_the_drawing(opened, saved):
-    view = attnprobe.view(saved("bert"), TEXT * 3)
-    seen = opened(view, viewport={"width": 1280, "height": 900})
-    seen.page.select_option("#from", "2")
-    drawing, table = (seen.page.locator(one).bounding_box() for one in ("#drawing", "#ranking"))
-    assert table["x"] >= drawing["x"] + drawing["width"]
-    assert table["y"] < drawing["y"] + 60
-    shown = f"the strongest 10 of {len(view.tokens['encoder'][0])}"
-    assert shown in seen.page.inner_text("#ranking caption")
-    seen.assert_silent()
-
-
 def test_an_image(opened, media_model, photos):
-    axe = pytest.importorskip("axe_core_python.sync_playwright", reason="no axe: pip install axe-core-python")
     view = attnprobe.view(media_model("vit"), photos / "p0.png")
     seen = opened(view)
     page, rows = seen.page, view.attention["encoder"]
@@ -370,22 +248,8 @@ def test_an_image(opened, media_model, photos):
     best = np.sort(rows[1, 1, 7])[::-1][:10]
     shares = [float(row.split("\t")[-1]) for row in page.locator("#ranking tbody tr").all_inner_texts()]
     np.testing.assert_allclose(shares, best, atol=5.1e-5)
-    assert axe.Axe().run(page)["violations"] == []
     page.check("input[value=map]")
     drawn(page, draw="map")
-    seen.assert_silent()
-
-
-def test_the_longest_text_is_there_to_the_last_layer(opened, saved):
-    view = attnprobe.view(saved("t5"), "the dog ran . " * 63, attention="decoder")
-    length = len(view.tokens["decoder"][0])
-    assert length == 254
-    seen = opened(view)
-    choose(seen.page, 1, 3)
-    row = view.attention["decoder"][1, 3, 200]
-    seen.page.select_option("#from", "200")
-    shares = [float(one.split("\t")[-1]) for one in seen.page.locator("#ranking tbody tr").all_inner_texts()]
-    np.testing.assert_allclose(shares, np.sort(row)[::-1][:10], atol=5.1e-5)
     seen.assert_silent()
 
 
@@ -444,20 +308,6 @@ def test_links_lead_to_heads(opened, saved, tmp_path):
     seen.assert_silent()
 
 
-def test_links_name_the_kind_of_attention(opened, saved):
-    seen = opened(attnprobe.view(saved("t5"), "the dog ran", target="a red bird", rollout=True))
-    page = seen.page
-    page.evaluate("location.hash = '#head=cross.1.2'")
-    titled(page, "Cross layer 1, head 2")
-    assert page.is_checked("input[name=kind] >> nth=2")
-    page.evaluate("location.hash = '#head=decoder.1.rollout'")
-    titled(page, "Rollout up to decoder layer 1")
-    page.check("input[name=kind] >> nth=0")
-    titled(page, "Rollout up to encoder layer 1")
-    page.wait_for_function("() => location.hash === '#head=encoder.1.rollout'")
-    seen.assert_silent()
-
-
 def numbered(tmp_path, layers=3, heads=4):
     """Write a table of roles and one of numbers, of a value that differs from head to head."""
     places = [(layer, head) for layer in range(layers) for head in range(heads)]
@@ -470,7 +320,6 @@ def numbered(tmp_path, layers=3, heads=4):
 
 
 def test_numbers_and_roles_of_a_census_stand_beside(opened, saved, tmp_path):
-    axe = pytest.importorskip("axe_core_python.sync_playwright", reason="no axe: pip install axe-core-python")
     census, value = numbered(tmp_path)
     seen = opened(attnprobe.view(saved("bert"), TEXT, census=census, rollout=True))
     for layer, head in ((0, 1), (2, 3)):
@@ -478,48 +327,14 @@ def test_numbers_and_roles_of_a_census_stand_beside(opened, saved, tmp_path):
         said = seen.page.inner_text("#notes")
         assert f"{value[layer, head]:.4g} ± 0.004" in said
         assert ("next" if layer else "<b>role</b>") in said
-    assert axe.Axe().run(seen.page)["violations"] == []
     choose(seen.page, 1, 4)  # the rollout is no head
     assert seen.page.inner_text("#notes") == ""
     seen.assert_silent()
 
 
-def test_heads_sort_by_sharpness_and_by_a_measure(opened, saved, tmp_path):
-    from attnprobe.survey.sharpness import measure_sharpness
-
-    census, value = numbered(tmp_path)
-    view = attnprobe.view(saved("bert"), TEXT, census=census)
-    seen = opened(view)
-    page, rows = seen.page, view.attention["encoder"]
-    places = sorted(value)
-
-    def order():
-        return [tuple(map(int, one.split("."))) for one in page.locator("#grid button").all_inner_texts()]
-
-    page.select_option("#order", "sharp")
-    entropies = measure_sharpness(view.seen.maps[0])
-    assert order() == sorted(places, key=lambda place: entropies[place])
-    assert page.locator("#grid button").first.get_attribute("aria-pressed") == "true"  # where it opened
-    page.select_option("#order", label="most previous")
-    expected = sorted(places, key=lambda place: -value[place])
-    assert order() == expected
-    assert f": {value[expected[0]]:.3g}" in page.locator("#grid button").first.get_attribute("aria-label")
-    for drawn_map, place in zip(small_maps_drawn(page), expected, strict=True):  # each map went along
-        assert np.corrcoef(drawn_map, np.sqrt(rows[place].ravel()))[0, 1] < -0.95
-    page.locator("#grid button").first.click()
-    page.keyboard.press("ArrowRight")
-    titled(page, "Layer {}, head {}".format(*expected[1]))
-    page.select_option("#order", "layer")
-    label = page.locator("#grid button[aria-pressed=true]").get_attribute("aria-label")
-    assert label.startswith(page.inner_text("#title"))
-    seen.assert_silent()
-
-
-@pytest.mark.parametrize("size", SIZES)
-def test_running_text_is_coloured_by_the_word_in_focus(opened, saved, size):
-    axe = pytest.importorskip("axe_core_python.sync_playwright", reason="no axe: pip install axe-core-python")
+def test_running_text_is_coloured_by_the_word_in_focus(opened, saved):
     view = attnprobe.view(saved("bert"), TEXT, layer=1, head=2)
-    seen = opened(view, **SIZES[size])
+    seen = opened(view)
     page, rows = seen.page, view.attention["encoder"][1, 2]
     page.check("input[value=text]")
     drawn(page, draw="text")
@@ -544,71 +359,10 @@ def test_running_text_is_coloured_by_the_word_in_focus(opened, saved, size):
         ".word", r"all => all.map(one => +getComputedStyle(one).backgroundColor.match(/\d+/)[0])"
     )
     assert abs(np.corrcoef(reds, np.sqrt(rows[2]))[0, 1]) > 0.9
-    assert axe.Axe().run(page)["violations"] == []
     page.keyboard.press("Enter")
     assert page.input_value("#from") == "2"
     assert page.locator("#save").is_hidden()
     assert page.evaluate("document.documentElement.scrollWidth") <= page.viewport_size["width"]
-    seen.assert_silent()
-
-
-def test_running_text_of_two_sides(opened, saved):
-    view = attnprobe.view(saved("t5"), "the dog ran", target="a red bird", attention="cross", layer=0, head=1)
-    seen = opened(view)
-    seen.page.check("input[value=text]")
-    drawn(seen.page, draw="text")
-    queries, keys = view.tokens["cross"]
-    assert seen.page.locator("button.word").count() == len(queries)
-    seen.page.focus("button.word >> nth=0")
-    shares = seen.page.eval_on_selector_all(
-        "span.word", "all => all.map(one => +one.style.getPropertyValue('--share'))"
-    )
-    assert len(shares) == len(keys)
-    np.testing.assert_allclose(shares, view.attention["cross"][0, 1, 0], atol=5.1e-5)
-    seen.assert_silent()
-
-
-@pytest.mark.parametrize("draw", ["lines", "map", "text"])
-def test_a_head_is_pinned_beside_another(opened, saved, draw):
-    seen = opened(
-        attnprobe.view(saved("bert"), TEXT, layer=0, head=1), viewport={"width": 1400, "height": 900}
-    )
-    page = seen.page
-    page.check(f"input[value={draw}]")
-    drawn(page, draw=draw)
-    assert page.locator("#pinned").is_hidden()
-    page.click("#pin")
-    choose(page, 2, 0)
-    titled(page, "Layer 2, head 0")
-    assert page.inner_text("#pinned-title") == "Pinned: Layer 0, head 1"
-    own, other = (page.locator(one).bounding_box() for one in ("#drawing", "#pinned-drawing"))
-    assert draw == "text" or other["x"] >= own["x"] + own["width"]
-    page.uncheck("#special")
-    drawn(page, special=False)
-    content = "#{} :is(.strokes path, .word)"
-    assert draw == "map" or page.locator(content.format("pinned-drawing")).count()
-    page.click("#pin")
-    page.locator("#pinned").wait_for(state="hidden")
-    seen.assert_silent()
-
-
-@pytest.mark.parametrize("draw", ["lines", "map"])
-def test_a_head_is_saved_as_pixels(opened, saved, tmp_path, draw):
-    from PIL import Image
-
-    seen = opened(attnprobe.view(saved("bert"), TEXT, layer=2, head=1, draw=draw), color_scheme="dark")
-    box = seen.page.locator("#drawing svg").bounding_box()
-    with seen.page.expect_download() as download:
-        seen.page.click("#save-png")
-    download.value.save_as(tmp_path / "saved.png")
-    assert download.value.suggested_filename == f"layer-2-head-1-{draw}.png"
-    with Image.open(tmp_path / "saved.png") as image:
-        assert image.size == (2 * round(box["width"]), 2 * round(box["height"]))
-        pixels = np.array(image.convert("RGB")).astype(int)
-    assert (pixels == 255).all(2).mean() > 0.2  # as on paper
-    assert pixels.min() < 60
-    assert ((pixels[..., 2] - pixels[..., 0]) > 60).sum() > 100  # something blue is drawn
-    seen.opened.clear()
     seen.assert_silent()
 
 
@@ -726,11 +480,3 @@ def test_hostile_graphics_in_a_browser(visit, hostile, tmp_path):
         seen = visit(path)
         assert seen.page.evaluate("document.documentElement.localName") == "svg"
         seen.assert_silent()
-
-
-def test_hostile_names_of_files(opened, media_model, photos, tmp_path):
-    path = tmp_path / '"><img src=x onerror=alert(1)>\u202e.png'
-    path.write_bytes(Path(photos / "p0.png").read_bytes())
-    seen = opened(attnprobe.view(media_model("vit"), path))
-    assert "onerror=alert(1)>⟨202E⟩.png" in seen.page.inner_text("header")
-    seen.assert_silent()

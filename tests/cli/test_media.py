@@ -369,7 +369,7 @@ class TestRefusals:
 
     def test_neither(self, refused, media_model, tmp_path):
         said = refused("entropy", media_model("vit"), "-d", tmp_path)
-        assert "without text, images, sound or videos" in said
+        assert "without text, images or sound" in said
 
     def test_no_processor(self, refused, photos, tmp_path):
         every_type.build("vit").save_pretrained(tmp_path / "bare")

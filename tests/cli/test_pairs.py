@@ -5,7 +5,6 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas
 import pytest
 import seeing_models
@@ -174,13 +173,15 @@ def test_refused_in_one_sentence(invoke: Any, model: Path, data: Path, words: tu
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("bridgetower", "with layers of attention between them; give another model, such as ViLT"),
+        ("bridgetower", "with layers of attention between them; give another model"),
         ("blip", "its text looks at the image in layers between them; give a folder of images"),
         ("flava", "which a third encoder reads together without saying where; give text alone, or a folder"),
         ("git", "its image stands before the text without a token of it; give another model"),
         ("kosmos-2", "a mask of its own says where its image is; give text alone"),
         ("layoutlmv3", "its image is a page, of which it is told where each word stands; give text alone"),
         ("mllama", "whose keys are no tokens of the text; give text alone"),
+        ("vilt", "its image stands behind the text without a token of it; give another model"),
+        ("visual_bert", "as features that a detector found; give text alone"),
         ("florence2", "an encoder reads its image, and its decoder another text"),
         ("clip", "states no token in whose place an image is put"),
         ("bert", "states no token in whose place an image is put"),
@@ -191,89 +192,6 @@ def test_types_refused_by_name(name: str, says: str):
 
     with pytest.raises(UnsupportedModelError, match=says):
         refuse_unseeing("x", transformers.CONFIG_MAPPING[name]())
-
-
-@pytest.fixture(scope="module")
-def vilt(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return seeing_models.save("vilt", tmp_path_factory.mktemp("models") / "vilt")
-
-
-@pytest.fixture(scope="module")
-def regions(tmp_path_factory: pytest.TempPathFactory, data: Path) -> tuple[Path, Path]:
-    """Write a VisualBERT, and pairs of regions and texts."""
-    rows = [json.loads(line) for line in data.read_text().splitlines()]
-    rows = [row | {"image": row["image"].replace(".png", ".npy")} for row in rows]
-    path = _write(data.parent / "regions.jsonl", list(map(json.dumps, rows)))
-    return seeing_models.save("visual_bert", tmp_path_factory.mktemp("models") / "visual_bert"), path
-
-
-class TestAnImageBehindTheText:
-    """ViLT and VisualBERT have no token in the text for the image; every other test of both is above."""
-
-    def test_doctor(self, invoke: Any, vilt: Path, regions: tuple[Path, Path], data: Path):
-        for model, pairs, number in ((vilt, data, "21 of 32"), (regions[0], regions[1], "5 of 16")):
-            code, out, error = invoke("doctor", model, "-d", pairs)
-            assert code == 0, error
-            assert f"{number} tokens stand for the image; it stands behind the text" in out
-            assert "maps equal the model's own eager maps" in out
-
-    def test_a_text_that_is_too_long_loses_its_end_and_keeps_its_image(
-        self, invoke: Any, vilt: Path, regions: tuple[Path, Path], data: Path
-    ):
-        for model, pairs in ((vilt, data), regions):
-            code, out, error = invoke("modality", model, "-d", pairs, "--max-length", "5")
-            assert code == 0, error
-            assert "7 documents were truncated to 5 tokens" in error
-            table = frame(out)
-            assert (table["n"] == 7).all()
-            short = [row | {"text": " ".join(row["text"].split()[:3])} for row in _read(pairs)]
-            expected = attnprobe.modality(
-                str(model), _write(pairs.parent / "short.jsonl", list(map(json.dumps, short)))
-            )
-            for name in ("image_mass", "text_to_image", "special_mass", "text_to_image_entropy"):
-                assert table[name].tolist() == pytest.approx(expected.data[name], rel=1e-5)
-
-    def test_other_batches_and_passes_give_the_same(self, vilt: Path, data: Path):
-        """Though the model draws the order of patches in each pass."""
-        whole = attnprobe.census(str(vilt), data)
-        small = attnprobe.census(str(vilt), data, batch_tokens=30)
-        for name in ("entropy", "attention_distance", "image_mass"):
-            assert small.data[name] == pytest.approx(whole.data[name], rel=1e-5)
-
-    def test_view(self, vilt: Path, regions: tuple[Path, Path], data: Path):
-        page = attnprobe.view(str(vilt), "the dog runs .", image=data.parent / "seen" / "p1.png")
-        assert page.attention["encoder"].shape == (2, 4, 6 + 1 + 4 * 5, 6 + 1 + 4 * 5)
-        assert "row 3, column 4" in page._repr_html_()
-        page = attnprobe.view(str(regions[0]), "the dog runs .", image=data.parent / "seen" / "p1.npy")
-        assert page.attention["encoder"].shape == (2, 4, 6 + 5, 6 + 5)
-        assert "image 4" in page._repr_html_()
-
-    def test_text_alone(self, invoke: Any, vilt: Path, regions: tuple[Path, Path], data: Path):
-        code, _, error = invoke("entropy", vilt, "-d", data, "--image-column", "none")
-        assert code == 2
-        assert "give each image with a text: name the column of images with --image-column" in error
-        assert invoke("entropy", regions[0], "-d", data, "--image-column", "none")[0] == 0
-
-    def test_what_is_no_region(self, regions: tuple[Path, Path], data: Path, tmp_path: Path):
-        np.save(tmp_path / "wide.npy", np.zeros((3, seeing_models.FEATURES + 1), np.float32))
-        np.save(tmp_path / "nan.npy", np.full((3, seeing_models.FEATURES), np.nan, np.float32))
-        np.save(tmp_path / "held.npy", np.array([{"a": 1}], object))
-        (tmp_path / "text.npy").write_text("no features")
-        for name, says in (
-            ("wide", r"holds no numbers of \(region, 12\), as the model reads"),
-            ("nan", r"holds no numbers of \(region, 12\), as the model reads"),
-            ("held", "is no file of numpy"),
-            ("text", "is no file of numpy"),
-        ):
-            row = {"image": str(tmp_path / f"{name}.npy"), "text": "the dog"}
-            with pytest.raises(AttnprobeError, match=says):
-                attnprobe.modality(str(regions[0]), _write(tmp_path / "one.jsonl", [json.dumps(row)]))
-        with pytest.raises(AttnprobeError, match="is no file of numpy"):
-            attnprobe.modality(str(regions[0]), data)
-
-
-def _read(path: Path) -> list[dict[str, str]]:
-    return [json.loads(line) for line in path.read_text().splitlines()]
 
 
 def test_tokens_of_an_image_that_see_each_other(tmp_path: Path):

@@ -22,7 +22,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from torch.overrides import TorchFunctionMode
 from transformers import CONFIG_MAPPING, MODEL_MAPPING, AutoConfig, AutoModel, PreTrainedModel
 from transformers.modeling_outputs import MoeCausalLMOutputWithPast
 from transformers.utils import logging
@@ -37,7 +36,7 @@ LENGTH, DECODER_LENGTH = 23, 17
 WAVE = 240
 
 Maps = list[tuple[str, Tensor]]
-KINDS = ("encoder", "decoder", "cross", "time", "space")
+KINDS = ("encoder", "decoder", "cross")
 
 
 @dataclass(frozen=True)
@@ -71,13 +70,12 @@ class Expected:
     """What is known about a type.
 
     Attributes:
-        modality: What it is given: "text", "image", "video", "sound", "text+image" or "sound+text".
-        stacks: Its attention, by kind: "encoder" (bidirectional), "decoder" (causal), "cross"; "time" and
-            "space".
+        modality: What it is given: "text", "image", "sound", "text+image" or "sound+text".
+        stacks: Its attention, by kind: "encoder" (bidirectional), "decoder" (causal), "cross".
         options: What its configuration needs beside ``OPTIONS``.
         own: What its ``output_attentions`` are: "maps", "scores", "bands", "blocks", "mean" (of the heads),
-            "states" (those of layers that do not attend, beside the maps), "hooks" (none, but its
-            attention modules give them) or "softmax" (none at all, but each of its softmaxes is one).
+            "states" (those of layers that do not attend, beside the maps), or "hooks" (none, but
+            its attention modules give them).
         keys: What is attended to: "tokens", "windows" (tokens within each), "reduced" (fewer than the
             tokens, or others), or "none" where there is no attention map.
         rows: Whether they sum to "one", to "less" (attention sinks), or only "together" with those of the
@@ -357,16 +355,11 @@ TYPES: dict[str, Expected] = {
     "vitdet": _image(16),
     "vit_mae": _image(options={"mask_ratio": 0.0}, note="shuffles its patches unless it is given noise"),
     "yolos": _image(22, options={"image_size": [32, 32], "num_detection_tokens": 5}),
-    "videomae": Expected("video", {"encoder": Stack(queries=32)}, {"num_frames": 4}),
-    "vivit": Expected("video", {"encoder": Stack(queries=33)}, {"num_frames": 4, "tubelet_size": [2, 8, 8]}),
-    "timesformer": Expected(
-        "video", {}, {"num_frames": 4}, own="hooks", keys="windows",
-        note="each layer along time, then within each frame",
+    **dict.fromkeys(
+        ("timesformer", "videomae", "vivit", "vjepa2"), Expected("video", reason="it reads videos")
     ),
     "timm_wrapper": Expected("image", reason="needs timm"),
-    "vilt": Expected(
-        "text+image", {"encoder": Stack(queries=LENGTH + TOKENS)}, note="draws the order of its patches"
-    ),
+    "vilt": Expected("text+image"),
     # Images without attention over all tokens.
     "bit": _no_map(options=_NET | {"num_groups": 4}),
     "convnext": _no_map(options={"patch_size": 4, "hidden_sizes": [8, 8, 16, 16], "depths": [1, 1, 1, 1]}),
@@ -394,20 +387,12 @@ TYPES: dict[str, Expected] = {
     "mobilevitv2": _no_map(
         options={"image_size": 64, "patch_size": 2}, note="separable attention: one context score a token"
     ),
-    "cvt": Expected(
-        "image", {}, {"embed_dim": [8, 16, 24], "num_heads": [1, 2, 3], "depth": [1, 2, 3]},
-        own="softmax", keys="reduced", note="keys by convolutions of stride 2; gives no maps",
-    ),
-    "levit": Expected(
-        "image", {},
-        {"image_size": 128, "patch_size": 16, "hidden_sizes": [16, 24, 32], "num_attention_heads": [2, 3, 4],
-         "depths": [1, 1, 1], "key_dim": [8, 8, 8]},
-        own="softmax", keys="reduced", note="subsampled queries between stages; gives no maps",
-    ),
-    "mobilevit": Expected(
-        "image", {}, {"image_size": 128, "patch_size": 2, "hidden_sizes": [16, 24, 32]},
-        own="softmax", keys="reduced",
-        note="each place of a patch attends to that of other patches; gives no maps",
+    "cvt": _no_map(options={"embed_dim": [8, 16, 24], "num_heads": [1, 2, 3], "depth": [1, 2, 3]}),
+    "levit": _no_map(
+        options={
+            "image_size": 128, "patch_size": 16, "hidden_sizes": [16, 24, 32], "depths": [1, 1, 1],
+            "num_attention_heads": [2, 3, 4], "key_dim": [8, 8, 8],
+        }
     ),
     **dict.fromkeys(
         ("glpn", "pvt", "pvt_v2", "segformer"),
@@ -417,31 +402,11 @@ TYPES: dict[str, Expected] = {
         ),
     ),
     **dict.fromkeys(
-        ("swin", "swinv2", "donut-swin", "maskformer-swin"),
-        Expected(
-            "image", {},
-            {"embed_dim": 16, "depths": [2, 2], "num_heads": [2, 4], "window_size": 4, "patch_size": 2},
-            own="hooks", keys="windows",
+        (
+            "clap_audio_model", "donut-swin", "hiera", "maskformer-swin", "mobilevit", "swin", "swin2sr",
+            "swinv2",
         ),
-    ),
-    "swin2sr": Expected(
-        "image", {},
-        {"embed_dim": 16, "depths": [2, 2], "num_heads": [2, 4], "window_size": 4, "patch_size": 1,
-         "image_size": 16},
-        own="hooks", keys="windows",
-    ),
-    "clap_audio_model": Expected(
-        "sound", {},
-        {"patch_embeds_hidden_size": 16, "spec_size": 32, "num_mel_bins": 8, "window_size": 4,
-         "depths": [2, 2], "num_attention_heads": [2, 4], "patch_size": 4, "patch_stride": [4, 4],
-         "num_hidden_layers": 2},
-        own="hooks", keys="windows",
-    ),
-    "hiera": Expected(
-        "image", {},
-        {"embed_dim": 16, "depths": [1, 1, 1], "num_heads": [1, 2, 4], "image_size": [32, 32],
-         "num_query_pool": 2, "masked_unit_size": [4, 4], "masked_unit_attention": [True, True, False]},
-        keys="windows",
+        Expected("image", reason="its layers part an image into windows"),
     ),
     # Two towers.
     **dict.fromkeys(
@@ -635,9 +600,6 @@ def build(name: str, **changes: Any) -> PreTrainedModel:
             weight.add_(torch.randn_like(weight) * 0.1)
         else:
             weight.copy_(torch.randn_like(weight) * (2.0 / weight[0].numel()) ** 0.5)
-    for path, weight in model.named_parameters() if name in QUIET else ():
-        if path.endswith("query.weight"):
-            weight.mul_(100)
     return model
 
 
@@ -669,8 +631,6 @@ def inputs(name: str, model: PreTrainedModel, batch: int = 2, seed: int = 5) -> 
     if "image" in kinds:
         vision = getattr(config, "vision_config", getattr(config, "image_config", config))
         given["pixel_values"] = noise(getattr(vision, "num_channels", 3), *_sizes(vision))
-    if "video" in kinds:
-        given["pixel_values"] = noise(config.num_frames, 3, *_sizes(config))
     if config.is_encoder_decoder:
         given["decoder_input_ids"] = ids(DECODER_LENGTH)
     return EXTRA[name](given, noise) if name in EXTRA else given
@@ -681,14 +641,11 @@ def _sizes(config: Any) -> tuple[int, int]:
     return (size, size) if isinstance(size, int) else tuple(size)
 
 
-#: Those in which little of an image reaches the queries.
-QUIET = {"mobilevit"}
 #: Those whose sparse attention is switched off for the reference.
 SPARSE = {"big_bird", "bigbird_pegasus"}
 #: What is given to those that take no raw wave.
 SOUND: dict[str, tuple[int, ...]] = {
     "audio-spectrogram-transformer": (64, 16),
-    "clap_audio_model": (1, 120, 8),
     "moonshine": (9343,),
     "parakeet_encoder": (2 * LENGTH, 8),
     "speech_to_text": (4 * LENGTH, 8),
@@ -744,8 +701,7 @@ EXTRA: dict[str, Callable[[Given, Callable[..., Tensor]], Given]] = {
 def run(model: Any, given: Given, **options: Any) -> Any:
     """Run a model.
 
-    FSMT sees later tokens where it may cache, and ViLT draws the order of its patches, so that it has to
-    begin at the same number.
+    FSMT sees later tokens where it may cache.
     """
     if "use_cache" in signature(model.forward).parameters:
         options |= {"use_cache": False}
@@ -795,8 +751,6 @@ def maps_by_tower(name: str, model: PreTrainedModel, given: Given) -> dict[str, 
     if known.own == "hooks":
         found = hooked_maps(twin, given)
         return {tower: _sorted([one for one in found if one[0].startswith(tower)]) for tower in towers}
-    if known.own == "softmax":
-        return {"": [("encoder", rows) for rows in softmaxes(twin, given)]}
     if known.own == "mean":
         return {"": [("encoder", rows) for rows in maps_of_every_head(twin, given)]}
     output = run(twin, given, output_attentions=True)
@@ -806,11 +760,7 @@ def maps_by_tower(name: str, model: PreTrainedModel, given: Given) -> dict[str, 
 
 def _sorted(found: list[tuple[str, Tensor]]) -> Maps:
     """Name the kinds of maps of modules, those across last."""
-    usual = "space" if any("temporal" in place for place, _ in found) else "encoder"
-    kinds = [
-        ("time" if "temporal" in place else "cross" if "visual_attention" in place else usual, rows)
-        for place, rows in found
-    ]
+    kinds = [("cross" if "visual_attention" in place else "encoder", rows) for place, rows in found]
     return sorted(kinds, key=lambda pair: pair[0] == "cross")
 
 
@@ -847,8 +797,6 @@ def _whole(kind: str, rows: Tensor, known: Expected) -> Tensor:
         return rows.softmax(-1)
     if kind == "encoder" and known.own == "bands":
         return spread_by_hand(rows)
-    if rows.ndim == 5:  # windows on an axis of their own
-        return rows.transpose(1, 2).flatten(0, 1)
     return unfold_by_hand(rows, LENGTH) if kind == "encoder" and known.own == "blocks" else rows
 
 
@@ -874,22 +822,6 @@ def hooked_maps(model: Any, given: Given) -> list[tuple[str, Tensor]]:
     run(model, given)
     for hook in hooks:
         hook.remove()
-    return found
-
-
-def softmaxes(model: Any, given: Given) -> list[Tensor]:
-    """Take what every softmax over the last axis gives."""
-    found: list[Tensor] = []
-
-    class Keeping(TorchFunctionMode):
-        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            output = func(*args, **(kwargs or {}))
-            if func in (functional.softmax, Tensor.softmax):
-                found.append(output)
-            return output
-
-    with Keeping():
-        run(model, given)
     return found
 
 

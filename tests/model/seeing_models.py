@@ -121,24 +121,11 @@ def _internvl() -> Parts:
     return config, eye, "InternVLProcessor", {"image_seq_length": 4}, marks | {"video_token": "<video>"}
 
 
-#: Numbers of a region's features.
-FEATURES = 12
 #: How the sizes of TEXT are called in models that read both as one encoder.
 JOINT = {
     "vocab_size": len(IDS) + 8, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2,
     "num_attention_heads": 4, "max_position_embeddings": 24, "pad_token_id": 0,
 }  # fmt: skip
-
-
-def _vilt() -> Parts:
-    config = transformers.ViltConfig(**JOINT, image_size=32, patch_size=8)
-    eye = _eye("vilt", "ViltImageProcessorPil", size={"shortest_edge": 32}, size_divisor=8)
-    return config, eye, "ViltProcessor", {}, {}
-
-
-def _visual_bert() -> Parts:
-    config = transformers.VisualBertConfig(**JOINT, visual_embedding_dim=FEATURES)
-    return config, None, "BertTokenizer", {}, {}
 
 
 def _blip2() -> Parts:
@@ -153,11 +140,7 @@ def _blip2() -> Parts:
     return config, eye, "Blip2Processor", {"num_query_tokens": 6}, {}
 
 
-#: Models that read the image behind the text, without tokens of the text that stand for it.
-BEHIND = ("vilt", "visual_bert")
 KINDS: dict[str, Callable[[], Parts]] = {
-    "vilt": _vilt,
-    "visual_bert": _visual_bert,
     "llava": _llava,
     "blip-2": _blip2,
     "gemma3": _gemma3,
@@ -196,8 +179,7 @@ def save(name: str, folder: Path, change: Callable[[Any], None] = lambda _: None
     """Write a tiny model whose attention has contrast to a folder, as its processor would."""
     config, eye, processor, own, marks = KINDS[name]()
     torch.manual_seed(0)
-    auto = transformers.AutoModel if name in BEHIND else transformers.AutoModelForImageTextToText
-    model = auto.from_config(config).eval()
+    model = transformers.AutoModelForImageTextToText.from_config(config).eval()
     for weight in model.parameters():
         if weight.ndim > 1:
             weight.copy_(torch.randn_like(weight) * (2.0 / weight[0].numel()) ** 0.5)
@@ -208,12 +190,12 @@ def save(name: str, folder: Path, change: Callable[[Any], None] = lambda _: None
     if eye is not None:
         eye.save_pretrained(folder)
         (folder / "processor_config.json").write_text(json.dumps({"processor_class": processor, **own}))
-    spell("<s> $A </s>" if name in BEHIND else "<s> $A", **marks).save_pretrained(folder)
+    spell(**marks).save_pretrained(folder)
     return folder
 
 
 def draw_pairs(folder: Path, number: int = 7) -> list[tuple[Path, str]]:
-    """Write images of three sizes, beside each features of some regions, and draw a text for each."""
+    """Write images of three sizes, and draw a text for each."""
     from PIL import Image
 
     draw, pairs = np.random.default_rng(0), []
@@ -222,7 +204,5 @@ def draw_pairs(folder: Path, number: int = 7) -> list[tuple[Path, str]]:
         height, width = [(32, 32), (40, 56), (24, 48)][place % 3]
         pixels = draw.integers(0, 255, (height, width, 3), np.uint8)
         Image.fromarray(pixels).save(path := folder / f"p{place}.png")
-        regions = np.random.default_rng(place).standard_normal((4 + place % 3, FEATURES), np.float32)
-        np.save(path.with_suffix(".npy"), regions)
         pairs.append((path, " ".join(draw.choice(WORDS, 5 + place % 4))))
     return pairs

@@ -305,38 +305,6 @@ def test_each_thread_has_its_own(tiny: Tiny, name: str):
     assert all(close(one, other) for one, other in zip(found, expected, strict=True))
 
 
-@pytest.mark.parametrize(("name", "way"), [("swin", Way.TILES), ("hiera", Way.TILES)])
-def test_windows(name: str, way: Way):
-    """Windows of an image come one after the other, and its gates hold for all of them."""
-    model = every_type.build(name)
-    given = every_type.inputs(name, model)
-    with gate_attention(model, way) as gates, torch.inference_mode():
-        untouched = model(**given)[0]
-        with gates.record_outputs() as outputs:
-            assert close(model(**given)[0], untouched)
-        assert max(len(output) for output in outputs.values()) > 2
-        kept = dict(outputs)
-        # Of one image what the other gives there; the first image is as it was.
-        for layer, output in kept.items():
-            rows = torch.ones(2, output.shape[2])
-            rows[1] = 0
-            windows = len(output) // 2
-            other = torch.cat([output[windows:], output[:windows]])
-            gates.rows, gates.replacements = {layer: rows}, {layer: other}
-            found = model(**given)[0]
-            assert close(found[0], untouched[0])
-            assert not close(found[1], untouched[1])
-            gates.replacements = {layer: output}
-            assert close(model(**given)[0], untouched)
-            # One row for each image: its windows take the same.
-            gates.replacements = {layer: output.unflatten(0, (2, -1)).mean((1, 2))[:, None]}
-            mean = model(**given)[0]
-            gates.replacements = {
-                layer: output.unflatten(0, (2, -1)).mean((1, 2))[:, None].repeat_interleave(windows, 0)
-            }
-            assert close(model(**given)[0], mean)
-
-
 def test_what_heads_give_can_not_be_told():
     """Longformer multiplies parts of its bands, by means of its own."""
     model = every_type.build("longformer")

@@ -5,7 +5,7 @@ import pytest
 
 from attnprobe.attention.kinds import Kind
 from attnprobe.errors import AttnprobeError
-from attnprobe.reports.head_notes import check_notes, describe_notes, find_evidence, find_role, read_notes
+from attnprobe.reports.head_notes import check_notes, describe_notes, find_role, read_notes
 from attnprobe.survey.tokens import Maps, SequenceAttention, Side
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
@@ -31,7 +31,7 @@ def table_of(places, *, attention=None, **columns):
         keys = {"attention": attention, **keys}
     described = [Column(name, role="key") for name in keys]
     for name in columns:
-        words = name in {"role", "measure", "also", "nearest"}
+        words = name in {"role", "measure", "also"}
         role = "error" if name.endswith("_se") else "key" if words else "measure"
         described.append(Column(name, "share", role))
     return HeadTable("numbers", described, {**keys, **columns})
@@ -50,8 +50,9 @@ def test_numbers_go_to_their_heads_in_whatever_order_rows_come():
     (note,) = describe_notes(checked(table), maps_of())
     (column,) = note["columns"]  # one without a number is left out, and so is an error of its own
     assert column["title"] == "previous"
-    assert column["values"] == [[0.0, 0.1, 0.2], [0.3, 0.4, 0.5]]
-    assert column["texts"][1][0] == "0.3 ± 0.01"
+    assert column["texts"] == [
+        [f"{value:g} ± 0.01" for value in line] for line in ([0.0, 0.1, 0.2], [0.3, 0.4, 0.5])
+    ]
     assert note["roles"] is None
 
 
@@ -85,7 +86,7 @@ def test_kinds_of_attention_keep_their_numbers():
     table = table_of(EVERY * 2, attention=kinds, x=[float(place) for place in range(12)])
     maps = maps_of(), maps_of(Kind.CROSS)
     notes = checked(table, *maps)
-    assert describe_notes(notes, maps[1])[0]["columns"][0]["values"] == [[6, 7, 8], [9, 10, 11]]
+    assert describe_notes(notes, maps[1])[0]["columns"][0]["texts"] == [["6", "7", "8"], ["9", "10", "11"]]
     assert describe_notes(notes, maps_of(Kind.DECODER)) == []
 
 
@@ -119,20 +120,4 @@ def test_heads_that_were_removed_may_be_missing():
     maps = maps_of(standing=standing)
     table = table_of(EVERY[:-1], x=[0.1, 0.2, 0.3, 0.4, 0.5])
     (note,) = describe_notes(checked(table, maps), maps)
-    assert note["columns"][0]["values"] == [[0.1, 0.2, 0.3], [0.4, 0.5, None]]
-
-
-def test_the_role_and_the_measure_of_a_head():
-    roles = ["previous", "mixed", "syntactic: det", None, "next", "next"]
-    measures = ["offset_share", None, "det", None, None, "offset_share"]
-    (table,) = checked(table_of(EVERY, role=roles, measure=measures, value=[0.5] * 6))
-    maps = maps_of()
-    assert find_evidence([table], maps, 0, 0) == ("previous", "offset_share")
-    assert find_evidence([table], maps, 0, 1) == find_evidence([table], maps, 1, 0) == (None, None)
-    assert find_evidence([table], maps, 1, 1) == ("next", None)
-    assert find_evidence([table], maps, 0, 2, "syntactic") == ("syntactic: det", "det")
-    assert find_evidence([table], maps, 0, 2, "previous") == (None, None)  # another table may say so
-    other = table_of(EVERY, role=["previous"] * 6, measure=["offset_share"] * 6, value=[0.5] * 6)
-    assert find_evidence([table, other], maps, 0, 2, "previous") == ("previous", "offset_share")
-    assert find_evidence([table, other], maps, 0, 2)[0] == "syntactic: det"  # the first that says one
-    assert find_evidence([], maps, 0, 0) == (None, None)
+    assert note["columns"][0]["texts"] == [["0.1", "0.2", "0.3"], ["0.4", "0.5", None]]

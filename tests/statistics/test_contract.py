@@ -124,7 +124,9 @@ def cells(statistic: Statistic, heads: int) -> tuple[int, ...]:
     """The shape of the number of one sequence."""
     rows = {"head": heads, "pair": heads * (heads - 1) // 2, "layer": 1}[statistic.rows]
     more = {"offset_share": (2 * FURTHEST + 1,), "longer": (2,), "logit_rank": (2,)}
-    more |= {"uuas": (5,), "uas": (7,), "profile": (2 * REACH + 5,), "aer": (2, 8)}
+    more |= {"uuas": (5,), "uas": (7,)}
+    more |= {"profile": (2 * REACH + 5,)}
+    more |= {"aer": (2, 8)}
     name = (statistic.of or statistic).name.removesuffix(f"_{statistic.control}")
     return (rows, *more.get(name, ()))
 

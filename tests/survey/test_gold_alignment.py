@@ -323,8 +323,7 @@ def test_a_page_holds_links_and_what_every_head_finds(saved):
         hits, *rates = note["columns"]
         assert hits["texts"] == [[f"{one:.0f} of 4" for one in line] for line in way.hits]
         for column, values in zip(rates, np.moveaxis(way.rates, -1, 0), strict=True):
-            np.testing.assert_allclose(column["values"], values, atol=1e-6)
-        assert [column.get("rising") for column in rates] == [True, False, False]
+            np.testing.assert_allclose(np.array(column["texts"], float), values, atol=6e-4)
     plain = attnprobe.view(saved("bart"), TEXT, target=TARGET)
     assert all(describe_alignment(one) is None and describe_rates(one) == [] for one in plain.seen.maps)
     rows = group_tokens(maps.rows, maps.queries.words, maps.keys.words)

@@ -192,8 +192,15 @@ def offset_differences(case: Case) -> dict[str, float]:
     return found
 
 
+#: Tried every time; the others are slow ones.
+USUAL = {"dinov2", "vit", "audio-spectrogram-transformer", "whisper"}
+
+
 @pytest.mark.parametrize("content_only", [False, True], ids=["plain", "content-only"])
-@pytest.mark.parametrize("name", [*SEEING, *HEARING])
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[] if name in USUAL else pytest.mark.slow) for name in (*SEEING, *HEARING)],
+)
 class TestReference:
     """Every column within 1e-5."""
 
@@ -240,6 +247,26 @@ def test_batches_change_nothing(
     for column in [column.name for column in whole.columns if column.role in {"measure", "error"}]:
         assert apart(single[column], whole[column]) <= 2e-6
         assert apart(few[column], whole[column]) <= 2e-6
+
+
+def test_layers_of_other_tokens_are_read_without_places(media_model: Callable[[str], Path], photos: Path):
+    """The layers of a pyramid attend to fewer keys than queries, with other numbers of heads."""
+    folder = media_model("segformer")
+    table = attnprobe.census(folder, photos)
+    model = AutoModel.from_pretrained(folder, attn_implementation="eager").eval()
+    files = sorted(photos.iterdir())
+    with torch.inference_mode():
+        each = [model(**prepared(folder, path), output_attentions=True).attentions for path in files]
+    layers = [torch.cat(maps).double() for maps in zip(*each, strict=True)]
+    assert len({maps.shape[2:] for maps in layers}) > 1
+    entropy = [-(maps * maps.clamp_min(1e-30).log()).sum(3).mean((0, 2)) for maps in layers]
+    confidence = [maps.amax(3).mean((0, 2)) for maps in layers]
+    assert table["entropy"].tolist() == pytest.approx(torch.cat(entropy).tolist(), abs=TOLERANCE)
+    assert table["confidence"].tolist() == pytest.approx(torch.cat(confidence).tolist(), abs=TOLERANCE)
+    for column in ("previous", "next", "self", "attention_distance", "offset_share"):
+        assert np.isnan(table[column].astype(float)).all()
+    assert "above" not in table.data
+    assert any("differ from layer to layer" in one for one in table.provenance["architecture"]["warnings"])
 
 
 def test_the_reference_knows_whether_a_patch_lies_above():

@@ -4,7 +4,6 @@ import json
 import warnings
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 import pandas
@@ -23,7 +22,7 @@ pytest.importorskip("PIL")
 
 #: Of PaliGemma's own processor.
 pytestmark = pytest.mark.filterwarnings("ignore:__array__:DeprecationWarning")
-USUAL = ("llava", "gemma3", "vilt", "visual_bert")
+USUAL = ("llava", "gemma3")
 EVERY = [
     name if name in USUAL else pytest.param(name, marks=pytest.mark.slow) for name in seeing_models.KINDS
 ]
@@ -32,18 +31,12 @@ Floats = NDArray[np.float64]
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Write pairs of images and texts as JSON lines, and of regions and texts beside it."""
+    """Write pairs of images and texts as JSON lines."""
     folder = tmp_path_factory.mktemp("pairs")
     pairs = seeing_models.draw_pairs(folder / "seen")
-    for name, suffix in (("pairs", ".png"), ("regions", ".npy")):
-        lines = [json.dumps({"image": f"seen/{path.stem}{suffix}", "text": text}) for path, text in pairs]
-        (folder / f"{name}.jsonl").write_text("\n".join(lines))
+    lines = [json.dumps({"image": f"seen/{path.name}", "text": text}) for path, text in pairs]
+    (folder / "pairs.jsonl").write_text("\n".join(lines))
     return folder / "pairs.jsonl"
-
-
-def find_data(name: str, data: Path) -> Path:
-    """Find what a model is given: pairs with images, or with regions."""
-    return data.with_name("regions.jsonl") if name == "visual_bert" else data
 
 
 @pytest.fixture(scope="module")
@@ -59,51 +52,8 @@ def seeing(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return save
 
 
-def run_recording_draws(model: Any, given: Any) -> tuple[tuple[torch.Tensor, ...], list[torch.Tensor]]:
-    """Give a model's maps, and what it drew on the way."""
-    draw, drawn = torch.multinomial, list[torch.Tensor]()
-
-    def record(*arguments: Any) -> torch.Tensor:
-        drawn.append(draw(*arguments))
-        return drawn[-1]
-
-    with torch.inference_mode(), patch.object(torch, "multinomial", record):
-        return model(**given, output_attentions=True).attentions, drawn
-
-
-def read_behind(folder: Path, data: Path) -> list[tuple[Floats, NDArray[np.str_]]]:
-    """Do what ``read_eagerly`` does for a model that reads the image behind the text.
-
-    ViLT draws the order of an image's patches; maps are put back into that of the image.
-    """
-    model = transformers.AutoModel.from_pretrained(folder, attn_implementation="eager").eval()
-    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
-    maps = []
-    for line in data.read_text().splitlines():
-        row = json.loads(line)
-        given = dict(tokenizer(row["text"], return_tensors="pt"))
-        ids = given["input_ids"][0].numpy()
-        if row["image"].endswith(".npy"):
-            given["visual_embeds"] = torch.from_numpy(np.load(data.parent / row["image"]))[None]
-        else:
-            eye = transformers.AutoImageProcessor.from_pretrained(folder, backend="pil")
-            given |= eye(read_image(data.parent / row["image"]), return_tensors="pt")
-        layers, drawn = run_recording_draws(model, given)
-        order = np.arange(layers[0].shape[-1])
-        for permutation in drawn:
-            first = len(order) - len(permutation)
-            order[first:] = first + permutation.argsort().numpy()
-        sorts = np.where(np.isin(ids, tokenizer.all_special_ids), "special", "text")
-        more = layers[0].shape[-1] - len(ids)
-        rows = torch.cat(layers).double().numpy()[..., order, :][..., order]
-        maps.append((rows, np.append(sorts, ["image"] * more)))
-    return maps
-
-
 def read_eagerly(folder: Path, data: Path) -> list[tuple[Floats, NDArray[np.str_]]]:
     """Give the eager maps (layer, head, query, key) of each pair, and the sort of each token."""
-    if folder.name in seeing_models.BEHIND:
-        return read_behind(folder, data)
     found = load_checkpoint(str(folder), modality="image+text").processor
     assert found is not None
     model = transformers.AutoModelForImageTextToText.from_pretrained(
@@ -164,7 +114,7 @@ def columns(table: Any) -> pandas.DataFrame:
 
 @pytest.mark.parametrize("name", EVERY)
 def test_columns_are_those_of_eager_maps(name: str, seeing: Any, data: Path):
-    folder, data = seeing(name), find_data(name, data)
+    folder = seeing(name)
     parts = [measure(*one) for one in read_eagerly(folder, data)]
     found = columns(attnprobe.modality(str(folder), data))
     assert len(parts[0]) == 20
@@ -181,7 +131,7 @@ def test_columns_are_those_of_eager_maps(name: str, seeing: Any, data: Path):
 @pytest.mark.parametrize("queries", ["text", "image"])
 def test_queries_of_one_modality(name: str, queries: Any, seeing: Any, data: Path):
     """Entropy, distance and the rest are means over these queries alone."""
-    folder, data = seeing(name), find_data(name, data)
+    folder = seeing(name)
     chosen = ["entropy", "confidence", "attention_distance", "sink_share", "jsd_mean", "image_mass"]
     found = columns(attnprobe.census(str(folder), data, statistics=chosen, queries=queries))
     every: dict[str, list[Floats]] = {one: [] for one in chosen}

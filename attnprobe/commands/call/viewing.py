@@ -1,48 +1,23 @@
 """What every head looks at in one sentence, an image or a sound, and what is shown of it first."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attnprobe.commands.call.call import Call, check_model, load_model, open_call, read_first
-from attnprobe.commands.call.texts import Texts, check_standard_input, open_texts
+from attnprobe.commands.call.call import check_model, load_model, open_call
 from attnprobe.corpus.sources.alignments import align_document
 from attnprobe.corpus.sources.document import Document
-from attnprobe.corpus.sources.media import EXTENSIONS, VIDEO_EXTENSIONS, Item, MediaFolder
+from attnprobe.corpus.sources.media import EXTENSIONS, Item, MediaFolder
 from attnprobe.corpus.sources.pictures import BOTH, Picture
-from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError
 from attnprobe.table.naming import join_names
 
 if TYPE_CHECKING:
-    from attnprobe.model.checkpoint import Checkpoint
-    from attnprobe.model.verifying.architecture import Architecture
     from attnprobe.reports.view import Start
-    from attnprobe.survey.examples import Examples
     from attnprobe.survey.tokens import SequenceAttention
     from attnprobe.table.head_table import HeadTable
 
 
-@dataclass(frozen=True)
-class Look:
-    """A model that has read one sequence, and is still loaded.
-
-    Attributes:
-        seen: The sequence, and all its attention.
-        checkpoint: The model.
-        architecture: What the dry run found.
-        call: What the command was asked for.
-    """
-
-    seen: "SequenceAttention"
-    checkpoint: "Checkpoint"
-    architecture: "Architecture"
-    call: Call
-
-
-@contextmanager
 def look_at(
     model: Any,
     text: str | Path,
@@ -54,7 +29,7 @@ def look_at(
     *,
     rollout: bool,
     alignment: str | None,
-) -> Iterator[Look]:
+) -> "SequenceAttention":
     """Read the attention of every head to a text; the arguments are those of ``view``."""
     documents = _read_input(text, text_pair, target) if image is None else _read_both(text, text_pair, image)
     if alignment is not None:
@@ -70,46 +45,7 @@ def look_at(
         checkpoint, documents, architecture = examine_part(checkpoint, documents, call.progress)
         watched = {"max_length": max_length, "target": target, "rolled": rollout}
         watched["aligned"] = alignment is not None
-        seen = read_maps(checkpoint, architecture, documents, **watched, progress=call.progress)
-        yield Look(seen, checkpoint, architecture, call)
-
-
-def open_sentences(
-    texts: Texts, text: str | Path, image: Path | str | None, options: Mapping[str, Any]
-) -> OpenSource:
-    """Open the data that examples are looked for in, beside a text that is shown."""
-    media = Path(text).suffix.lower() in EXTENSIONS and _is_file(Path(text))
-    if image is not None or media:
-        raise AttnprobeError("Examples are sentences; leave out --examples for an image or sound.")
-    if isinstance(texts, str):
-        check_standard_input(texts)
-    source = read_first(open_texts(texts, named=options))
-    if source.kind != "text":
-        raise AttnprobeError(
-            f"{source.name} holds no texts, and examples are sentences; give a file of text."
-        )
-    return source
-
-
-def search_examples(
-    look: Look, source: OpenSource, start: "Start", number: int, role: str | None,
-    notes: "Sequence[HeadTable]",
-) -> "Examples":  # fmt: skip
-    """Search the data for sentences where the head that is shown first is most and least itself."""
-    from attnprobe.reports.head_notes import find_evidence
-    from attnprobe.survey.example_measures import choose_measure
-    from attnprobe.survey.examples import find_examples
-
-    maps = look.seen.of(start.kind)
-    if start.head == maps.rows.shape[1]:
-        raise AttnprobeError("Rollout is no head, so it has no examples; name a --head beside --layer.")
-    role, evidence = find_evidence(notes, maps, start.layer, start.head, role)
-    measure = choose_measure(maps, start.layer, start.head, role, evidence)
-    return find_examples(
-        look.checkpoint, look.architecture, source.documents, look.call.corpus, maps=maps, layer=start.layer,
-        head=start.head, number=number, measure=measure, role=role, dataset=source.name,
-        workers=look.call.workers, progress=look.call.progress,
-    )  # fmt: skip
+        return read_maps(checkpoint, architecture, documents, **watched, progress=call.progress)
 
 
 def find_head(
@@ -200,8 +136,6 @@ def _read_input(text: str | Path, pair: str | None, target: str | None) -> list[
         if kind == "image" and target is not None:
             raise AttnprobeError("An image has no --target; leave it out.")
         return MediaFolder(path, kind, (Item(path, target),))
-    if path.suffix.lower() in VIDEO_EXTENSIONS and _is_file(path):
-        raise AttnprobeError(f"{path} is a video, which is not shown; measure it with census or positional.")
     if isinstance(text, Path) or (named and len(str(text).split()) == 1):
         raise AttnprobeError(f"There is no image or sound {str(text)!r}.")
     if not text.strip() or (pair is not None and not pair.strip()):

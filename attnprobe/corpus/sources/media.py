@@ -1,12 +1,10 @@
-"""Images, sound and videos: folders of files, and from files to the arrays that a model reads."""
+"""Images and sound: folders of files, and from files to the arrays that a model reads."""
 
 import csv
 import hashlib
 import json
-import re
 import warnings
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from io import BytesIO
@@ -20,23 +18,11 @@ from numpy.typing import NDArray
 from attnprobe.corpus.sources.document import Label
 from attnprobe.errors import AttnprobeError, first_line
 
-IMAGE, SOUND, VIDEO = "image", "sound", "video"
+IMAGE, SOUND = "image", "sound"
 EXTENSIONS = {
     **dict.fromkeys((".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff"), IMAGE),
     **dict.fromkeys((".wav", ".flac", ".ogg", ".mp3"), SOUND),
 }
-#: Those of videos, which are looked for where there is neither.
-VIDEO_EXTENSIONS = (".mp4", ".m4v", ".mov", ".webm", ".mkv", ".avi")
-#: How FFmpeg calls what files of each of ``VIDEO_EXTENSIONS`` hold. Nothing else is looked for in them, since
-#: FFmpeg would fetch what a list of addresses under the name of a video lists.
-_FORMATS = {
-    **dict.fromkeys((".mp4", ".m4v", ".mov"), "mov"),
-    **dict.fromkeys((".mkv", ".webm"), "matroska"),
-    ".avi": "avi",
-}
-#: A video may have so many frames (an hour at 30 a second), a frame so many pixels, and what is read of one
-#: video so many bytes.
-MOST_FRAMES, MOST_PIXELS, MOST_BYTES = 108_000, 1 << 24, 1 << 31
 #: What is said about the files of a folder, in a table beside them, as in an ImageFolder or AudioFolder.
 METADATA = ("metadata.csv", "metadata.jsonl")
 #: Formats that Pillow hands to an interpreter, whatever the file is called.
@@ -49,17 +35,15 @@ USUAL = ("label", "text", "transcription", "transcript", "sentence")
 
 @dataclass(frozen=True)
 class Item:
-    """A file, or a folder with the frames of a video.
+    """A file.
 
     Attributes:
         path: Where it is.
         label: Its class, or what is said in it; None where nobody says.
-        frames: The images of a video, in their order; none where it is a file.
     """
 
     path: Path
     label: Label | None = None
-    frames: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -68,7 +52,7 @@ class MediaFolder:
 
     Attributes:
         path: The folder, or a single file.
-        kind: "image", "sound" or "video".
+        kind: "image" or "sound".
         items: The files.
     """
 
@@ -78,7 +62,7 @@ class MediaFolder:
 
     @classmethod
     def open(cls, path: Path, column: str | None = None) -> "MediaFolder":
-        """List the images or the sound of a folder and of those inside it; or videos, where there are none.
+        """List the images or the sound of a folder and of those inside it.
 
         A file's label is what a column of ``metadata.csv`` (or ``.jsonl``) says of its ``file_name``, or
         else the name of the folder it lies in, if all files lie in folders of their own.
@@ -91,13 +75,13 @@ class MediaFolder:
             AttnprobeError: When there is none of them, or images and sound.
         """
         if path.is_file():
-            return cls(path, EXTENSIONS.get(path.suffix.lower(), VIDEO), (Item(path),))
-        found = sorted(find_media(path)) or sorted(find_media(path, VIDEO_EXTENSIONS))
-        kinds = {EXTENSIONS.get(file.suffix.lower(), VIDEO) for file in found}
+            return cls(path, EXTENSIONS[path.suffix.lower()], (Item(path),))
+        found = sorted(find_media(path))
+        kinds = {EXTENSIONS[file.suffix.lower()] for file in found}
         if not kinds:
             raise AttnprobeError(
-                f"{path} is a folder without text, images, sound or videos; give a file, or a folder that "
-                f"holds files like .txt, {', '.join((*EXTENSIONS, *VIDEO_EXTENSIONS))}."
+                f"{path} is a folder without text, images or sound; give a file, or a folder that "
+                f"holds files like .txt, {', '.join(EXTENSIONS)}."
             )
         if len(kinds) > 1:
             raise AttnprobeError(f"{path} holds images and sound; put them in folders of their own.")
@@ -110,17 +94,6 @@ class MediaFolder:
         items = tuple(Item(file, _find_label(labels, file, path)) for file in found)
         return cls(path, kinds.pop(), items)
 
-    def group_frames(self) -> "MediaFolder":
-        """Make a video of the images of each folder, in the order of their names and of numbers in them."""
-        found: dict[Path, list[Item]] = {}
-        for item in self.items:
-            found.setdefault(item.path.parent, []).append(item)
-        items = (
-            Item(folder, some[0].label, tuple(sort_naturally([item.path for item in some])))
-            for folder, some in found.items()
-        )
-        return replace(self, kind=VIDEO, items=tuple(items))
-
     @property
     def labelled(self) -> "MediaFolder":
         return replace(self, items=tuple(item for item in self.items if item.label is not None))
@@ -132,12 +105,12 @@ class MediaFolder:
     def described(self) -> dict[str, Any]:
         """What goes on record: its name, a SHA-256 of names and contents, and its size."""
         digest, size = hashlib.sha256(), 0
-        for path, label in ((path, item.label) for item in self.items for path in item.frames or [item.path]):
+        for path, label in ((item.path, item.label) for item in self.items):
             try:
                 with path.open("rb") as content:
                     length = path.stat().st_size
                     digest.update(f"{path.name}|{label!r}|{length}|".encode())
-                    while part := content.read(_PART):  # a video may be larger than the memory
+                    while part := content.read(_PART):
                         digest.update(part)
             except OSError as error:
                 raise AttnprobeError(f"{path} can't be read: {error.strerror}.") from error
@@ -152,15 +125,15 @@ class MediaFolder:
 
 
 def is_media(path: Path) -> bool:
-    """Tell a folder, or a file that is an image, sound or a video by its name."""
-    return path.is_dir() or path.suffix.lower() in (*EXTENSIONS, *VIDEO_EXTENSIONS)
+    """Tell a folder, or a file that is an image or sound by its name."""
+    return path.is_dir() or path.suffix.lower() in EXTENSIONS
 
 
-def find_media(folder: Path, extensions: Collection[str] = tuple(EXTENSIONS)) -> Iterator[Path]:
+def find_media(folder: Path) -> Iterator[Path]:
     try:
         for path in folder.rglob("*"):
             hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
-            if not hidden and path.suffix.lower() in extensions and path.is_file():
+            if not hidden and path.suffix.lower() in EXTENSIONS and path.is_file():
                 yield path
     except OSError as error:
         raise AttnprobeError(f"{folder} can't be read: {error.strerror}.") from error
@@ -279,104 +252,3 @@ def _decode_sound(path: Path) -> tuple[NDArray[np.float32], int]:
         return np.asarray(samples, np.float32), rate
     except Exception as error:
         raise _explain_sound(path, error) from error
-
-
-def read_frames(item: Item, number: int) -> NDArray[np.uint8]:
-    """Read some frames of a video, evenly over its length: (frame, height, width, red-green-blue).
-
-    Of n frames, these are the frames floor(i n / number), for i from 0 on, as transformers samples them; of a
-    video with fewer frames, some come twice.
-
-    Raises:
-        AttnprobeError: When it is no video, or one that is larger than any honest one.
-    """
-    if item.frames:
-        shown = list[NDArray[np.uint8]]()
-        for place in choose_frames(len(item.frames), number):
-            shown.append(read_image(item.frames[place]))
-            _check_sizes(item.path, {shown[0].shape[:2], shown[-1].shape[:2]}, number)  # before the next
-        return np.stack(shown)
-    count = 0
-    for _ in _decode(item.path, number):
-        count += 1
-        if count > MOST_FRAMES:
-            raise AttnprobeError(
-                f"{item.path} has more than {MOST_FRAMES:,} frames; cut it into shorter videos."
-            )
-    if not count:
-        raise AttnprobeError(f"{item.path} holds no frame that can be read.")
-    places = choose_frames(count, number)
-    found: dict[int, NDArray[np.uint8]] = {}
-    for place, frame in enumerate(_decode(item.path, number)):
-        if place in places:
-            found[place] = frame.to_ndarray(format="rgb24")
-        if place == places[-1]:
-            break
-    _check_sizes(item.path, {frame.shape[:2] for frame in found.values()}, number)
-    return np.stack([found[place] for place in places])
-
-
-def choose_frames(count: int, number: int) -> list[int]:
-    """Choose some of ``count`` frames, evenly.
-
-    >>> choose_frames(10, 4)
-    [0, 2, 5, 7]
-    >>> choose_frames(2, 4)
-    [0, 0, 1, 1]
-    """
-    return [place * count // number for place in range(number)]
-
-
-def sort_naturally(paths: Iterator[Path] | list[Path]) -> list[Path]:
-    """Sort files by their names, with numbers in them by what they count.
-
-    >>> [path.name for path in sort_naturally([Path("f10.png"), Path("f9.png")])]
-    ['f9.png', 'f10.png']
-    """
-
-    def find_key(path: Path) -> list[tuple[int, int, str]]:
-        parts = re.split(r"(\d{1,18})", path.name)
-        return [(1, int(part), part) if part.isdecimal() else (0, 0, part) for part in parts]
-
-    return sorted(paths, key=find_key)
-
-
-def _decode(path: Path, number: int) -> Iterator[Any]:
-    """Decode the frames of the first video stream of a file."""
-    with _explain(path), path.open("rb") as content:
-        import av
-
-        with av.open(content, "r", format=_FORMATS[path.suffix.lower()]) as container:
-            if not container.streams.video:
-                raise AttnprobeError(f"{path} holds no video.")
-            stream = container.streams.video[0]
-            _check_sizes(path, {(stream.codec_context.height, stream.codec_context.width)}, number)
-            for frame in container.decode(stream):
-                _check_sizes(path, {(frame.height, frame.width)}, number)
-                yield frame
-
-
-@contextmanager
-def _explain(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except (AttnprobeError, GeneratorExit):
-        raise
-    except ImportError as error:
-        raise AttnprobeError("Videos need PyAV: pip install av.") from error
-    except Exception as error:  # decoders raise whatever they like over broken files
-        reason = getattr(error, "strerror", None) or first_line(
-            error
-        )  # without its number and the path again
-        raise AttnprobeError(f"{path} can't be read as a video: {reason}.") from error
-
-
-def _check_sizes(path: Path, sizes: set[tuple[int, int]], number: int) -> None:
-    """Refuse frames that differ in size, or are too large."""
-    if len(sizes) > 1:
-        raise AttnprobeError(f"The frames of {path} differ in size; write it again with one size.")
-    height, width = sizes.pop()
-    if height * width > MOST_PIXELS or 3 * number * height * width > MOST_BYTES:
-        raise AttnprobeError(
-            f"{path} has frames of {width} x {height}, more than is read of a video; make it smaller."
-        )

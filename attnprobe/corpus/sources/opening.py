@@ -1,38 +1,25 @@
-"""Opening whatever a user names (text, or images, sound or videos), and choosing which of it is read."""
+"""Opening whatever a user names (text, or images or sound), and choosing which of it is read."""
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from heapq import heappush, heappushpop
 from itertools import chain, islice
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, TypeVar, overload
+from typing import TypeVar, overload
 
-from attnprobe.corpus.formats import find_tables
-from attnprobe.corpus.sources.columns import USUAL_TEXT_COLUMNS, find_column, find_usual
 from attnprobe.corpus.sources.document import Document, DocumentNumbers
 from attnprobe.corpus.sources.media import (
-    EXTENSIONS,
-    IMAGE,
-    USUAL,
-    VIDEO,
-    VIDEO_EXTENSIONS,
-    Item,
     MediaFolder,
     find_media,
     is_media,
-    sort_naturally,
 )
 from attnprobe.corpus.sources.order import draw_key, name_group, name_place
 from attnprobe.corpus.sources.pictures import BOTH, open_captioned
 from attnprobe.corpus.sources.relations import is_benchmark, open_benchmark
-from attnprobe.corpus.sources.streams import open_file, shorten, strip_packing
 from attnprobe.corpus.sources.text import EMBEDDED, STDIN, OpenSource, Source, holds_text, open_source
 from attnprobe.errors import AttnprobeError
-
-#: Tables that may name videos, and what the column of their paths is called.
-_TABLES, _COLUMNS = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet"), ("video", "video_path")
 
 Drawn = TypeVar("Drawn")
 
@@ -53,8 +40,7 @@ def open_anything(source: Source) -> OpenSource:
         media = benchmark = False
     if benchmark:
         return _open_benchmark(path, source)
-    videos = None if media or source.annotated else _find_videos(path, source)
-    if not media and videos is None:
+    if not media:
         return open_source(source)
     if source.annotated:
         raise AttnprobeError(
@@ -63,78 +49,15 @@ def open_anything(source: Source) -> OpenSource:
         )
     if source.text_column is not None and path.is_dir() and source.sees is not None:
         return _open_captioned(path, source)
-    folder = videos or MediaFolder.open(path, source.label_column)
-    holds = "videos" if folder.kind == VIDEO else "images or sound"
+    folder = MediaFolder.open(path, source.label_column)
     if source.image_column is not None:
         raise AttnprobeError(
-            f"{source.spec} holds {holds}; leave out --image-column, or name the column of captions with "
-            "--text-column."
+            f"{source.spec} holds images or sound; leave out --image-column, or name the column of captions "
+            "with --text-column."
         )
-    _refuse_options(source, holds, split=source.split, label=None)
+    _refuse_options(source, "images or sound", split=source.split, label=None)
     described = folder.described | {"label_column": source.label_column}
     return OpenSource(folder, str(described["name"]), described, folder.kind)
-
-
-def _find_videos(path: Path, source: Source) -> MediaFolder | None:
-    """Find the videos that a table names, where nothing else of it is asked for."""
-    texts = source.text_column or source.pair_column
-    try:
-        return None if texts else open_video_table(path, source.label_column)
-    except (OSError, ValueError):  # a name too long, or with a NUL in it
-        return None
-
-
-def open_video_table(path: Path, label: str | None) -> MediaFolder | None:
-    """Open a table whose column ``video`` names files of videos, or folders of frames; None for any other.
-
-    A table that has a column of texts is read as text, as it is by models of text. Paths begin at the folder
-    of the table. Labels are those of a column, by default of a usual name.
-
-    Raises:
-        AttnprobeError: When a video is not there, or no column has the name of the labels.
-    """
-    kind = strip_packing(path).suffix.lower()
-    if kind not in _TABLES or not path.is_file():
-        return None
-    with open_file(path, str(path)) as stream:
-        try:
-            table = find_tables()[kind].read(stream, Source(str(path)))
-            column = next((name for name in table.columns if name.lower() in _COLUMNS), None)
-            first = None if column is None else next(table.rows, None)
-        except AttnprobeError:  # which whoever reads it as text explains
-            return None
-        if column is None or first is None or not _names_video(path.parent, first.cells.get(column)):
-            return None
-        if find_usual(USUAL_TEXT_COLUMNS, table.columns) is not None:
-            return None
-        if label is not None:
-            label = find_column(label, table.columns, str(path))
-        label = label or next((name for name in USUAL if name in table.columns), None)
-        rows = chain([first], table.rows)
-        items = [_read_video(path, row.cells, column, label, f"{row.where} of {path}") for row in rows]
-    return MediaFolder(path, VIDEO, tuple(items))
-
-
-def _names_video(folder: Path, cell: Any) -> bool:
-    if not isinstance(cell, str) or not cell.strip() or "\0" in cell:  # nothing would be the table's folder
-        return False
-    return Path(cell).suffix.lower() in VIDEO_EXTENSIONS or (folder / cell).is_dir()
-
-
-def _read_video(path: Path, cells: Mapping[str, Any], column: str, label: str | None, where: str) -> Item:
-    cell = cells.get(column)
-    if not _names_video(path.parent, cell):
-        raise AttnprobeError(f"{where} names no video; give files like {', '.join(VIDEO_EXTENSIONS)}.")
-    found, said = path.parent / str(cell), None if label is None else cells.get(label)
-    said = said if isinstance(said, str | int | float) and said != "" else None
-    if found.is_dir():
-        frames = sort_naturally([one for one in find_media(found) if EXTENSIONS[one.suffix.lower()] == IMAGE])
-        if not frames:
-            raise AttnprobeError(f"{where} names {shorten(str(cell))}, a folder without images.")
-        return Item(found, said, tuple(frames))
-    if not found.is_file():
-        raise AttnprobeError(f"{where} names {shorten(str(cell))}, which is not there.")
-    return Item(found, said)
 
 
 def _open_captioned(path: Path, source: Source) -> OpenSource:

@@ -28,8 +28,6 @@ USUAL_IMAGE_COLUMNS = ("image", "images", "image_path", "file_name", "img", "jpg
 NO_IMAGES = "none"
 #: What is named where captions lie in a file beside each image, as in the shards of WebDataset.
 CAPTION_FILES = "txt"
-#: How files with features of regions end.
-_FEATURES = ".npy"
 #: More bytes than an honest image has, and than an honest caption.
 _LARGEST, _LONGEST_CAPTION = 1 << 28, 1 << 20
 #: Base64, perhaps as a data URL, and how that of PNG, JPEG, GIF and WebP begins.
@@ -77,20 +75,6 @@ class Picture:
     def read(self) -> NDArray[np.uint8]:
         """Read it, (height, width, red-green-blue)."""
         return read_image(BytesIO(self.content), str(self))
-
-    def read_features(self, width: int) -> NDArray[np.float32]:
-        """Read features of its regions, (region, width), which a detector wrote to a file of numpy (.npy)."""
-        try:
-            found = np.load(BytesIO(self.content), allow_pickle=False)
-            fits = found.ndim == 2 and found.shape[1] == width and len(found) > 0
-            numbers = fits and found.dtype.kind == "f" and bool(np.isfinite(found).all())
-        except (ValueError, EOFError, OSError, SyntaxError) as error:
-            raise AttnprobeError(
-                f"{self} is no file of numpy (.npy) with features of regions: {first_line(error)}."
-            ) from error
-        if not numbers:
-            raise AttnprobeError(f"{self} holds no numbers of (region, {width}), as the model reads.")
-        return found.astype(np.float32)
 
     @property
     def digest(self) -> str:
@@ -224,5 +208,5 @@ def _may_be_image(cell: Any) -> bool:
         return "bytes" in cell or "path" in cell
     if isinstance(cell, str):
         suffix = Path(cell).suffix.lower()
-        return cell.startswith(_BEGINS) or suffix == _FEATURES or EXTENSIONS.get(suffix) == IMAGE
+        return cell.startswith(_BEGINS) or EXTENSIONS.get(suffix) == IMAGE
     return isinstance(cell, bytes) or hasattr(cell, "convert")

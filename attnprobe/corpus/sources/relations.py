@@ -9,7 +9,14 @@ from typing import Any
 
 from attnprobe.corpus.formats import Row, find_tables
 from attnprobe.corpus.sources.document import Document, Pair, Passage, Query, Triplet, find_gold
-from attnprobe.corpus.sources.streams import PACKED, explain_errors, open_file, shorten, strip_packing
+from attnprobe.corpus.sources.streams import (
+    PACKED,
+    check_unicode,
+    explain_errors,
+    open_file,
+    shorten,
+    strip_packing,
+)
 from attnprobe.corpus.sources.text import OpenSource, Source
 from attnprobe.errors import AttnprobeError
 from attnprobe.tasks import Gold
@@ -261,10 +268,4 @@ def _read_cell(row: Row, name: str, where: str) -> str:
         return ""
     if not isinstance(cell, str):
         raise AttnprobeError(f"{where} has a {name} that is no text.")
-    try:
-        cell.encode()
-    except UnicodeEncodeError:
-        raise AttnprobeError(
-            f"{where} has half a surrogate pair in {name}; write it again as UTF-8."
-        ) from None
-    return cell
+    return check_unicode(cell, f"{where} ({name})")

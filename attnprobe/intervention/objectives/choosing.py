@@ -15,7 +15,7 @@ from attnprobe.intervention.objectives.retrieval import Retrieval
 from attnprobe.intervention.objectives.token_classification import TokenClassification
 from attnprobe.intervention.request import WHERE, TaskOptions, check_labelled
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.task_heads import VIDEO_HEADS, TaskHead, find_stated_head
+from attnprobe.model.task_heads import TaskHead, find_stated_head
 from attnprobe.tasks import OBJECTIVES, Gold
 
 #: What a sequence classification head is scored on.
@@ -74,7 +74,7 @@ def _load_requested(
     if name == Retrieval.name:
         return _load_for_search(load, modality)
     checkpoint = load((head,) if head else (), options.force_head, modality)
-    if head is not None and not _is_head(checkpoint, head):
+    if head is not None and checkpoint.head != head:
         raise AttnprobeError(
             f"{checkpoint.name} holds no trained {head.name} head, and numbers from a made-up one would mean "
             "nothing; choose another --objective, or pass --force-head."
@@ -97,7 +97,7 @@ def _load_chosen(
     ranked += [MaskedLanguageModel, CausalLanguageModel]
     heads = {kind: head for kind in ranked if (head := _find_head(kind, modality)) is not None}
     checkpoint = load(tuple(dict.fromkeys(heads.values())), False, modality)
-    objective = next((k.name for k, head in heads.items() if _is_head(checkpoint, head)), Representation.name)
+    objective = next((k.name for k, head in heads.items() if checkpoint.head == head), Representation.name)
     if objective == Classification.name:
         objective = _PREDICTING[find_prediction(checkpoint)]
     if objective == MaskedLanguageModel.name and (
@@ -130,11 +130,6 @@ def _load_for_search(load: Loader, modality: str) -> tuple[Checkpoint, str]:
 def _rank_for(labelled: Gold) -> list[str]:
     """List the objectives that are looked for where there are labels, the usual one first."""
     return [name for name, spec in OBJECTIVES.items() if spec.gold[:1] == (labelled,)]
-
-
-def _is_head(checkpoint: Checkpoint, head: TaskHead) -> bool:
-    """Tell whether a checkpoint came with a head, or with that of videos, where images are their frames."""
-    return checkpoint.head is not None and checkpoint.head in (head, VIDEO_HEADS.get(head.name))
 
 
 def _find_head(kind: type[Objective], modality: str) -> TaskHead | None:

@@ -31,13 +31,10 @@ from attnprobe.model.task_heads import (
     CLASSIFICATION,
     IMAGE_CLASSIFICATION,
     SOUND_CLASSIFICATION,
-    VIDEO_CLASSIFICATION,
 )
 from attnprobe.sums.resampling import Exchanges
 
-_OTHER_HEADS = {
-    "image": IMAGE_CLASSIFICATION, "sound": SOUND_CLASSIFICATION, "video": VIDEO_CLASSIFICATION
-}  # fmt: skip
+_OTHER_HEADS = {"image": IMAGE_CLASSIFICATION, "sound": SOUND_CLASSIFICATION}
 
 
 class Classification(LabelledObjective):

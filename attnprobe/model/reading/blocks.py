@@ -12,7 +12,7 @@ from torch.nn.functional import linear
 
 from attnprobe.attention.observed import NOTHING, Observed
 from attnprobe.model.refusals import UnsupportedModelError
-from attnprobe.model.transformers_private import keep_children, keep_patch_order
+from attnprobe.model.transformers_private import keep_children
 
 _FULL = "original_full"
 
@@ -24,10 +24,8 @@ def force_full_attention(model: nn.Module) -> Iterator[tuple[str, ...]]:
     Yields:
         A warning for each thing that was switched over.
     """
-    with _show_all_keys(model) as keys, _show_all_patches(model) as patches, keep_patch_order(model) as kept:
-        most = getattr(getattr(model, "config", None), "max_image_length", -1) if kept else -1
-        drawn = (f"it is given all patches while it is read, not {most} that are drawn",) if most > 0 else ()
-        yield (*keys, *patches, *drawn)
+    with _show_all_keys(model) as keys, _show_all_patches(model) as patches:
+        yield (*keys, *patches)
 
 
 @contextmanager

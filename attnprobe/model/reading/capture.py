@@ -8,7 +8,7 @@ function are read in other ways, behind the same interface.
 
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -40,13 +40,9 @@ from attnprobe.model.reading.routing import (
     build_mask,
     evaluation_mode,
     find_form,
-    find_tiled_form,
-    list_attention_modules,
     route_attention,
-    switch_attention,
 )
 from attnprobe.model.refusals import AttentionSinkError, UnsupportedModelError
-from attnprobe.model.transformers_private import get_attn_implementation
 
 Function = Callable[..., Tensor]
 
@@ -54,12 +50,9 @@ Function = Callable[..., Tensor]
 class Tap(TorchFunctionMode):
     """Catches attention on its way through torch, and leaves everything else alone."""
 
-    def __init__(self, running: ModuleTracker, sites: Sites, way: Way) -> None:
+    def __init__(self, running: ModuleTracker, sites: Sites) -> None:
         super().__init__()
         self._running, self.sites = running, sites
-        #: Which softmax of each call of an attention module is caught.
-        self._number = int(way is Way.SECOND_TAP)
-        self._tiled = way is Way.TILES
 
     def __torch_function__(
         self, func: Function, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -82,19 +75,15 @@ class Tap(TorchFunctionMode):
         dim = arguments[0] if arguments else options.get("dim")
         form = None
         if dim in {-1, scores.ndim - 1}:
-            tiled = self._tiled
-            form = (
-                find_tiled_form(scores, self._running) if tiled else find_form(module, scores, self._running)
-            )
+            form = find_form(module, scores, self._running)
         if form is None or (layer := self._turn(module)) is None:
             return func(scores, *arguments, **options)
         return self.on_softmax(layer, scores, func(scores, *arguments, **options), form)
 
     def _turn(self, module: nn.Module) -> int | None:
-        """Count a softmax of a module's call; its layer if it is the one."""
-        number = self._running.softmaxes
+        """Count a softmax of a module's call; its layer if it is the first."""
         self._running.softmaxes += 1
-        return self.sites.enter(module) if number == self._number else None
+        return self.sites.enter(module) if self._running.softmaxes == 1 else None
 
     @abstractmethod
     def on_softmax(self, layer: int, scores: Tensor, given: Tensor, form: Form) -> Tensor:
@@ -109,9 +98,9 @@ class _Showing(Tap):
     """Shows what it catches to an observer."""
 
     def __init__(
-        self, running: ModuleTracker, sites: Sites, way: Way, observer: Observer, observe: Collection[str]
+        self, running: ModuleTracker, sites: Sites, observer: Observer, observe: Collection[str]
     ) -> None:
-        super().__init__(running, sites, way)
+        super().__init__(running, sites)
         self._observer, self._observe = observer, observe
 
     def on_softmax(self, layer: int, scores: Tensor, given: Tensor, form: Form) -> Tensor:
@@ -164,12 +153,12 @@ class _Showing(Tap):
 
 @contextmanager
 def tap_attention(
-    model: PreTrainedModel, observer: Observer, way: Way, observe: Collection[str] = ()
+    model: PreTrainedModel, observer: Observer, observe: Collection[str] = ()
 ) -> Iterator[Capture]:
     """Show ``observer`` the softmaxes of attention modules, in evaluation mode."""
     sites = Sites(model)
     with track_modules(model, sites) as running:
-        showing = _Showing(running, sites, way, observer, observe)
+        showing = _Showing(running, sites, observer, observe)
         with showing:  # a mode of torch's holds for the thread that enters it
             yield Capture(sites, lambda: showing)
 
@@ -183,53 +172,6 @@ def track_modules(model: PreTrainedModel, sites: Sites) -> Iterator[ModuleTracke
             yield running
     finally:
         hook.remove()
-
-
-@contextmanager
-def hook_attention(model: PreTrainedModel, observer: Observer) -> Iterator[Capture]:
-    """Show ``observer`` the maps that attention modules return, in evaluation mode."""
-    sites = Sites(model)
-
-    def take(module: nn.Module, _: Any, given: Any) -> Any:
-        if not isinstance(given, tuple) or len(given) < 2:
-            return given
-        output, found, *others = given
-        if not isinstance(found, Tensor) or found.ndim not in {4, 5}:
-            return given
-        if found.ndim == 5:  # Hiera's windows
-            found = Form(len(found), windows=found.shape[2]).by_head(found)
-        if (layer := sites.enter(module)) is not None:
-            precise = torch.promote_types(found.dtype, torch.float32)
-            # The map is there whole, but what statistics make of it need not be.
-            batch, heads, queries, keys = found.shape
-            for some, span in iterate_blocks(batch, heads, queries, keys, found):
-                block = found[some, :, span].detach().to(precise)
-                observer(Piece(layer, some.start, span.start, queries, block))
-        return (output, None, *others)
-
-    with ExitStack() as undo:
-        undo.callback(model.register_forward_pre_hook(sites.restart).remove)
-        undo.enter_context(evaluation_mode(model))
-        undo.enter_context(_return_maps(model))
-        for module in list_attention_modules(model):
-            undo.callback(module.register_forward_hook(take).remove)
-        yield Capture(sites)
-
-
-@contextmanager
-def _return_maps(model: PreTrainedModel) -> Iterator[None]:
-    """Let a model compute its maps and return them."""
-    config: Any = model.config
-    implementation, requested = get_attn_implementation(model), config.output_attentions
-    try:
-        with suppress(UnsupportedModelError):  # a model with nothing to switch is eager already
-            switch_attention(model, "eager")
-        config.output_attentions = True
-        yield
-    finally:
-        config.output_attentions = requested
-        with suppress(UnsupportedModelError):
-            switch_attention(model, implementation)
 
 
 #: The name under which the function is registered.
@@ -265,14 +207,9 @@ def capture_attention(
     Raises:
         UnsupportedModelError: When the model can't be switched to another attention function.
     """
-    if way is Way.REGISTRY:
-        capturing = _capture_registered(model, observer, observe)
-    elif way is Way.HOOKS:
-        capturing = hook_attention(model, observer)
-    else:
-        capturing = tap_attention(model, observer, way, observe)
-    with force_full_attention(model), capturing as capture:
-        yield capture
+    capture = _capture_registered if way is Way.REGISTRY else tap_attention
+    with force_full_attention(model), capture(model, observer, observe) as capturing:
+        yield capturing
 
 
 @contextmanager

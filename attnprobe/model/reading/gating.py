@@ -15,9 +15,7 @@ from attnprobe.model.reading.routing import (
     Form,
     ModuleTracker,
     Sites,
-    Way,
     list_attention_modules,
-    repeat_for_windows,
 )
 from attnprobe.model.refusals import UnsupportedModelError
 
@@ -63,8 +61,8 @@ class _Gating(Tap):
     product of what the softmax gave with something.
     """
 
-    def __init__(self, running: ModuleTracker, sites: Sites, way: Way, gates: OutputGates) -> None:
-        super().__init__(running, sites, way)
+    def __init__(self, running: ModuleTracker, sites: Sites, gates: OutputGates) -> None:
+        super().__init__(running, sites)
         self._gates, self._awaited = gates, _Awaited()
 
     def __torch_function__(
@@ -96,7 +94,7 @@ class _Gating(Tap):
         row = self._gates.row(layer)
         if row is None:
             return given
-        return form.as_given(heads * repeat_for_windows(row, len(heads))[:, :, None, None].to(given))
+        return form.as_given(heads * row[:, :, None, None].to(given))
 
     def on_attention(self, layer: int, *arguments: Any, **options: Any) -> Tensor:
         given = functional.scaled_dot_product_attention(*arguments, **options)
@@ -134,7 +132,7 @@ class _Gating(Tap):
 
 @contextmanager
 def tap_gates(
-    model: PreTrainedModel, way: Way, sites: Sites, gates: OutputGates
+    model: PreTrainedModel, sites: Sites, gates: OutputGates
 ) -> Iterator[AbstractContextManager[object]]:
     """Multiply what attention modules' softmaxes give by gates, in evaluation mode.
 
@@ -142,7 +140,7 @@ def tap_gates(
         What another thread enters before it runs passes of its own.
     """
     with track_modules(model, sites) as running, ExitStack() as hooks:
-        gating = _Gating(running, sites, way, gates)
+        gating = _Gating(running, sites, gates)
         hooks.callback(model.register_forward_pre_hook(gating.forget).remove)
         for module in list_attention_modules(model):
             hooks.callback(module.register_forward_hook(gating.check_found).remove)

@@ -26,17 +26,10 @@ class Way(StrEnum):
 
     REGISTRY = "attention registry"
     TAP = "softmax tap"
-    #: Of modules that take two softmaxes, such as LiLT's, which begins with the page's layout.
-    SECOND_TAP = "tap of the second softmax"
-    HOOKS = "forward hooks under eager attention"
-    #: Of layers that part an image into windows, or attend to fewer keys; tried where no other way holds.
-    TILES = "softmax tap of windows"
 
 
 #: The functions of torch that take a softmax.
 SOFTMAX = (functional.softmax, torch.softmax, Tensor.softmax, torch.special.softmax)
-#: Where attention is reached by its softmax.
-TAPS = (Way.TAP, Way.SECOND_TAP, Way.TILES)
 
 
 Claim = TypeVar("Claim")
@@ -291,28 +284,22 @@ class Form:
         batch: Sequences in it.
         joined: (batch * head, query, key), as in the older translation models; not a tensor of four axes.
         band: (batch, query, head, window), as in Longformer: the keys within a window around the query.
-        windows: How many windows lie on an axis of their own, (batch, head, window, query, key), as in Hiera.
     """
 
     batch: int
     joined: bool = False
     band: bool = False
-    windows: int = 0
 
     def by_head(self, given: Tensor) -> Tensor:
         """Turn what a module holds into (batch, head, query, key or window)."""
         if self.band:
             return given.transpose(1, 2)
-        if self.windows:
-            return given.transpose(1, 2).flatten(0, 1)
         return given.unflatten(0, (self.batch, -1)) if self.joined else given
 
     def as_given(self, probabilities: Tensor) -> Tensor:
         """Undo ``by_head``."""
         if self.band:
             return probabilities.transpose(1, 2)
-        if self.windows:
-            return probabilities.unflatten(0, (-1, self.windows)).transpose(1, 2)
         return probabilities.flatten(0, 1) if self.joined else probabilities
 
 
@@ -332,25 +319,11 @@ def find_form(module: nn.Module, scores: Tensor, running: ModuleTracker) -> Form
             raise UnsupportedModelError(type(module).__name__, reason)
         return Form(batch, band=True)
     queries, keys = scores.shape[-2:]
-    if queries != keys and (queries, keys) != (running.targets, running.length):
+    known = running.length is not None  # of an image, layers may attend to fewer tokens
+    if known and queries != keys and (queries, keys) != (running.targets, running.length):
         return None
     if scores.shape[0] % batch:
         return None
     if scores.ndim == 3:
         return Form(batch, joined=True)
     return Form(batch) if scores.shape[0] == batch else None
-
-
-def find_tiled_form(scores: Tensor, running: ModuleTracker) -> Form | None:
-    """Tell the form of scores of windows, or of fewer keys than queries; None if it is no known one."""
-    batch = running.batch
-    if batch is None or not prod(scores.shape) or scores.shape[0] % batch:
-        return None
-    if scores.ndim == 5 and scores.shape[0] == batch:
-        return Form(batch, windows=scores.shape[2])
-    return Form(batch) if scores.ndim == 4 else None
-
-
-def repeat_for_windows(row: Tensor, batch: int) -> Tensor:
-    """Repeat what is said of each image, (image, ...), for its windows, which come one after the other."""
-    return row.repeat_interleave(batch // len(row), 0) if 1 < len(row) < batch else row

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
@@ -13,7 +13,7 @@ from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
 from attnprobe.attention.kinds import Kind, Place, list_lacking, number_layers
-from attnprobe.attention.layout import Grid, Tiling
+from attnprobe.attention.layout import Grid
 from attnprobe.model.pruned import list_computed_heads
 from attnprobe.model.reading.routing import SOFTMAX, Way, list_attention_modules
 
@@ -37,8 +37,8 @@ class Architecture:
         numbers: The model's own numbers of the layers, where others that do not attend lie between.
         removed: Heads that the weights lack, as layer and head: those of a physically pruned checkpoint.
         threaded: Whether several threads may run it at the same time: it keeps nothing from pass to pass.
-        tilings: How each layer parts an image into sequences, and how many heads it has; nothing where all
-            layers see one sequence of the same tokens.
+        layer_heads: The heads of each layer, where layers attend from and to other tokens than one another;
+            nothing where all see the same tokens.
         joined: Whether the tokens of an image see each other in a decoder, also those that come later.
     """
 
@@ -56,31 +56,23 @@ class Architecture:
     numbers: tuple[int, ...] = ()
     removed: tuple[tuple[int, int], ...] = ()
     threaded: bool = False
-    tilings: tuple[Tiling, ...] = ()
+    layer_heads: tuple[int, ...] = ()
     joined: bool = False
 
     @property
     def patches(self) -> bool:
         """Whether tokens are patches in rows, so that places have two axes."""
-        return self.grid is not None or bool(self.tilings)
+        return self.grid is not None
 
     def describe(self) -> dict[str, Any]:
-        """Give what goes on record, of masks the number of pairs of tokens that they hide."""
-        found = asdict(replace(self, tilings=()))
-        del found["tilings"]
-        if not self.joined:
-            del found["joined"]
-        if self.tilings:
-            found["tilings"] = [
-                asdict(replace(one, mask=None)) | {"mask": 0 if one.mask is None else int((~one.mask).sum())}
-                for one in self.tilings
-            ]
-        return found
+        """Give what goes on record."""
+        unsaid = {name for name in ("layer_heads", "joined") if not getattr(self, name)}
+        return {name: value for name, value in asdict(self).items() if name not in unsaid}
 
     @property
     def lacking(self) -> tuple[tuple[int, int], ...]:
         """Heads that a layer never had, as layer and head, where others have more."""
-        return list_lacking([one.heads for one in self.tilings])
+        return list_lacking(self.layer_heads)
 
     @property
     def standing(self) -> NDArray[np.bool_]:

@@ -34,10 +34,6 @@ from attnprobe.model.verifying.probing import (
 NO_LAYER = "no attention was found"
 
 
-class RefutedError(UnsupportedModelError):
-    """What looks like attention is none."""
-
-
 def check_maps(
     name: str, maps: list[Tensor], tolerance: float, pruning: PruningRecord | None = None
 ) -> list[str]:
@@ -117,7 +113,7 @@ def check_layers(checkpoint: Checkpoint, kinds: Sequence[Kind]) -> list[str]:
     """Refuse another number of layers than the configuration says, of each kind."""
     if not checkpoint.decodes:
         config = checkpoint.body.config.get_text_config()
-        stated = _find_stated(config, "num_hidden_layers", "num_layers")
+        stated = _count_stages(config) or _find_stated(config, "num_hidden_layers", "num_layers")
         repeats = getattr(config, "inner_group_num", 1) or 1
         return [check_count(checkpoint, len(kinds), len(find_attending_layers(config)) or stated * repeats)]
     config, found = checkpoint.model.config, Counter(kinds)
@@ -136,6 +132,14 @@ def check_layers(checkpoint: Checkpoint, kinds: Sequence[Kind]) -> list[str]:
 def _find_stated(config: Any, *names: str) -> int:
     """Find the first number that a configuration states; 0 where it states none."""
     return next((value for name in names if (value := getattr(config, name, None))), 0)
+
+
+def _count_stages(config: Any) -> int:
+    """Count the layers of all stages of a pyramid, as SegFormer states them; 0 where it states none."""
+    depths = getattr(config, "depths", None)
+    if not isinstance(depths, list | tuple):
+        return 0
+    return sum(depths[: getattr(config, "num_encoder_blocks", len(depths))])
 
 
 def check_count(checkpoint: Checkpoint, found: int, expected: int, of: str = "") -> str:
@@ -174,7 +178,6 @@ def check_against_own(
         "softmax of the scores that the model gives as its own" if known.scored else "model's own eager maps"
     )
     own = "mean over heads that the model gives as its own" if known.averaged else own
-    own = "softmax that the model multiplies its values by" if known.multiplied else own
     return f"maps equal the {own} (largest difference {apart:.1e})"
 
 
@@ -236,7 +239,7 @@ def check_mixing(checkpoint: Checkpoint, known: Reference, way: Way, maps: list[
             gates.rows = {layer: rows.new_zeros(1, rows.shape[1])}
             if torch.equal(checkpoint.forward(known.inputs), known.untouched):
                 reason = f"the hidden states do not depend on the softmax tapped in layer {layer}"
-                raise RefutedError(checkpoint.model_type, reason)
+                raise UnsupportedModelError(checkpoint.model_type, reason)
     return "hidden states depend on every tapped softmax"
 
 

@@ -1,28 +1,23 @@
 """A dry run that checks itself, because most ways to read attention wrongly are silent."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import replace
-from typing import Any
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from attnprobe.attention.kinds import Kind
-from attnprobe.attention.layout import Tiling
 from attnprobe.corpus.sources.pictures import BOTH
 from attnprobe.errors import first_line
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.configuration import divides_axes
 from attnprobe.model.reading.blocks import force_full_attention, list_window_warnings
 from attnprobe.model.reading.capture import capture_attention
-from attnprobe.model.reading.routing import TAPS, Observer, Sites, Way, evaluation_mode
+from attnprobe.model.reading.routing import Observer, Sites, Way, evaluation_mode
 from attnprobe.model.refusals import AttentionSinkError, UnsupportedModelError, refuse_by_name
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.checks import (
     NO_LAYER,
-    RefutedError,
     Sight,
     check_against_own,
-    check_count,
     check_heads,
     check_hidden_states,
     check_layers,
@@ -33,7 +28,7 @@ from attnprobe.model.verifying.checks import (
     find_head_width,
     find_oddities,
 )
-from attnprobe.model.verifying.positions import describe_axes, find_axes, find_grid
+from attnprobe.model.verifying.positions import find_grid
 from attnprobe.model.verifying.probing import (
     MASKED_NOTE,
     Probe,
@@ -44,15 +39,6 @@ from attnprobe.model.verifying.probing import (
     find_tolerance,
     is_stateless,
     run_untouched,
-)
-from attnprobe.model.verifying.tiling import (
-    TileProbe,
-    check_order,
-    count_stated_layers,
-    describe_tilings,
-    find_tilings,
-    list_tiling_warnings,
-    refer_to_modules,
 )
 
 
@@ -94,28 +80,14 @@ def inspect(checkpoint: Checkpoint) -> Architecture:
         steady = is_stateless(checkpoint, inputs)
         known = run_untouched(checkpoint, inputs)
         failures: dict[Way, str] = {}
-        refuted = False
-        text = checkpoint.modality == "text"
-        tiled = not text and count_stated_layers(body.config) > 0
-        for way in (Way.REGISTRY, Way.TILES) if tiled else Way:
-            # Also where nothing is found in another way, as in MobileViT, whose configuration is silent.
-            if way is Way.TILES and not tiled and (text or {*failures.values()} != {NO_LAYER}):
-                continue
+        for way in Way:
             try:
-                inspect_way = _inspect_tiles if tiled or way is Way.TILES else _inspect_way
-                found = inspect_way(checkpoint, known, way, warnings)
-                # What hands maps over on request does so through state of its own.
-                return replace(found, threaded=steady and way is not Way.HOOKS)
+                return replace(_inspect_way(checkpoint, known, way, warnings), threaded=steady)
             except AttentionSinkError as error:
                 # Another way would show rows that sum to 1, and not what becomes of them.
                 raise AttentionSinkError(checkpoint.model_type) from error
-            except RefutedError as error:
-                failures[way], refuted = error.reason, True
             except UnsupportedModelError as error:
                 failures[way] = error.reason
-            # A softmax that is no part of a layer may be what the model gives as its maps.
-            if refuted and way is Way.SECOND_TAP:
-                break
     raise UnsupportedModelError(checkpoint.model_type, _join_failures(failures))
 
 
@@ -133,8 +105,8 @@ def _run_captured(
         raise UnsupportedModelError(checkpoint.model_type, reason) from error
 
 
-#: Where the tokens are of what has no grid.
-_PLACELESS = {"image": "are no patches in rows", "video": "lie in time and space"}
+#: What tells the length of sequences beforehand.
+_TEXTS = {"input_ids", "decoder_input_ids"}
 
 
 def _inspect_way(
@@ -153,9 +125,14 @@ def _inspect_way(
         raise UnsupportedModelError(name, f"what was tapped can't be checked, since {known.absence}")
     maps = [probe.maps[layer] for layer in sorted(probe.maps)]
     evidence = [check_hidden_states(name, captured, known, tolerance)]
-    sight = Sight.of(checkpoint, known.inputs, maps)
+    uneven = checkpoint.modality == "image" and len({rows.shape[2:] for rows in maps}) > 1
+    if uneven:
+        sight = Sight((Kind.ENCODER,) * len(maps))
+        evidence += check_row_sums(name, maps, tolerance)
+    else:
+        sight = Sight.of(checkpoint, known.inputs, maps)
+        evidence += check_maps(name, maps, tolerance, checkpoint.pruning)
     kinds = sight.kinds
-    evidence += check_maps(name, maps, tolerance, checkpoint.pruning)
     evidence += check_layers(checkpoint, kinds)
     numbers, skipped = check_numbers(checkpoint, known, len(maps), maps[0].shape[3], way)
     warnings += skipped
@@ -163,18 +140,19 @@ def _inspect_way(
     evidence += [MASKED_NOTE] * checkpoint.masked
     if way is not Way.REGISTRY:
         evidence.append(check_heads(name, maps))
-    if way in TAPS:
+    if way is Way.TAP:
         evidence.append(check_mixing(checkpoint, known, way, maps))
     evidence += sight.evidence
     grid = None
-    if checkpoint.modality not in {"text", BOTH} and set(kinds) == {Kind.ENCODER}:
+    if checkpoint.modality not in {"text", BOTH} and set(kinds) == {Kind.ENCODER} and not uneven:
         grid = find_grid(checkpoint, known.inputs, called[0])
     if grid is not None:
         evidence.append(
             f"{grid.rows} x {grid.columns} patches, the first of them token {grid.first} of "
             f"{maps[0].shape[3]}"
         )
-    elif (where := _PLACELESS.get(checkpoint.modality)) is not None:
+    elif checkpoint.modality == "image":
+        where = "differ from layer to layer" if uneven else "are no patches in rows"
         warnings += (f"its tokens {where}, so that columns about places are empty",)
     warnings += list_window_warnings(body)
     paged = "bbox" in checkpoint.inputs(known.inputs)
@@ -182,77 +160,20 @@ def _inspect_way(
     return Architecture(
         model_type=name,
         layers=len(maps),
-        heads=checkpoint.pruning.heads if checkpoint.pruning else maps[0].shape[1],
+        heads=checkpoint.pruning.heads if checkpoint.pruning else max(rows.shape[1] for rows in maps),
         head_width=find_head_width(checkpoint, called[0], maps[0].shape[1]),
         way=way,
         evidence=tuple(evidence),
         warnings=(*warnings, *find_oddities(maps, numbers)),
         sites=called,
         kinds=kinds,
-        positions=maps[0].shape[3],
+        positions=max(max(rows.shape[2:]) for rows in maps),
+        layer_heads=tuple(rows.shape[1] for rows in maps) if uneven else (),
         grid=grid,
         numbers=numbers,
         removed=checkpoint.pruning.removed if checkpoint.pruning else (),
         joined=sight.joined,
     )
-
-
-def _inspect_tiles(
-    checkpoint: Checkpoint, known: Reference, way: Way, warnings: tuple[str, ...]
-) -> Architecture:
-    """Read a model in stages, of which each layer may see windows, or fewer keys, with heads of its own."""
-    body, name = checkpoint.body, checkpoint.model_type
-    tolerance, stated = find_tolerance(checkpoint), count_stated_layers(body.config)
-    probe = TileProbe()
-    captured, sites = _run_captured(checkpoint, known, probe, way, {"values"})
-    maps, called = probe.maps, tuple(sites.called)
-    if not maps:
-        raise UnsupportedModelError(name, NO_LAYER)
-    evidence = [check_hidden_states(name, captured, known, tolerance)]
-    known = refer_to_modules(checkpoint, known, len(maps))
-    if way is not Way.REGISTRY and not known.maps:
-        raise UnsupportedModelError(name, f"what was tapped can't be checked, since {known.absence}")
-    kinds = (Kind.ENCODER,) * len(maps)
-    evidence += check_row_sums(name, maps, tolerance)
-    evidence.append(check_count(checkpoint, len(maps), stated))
-    evidence.append(check_against_own(name, known, maps, kinds, tolerance))
-    evidence.append(check_order(checkpoint, known.inputs, way, maps))
-    if way is not Way.REGISTRY:
-        evidence += [check_heads(name, maps), check_mixing(checkpoint, known, way, maps)]
-    heads = max(rows.shape[1] for rows in maps)
-    if divides_axes(body.config):
-        kinds, tilings = find_axes(checkpoint, known.inputs, maps, called)
-        evidence.append(describe_axes(tilings))
-        width = find_head_width(checkpoint, called[0], heads)
-    else:
-        tilings = find_tilings(checkpoint, known.inputs, maps, called)
-        evidence += describe_tilings(tilings)
-        width = probe.width or _find_stage_width(checkpoint, called, tilings)
-    return Architecture(
-        model_type=name,
-        layers=len(maps),
-        heads=heads,
-        head_width=width,
-        way=way,
-        evidence=tuple(evidence),
-        warnings=(*warnings, *list_tiling_warnings(tilings), *find_oddities(maps)),
-        sites=called,
-        kinds=kinds,
-        positions=max(one.sequences * max(one.queries, one.keys) for one in tilings),
-        tilings=tilings,
-    )
-
-
-def _find_stage_width(checkpoint: Checkpoint, sites: Sequence[str], tilings: Sequence[Tiling]) -> int:
-    """Find the width of a head by the projections of a layer, where its attention does not show it."""
-    widths = [1]
-    for site, tiling in zip(sites, tilings, strict=True):
-        module: Any = checkpoint.body.get_submodule(site)
-        linear = (one.out_features for one in module.modules() if isinstance(one, nn.Linear))
-        whole = min((width for width in linear if width % tiling.heads == 0), default=tiling.heads)
-        stated = getattr(module, "attention_head_size", None)
-        widths.append(stated if isinstance(stated, int) else whole // tiling.heads)
-    return max(widths)
 
 
 def _join_failures(failures: dict[Way, str]) -> str:

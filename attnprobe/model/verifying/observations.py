@@ -10,7 +10,6 @@ import torch
 from torch import Tensor, nn
 
 from attnprobe.attention.block import factor_projection
-from attnprobe.attention.layout import Tiling
 from attnprobe.attention.observed import OBSERVABLE
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.quantisation import is_projection, read_weight
@@ -35,13 +34,11 @@ class Logits:
 
     Attributes:
         tolerance: The largest difference that rounding explains.
-        tilings: How each layer parts images into windows, whose masks hide keys, if it does.
         found: For each sentence that holds of a layer, the largest difference; under "" that of layers of
             which none holds.
     """
 
     tolerance: float
-    tilings: Sequence[Tiling] = ()
     found: dict[str, float] = field(default_factory=dict)
     _layer: int = 0
     _parts: dict[int, list[tuple[Tensor, Tensor]]] = field(default_factory=dict)
@@ -57,13 +54,8 @@ class Logits:
         product = torch.matmul(seen.queries.double(), seen.keys.double().transpose(2, 3))
         lowest = torch.finfo(seen.queries.dtype).min / 2
         scores = seen.scores.double()
-        mask = self.tilings[piece.layer].mask if self.tilings else None
-        rows = slice(piece.query, piece.query + scores.shape[2])
         for place, (one, raw) in enumerate(zip(scores, product, strict=True)):
             some = one.where(one > lowest, torch.nan), raw
-            if mask is not None:
-                hidden = ~mask[(piece.sequence + place) % len(mask), rows].to(one.device)
-                some = some[0].masked_fill(hidden, torch.nan), raw
             self._parts.setdefault(piece.sequence + place, []).append(some)
 
     def close(self) -> None:
@@ -148,7 +140,7 @@ def check_observations(
         return []
     name, body = checkpoint.model_type, checkpoint.body
     tolerance = find_tolerance(checkpoint)
-    inputs, watch = draw_probe_inputs(checkpoint), _Watch(Logits(tolerance, architecture.tilings))
+    inputs, watch = draw_probe_inputs(checkpoint), _Watch(Logits(tolerance))
     try:
         projections = find_projections(checkpoint) if "projection" in needs else ()
     except UnsupportedModelError as error:

@@ -1,17 +1,16 @@
 """Where tokens are: tables of positions that can be made alike, and the grid of patches of an image."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from attnprobe.attention.kinds import Kind
-from attnprobe.attention.layout import Grid, Tiling
+from attnprobe.attention.layout import Grid
 from attnprobe.corpus.tokenization import Frame
 from attnprobe.errors import first_line
 from attnprobe.model.checkpoint import Checkpoint
@@ -142,9 +141,6 @@ def _describe_others(body: nn.Module) -> str:
     return f"; its positions are {' and '.join(others)}" if others else ""
 
 
-#: Of the largest change in tokens, so much is one and no rounding.
-_MOVED = 1e-3
-_UNDIVIDED = "its layers do not attend in turn over the frames of a patch and the patches of a frame"
 #: Rows or columns at the lower and right border that no patch may reach, where patches don't fit evenly.
 _MARGIN = 32
 
@@ -203,72 +199,6 @@ def _infer_grid(first: int, right: int, below: int, last: int) -> Grid | None:
     if columns < 2 or (below - first) % columns or last - below != columns - 1:
         return None
     return Grid(first, (below - first) // columns + 1, columns)
-
-
-def find_axes(
-    checkpoint: Checkpoint, inputs: Mapping[str, Tensor], maps: Sequence[Tensor], sites: Sequence[str]
-) -> tuple[tuple[Kind, ...], tuple[Tiling, ...]]:
-    """Find which layers attend over time and which over space, where blocks do one after the other.
-
-    In front of the first layer, a change in a corner of a frame changes one token of one sequence: the frame
-    in the sequence of its patch. In front of the second, it changes the patch in the sequences of frames,
-    which time has connected. Both tell the same rows and columns.
-
-    Returns:
-        The kind of each layer, and how it parts a video.
-
-    Raises:
-        UnsupportedModelError: When layers do anything else.
-    """
-    pixels = inputs["pixel_values"]  # (video, frame, colour, row, column)
-    videos, frames = pixels.shape[:2]
-    sequences = len(maps[0]) // videos
-    untouched = [catch_tokens(checkpoint, inputs, site) for site in sites[:2]]
-
-    def mark_changed(layer: int, frame: int, row: int, column: int) -> Tensor:
-        """Mark the tokens (sequence, token) in front of a layer that change with a pixel of a frame."""
-        changed, before = pixels.clone(), untouched[layer]
-        changed[:, frame, ..., row, column] += 1 + changed.abs().max()
-        after = catch_tokens(checkpoint, {**inputs, "pixel_values": changed}, sites[layer])
-        if before is None or after is None or before.shape != after.shape:
-            return torch.zeros(1, 1, dtype=torch.bool)
-        apart = (after - before).norm(dim=2).unflatten(0, (videos, -1)).amax(0)
-        return apart > _MOVED * apart.max()
-
-    def find_sequences(frame: int, row: int, column: int) -> list[int]:
-        changed = mark_changed(0, frame, row, column)
-        alone = changed.any(0).nonzero().ravel().tolist() == [frame]
-        return changed.any(1).nonzero().ravel().tolist() if alone else []
-
-    def find_tokens(row: int, column: int) -> list[int]:
-        return mark_changed(1, 0, row, column).any(0).nonzero().ravel().tolist()
-
-    grids = [_locate_corners(partial(find_sequences, frame), pixels) for frame in (0, frames - 1)]
-    grids.append(_locate_corners(find_tokens, pixels))
-    grid = grids[0]
-    shapes = [(len(rows) // videos, *rows.shape[2:]) for rows in maps]
-    whole = [(sequences, frames, frames), (frames, 1 + sequences, 1 + sequences)] * (len(maps) // 2)
-    if (
-        grid is None
-        or len(grid) != sequences
-        or shapes != whole
-        or grids != [replace(grid, first=first) for first in (0, 0, 1)]
-    ):
-        raise UnsupportedModelError(checkpoint.model_type, _UNDIVIDED)
-    heads = maps[0].shape[1]
-    time = Tiling(sequences, frames, frames, heads, Grid(0, 1, frames))
-    space = Tiling(frames, 1 + sequences, 1 + sequences, heads, grids[2])
-    return (Kind.TIME, Kind.SPACE) * (len(maps) // 2), (time, space) * (len(maps) // 2)
-
-
-def describe_axes(tilings: Sequence[Tiling]) -> str:
-    """Say over what layers attend in turn."""
-    time, space = tilings[:2]
-    assert space.grid is not None
-    return (
-        f"layers attend in turn over time, the {time.queries} frames of a patch, and over space, the "
-        f"{space.grid.rows} x {space.grid.columns} patches of a frame with one token in front"
-    )
 
 
 def catch_tokens(checkpoint: Checkpoint, inputs: Mapping[str, Tensor], site: str) -> Tensor | None:

@@ -51,8 +51,10 @@ class Probe:
         self.maps: dict[int, Tensor] = {}
 
     def _is_expected(self, queries: int, keys: int) -> bool:
-        """Whether these are tokens of the sequences; how many a model makes of an image, it tells first."""
-        if self._length is None and queries == keys:
+        """Whether these are tokens of the sequences; those that a model makes of an image may change."""
+        if self._length is None and (self._targets is None or queries == keys):
+            if self._targets is None:
+                return True
             self._length = keys
         source, targets = self._length, self._targets
         return (queries, keys) in {(source, source), (targets, targets), (targets, source)}
@@ -119,7 +121,6 @@ class Reference:
             returns under eager attention, if it does.
         scored: Whether it gives scores, and the maps are their softmax.
         averaged: Whether it gives the mean of all heads in place of each, as WavLM does.
-        multiplied: Whether it gives none, and the maps are what its values are multiplied by.
         absence: Why there are none.
     """
 
@@ -128,7 +129,6 @@ class Reference:
     maps: Mapping[Kind | None, tuple[Tensor, ...]] = field(default_factory=dict)
     scored: bool = False
     averaged: bool = False
-    multiplied: bool = False
     absence: str = ""
 
 

@@ -1,36 +1,14 @@
-// The small maps of all heads: how they are ordered, laid out, coloured and walked.
+// The small maps of all heads: how they are laid out, coloured and walked.
 
-let buttons = [], places = [], byHead = new Map(), pressed = null, small = null, shown = null, turn = 0, order = "layer";
+let buttons = [], places = [], byHead = new Map(), pressed = null, small = null, shown = null, turn = 0;
 
 const headKey = (layer, head) => `${layer}.${head}`;
 
-/** List what heads can be sorted by: a name, the value of each head by layer, and whether the least comes first. */
-function orders() {
-  const own = [{ key: "sharp", name: "sharpest first", values: kind().sharpness, rising: true }];
-  return own.concat(kind().notes.flatMap((note, table) => note.columns.map((column, place) => (
-    { key: `${table}.${place}`, name: `${column.rising ? "least" : "most"} ${column.title}${note.alignment ? `, ${note.about}` : ""}`, values: column.values, rising: Boolean(column.rising) }))));
-}
-
-/** Offer what heads can be sorted by. */
-function fillOrders() {
-  const listed = orders();
-  if (!listed.some(({ key }) => key === order)) order = "layer";
-  find("order").replaceChildren(make("option", { value: "layer" }, "by layer"), ...listed.map(({ key, name }) => make("option", { value: key }, name)));
-  find("order").value = order;
-}
-
-/** Give the heads line by line, [layer, head] or null for one that was removed, and the value that sorts them. */
+/** Give the heads layer by layer, [layer, head] or null for one that was removed. */
 function lines(now) {
-  const columns = now.heads + (now.rollout ? 1 : 0), by = orders().find(({ key }) => key === order);
+  const columns = now.heads + (now.rollout ? 1 : 0);
   const gone = new Set(now.removed.map(([layer, head]) => headKey(layer, head)));
-  const whole = now.layers.map((_, layer) => Array.from({ length: columns }, (_, head) => (gone.has(headKey(layer, head)) ? null : [layer, head])));
-  if (!by) return { cells: whole, value: () => null };
-  const value = (layer, head) => (rolled(head) ? null : by.values[layer][head]);
-  const sorted = whole.flat().filter((one) => one && value(...one) !== null);
-  sorted.sort((one, other) => (value(...one) - value(...other)) * (by.rising ? 1 : -1));
-  const wide = Math.max(1, now.heads);
-  const cells = Array.from({ length: Math.ceil(sorted.length / wide) }, (_, row) => sorted.slice(row * wide, (row + 1) * wide));
-  return { cells, value };
+  return now.layers.map((_, layer) => Array.from({ length: columns }, (_, head) => (gone.has(headKey(layer, head)) ? null : [layer, head])));
 }
 
 const BESIDE = ["role", "also"]; // what a table of roles says beside its measure
@@ -76,7 +54,7 @@ async function drawHeads() {
   const bytes = await unpacked(packed);
   if (mine !== turn) return;
   small = { size, bytes };
-  if (shown !== now) { fillOrders(); layOut(now); }
+  if (shown !== now) layOut(now);
   shown = now;
   colourHeads();
   document.documentElement.dataset.heads = JSON.stringify([chosen.kind, chosen.words, chosen.special]);
@@ -84,28 +62,27 @@ async function drawHeads() {
 
 /** Lay out a button for every head of a kind. */
 function layOut(now) {
-  const { cells, value } = lines(now), sorted = order !== "layer";
+  const cells = lines(now);
   const columns = Math.max(...cells.map((line) => line.length));
   const room = Math.min(440, document.body.clientWidth - 90 - 2 * columns); // the card grows with its maps
   find("grid").style.setProperty("--cell", `${Math.max(26, Math.min(70, Math.floor(room / columns)))}px`);
   const head = make("tr", {}, make("td"));
   for (let place = 0; place < columns; place++)
-    head.append(make("th", { scope: "col" }, !sorted && rolled(place) ? "roll\u00adout" : String(place + (sorted ? 1 : 0))));
+    head.append(make("th", { scope: "col" }, rolled(place) ? "roll\u00adout" : String(place)));
   const body = make("tbody");
   places = cells;
   byHead = new Map();
   buttons = cells.map((line, row) => {
-    const tr = make("tr", {}, make("th", { scope: "row" }, String(sorted ? row * columns + 1 : now.layers[row])));
+    const tr = make("tr", {}, make("th", { scope: "row" }, String(now.layers[row])));
     const made = line.map((at, place) => {
       if (!at) {
         tr.append(make("td", { class: "removed", title: "removed" }));
         return null;
       }
-      const number = value(...at), title = nameOf(...at) + (number === null ? sayRole(...at) : `: ${Number(number.toPrecision(3))}`);
+      const title = nameOf(...at) + sayRole(...at);
       const button = make("button", {
         type: "button", title, "aria-label": title, "aria-pressed": "false", tabindex: "-1",
       }, make("canvas", { "aria-hidden": "true" }));
-      if (sorted) button.append(make("span", { "aria-hidden": "true" }, headKey(now.layers[at[0]], at[1])));
       button.addEventListener("click", () => choose({ layer: at[0], head: at[1] }));
       button.addEventListener("keydown", (event) => move(event, row, place));
       tr.append(make("td", {}, button));
@@ -115,8 +92,7 @@ function layOut(now) {
     body.append(tr);
     return made;
   });
-  const caption = sorted ? "Heads from left to right, line by line, in their order" : "Layers from top to bottom, heads from left to right";
-  find("grid").classList.toggle("is-sorted", sorted);
+  const caption = "Layers from top to bottom, heads from left to right";
   find("grid").replaceChildren(make("caption", { class: "unseen" }, caption), make("thead", {}, head), body);
   press();
   cue();

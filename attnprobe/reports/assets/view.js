@@ -3,21 +3,17 @@
 const find = (id) => document.getElementById(id);
 const chosen = { ...held.chosen };
 const image = held.picture ? Object.assign(new Image(), { src: held.picture }) : null;
-// "least" is the least attention that is drawn as a line; null leaves each token a few.
-// "example" is the number of the example that is shown in the place of the sentence.
-Object.assign(chosen, { least: null, example: null });
-let seen = null, drawing = null, drawTurn = 0, pinned = null;
+chosen.least = null; // the least attention that is drawn as a line; null leaves each token a few
+let seen = null, drawing = null, drawTurn = 0;
 
 const kind = () => held.kinds[chosen.kind];
-const sides = () => (openExample() ? exampleSides(openExample()) : ownSides());
-const ownSides = () => [held.sides[kind().queries], held.sides[kind().keys]];
+const sides = () => [held.sides[kind().queries], held.sides[kind().keys]];
 const worded = () => sides().every((side) => side.words);
 const rolled = (head) => head === kind().heads;
 const nameOf = (layer, head) => {
   const place = `${held.kinds.length > 1 ? `${kind().name} ` : ""}layer ${kind().layers[layer]}`;
   return rolled(head) ? `Rollout up to ${place}` : `${place[0].toUpperCase()}${place.slice(1)}, head ${head}`;
 };
-const titleOf = (layer, head) => nameOf(layer, head) + (openExample() ? `, ${exampleTitle(openExample())}` : "");
 const LINES = 3, RANKED = 10; // of a token where nobody says how many; lines of a table of numbers
 const digits = (share) => share.toFixed(chosen.words ? 3 : 4);
 
@@ -32,36 +28,34 @@ function make(name, attributes = {}, ...inside) {
 /** Change what is chosen, and show it. */
 async function choose(changes, named = true) {
   const before = { ...chosen };
-  const another = ["kind", "layer", "head"].some((name) => name in changes);
-  Object.assign(chosen, another ? { example: null } : {}, changes);
+  Object.assign(chosen, changes);
   if (before.kind !== chosen.kind) {
     chosen.layer = Math.min(chosen.layer, kind().layers.length - 1);
     if (chosen.head >= kind().heads + (kind().rollout ? 1 : 0)) chosen.head = 0;
   }
   if (!worded()) chosen.words = false;
   const sameMaps = ["kind", "words", "special"].every((name) => before[name] === chosen[name]);
-  const sameTokens = sameMaps && before.example === chosen.example;
-  if (!sameTokens) chosen.from = chosen.to = -1;
-  if ((before.kind !== chosen.kind || before.example !== chosen.example) && pinned) pin();
-  if (!sameMaps) drawHeads();
+  if (!sameMaps) {
+    chosen.from = chosen.to = -1;
+    drawHeads();
+  }
   press();
   if (named) linkSoon();
   find("lost").hidden = true;
-  await drawHead(sameTokens);
+  await drawHead(sameMaps);
 }
 
 /** Give what is shown of a head: its numbers, and the tokens on both sides. */
 async function look(layer, head) {
   const [from, to] = sides();
-  const one = openExample();
-  const rows = await (one ? exampleMap(one, held.scale) : mapOf(kind(), layer, head, held.scale));
+  const rows = await mapOf(kind(), layer, head, held.scale);
   const left = shownSide(from, chosen.words, chosen.special), right = shownSide(to, chosen.words, chosen.special);
   const whole = chosen.words ? grouped(rows, from.words, to.words) : rows;
   const found = {
     rows: without(whole, right.all, left.places, right.places), high: left.places.length, wide: right.places.length,
-    from: left, to: right, same: from === to, whole: rows, title: `${titleOf(layer, head)}: who attends to whom`,
+    from: left, to: right, same: from === to, whole: rows, title: `${nameOf(layer, head)}: who attends to whom`,
   };
-  found.marks = one ? [] : placeMarks(kind().gold, rolled(head) ? null : kind().gold?.hits[layer][head], [from, to], [left, right], chosen.words);
+  found.marks = placeMarks(kind().gold, rolled(head) ? null : kind().gold?.hits[layer][head], [from, to], [left, right], chosen.words);
   found.least = sparest(found);
   return found;
 }
@@ -86,8 +80,8 @@ function sparest({ rows, high, wide }) {
 /** Give the least attention that is drawn as a line; of a token alone, all can be seen. */
 const leastOf = (one, alone) => chosen.least ?? (alone ? FAINTEST : one.least);
 
-/** Draw a head into a box, or only change what another head changes. */
-function drawInto(box, before, one, sameTokens) {
+/** Draw a head, or only change what another head changes. */
+function drawOne(before, one, sameTokens) {
   let made = before;
   if (sameTokens && before?.update && before.draw === chosen.draw) { // the labels stay
     before.update(one);
@@ -112,52 +106,33 @@ function drawInto(box, before, one, sameTokens) {
     });
   }
   made.draw = chosen.draw;
-  if (made.root.parentNode !== box) box.replaceChildren(made.root);
+  if (!made.root.parentNode) find("drawing").replaceChildren(made.root);
   return made;
 }
 
-/** Give the pixels across that a drawing can have, beside numbers and another drawing. */
+/** Give the pixels across that a drawing can have. */
 function roomFor() {
-  const wide = find("drawings").clientWidth - 8;
-  return pinned && wide > 520 ? wide / 2 - 20 : wide;
+  return find("drawing").parentNode.clientWidth - 8;
 }
 
-/** Draw the head that is chosen, and the one that is pinned beside it. */
+/** Draw the head that is chosen. */
 async function drawHead(sameTokens = false) {
   const mine = ++drawTurn;
-  const next = await look(chosen.layer, chosen.head), other = pinned && await look(pinned.layer, pinned.head);
+  const next = await look(chosen.layer, chosen.head);
   if (image && !image.complete) await image.decode();
   if (mine !== drawTurn) return; // something else was chosen meanwhile
   seen = next;
-  find("title").textContent = titleOf(chosen.layer, chosen.head);
-  find("pin").hidden = Boolean(openExample()); // what stands beside has the same tokens
-  tellExample();
+  find("title").textContent = nameOf(chosen.layer, chosen.head);
   Object.assign(find("words"), { disabled: !worded(), checked: chosen.words });
   if (!sameTokens) fillSelects();
   for (const one of document.querySelectorAll(".for-lines")) one.hidden = chosen.draw !== "lines";
-  for (const one of document.querySelectorAll(".save-picture")) one.hidden = !["lines", "map"].includes(chosen.draw);
-  find("pinned").hidden = !pinned;
-  find("drawings").parentNode.classList.toggle("has-pin", Boolean(pinned)); // two drawings need the room of the numbers
-  find("own-title").hidden = !pinned;
-  find("own-title").textContent = nameOf(chosen.layer, chosen.head);
-  drawing = drawInto(find("drawing"), drawing, seen, sameTokens);
-  if (pinned) {
-    find("pinned-title").textContent = `Pinned: ${nameOf(pinned.layer, pinned.head)}`;
-    Object.assign(pinned, { seen: other, drawing: drawInto(find("pinned-drawing"), pinned.drawing, other, sameTokens) });
-  }
+  find("save").hidden = !["lines", "map"].includes(chosen.draw);
+  drawing = drawOne(drawing, seen, sameTokens);
   paint(chosen.from, chosen.to);
   drawNotes();
   explainMarks();
   document.documentElement.dataset.drawn = JSON.stringify(chosen); // for whoever waits for it
   unpackAhead(kind(), chosen.layer, () => mine === drawTurn);
-}
-
-/** Pin the head that is shown, so that it stays beside others; or let go of the one that is pinned. */
-function pin() {
-  pinned = pinned ? null : { layer: chosen.layer, head: chosen.head, seen: null, drawing: null };
-  find("pin").textContent = pinned ? "Unpin" : "Pin this head";
-  drawing = null; // there is less room, or more
-  drawHead(true);
 }
 
 /** Offer the tokens that are shown. */
@@ -184,7 +159,6 @@ const pick = (from) => select(from, -1);
 function paint(from, to) {
   const alone = from >= 0 || to >= 0;
   const left = drawing.paint(from, to, leastOf(seen, alone));
-  pinned?.drawing?.paint(from, to, leastOf(pinned.seen, alone));
   find("readout").textContent = tell(from, to, left);
   showLeast(alone);
   if (chosen.draw === "patches" && !alone) { find("ranking").hidden = true; return; }
@@ -361,24 +335,16 @@ function listen() {
   find("special").addEventListener("change", (event) => choose({ special: event.target.checked }, false));
   find("from").addEventListener("change", (event) => select(Number(event.target.value), chosen.to));
   find("to").addEventListener("change", (event) => select(chosen.from, Number(event.target.value)));
-  find("save").addEventListener("click", () => saveSvg(drawing, titleOf(chosen.layer, chosen.head), chosen.draw));
-  find("save-png").addEventListener("click", () => savePng(drawing, titleOf(chosen.layer, chosen.head), chosen.draw));
-  find("pin").addEventListener("click", pin);
-  find("back")?.addEventListener("click", async () => {
-    const left = exampleButtons()[chosen.example];
-    await showExample(null);
-    left?.focus();
-  });
+  find("save").addEventListener("click", () => saveSvg(drawing, nameOf(chosen.layer, chosen.head), chosen.draw));
   find("least").addEventListener("input", (event) => { chosen.least = (Number(event.target.value) / 100) ** 2; paint(chosen.from, chosen.to); });
   find("few").addEventListener("change", (event) => {
     chosen.least = event.target.checked ? null : leastOf(seen, chosen.from >= 0 || chosen.to >= 0);
     paint(chosen.from, chosen.to);
   });
-  find("order").addEventListener("change", (event) => { order = event.target.value; layOut(kind()); colourHeads(); });
   find("grid").closest(".scroll").addEventListener("scroll", cue);
   addEventListener("resize", cue);
   addEventListener("hashchange", follow);
-  for (const medium of [printing, dark]) medium.addEventListener("change", () => { drawScale(); colourHeads(); drawExamples(); tellExample(); if (drawing) paint(chosen.from, chosen.to); });
+  for (const medium of [printing, dark]) medium.addEventListener("change", () => { drawScale(); colourHeads(); if (drawing) paint(chosen.from, chosen.to); });
 }
 
 find("still")?.remove(); // which stands in for what follows
@@ -388,4 +354,3 @@ Object.assign(chosen, linked() ?? {});
 drawHeads();
 drawHead();
 follow();
-drawExamples();

@@ -1,6 +1,6 @@
-"""A line a row: what heads find, where columns vary, and any other table."""
+"""A line a row: what heads find, and any other table."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,12 +10,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from attnprobe.findings.spread import PARTS
-from attnprobe.reports.columns import read_floats
-from attnprobe.reports.scales import Scale
 from attnprobe.reports.shapes import BestHeads
-from attnprobe.reports.terminal.console import Field, Signs, choose_signs, has_palette, shorten, write_fields
-from attnprobe.reports.terminal.grid import style_cell
+from attnprobe.reports.terminal.console import Field, Signs, choose_signs, shorten, write_fields
 from attnprobe.sums.resampling import SIGNIFICANT
 from attnprobe.table.cells import clean, format_cell
 from attnprobe.table.head_table import HeadTable
@@ -171,65 +167,6 @@ def _write_lines(blocks: Sequence[_Block], labels: Sequence[str]) -> list[Text]:
         line.rstrip()
         lines.append(line)
     return lines
-
-
-#: The columns that are on the screen.
-SHARES_COLUMNS = frozenset({*PARTS, "checkpoints", "unit"})
-#: Parts that stand together, each with the short name that it has there.
-_GROUPS: Mapping[str, Mapping[str, str]] = {
-    "place": {"layers": "lay", "heads": "head"},
-    "checkpoint": {"seeds": "all", "layers_by_seed": "lay", "heads_by_seed": "head"},
-    "text": {"texts": "all", "layers_by_text": "lay", "heads_by_text": "head", "seeds_by_text": "chk"},
-    "rest": {"rest": ""},
-}
-_SHARES = Scale(0.0, 1.0)
-_CELL, _GAP = 5, 1
-_LEAST_NAME = 8
-_SAID = (
-    "in % of the variance; place: the same in all checkpoints and texts; checkpoint, text: what they change "
-    "for all heads (all), for some layers (lay) or heads"
-)
-
-
-def has_shares(table: HeadTable) -> bool:
-    """Tell whether rows are measures with shares of their variance."""
-    known = all(read_floats(table, part) is not None for part in PARTS)
-    return table.kind == "shares" and len(table) > 0 and known
-
-
-def draw_shares(table: HeadTable, console: Console) -> None:
-    """Print a line a column, and a column a component."""
-    labels = [column for name in ("measure", "attention") if (column := table.data.get(name)) is not None]
-    names = [", ".join(clean(format_cell(cell)) for cell in row) for row in zip(*labels, strict=True)]
-    shares = {part: read_floats(table, part) for part in PARTS}
-    room = console.width - len(PARTS) * _CELL - _GAP * len(_GROUPS)
-    width = min(max(_LEAST_NAME, room), max(map(len, names), default=0))
-    console.print(Text(_SAID, "dim"))
-    top, below = Text(" " * width, "bold"), Text(" " * width, "bold")
-    for group, parts in _GROUPS.items():
-        title = group.rjust(_CELL) if len(parts) == 1 else f"  {group}".ljust(_CELL * len(parts))
-        top.append(" " * _GAP + title)
-        below.append(" " * _GAP + "".join(short.rjust(_CELL) for short in parts.values()))
-    for line in (top, below):
-        line.rstrip()
-        _print_line(line, console)
-    more = choose_signs(console).more
-    for row, name in enumerate(names):
-        shown = name if len(name) <= width else name[: width - len(more)] + more
-        line = Text(shown.ljust(width))
-        for parts in _GROUPS.values():
-            line.append(" " * _GAP)
-            for part in parts:
-                found = shares[part]
-                assert found is not None  # or it were no picture
-                line.append_text(_format_share(float(found[row]), console))
-        _print_line(line, console)
-
-
-def _format_share(share: float, console: Console) -> Text:
-    if np.isnan(share):
-        return Text(choose_signs(console).undefined.rjust(_CELL))
-    return Text(f"{100 * share:.0f}".rjust(_CELL), style_cell(share, _SHARES) if has_palette(console) else "")
 
 
 def _print_line(line: Text, console: Console) -> None:

@@ -138,9 +138,6 @@ def _draw_list(table: HeadTable, console: Console, precision: int | None, full: 
     elif table.kind == "alignments" and len(table):
         alignments.draw_alignments(table, console, precision, full)
         shown = alignments.ALIGNMENT_COLUMNS
-    elif lists.has_shares(table):
-        lists.draw_shares(table, console)
-        shown = lists.SHARES_COLUMNS
     elif interactions.has_interactions(table):
         interactions.draw_interactions(table, console, full)
         shown = interactions.PAIR_COLUMNS

@@ -71,8 +71,8 @@ class TestListing:
         assert "images and sound" in refused(folder("a.png", "sub/b.wav"))
 
     def test_neither(self, folder):
-        assert "without text, images, sound or videos" in refused(folder())
-        assert "without text, images, sound or videos" in refused(folder("text.txt", ".hidden.png"))
+        assert "without text, images or sound" in refused(folder())
+        assert "without text, images or sound" in refused(folder("text.txt", ".hidden.png"))
 
     def test_a_single_file(self, folder):
         path = folder("a.png", "b.wav") / "b.wav"

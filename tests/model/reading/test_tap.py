@@ -87,13 +87,13 @@ def by_hand(toy: Toy, ids: Tensor) -> list[Tensor]:
     return maps
 
 
-def collected(model: Any, ids: Tensor, way: Way = Way.TAP) -> list[Tensor]:
+def collected(model: Any, ids: Tensor) -> list[Tensor]:
     pieces: list[Piece] = []
 
     def keep(piece: Piece):
         pieces.append(replace(piece, probabilities=piece.probabilities.clone()))
 
-    with torch.no_grad(), capture_attention(model, keep, way):
+    with torch.no_grad(), capture_attention(model, keep, Way.TAP):
         model(input_ids=ids)
     assert [(piece.layer, piece.sequence, piece.query) for piece in pieces] == [(0, 0, 0), (1, 0, 0)]
     return [piece.probabilities for piece in pieces]
@@ -129,15 +129,6 @@ class TestSpellings:
             gates.set(xi)
             torch.testing.assert_close(toy(some_ids()), silent(some_ids()))
         assert not torch.allclose(untouched, silent(some_ids()))
-
-
-def test_the_second_softmax():
-    """A module that takes two softmaxes over keys: the tap of the second sees only that one."""
-    second = Toy(lambda scores: (scores * 2).softmax(-1) * 0 + scores.softmax(-1)).eval()
-    plain = by_hand(second, some_ids())
-    for found, expected in zip(collected(second, some_ids(), Way.SECOND_TAP), plain, strict=True):
-        torch.testing.assert_close(found, expected)
-    assert not torch.allclose(collected(second, some_ids())[0], plain[0])
 
 
 def test_causal_sdpa():
@@ -270,8 +261,7 @@ def hooks(model: nn.Module) -> list[int]:
     return [len(m._forward_hooks) + len(m._forward_pre_hooks) for m in model.modules()]
 
 
-@pytest.mark.parametrize("way", [Way.TAP, Way.SECOND_TAP, Way.HOOKS])
-def test_left_as_found(tiny: Tiny, way: Way):
+def test_left_as_found(tiny: Tiny):
     model, tokenizer = copy.deepcopy(tiny("deberta-v2")[0]), tiny("deberta-v2")[1]
     model.train()
     model.encoder.layer[1].eval()
@@ -282,12 +272,11 @@ def test_left_as_found(tiny: Tiny, way: Way):
     def breaks(piece: Piece):
         raise KeyboardInterrupt
 
-    with capture_attention(model, lambda _: None, way):
+    with capture_attention(model, lambda _: None, Way.TAP):
         assert not any(module.training for module in model.modules())
         model(input_ids=ids)
-    if way is not Way.SECOND_TAP:
-        with pytest.raises(KeyboardInterrupt), capture_attention(model, breaks, way):
-            model(input_ids=ids)
+    with pytest.raises(KeyboardInterrupt), capture_attention(model, breaks, Way.TAP):
+        model(input_ids=ids)
     assert [module.training for module in model.modules()] == training
     assert (hooks(model), model.config._attn_implementation, model.config.output_attentions) == before
 

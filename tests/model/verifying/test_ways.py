@@ -7,15 +7,12 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
 
-import attnprobe
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.reading.routing import Way
 from attnprobe.model.refusals import UnsupportedModelError
 from attnprobe.model.verifying.checks import check_maps
 from attnprobe.model.verifying.dry_run import inspect
-from attnprobe.model.verifying.switching import check_gates
-from attnprobe.survey.diagnosis import diagnose
 
 HEADS, WIDTH = 4, 8
 
@@ -37,7 +34,7 @@ class OwnAttention(nn.Module):
         self.kind = config.kind
         self.query, self.key, self.value = (nn.Linear(HEADS * WIDTH, HEADS * WIDTH) for _ in range(3))
 
-    def forward(self, hidden: Tensor, *, maps: bool, first: bool) -> tuple[Tensor, Tensor | None]:
+    def forward(self, hidden: Tensor, *, maps: bool) -> tuple[Tensor, Tensor | None]:
         query, key, value = (
             project(hidden).unflatten(2, (HEADS, WIDTH)).transpose(1, 2)
             for project in (self.query, self.key, self.value)
@@ -45,14 +42,12 @@ class OwnAttention(nn.Module):
         scores = query @ key.transpose(2, 3) * 0.2
         powers = scores.exp()
         mixed = powers / powers.sum(-1, keepdim=True)
-        if self.kind in {"softmax", "scores"} or (self.kind == "few scores" and first):
+        if self.kind in {"softmax", "scores", "too few"}:
             mixed = scores.softmax(-1)
         shown = mixed
         if self.kind == "aside":  # a softmax that the hidden states don't depend on, and maps of it
             shown = (scores * 2).softmax(-1)
-        if self.kind == "mean":
-            shown = mixed.mean(1, keepdim=True).expand_as(mixed)
-        if "scores" in self.kind:
+        if self.kind == "scores":
             shown = scores
         output = hidden + (mixed @ value).transpose(1, 2).flatten(2)
         return output, shown if maps else None
@@ -75,8 +70,8 @@ class OwnModel(PreTrainedModel):
         asked = self.config.output_attentions if output_attentions is None else output_attentions
         hidden = self.embed(input_ids) + self.place(torch.arange(input_ids.shape[1]))
         kept: tuple[Any, ...] = ()
-        for place, layer in enumerate(self.layers):
-            hidden, found = layer(hidden, maps=bool(asked), first=place == 0)
+        for layer in self.layers:
+            hidden, found = layer(hidden, maps=bool(asked))
             kept += (found,)
         self.kept = kept
         return _Output(hidden, kept) if asked else (hidden,)
@@ -129,49 +124,13 @@ def test_a_gap_in_a_later_layer_is_seen():
             check_maps("own", maps, 1e-3)
 
 
-class TestHooks:
-    """Attention without any softmax, which a model gives when it is asked."""
-
-    def test_census(self, tiny: Any):
-        """The same numbers as those of the model that spells it as a softmax."""
-        tokenizer = tiny("bert")[1]
-        read, tapped = own("exponentials", tokenizer), own("softmax", tokenizer)
-        tapped.model.load_state_dict(read.model.state_dict())
-        assert inspect(read).way is Way.HOOKS
-        texts = ["the dog ran to the water .", "is it late ?"]
-        found = attnprobe.census(read.model, texts, tokenizer=tokenizer)
-        expected = attnprobe.census(tapped.model, texts, tokenizer=tokenizer)
-        assert found.provenance["architecture"]["way"] == "forward hooks under eager attention"
-        for name in ("entropy", "confidence", "attention_distance"):
-            assert found[name] == pytest.approx(expected[name], abs=1e-5)
-
-    def test_nothing_accumulates(self, tiny: Any):
-        read = own("exponentials", tiny("bert")[1])
-        attnprobe.census(read.model, ["the dog ran"], tokenizer=read.tokenizer)
-        assert read.model.kept == (None, None)
-        assert not read.model.config.output_attentions
-
-    def test_no_gates(self, tiny: Any):
-        read = own("exponentials", tiny("bert")[1])
-        with pytest.raises(UnsupportedModelError, match="heads can't be switched off"):
-            check_gates(read, inspect(read))
-
-    def test_doctor(self, tiny: Any):
-        findings, architecture = diagnose(own("exponentials", tiny("bert")[1]))
-        assert architecture is not None
-        said = [finding.detail for finding in findings]
-        assert "reached through the forward hooks under eager attention" in said
-        assert "heads differ" in said
-
-
 class TestRefused:
     """By name, with the reason of each way that had one."""
 
     @pytest.mark.parametrize(
         ("kind", "reason"),
         [
-            ("mean", "all heads of every layer are copies of one map"),
-            ("scores only", "do not sum to 1"),
+            ("exponentials", "no attention was found"),
             ("aside", "do not depend on the softmax tapped in layer 0"),
             ("too few", "attention of 1 layer was read, its configuration says 2"),
         ],
@@ -181,10 +140,3 @@ class TestRefused:
             inspect(own(kind, tiny("bert")[1]))
         assert "'own'" in str(caught.value)
         assert str(caught.value).endswith(".")
-
-    def test_reasons_name_their_ways(self, tiny: Any):
-        """Each reason is said once, with the ways that had it."""
-        refused = diagnose(own("few scores", tiny("bert")[1]))[0][-1]
-        assert refused.status == "failed"
-        assert "its configuration says 2 (softmax tap); its attention rows" in refused.detail
-        assert refused.detail.endswith("(forward hooks under eager attention).")

@@ -1,4 +1,4 @@
-"""Lists on a terminal: the best head for each label, and shares of variance in percent."""
+"""Lists on a terminal: the best head for each label."""
 
 import dataclasses
 import io
@@ -9,10 +9,8 @@ from rich.cells import cell_len
 from rich.console import Console
 
 import attnprobe
-from attnprobe.findings.spread import PARTS
 from attnprobe.reports.terminal.show import show
-from attnprobe.table.head_table import HeadTable, read_head_table
-from attnprobe.table.table import Column
+from attnprobe.table.head_table import read_head_table
 
 
 def shown(table, width=100):
@@ -58,67 +56,10 @@ def test_long_labels_are_cut_by_their_width():
     assert all(cell_len(line) <= 60 for line in shown(table, 60).splitlines())
 
 
-def table(names, rows, kinds=None):
-    """Make a table of shares."""
-    columns = [Column("model", role="key"), Column("dataset", role="key")]
-    data = {"model": ["a and 1 more"] * len(names), "dataset": ["x"] * len(names)}
-    if kinds:
-        columns.append(Column("attention", role="key"))
-        data["attention"] = kinds
-    columns += [Column("measure", role="key"), Column("unit", role="text"), Column("sd")]
-    data |= {"measure": names, "unit": ["nats"] * len(names), "sd": [0.5] * len(names)}
-    for number, part in enumerate(PARTS):
-        columns += [Column(part, headline=True), Column(f"{part}_se", role="error")]
-        data |= {part: [row[number] for row in rows], f"{part}_se": [0.01] * len(names)}
-    return HeadTable("where columns vary over 2 checkpoints", columns, data, ["A note."])
-
-
 def drawn(made, width=80, **options):
     out = io.StringIO()
     show(made, Console(file=out, width=width, **options))
     return out.getvalue()
-
-
-SHARES = [0.5, 0.25, 0.0, 0.004, 0.006, 0.1, 0.05, 0.05, 0.03, 0.01]
-
-
-def test_a_line_a_column_in_80_columns():
-    out = drawn(table(["entropy", "attention_distance_ratio"], [SHARES, SHARES[::-1]]))
-    lines = out.splitlines()
-    assert max(map(len, lines)) <= 80
-    [entropy] = [line for line in lines if line.startswith("entropy ")]
-    assert entropy.split() == ["entropy", "50", "25", "0", "0", "1", "10", "5", "5", "3", "1"]
-    [other] = [line for line in lines if line.startswith("attention_distance_ratio ")]
-    assert other.split()[1:] == entropy.split()[:0:-1]
-    heads = next(line for line in lines if line.split()[:2] == ["lay", "head"])
-    assert heads.split() == ["lay", "head", "all", "lay", "head", "all", "lay", "head", "chk"]
-    assert heads.index("lay") + len("lay") == entropy.index("50") + len("50")
-    assert "1 more column (sd)" in out
-    assert "A note." in out
-
-
-def test_undefined_shares_kinds_and_long_names():
-    row = [float("nan"), *SHARES[1:]]
-    made = table(["entropy", "a" * 60], [row, row], kinds=["encoder", "cross"])
-    out = drawn(made)
-    assert "entropy, encoder" in out
-    assert any(line.startswith("aaa") and "…" in line and len(line) <= 80 for line in out.splitlines())
-    assert "·" in next(line for line in out.splitlines() if line.startswith("entropy"))
-
-
-def test_colours_and_bare_terminals():
-    made = table(["[bold]x"], [SHARES])
-    assert "\x1b[" in drawn(made, force_terminal=True, color_system="truecolor")
-    assert "[bold]x" in drawn(made)
-
-
-@pytest.mark.parametrize("missing", ["rest", "measure"])
-def test_other_tables_are_lists(missing):
-    made = table(["entropy"], [SHARES])
-    left = [one for one in made.columns if one.name != missing]
-    other = HeadTable(made.title, left, {one.name: made.data[one.name] for one in left})
-    assert "in % of the variance" in drawn(made)
-    assert "in % of the variance" not in drawn(other)
 
 
 def aligned(**more):
