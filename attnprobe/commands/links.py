@@ -163,14 +163,14 @@ def coreference(
     noun or other noun, the nearest with the same words or head word, or the first with the same last word
     (the nearest where there is none); or, where texts name candidates, chance among them. See syntax on
     [bold]accuracy[/bold], [bold]chosen[/bold], [bold]p[/bold] and [bold]selectivity[/bold].
-    Files: CoNLL-U with Entity= (CorefUD), the tsv of GAP, sentences with brackets (WinoBias).
+    Files: CoNLL-U with Entity= (CorefUD), the tsv of GAP.
 
     Examples:
       attnprobe coreference demo
 
       attnprobe coreference bert-base-uncased -d gap-test.tsv
 
-      attnprobe coreference my-bert -d pro.txt -d anti.txt --by-group file
+      attnprobe coreference my-bert -d gum.conllu --by-group genre
 
     Returns:
         One row a kind of mention, with its best head; or see ``by``.
