@@ -20,7 +20,6 @@ _COEFFICIENTS = {
     "pearson": "Pearson",
     "pearson_true": "Pearson, without noise",
     "spearman": "Spearman",
-    "spearman_true": "Spearman, without noise",
     "kendall": "Kendall",
 }
 

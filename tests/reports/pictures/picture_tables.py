@@ -201,14 +201,12 @@ def correlated():
 
 
 def correlation():
-    columns = {name: [0.5] for name in ("pearson", "pearson_true", "spearman", "spearman_true", "kendall")}
+    columns = {name: [0.5] for name in ("pearson", "pearson_true", "spearman", "kendall")}
     columns |= {
         "pearson_low": [0.25],
         "pearson_high": [0.75],
         "pearson_true_low": [None],
         "pearson_true_high": [None],
-        "spearman_true_low": [0.3],
-        "spearman_true_high": [0.6],
     }
     return table("correlation", named(1), **columns)
 
