@@ -102,6 +102,12 @@ class Reading(Group, panel=TEXT):
             guesses=("pair-column", "text2", "text-column-2", "second-column"),
         ),
     ] = None
+    no_header: Annotated[
+        bool,
+        Option(
+            "The first row of a csv, tsv or xlsx file is data: name its columns by their numbers, from 1."
+        ),
+    ] = False
     document_column: Annotated[
         str | None,
         Option(
