@@ -126,15 +126,13 @@ def probe_links(
             Gold.LINKS: links.ASKING_LINKS,
         }[gold]
         facts = {"command": describe_call("probe"), "dataset": source.described}
-        seed = {"seed": call.corpus.seed} if how["control"] else {}
-        plan = {**how, "control": how["control"] is not None, "seed": call.corpus.seed}
         return probe_checkpoint(
             checkpoint,
             documents,
-            ProbePlan(asking, by, **plan),
+            ProbePlan(asking, by, **how),
             call.corpus,
             dataset=source.name,
-            facts={**facts, "asked": {**chosen, **how, **seed}},
+            facts={**facts, "asked": {**chosen, **how}},
             **call.run,
         )
 

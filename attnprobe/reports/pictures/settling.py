@@ -18,19 +18,17 @@ from attnprobe.reports.pictures.training import make_step_axis
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.kinds import STEP
 
-#: What is drawn by default; Kendall's says the same in other numbers.
+#: What is drawn.
 _LINES = {
     "spearman_last": "Spearman, with the last step",
     "spearman_previous": "Spearman, with the step before",
-    "kendall_last": "Kendall, with the last step",
-    "kendall_previous": "Kendall, with the step before",
 }
 #: Narrower pictures have the legend below; and the room that it takes beside.
 _BESIDE, _LEGEND = 480, 200
 
 
 def draw_settling(table: HeadTable, request: DrawingRequest) -> Any:
-    """Draw four lines a measure: Spearman solid, Kendall dashed; with the last step, and the one before."""
+    """Draw two lines a measure: the rank correlation with the last step, and that with the step before."""
     columns = request.columns(table) if request.measures else []
     wanted = [column.name for column in columns if column.name in _LINES] or list(_LINES)
     panels = label_rows(table, ["attention", "measure", "dataset"])
@@ -51,17 +49,14 @@ def draw_settling(table: HeadTable, request: DrawingRequest) -> Any:
     names = [_LINES[name] for name in wanted]
     last, before, *_ = request.theme.categories
     hues = [last if name.endswith("_last") else before for name in wanted]
-    dashes = [[1, 0] if name.startswith("spearman") else [4, 3] for name in wanted]
     more: dict[str, Any] = {} if beside else {"orient": "bottom", "direction": "vertical", "columns": 1}
     legend = alt.Legend(title=None, symbolType="stroke", symbolSize=200, **more)
     lines = alt.Chart().mark_line(strokeWidth=1.8, point=alt.OverlayMarkDef(size=26, filled=True))
     scale = alt.Scale(domain=domain)
-    x = make_step_axis(sort_labels(steps), width, request.theme)
     chart = lines.encode(
-        x=x,
+        x=make_step_axis(sort_labels(steps), width, request.theme),
         y=alt.Y("value:Q", title="rank correlation", scale=scale),
         color=alt.Color("line:N", scale=alt.Scale(domain=names, range=hues), legend=legend),
-        strokeDash=alt.StrokeDash("line:N", scale=alt.Scale(domain=names, range=dashes), legend=legend),
         tooltip=make_tooltip({"line:N": "correlation", "step:Q": "step", "value:Q": "value"}),
     )
     chart = chart.properties(width=width, height=int(np.clip(width * 0.6, 110, 220)))

@@ -15,7 +15,7 @@ from attnprobe.table.head_table import HeadTable
 from attnprobe.table.kinds import PROBED
 
 #: The columns that are on the screen.
-PROBE_COLUMNS = frozenset({*PROBED, "layer", "head", "baseline_rule", "control"})
+PROBE_COLUMNS = frozenset({*PROBED, "layer", "head", "baseline_rule"})
 #: More labels than this are not printed.
 MOST_LABELS = 45
 _LONGEST = 24
@@ -46,10 +46,6 @@ def draw_probes(table: HeadTable, console: Console, full: bool = False) -> None:
         "best head": _join(write(numbers["best_head_accuracy"]), _name_heads(table)),
         "rule": _join(write(numbers["baseline"]), _name_rules(table)),
     }
-    if (control := read_floats(table, "control")) is not None:
-        columns["control"] = write(control)
-    bits, uniform = (write(numbers[name]) for name in ("bits", "bits_uniform"))
-    columns["bits (uniform)"] = [f"{one} ({other})" for one, other in zip(bits, uniform, strict=True)]
     widths = [max(map(cell_len, [name, *cells])) for name, cells in columns.items()]
     console.print()
     print_cells(list(columns), widths, console, "bold", _TEXTS)
@@ -60,12 +56,11 @@ def draw_probes(table: HeadTable, console: Console, full: bool = False) -> None:
         sure = numbers["p_adjusted"][row] < SIGNIFICANT
         print_cells([*cells, "*"] if sure else cells, [*widths, 1], console, "green" if sure else "", _TEXTS)
     console.print()
-    said = "; control: the same probe with random weights" if control is not None else ""
     console.print(
         Text(
             "links found: by a probe of all heads, by the best head (layer-head, counted from 0), by the "
-            f"best simple rule{said}; bits per link: online code (uniform code); * all heads find "
-            f"significantly more than the best (adjusted p < {SIGNIFICANT})",
+            "best simple rule; * all heads find significantly more than the best (adjusted p < "
+            f"{SIGNIFICANT})",
             "dim",
         )
     )

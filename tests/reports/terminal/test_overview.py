@@ -7,6 +7,7 @@ import pytest
 from printed import shown
 from rich.cells import cell_len
 
+import attnprobe
 from attnprobe.findings.dynamics import stack_steps
 from attnprobe.reports.theme import SEQUENTIAL
 from attnprobe.table.head_table import HeadTable
@@ -129,7 +130,6 @@ def test_effects_that_are_not_significant_have_no_colour():
     found = read_map(lines, 24, 16, 2)
     assert {colour is None for (_, head), colour in found.items() if head % 2 == 0} == {True}
     assert {colour is None for (_, head), colour in found.items() if head % 2} == {False}
-    assert any(plain(line).startswith("no colour: not |value| > 1.96") for line in lines)
 
 
 def test_undefined_measures_and_kinds_of_attention():
@@ -160,3 +160,23 @@ def test_of_many_heads_those_that_change_most_are_listed():
     assert len(text) < 32
     whole = [plain(line) for line in shown(table, 80, full=True, **COLOURS)]
     assert sum(len(line.split()) - 1 for line in whole if re.match(r"L\d+\s", line)) == 384
+
+
+def test_a_census_shows_the_special_token_that_matters():
+    """Attention to [CLS] stands beside that to separators, and what a model lacks is left out."""
+    made = attnprobe.census("demo", limit=2)
+    lines = {plain(line).split(",")[0] for line in shown(made, 200)}
+    assert {"first", "separator"} <= lines
+    without = HeadTable(made.title, made.columns, {**made.data, "separator": [np.nan] * 24})
+    lines = {plain(line).split(",")[0] for line in shown(without, 200)}
+    assert "first" in lines
+    assert "separator" not in lines
+
+
+def test_mean_attention_is_named_as_such():
+    """Attention to the previous token and the share of queries that look most at it are two measures."""
+    columns = {one.name: one for one in attnprobe.positional("demo", limit=2).columns}
+    assert columns["previous"].title == "mean attention to the previous token"
+    assert columns["previous"].unit == columns["next"].unit == "share"
+    assert columns["offset_share"].title.startswith("queries that look most")
+    assert columns["offset_share"].unit.startswith("share of queries")

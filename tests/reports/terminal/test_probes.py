@@ -7,10 +7,9 @@ from printed import shown
 def test_a_line_a_label():
     out = shown(tables.probes(), width=80)
     lines = {line.split()[0]: line.split() for line in out if line[:3] in {"all", "det", "obj"}}
-    assert " ".join(lines["all"]) == "all 300 0.61 ± 0.01 0.40 1-3 0.30 +1 0.10 2.50 (4.25) *"
-    assert " ".join(lines["det"]) == "det 120 0.80 ± 0.02 0.79 0-0 0.50 -1 0.20 1.25 (4.50)"
+    assert " ".join(lines["all"]) == "all 300 0.61 ± 0.01 0.40 1-3 0.30 +1 *"
+    assert " ".join(lines["det"]) == "det 120 0.80 ± 0.02 0.79 0-0 0.50 -1"
     assert "0.30 2-1" in " ".join(lines["obj"])
-    assert any("random weights" in line for line in out)
     assert all(len(line) <= 80 for line in out)
 
 
