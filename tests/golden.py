@@ -77,7 +77,7 @@ COMMANDS = {
     "correlate-heads": "correlate --in-domain importance.csv --out-domain ablate.csv --by head",
     "correlate-model": "correlate MODEL --in-domain a.txt --out-domain b.txt",
     "dynamics": "dynamics checkpoint-100 checkpoint-200 --steps 100,200 -L 20 --measure entropy",
-    "dynamics-step": "dynamics checkpoint-100 checkpoint-200 --steps 100,200 -L 20 --measure entropy --by step",
+    "dynamics-step": "dynamics checkpoint-100 checkpoint-200 --steps 1,2 -L 9 --measure entropy --by step",
     "part-1": "census MODEL -L 30 --part 1/2",
     "part-2": "census MODEL -L 30 --part 2/2",
     "merge": "merge part-1.csv part-2.csv",
