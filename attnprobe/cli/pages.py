@@ -78,7 +78,7 @@ def plot(command: Command, given: Given) -> None:
         check_free_file,
         find_format,
     )
-    from attnprobe.table.kinds import TREE
+    from attnprobe.table.kinds import CLUSTERMAP
 
     tables, clusters, overwrite = given["tables"], given["save_clusters"], given["overwrite"]
     for table in tables:
@@ -95,7 +95,7 @@ def plot(command: Command, given: Given) -> None:
         check_apart(path, add_descriptions(tables))
     drawn: dict[str, Any] = {}
     if clusters is not None:
-        drawn["kind"] = given["kind"] or TREE
+        drawn["kind"] = given["kind"] or CLUSTERMAP
         check_file(clusters, overwrite)
         apart = [*add_descriptions(tables), *filter(None, [path])]
         check_apart(clusters, apart, option="--save-clusters")

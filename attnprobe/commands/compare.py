@@ -18,9 +18,9 @@ from attnprobe.options import (
     Layers,
     Metric,
     Model,
-    Precision,
     Reading,
     Resume,
+    Targets,
     Task,
     Weights,
 )
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from attnprobe.statistics.statistic import Statistic
     from attnprobe.table.head_table import HeadTable
 
-#: Options that ``dynamics`` has too.
+#: An option that ``dynamics`` has too.
 Keep = Annotated[
     bool,
     Option(
@@ -45,56 +45,7 @@ Keep = Annotated[
         panel=MODEL,
     ),
 ]
-Method = Annotated[
-    Literal["gradient", "ig", "lrp", "confidence"],
-    Option("With --measure importance: as for `attnprobe importance`.", panel=TASK),
-]
-_ONE_BY_ONE = (("match", "--match"), ("nearest", "--no-nearest"), ("by=layer", "--by layer"))
 _RULES = (
-    *(
-        Rule(f"--spread has one row a column; leave out {flag}.", given=("spread", name))
-        for name, flag in (*_ONE_BY_ONE, ("layers", "--layers"))
-    ),
-    *(
-        Rule(
-            f"--measure importance is about heads of one number; leave out {flag}.",
-            given=("measure=importance", name),
-        )
-        for name, flag in _ONE_BY_ONE
-    ),
-    *(
-        Rule(
-            f"--{name} is about attention weights; leave it out for importance.",
-            given=("measure=importance", name),
-        )
-        for name in ("weights", "frequencies")
-    ),
-    *(
-        Rule(
-            f"--{name.replace('_', '-')} is for --measure importance; leave it out.",
-            given=(name, "not measure=importance"),
-        )
-        for name in ("objective", "force_head", "method")
-    ),
-    Rule(
-        "--seed is for --sample, --until and --measure importance; leave it out.",
-        given=("seed", "not measure=importance"),
-        lacks=("sample", "until"),
-    ),
-    Rule(
-        "--until is for divergences and columns of two checkpoints; leave it out.",
-        given=("until",),
-        beside=("spread", "measure=importance"),
-    ),
-    *(
-        Rule("--match outputs reads the texts twice; leave out --until.", given=("until", f"match={outputs}"))
-        for outputs in ("outputs", "outputs-layer")
-    ),
-    Rule(
-        "tokenizers go with loaded models; checkpoints that are named have their own.",
-        given=("tokenizers",),
-        beside=("spread", "measure=importance"),
-    ),
     *(
         Rule(
             "Matching by maps needs the divergence of all pairs of heads; leave out --no-nearest.",
@@ -109,9 +60,8 @@ _RULES = (
 @command(
     Model,
     *TEXTS,
-    Precision,
     Labels,
-    Task,
+    Targets,
     Weights,
     Layers,
     Resume,
@@ -123,10 +73,8 @@ def compare(
     model: Annotated[
         "Sequence[str | Path | PreTrainedModel] | str | Path",
         Option(
-            "Two checkpoints: folders or hub ids; or one hub id with --revisions. With --spread, two or "
-            "more, and patterns of folders such as 'seed-*'.",
-            doc="Two checkpoints, each a folder, a hub id or a loaded model; or one hub id with revisions. "
-            'With measure="importance" or spread, names only, two or more, and patterns of folders too.',
+            "Two checkpoints: folders or hub ids; or one hub id with --revisions.",
+            doc="Two checkpoints, each a folder, a hub id or a loaded model; or one hub id with revisions.",
             metavar="MODEL...",
             line=list[str],
             argument=True,
@@ -142,8 +90,8 @@ def compare(
     measure: Annotated[
         str,
         Option(
-            "What is compared: census for all of its columns, some columns and families (entropy,previous), "
-            "or importance.",
+            "What is compared: census for all of its columns, or some columns and families "
+            "(entropy,previous).",
             metavar="NAME",
         ),
     ] = "census",
@@ -158,7 +106,7 @@ def compare(
             "outputs, over the model or (outputs-layer) within layers.",
             doc='Assign heads to heads one to one, with the least total divergence: "layer" within layers '
             'of one number, "model" over the model. "outputs" and "outputs-layer" match by what heads give, '
-            "with the most total CKA, and read the texts twice. Columns matched_layer, matched_head, "
+            "with the most total CKA. Columns matched_layer, matched_head, "
             "jsd_matched, cka_matched; columns that end in _b are then about the matched head.",
         ),
     ] = None,
@@ -169,15 +117,7 @@ def compare(
             "which is quicker."
         ),
     ] = True,
-    spread: Annotated[
-        bool,
-        Option(
-            "Say instead where columns vary over two checkpoints or more, such as those of several seeds: "
-            "between layers, heads, checkpoints, texts."
-        ),
-    ] = False,
     keep: Keep = True,
-    method: Method = "gradient",
     tokenizers: Annotated[
         "Sequence[Tokenizer] | None", Option(doc="Those of loaded models, one for each.")
     ] = None,
@@ -198,47 +138,29 @@ def compare(
     Both models read the same batches, each once. Models with different tokenizers are compared word by word;
     models of different shapes head by nearest head.
 
-    With [bold]--measure importance[/bold]: how much heads of one number matter in both,
-    [bold]importance_a, importance_b, importance_delta[/bold]. Checkpoints of different tasks are asked for
-    what both can be asked.
-
-    With [bold]--spread[/bold]: one row for each column, with [bold]sd[/bold], the standard deviation of one
-    value (a head, in a checkpoint, over a text), and the shares of its variance that lie between
-    [bold]layers, heads[/bold] of a layer, [bold]seeds[/bold] (checkpoints) and [bold]texts[/bold], and in
-    their interactions, such as [bold]heads_by_seed[/bold] (Searle et al. 1992). Checkpoints are loaded one
-    after the other; --resume keeps those that are done.
-
     Examples:
       attnprobe compare bert-base-uncased my-bert -d corpus.txt -o changes.csv
 
       attnprobe compare seed-1 seed-2 --match layer --measure entropy,previous
 
-      attnprobe compare seed-1 seed-2 -d corpus.txt --until jsd=0.01
-
       attnprobe compare seed-1 seed-2 --match outputs -d corpus.txt
 
       attnprobe compare my-org/my-model --revisions step1000,step2000 --by layer
-
-      attnprobe compare gpt2 my-gpt2 -d corpus.txt --measure importance
-
-      attnprobe compare 'my-seeds/*' --spread -d corpus.txt -o spread.csv
 
       attnprobe compare demo demo -L 20
 
     Notes:
         ``jsd`` is taken query by query. Where the models have other numbers of layers or heads, columns
-        ``_b`` are about the nearest head. Without ``measure="importance"``, ``labels`` are the target texts
-        that the decoders of encoder-decoder models read, by default the texts themselves. With ``spread``,
-        estimates of a variance below 0 count as 0.
+        ``_b`` are about the nearest head. ``labels`` are the target texts that the decoders of
+        encoder-decoder models read, by default the texts themselves.
 
     Returns:
-        One row for each head, or layer, of the first model, or for each column.
+        One row for each head, or layer, of the first model.
 
     References:
         Lin (1991), Divergence measures based on the Shannon entropy; Tukey (1958), Bias and confidence in not
         quite large samples; Kuhn (1955), The Hungarian method for the assignment problem; Kornblith,
-        Norouzi, Lee and Hinton (2019), Similarity of neural network representations revisited; Searle,
-        Casella and McCulloch (1992), Variance components.
+        Norouzi, Lee and Hinton (2019), Similarity of neural network representations revisited.
 
     >>> table = compare(["demo", "demo"], ["The parcel came late.", "It rained."], measure="entropy")
     >>> list(table.data)[:7]
@@ -249,8 +171,7 @@ def compare(
     from attnprobe.commands.call.comparing import compare as run
 
     asked = {"revisions": revisions, "measure": measure, "by": by, "match": match, "nearest": nearest}
-    asked |= {"spread": spread, "keep": keep, "method": method, "tokenizers": tokenizers}
-    return run(model, texts, labels, **asked, **options)
+    return run(model, texts, labels, **asked, keep=keep, tokenizers=tokenizers, **options)
 
 
 @command(

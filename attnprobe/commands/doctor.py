@@ -1,14 +1,10 @@
 """The command that says whether a checkpoint can be read, and how that is known."""
 
-from collections.abc import Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 from attnprobe.commands.output import Output
 from attnprobe.commands.registry import command
-from attnprobe.errors import AttnprobeError
-from attnprobe.option import Option
-from attnprobe.options import DEFAULTS, MODEL, TEXTS, Images, OneModel
+from attnprobe.options import TEXTS, Images, OneModel
 
 if TYPE_CHECKING:
     from attnprobe.commands.call.texts import Texts
@@ -19,15 +15,6 @@ if TYPE_CHECKING:
 def doctor(
     model: Any,
     texts: "Texts" = None,
-    *,
-    speed: Annotated[
-        bool,
-        Option(
-            "Try the types of weights that this machine multiplies, and name the fastest whose numbers agree "
-            "with those of float32 within their errors.",
-            panel=MODEL, guesses=("benchmark", "fastest", "dtypes"),
-        ),
-    ] = False,
     **options: Any,
 ) -> "HeadTable":  # fmt: skip
     """Check a checkpoint: architecture, how its attention is reached, and what a corpus will cost.
@@ -35,21 +22,15 @@ def doctor(
     Runs two short sequences and compares what attnprobe reads with the untouched model and with its own
     eager attention maps. Exit code 1 if something is wrong.
 
-    With --speed, the census of a part of the corpus is taken in bfloat16 and float16 too, where the processor
-    or the GPU multiplies them, and each is timed beside float32.
-
     Examples:
       attnprobe doctor demo
 
       attnprobe doctor my-checkpoint -d corpus.jsonl
 
-      attnprobe doctor my-checkpoint -d corpus.jsonl --speed
-
     Returns:
         One row a finding, with the status ``"ok"``, ``"warning"`` or ``"failed"``.
     """
     from contextlib import suppress
-    from dataclasses import replace
 
     from attnprobe.commands.call.call import check_model, load_model, open_call, read_first, sees_text
     from attnprobe.commands.call.record import describe_call
@@ -57,8 +38,6 @@ def doctor(
     from attnprobe.model.refusals import BadCheckpointError
     from attnprobe.table.builder import Labels
 
-    if speed:
-        _check_speed(model, options)
     with open_call(options, model) as call:
         source = read_first(open_texts(texts, named=options, sees=lambda: sees_text(model, call)))
         with suppress(BadCheckpointError):  # which goes into the table
@@ -91,24 +70,5 @@ def doctor(
                     progress=call.progress,
                 ) as ready:
                     findings += estimate(checkpoint, architecture, ready, source.name)
-                    if speed:
-                        from attnprobe.survey.fewer_bits import compare_dtypes
-
-                        findings += compare_dtypes(
-                            checkpoint,
-                            architecture,
-                            ready,
-                            lambda dtype: load_model(
-                                model, call.tokenizer, replace(call.load, dtype=dtype), source.kind
-                            ),
-                        )
     record = {"command": describe_call("doctor"), "dataset": source.described, **record_versions()}
     return make_findings_table(findings, Labels(name, source.name, record))
-
-
-def _check_speed(model: Any, options: Mapping[str, Any]) -> None:
-    """Refuse what leaves nothing to choose."""
-    if not isinstance(model, str | Path):
-        raise AttnprobeError("--speed loads the checkpoint in several types; give its folder or its hub id.")
-    if options.get("dtype", DEFAULTS["dtype"]) != DEFAULTS["dtype"]:
-        raise AttnprobeError("--speed tries types of weights beside float32; leave out --dtype.")

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from attnprobe.commands.compare import Keep, Method
+from attnprobe.commands.compare import Keep
 from attnprobe.commands.output import Output
 from attnprobe.commands.prune import By, HighestFirst, RandomOrders, RankTexts, Rerank, Step
 from attnprobe.commands.registry import Rule, command
 from attnprobe.option import Option
-from attnprobe.options import MODEL, OUTPUT, TEXTS, Labels, Layers, Metric, Model, Resume, Task, Weights
+from attnprobe.options import MODEL, OUTPUT, TASK, TEXTS, Labels, Layers, Metric, Model, Resume, Task, Weights
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -88,7 +88,10 @@ def dynamics(
         ),
     ] = "head",
     keep: Keep = True,
-    method: Method = "gradient",
+    method: Annotated[
+        Literal["gradient", "ig", "lrp", "confidence"],
+        Option("With --measure importance: as for `attnprobe importance`.", panel=TASK),
+    ] = "gradient",
     prune_by: By = "gradient",
     highest_first: HighestFirst = False,
     prune_step: Step = 0.1,
@@ -102,13 +105,11 @@ def dynamics(
     The table is that of the measure's own command with a column [bold]step[/bold], read from the names of
     the checkpoints: the number behind a word such as step, checkpoint or epoch, or else the last one. The
     checkpoints are loaded one after the other and need one tokenizer.
-    Notes say from which step on the order of heads is that of the last one.
 
     With [bold]--by step[/bold]: [bold]spearman_last, kendall_last[/bold], the rank correlation of heads with
     the last step; [bold]spearman_previous, kendall_previous[/bold], with the step before; for each column
-    that is measured and each kind of attention. For importance also [bold]spearman_last_true[/bold], without
-    the noise of the examples, with its 95 % interval, and [bold]settled_low, settled_high[/bold], between
-    which lies the step from which on the order is settled.
+    that is measured and each kind of attention; [bold]settled[/bold], the step from which on spearman_last
+    stays at 0.9 or above.
 
     With [bold]--measure prune[/bold]: the pruning curve of every checkpoint (Michel et al. 2019, section 6).
 

@@ -27,12 +27,12 @@ if TYPE_CHECKING:
             ("subtypes", "not gold=treebank"),
         ),
         Rule(
-            "--by head gives the weights of one probe; leave out --control and --folds, which score several.",
+            "--by head gives the weights of one probe; leave out --folds, which scores several.",
             ("by=head",),
-            beside=("control", "folds"),
+            beside=("folds",),
         ),
     ],
-    guesses=("probing", "attention-probe", "linear-probe", "decode", "mdl"),
+    guesses=("probing", "attention-probe", "linear-probe", "decode"),
 )
 def probe(
     model: Any,
@@ -76,17 +76,6 @@ def probe(
             guesses=("l2", "regularization", "regularisation", "weight-decay"),
         ),
     ] = 100.0,
-    words: Annotated[
-        bool,
-        Option(
-            "Let the weights depend on the words: on their static embeddings in the model's own table.",
-            panel=TASK,
-        ),
-    ] = False,
-    control: Annotated[
-        Literal["weights"] | None,
-        Option("Fit the same probe to the model with random weights, too (another pass).", panel=TASK),
-    ] = None,
     **options: Any,
 ) -> "HeadTable":
     """Find what all heads know together of dependencies, coreference or other links.
@@ -98,15 +87,11 @@ def probe(
     [bold]best_head_accuracy[/bold]: the same for the best head, and [bold]baseline[/bold] for the best simple
     rule, chosen in the documents that the probe was fitted to; [bold]gain[/bold] and [bold]p[/bold]: probe
     against best head (sign-flip test over documents; [bold]p_adjusted[/bold]: Holm).
-    [bold]bits[/bold]: what it takes to send the answers, a probe being fitted to twice as many links each
-    time (online code, Voita and Titov 2020), beside [bold]bits_uniform[/bold], which knows nothing.
-    [bold]control[/bold]: the same probe of the model with random weights, and [bold]selectivity[/bold], what
-    is gained over it.
 
     Examples:
       attnprobe probe demo
 
-      attnprobe probe bert-base-uncased -d dev.conllu --control weights
+      attnprobe probe bert-base-uncased -d dev.conllu
 
       attnprobe probe bert-base-uncased -d gap-test.tsv --gold coreference
 
@@ -121,11 +106,10 @@ def probe(
 
     References:
         Clark et al. (2019), What does BERT look at?, section 5.
-        Voita and Titov (2020), Information-theoretic probing with minimum description length.
     """
     from attnprobe.commands.call.finding import probe_links
     from attnprobe.commands.call.texts import Gold
 
     chosen = {"labels": labels, "subtypes": subtypes, "min_links": min_links}
-    how = {"folds": folds, "penalty": penalty, "words": words, "control": control}
+    how = {"folds": folds, "penalty": penalty}
     return probe_links(Gold(gold), model, texts, by, chosen, how, options)

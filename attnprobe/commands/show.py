@@ -21,7 +21,7 @@ from attnprobe.options import (
     Reading,
     Task,
 )
-from attnprobe.reports.theme import JournalName, ThemeName
+from attnprobe.reports.theme import ThemeName
 from attnprobe.table.formats import FORMATS, READABLE, either
 from attnprobe.table.kinds import PictureKind
 
@@ -65,7 +65,7 @@ class _Drawing(Group):
     ] = None
     theme: Annotated[
         ThemeName | None,
-        Option("Colours and sizes; paper has black ink. Default: light; paper with --columns or --journal."),
+        Option("Colours and sizes; paper has black ink. Default: light; paper with --columns."),
     ] = None
     width: Annotated[
         str | int | None,
@@ -73,27 +73,22 @@ class _Drawing(Group):
     ] = None
     columns: Annotated[
         int | None,
-        Option("For print: fill one column of a page, or two.", metavar="1|2", low=1, high=2),
-    ] = None
-    journal: Annotated[
-        JournalName | None,
-        Option("For print: whose columns and size of text. Default: plain, 3.05 and 6.3 inches, 8 points."),
-    ] = None
-    font: Annotated[
-        str | None, Option("The family of all text, such as Times New Roman.", metavar="NAME")
+        Option(
+            "For print: fill one column of a page (3.05 inches), or two (6.3 inches), in text of 8 points.",
+            metavar="1|2",
+            low=1,
+            high=2,
+        ),
     ] = None
     title: Annotated[
         str | None,
-        Option(
-            'What stands above; "" for nothing. Default: what is found, if it is significant, or the title '
-            "of the table."
-        ),
+        Option('What stands above; "" for nothing. Default: the title of the table.'),
     ] = None
     clusters: Annotated[
         int | None,
         Option(
-            "Draw the tree of heads, of distance --all-pairs, cut into so many parts; or with --kind "
-            "clustermap their matrix. Default: cut at 0.7 of the height of its last join.",
+            "Draw all pairs of heads, of distance --all-pairs, as a matrix whose tree is cut into so many "
+            "parts. Default: cut at 0.7 of the height of its last join.",
             doc="Into how many parts a tree of heads is cut, of a table of all pairs of heads; by default "
             "it is cut at 0.7 of the height of its last join. picture.clusters is a table of which head is "
             "in which.",
@@ -125,30 +120,28 @@ def plot(
     theme: ThemeName | None = None,
     width: str | int | None = None,
     columns: int | None = None,
-    journal: JournalName | None = None,
-    font: str | None = None,
     title: str | None = None,
     clusters: int | None = None,
 ) -> "Picture":
     """Draw a table of any command: svg, png, pdf, or a page with tooltips.
 
     Each table has a picture of its own: a heat map of heads, an atlas of what each head looks at (of a census
-    with profile), a map, a tree or a matrix of heads by their attention (of distance --all-pairs), curves of
-    prune, a scatter of correlate --by head, what heads find (of syntax), roles, lines over training (of
-    dynamics). A title states what is found where that is significant. Several tables of one kind make one
-    picture; an atlas has the table of roles beside that of heads, and a clustermap beside that of pairs. In a
+    with profile), a map or a matrix of heads by their attention (of distance --all-pairs), curves of prune, a
+    scatter of correlate --by head, what heads find (of syntax), roles, lines over training (of dynamics).
+    Below the title stand what is significant and the strongest. Several tables of one kind make one picture;
+    an atlas has the table of roles beside that of heads, and a clustermap beside that of pairs. In a
     pipe, the picture is svg.
 
     Examples:
       attnprobe entropy demo -o entropy.csv
 
-      attnprobe plot entropy.csv -o entropy.pdf --columns 1 --journal acl
+      attnprobe plot entropy.csv -o entropy.pdf --columns 1
 
       attnprobe plot heads.json roles.json --kind atlas -o atlas.pdf
 
-      attnprobe plot pairs.csv -o tree.svg --clusters 6 --save-clusters a.csv
+      attnprobe plot pairs.csv -o heads.svg --clusters 6 --save-clusters a.csv
 
-      attnprobe plot pairs.csv roles.csv --kind clustermap -o heads.svg
+      attnprobe plot pairs.csv roles.csv --kind clustermap -o roles.svg
 
     Returns:
         A picture that shows itself in a notebook; ``picture.save("heads.pdf")`` writes svg, png, pdf or html.
@@ -165,8 +158,9 @@ def plot(
 
     given = [tables] if isinstance(tables, HeadTable | Path | str) else list(tables)
     read = [one if isinstance(one, HeadTable) else HeadTable.read(one) for one in given]
-    look = {"columns": columns, "journal": journal, "font": font}
-    return draw_picture(read, kind, split_names(measure) or [], theme, width, title, clusters, **look)
+    return draw_picture(
+        read, kind, split_names(measure) or [], theme, width, title, clusters, columns=columns
+    )
 
 
 @command(

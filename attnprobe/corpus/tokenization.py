@@ -12,7 +12,7 @@ from attnprobe.corpus.annotation import (
     involves_target,
 )
 from attnprobe.corpus.sources.document import Annotation, Label
-from attnprobe.corpus.sources.streams import shorten
+from attnprobe.corpus.sources.streams import check_unicode, shorten
 from attnprobe.errors import AttnprobeError, first_line
 
 #: What tokenizers say where their vocabulary holds no token for what it does not know.
@@ -74,6 +74,9 @@ def tokenize(tokenizer: Tokenizer, *texts: Any, **options: Any) -> Mapping[str, 
                 "The texts hold characters that the tokenizer has no token for, and its vocabulary lacks the "
                 "one for all such ([UNK]); put it back into the tokenizer's files, or leave those texts out."
             ) from error
+        given = [*texts, options.get("text_target") or ""]
+        for text in chain.from_iterable([one] if isinstance(one, str) else one for one in given):
+            check_unicode(text, f"The text {shorten(repr(text))}")
         raise AttnprobeError(f"The tokenizer fails on the texts: {first_line(error)}.") from error
 
 

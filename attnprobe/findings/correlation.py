@@ -270,24 +270,11 @@ def _note_differences(pair: Pair) -> list[str]:
 
 
 def _remove_noise(pair: Pair) -> Disattenuated:
-    """Remove the noise of the examples from the correlation, as far as both sides know it.
-
-    Sides without sums over blocks still have halves, which give the estimate, but no interval. Of sides that
-    read the same examples, the noise is alike, which only the blocks can tell.
-    """
-    inside, outside = pair.inside, pair.outside
-    nothing = Disattenuated(float("nan"), float("nan"), float("nan"))
-    if pair.shared is None:
-        return nothing
-    if inside.sample is not None and outside.sample is not None:
-        return disattenuate(inside.sample, outside.sample, shared=pair.shared)
-    if pair.shared:
-        return nothing
-    x, y = pair.values
-    both = inside.reliability * outside.reliability
-    known = min(inside.reliability, outside.reliability) > 0
-    r = float(np.clip(np.corrcoef(x, y)[0, 1] / np.sqrt(both), -1, 1)) if known else float("nan")
-    return Disattenuated(r, float("nan"), float("nan"))
+    """Remove the noise of the examples from the correlation, where both sides have sums over blocks."""
+    inside, outside = pair.inside.sample, pair.outside.sample
+    if pair.shared is None or inside is None or outside is None:
+        return Disattenuated(float("nan"), float("nan"), float("nan"))
+    return disattenuate(inside, outside, shared=pair.shared)
 
 
 def _remove_noise_from_ranks(pair: Pair) -> DisattenuatedRanks:
@@ -341,10 +328,7 @@ def _note_examples(numbers: Mapping[str, float], *, shared: bool, alone: bool) -
     elif known:
         yield "The halves of a side don't agree with one another: too few examples to tell anything."
     else:
-        yield (
-            "A reliability is unknown where a table has no two halves of its examples, or no differences "
-            "in them."
-        )
+        yield ("A reliability is unknown where a record has no sums over documents, or heads do not differ.")
     if np.isfinite([low, high]).all() and high - low > HIDDEN:
         yield (
             f"Noise hides the true correlation: anything from {low:.2f} to {high:.2f} is compatible with "

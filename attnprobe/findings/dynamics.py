@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.findings.settling import FIRST, Step, describe_settling, list_kinds, list_measures, read_cells
+from attnprobe.findings.settling import FIRST, Step, list_kinds, list_measures, read_cells
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.kinds import PRUNING_STEP, STEP
 from attnprobe.table.table import Cell, Column
@@ -61,7 +61,7 @@ def stack_steps(steps: Sequence[Step], provenance: Mapping[str, Any]) -> HeadTab
             data[PRUNING_STEP if name == STEP else name] += table.data[name]
     shared = [note for note in first.notes if all(note in table.notes for _, table in steps)]
     curves = [f"Step {step}: {one.notes[0]}" for step, one in steps if "criterion" in one.data and one.notes]
-    notes = [*describe_settling(steps), *curves, *shared]
+    notes = [*curves, *shared]
     return HeadTable(f"{first.title} at {len(steps)} steps of training", columns, data, notes, provenance)
 
 

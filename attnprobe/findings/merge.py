@@ -28,7 +28,7 @@ _MOST_LAYERS = _MOST_HEADS = 1000
 #: What must be alike in the records, and what a person calls it.
 _ALIKE = {"model": "model", "architecture": "architecture", "options": "setting", "asked": "question"}
 #: Options that say how much is read or how fast, not what is measured.
-_FREE = {"limit", "sample", "sample_seed", "part", "until", "strict", "batch_tokens", "memory"}
+_FREE = {"limit", "sample", "sample_seed", "part", "until", "batch_tokens", "memory"}
 
 
 @dataclass(frozen=True)
@@ -91,11 +91,6 @@ class Job:
                 raise AttnprobeError(
                     f"{name} was made by an earlier version, which did not record which documents it read; "
                     "make it again."
-                )
-            if (record.get("options") or {}).get("population") == "corpus":
-                raise AttnprobeError(
-                    f"{name} has errors about one corpus alone (--population corpus), which don't add up; "
-                    "make it again without."
                 )
             sketch = Sketch.unpack(str(corpus["sketch"]))
             options = record.get("options") or {}

@@ -24,14 +24,12 @@ class Partners:
         jsd: How differently both attend; NaN where that was not measured.
         error: Its standard error.
         cka: How alike both give, if that is how partners were found.
-        cka_error: Its standard error.
     """
 
     head: Places
     jsd: Floats
     error: Floats
     cka: Floats | None = None
-    cka_error: Floats | None = None
 
 
 def find_namesakes(found: Comparison) -> Places:
@@ -127,29 +125,27 @@ def match_outputs(found: Comparison) -> Partners:
     alignment, shared = found.alignment, found.shared
     assert alignment is not None  # or nobody asked for it
     whole = shared.first.layers * shared.first.heads
-    head, (cka, error) = np.full(whole, -1, np.intp), np.full((2, whole), np.nan)
+    head, cka = np.full(whole, -1, np.intp), np.full(whole, np.nan)
     jsd, jsd_error = np.full((2, whole), np.nan)
     for kind, chosen in alignment.partner.items():
         ours, theirs = number_heads(found, kind)
         there = np.flatnonzero(chosen >= 0)
         head[ours[there]] = theirs[chosen[there]]
         cka[ours[there]] = alignment.similarity[kind][there, chosen[there]]
-        error[ours[there]] = alignment.errors[kind][0, there]
         if name_pairs(kind) in found.measurement.sums:
             pairs = found.measurement.sums[name_pairs(kind)]
             jsd[ours[there]] = pairs.average[there, chosen[there]]
             jsd_error[ours[there]] = pairs.standard_error[there, chosen[there]]
-    return Partners(head, jsd, jsd_error, cka, error)
+    return Partners(head, jsd, jsd_error, cka)
 
 
-def compare_numbered_outputs(found: Comparison) -> tuple[Floats, Floats]:
-    """Give the CKA of each head with the head of its number, and its standard error; NaN without one."""
+def compare_numbered_outputs(found: Comparison) -> Floats:
+    """Give the CKA of each head with the head of its number; NaN without one."""
     alignment, shared = found.alignment, found.shared
     assert alignment is not None
-    cka, error = np.full((2, shared.first.layers * shared.first.heads), np.nan)
+    cka = np.full(shared.first.layers * shared.first.heads, np.nan)
     for kind in shared.kinds:
         if shared.numbered(kind):
             ours, _ = number_heads(found, kind)
             cka[ours] = alignment.similarity[kind].diagonal()
-            error[ours] = alignment.errors[kind][1]
-    return cka, error
+    return cka

@@ -67,7 +67,6 @@ class WordQuestions:
         maps: (cell, head) coded attention, see ``encode``: of each sequence, from its first word to each of
             its words, then from its second word, and so on.
         cell: (question,) the first cell of the sequence.
-        word: (question,) the first word of the sequence, among those of all sequences.
         words: (question,) how many words the sequence has.
         asker: (question,) the word that is asked, by its number in the sequence.
         starts: (question + 1,) where the candidates of each begin.
@@ -77,7 +76,6 @@ class WordQuestions:
 
     maps: Bytes
     cell: Ints
-    word: Ints
     words: Ints
     asker: Ints
     starts: Ints
@@ -99,74 +97,56 @@ class Answers:
 
     Attributes:
         hit: Whether the candidate with the highest score is right; the first of a tie.
-        likelihood: (question,) ln of the probability of right answers.
         objective: The sum over questions of the mean of ln p over right answers, which is concave.
-        asking: Its derivative by the weights of who is asked, (1 or word, feature); zeros where nobody wants
-            it.
-        answering: Its derivative by the weights of candidates, (0 or word, feature).
+        derivative: Of that by the weights, (feature,); zeros where nobody wants it.
     """
 
     hit: NDArray[np.bool_]
-    likelihood: NDArray[np.float64]
     objective: float
-    asking: NDArray[np.float64]
-    answering: NDArray[np.float64]
+    derivative: NDArray[np.float64]
 
 
 @numba.njit(nogil=True, cache=True, fastmath=FAST)
-def _answer(  # noqa: ANN202, PLR0912 - a compiled loop is one function
+def _answer(  # noqa: ANN202 - a compiled loop is one function
     maps,  # noqa: ANN001
     cell,  # noqa: ANN001
-    word,  # noqa: ANN001
     words,  # noqa: ANN001
     asker,  # noqa: ANN001
     starts,  # noqa: ANN001
     candidates,  # noqa: ANN001
     right,  # noqa: ANN001
     which,  # noqa: ANN001
-    asking,  # noqa: ANN001
-    answering,  # noqa: ANN001
+    weights,  # noqa: ANN001
     most,  # noqa: ANN001
     derive,  # noqa: ANN001
     hit,  # noqa: ANN001
-    likelihood,  # noqa: ANN001
-    by_asking,  # noqa: ANN001
-    by_answering,  # noqa: ANN001
+    derivative,  # noqa: ANN001
 ):
     """Score the candidates of some questions, and add up the derivatives of the objective."""
-    heads, gated = maps.shape[1], len(answering) > 0
-    scores, own, cast = np.empty(most), np.empty(2 * heads, asking.dtype), np.empty(1, asking.dtype)
+    heads = maps.shape[1]
+    scores, own, cast = np.empty(most), np.empty(2 * heads, weights.dtype), np.empty(1, weights.dtype)
     objective = 0.0
     for number in range(len(which)):
         q = which[number]
         begin, size, i, low, high = cell[q], words[q], asker[q], starts[q], starts[q + 1]
-        mine = asking[word[q] + i if gated else 0]
         top, best = -np.inf, 0
         for c in range(low, high):
             j = candidates[c]
             there, back = maps[begin + i * size + j], maps[begin + j * size + i]
-            score = mine[0] - mine[0]  # a zero of their type
+            score = weights[0] - weights[0]  # a zero of their type
             for h in range(heads):
                 a, b = np.float32(there[h]), np.float32(back[h])
-                score += mine[h] * (a * a) + mine[heads + h] * (b * b)
-            if gated:
-                its = answering[word[q] + j]
-                for h in range(heads):
-                    a, b = np.float32(there[h]), np.float32(back[h])
-                    score += its[h] * (a * a) + its[heads + h] * (b * b)
+                score += weights[h] * (a * a) + weights[heads + h] * (b * b)
             scores[c - low] = score
             if score > top:
                 top, best = score, c
-        total, of_right, mean, number_right = 0.0, 0.0, 0.0, 0
+        total, mean, number_right = 0.0, 0.0, 0
         for c in range(low, high):
-            mass = np.exp(scores[c - low] - top)
-            total += mass
+            total += np.exp(scores[c - low] - top)
             if right[c]:
-                of_right += mass
                 mean += scores[c - low] - top
                 number_right += 1
         hit[number] = right[best]
-        likelihood[number] = np.log(of_right / total)
         objective += mean / number_right - np.log(total)
         if not derive:
             continue
@@ -180,15 +160,8 @@ def _answer(  # noqa: ANN202, PLR0912 - a compiled loop is one function
                 a, b = np.float32(there[h]), np.float32(back[h])
                 own[h] += pull * (a * a)
                 own[heads + h] += pull * (b * b)
-            if gated:
-                its_own = by_answering[word[q] + j]
-                for h in range(heads):
-                    a, b = np.float32(there[h]), np.float32(back[h])
-                    its_own[h] += pull * (a * a)
-                    its_own[heads + h] += pull * (b * b)
-        total_own = by_asking[word[q] + i if gated else 0]
         for k in range(2 * heads):
-            total_own[k] += own[k]
+            derivative[k] += own[k]
     return objective
 
 
@@ -210,12 +183,7 @@ def _choose(maps, sequence, asker, starts, candidates, right, start, stop, out):
 
 
 def answer(
-    asked: WordQuestions,
-    asking: Floats,
-    answering: Floats | None = None,
-    which: Ints | None = None,
-    *,
-    derive: bool = False,
+    asked: WordQuestions, weights: Floats, which: Ints | None = None, *, derive: bool = False
 ) -> Answers:
     """Let a probe answer some questions, or all.
 
@@ -223,30 +191,24 @@ def answer(
 
         s_ij = sum_h (u_h a_h[i, j] + v_h a_h[j, i]),    p(j | i) = exp s_ij / sum over candidates
 
-    with the weights (u, v) the same for all words, or the sum of those of word i as one that is asked and of
-    word j as one that answers. Sums are taken in the type of the weights.
+    Sums are taken in the type of the weights (u, v).
 
     Args:
         asked: The questions.
-        asking: (1, feature) u of every head, then v of every head; or (word, feature).
-        answering: (word, feature) where weights go by words.
+        weights: (feature,) u of every head, then v of every head.
         which: The numbers of those to answer.
-        derive: Whether derivatives of the objective are wanted, too.
+        derive: Whether the derivative of the objective is wanted, too.
     """
     which = np.arange(len(asked)) if which is None else which
     scale = LAST_CODE**2  # of squared codes
-    others = asking[:0] if answering is None else answering
-    by_asking, by_answering = np.zeros(asking.shape), np.zeros(others.shape)
-    hit, likelihood = np.zeros(len(which), np.bool_), np.zeros(len(which))
+    derivative, hit = np.zeros(len(weights)), np.zeros(len(which), np.bool_)
     objective: Any = 0.0
     if len(which):
-        given = (asked.maps, asked.cell, asked.word, asked.words, asked.asker, asked.starts, asked.candidates)
-        weights = tuple((one / scale).astype(one.dtype) for one in (asking, others))
-        most = int(np.diff(asked.starts).max())
-        out = (hit, likelihood, by_asking, by_answering)
-        inputs: Any = (*given, asked.right, which, *weights, most, derive, *out)
+        given = (asked.maps, asked.cell, asked.words, asked.asker, asked.starts, asked.candidates)
+        scaled, most = (weights / scale).astype(weights.dtype), int(np.diff(asked.starts).max())
+        inputs: Any = (*given, asked.right, which, scaled, most, derive, hit, derivative)
         objective = _answer(*inputs)
-    return Answers(hit, likelihood, objective, by_asking / scale, by_answering / scale)
+    return Answers(hit, objective, derivative / scale)
 
 
 def choose_words(

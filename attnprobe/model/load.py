@@ -44,7 +44,13 @@ from attnprobe.model.location import (
     locate,
 )
 from attnprobe.model.processing import load_processor
-from attnprobe.model.pruned import load_stored, read_physical_record, silence_transformers
+from attnprobe.model.pruned import (
+    PruningRecord,
+    load_stored,
+    read_physical_record,
+    read_removed_heads,
+    silence_transformers,
+)
 from attnprobe.model.quantisation import Quantisation, check_packages, place_weights
 from attnprobe.model.refusals import BadCheckpointError, UnsupportedModelError, find_packing, refuse_by_name
 from attnprobe.model.task_heads import TaskHead, Weights, infer_head, read_weights
@@ -86,11 +92,12 @@ def load_checkpoint(
         hashes |= recorded
         if not list_tokenizer_files(tokenizer_folder):
             tokenizer_folder = folder
-    pruning = read_physical_record(folder, name)
+    physical = read_physical_record(folder, name)
     shared = {"trust_remote_code": options.trust_remote_code, "local_files_only": True}
     config = read_config(folder, name, trust_remote_code=options.trust_remote_code)
     refuse_by_name(config.model_type)
     check_packages(config, name)
+    pruning = physical or read_removed_heads(config, name)
     (refuse_unseeing if modality == BOTH else check_modality)(name, config, modality)
     load_own_tokenizers = partial(load_tokenizers, tokenizer_folder, name, config.model_type, **shared)
     tokenizer, target_tokenizer = load_own_tokenizers() if modality in {TEXT, BOTH} else (None, None)
@@ -100,21 +107,23 @@ def load_checkpoint(
     processor = load_processor(modality, folder, name, config, tokenizer, **shared)
     placed = spread or place_weights(config, device)
     how = {"dtype": dtype, "use_safetensors": weights[0].suffix == ".safetensors", **shared, **placed}
-    if pruning is not None:
-        _check_pruned_use(name, adapted=adapter is not None, spread=bool(spread))
+    _check_pruned_use(name, pruning, adapted=adapter is not None, spread=bool(spread))
+    if physical is not None:
         read = _read_pruned(folder, name, dtype, heads, force=force_head)
     elif adapter is None:
         read = read_weights(folder, name, config, heads, force=force_head, **how)
     else:
         read = read_with_adapter(adapter, folder, name, config, heads, force=force_head, **how)
+    vars(read.model.config).pop("pruned_heads", None)  # which are on record as ours are
     _check_numbers(name, read.model)
     model: Any = read.model if spread else read.model.to(device)  # type: ignore[arg-type]
     model = model.eval().requires_grad_(False)
     tower = find_tower(name, model, TEXT if modality == BOTH else modality)
     quantisation = Quantisation.of(model)
     hashes |= {} if quantisation is None else {"quantisation": quantisation.name}
-    remarks = describe_unread_layers(model, read.unused)
-    remarks += sum((part.remarks for part in (embedding, quantisation) if part is not None), ())
+    remarks = describe_unread_layers(model, read.unused) + sum(
+        (part.remarks for part in (embedding, quantisation) if part is not None), ()
+    )
     if tokenizer is None and config.is_encoder_decoder and not tower:
         tokenizer = load_own_tokenizers()[0]
     lean.settle()
@@ -141,7 +150,7 @@ def load_checkpoint(
         encoder_only=embedding is not None and embedding.reads_encoder(config),
         embedding=embedding,
         quantisation=quantisation,
-        scoring=None if place.sentences is None else PairScoring.read(place.sentences, config),
+        scoring=PairScoring.read(place.sentences),
         remarks=remarks,
     )
 
@@ -225,8 +234,10 @@ def sees_text(name: str, options: LoadOptions) -> bool:
     return reads_both(read_config(folder, name, trust_remote_code=options.trust_remote_code))
 
 
-def _check_pruned_use(name: str, *, adapted: bool, spread: bool) -> None:
+def _check_pruned_use(name: str, pruning: PruningRecord | None, *, adapted: bool, spread: bool) -> None:
     """Refuse what a physically smaller checkpoint can't be used for."""
+    if pruning is None:
+        return
     if adapted:
         raise AttnprobeError(
             f"The base of {name} is physically pruned, and fits no adapter; name the whole with --base."

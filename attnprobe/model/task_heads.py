@@ -10,6 +10,7 @@ import transformers
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from attnprobe.model.configuration import Mismatch, describe_mismatch, weights_error
+from attnprobe.model.pruned import load_cut
 from attnprobe.model.quantisation import find_method, place_weights, silence_packages, unpack_model
 from attnprobe.model.refusals import BadCheckpointError
 
@@ -101,6 +102,8 @@ def read_weights(
     if needed and (untrained := _find_untrained(base.model, needed)):
         reseeded = read_model(folder, name, config, None, seed=_SEED + 1, **options)
         needed = [key for key in needed if key not in untrained or not _is_computed(key, base, reseeded)]
+    if needed and (tied := _read_tied(folder, name, config, **options)) is not None:
+        return tied
     if needed:
         noun = "weight" if len(needed) == 1 else "weights"
         raise BadCheckpointError(
@@ -108,6 +111,16 @@ def read_weights(
             "initialised weights would mean nothing."
         )
     return base
+
+
+def _read_tied(folder: Path, name: str, config: PreTrainedConfig, **options: Any) -> Weights | None:
+    """Read a model whose embeddings are stored only as the weights of the head that they are tied to."""
+    for head in dict.fromkeys((*_list_stated(config), CAUSAL_LM, MASKED_LM, SEQ2SEQ)):
+        found = read_model(folder, name, config, head, **options)
+        if found is not None and not lacks_encoder(found):
+            body: Any = found.model.base_model
+            return Weights(body, None, (), found.unused)
+    return None
 
 
 def _find_untrained(model: PreTrainedModel, keys: Collection[str]) -> set[str]:
@@ -167,7 +180,10 @@ def read_model(
     try:
         with torch.random.fork_rng(), silence_packages(config):
             torch.manual_seed(seed)
-            model, info = auto.from_pretrained(folder, config=config, output_loading_info=True, **options)
+            if getattr(config, "pruned_heads", None):
+                model, info = load_cut(auto, folder, config, **options)
+            else:
+                model, info = auto.from_pretrained(folder, config=config, output_loading_info=True, **options)
             unpack_model(model)
     except Exception as error:
         if head is not None:  # no such head for this architecture, or shapes that do not fit

@@ -17,7 +17,6 @@ from attnprobe.options.text import (
     Images,
     Panels,
     Parts,
-    Population,
     Precision,
     Queries,
     Reading,
@@ -51,7 +50,6 @@ __all__ = [
     "OneModel",
     "Panels",
     "Parts",
-    "Population",
     "Precision",
     "Queries",
     "Reading",
@@ -98,8 +96,8 @@ class Resume(Group, panel=OUTPUT):
 #: Text, and how its tokens are told apart; a survey of it that can be stopped; a task; and so on.
 Groups = Sequence[type[Group]]
 TEXTS: Groups = (Data, Hub, Reading, Batches, Frequencies, Tokens)
-SURVEY: Groups = (*TEXTS, Parts, Precision, Population, Panels, Images, Queries, Targets, Layers, Resume)
-GOLD: Groups = (GoldData, Hub, Reading, Parts, Precision, Population, Batches, Panels, Layers, Resume)
+SURVEY: Groups = (*TEXTS, Parts, Precision, Panels, Images, Queries, Targets, Layers, Resume)
+GOLD: Groups = (GoldData, Hub, Reading, Parts, Batches, Panels, Layers, Resume)
 SWITCHING: Groups = (Data, Hub, Reading, Batches, Labels, Task)
 
 #: What a keyword is where it is not given.

@@ -102,6 +102,12 @@ class Reading(Group, panel=TEXT):
             guesses=("pair-column", "text2", "text-column-2", "second-column"),
         ),
     ] = None
+    no_header: Annotated[
+        bool,
+        Option(
+            "The first row of a csv, tsv or xlsx file is data: name its columns by their numbers, from 1."
+        ),
+    ] = False
     document_column: Annotated[
         str | None,
         Option(
@@ -151,19 +157,6 @@ class Reading(Group, panel=TEXT):
     ] = 42  # fmt: skip
 
 
-class Population(Group, panel=TEXT):
-    """What errors are about."""
-
-    population: Annotated[
-        Literal["language", "corpus"],
-        Option(
-            "With --until, what errors are about. language: text like this. corpus: the documents of this "
-            "corpus alone, which run out: errors are smaller by the root of 1 - read/all.",
-            guesses=("finite-population", "finite", "fpc", "finite-population-correction"),
-        ),
-    ] = "language"
-
-
 class Parts(Group, panel=TEXT):
     """Which part of the text a job reads, where several share it."""
 
@@ -210,9 +203,6 @@ class Precision(Group, panel=TEXT):
             guesses=("precision-target", "target-width", "half-width", "tolerance", "stop", "early-stop"),
         ),
     ] = None  # fmt: skip
-    strict: Annotated[
-        bool, Option("With --until: end at the second look in a row that is precise enough.")
-    ] = False
 
 
 class Images(Group, panel=TEXT):

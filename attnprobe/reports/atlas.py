@@ -37,17 +37,14 @@ _TINT, _FAINT = 0.22, 0.45
 _PLAIN = 0.5
 #: Layers: grounds, lines on them, what is drawn, and a frame around a patch.
 _BACK, _LINES, _FRONT, _OVER = range(4)
-#: Letters of a word, of a sentence, and of a line that must fit are so many of their sizes wide.
-_LETTER, _AVERAGE, _PROSE = 0.55, 0.46, 0.5
+#: Letters of a word and of a sentence are so many of their sizes wide.
+_LETTER, _AVERAGE = 0.55, 0.46
 #: Pixels between lines of text, and from a row to the numbers of its scale.
 _LEADING, _TICK = 4.0, 7.0
 #: Sizes of letters that "head" and "attention" take beside one another.
 _LABELLED = 12.0
 #: Shades of the squares of an image.
 _SHADES = 8
-#: From this width on, the number of a role stands beside its letter; and from this one on, two columns of
-#: roles say what it is.
-_NUMBERED, _TWO = 27.0, 560.0
 
 
 @dataclass(frozen=True)
@@ -194,8 +191,7 @@ def lay_out_atlas(
 
     A bar stands for the mean attention to an offset; bars are as high as the square root of it, so that 0.01
     is seen, and a scale beside the first row says so. Where the table says which role a head has, its band
-    has the colour and the letter of it and, where there is room, the value of its evidence. The list of roles
-    says what that is, unless this takes more than a page.
+    has the colour and the letter of it.
     """
     profile, grid = read_profile(table), lay_out_grid(table)
     assert profile is not None
@@ -208,23 +204,12 @@ def lay_out_atlas(
     full = max(left + pitch * len(grid.heads) + scale, min(width, 280.0))
     rows = len(set(zip(grid.places, table.data["layer"], strict=True)))
     cell = _size_cell(profile, pitch, size + 2.0 if roles is not None else 0.0, rows)
-    explained = 0
-    if roles is not None and cell.width >= _NUMBERED:
-        line = size + _LEADING
-        longest = max(len(roles.describe(kind, explained=True)) for kind in roles.counts)
-        for across in (1, 2)[: 1 + (full >= _TWO)]:  # two columns, where there is room for them
-            high = rows * (cell.height + _DOWN) + math.ceil(len(roles.counts) / across) * line
-            if high <= _PAGE - _AROUND and line + _PROSE * size * longest <= full / across:
-                explained = across
-    drawing = _Drawing(table, theme, profile, cell, roles, size, explained)
+    drawing = _Drawing(table, theme, profile, cell, roles, size)
     y = 0.0
     for name in grid.maps:
         y = drawing.draw_map(grid, name, left, y, pitch)
     y = drawing.list_roles(0.0, y + 4.0, full)
-    numbered = roles is not None and cell.width >= _NUMBERED
-    caption = write_caption(
-        profile, entropy=drawing.entropy is not None, numbered=numbered, listed=bool(explained)
-    )
+    caption = write_caption(profile, entropy=drawing.entropy is not None)
     if captioned:
         for line in wrap(caption, max(20, int(full / (_AVERAGE * size)))):
             drawing.write(0.0, y + size, line, fill=theme.muted)
@@ -242,7 +227,6 @@ class _Drawing:
     cell: _Cell
     roles: CellRoles | None
     size: int
-    explained: int  # columns of the list of roles that says what their numbers are; 0 where it does not
     paths: _Paths = field(default_factory=_Paths)
     words: list[Words] = field(default_factory=list)
     places: list[Place] = field(default_factory=list)
@@ -312,7 +296,7 @@ class _Drawing:
             self.paths.rectangle(_Look(_BACK, self.theme.grid, _PLAIN), x, below, cell.width, cell.bars)
         if kind is not None and self.roles is not None and kind != MIXED:
             ink = self.theme.ink if colour is None else choose_ink(colour)
-            self._label(kind, self.roles.values[row], x, y, ink)
+            self._label(kind, x, y, ink)
         if not cell.patches:
             last = cell.singles_to - cell.unit / 2
             at = (cell.singles_from + cell.singles_to) / 2 if cell.afters else last
@@ -321,17 +305,11 @@ class _Drawing:
         entropy = None if self.entropy is None else float(self.entropy[row])
         self.draw_entropy(entropy, x, below + cell.bars + _AIR)
 
-    def _label(self, kind: str, value: float | int | None, x: float, y: float, ink: str) -> None:
-        """Write the letter of a role, and beside it the value of its evidence where there is room."""
+    def _label(self, kind: str, x: float, y: float, ink: str) -> None:
+        """Write the letter of a role."""
         base, width = y + self.cell.head - 2.4, self.cell.width
-        if width < _LETTER * self.size + 2:
-            return
-        if width < _NUMBERED or value is None:
+        if width >= _LETTER * self.size + 2:
             self.write(x + width / 2, base, LETTERS[kind], "middle", ink, bold=True)
-            return
-        self.write(x + 2.0, base, LETTERS[kind], "start", ink, bold=True)
-        number = f"{value:.2f}".replace("0.", ".", 1) if abs(value) < 0.995 else f"{value:.1f}"
-        self.write(x + width - 2.0, base, number, "end", ink)
 
     def draw_profile(self, row: int, x: float, y: float) -> None:
         """Draw the bars of a row, or the squares of an image, with the marks at their sides."""
@@ -408,10 +386,8 @@ class _Drawing:
             return y
         at, line = x, self.size + _LEADING
         for kind in self.roles.counts:
-            text = self.roles.describe(kind, explained=bool(self.explained))
+            text = self.roles.describe(kind)
             wide = line + 3.0 + _LETTER * self.size * len(text) + 8.0
-            if self.explained:
-                wide = width / self.explained
             if at > x and at + wide > x + width:
                 at, y = x, y + line
             colour = ROLE_COLOURS[kind]

@@ -7,6 +7,7 @@ Vega builds expressions. So fields have names of ours, and names of columns are 
 import math
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from textwrap import wrap
 from typing import Any
 
@@ -172,8 +173,6 @@ def measure_title(title: Any, theme: Theme) -> float:
 
 #: More measures than this make pictures too small, unless somebody names them.
 MOST = 6
-#: How many columns an error names.
-_LISTED = 20
 
 
 @dataclass(frozen=True)
@@ -186,7 +185,6 @@ class DrawingRequest:
     #: Into how many parts a tree of heads is cut; None for where the rule of ``clusters`` says.
     clusters: int | None = None
     roles: HeadTable | None = None  # the roles that a matrix of all heads shows beside them
-    stated: bool = True  # whether titles may state what is found, as nobody gave one
 
     def columns(self, table: HeadTable, most: int = MOST) -> list[Column]:
         """Choose the measures to draw: those asked for, or else the table's headlines, or else its first.
@@ -195,10 +193,12 @@ class DrawingRequest:
         has one quantity in all rows.
         """
         known = {column.name: column for column in table.columns if is_numeric(table, column)}
-        listed = ", ".join(clean(one) for one in list(known)[:_LISTED])
+        listed = ", ".join(map(clean, known)) or "none"
         if unknown := [name for name in self.measures if name not in known]:
+            nearest = get_close_matches(unknown[0], known, 1)
+            near = f" (the nearest is {clean(nearest[0])})" if nearest else ""
             raise AttnprobeError(
-                f"--measure {clean(unknown[0])}: the table has no such measure; it has {listed or 'none'}"
+                f"--measure {clean(unknown[0])}: the table has no such measure{near}; it has {listed}"
             )
         if self.measures:
             return [known[name] for name in dict.fromkeys(self.measures)]

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from attnprobe.reports.columns import read_numbers
 from attnprobe.reports.profile import Profile
 from attnprobe.reports.report_page.measures import format_measured, is_number
 from attnprobe.reports.shapes import lay_out_roles
@@ -18,26 +17,6 @@ _ELSEWHERE = {
     "before": f"more than {REACH} tokens before",
     "after": f"more than {REACH} tokens behind",
     "beyond": f"more than {REACH_IN_PATCHES} patches away",
-}
-
-
-#: What the number is that stands beside the letter of a role, by the kind of role.
-EVIDENCE = {
-    "previous": "queries that look most at the token before",
-    "next": "queries that look most at the token after",
-    "self": "queries that look most at themselves",
-    "offset": "queries that look most at that offset",
-    "delimiter": "attention to delimiters, beyond uniform",
-    "rare words": "share of queries at the rarest token, beyond chance",
-    "syntactic": "share of a relation's words found",
-    "coreference": "share of mentions found",
-    "links": "share of links found",
-    "induction": "attention to what followed the same token",
-    "duplicate": "attention to the same token",
-    "broad": "share of tokens over which attention is spread",
-    "block": "attention within a text, beyond uniform",
-    "aligns": "share of queries at the same place, beyond chance",
-    "sink": "attention to the first token, beyond uniform",
 }
 
 
@@ -58,18 +37,10 @@ def describe_bars(profile: Profile) -> str:
     return f"From left to right: mean attention to {'; '.join(parts)}; to other special tokens.{scale}"
 
 
-def write_caption(profile: Profile, *, entropy: bool, numbered: bool, listed: bool) -> str:
-    """Say how a cell of an atlas is read: its bars, and where they are there, entropy and a role's number.
-
-    Where roles are ``numbered``, their list says what the number is if it is so ``listed``, else the caption.
-    """
-    said = [describe_bars(profile)]
-    if entropy:
-        said.append("Below: entropy over its largest value.")
-    if numbered:
-        value = "the value of the role's evidence; of gold links, the share found"
-        said.append(f"Beside a letter: {'see the list of roles' if listed else value}.")
-    return " ".join(said)
+def write_caption(profile: Profile, *, entropy: bool) -> str:
+    """Say how a cell of an atlas is read: its bars, and where it is there, entropy."""
+    below = " Below: entropy over its largest value." if entropy else ""
+    return f"{describe_bars(profile)}{below}"
 
 
 @dataclass(frozen=True)
@@ -80,25 +51,15 @@ class CellRoles:
         names: The role of each row as the table has it; None where it is not known.
         kinds: Its kind.
         counts: How many heads have each kind that there is.
-        values: The value of the evidence of each row.
     """
 
     names: Sequence[str | None]
     kinds: Sequence[str | None]
     counts: Mapping[str, int]
-    values: Sequence[float | int | None]
 
-    def describe(self, kind: str, *, explained: bool) -> str:
-        """Say how many heads have a role, and what the number beside its letter is."""
-        said = f"{kind} ({self.counts[kind]})"
-        if not explained or kind not in EVIDENCE:
-            return said
-        relations = {
-            name.removeprefix("syntactic: ") for name, own in zip(self.names, self.kinds, strict=True)
-            if own == kind == "syntactic" and name is not None
-        }  # fmt: skip
-        of = f" ({relations.pop()})" if len(relations) == 1 else ""
-        return f"{said}: {EVIDENCE[kind]}{of}"
+    def describe(self, kind: str) -> str:
+        """Say how many heads have a role."""
+        return f"{kind} ({self.counts[kind]})"
 
 
 def read_roles(table: HeadTable) -> CellRoles | None:
@@ -107,19 +68,19 @@ def read_roles(table: HeadTable) -> CellRoles | None:
         return None
     names = [None if cell is None else clean(str(cell)) for cell in table.data["role"]]
     found = lay_out_roles(names)
-    return CellRoles(names, found.kinds, found.counts, read_numbers(table, "value"))
+    return CellRoles(names, found.kinds, found.counts)
 
 
 def describe_cell(table: HeadTable, row: int) -> str:
-    """Say the role of a row with its value, then what gets the most attention, each with its error.
+    """Say the role of a row, then what gets the most attention on average, with its error.
 
-    Such as "previous token, 0.91 ± 0.02; most attention at offset -1: 0.88 ± 0.01". Without roles it is the
-    latter alone, and a row without numbers is "undefined".
+    Such as "previous token; most attention at offset -1: 0.88 ± 0.01". Without roles it is the latter alone,
+    and a row without numbers is "undefined".
     """
     said = []
     if "role" in table.data:
         role = str(table.data["role"][row] or MIXED)
-        said.append(", ".join(filter(None, (NOUNS.get(role) or clean(role), _write(table, row, "value")))))
+        said.append(NOUNS.get(role) or clean(role))
     for suffix in ("", "_norm"):
         known = {
             name: cell

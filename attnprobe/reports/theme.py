@@ -143,7 +143,6 @@ class Theme:
     categories: Sequence[str]  # colours of what has no order; the first two are the most unlike
     size: int  # of the text
     width: int  # of a picture, where nobody says
-    font: str = FONT  # families, the first that there is
 
     def small(self, less: int) -> int:
         """Give the size of text that is smaller than the rest; never below 6 points, for print."""
@@ -152,8 +151,8 @@ class Theme:
     def config(self) -> dict[str, Any]:
         """Give Vega-Lite's ``config``."""
         text = {
-            "labelFont": self.font,
-            "titleFont": self.font,
+            "labelFont": FONT,
+            "titleFont": FONT,
             "labelColor": self.ink,
             "titleColor": self.ink,
         }
@@ -161,7 +160,7 @@ class Theme:
         plain = {**text, **sizes, "titleFontWeight": "normal", "labelLimit": 240, "titleLimit": 440}
         return {
             "background": self.background,
-            "font": self.font,
+            "font": FONT,
             "padding": 6,
             "view": {"stroke": None},
             "axis": {
@@ -184,8 +183,8 @@ class Theme:
             },
             "header": {**plain, "labelFontSize": self.size, "labelLimit": 400, "titlePadding": 4},
             "title": {
-                "font": self.font,
-                "subtitleFont": self.font,
+                "font": FONT,
+                "subtitleFont": FONT,
                 "anchor": "start",
                 "frame": "group",
                 "color": self.ink,
@@ -196,9 +195,9 @@ class Theme:
                 "offset": ABOVE,
                 "limit": 900,
             },
-            "text": {"font": self.font, "fontSize": self.small(1), "color": self.ink},
+            "text": {"font": FONT, "fontSize": self.small(1), "color": self.ink, "aria": False},
             "line": {"color": self.ink, "strokeWidth": 1.5},
-            "rule": {"color": self.ink},
+            "rule": {"color": self.ink, "aria": False},
             "point": {"color": self.ink},
             "concat": {"spacing": 22},
             "facet": {"spacing": 14},
@@ -214,30 +213,11 @@ THEMES: dict[str, Theme] = {
 }
 assert set(THEMES) == set(get_args(ThemeName))
 
-JournalName = Literal["acl", "nature", "plain"]
-
-
-@dataclass(frozen=True)
-class Journal:
-    """What a journal asks of figures."""
-
-    columns: tuple[str, str]  # widths of one column and of two
-    size: int  # pixels of the text, of which 96 make an inch
-
-
-JOURNALS: dict[str, Journal] = {
-    # The style files of ACL: a column of 7.7 cm, a text block of 16 cm; text of 8 points.
-    "acl": Journal(("77mm", "160mm"), 11),
-    # Nature's guide to figures: 89 and 183 mm, text of 5 to 7 points.
-    "nature": Journal(("89mm", "183mm"), 9),
-    "plain": Journal(("3.05in", "6.3in"), 11),
-}
-assert set(JOURNALS) == set(get_args(JournalName))
-
+#: Pixels of one column of a page and of two, for print.
+_COLUMNS = {1: 293, 2: 605}
 #: Pixels of a unit.
 _UNITS = {"": 1.0, "px": 1.0, "pt": 96 / 72, "in": 96.0, "mm": 96 / 25.4, "cm": 96 / 2.54}
 _LENGTH = re.compile(rf"\s*([0-9]*\.?[0-9]+)\s*({'|'.join(_UNITS)})\s*", re.IGNORECASE)
-_FAMILY = re.compile(r"[\w][\w .\-]{0,60}")
 #: Narrower, nothing can be read; wider, nobody has a screen or a page.
 _WIDTHS = (200, 4000)
 
@@ -270,8 +250,6 @@ def choose_look(
     theme: str | None = None,
     width: str | int | None = None,
     columns: int | None = None,
-    journal: str | None = None,
-    font: str | None = None,
 ) -> tuple[Theme, int]:
     """Choose colours and sizes, and how many pixels wide a picture is.
 
@@ -279,25 +257,13 @@ def choose_look(
         theme: A name; by default light, or paper where it is for print.
         width: A length, see ``parse_width``.
         columns: How many columns of a page it fills, 1 or 2.
-        journal: Whose columns and text; by default those of no one in particular.
-        font: The family of all text.
     """
     check_theme(theme)
-    if journal is not None and journal not in JOURNALS:
-        raise AttnprobeError(f"--journal is one of {', '.join(JOURNALS)}, not {clean(str(journal))}.")
-    if columns is not None and columns not in {1, 2}:
+    if columns is not None and columns not in _COLUMNS:
         raise AttnprobeError(f"--columns is 1 or 2, not {columns}.")
     if width is not None and columns is not None:
         raise AttnprobeError("--columns and --width both say how wide the picture is: leave one out.")
-    if font is not None and _FAMILY.fullmatch(font) is None:
-        raise AttnprobeError(f"--font is the name of a family, such as Times New Roman, not {clean(font)!r}.")
-    printed = columns is not None or journal is not None
-    look = THEMES[theme or ("paper" if printed else "light")]
-    if printed:
-        style = JOURNALS[journal or "plain"]
-        wide = parse_width(style.columns[(columns or 1) - 1])
-        assert wide is not None  # as nothing else is declared
-        look = replace(look, size=style.size, width=wide)
-    if font is not None:
-        look = replace(look, font=f"{font}, {FONT}")
+    look = THEMES[theme or ("light" if columns is None else "paper")]
+    if columns is not None:
+        look = replace(look, size=THEMES["paper"].size, width=_COLUMNS[columns])
     return look, parse_width(width) or look.width

@@ -113,9 +113,7 @@ class CorpusOptions:
     memory: str | None = None
     queries: str | None = None
     until: "str | float | Mapping[str, float] | None" = None
-    strict: bool = False
     part: str | None = None
-    population: str = "language"
 
     @cached_property
     def turn(self) -> tuple[int, int] | None:
@@ -131,14 +129,14 @@ class CorpusOptions:
     def settings(self) -> dict[str, Any]:
         """The options that decide what is read; the seed does only where documents are drawn."""
         named = asdict(self)
-        seed, strict = named.pop("seed"), named.pop("strict")
-        for name, usual in (("queries", None), ("part", None), ("population", "language")):
-            if named[name] == usual:
+        seed = named.pop("seed")
+        for name in ("queries", "part"):
+            if named[name] is None:
                 named.pop(name)
         if self.until is None:
             named.pop("until")
             return named if self.sample is None else {**named, "sample_seed": seed}
-        return {**named, "until": self.targets, "strict": strict, "sample_seed": seed}
+        return {**named, "until": self.targets, "sample_seed": seed}
 
     def __post_init__(self) -> None:
         for option in ("max_length", "limit", "sample", "batch_tokens"):
@@ -153,10 +151,3 @@ class CorpusOptions:
             raise AttnprobeError(
                 "--part reads its share of all documents, and --until as many as it takes; leave one out."
             )
-        if not self.targets and self.population == "corpus":
-            raise AttnprobeError(
-                "--population corpus is about --until; give that too. Of a corpus that is read to its end, "
-                "no number is left to chance."
-            )
-        if not self.targets and self.strict:
-            raise AttnprobeError("--strict is about --until; give that too.")

@@ -147,7 +147,6 @@ class Run:
         thread_context: ThreadContext = nullcontext,
         question: Mapping[str, str] | None = None,
         turn: int = 0,
-        title: str = "",
     ) -> Any:
         """Add up what the batches of this process give; None where there are none for it.
 
@@ -160,7 +159,6 @@ class Run:
             thread_context: What another thread enters before it calls ``work``.
             question: What the numbers depend on beside the batches, each by its name.
             turn: Moves the shares on, so that several rounds of few batches keep every process busy.
-            title: What a person is told of the pass, where that is more than its name.
         """
         ranks = self.processes.ranks
         mine = batches.take_share((ranks.rank + turn * len(batches)) % ranks.size, ranks.size)
@@ -174,7 +172,7 @@ class Run:
         }
         stage = self.state.stage(f"{name} {turn}" if turn else name, key)
         found = restore(stage.arrays) if stage.done else None
-        self.progress.stage(title or name, mine.tokens)
+        self.progress.stage(name, mine.tokens)
         rest = mine.skip(stage.done)
         if stage.done:
             self.progress.advance(mine.tokens - rest.tokens)
@@ -220,7 +218,7 @@ def open_run(
     """
     # What the memory changes is the plan of batches, or nothing that a state depends on; and how precise a
     # table is to be decides at which look it ends, not what is read up to there.
-    free = {"memory", "until", "strict"}
+    free = {"memory", "until"}
     settings = {name: str(value) for name, value in options.settings.items() if name not in free}
     key = {
         "model": json.dumps(checkpoint.origin, sort_keys=True, default=str),

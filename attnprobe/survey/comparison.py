@@ -1,46 +1,30 @@
 """One pass of two checkpoints over the same batches, and how far apart heads of the two attend."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from attnprobe.corpus.batches import BatchReader
-from attnprobe.corpus.sources.media import MediaFolder
-from attnprobe.corpus.sources.order import Order
 from attnprobe.errors import AttnprobeError
 from attnprobe.kernels.divergence import bound_rounding
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.run.memory import Price, count_copies, find_itemsize, limit_cells_of_maps, price_statistics
 from attnprobe.run.options import CorpusOptions
-from attnprobe.run.passes import Run, Workers, open_run
-from attnprobe.run.preparation import (
-    Documents,
-    PreparedCorpus,
-    describe_reading,
-    examine_part,
-    prepare_corpus,
-)
+from attnprobe.run.passes import Workers, open_run
+from attnprobe.run.preparation import Documents, examine_part, prepare_corpus
 from attnprobe.run.progress import Progress
 from attnprobe.run.record import record_provenance, record_versions
 from attnprobe.run.repeated import RepeatedTokens
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.sums.base import Measurement
-from attnprobe.sums.documents import BLOCKS
 from attnprobe.survey.divergences import AT_A_TIME, Divergences
-from attnprobe.survey.head_outputs import (
-    Alignment,
-    OutputMoments,
-    OutputPulls,
-    check_outputs,
-    price_outputs,
-)
-from attnprobe.survey.needs import check_modality, drop_counted, drop_impossible, verify_needs
-from attnprobe.survey.pair_meter import MARKS, PairMeter, open_pair
+from attnprobe.survey.head_outputs import Alignment, OutputMoments, check_outputs, price_outputs
+from attnprobe.survey.needs import check_modality, drop_impossible, verify_needs
+from attnprobe.survey.pair_meter import MARKS, open_pair
 from attnprobe.survey.pairing import (
     SharedHeads,
     Within,
@@ -54,9 +38,7 @@ from attnprobe.survey.pairing import (
 )
 from attnprobe.survey.survey import CorpusRequest, keep_targeted
 from attnprobe.survey.tables import write_notes
-from attnprobe.survey.until import Round, read_until_enough
 from attnprobe.table.builder import Labels
-from attnprobe.table.head_table import HeadTable
 
 
 @dataclass(frozen=True)
@@ -102,8 +84,6 @@ def compare_checkpoints(
     dataset: str,
     facts: Mapping[str, Any],
     labelled: bool = False,
-    order: Order | None = None,
-    tabulate: Callable[[Comparison], HeadTable] | None = None,
     resume: Path | None = None,
     workers: int | None = None,
     progress: Progress,
@@ -116,12 +96,10 @@ def compare_checkpoints(
         options: How text becomes sequences.
         statistics: What is measured of both.
         pairs: Whether every head is compared with every other, or only with that of its number.
-        outputs: Where heads are matched by what they give; the texts are then read twice.
+        outputs: Where heads are matched by what they give.
         dataset: What the ``dataset`` column says.
         facts: What the caller adds to the provenance.
         labelled: Whether labels are target texts, for the decoders beside both encoders.
-        order: The random order in which documents are read, where the options say how precise it is to be.
-        tabulate: Makes the table that is to be so precise.
         resume: A file that keeps the state of the run, so that it can go on after it was stopped.
         workers: How many batches are in flight.
         progress: Is told how far it is.
@@ -129,9 +107,9 @@ def compare_checkpoints(
     for checkpoint in checkpoints:
         check_modality(checkpoint, statistics)
     by_word = not share_tokens(*checkpoints)
-    checkpoints, said = drop_lone_decoders(checkpoints, by_word=by_word)
-    if labelled and said:
-        raise AttnprobeError(f"{said[0].rstrip('.')}, which read no target texts; leave out --label-column.")
+    checkpoints, notes = drop_lone_decoders(checkpoints, by_word=by_word)
+    if labelled and notes:
+        raise AttnprobeError(f"{notes[0].rstrip('.')}, which read no target texts; leave out --label-column.")
     request, targets = keep_targeted(
         checkpoints[0], CorpusRequest(documents[0], statistics, options, labelled=labelled)
     )
@@ -139,11 +117,9 @@ def compare_checkpoints(
     first, texts, one = examine_part(checkpoints[0], request.documents, progress)
     second, same_texts, other = examine_part(checkpoints[1], documents[1], progress)
     models = (first, one), (second, other)
-    shared, left = _share_heads(models, pairs=pairs, outputs=outputs)
-    said += left
+    shared, left_out = _share_heads(models, pairs=pairs, outputs=outputs)
+    notes += left_out
     statistics = drop_impossible(list(statistics), one)
-    if options.targets:
-        said += drop_counted([statistics])
     evidence = _verify(models, statistics, outputs=outputs is not None)
     divergences = Divergences(shared, pairs)
     moments = None if outputs is None else OutputMoments(shared)
@@ -153,137 +129,68 @@ def compare_checkpoints(
         "command": " ".join(["compare", *(one.identity for one in statistics), *names_of_sums]),
         "second model": json.dumps(second.origin, sort_keys=True, default=str),
     }
-    two = _TwoModels(
-        models, options, statistics, divergences, moments, outputs, by_word, labelled, dataset, facts,
-        evidence, min(Workers.of(*model, workers).number for model in models), progress,
-    )  # fmt: skip
-    with open_run(first, options, question, resume=resume, progress=progress) as run:
-        if not options.targets:
-            found, alignment = two.measure(run, (texts, same_texts))
-            notes = [*said, *(targets.remarks() if targets is not None else [])]
-            return two.finish(found, alignment, notes)
-        assert order is not None
-        assert tabulate is not None
-
-        def measure(some: Documents, number: int, title: str) -> Round:
-            some = some if isinstance(some, MediaFolder) else list(some)  # which both models read
-            return two.measure(run, (some, some), f", look {number + 1}", title)[0]
-
-        enough = read_until_enough(
-            texts,
-            options,
-            order,
-            measure,
-            lambda rounds: tabulate(two.finish(rounds)),
-            most=lambda _: BLOCKS,
-            progress=progress,
-        )
-        for sentence in describe_reading(enough.found.corpus):
-            progress.say(sentence)
-        notes = [*said, *(targets.remarks() if targets is not None else []), *enough.notes()]
-        record = {**enough.found.record, "until": enough.record}
-        return two.finish(replace(enough.found, record=record), None, notes)
+    prepare = partial(
+        prepare_corpus,
+        options=options,
+        price=partial(_price, models, statistics, divergences, moments),
+        copies=count_copies(statistics),
+        cells=limit_cells_of_maps(sum(of.layers * of.heads for _, of in models)),
+        labelled=labelled,
+        workers=min(Workers.of(*model, workers).number for model in models),
+        progress=progress,
+    )
+    with (
+        open_run(first, options, question, resume=resume, progress=progress) as run,
+        prepare(first, one, number_words(texts) if by_word else texts) as mine,
+        prepare(second, other, number_words(same_texts)) if by_word else nullcontext(mine) as its,
+    ):
+        if by_word:
+            batches, beside = pair_by_words(mine.corpus.batches, its.corpus.batches)
+        else:
+            batches, beside = mine.corpus.batches, pair_by_tokens(mine.corpus.batches, second)
+        with open_pair((first, second), (one, other), statistics, divergences, beside, moments) as meter:
+            measurement = run.total(
+                "comparing",
+                batches,
+                meter.measurement,
+                partial(Measurement.from_arrays, kinds=meter.sums),
+                workers=mine.workers,
+                thread_context=meter.thread_context,
+                question={"tokens of the second model": its.corpus.batches.digest},
+            )
+        record = record_provenance(first, one, mine.corpus, options, mine.workers)
+        beside_record = record_provenance(second, other, its.corpus, options, mine.workers)
+    notes += targets.remarks() if targets is not None else []
+    if by_word:
+        counts = [int(measurement.sums[name].count.max(initial=0)) for name in divergences.sums]
+        wordless = measurement.sequences - max(counts, default=measurement.sequences)
+        left = record["corpus"]["sequences"] - measurement.sequences
+        notes = [_explain_words((first.name, second.name), left, wordless), *notes]
+    ours = Measurement({one.name: measurement.sums[f"a/{one.name}"] for one in statistics})
+    notes += write_notes(statistics, ours, mine.corpus.rarity, first.model.dtype)
+    record |= {
+        **facts,
+        "other": {name: part for name, part in beside_record.items() if name not in record_versions()},
+        "comparison": {
+            "by_word": by_word,
+            "statistics": [statistic.identity for statistic in statistics],
+            "evidence": evidence,
+        },
+    }
+    return Comparison(
+        measurement,
+        statistics,
+        divergences,
+        Labels(first.name, dataset, record, one.places, one.grid is not None, one.removed, notes),
+        second.name,
+        by_word,
+        rounding=max(bound_rounding(checkpoint.model.dtype) for checkpoint in (first, second)),
+        alignment=None if outputs is None else Alignment.of(shared, measurement, outputs),
+    )
 
 
 #: A model with what the dry run found of it.
 Verified = tuple[Checkpoint, Architecture]
-
-
-@dataclass(frozen=True)
-class _TwoModels:
-    """Two models that were verified, and what is asked of them; see ``compare_checkpoints``."""
-
-    models: tuple[Verified, Verified]
-    options: CorpusOptions
-    statistics: Sequence[Statistic]
-    divergences: Divergences
-    moments: OutputMoments | None
-    outputs: Within | None
-    by_word: bool
-    labelled: bool
-    dataset: str
-    facts: Mapping[str, Any]
-    evidence: Sequence[str]
-    workers: int
-    progress: Progress
-
-    def prepare(self, side: int, given: Documents) -> AbstractContextManager[PreparedCorpus]:
-        """Tokenise texts as one of the models reads them."""
-        maps = sum(of.layers * of.heads for _, of in self.models)
-        until = bool(self.options.targets)  # then what is read of the texts is chosen round by round
-        return prepare_corpus(
-            *self.models[side],
-            number_words(given) if self.by_word else given,  # type: ignore[arg-type]
-            replace(self.options, limit=None, sample=None) if until else self.options,
-            price=partial(_price, self.models, self.statistics, self.divergences, self.moments),
-            copies=count_copies(self.statistics),
-            cells=limit_cells_of_maps(maps),
-            labelled=self.labelled,
-            describe=not until,
-            workers=self.workers,
-            progress=self.progress,
-        )
-
-    def measure(
-        self, run: Run, given: tuple[Documents, Documents], stage: str = "", title: str = ""
-    ) -> tuple[Round, Alignment | None]:
-        """Pass over texts with both models; once more where heads are matched by what they give."""
-        (first, one), (second, other) = self.models
-        both = (first, second), (one, other)
-        with (
-            self.prepare(0, given[0]) as mine,
-            self.prepare(1, given[1]) if self.by_word else nullcontext(mine) as its,
-        ):
-            if self.by_word:
-                batches, beside = pair_by_words(mine.corpus.batches, its.corpus.batches)
-            else:
-                batches, beside = mine.corpus.batches, pair_by_tokens(mine.corpus.batches, second)
-            tokens = {"tokens of the second model": its.corpus.batches.digest}
-            total = partial(_total, run, batches, mine.workers, tokens)
-            with open_pair(*both, self.statistics, self.divergences, beside, self.moments) as meter:
-                measurement, alignment = total(f"comparing{stage}", meter, title=title), None
-            if self.outputs is not None:
-                pulls = OutputPulls.of(self.divergences.shared, measurement, self.outputs)
-                with open_pair(*both, [], None, beside, pulls) as meter:
-                    found = total("errors of matched outputs", meter, within=self.outputs)
-                    alignment = pulls.align(found, self.outputs)
-            record = record_provenance(first, one, mine.corpus, self.options, mine.workers)
-            record["other"] = record_provenance(second, other, its.corpus, self.options, mine.workers)
-            return Round(measurement, record, mine.corpus), alignment
-
-    def finish(
-        self, found: Round, alignment: Alignment | None = None, notes: Sequence[str] = ()
-    ) -> Comparison:
-        """Put together what was found; the notes say what happened on the way."""
-        (first, one), (second, _) = self.models
-        measurement, record = found.sums, {**found.record}
-        if self.by_word:
-            counts = [int(measurement.sums[name].count.max(initial=0)) for name in self.divergences.sums]
-            wordless = measurement.sequences - max(counts, default=measurement.sequences)
-            left = record["corpus"]["sequences"] - measurement.sequences
-            notes = [_explain_words((first.name, second.name), left, wordless), *notes]
-        ours = Measurement({one.name: measurement.sums[f"a/{one.name}"] for one in self.statistics})
-        rarity = None if self.options.targets else found.corpus.rarity
-        notes = [*notes, *write_notes(self.statistics, ours, rarity, first.model.dtype)]
-        record |= {
-            **self.facts,
-            "other": {name: part for name, part in record["other"].items() if name not in record_versions()},
-            "comparison": {
-                "by_word": self.by_word,
-                "statistics": [statistic.identity for statistic in self.statistics],
-                "evidence": self.evidence,
-            },
-        }
-        return Comparison(
-            measurement,
-            self.statistics,
-            self.divergences,
-            Labels(first.name, self.dataset, record, one.places, one.grid is not None, one.removed, notes),
-            second.name,
-            self.by_word,
-            rounding=max(bound_rounding(checkpoint.model.dtype) for checkpoint, _ in self.models),
-            alignment=alignment,
-        )
 
 
 def _share_heads(
@@ -328,29 +235,6 @@ def _price(
     maps = sum(of.layers * of.heads for _, of in models)
     paid = each[0] + each[1] + Price(sequence=found, pair=width * maps, alone=2 * width * most)
     return paid if moments is None else paid + price_outputs(shared, width)
-
-
-def _total(
-    run: Run,
-    batches: BatchReader,
-    workers: Workers,
-    question: Mapping[str, str],
-    name: str,
-    meter: "PairMeter",
-    title: str = "",
-    **more: str,
-) -> Measurement:
-    """Pass over the batches with both models, and add up what is found."""
-    return run.total(
-        name,
-        batches,
-        meter.measurement,
-        partial(Measurement.from_arrays, kinds=meter.sums),
-        workers=workers,
-        thread_context=meter.thread_context,
-        question={**question, **more},
-        title=title,
-    )
 
 
 def _explain_words(names: tuple[str, str], left: int, wordless: int) -> str:

@@ -55,8 +55,8 @@ def diagnose(checkpoint: Checkpoint) -> tuple[list[Finding], Examined | None]:
     findings += [Finding("checkpoint", "warning", remark) for remark in checkpoint.remarks]
     if checkpoint.embedding is not None:
         findings += [Finding(thing, "ok", detail) for thing, detail in checkpoint.embedding.describe()]
-    if (scoring := checkpoint.scoring) is not None:
-        findings.append(Finding("reranking", "warning" if scoring.unread else "ok", scoring.describe()))
+    if checkpoint.scoring is not None:
+        findings.append(Finding("cross-encoder", "ok", "a classifier of two texts"))
     try:
         checkpoint, architecture = examine(checkpoint)
         frame = Frame.of(checkpoint.tokenizer) if checkpoint.modality == "text" else None
@@ -204,11 +204,8 @@ def _check_heads(checkpoint: Checkpoint, architecture: Architecture) -> Finding:
 
 
 def _report_trained_heads(checkpoint: Checkpoint) -> Finding:
-    if checkpoint.pruning is None:
-        found = find_trained_heads(checkpoint.folder)
-    else:  # it was written with one
-        own = infer_head(checkpoint.model)
-        found = [own.name] if own else []
+    own = infer_head(checkpoint.model)
+    found = [own.name] if own else find_trained_heads(checkpoint.folder)
     return Finding("trained heads", "ok", ", ".join(found) or "none: encoder only")
 
 

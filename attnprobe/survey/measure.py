@@ -344,11 +344,10 @@ def measure_passes(
     ready: PreparedCorpus,
     controls: Controls,
     name: str = "",
-    title: str = "",
 ) -> Measurement:
     """Pass over the batches once for each control, each a stage of the run, and put the sums together.
 
-    ``name`` tells the corpus from others of the same run; ``title`` is what a bar says instead of the stage.
+    ``name`` tells the corpus from others of the same run.
     """
     found: list[Measurement] = []
     for control, statistics in controls.passes.items():
@@ -375,7 +374,6 @@ def measure_passes(
                     workers=ready.workers,
                     thread_context=meter.thread_context,
                     question=question,
-                    title=f"{title}, {control}" if title and control else title,
                 )
             )
     return reduce(Measurement.join_pass, found)

@@ -13,7 +13,7 @@ from attnprobe.statistics.statistic import Statistic
 from attnprobe.sums.base import Measurement, Sum
 from attnprobe.sums.resampling import Jackknife
 from attnprobe.survey.divergences import Divergences
-from attnprobe.survey.head_outputs import OutputSums
+from attnprobe.survey.head_outputs import OutputMoments
 from attnprobe.survey.measure import Meter, join_parts, open_meter, sum_sequences
 from attnprobe.survey.pairing import SAME, SecondReader
 from attnprobe.survey.recorder import Values
@@ -28,22 +28,21 @@ class PairMeter:
 
     Attributes:
         sides: The models.
-        divergences: Compares the maps of their heads, if that is asked for.
+        divergences: Compares the maps of their heads.
         beside: Gives what the second model reads.
         outputs: Compares what their heads give, if that is asked for.
     """
 
     sides: tuple[Meter, Meter]
-    divergences: Divergences | None
+    divergences: Divergences
     beside: SecondReader
-    outputs: OutputSums | None = None
+    outputs: OutputMoments | None = None
 
     @cached_property
     def sums(self) -> dict[str, type[Sum]]:
         """What is kept of each of the numbers, by its name."""
-        found: dict[str, type[Sum]] = {}
-        for part in (self.divergences, self.outputs):
-            found |= part.sums if part is not None else {}
+        found: dict[str, type[Sum]] = {**self.divergences.sums}
+        found |= {} if self.outputs is None else self.outputs.sums
         for mark, side in zip(MARKS, self.sides, strict=True):
             found |= {f"{mark}/{one.name}": one.sums for one in side.statistics}
         return found
@@ -65,12 +64,12 @@ class PairMeter:
     def _part(self, batch: Batch) -> Values:
         theirs = self.beside.batch(batch)
         one, other = self.sides
-        first, ours = one.part(batch), one.maps() if self.divergences is not None else {}
+        first, ours = one.part(batch), one.maps()
         given = one.outputs()
         if one is other:  # whose next maps take the place of these
             ours = {kind: (maps.clone(), layout) for kind, (maps, layout) in ours.items()}
         second, units = other.part(theirs), self.beside.units(batch, theirs)
-        found = {} if self.divergences is None else self.divergences.compare(ours, other.maps(), units)
+        found = self.divergences.compare(ours, other.maps(), units)
         found |= {} if self.outputs is None else self.outputs.compare(given, other.outputs(), units)
         for mark, values in zip(MARKS, (first, second), strict=True):
             found |= {f"{mark}/{name}": one for name, one in values.items()}
@@ -89,9 +88,9 @@ def open_pair(
     checkpoints: tuple[Checkpoint, Checkpoint],
     architectures: tuple[Architecture, Architecture],
     statistics: Sequence[Statistic],
-    divergences: Divergences | None,
+    divergences: Divergences,
     beside: SecondReader = SAME,
-    outputs: OutputSums | None = None,
+    outputs: OutputMoments | None = None,
 ) -> Iterator[PairMeter]:
     """Make two models ready; one that is compared with itself can be read by one reader only.
 
@@ -99,7 +98,7 @@ def open_pair(
     """
     blocked = [replace(statistic, sums=Jackknife) for statistic in statistics]
     first, second = checkpoints
-    kept = {"keep": divergences is not None, "keep_outputs": outputs is not None}
+    kept = {"keep": True, "keep_outputs": outputs is not None}
     with open_meter(first, architectures[0], blocked, **kept) as one:
         if first.body is second.body:
             yield PairMeter((one, one), divergences, beside, outputs)

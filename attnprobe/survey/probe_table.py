@@ -10,15 +10,15 @@ from numpy.typing import NDArray
 from attnprobe.statistics.links import FEWEST, UNIT
 from attnprobe.statistics.rules import ALL, Asking
 from attnprobe.sums.groups import Ratio
-from attnprobe.sums.resampling import SIGNIFICANT, adjust, sign_flip
-from attnprobe.survey.probe import Bools, Floats, Ints, Probe, ProbeData
+from attnprobe.sums.resampling import adjust, sign_flip
+from attnprobe.survey.probe import Bools, Floats, Ints, ProbeData
 from attnprobe.table.builder import FEW_DOCUMENTS, Labels, TableBuilder
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.naming import join_names
 from attnprobe.table.table import Column
 
 #: What is counted by document, of the links of a label.
-_NUMBERS = ("asked", "probe", "head", "rule", "control")
+_NUMBERS = ("asked", "probe", "head", "rule")
 
 
 @dataclass(frozen=True)
@@ -45,16 +45,11 @@ class Scored:
         data: The questions.
         hit: (question,) whether the probe of its fold answers it rightly.
         fold: (question,) the fold of its document.
-        bits: (question,) what its right answers take in the online code.
-        control: (question,) whether the same probe of a model with random weights answers it rightly, if that
-            was asked.
     """
 
     data: ProbeData
     hit: Bools
     fold: Ints
-    bits: Floats
-    control: Bools | None = None
 
     @cached_property
     def entries(self) -> dict[str, Ints]:
@@ -126,25 +121,6 @@ class Scored:
         np.add.at(total, document, values)
         return total[total[:, 0] > 0]
 
-    def describe_code(self) -> list[dict[str, float]]:
-        """Describe the online code block by block: for each, after how many links it is sent.
-
-        Returns:
-            ``before``, the links that the probe of the block was fitted to; ``links``, those of the block;
-            and ``bits`` and ``uniform``, what one of them takes in this code and in the uniform one.
-        """
-        blocks = self.data.cut_blocks()
-        links = [int(block.sum()) for block in blocks]
-        return [
-            {
-                "before": sum(links[:number]),
-                "links": links[number],
-                "bits": float(self.bits[block].mean()),
-                "uniform": float(self.data.uniform[block].mean()),
-            }
-            for number, block in enumerate(blocks)
-        ]
-
 
 def choose_labels(scored: Scored, fewest: int, *, named: bool) -> tuple[list[str], list[str]]:
     """List the labels that have a row, all links first, and say which are left out.
@@ -161,30 +137,28 @@ def choose_labels(scored: Scored, fewest: int, *, named: bool) -> tuple[list[str
 def tabulate_labels(
     scored: Scored, asking: Asking, labels: Labels, heads: Sequence[tuple[int, int]], notes: Sequence[str]
 ) -> HeadTable:
-    """Tabulate each label: what the probe finds of it, the best head, the best rule, and the code length."""
+    """Tabulate each label: what the probe finds of it, the best head, and the best rule."""
     asked = labels.provenance.get("asked", {})
     fewest, named = int(asked.get("min_links", FEWEST)), asked.get("labels") is not None
     shown, rare = choose_labels(scored, fewest, named=named)
     rows = [scored.entries[label] for label in shown]
     best = scored.choose(shown, *scored.tally(shown), np.arange(scored.data.features))
     rule = scored.choose(shown, *scored.tally(shown, len(asking.rules)), order_rules(asking))
-    control = np.zeros(len(scored.data), np.bool_) if scored.control is None else scored.control
     sums = [
-        scored.sum_documents(questions, scored.hit[questions], head.hit, other.hit, control[questions])
+        scored.sum_documents(questions, scored.hit[questions], head.hit, other.hit)
         for questions, head, other in zip(rows, best, rule, strict=True)
     ]
     ratios = [Ratio.of(one) for one in sums]
-    build = TableBuilder(labels.with_record({"code": scored.describe_code()}), len(shown))
+    build = TableBuilder(labels, len(shown))
     build.key(asking.label, shown)
     build.count("n", np.array([len(questions) for questions in rows], np.int64), "links")
 
-    def measure(name: str, weights: Mapping[str, int], title: str, *, headline: bool = False) -> Floats:
+    def measure(name: str, weights: Mapping[str, int], title: str, *, headline: bool = False) -> None:
         flat = [weights.get(one, 0) for one in _NUMBERS]
         found = np.array([[float(part) for part in one.of_totals(flat)] for one in ratios]).reshape(-1, 2)
         build.measure(name, UNIT, *found.T, headline=headline, title=title)
-        return found[:, 0]
 
-    accuracy = measure("accuracy", {"probe": 1}, "links that all heads together find", headline=True)
+    measure("accuracy", {"probe": 1}, "links that all heads together find", headline=True)
     count = len(heads)
     places = [None if one.named is None else heads[one.named % count] for one in best]
     ways = [None if one.named is None else name_way(asking, one.named >= count) for one in best]
@@ -208,14 +182,7 @@ def tabulate_labels(
     measure("baseline", {"rule": 1}, "links that the best rule finds")
     names = [None if one.named is None else asking.name_of(one.named) for one in rule]
     build.add(Column("baseline_rule", role="text"), names)
-    if scored.control is not None:
-        measure("control", {"control": 1}, "links that the same probe finds with random weights")
-        measure("selectivity", {"probe": 1, "control": -1}, "gain over random weights")
-    code = Column("bits", "bits per link", title="online code length")
-    build.add(code, [float(scored.bits[questions].mean()) for questions in rows])
-    uniform = Column("bits_uniform", "bits per link", title="length of the uniform code")
-    build.add(uniform, [float(scored.data.uniform[questions].mean()) for questions in rows])
-    said = [*_describe(shown, accuracy, best, adjusted, asking), *_note_few_documents(scored)]
+    said = [*_note_few_documents(scored)]
     if rare:
         verb = "is" if len(rare) == 1 else "are"
         said.append(
@@ -226,7 +193,7 @@ def tabulate_labels(
 
 
 def tabulate_heads(
-    data: ProbeData, probe: Probe, asking: Asking, labels: Labels, heads: Sequence[tuple[int, int]],
+    data: ProbeData, probe: Floats, asking: Asking, labels: Labels, heads: Sequence[tuple[int, int]],
     notes: Sequence[str],
 ) -> HeadTable:  # fmt: skip
     """Tabulate the weights of a probe that is fitted to all links, a row for each head and direction.
@@ -245,8 +212,8 @@ def tabulate_heads(
     build.key("head", [heads[one % count][1] for one in order])
     build.key("direction", [name_way(asking, one >= count) for one in order])
     build.count("n", np.full(2 * count, len(data)), "links")
-    sizes = np.abs(probe.weights) * (data.spread > 0)
-    weights, share = probe.weights * data.scale, sizes / max(float(sizes.sum()), np.finfo(float).tiny)
+    sizes = np.abs(probe) * (data.spread > 0)
+    weights, share = probe * data.scale, sizes / max(float(sizes.sum()), np.finfo(float).tiny)
     build.add(Column("weight", "log odds", title="weight of attention"), weights[order])
     build.add(Column("share", "share of weight", headline=True, title="share of the weight"), share[order])
     return build.table("probe: what each head weighs", notes, "heads")
@@ -264,29 +231,6 @@ def order_rules(asking: Asking) -> NDArray[np.int64]:
     number = len(asking.offsets)
     nearest = sorted(range(number), key=lambda place: abs(asking.offsets[place]))
     return np.array([*nearest, *range(number, len(asking.rules))], np.int64)
-
-
-def _describe(
-    shown: Sequence[str], accuracy: Floats, best: Sequence[Choice], adjusted: Floats, asking: Asking
-) -> Iterator[str]:
-    labels = [row for row, label in enumerate(shown) if label != ALL]
-    who = "all heads together"
-    tested = f" (one-sided sign-flip test over documents, Holm, p < {SIGNIFICANT})"
-    if shown and shown[0] == ALL:
-        head = float(best[0].hit.mean())
-        sure = adjusted[0] < SIGNIFICANT
-        more = "significantly more" if sure else "not significantly more"
-        yield (
-            f"All heads together find {accuracy[0]:.2f} of the links, and the best head {head:.2f}: "
-            f"{more}{tested}."
-        )
-        who = "they"
-    if labels:
-        number = sum(adjusted[row] < SIGNIFICANT for row in labels)
-        yield (
-            f"For {number} of {len(labels)} {asking.counted(len(labels))}, {who} find significantly more "
-            f"than the best head{'' if shown[0] == ALL else tested}."
-        )
 
 
 def _note_few_documents(scored: Scored) -> Iterator[str]:

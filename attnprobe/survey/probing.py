@@ -11,13 +11,10 @@ import numpy as np
 import torch
 
 from attnprobe.corpus.batch import Batch
-from attnprobe.corpus.batches import Batches
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.random_weights import randomise_weights
 from attnprobe.model.reading.capture import capture_attention
 from attnprobe.model.verifying.architecture import Architecture
-from attnprobe.model.verifying.dry_run import examine
 from attnprobe.run.memory import Halving, Price
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.passes import Run, ThreadContext, open_run
@@ -26,14 +23,12 @@ from attnprobe.run.progress import Progress
 from attnprobe.run.record import record_provenance
 from attnprobe.statistics.rules import Asking
 from attnprobe.survey.measure import check_finite
-from attnprobe.survey.probe import Bools, ProbeData
+from attnprobe.survey.probe import ProbeData
 from attnprobe.survey.probe_table import Scored, tabulate_heads, tabulate_labels
-from attnprobe.survey.word_maps import AskedCorpus, Floats, WordRecorder, list_heads
+from attnprobe.survey.word_maps import AskedCorpus, WordRecorder, list_heads
 from attnprobe.table.builder import Labels
 from attnprobe.table.head_table import HeadTable
 
-#: Dimensions that the static embeddings of words are reduced to.
-DIMENSIONS = 4
 #: The most of the free memory that attention between words may take.
 _SHARE = 0.5
 #: Word-level maps of a layer in float64, and what is summed up for them.
@@ -49,23 +44,17 @@ class ProbePlan:
         by: What a row is.
         folds: Into how many folds documents are sorted.
         penalty: lambda of the penalty.
-        words: Whether weights go by static embeddings of the words, too.
-        control: Whether the same probe is fitted to a model with random weights.
-        seed: From which these are drawn.
     """
 
     asking: Asking
     by: Literal["label", "head"] = "label"
     folds: int = 5
     penalty: float = 100.0
-    words: bool = False
-    control: bool = False
-    seed: int = 42
 
     @property
     def question(self) -> dict[str, str]:
         """What the state of a run depends on: fitting begins when all is read."""
-        return {"command": f"probe {self.asking.label}", "--words": str(self.words)}
+        return {"command": f"probe {self.asking.label}"}
 
 
 def probe_checkpoint(
@@ -98,10 +87,6 @@ def probe_checkpoint(
         checkpoint = replace(checkpoint, encoder_only=True)
         notes.append("Heads of the encoder are probed; those of the decoder are left out.")
     checkpoint, documents, architecture = examine_part(checkpoint, documents, progress)
-    models = [(checkpoint, architecture)]
-    if plan.control:
-        progress.stage("dry run, random weights", None)
-        models.append(examine(randomise_weights(checkpoint, plan.seed)))
     with (
         open_run(checkpoint, options, plan.question, resume=resume, progress=progress) as run,
         prepare_corpus(
@@ -114,10 +99,10 @@ def probe_checkpoint(
             progress=progress,
         ) as ready,
     ):
-        read = [_read(run, *model, ready, plan, control=number > 0) for number, model in enumerate(models)]
+        read = _read(run, checkpoint, architecture, ready, plan)
         record = record_provenance(checkpoint, architecture, ready.corpus, options, ready.workers)
         progress.stage("fitting probes", None)
-        data, *others = (ProbeData(corpus, plan.penalty) for corpus in read)
+        data = ProbeData(read, plan.penalty)
         _check_documents(data, dataset)
         labels = Labels(
             checkpoint.name, dataset, {**record, **facts}, architecture.places, removed=architecture.removed
@@ -128,12 +113,7 @@ def probe_checkpoint(
             return tabulate_heads(data, data.fit(data.every), plan.asking, labels, heads, notes)
         folds = min(plan.folds, data.documents)
         hit, fold = data.cross_fit(folds)
-        control: Bools | None = None
-        for other in others:
-            control = other.cross_fit(folds)[0]
-        notes += _explain(plan, data, folds)
-        scored = Scored(data, hit, fold, data.encode(), control)
-        return tabulate_labels(scored, plan.asking, labels, heads, notes)
+        return tabulate_labels(Scored(data, hit, fold), plan.asking, labels, heads, notes)
 
 
 def _read(
@@ -142,30 +122,26 @@ def _read(
     architecture: Architecture,
     ready: PreparedCorpus,
     plan: ProbePlan,
-    *,
-    control: bool,
 ) -> AskedCorpus:
     """Pass once over the texts and keep attention between words."""
     batches = ready.corpus.batches
-    with _open_reader(checkpoint, architecture, ready, plan) as (read, thread_context):
+    with _open_reader(checkpoint, architecture, plan) as (read, thread_context):
         return run.total(
-            "reading words, random weights" if control else "reading words",
+            "reading words",
             batches,
             read,
             AskedCorpus.from_arrays,
             workers=ready.workers,
             thread_context=thread_context,
-            question={"random weights": str(plan.seed)} if control else None,
         )
 
 
 @contextmanager
 def _open_reader(
-    checkpoint: Checkpoint, architecture: Architecture, ready: PreparedCorpus, plan: ProbePlan
+    checkpoint: Checkpoint, architecture: Architecture, plan: ProbePlan
 ) -> Iterator[tuple[Any, ThreadContext]]:
     """Make a model ready to be read, batch by batch, in as many threads as there are."""
-    embeddings = reduce_embeddings(checkpoint, ready) if plan.words else None
-    recorder = WordRecorder(plan.asking, architecture.kinds[0], architecture.standing, embeddings)
+    recorder = WordRecorder(plan.asking, architecture.kinds[0], architecture.standing)
     halving, free, taken = Halving(), _find_free_memory(), 0
 
     def read_part(part: Batch) -> Any:
@@ -187,27 +163,6 @@ def _open_reader(
 
     with capture_attention(checkpoint.body, recorder, architecture.way, set()) as capture:
         yield read, capture.thread_context
-
-
-def reduce_embeddings(checkpoint: Checkpoint, ready: PreparedCorpus) -> Floats:
-    """Reduce the table of token embeddings to its first principal components over the tokens of the text.
-
-    Returns:
-        (token type, dimension), each dimension with mean 0 and variance 1 over these tokens.
-    """
-    batches = ready.corpus.batches
-    weight = getattr(checkpoint.body.get_input_embeddings(), "weight", None)
-    if not isinstance(weight, torch.Tensor) or not isinstance(batches, Batches):
-        raise AttnprobeError(f"{checkpoint.name} has no table of token embeddings; leave out --words.")
-    counts = batches.source.store.counts
-    table = weight.detach().double().cpu().numpy()
-    share = np.zeros(len(table))
-    share[: len(counts)] = counts[: len(table)] / counts.sum()
-    centred = table - share @ table
-    _, axes = np.linalg.eigh((centred * share[:, None]).T @ centred)
-    found = centred @ axes[:, : -DIMENSIONS - 1 : -1]
-    spread = np.sqrt(share @ np.square(found))
-    return np.divide(found, spread, out=np.zeros_like(found), where=spread > 0).astype(np.float32)
 
 
 def _price(architecture: Architecture) -> Price:
@@ -241,18 +196,3 @@ def _note_left_out(data: ProbeData) -> Iterator[str]:
     ):
         if number:
             yield f"{number:,} {'link was' if number == 1 else 'links were'} left out: {reason}."
-
-
-def _explain(plan: ProbePlan, data: ProbeData, folds: int) -> Iterator[str]:
-    """Say what the probe is, and where it was fitted."""
-    gates = f", and {2 * data.dimensions} numbers of the words for each" if plan.words else ""
-    yield (
-        f"The probe has {data.features} weights, two for each head{gates}; it was fitted to the documents of "
-        f"{folds - 1} of {folds} folds and scored on the other, and so were head and rule. The penalty is "
-        f"lambda / 2 times the sum of squared weights, lambda = {plan.penalty:g}."
-    )
-    if plan.control:
-        yield (
-            "control is the same probe, fitted to the model with random weights (one draw, seed "
-            f"{plan.seed})."
-        )

@@ -6,7 +6,7 @@ Tables that are about the same corpus share its passes.
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from functools import partial, reduce
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.run.examples import LabelledExamples
 from attnprobe.run.memory import count_copies, find_itemsize, limit_cells, price_statistics
 from attnprobe.run.options import CorpusOptions
-from attnprobe.run.passes import Run, open_run, open_single_run
+from attnprobe.run.passes import Run, open_run
 from attnprobe.run.preparation import (
     Documents,
     PreparedCorpus,
@@ -35,8 +35,8 @@ from attnprobe.statistics.tabulation import HEADS, Tabulation
 from attnprobe.sums.base import Measurement, pack
 from attnprobe.survey.measure import SEED, Controls, explain_empty, measure_passes
 from attnprobe.survey.needs import check_modality, drop_counted, drop_impossible, verify_needs
-from attnprobe.survey.tables import check_layers, keep_layers, scale_errors, write_notes
-from attnprobe.survey.until import Round, find_targets, limit_observations, read_until_enough
+from attnprobe.survey.tables import check_layers, keep_layers, write_notes
+from attnprobe.survey.until import Round, limit_observations, read_until_enough
 from attnprobe.table.builder import Labels
 from attnprobe.table.head_table import HeadTable
 
@@ -97,7 +97,6 @@ class Survey:
         architecture: What the dry run verified.
         labels: Names and provenance for the table.
         request: The table that was asked for.
-        error_factor: What errors are multiplied by, where they are about the documents of a corpus alone.
     """
 
     measurement: Measurement
@@ -105,14 +104,12 @@ class Survey:
     architecture: Architecture
     labels: Labels
     request: TableRequest
-    error_factor: float = 1.0
 
     @property
     def table(self) -> HeadTable:
         tabulation, layers = self.request.tabulation, self.request.layers
         title = write_title(self.statistics, tabulation.title)
         table = tabulation.table(title, self.measurement, self.statistics, self.labels)
-        table = table if self.error_factor == 1 else scale_errors(table, self.error_factor)
         return table if layers is None else keep_layers(table, layers)
 
 
@@ -202,47 +199,39 @@ def _survey_rounds(
     assert corpus.order is not None
     assert not isinstance(corpus.documents, RepeatedTokens)  # of which there are as many as one asks for
     # What is read of it is chosen here, round by round.
-    whole = {"limit": None, "sample": None, "until": None, "strict": False, "population": "language"}
-    options = replace(corpus.options, **whole)
+    options = replace(corpus.options, limit=None, sample=None, until=None)
 
     def tabulate(found: Round) -> HeadTable:
         draft.record = {}
         draft.take(name, found.sums, {**found.record})
         return draft.finish(checkpoint, architecture, packed=False).table
 
-    def measure(documents: Documents, number: int, title: str) -> Round:
+    def measure(documents: Documents, number: int) -> Round:
         part, stage = replace(corpus, documents=documents, options=options), f"look {number + 1}"
         with _prepare(
             checkpoint, architecture, part, [draft], controls, workers, run.progress, describe=False
         ) as ready:
             record = record_provenance(checkpoint, architecture, ready.corpus, corpus.options, ready.workers)
-            measured = partial(measure_passes, checkpoint=checkpoint, architecture=architecture)
-            if not number:  # a name that no column has is refused before much was read
-                shortest = ready.corpus.batches.follow(ready.corpus.batches.plan[-1:])
-                little = replace(ready, corpus=replace(ready.corpus, batches=shortest))
-                sums = measured(open_single_run(), ready=little, controls=controls)
-                find_targets(tabulate(Round(sums, record, little.corpus)), corpus.options.targets)
-            sums = measured(run, ready=ready, controls=controls, name=stage, title=title)
+            sums = measure_passes(run, checkpoint, architecture, ready, controls, stage)
             return Round(sums, record, ready.corpus)
 
-    found = read_until_enough(
+    found, looks, note = read_until_enough(
         corpus.documents,
         corpus.options,
         corpus.order,
         measure,
         tabulate,
-        most=lambda rounds: limit_observations(controls.statistics, rounds.record["corpus"]),
-        progress=run.progress,
+        lambda rounds: limit_observations(controls.statistics, rounds.record["corpus"]),
     )
-    for sentence in describe_corpus(checkpoint, found.found.corpus):
+    for sentence in describe_corpus(checkpoint, found.corpus):
         run.progress.say(sentence)
     for sentence in targets.remarks() if targets is not None else []:
         run.progress.say(sentence)
-    tabulate(found.found)
-    draft.record["until"] = found.record
-    draft.notes += found.notes()
+    tabulate(found)
+    draft.record["until"] = looks
+    draft.notes.append(note)
     draft.note(checkpoint, architecture, name, None, first=True)
-    return replace(draft.finish(checkpoint, architecture), error_factor=found.error_factor)
+    return draft.finish(checkpoint, architecture)
 
 
 @dataclass(eq=False)

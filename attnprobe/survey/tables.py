@@ -74,23 +74,6 @@ def keep_layers(table: HeadTable, layers: Sequence[int]) -> HeadTable:
     return replace(table, data=data, notes=[*table.notes, note])
 
 
-def scale_errors(table: HeadTable, factor: float) -> HeadTable:
-    """Multiply all standard errors; by 0, where no number is left to chance, of one document too.
-
-    Args:
-        table: Any.
-        factor: At most 1.
-    """
-    data = dict(table.data)
-    for column in table.columns:
-        if column.role == "error":
-            values = data.get(column.name.removesuffix("_se"), [None] * len(table))
-            errors = np.array([np.nan if cell is None else cell for cell in data[column.name]], np.float64)
-            missing = np.isnan(np.array([np.nan if cell is None else cell for cell in values], np.float64))
-            data[column.name] = list(np.where(missing, np.nan, errors * factor if factor else 0.0))
-    return replace(table, data=data)
-
-
 def write_notes(
     statistics: Sequence[Statistic], measurement: Measurement, rarity: Rarity | None, dtype: torch.dtype
 ) -> list[str]:

@@ -21,8 +21,6 @@ from attnprobe.sums.base import Arrays, Sum, add_prefix, select_prefix
 from attnprobe.sums.tally import FAR
 from attnprobe.survey.recorder import make_layout
 
-Floats = NDArray[np.float32]
-
 
 @dataclass(frozen=True)
 class AskedWords:
@@ -36,8 +34,6 @@ class AskedWords:
         rules: (question, ...) bits: whether each rule does.
         entry: (entry,) a question that counts for a label.
         label: (entry,) that label.
-        embeddings: (word, dimension) static embeddings, the words of each sequence in their order; without
-            dimensions where nobody asked for them.
         left_out: Links that were not asked, see ``Questions.left_out``.
     """
 
@@ -47,7 +43,6 @@ class AskedWords:
     rules: NDArray[np.uint8]
     entry: Ints
     label: NDArray[np.str_]
-    embeddings: Floats
     left_out: Ints
 
     def __len__(self) -> int:
@@ -97,19 +92,16 @@ class WordRecorder(local):
 
     # Of a subclass of ``local``, the class is made anew for every thread.
 
-    def __init__(
-        self, asking: Asking, kind: Kind, standing: NDArray[np.bool_], embeddings: Floats | None = None
-    ) -> None:
+    def __init__(self, asking: Asking, kind: Kind, standing: NDArray[np.bool_]) -> None:
         """Record layers of one kind.
 
         Args:
             asking: What is asked of a link.
             kind: The kind of every layer.
             standing: Which heads are there (layer, head).
-            embeddings: (token type, dimension) static embeddings, if they are wanted.
         """
         # Who is asked is the source: a dependent has one head, and a head may have several dependents.
-        self._asking, self._kind, self._embeddings = replace(asking, backward=""), kind, embeddings
+        self._asking, self._kind = replace(asking, backward=""), kind
         self._standing = [np.flatnonzero(row).tolist() for row in standing]
         present = [row or [0] for row in self._standing]  # a layer without heads computes its first
         self._columns = [
@@ -158,7 +150,6 @@ class WordRecorder(local):
             WordQuestions(
                 self._codes,
                 self._cell,
-                self._word,
                 self._size,
                 self._asker,
                 self._starts,
@@ -170,7 +161,6 @@ class WordRecorder(local):
             np.packbits(asked.guesses, 1),
             entry,
             names[key] if len(key) else names[:0],
-            self._embed(),
             asked.left_out,
         )
 
@@ -187,7 +177,7 @@ class WordRecorder(local):
         for sequence, some in enumerate(spans):
             self._spans[sequence, : len(some)] = torch.tensor(some, dtype=torch.int64).reshape(-1, 2)
         word = torch.arange(self._spans.shape[1]) < torch.from_numpy(sizes)[:, None]
-        self._words, self._cells = word, word[:, :, None] & word[:, None]
+        self._cells = word[:, :, None] & word[:, None]
         asker = np.array(
             [number[at][tuple(ends)] for at, ends in zip(rows.sequence, rows.queries.tolist(), strict=True)],
             np.int64,
@@ -205,7 +195,6 @@ class WordRecorder(local):
         self._right = np.concatenate([np.zeros(0, np.bool_), *right])
         self._sequence, self._asker = rows.sequence[question], asker[question]
         self._cell, self._size = ends[self._sequence], sizes[self._sequence]
-        self._word = (np.cumsum(sizes) - sizes)[self._sequence]
         heads = sum(map(len, self._standing))
         self._codes = np.zeros((int(ends[-1]), heads), np.uint8)
         self._hits: list[NDArray[np.bool_]] = []
@@ -223,18 +212,6 @@ class WordRecorder(local):
         self._hits.append(
             choose_words(given, self._sequence, self._asker, self._starts, self._candidates, self._right)
         )
-
-    def _embed(self) -> Floats:
-        """Give the mean static embedding of the tokens of each word, (word, dimension)."""
-        words = int(self._words.sum())
-        if self._embeddings is None:
-            return np.zeros((words, 0), np.float32)
-        rows = self._embeddings[self._batch.ids.numpy()].astype(np.float64)
-        sums = np.pad(rows.cumsum(1), ((0, 0), (1, 0), (0, 0)))
-        sequence = self._words.nonzero()[:, 0].numpy()
-        start, stop = self._spans[self._words].numpy().T
-        mean = (sums[sequence, stop] - sums[sequence, start]) / (stop - start)[:, None]
-        return mean.astype(np.float32)
 
 
 def find_words(

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pandas
 
     from attnprobe.reports.picture import Picture
-    from attnprobe.reports.theme import JournalName, ThemeName
+    from attnprobe.reports.theme import ThemeName
     from attnprobe.table.kinds import PictureKind
 
 
@@ -298,8 +298,6 @@ class HeadTable(Table):
         clusters: int | None = None,
         *,
         columns: int | None = None,
-        journal: "JournalName | None" = None,
-        font: str | None = None,
     ) -> "Picture":
         """Draw the table; the picture shows itself in a notebook, and ``save`` writes it.
 
@@ -311,8 +309,6 @@ class HeadTable(Table):
             title: What stands above; by default the table's title.
             clusters: Into how many parts a tree of heads is cut.
             columns: For print: how many columns of a page it fills, 1 or 2.
-            journal: For print: ``"acl"``, ``"nature"`` or ``"plain"``.
-            font: The family of all text.
 
         Raises:
             AttnprobeError: When the table can't be drawn like this; it says as what else.
@@ -327,8 +323,6 @@ class HeadTable(Table):
             theme=theme,
             width=width,
             columns=columns,
-            journal=journal,
-            font=font,
             title=title,
             clusters=clusters,
         )

@@ -14,14 +14,13 @@ if TYPE_CHECKING:
 #: What a table can be drawn as, in the order in which ``--kind`` lists them.
 PictureKind = Literal[
     "atlas", "roles", "change", "relations", "settling", "curves", "lines", "scatter", "matrix", "map",
-    "dendrogram", "clustermap", "heatmap", "positions", "depth", "intervals", "pairs", "shares", "checks",
-    "probes", "groups", "modality", "alignments", "errors",
+    "clustermap", "heatmap", "positions", "depth", "intervals", "pairs", "probes", "groups",
+    "modality", "alignments",
 ]  # fmt: skip
-#: The pictures that have clusters: a tree, and a matrix in the order of the tree.
-TREE: Literal["dendrogram"] = "dendrogram"
+#: The picture that has clusters: a matrix in the order of a tree of heads.
 CLUSTERMAP: Literal["clustermap"] = "clustermap"
 TableKind = Literal[
-    "checks", "heads of groups", "groups", "shares", "correlations", "settling", "pruning of checkpoints",
+    "checks", "heads of groups", "groups", "correlations", "settling", "pruning of checkpoints",
     "pruning", "probes", "best heads", "alignments", "aligning heads",
     "heads of checkpoints", "layers of checkpoints", "roles", "change", "two sides",
     "heads at positions", "modalities", "heads", "interactions", "all pairs",
@@ -47,8 +46,6 @@ PROBED = (
     "best_head_accuracy",
     "baseline",
     "p_adjusted",
-    "bits",
-    "bits_uniform",
 )
 #: What tokens of the text and of the image look at.
 MODALITIES = tuple(
@@ -79,7 +76,7 @@ _CURVE = ("criterion", "seed", STEP)
 _RATES = ("aer", "precision", "recall", "baseline")
 #: Every kind, the most special first.
 KINDS: Mapping[TableKind, Kind] = {
-    "checks": Kind("a check of a checkpoint", (), ("check", "status", "detail"), ["checks"]),
+    "checks": Kind("a check of a checkpoint", (), ("check", "status", "detail")),
     "heads of groups": Kind(
         "a head in a group of documents", (*_HEAD, GROUP), (), ["groups", "heatmap"],
         lambda keys, table: ALL_GROUPS in table.data[GROUP],
@@ -87,10 +84,6 @@ KINDS: Mapping[TableKind, Kind] = {
     "groups": Kind(
         "anything in a group of documents", [GROUP], (), ["groups"],
         lambda keys, table: ALL_GROUPS in table.data[GROUP],
-    ),
-    "shares": Kind(
-        "a measure, its variance in shares", (), ("measure", "layers", "heads", "seeds_by_text", "rest"),
-        ["shares"],
     ),
     "correlations": Kind(
         "a correlation over heads", (), ("pearson", "pearson_low", "pearson_high", "spearman"), ["intervals"]
@@ -112,7 +105,7 @@ KINDS: Mapping[TableKind, Kind] = {
         "an alignment of pairs of texts", ["alignment"], ("aer", "precision", "recall", "p_adjusted"),
         ["alignments"],
     ),
-    "aligning heads": Kind("a head as an alignment", _HEAD, _RATES, ["errors", *_OF_HEADS[:2]]),
+    "aligning heads": Kind("a head as an alignment", _HEAD, _RATES, _OF_HEADS[:2]),
     "heads of checkpoints": Kind(
         "a head at a step of training", (STEP, *_HEAD), (), ["lines", "heatmap", "scatter"],
         lambda keys, table: "seed" not in keys,
@@ -151,7 +144,7 @@ KINDS: Mapping[TableKind, Kind] = {
     "interactions": Kind(
         "a pair of heads with what both do beyond each", PAIR, ("proposed", "interaction"), ["pairs"]
     ),
-    "all pairs": Kind("a pair of heads", PAIR, (), ["matrix", "map", "dendrogram", "clustermap"]),
+    "all pairs": Kind("a pair of heads", PAIR, (), ["matrix", "map", "clustermap"]),
     "pairs in layers": Kind("a pair of heads of a layer", PAIR_IN_LAYER, (), ["matrix", "map"]),
     "layers": Kind("a layer", ["layer"], (), ["depth"]),
     "other": Kind("anything"),

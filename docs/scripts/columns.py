@@ -138,14 +138,11 @@ FOUND = {
     "probe": {
         "The probe": "attnprobe.kernels.probing:answer",
         "How it is fitted": "attnprobe.survey.probe:ProbeData.fit",
-        "accuracy, control, selectivity": "attnprobe.survey.probe:ProbeData.cross_fit",
-        "bits": "attnprobe.survey.probe:ProbeData.encode",
-        "bits_uniform": "attnprobe.survey.probe:ProbeData.uniform",
+        "accuracy": "attnprobe.survey.probe:ProbeData.cross_fit",
         "best_head_accuracy, baseline, gain, chosen": "attnprobe.survey.probe_table:tabulate_labels",
         "NAME_se": "attnprobe.sums.groups:Ratio.of_totals",
         "p": "attnprobe.sums.resampling:sign_flip",
         "weight, share, with --by head": "attnprobe.survey.probe_table:tabulate_heads",
-        "Random weights": "attnprobe.model.random_weights:randomise_weights",
     },
     "syntax --trees": {
         "uuas, baseline, uuas_random": "attnprobe.statistics.trees:edges_in_trees",

@@ -309,10 +309,6 @@ def test_given_steps_and_revisions(same, saved, text, tmp_path):
         ({"by": "layer", "measure": "entropy,previous", "weights": "both"}, 3),
         ({"match": "model", "layers": "0,2", "content_only": True}, 8),
         ({"nearest": True, "measure": "entropy", "resume": "state"}, 12),
-        ({"measure": "importance", **TASK}, 12),
-        ({"measure": "importance", "method": "lrp", "seed": 7, "layers": "1"}, 4),
-        ({"spread": True, "measure": "entropy,previous", "limit": 6, "resume": "state"}, 2),
-        ({"spread": True, "measure": "importance", "method": "confidence"}, 1),
     ],
 )
 @pytest.mark.slow

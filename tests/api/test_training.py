@@ -97,7 +97,6 @@ def test_the_table_is_that_of_a_census_of_each_step(build, tmp_path):
     followed = attnprobe.dynamics(["demo", "demo"], TEXTS, measure="entropy", steps=[0, 1])
     assert [column.name for column in table.columns] == [column.name for column in followed.columns]
     assert table.kind == followed.kind
-    assert any("settled" in note for note in table.notes)
 
 
 def test_what_is_logged(build):

@@ -57,7 +57,7 @@ def picture_seconds(*, quick: bool) -> Iterator[Figure]:
         for ending in ("svg", "png", "pdf", "html"):
             words = ["plot", str(heads), "--overwrite", "-o", f"{folder}/picture.{ending}"]
             yield wall(f"attnprobe plot, five maps of 12 x 12 heads, {ending}", words, 3, 2, repetitions)
-        for kind in ("map", "dendrogram"):
+        for kind in ("map", "clustermap"):
             words = ["plot", str(pairs), "--overwrite", "--kind", kind, "-o", f"{folder}/picture.svg"]
             yield wall(
                 f"attnprobe plot, all pairs of 24 x 16 heads, {kind}", words, 10, 5, max(1, repetitions // 2)

@@ -80,7 +80,7 @@ def test_a_model_with_itself(compared, tmp_path, saved, texts):
         assert np.isnan(values).all() or not np.nanmax(np.abs(values))
         p = table[name.replace("_delta", "_p_adjusted")].astype(float)
         assert (p[~np.isnan(values)] == 1).all()
-    assert any("attend as those of the same number" in note for note in table.notes)
+    assert any("12 of 12 heads have a jsd of at most" in note for note in table.notes)
 
 
 def test_what_only_rounding_tells_apart_attends_as_before(compared, texts, tmp_path):
@@ -97,14 +97,11 @@ def test_what_only_rounding_tells_apart_attends_as_before(compared, texts, tmp_p
     words = ["demo", tmp_path / "other", "-d", texts, "--measure", "entropy"]
     table = compared(*words)
     assert 0 < table["jsd"].max() < 1e-6
-    assert table.notes[0].startswith("All 24 heads attend as those of the same number in other do, but for r")
-    layers = compared(*words, "--by", "layer")
-    assert layers.notes[0].startswith("All heads attend as those of other do, but for rounding")
+    assert table.notes[0].startswith("24 of 24 heads have a jsd of at most")
     model.model.layers[5].attn.Wqkv.weight.data[32:64] *= 2
     model.save_pretrained(tmp_path / "other")
     table = compared(*words)
-    assert table.notes[1].startswith("23 of 24 heads attend as before, but for rounding")
-    assert table.notes[1].endswith("the first that does not is 5-1.")
+    assert table.notes[0].startswith("23 of 24 heads have a jsd of at most")
 
 
 def test_decoders_read_target_texts(compared, invoke, saved, tmp_path):
@@ -161,51 +158,16 @@ def test_permuted_heads_are_matched_by_what_they_give(compared, saved, texts, ke
     assert table["matched_layer"].tolist() == table["layer"].tolist()
     assert table["matched_head"].tolist() == expected
     assert table["cka_matched"].min() > 1 - 1e-6
-    assert table["cka_matched_se"].max() < 1e-6
     assert table["jsd_matched"].max() < 1e-6
     assert np.abs(table["entropy_delta"]).max() < 1e-5  # of the matched head
     moved = table["matched_head"] != table["head"]
     assert table["cka"][moved].max() < 0.99
-    assert (table["cka_se"][moved] > 0).all()
     alone = compared(*words, "--no-nearest")
     assert not {"nearest_head", "jsd_matched"} & set(alone.data)
     np.testing.assert_allclose(alone["cka_matched"], table["cka_matched"], rtol=1e-6)
-    assert "All partners give the same, but for rounding." in table.notes
 
 
-def test_a_second_pass_that_was_stopped_goes_on(invoke, saved, texts, kept, tmp_path, monkeypatch):
-    from attnprobe.survey import output_recorder
-
-    begin, done = output_recorder.OutputRecorder.begin, []
-    words = ["compare", saved("bert"), kept("permuted", permuted), "-d", texts, "--measure", "entropy"]
-    words += ["--match", "outputs", "--workers", 1, "--batch-tokens", 1]
-
-    def counted(self, batch):
-        done.append(batch)
-        begin(self, batch)
-        if len(done) in stops:
-            raise KeyboardInterrupt
-
-    stops: set[int] = set()
-    monkeypatch.setattr(output_recorder.OutputRecorder, "begin", counted)
-    code, expected, _ = invoke(*words)
-    assert code == 0
-    whole, stops = len(done), {len(done) + len(done) // 4 * 3}  # in the pass that gives errors
-    code, out, _ = invoke(*words, "--resume", tmp_path / "state")
-    assert (code, out) == (130, "")
-    code, out, _ = invoke(*words, "--resume", tmp_path / "state")
-    assert (code, out) == (0, expected)
-    assert len(done) <= 2 * whole + 2
-    code, _, said = invoke(
-        *words[:-6], "--match", "outputs-layer", *words[-4:], "--resume", tmp_path / "state"
-    )
-    assert code == 2
-    assert "belongs to a run with another" in said
-
-
-def test_the_head_whose_weights_were_noised_is_named_and_none_before_it(
-    compared, tmp_path, saved, texts, kept
-):
+def test_the_head_whose_weights_were_noised_changes_and_none_before_it(compared, saved, texts, kept):
     def noised(model):
         torch.manual_seed(0)
         own = model.encoder.layer[1].attention.self
@@ -216,11 +178,7 @@ def test_the_head_whose_weights_were_noised_is_named_and_none_before_it(
     table = compared(saved("bert"), kept("noised", noised), "-d", texts)
     before = (table["layer"] < 1) | ((table["layer"] == 1) & (table["head"] != 2))
     assert not table["jsd"][before].any()
-    named = next(note for note in table.notes if note.startswith("What changed most"))
-    assert "1-2 (" in named
-    earlier = zip(table["layer"][before], table["head"][before], strict=True)
-    assert not any(f"{layer}-{number} (" in named for layer, number in earlier)
-    assert "the first that does not is 1-2" in " ".join(table.notes)
+    assert table["jsd"][4 + 2] > 1e-3
     assert (table["entropy_p_adjusted"][before] == 1).all()
 
 
@@ -278,8 +236,6 @@ def test_a_pruned_checkpoint_lacks_partners(compared, invoke, saved, texts, tmp_
     gone = np.isnan(table["entropy_b"].astype(float))
     assert 0 < gone.sum() < 12
     assert np.isnan(table["jsd"].astype(float)[gone]).all()
-    known = 12 - gone.sum()
-    assert any(f"{known} of {known} heads that both have" in note for note in table.notes), table.notes
 
 
 def test_models_of_other_shapes_have_no_heads_of_one_number(invoke, saved, texts):
@@ -371,7 +327,6 @@ def test_the_record_names_both(compared, tmp_path, saved, texts, kept):
         (["demo", "demo", "--match", "layer", "--no-nearest"], "leave out --no-nearest"),
         (["demo", "demo", "--match", "layer", "--by", "layer"], "leave out --by layer"),
         (["demo", "demo", "--match", "outputs", "--by", "layer"], "leave out --by layer"),
-        (["demo", "demo", "--match", "outputs", "--measure", "importance"], "leave out --match"),
         (["demo", "demo", "--measure", "nonsense"], "no statistic 'nonsense'"),
         (["demo", "nowhere/at-all", "--offline"], "nowhere/at-all"),
         (["demo", "demo", "--revisions", "a,b"], "name one"),

@@ -198,9 +198,6 @@ def test_a_planted_change_of_order(own_run, data):
     found = attnprobe.dynamics(own_run / "checkpoint-*", data, by="step", **asked)
     assert found["spearman_last"][1:].tolist() == pytest.approx([1, expected, 1], abs=1e-12)
     assert found["spearman_previous"][2:].tolist() == pytest.approx([expected, expected], abs=1e-12)
-    assert any(
-        f"Spearman with it is {np.floor(expected * 100) / 100:.2f} at step 100" in n for n in found.notes
-    )
 
 
 def test_kinds_of_attention_are_apart(invoke, saved):
@@ -652,6 +649,5 @@ def test_formats(invoke, checkpoints, data, tmp_path, format):
     assert [one["step"] for one in table.provenance["steps"]] == STEPS
     weights = {json.dumps(one["model"]["weights"]) for one in table.provenance["steps"]}
     assert len(weights) == 4
-    assert any("order of heads" in note for note in table.notes)
     assert table.provenance["command"][0] == "attnprobe"
     assert table.provenance["measure"] == "entropy"

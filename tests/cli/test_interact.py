@@ -16,10 +16,6 @@ PAIRS = [
     *("model", "dataset", "objective", "layer_a", "head_a", "layer_b", "head_b", "n"),
     *("proposed", "interaction", "interaction_se", "p", "p_adjusted"),
 ]
-HEADS = [
-    *("model", "dataset", "objective", "layer", "head", "n"),
-    *("delta", "delta_se", "replaced_share", "replaced_share_se", "partners"),
-]
 
 
 def test_columns(invoke, words):
@@ -29,17 +25,6 @@ def test_columns(invoke, words):
     assert list(found) == PAIRS
     assert len(found) == 3
     assert (found["proposed"].abs().diff().dropna() <= 0).all()
-    code, out, said = invoke(*words, "--by", "head")
-    assert code == 0, said
-    heads = pandas.read_csv(io.StringIO(out))
-    assert list(heads) == HEADS
-    assert len(heads) == 24
-    named = {
-        *zip(found["layer_a"], found["head_a"], strict=True),
-        *zip(found["layer_b"], found["head_b"], strict=True),
-    }
-    tried = heads[heads["delta"].notna()]
-    assert {*zip(tried["layer"], tried["head"], strict=True)} == named
 
 
 @pytest.mark.slow

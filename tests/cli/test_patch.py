@@ -17,7 +17,7 @@ from attnprobe.intervention.objectives.contrast import MaskContrast
 
 COLUMNS = [
     "model", "dataset", "objective", "method", "layer", "head", "n", "effect", "effect_se", "recovered",
-    "recovered_se", "p", "p_adjusted", "attribution", "attribution_se", "effect_half_a", "effect_half_b",
+    "recovered_se", "p", "p_adjusted", "attribution", "attribution_se",
 ]  # fmt: skip
 SUBJECTS = [("boy", "boys"), ("man", "men"), ("girl", "girls"), ("woman", "women"), ("house", "houses")]
 PAIRS = [

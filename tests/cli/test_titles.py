@@ -52,7 +52,6 @@ LINES = [
     "compare demo demo --by layer",
     "compare demo demo --match layer",
     "compare demo demo --measure importance",
-    "compare demo demo --spread",
     "dynamics demo demo --steps 1,2 --measure entropy",
     "dynamics demo demo --steps 1,2 --measure entropy --by step",
     "dynamics demo demo --steps 1,2 --measure prune --random-orders 1",

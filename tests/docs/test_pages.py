@@ -88,8 +88,6 @@ def test_every_column_of_a_comparison_is_defined():
         tables = [
             attnprobe.compare(["demo", "demo"], match="layer", **few),
             attnprobe.compare(["demo", "demo"], by="layer", **few),
-            attnprobe.compare(["demo", "demo"], **(few | {"measure": "importance"})),
-            attnprobe.compare(["demo", "demo"], spread=True, **few),
         ]
     for table in tables:
         for column in table.columns:

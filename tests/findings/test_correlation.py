@@ -10,9 +10,10 @@ from scipy import stats
 from attnprobe.attention.kinds import Place
 from attnprobe.errors import AttnprobeError
 from attnprobe.findings.correlation import FEW, NAMED, correlate_sides, tabulate_disagreement
-from attnprobe.findings.noise import block_record, disattenuate
+from attnprobe.findings.noise import Sample, block_record, disattenuate
 from attnprobe.findings.pair import Pair, Side
 from attnprobe.findings.rank_noise import disattenuate_ranks
+from attnprobe.sums.documents import BLOCKS
 from attnprobe.sums.groups import Blocks
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
@@ -31,8 +32,15 @@ def table(seed, layers=LAYERS, heads=HEADS, **more):
     return pandas.DataFrame(labels | places | numbers | more)
 
 
+def halved(frame, name, column="importance"):
+    """Make a side whose sample has one block of documents in either half."""
+    halves = frame[[f"{column}_half_a", f"{column}_half_b"]].to_numpy().T
+    found = Side.from_frame(frame, name)
+    return replace(found, sample=Sample(np.ones(2), halves, np.array([0, BLOCKS // 2])))
+
+
 def side(seed, **more):
-    return Side.from_frame(table(seed, **more), f"{seed}.csv")
+    return halved(table(seed, **more), f"{seed}.csv")
 
 
 def compared(inside, outside):
@@ -93,14 +101,13 @@ def test_halves_that_disagree_are_not_corrected():
 
 
 def test_reliability_is_unknown_without_two_halves_that_vary():
-    lacking = table(1).drop(columns="importance_half_b")
-    constant = table(1, importance_half_b=0.5)
-    holes = table(1, importance_half_b=[np.nan, *table(1)["importance_half_b"][1:]])
-    for broken in (lacking, constant, holes):
-        found = Side.from_frame(broken, "x")
-        assert np.isnan(found.reliability)
-        assert np.isfinite(number(compared(found, side(2)), "pearson"))
-        assert np.isnan(number(compared(found, side(2)), "reliability_in"))
+    lacking = replace(side(1), sample=None)
+    alone = replace(side(1), sample=Sample(np.ones(2), np.ones((2, 24)), np.array([0, 1])))
+    constant = side(1, importance_half_b=0.5)
+    for broken in (lacking, alone, constant):
+        assert np.isnan(broken.reliability)
+    assert np.isfinite(number(compared(lacking, side(2)), "pearson"))
+    assert np.isnan(number(compared(lacking, side(2)), "reliability_in"))
 
 
 def test_reliability_predicts_how_well_twice_the_examples_agree():
@@ -111,7 +118,7 @@ def test_reliability_predicts_how_well_twice_the_examples_agree():
     frame = pandas.DataFrame({"layer": range(5000), "head": 0, "score": quarters[:2].mean(0)})
     frame["score_half_a"], frame["score_half_b"] = quarters[:2]
     again = np.corrcoef(quarters[:2].mean(0), quarters[2:].mean(0))[0, 1]
-    assert Side.from_frame(frame, "x").reliability == pytest.approx(again, abs=0.02)
+    assert halved(frame, "x", "score").reliability == pytest.approx(again, abs=0.02)
 
 
 def test_a_table_agrees_with_itself():
@@ -122,7 +129,7 @@ def test_a_table_agrees_with_itself():
 
 
 def test_the_order_of_rows_changes_nothing():
-    shuffled = Side.from_frame(table(2).sample(frac=1, random_state=1), "2.csv")
+    shuffled = halved(table(2).sample(frac=1, random_state=1), "2.csv")
     for build in (correlate_sides, tabulate_disagreement):
         wanted, found = build(side(1), side(2), {}).to_pandas(), build(side(1), shuffled, {}).to_pandas()
         pandas.testing.assert_frame_equal(found, wanted, rtol=1e-12)
@@ -204,18 +211,6 @@ def test_notes_on_noise_and_few_heads():
     assert any("unknown" in note for note in compared(alone, side(2)).notes)
 
 
-def test_without_blocks_the_halves_give_an_estimate_and_no_interval():
-    found = compared(side(1), side(2))
-    wanted = number(found, "pearson") / np.sqrt(side(1).reliability * side(2).reliability)
-    assert number(found, "pearson_true") == pytest.approx(min(wanted, 1))
-    assert np.isnan([number(found, "pearson_true_low"), number(found, "pearson_true_high")]).all()
-    assert any(
-        "would be about" in note and "json that attnprobe writes beside" in note for note in found.notes
-    )
-    alone = Side.from_frame(table(1)[["layer", "head", "importance"]].assign(model="m"), "x")
-    assert np.isnan(number(compared(alone, side(2)), "pearson_true"))
-
-
 def measured(seed, noise, examples=200):
     """Make a table of examples whose heads differ as in every other such table, but for noise."""
     draw = np.random.default_rng(seed)
@@ -223,8 +218,6 @@ def measured(seed, noise, examples=200):
     values = truth + noise * draw.normal(size=(examples, LAYERS, HEADS))
     blocks = Blocks.of(values, np.arange(examples))
     frame = table(seed, importance=blocks.total.sum(0).ravel() / examples)
-    for half, mean in zip("ab", blocks.halves, strict=True):
-        frame[f"importance_half_{half}"] = mean.ravel()
     mean = blocks.total.sum(0) / examples
     record = block_record("importance", [Place(layer) for layer in range(LAYERS)], blocks, mean)
     return HeadTable("x", [Column(name) for name in frame], frame.to_dict("list"), (), record)
@@ -383,7 +376,6 @@ def test_which_column_is_compared():
     assert Side.from_frame(scored, "x", "score_half_b").values == dict(
         zip(zip(scored["layer"], scored["head"], strict=True), scored["score_half_b"], strict=True)
     )
-    assert Side.from_frame(scored, "x", "score_half_b").halves is None
     for column in (None, "entropy"):
         with pytest.raises(AttnprobeError, match="its columns are layer, head, importance_half_b"):
             Side.from_frame(table(1)[["layer", "head", "importance_half_b"]], "x", column)

@@ -67,35 +67,6 @@ def test_settled(spearman, settled):
     assert find_settled_step([0, 10, 20, 30, 40], spearman) == settled
 
 
-def mixed(share):
-    """Give an order of 30 heads that comes closer to the last one."""
-    first, last = np.random.default_rng(0).permuted(np.tile(np.arange(30.0), (2, 1)), axis=1)
-    return share * last + (1 - share) * first
-
-
-def test_the_note_says_when():
-    steps = [
-        (step, table(mixed(share))) for step, share in ((0, 0), (300, 0.5), (600, 0.9), (900, 1), (1200, 1))
-    ]
-    least = correlate_ranks(mixed(0.9), mixed(1))[1]
-    assert 0.9 < least < 1
-    found = stack_steps(steps, {})
-    assert found.notes == [
-        "By x, the order of heads is settled from step 600 on, after 50 % of the steps: Spearman with the "
-        f"last step is {np.floor(100 * least) / 100:.2f} or more."
-    ]
-    assert tabulate_orders(steps, {}).notes == found.notes
-
-
-def test_the_note_never_rounds_up_to_the_threshold():
-    last = np.arange(30.0)
-    before = last.copy()
-    before[[0, 15]] = before[[15, 0]]  # 1 - 6 * 2 * 15^2 / (30 (30^2 - 1)) = 0.8999
-    assert f"{correlate_ranks(before, last)[1]:.2f}" == "0.90"
-    (note,) = stack_steps([(0, table(-last)), (1, table(before)), (2, table(last))], {}).notes
-    assert "not settled before the last step: Spearman with it is 0.89 at step 1" in note
-
-
 def test_tables_are_stacked():
     found = stack_steps(
         [(5, table([1.0, NAN, 3.0], ["Both.", "One."])), (7, table([4, 5, 6], ["Both."]))], {"a": 1}
@@ -115,6 +86,7 @@ def test_kinds_of_attention_are_compared_apart():
     one, other = table([1, 2, 3, 4, 1, 2, 3, 4], kinds=kinds), table([1, 2, 3, 4, 4, 3, 2, 1], kinds=kinds)
     found = tabulate_orders([(1, one), (2, other)], {})
     assert list(found.data["attention"]) == ["encoder", "encoder", "decoder", "decoder"]
+    assert list(found.data["settled"]) == [1, 1, 2, 2]
     assert found["spearman_last"].tolist() == pytest.approx([1, 1, -1, 1])
     assert found["heads_last"].tolist() == [4] * 4
 

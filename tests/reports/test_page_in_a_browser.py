@@ -85,7 +85,7 @@ def test_a_page_is_heard_and_scrolls_by_keyboard(visit, tmp_path, wide):
     seen.page.set_viewport_size({"width": wide, "height": 800})
     assert seen.page.get_by_role("heading", level=1).inner_text() == "heads of <b>"
     label = seen.page.locator("figure").get_attribute("aria-label")
-    assert label == "distance between heads. model m, data d. A picture of kind map"
+    assert label == "distance between heads: a picture of kind map"
     assert axe.Axe().run(seen.page)["violations"] == []
     across = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
     assert seen.page.evaluate(across) <= 0

@@ -1,11 +1,9 @@
 """Clusters of heads: scipy's, in picture and table alike; points in the plane: scikit-learn's."""
 
-from collections import Counter
-
 import numpy as np
 import picture_tables as tables
 import pytest
-from scipy.cluster.hierarchy import fcluster, leaves_list, linkage
+from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import pdist, squareform
 from sklearn.manifold import smacof
 
@@ -43,23 +41,12 @@ def drawn_parts(table):
     return parts_of(own)
 
 
-def tiles(drawn):
-    """Give the data of the tiles of heads, from the top."""
-    found = [one for one in drawn.spec["datasets"].values() if one and "cluster" in one[0]]
-    assert len(found) == 1
-    return sorted(found[0], key=lambda tile: tile["row"])
-
-
 def test_the_cut_is_scipys_customary_one(pairs):
     joined = joined_of(pairs)
     expected = fcluster(joined, CUT * joined[-1, 2], "distance")
-    drawn = draw_picture([pairs], "dendrogram")
+    drawn = draw_picture([pairs], "clustermap")
     assert drawn_parts(drawn.clusters) == parts_of(expected)
     assert len(set(expected)) > 2
-    sizes = Counter(expected.tolist())
-    said = " ".join(drawn.spec["vconcat"][0]["title"]["subtitle"])
-    assert f"cut at {CUT * joined[-1, 2]:.3g} (0.7 of the height of the last join)" in said
-    assert f"{sum(size > 1 for size in sizes.values())} cluster" in said
     assert drawn.clusters.provenance["clusters"]["heights"] == [pytest.approx(CUT * joined[-1, 2])]
 
 
@@ -69,27 +56,7 @@ def test_so_many_parts_as_are_asked_for(pairs, number):
     groups, alone = drawn_parts(drawn.clusters)
     assert (groups, alone) == parts_of(fcluster(joined_of(pairs), number, "maxclust"))
     assert len(groups) + len(alone) == number
-    assert drawn.kind == "dendrogram"
-
-
-def test_picture_and_table_say_the_same_from_the_top_down(pairs):
-    drawn = draw_picture([pairs], clusters=6)
-    table, leaves = drawn.clusters, tiles(drawn)
-    of_table = {
-        (layer, head): (number, mean)
-        for layer, head, number, mean in zip(
-            *(table.data[name] for name in ("layer", "head", "cluster", "mean_distance")), strict=True
-        )
-    }
-    for tile in leaves:
-        number, mean = of_table[tile["layer"], tile["head"]]
-        assert tile["cluster"] == ("on its own" if number is None else str(number))
-        assert tile["mean"] == mean
-    numbers = [int(tile["cluster"]) for tile in leaves if tile["cluster"] != "on its own"]
-    assert numbers == sorted(numbers)
-    assert sorted(set(numbers)) == list(range(1, max(numbers) + 1))
-    sizes = Counter(numbers)
-    assert list(table.data["heads"]) == [sizes.get(one, 1) for one in table.data["cluster"]]
+    assert drawn.kind == "clustermap"
 
 
 def test_the_mean_distance_is_over_the_others_of_the_cluster(pairs):
@@ -112,58 +79,13 @@ def test_the_mean_distance_is_over_the_others_of_the_cluster(pairs):
         )
 
 
-def test_the_tree_is_scipys(pairs):
-    drawn = draw_picture([pairs], "dendrogram")
-    heights = {
-        round(point["distance"], 12)
-        for data in drawn.spec["datasets"].values()
-        for point in data
-        if "link" in point and point["distance"] > 0
-    }
-    assert heights == {round(height, 12) for height in joined_of(pairs)[:, 2]}
-    points = np.sqrt(np.asarray(pairs.data["jsd"]))
-    order = leaves_list(linkage(points, "average", optimal_ordering=True))
-    assert [tile["layer"] * HEADS + tile["head"] for tile in tiles(drawn)] == order.tolist()
-
-
-def test_equal_heads_are_not_torn_apart(pairs):
-    data = {name: list(cells) for name, cells in pairs.data.items()}
-    data["jsd"] = [0.0] * len(pairs)
-    same = HeadTable(pairs.title, pairs.columns, data)
-    assert set(draw_picture([same], clusters=3).clusters.data["cluster"]) == {1}
-    said = draw_picture([same], clusters=3).clusters.notes[0]
-    assert "into 1 parts: some join at one height" in said
-
-
 def test_two_models_have_clusters_of_their_own(pairs):
     other = HeadTable(pairs.title, pairs.columns, {**pairs.data, "model": ["b"] * len(pairs)})
-    table = draw_picture([pairs, other], "dendrogram").clusters
+    table = draw_picture([pairs, other], "clustermap").clusters
     half = len(table) // 2
     assert table.data["model"] == ["m"] * half + ["b"] * half
     assert table.data["cluster"][:half] == table.data["cluster"][half:]
     assert [note.partition(":")[0] for note in table.notes] == ["m", "b"]
-
-
-def test_colours_of_joins_are_those_of_their_clusters(pairs):
-    """All heads below a coloured join are in one cluster, and none below a grey one are."""
-    drawn = draw_picture([pairs], clusters=5)
-    cluster_at = {tile["row"]: tile["cluster"] for tile in tiles(drawn)}
-    cut = drawn.clusters.provenance["clusters"]["heights"][0]
-    layers = drawn.spec["vconcat"][0]["layer"]
-    seen = 0
-    for layer in layers:
-        points = drawn.spec["datasets"].get(layer.get("data", {}).get("name"), [])
-        if not points or "link" not in points[0]:
-            continue
-        colour = layer["mark"]["color"]
-        coloured = colour in drawn.theme.categories[:2]
-        for point in points:
-            assert (point["distance"] <= cut) or not coloured
-            if coloured and point["distance"] == 0:
-                number = int(cluster_at[round(point["row"])])
-                assert drawn.theme.categories[number % 2] == colour
-                seen += 1
-    assert seen
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from attnprobe.reports.headline import find_significant
+from attnprobe.reports.headline import state_finding
 from attnprobe.reports.scales import (
     BEYOND,
     Scale,
@@ -86,7 +86,9 @@ def test_a_map_and_its_title_mark_the_same_heads():
     roles = {"layer": "key", "head": "key", "n": "count", "delta": "measure", "delta_se": "error"}
     table = HeadTable("t", [Column(name, role=role) for name, role in roles.items()], data)
     marked = [row for row, sign in enumerate(mark_column(table, table.column("delta")).signs) if sign]
-    assert marked == find_significant(table, table.column("delta")) == [1]
+    assert marked == [1]
+    said = "1 of 72 significant; strongest L0 H1, 0.36 \u00b1 0.10"
+    assert state_finding(table, table.column("delta")) == said
 
 
 @pytest.mark.parametrize("extreme", [5e-324, 1e-300, 1e300, 1.7e308])

@@ -6,7 +6,7 @@ from attnprobe.kernels.probing import WordQuestions, encode
 from attnprobe.survey.word_maps import AskedCorpus, AskedWords
 
 
-def make_batch(maps, right, documents, rules=None, label="link", embeddings=None, candidates=None):
+def make_batch(maps, right, documents, rules=None, label="link", candidates=None):
     """Make a batch of sentences.
 
     Args:
@@ -15,22 +15,10 @@ def make_batch(maps, right, documents, rules=None, label="link", embeddings=None
         documents: The document of each sentence.
         rules: For each sentence, (question, rule) right answers of rules.
         label: What all links are called.
-        embeddings: (word, dimension).
         candidates: For each sentence, of each word the words that may be the answer; all others by default.
     """
-    codes, cell, word, words, asker, starts, chosen, hits, document, heads = (
-        [],
-        [],
-        [],
-        [],
-        [],
-        [0],
-        [],
-        [],
-        [],
-        [],
-    )
-    cells = before = 0
+    codes, cell, words, asker, chosen, hits, document, heads = ([] for _ in range(8))
+    starts, cells = [0], 0
     for at, (one, answers) in enumerate(zip(maps, right, strict=True)):
         size = one.shape[1]
         codes.append(encode(np.moveaxis(one, 0, 2).reshape(size * size, -1)))
@@ -39,7 +27,6 @@ def make_batch(maps, right, documents, rules=None, label="link", embeddings=None
                 continue
             among = [j for j in range(size) if j != i] if candidates is None else list(candidates[at][i])
             cell.append(cells)
-            word.append(before)
             words.append(size)
             asker.append(i)
             starts.append(starts[-1] + len(among))
@@ -49,10 +36,9 @@ def make_batch(maps, right, documents, rules=None, label="link", embeddings=None
             both = np.concatenate([one[:, i, among], one[:, among, i]])
             heads.append([among[best] in some for best in both.argmax(1)])
         cells += size * size
-        before += size
     number = len(cell)
     asked = WordQuestions(
-        np.concatenate(codes), np.array(cell), np.array(word), np.array(words), np.array(asker),
+        np.concatenate(codes), np.array(cell), np.array(words), np.array(asker),
         np.array(starts), np.array(chosen, np.int32), np.array(hits),
     )  # fmt: skip
     by_rule = np.zeros((number, 1), bool) if rules is None else np.concatenate(rules)
@@ -60,7 +46,7 @@ def make_batch(maps, right, documents, rules=None, label="link", embeddings=None
     return AskedWords(
         asked, np.array(document), np.packbits(np.array(heads), 1), np.packbits(by_rule, 1),
         np.concatenate([every, every]), np.array(["all"] * number + [label] * number),
-        np.zeros((before, 0), np.float32) if embeddings is None else embeddings, np.zeros(3, np.int64),
+        np.zeros(3, np.int64),
     )  # fmt: skip
 
 

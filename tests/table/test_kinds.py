@@ -26,7 +26,6 @@ GUESSED = {
     "all pairs": tables.all_pairs,
     "layers": tables.by_layer,
     "correlations": tables.correlation,
-    "shares": tables.shares,
     "checks": tables.checked,
     "heads of groups": tables.by_group,
     "modalities": tables.modalities,

@@ -111,7 +111,7 @@ def name_columns(gold: Gold, options: Mapping[str, Any], label_column: str | Non
     """
     named = {**options, "name": None, "label_column": label_column}
     of_texts = ("text_column", "text_pair_column", "document_column", "label_column")
-    return named if gold is Gold.LINKS else named | dict.fromkeys(of_texts)
+    return named if gold is Gold.LINKS else named | dict.fromkeys((*of_texts, "no_header"))
 
 
 def _make_parts(

@@ -67,8 +67,7 @@ class Call:
         """A random order, where documents are read until numbers are precise enough."""
         if not self.corpus.targets:
             return None
-        counted = self.corpus.population == "corpus"
-        return Order(self.corpus.seed, whole=self.corpus.limit is None, counted=counted)
+        return Order(self.corpus.seed, whole=self.corpus.limit is None)
 
     @property
     def tokenizer(self) -> Tokenizer | None:

@@ -59,9 +59,7 @@ def find_links(
         chosen |= _choose_selection(options)
     with open_call(options, model) as call:
         check_model(model, call.tokenizer, options)
-        order = call.order
-        named = {**options, "order": order}
-        opened = open_gold(texts, gold, named) if aligned is None else aligned()
+        opened = open_gold(texts, gold, options) if aligned is None else aligned()
         source = check_groups(read_first(opened), options)
         documents = _choose_links(source, gold, chosen)
         statistics, tabulation = _ask(gold, by) if metric == "accuracy" else _ask_alignment(by)
@@ -78,7 +76,7 @@ def find_links(
         documents = check_pairs(documents) if metric == "aer" else documents
         documents, labelled = check_targets(checkpoint, documents)
         statistics = apply_weights(statistics, options.get("weights", "attention"))
-        corpus = CorpusRequest(documents, statistics, call.corpus, labelled=labelled, order=order)
+        corpus = CorpusRequest(documents, statistics, call.corpus, labelled=labelled)
         asked = {"asked": chosen | describe_groups(options).get("asked", {})}
         facts = {"command": describe_call(name), "dataset": source.described, **asked}
         (found,) = survey_corpora(
@@ -128,15 +126,13 @@ def probe_links(
             Gold.LINKS: links.ASKING_LINKS,
         }[gold]
         facts = {"command": describe_call("probe"), "dataset": source.described}
-        seed = {"seed": call.corpus.seed} if how["control"] else {}
-        plan = {**how, "control": how["control"] is not None, "seed": call.corpus.seed}
         return probe_checkpoint(
             checkpoint,
             documents,
-            ProbePlan(asking, by, **plan),
+            ProbePlan(asking, by, **how),
             call.corpus,
             dataset=source.name,
-            facts={**facts, "asked": {**chosen, **how, **seed}},
+            facts={**facts, "asked": {**chosen, **how}},
             **call.run,
         )
 

@@ -17,7 +17,6 @@ from attnprobe.commands.call.call import (
     check_model,
     make_loader,
     open_call,
-    read_first,
     read_task,
 )
 from attnprobe.commands.call.texts import check_standard_input, open_to_replay, replay
@@ -251,14 +250,11 @@ def measure_checkpoints(
     measure: Measurer,
     *,
     name: str,
-    task: bool = True,
-    files: Iterable[Any] = (),
-    keep: bool = True,
 ) -> CheckpointTables:
     """Measure checkpoints that are to be compared over the same texts, one after the other.
 
-    ``options`` are keywords of ``measure``; ``name`` is what is measured, for a state and the record. With
-    ``task``, checkpoints have a task, which has to be the same for all; ``files`` are what else is read.
+    ``options`` are keywords of ``measure``; ``name`` is what is measured, for a state and the record. All
+    checkpoints have the same task.
     """
     if isinstance(texts, str):
         check_standard_input(texts)
@@ -267,26 +263,23 @@ def measure_checkpoints(
         for model in dict.fromkeys(model for model, _ in models):
             check_model(model, None, options)
         texts, labels = replay(texts), replay(labels)
-        texts, source = open_to_replay(texts, labels, options, find_labels=task)
-        source = check_labels(source, asked) if task else read_first(source)
-        with Series(models, call, keep=keep) as series:
+        texts, source = open_to_replay(texts, labels, options, find_labels=True)
+        source = check_labels(source, asked)
+        with Series(models, call, keep=True) as series:
             checkpoints, is_text = series.checkpoints, source.kind == "text"
             if is_text:
                 _check_shapes(checkpoints)
-            notes: list[str] = []
-            if task:
-                kind, _ = peek(source.documents)
-                objective, notes = _choose_objective(checkpoints, asked, kind, source.kind)
-                options = {**options, "objective": objective}
+            kind, _ = peek(source.documents)
+            objective, notes = _choose_objective(checkpoints, asked, kind, source.kind)
+            options = {**options, "objective": objective}
             if is_text:
                 notes = [*notes, *_note_tokenizers(checkpoints)]
 
             def reopened() -> list[OpenSource]:  # what was looked into has lost its beginning
-                return [open_to_replay(texts, labels, options, find_labels=task)[1]]
+                return [open_to_replay(texts, labels, options, find_labels=True)[1]]
 
-            key = {} if call.resume is None else make_state_key(name, options, reopened, files, call)
-            check = _check_objective if task else None
-            tables = series.measure(measure, texts, labels, options, key, check=check)
+            key = {} if call.resume is None else make_state_key(name, options, reopened, (), call)
+            tables = series.measure(measure, texts, labels, options, key, check=_check_objective)
     listed = [
         {"checkpoint": checkpoint.name, "notes": table.notes}
         | {part: one for part, one in table.provenance.items() if part != _SUMS}

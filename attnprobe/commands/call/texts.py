@@ -26,6 +26,7 @@ from attnprobe.corpus.sources.opening import join_sources, open_anything
 from attnprobe.corpus.sources.pictures import Images
 from attnprobe.corpus.sources.relations import relate_rows
 from attnprobe.corpus.sources.strata import is_file, name_files
+from attnprobe.corpus.sources.streams import check_unicode
 from attnprobe.corpus.sources.text import EMBEDDED, STDIN, OpenSource, Source
 from attnprobe.errors import AttnprobeError
 from attnprobe.run.process_group import Ranks
@@ -74,6 +75,8 @@ def open_texts(
         source = _open_source(texts, columns, named, usual, sees, find_labels=find_labels)
         if labels is not None:
             raise AttnprobeError("labels go with a list of texts; of a file, name label_column.")
+    elif named.get("no_header"):
+        raise AttnprobeError("Only a file has a line of column names; leave out no_header.")
     elif hub := next((one for one in ("split", "dataset_config") if named.get(one) is not None), None):
         raise AttnprobeError(f"Only a dataset of the hub has a split and a configuration; leave out {hub}.")
     elif _is_table(texts):
@@ -174,6 +177,7 @@ def open_pairs(pairs: Any, options: Mapping[str, Any], other: str | None) -> Ope
             field: options.get(name) for field, name in (("split", "split"), ("config", "dataset_config"))
         }
         given = {field: value for field, value in given.items() if value is not None}
+        given |= {"header": False} if options.get("no_header") else {}
         found = open_anything(replace(source, **given, read_rows=columns.read))
         if found.kind != "text":
             raise AttnprobeError(f"{found.name} holds {found.kind}; patch reads pairs of texts from a table.")
@@ -241,6 +245,8 @@ def _open_source(
     for field, keyword in keywords:
         if named.get(keyword):
             given[field] = named[keyword]
+    if named.get("no_header"):
+        given["header"] = False
     found = replace(source, **given, find_labels=find_labels or source.find_labels)
     return open_anything(replace(found, usual=usual, sees=sees))
 
@@ -356,9 +362,9 @@ def _label_document(text: Any, label: Any, place: int) -> Document:
 
 
 def _read_document(text: Any, place: int) -> Document:
-    parts = [part for part in (text if isinstance(text, list | tuple) else [text]) if isinstance(part, str)]
-    if any("\ud800" <= character <= "\udfff" for part in parts for character in part):
-        raise AttnprobeError(f"text {place} has half a surrogate pair, which no tokenizer takes.")
+    for part in text if isinstance(text, list | tuple) else [text]:
+        if isinstance(part, str):
+            check_unicode(part, f"text {place}")
     match text:
         case Document():
             return text

@@ -5,6 +5,7 @@ A file says in ``FORMATS`` what it reads, each a ``TableFormat``, a ``DocumentFo
 their extensions.
 """
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -14,10 +15,11 @@ from pathlib import PurePath
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar
 
-from attnprobe.corpus.sources.streams import EACH_ALSO, peek_lines, strip_packing
-from attnprobe.errors import AttnprobeError
+from attnprobe.corpus.sources.streams import EACH_ALSO, peek_lines, shorten, strip_packing
+from attnprobe.errors import AttnprobeError, AttnprobeWarning
 from attnprobe.table.formats import either
 from attnprobe.table.naming import join_names
+from attnprobe.wording import spell
 
 if TYPE_CHECKING:
     from attnprobe.corpus.sources.document import Document
@@ -43,16 +45,6 @@ class Row:
     group: str | None = None
 
 
-class Unsaved:
-    """Stands in a cell of a sheet for the value of a formula that was not saved with it."""
-
-    def __str__(self) -> str:
-        return "a formula whose value is not saved (open the file in a spreadsheet program and save it)"
-
-
-UNSAVED = Unsaved()
-
-
 @dataclass(frozen=True)
 class Table:
     """Column names and a stream of rows that is read once.
@@ -75,23 +67,41 @@ def make_table(rows: Iterator[Row], names: Mapping[str, Sequence[str]] | None = 
     return Table(columns, chain(first, rows), names or {})
 
 
-def name_columns(header: Sequence[str], source: "Source") -> tuple[list[str], bool]:
-    """Name the columns after the first row, or by their numbers, from 1, where that row is data.
+def name_columns(header: Sequence[str], rows: Iterable[Sequence[str]], source: "Source") -> list[str]:
+    """Name columns after the first row, or by their numbers, from 1, where the user says that it is data.
 
-    It is where columns are asked for by their numbers and a cell of it is empty or a number, as no name is.
+    An empty cell, as pandas has it above its index, is called by its number too: "column 1".
 
-    Returns:
-        The names, and whether the first row is data.
+    Args:
+        header: The cells of the first row that is not blank.
+        rows: Those of some rows below it.
+        source: The source, which says whether there is a header.
+
+    Raises:
+        AttnprobeError: When the first row is a title: one cell, and not the last one, above rows of several.
     """
+    if not source.header:
+        return [str(number) for number in range(1, len(header) + 1)]
     columns = [cell.strip() for cell in header]
-    named = (
-        *(source.text_column, source.pair_column, source.label_column, source.document_column),
-        source.group_column,
-    )
-    by_number = any(column is not None and column.isdecimal() for column in named)
-    if by_number and any(not column or is_number(column) for column in columns):
-        return [str(number) for number in range(1, len(columns) + 1)], True
-    return columns, False
+    named = [place for place, cell in enumerate(columns) if cell]
+    if len(named) == 1 and (named[0] < len(columns) - 1 or len(columns) == 1):
+        filled = [count for row in rows if (count := sum(bool(cell.strip()) for cell in row))]
+        if 2 * sum(count > 1 for count in filled) > len(filled):
+            raise AttnprobeError(
+                f"{source.spec} starts with {shorten(repr(columns[named[0]]))} alone in its line, above rows "
+                "of several cells; delete what stands above the line of column names, or quote the cells "
+                "that hold separators"
+            )
+    by_number = source.text_column, source.pair_column, source.label_column
+    if any(column is not None and column.isdecimal() for column in by_number) and any(
+        map(is_number, columns)
+    ):
+        listed = ", ".join(shorten(repr(cell)) for cell in columns[:8])
+        sentence = (
+            f"the first line of {source.spec} names its columns ({listed}); --no-header says that it is data."
+        )
+        warnings.warn(spell(sentence), AttnprobeWarning, stacklevel=2)
+    return [cell or f"column {number}" for number, cell in enumerate(columns, start=1)]
 
 
 def is_number(cell: str) -> bool:
@@ -107,16 +117,13 @@ class TableFormat:
     """How files of some extensions are read as tables.
 
     ``read`` is given the bytes of a file, unpacked, and what is wanted of it; errors call it ``source.spec``.
-    ``lines`` says whether each line that is not blank is a row of its own, wherever it stands; and ``header``
-    whether the first of them names the columns instead.
     """
 
     extensions: tuple[str, ...]
     read: "Callable[[BinaryIO, Source], Table]"
     links: bool = False  # whether it can hold words and gold links
     sheets: bool = False  # whether --dataset-config names one of its sheets
-    lines: bool = False
-    header: bool = False
+    header: bool = False  # whether the first row names the columns
 
 
 @dataclass(frozen=True)
@@ -126,7 +133,6 @@ class DocumentFormat:
     extensions: tuple[str, ...]
     read: "Callable[[BinaryIO, Source], Iterator[Document]]"
     links: bool = False
-    lines: bool = False  # whether each line that is not blank is a document, wherever it stands
     header: ClassVar[bool] = False
 
 

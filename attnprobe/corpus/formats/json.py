@@ -137,6 +137,6 @@ def _get_list(holder: Any, key: str, name: str) -> list[Any]:
 
 
 FORMATS = [
-    TableFormat((".jsonl", ".ndjson"), read_jsonl, links=True, lines=True),
+    TableFormat((".jsonl", ".ndjson"), read_jsonl, links=True),
     TableFormat((".json",), read_json, links=True),
 ]

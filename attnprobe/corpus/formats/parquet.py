@@ -2,15 +2,15 @@
 
 import io
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import chain
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from attnprobe.corpus.formats import Row, Table, TableFormat
+from attnprobe.corpus.formats import PEEK_ROWS, Row, Table, TableFormat
 from attnprobe.corpus.sources.gold import find_class_names
 from attnprobe.corpus.sources.links import LINKS, WORD_COLUMNS
 from attnprobe.corpus.sources.pictures import USUAL_IMAGE_COLUMNS
-from attnprobe.corpus.sources.streams import shorten
 from attnprobe.errors import AttnprobeError
 
 if TYPE_CHECKING:
@@ -20,26 +20,65 @@ if TYPE_CHECKING:
 def read(stream: BinaryIO, source: "Source") -> Table:
     """Read the columns of text, numbers and categories, of lists of them, and of answers to questions.
 
-    Others, such as those of bytes, are left out, but for links and images where those are wanted.
+    Columns of bytes are read where those of the first rows are text in UTF-8; others are left out, but for
+    links and images where those are wanted.
     """
-    import pyarrow
     from pyarrow import parquet
 
     # Parquet is read from its end and in jumps, which neither gzip nor a pipe can do cheaply.
     if not stream.seekable():
         stream = io.BytesIO(stream.read())
-    broken = (pyarrow.ArrowException, OSError, ValueError, OverflowError)
     name = source.spec
-    try:
+    with _explain_damage(name):
         file = parquet.ParquetFile(stream, pre_buffer=False)
         schema = file.schema_arrow
-    except broken as error:
-        raise _refuse(error, name) from None
-    images = () if source.annotated else _list_images(schema.names, source)
-    nested = {LINKS, *WORD_COLUMNS.values()} if source.annotated else set(images)
-    columns = [c.name for c in schema if c.name in nested or _is_read(c.type, pyarrow.types)]
-    found = _read_rows(file, columns, 8 if images else 256, broken, name)  # images are large
+        images = () if source.annotated else _list_images(schema.names, source)
+        nested = {LINKS, *WORD_COLUMNS.values()} if source.annotated else set(images)
+        texts = _find_texts(file, [c.name for c in schema if c.name not in nested and _holds_bytes(c.type)])
+    columns = [c.name for c in schema if c.name in nested or c.name in texts or _is_read(c.type)]
+    found = _read_rows(file, columns, texts, 8 if images else 256, name)  # images are large
     return Table(columns, found, _read_class_names(schema.metadata))
+
+
+@contextmanager
+def _explain_damage(name: str) -> Iterator[None]:
+    try:
+        yield
+    except (AttnprobeError, MemoryError):
+        raise
+    except Exception:  # pyarrow raises what it likes
+        raise AttnprobeError(
+            f"{name} is damaged: it is not a whole parquet file; write or download it again"
+        ) from None
+
+
+def _holds_bytes(kind: Any) -> bool:
+    from pyarrow import types
+
+    if types.is_dictionary(kind) or types.is_list(kind) or types.is_large_list(kind):
+        kind = kind.value_type
+    return types.is_binary(kind) or types.is_large_binary(kind) or types.is_binary_view(kind)
+
+
+def _find_texts(file: Any, columns: Sequence[str]) -> set[str]:
+    """Find the columns of bytes that hold text, by their first rows."""
+    first = next(file.iter_batches(batch_size=PEEK_ROWS, columns=columns), None) if columns else None
+    found = set()
+    for name in columns if first is not None else ():
+        cells = [cell for cell in first.column(name).to_pylist() if cell is not None]
+        try:
+            if not any("\0" in str(_decode(cell)) for cell in cells):
+                found.add(name)
+        except UnicodeDecodeError:
+            continue
+    return found
+
+
+def _decode(cell: Any) -> Any:
+    """Make text of bytes."""
+    if isinstance(cell, list):
+        return [_decode(one) for one in cell]
+    return cell.decode() if isinstance(cell, bytes) else cell
 
 
 def _list_images(columns: Sequence[str], source: "Source") -> Sequence[str]:
@@ -50,16 +89,20 @@ def _list_images(columns: Sequence[str], source: "Source") -> Sequence[str]:
     return usual if usual and source.sees is not None and source.sees() else ()
 
 
-def _read_rows(
-    file: Any, columns: list[str], size: int, broken: tuple[type[Exception], ...], name: str
-) -> Iterator[Row]:
-    try:
+def _read_rows(file: Any, columns: list[str], texts: Collection[str], size: int, name: str) -> Iterator[Row]:
+    with _explain_damage(name):
         batches = file.iter_batches(batch_size=size, columns=columns)
         rows = chain.from_iterable(batch.to_pylist() for batch in batches)
         for number, cells in enumerate(rows, start=1):
+            for column in texts:
+                try:
+                    cells[column] = _decode(cells[column])
+                except UnicodeDecodeError:
+                    raise AttnprobeError(
+                        f"row {number} of {name} has bytes in column {column!r} that are no UTF-8; write "
+                        "the column again as text"
+                    ) from None
             yield Row(f"row {number}", cells)
-    except broken as error:
-        raise _refuse(error, name) from None
 
 
 def _read_class_names(metadata: Mapping[bytes, bytes] | None) -> dict[str, tuple[str, ...]]:
@@ -70,10 +113,12 @@ def _read_class_names(metadata: Mapping[bytes, bytes] | None) -> dict[str, tuple
         return {}
 
 
-def _is_read(kind: Any, types: Any) -> bool:
+def _is_read(kind: Any) -> bool:
+    from pyarrow import types
+
     if types.is_struct(kind):  # the answers to a question
         return {field.name for field in kind} == {"text", "answer_start"} and all(
-            _is_read(field.type, types) for field in kind
+            _is_read(field.type) for field in kind
         )
     if types.is_list(kind) or types.is_large_list(kind):  # lists of floats are embeddings, which are wide
         return _is_flat(kind.value_type, types) and not types.is_floating(kind.value_type)
@@ -85,12 +130,6 @@ def _is_flat(kind: Any, types: Any) -> bool:
         kind = kind.value_type
     text = types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)
     return text or types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)
-
-
-def _refuse(error: Exception, name: str) -> AttnprobeError:
-    return AttnprobeError(
-        f"{name} is not a sound parquet file ({shorten(error)}); write or download it again"
-    )
 
 
 FORMATS = [TableFormat((".parquet",), read, links=True)]

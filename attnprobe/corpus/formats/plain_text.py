@@ -18,4 +18,4 @@ def read(stream: BinaryIO, source: "Source") -> Iterator[Document]:
     return (Document(line) for line in strip_ends(decode_lines(stream, source.spec)) if line.strip())
 
 
-FORMATS = [DocumentFormat((".txt",), read, lines=True)]
+FORMATS = [DocumentFormat((".txt",), read)]

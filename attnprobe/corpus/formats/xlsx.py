@@ -4,11 +4,12 @@ import io
 import warnings
 import zipfile
 from collections.abc import Iterator
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from attnprobe.corpus.formats import UNSAVED, Row, Table, TableFormat, name_columns
+from attnprobe.corpus.formats import PEEK_ROWS, Row, Table, TableFormat, name_columns
 from attnprobe.corpus.sources.streams import check_proportion, shorten
-from attnprobe.errors import AttnprobeError, first_line
+from attnprobe.errors import AttnprobeError
 
 if TYPE_CHECKING:
     from attnprobe.corpus.sources.text import Source
@@ -32,65 +33,41 @@ def read(stream: BinaryIO, source: "Source") -> Table:
         with zipfile.ZipFile(stream) as parts:
             sizes = [(part.file_size, part.compress_size) for part in parts.infolist()]
         check_proportion(sum(size for size, _ in sizes), sum(packed for _, packed in sizes), name)
-        with _ignore_advice():
-            book, written = (
-                openpyxl.load_workbook(stream, read_only=True, data_only=values) for values in (True, False)
-            )
+        with warnings.catch_warnings(action="ignore"):  # styles and extensions that openpyxl drops
+            book = openpyxl.load_workbook(stream, read_only=True, data_only=True)
         names = [one.title for one in book.worksheets]
-    except AttnprobeError:
+    except (AttnprobeError, MemoryError):
         raise
-    except Exception as error:  # zip, xml and openpyxl raise what they like
-        raise _refuse(error, name) from None
+    except Exception:  # zip, xml and openpyxl raise what they like
+        raise _refuse(name) from None
     if sheet is not None and sheet not in names:
         listed = ", ".join(repr(shorten(one)) for one in names[:20])
         raise AttnprobeError(f"{name} has no sheet {shorten(sheet)!r}; its sheets are {listed}")
     if not names:
         raise AttnprobeError(f"{name} has no sheet with cells; save it as csv")
-    place = 0 if sheet is None else names.index(sheet)
-    rows = enumerate(_iterate_rows(book.worksheets[place], written.worksheets[place], name), start=1)
-    header = next((cells for _, cells in rows if any(cell is not None for cell in cells)), [])
-    titles = ["" if cell is None else str(cell) for cell in header]
-    columns, first = name_columns(titles, source)
-    return Table(columns, _name_cells(columns, header if first else None, rows))
+    rows = enumerate(
+        _iterate_rows(book.worksheets[0 if sheet is None else names.index(sheet)], name), start=1
+    )
+    filled = ((number, cells) for number, cells in rows if any(cell is not None for cell in cells))
+    first = list(islice(filled, PEEK_ROWS))
+    spelled = [["" if cell is None else str(cell) for cell in cells] for _, cells in first]
+    columns = name_columns(spelled[0] if spelled else [], spelled[1:], source)
+    data = chain(first[source.header :], filled)
+    return Table(columns, (Row(f"row {n}", dict(zip(columns, cells, strict=False))) for n, cells in data))
 
 
-def _ignore_advice() -> Any:
-    """Ignore what openpyxl warns of: styles and extensions that it drops."""
-    return warnings.catch_warnings(action="ignore")
-
-
-def _iterate_rows(sheet: Any, written: Any, name: str) -> Iterator[list[Any]]:
-    """Read the values of a sheet row by row, beside the formulas that are ``written`` there.
-
-    A program that does not compute writes formulas without their values, for which openpyxl gives nothing.
-    They are ``UNSAVED``, or rows would be left out without a word. A formula that gives an empty string has a
-    type, and is no such.
-    """
+def _iterate_rows(sheet: Any, name: str) -> Iterator[tuple[Any, ...]]:
     try:
-        with _ignore_advice():
-            for values, formulas in zip(sheet.iter_rows(), written.iter_rows(), strict=True):
-                yield [
-                    UNSAVED
-                    if formula.data_type == "f" and cell.value is None and cell.data_type == "n"
-                    else cell.value
-                    for cell, formula in zip(values, formulas, strict=True)
-                ]
-    except Exception as error:
-        raise _refuse(error, name) from None
+        with warnings.catch_warnings(action="ignore"):
+            yield from sheet.iter_rows(values_only=True)
+    except MemoryError:
+        raise
+    except Exception:
+        raise _refuse(name) from None
 
 
-def _name_cells(
-    columns: list[str], first: list[Any] | None, rows: Iterator[tuple[int, list[Any]]]
-) -> Iterator[Row]:
-    if first is not None:
-        yield Row("row 1", dict(zip(columns, first, strict=False)))
-    for number, cells in rows:
-        if any(cell is not None for cell in cells):
-            yield Row(f"row {number}", dict(zip(columns, cells, strict=False)))
+def _refuse(name: str) -> AttnprobeError:
+    return AttnprobeError(f"{name} is damaged: it is not a whole .xlsx file; save it again, or as csv")
 
 
-def _refuse(error: Exception, name: str) -> AttnprobeError:
-    return AttnprobeError(f"{name} is not a sound .xlsx file ({first_line(error)}); save it again, or as csv")
-
-
-FORMATS = [TableFormat((".xlsx",), read, sheets=True)]
+FORMATS = [TableFormat((".xlsx",), read, sheets=True, header=True)]

@@ -141,22 +141,26 @@ def align_document(
 def _read_links(
     line: str, words: Sequence[Sequence[Span]], where: str, *, one_based: bool | None
 ) -> Iterator[Link]:
-    for part in line.split():
+    """Read the links of a pair, each once; one that is written as sure and as possible is sure."""
+    labels: dict[tuple[int, int], str] = {}
+    for part in dict.fromkeys(line.split()):
         match = _LINK.fullmatch(part)
         if match is None:
             raise AttnprobeError(
                 f"{where}: {shorten(repr(part))} is no link; write the numbers of two words, such as 0-2, or "
                 "0p2 for a link that is possible."
             )
-        ends = []
-        for said, side, text in zip((match[1], match[3]), words, ("first", "second"), strict=True):
-            place = int(said) - bool(one_based)
+        first, second = (int(number) - bool(one_based) for number in (match[1], match[3]))
+        for place, side, text in zip((first, second), words, ("first", "second"), strict=True):
             if not 0 <= place < len(side):
                 raise AttnprobeError(
                     _explain_outside(part, place, len(side), text, where, one_based=one_based)
                 )
-            ends.append(side[place])
-        yield Link(ends[0], ends[1], SURE if match[2] == "-" else POSSIBLE)
+        if match[2] == "-":
+            labels[first, second] = SURE
+        else:
+            labels.setdefault((first, second), POSSIBLE)
+    return (Link(words[0][first], words[1][second], label) for (first, second), label in labels.items())
 
 
 def _explain_outside(

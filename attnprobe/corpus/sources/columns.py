@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
-from attnprobe.corpus.formats import PEEK_ROWS, UNSAVED, Row, Table, is_number
+from attnprobe.corpus.formats import PEEK_ROWS, Row, Table, is_number
 from attnprobe.corpus.sources.document import Document, Label
 from attnprobe.corpus.sources.gold import (
     ANSWERS,
@@ -21,7 +21,7 @@ from attnprobe.corpus.sources.gold import (
     read_words,
 )
 from attnprobe.corpus.sources.links import LINKS, TEXT_COLUMNS, WORD_COLUMNS, list_texts, read_annotation
-from attnprobe.corpus.sources.streams import shorten
+from attnprobe.corpus.sources.streams import check_unicode, shorten
 from attnprobe.errors import AttnprobeError, AttnprobeWarning
 from attnprobe.wording import spell
 
@@ -295,7 +295,7 @@ def _read_listed(row: Row, columns: _Columns, table: Table, name: str) -> Docume
     text = " ".join(word for word in words if word.strip())
     if not text:
         return None
-    _check_unicode(text, row, columns.text, name)
+    check_unicode(text, f"{row.where} of {name} (column {columns.text!r})")
     if columns.label is None or not columns.tags:
         return Document(text, None, _read_label(row, columns, table, name))
     cell, names = row.cells.get(columns.label), table.names.get(columns.label, ())
@@ -340,7 +340,7 @@ def _choose_text(
     if len(strings) != 1 or any(map(is_number, columns)):
         raise AttnprobeError(
             f"which column of {name} holds the text is not clear; pass --text-column with one of "
-            f"{_list_columns(columns)}, or with its number, from 1"
+            f"{_list_columns(columns)}, or with its number, from 1 (--no-header where the first line is data)"
         )
     return strings[0]
 
@@ -373,18 +373,7 @@ def _read_text(
         )
     if not cell.strip():
         return None
-    _check_unicode(cell, row, column, name)
-    return cell
-
-
-def _check_unicode(text: str, row: Row, column: str, name: str) -> None:
-    try:
-        text.encode()
-    except UnicodeEncodeError:  # JSON can spell half of a surrogate pair, which no tokeniser takes
-        raise AttnprobeError(
-            f"{row.where} of {name} has half a surrogate pair in column {column!r}; "
-            "write the text again as UTF-8"
-        ) from None
+    return check_unicode(cell, f"{row.where} of {name} (column {column!r})")
 
 
 def _read_label(row: Row, columns: _Columns, table: Table, name: str) -> Label | None:
@@ -411,7 +400,7 @@ def _read_label(row: Row, columns: _Columns, table: Table, name: str) -> Label |
 
 def _describe_cell(cell: Any) -> str:
     words = {bool: "true or false", int: "a number", float: "a number", list: "a list", dict: "an object"}
-    return str(cell) if cell is UNSAVED else words.get(type(cell), f"a value of type {type(cell).__name__}")
+    return words.get(type(cell), f"a value of type {type(cell).__name__}")
 
 
 def _list_columns(columns: Sequence[str]) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 from attnprobe.corpus.formats import PEEK_ROWS, Row, Table
 from attnprobe.corpus.sources.columns import find_column, find_usual
 from attnprobe.corpus.sources.document import Contrast, Document
-from attnprobe.corpus.sources.streams import shorten
+from attnprobe.corpus.sources.streams import check_unicode, shorten
 from attnprobe.errors import AttnprobeError
 
 #: The usual names of the columns, in any letter case; the second are those of BLiMP.
@@ -91,17 +91,7 @@ def _read_text(row: Row, column: str, name: str) -> str:
             f"{row.where} of {name} has no text in column {column!r}, but {shorten(repr(cell))}; name the "
             "columns of both texts with --text-column and --text-pair-column."
         )
-    return _check_unicode(cell, row, column, name) if cell.strip() else ""
-
-
-def _check_unicode(text: str, row: Row, column: str, name: str) -> str:
-    try:
-        text.encode()
-    except UnicodeEncodeError:  # JSON can spell half of a surrogate pair, which no tokeniser takes
-        raise AttnprobeError(
-            f"{row.where} of {name} has half a surrogate pair in column {column!r}; write it again as UTF-8."
-        ) from None
-    return text
+    return check_unicode(cell, f"{row.where} of {name} (column {column!r})") if cell.strip() else ""
 
 
 def _read_answer(row: Row, column: str, name: str) -> Answer | None:
@@ -111,7 +101,7 @@ def _read_answer(row: Row, column: str, name: str) -> Answer | None:
     if isinstance(cell, bool):
         return int(cell)
     if isinstance(cell, str):
-        return _check_unicode(cell, row, column, name) if cell.strip() else None
+        return check_unicode(cell, f"{row.where} of {name} (column {column!r})") if cell.strip() else None
     if isinstance(cell, int | float):
         return cell
     raise AttnprobeError(

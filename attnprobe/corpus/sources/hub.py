@@ -37,7 +37,7 @@ def read_hub_rows(
         if order is not None and hasattr(data, "shuffle"):
             known = getattr(getattr(data, "info", None), "splits", None) or {}
             order.total = getattr(known.get(chosen), "num_examples", None)
-            order.arranged = order.buffered = True
+            order.arranged = True
             data = data.shuffle(seed=order.seed, buffer_size=SHUFFLE_BUFFER)
         for name, kind in (getattr(data, "features", None) or {}).items():
             if type(kind).__name__ == "Image":  # whose bytes are decoded here, within bounds, or not at all

@@ -10,7 +10,7 @@ from numbers import Integral, Real
 from typing import Any, get_args
 
 from attnprobe.corpus.sources.document import POSSIBLE, SEVERAL, Annotation, Document, Link, Span, Where
-from attnprobe.corpus.sources.streams import shorten
+from attnprobe.corpus.sources.streams import check_unicode, shorten
 from attnprobe.errors import AttnprobeError, AttnprobeWarning
 
 #: So many labels are named where one is not found.
@@ -119,14 +119,28 @@ def complete_words(annotation: Annotation, texts: Mapping[Where, str]) -> Annota
     for word in annotation.words:
         given.setdefault(word.where, set()).add(word)
     borders: dict[Where, set[int]] = {}
-    for link in annotation.links:
+    links = unique_links(annotation.links)
+    for link in links:
         for span in (link.source, link.target, *link.candidates, *link.also):
             borders.setdefault(span.where, set()).update((span.start, span.stop))
     found: list[Span] = []
     for where, words in given.items():
         in_order = sorted(words, key=lambda span: (span.start, span.stop))
         found += in_order or find_words(texts.get(where, ""), borders.get(where, ()), where)
-    return replace(annotation, words=tuple(found))
+    return replace(annotation, words=tuple(found), links=links)
+
+
+def unique_links(links: Iterable[Link]) -> tuple[Link, ...]:
+    """Give each link once, whatever the order of its answers; one that is sure is not possible too."""
+    known: dict[Any, Link] = {}
+    for link in links:
+        labels = link.label.split(SEVERAL)
+        named = frozenset(labels) - {"", POSSIBLE}
+        answers = link.target, frozenset(link.also), frozenset(link.candidates)
+        key = (link.source, *answers, named, link.guesses)
+        if key not in known or POSSIBLE not in labels:
+            known[key] = link
+    return tuple(known.values())
 
 
 LINKS = "links"
@@ -217,11 +231,7 @@ def _read_text(cell: Any, column: str, where: str) -> str | None:
         return None
     if not isinstance(cell, str):
         raise AttnprobeError(f"{where}: {column} must be a string, not of type {type(cell).__name__}.")
-    try:
-        cell.encode()
-    except UnicodeEncodeError:
-        raise AttnprobeError(f"{where} has half a surrogate pair, which no tokenizer takes.") from None
-    return cell if cell.strip() else None
+    return check_unicode(cell, where) if cell.strip() else None
 
 
 def _read_words(words: list[Any], text: Where, where: str, texts: Mapping[Where, str]) -> list[Span]:
@@ -278,11 +288,7 @@ def _read_possible(cell: Any, where: str) -> bool:
 
 def _read_label(label: Any, where: str) -> str:
     if isinstance(label, str):
-        try:
-            label.encode()
-        except UnicodeEncodeError:
-            raise AttnprobeError(f"{where}: the label of a link has half a surrogate pair.") from None
-        return label
+        return check_unicode(label, f"{where}: the label of a link")
     if label is None:
         return ""
     if isinstance(label, Real) and not isinstance(label, bool):

@@ -6,15 +6,11 @@ from array import array
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import chain, islice
-from pathlib import Path
-from typing import BinaryIO, Self, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from attnprobe.corpus.sources.document import Document
 from attnprobe.corpus.sources.media import MediaFolder
-from attnprobe.corpus.sources.streams import explain_errors
 from attnprobe.corpus.store import Spool
 
 #: Documents that are written to disk at a time.
@@ -48,17 +44,12 @@ class Order:
         whole: Whether it is of all documents of a source, which may give them in it; not of the first ones.
         total: How many documents there are, once somebody has counted them.
         arranged: Whether the source gives its documents in this order already.
-        buffered: Whether it is that of a stream: shards at random, and rows from a buffer.
-        counted: Whether all documents are to be counted first, which no source does that arranges its own:
-            lines and rows may turn out to be no documents.
     """
 
     seed: int
     whole: bool = True
     total: int | None = None
     arranged: bool = False
-    buffered: bool = False
-    counted: bool = False
 
 
 def arrange(documents: Iterable[Document], order: Order) -> Iterator[list[Document]]:
@@ -116,60 +107,3 @@ def arrange_media(folder: MediaFolder, order: Order) -> MediaFolder:
     order.total = len(keys)
     by_key = np.argsort(np.array(keys, np.uint64), kind="stable")
     return replace(folder, items=tuple(folder.items[place] for place in by_key.tolist()))
-
-
-class ShuffledLines:
-    """The lines of a file in a random order, without the blank ones; only those that are asked for are read.
-
-    The file is scanned for ends of lines once, which neither decodes nor parses it; in memory are 24 bytes
-    for each line.
-    """
-
-    def __init__(self, path: Path, name: str, order: Order, *, header: bool) -> None:
-        """Index the lines; with ``header``, the first that is not blank stays where it is."""
-        self._file: BinaryIO = path.open("rb")
-        self._name = name
-        starts, first = array("Q"), 3 if self._file.read(3) == b"\xef\xbb\xbf" else 0  # a byte order mark
-        self._file.seek(first)
-        with explain_errors(name):
-            at = first
-            for line in self._file:
-                if line.strip():
-                    starts.append(at)
-                at += len(line)
-        self._waiting = starts[:header].tolist()
-        lines = np.array(starts[header:], np.uint64)
-        keys = np.fromiter(
-            (draw_key(order.seed, name_place(place)) for place in range(len(lines))), np.uint64
-        )
-        self._starts: NDArray[np.uint64] = lines[np.argsort(keys, kind="stable")]
-        self._next = 0
-        self._several = len(lines) > 1  # a lone line may be a whole file of an old Macintosh
-        if self._several:
-            order.total, order.arranged = len(lines), True
-
-    def readline(self, size: int = -1) -> bytes:
-        """Read the next line in the order, with its end; at most so many bytes of it."""
-        if self._waiting:
-            start = self._waiting.pop()
-        elif self._next < len(self._starts):
-            start = int(self._starts[self._next])
-            self._next += 1
-        else:
-            return b""
-        with explain_errors(self._name):
-            self._file.seek(start)
-            line = self._file.readline(size)
-        whole = line.endswith(b"\n") or len(line) == size or not self._several
-        return line if whole else line + b"\n"
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._file.close()
-
-    @property
-    def stream(self) -> BinaryIO:
-        """Give it as what readers of lines are given."""
-        return cast(BinaryIO, self)

@@ -11,7 +11,6 @@ from typing import Any, BinaryIO, cast
 from attnprobe.corpus.formats import (
     FILE,
     FOLDER,
-    DocumentFormat,
     Table,
     TableFormat,
     find_coreference_format,
@@ -30,7 +29,7 @@ from attnprobe.corpus.sources.columns import read_table
 from attnprobe.corpus.sources.document import Document, group_parts
 from attnprobe.corpus.sources.gold import find_class_names
 from attnprobe.corpus.sources.hub import looks_like_hub_id, open_split, read_hub_rows
-from attnprobe.corpus.sources.order import Order, ShuffledLines
+from attnprobe.corpus.sources.order import Order
 from attnprobe.corpus.sources.pictures import Images
 from attnprobe.corpus.sources.streams import (
     EACH_ALSO,
@@ -40,6 +39,7 @@ from attnprobe.corpus.sources.streams import (
     get_standard_input,
     open_file,
     peek_lines,
+    shorten,
     strip_ends,
     strip_packing,
 )
@@ -80,6 +80,7 @@ class Source:
     coreference: bool = False  # whether mentions are read, and asked for their antecedents
     usual: tuple[tuple[str, ...], ...] = ()  # where two texts are wanted: see ``read_table``
     image_column: str | None = None  # "none" reads texts alone
+    header: bool = True  # whether the first row of a csv, tsv or xlsx file names its columns
     sees: Callable[[], bool] | None = None  # whether the model reads images with texts; None never asks
     read_rows: Callable[[Table, str], Iterator[Document]] | None = None  # where rows are no texts, but pairs
     order: Order | None = None  # in which documents are wanted; it says whether they come so
@@ -99,6 +100,10 @@ def read_documents(source: Source) -> Iterator[Document]:
                 "with --dataset"
             )
         refuse_columns(source, source.spec)
+    if not source.header and (
+        path is None or path.is_dir() or not find_formats()[find_extension(path)].header
+    ):
+        raise AttnprobeError(f"{source.spec} has no line of column names; leave out --no-header")
     if source.annotated and path is not None and not find_formats()[find_extension(path)].links:
         raise AttnprobeError(
             f"{source.spec} holds no gold links; give JSON or parquet with columns text and links, or "
@@ -195,11 +200,11 @@ def describe_source(source: Source) -> dict[str, Any]:
     digest, size, split = None, None, source.split
     if source.spec == EMBEDDED:
         digest, size = _hash(stream for stream, _ in open_embedded(_choose_embedded(source)))
-    elif path is not None and (
-        files := sorted(_find_texts(path)) if path.is_dir() else [path][: path.is_file()]
-    ):
-        with explain_errors(source.spec):
-            digest, size = _hash(file.open("rb") for file in files)
+    elif path is not None:
+        files = sorted(_find_texts(path)) if path.is_dir() else [path] if path.is_file() else []
+        if files:  # not a pipe
+            with explain_errors(source.spec):
+                digest, size = _hash(file.open("rb") for file in files)
     elif source.spec != STDIN:
         split = open_split(source.spec, source.config, source.split)[1]
     return {
@@ -214,6 +219,7 @@ def describe_source(source: Source) -> dict[str, Any]:
         "label_column": source.label_column,
         "document_column": source.document_column,
         **({} if source.group_column is None else {"group_column": source.group_column}),
+        **({} if source.header else {"header": False}),
     } | ({"kind": "text"} if path is not None and path.is_dir() else {})
 
 
@@ -234,8 +240,13 @@ def _find_path(source: Source) -> Path | None:
     path = Path(source.spec)
     try:
         exists, folder = path.exists(), path.is_dir()
+        link = next((one for one in (path, *path.parents) if one.is_symlink() and not one.exists()), None)
     except (OSError, ValueError):  # a name too long, a NUL in it, a folder that may not be searched
-        raise AttnprobeError(f"{source.spec!r} can't be opened; check the path") from None
+        raise AttnprobeError(
+            f"The file {shorten(repr(source.spec))} can't be opened; check the path"
+        ) from None
+    if link is not None:
+        raise AttnprobeError(f"{link} is a link that leads nowhere; check what it points to")
     if folder:
         _refuse_split(source)
         if source.coreference or source.annotated or not holds_text(path):
@@ -270,40 +281,10 @@ def _read_file(path: Path, source: Source) -> Iterator[Document]:
             yield from read_coreference(decode_lines(stream, source.spec), path, source.group_column)
             return
         found = find_formats()[find_extension(path)]
-        order = source.order
-        if order is not None and order.whole and not order.counted and _can_shuffle(path, source, found):
-            yield from _read_shuffled(path, source, found, order)
-        elif isinstance(found, TableFormat):
+        if isinstance(found, TableFormat):
             yield from _read_table(found.read(stream, source), source, source.spec)
         else:
             yield from found.read(stream, source)
-
-
-def _can_shuffle(path: Path, source: Source, found: TableFormat | DocumentFormat) -> bool:
-    """Tell whether the lines of a file may be read in any order.
-
-    They may where each is a document, in a file that is not packed; not where a line may be a row of cells
-    under a header or the header itself, which numbers of columns tell.
-    """
-    named = (source.text_column, source.pair_column, source.label_column)
-    by_number = found.header and any(column is not None and column.isdecimal() for column in named)
-    plain = path.is_file() and path.suffix.lower() not in PACKED
-    return found.lines and plain and source.document_column is None and not by_number
-
-
-def _read_shuffled(
-    path: Path, source: Source, found: TableFormat | DocumentFormat, order: Order
-) -> Iterator[Document]:
-    if not isinstance(found, TableFormat):
-        refuse_columns(source, source.spec)
-    # A line is counted where it comes, not where it stands.
-    name = f"{source.spec} in a random order"
-    with ShuffledLines(path, source.spec, order, header=found.header) as lines:
-        given = replace(source, spec=name)
-        if isinstance(found, TableFormat):
-            yield from _read_table(found.read(lines.stream, given), source, name)
-        else:
-            yield from found.read(lines.stream, given)
 
 
 def holds_text(folder: Path) -> bool:
@@ -360,12 +341,7 @@ def _read_stdin(source: Source) -> Iterator[Document]:
 
 def _read_hub(source: Source) -> Iterator[Document]:
     order = source.order
-    if order is not None and order.whole and order.counted:
-        raise AttnprobeError(
-            f"how many documents {source.spec} has is not known, as a dataset of the hub is streamed; "
-            "download it and name the file, give --limit, or leave out --population corpus"
-        )
-    if order is not None and (order.counted or source.document_column is not None or not order.whole):
+    if order is not None and (source.document_column is not None or not order.whole):
         order = None
     rows = read_hub_rows(source.spec, source.config, source.split, order)
     data, _ = open_split(source.spec, source.config, source.split)

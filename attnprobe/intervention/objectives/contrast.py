@@ -37,7 +37,6 @@ class ContrastMeasure(Objective):
     compared: ClassVar[str] = "the logit of the answer less that of the other"
     signed: bool = True
     unit: str = "nats"
-    explains = ""
 
     def __init__(
         self, checkpoint: Checkpoint, batches: ContrastBatches, targets: Sequence[list[int]]

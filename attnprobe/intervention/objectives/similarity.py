@@ -33,8 +33,6 @@ class Similarity(Tuples):
     name = "similarity"
     about = "Similarity: the squared error of the cosine of two texts' embeddings, for a score people gave."
     nouns = "pair", "pairs"
-    explains = "the cosine of a pair"
-    positive = "A head of positive relevance makes texts more alike."
     width = 2
 
     def __init__(self, checkpoint: Checkpoint, texts: Mapping[int, Uses]) -> None:
@@ -64,9 +62,6 @@ class Similarity(Tuples):
 
     def compute_loss(self, states: Tensor, rows: NDArray[np.int64]) -> Tensor:
         return (self._cosines(states, rows) - torch.from_numpy(self.targets)).square().mean()
-
-    def compute_margin(self, states: Tensor, rows: NDArray[np.int64]) -> Tensor:
-        return self._cosines(states, rows)
 
     def _cosines(self, states: Tensor, rows: NDArray[np.int64]) -> Tensor:
         one, other = self.gather(states, rows)

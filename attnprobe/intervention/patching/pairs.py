@@ -9,7 +9,6 @@ from attnprobe.intervention.objectives.contrast import OUTSIDE
 from attnprobe.intervention.patching.passes import PatchPlan
 from attnprobe.intervention.patching.values import Floats, PairValues
 from attnprobe.intervention.task import Bench
-from attnprobe.sums.documents import in_second_half
 from attnprobe.sums.groups import Clustered
 from attnprobe.sums.resampling import Correction, adjust
 
@@ -74,13 +73,6 @@ class PatchedPairs:
     def summarise(self, values: Floats) -> Clustered:
         """Sum values (pair, ...) up over pairs; pairs of one document are alike."""
         return Clustered.of(values, self.clusters)
-
-    def average_half(self, *, second: bool) -> Floats:
-        """Average the effects over the pairs of one half of the documents."""
-        some = in_second_half(self.documents) == second
-        if not some.any():
-            return np.full(self.effect.shape[1:], np.nan)
-        return Clustered.of(self.effect[some], self.clusters[some]).average
 
     @property
     def recovered(self) -> tuple[Floats, Floats]:

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,9 +16,9 @@ from attnprobe.intervention.patching.pairs import PatchedPairs, adjust_tests, co
 from attnprobe.intervention.task import Bench
 from attnprobe.sums.groups import Blocks
 from attnprobe.sums.resampling import Correction
-from attnprobe.table.builder import Labels, TableBuilder
+from attnprobe.table.builder import TableBuilder
 from attnprobe.table.head_table import HeadTable
-from attnprobe.table.table import HALVES, Column
+from attnprobe.table.table import Column
 
 #: What names the way heads are patched, the usual one first.
 DENOISING, NOISING = "denoising", "noising"
@@ -50,7 +49,7 @@ def tabulate_patching(
     record = {"patching": _describe_gap(found, bench.objective)}
     if found.plan.positions and (tokens := _describe_tokens(bench)):
         record["patching"]["tokens"] = tokens
-    labels = _make_labels(bench, dataset, facts).with_record(record)
+    labels = bench.labels(dataset, facts).with_record(record)
     if not found.plan.positions and not fast:
         blocks = Blocks.of(found.effect, found.documents)
         labels = labels.with_record(block_record("effect", labels.places, blocks, effects.average))
@@ -72,21 +71,11 @@ def tabulate_patching(
         attributions.standard_error,
         title="first order of the effect",
     )
-    for second, half in enumerate(HALVES):
-        build.add(
-            Column(f"effect_{half}", unit, role="half"), found.average_half(second=bool(second)).ravel()
-        )
     shape = effects.average.shape
     notes = describe_patching(bench, found, Shares(share, share_error, adjusted.reshape(shape)))
     title = "patching of heads at each position" if found.plan.positions else "patching of heads"
     table = build.table(title, [*notes], "heads at positions" if found.plan.positions else "heads")
     return _drop_empty(table) if found.plan.positions else table
-
-
-def _make_labels(bench: Bench, dataset: str, facts: Mapping[str, Any]) -> Labels:
-    """Label rows; heads of layers that share weights give something of their own, and have their rows."""
-    labels = bench.labels(dataset, facts)
-    return replace(labels, tied=tuple(bench.subject.architecture.lacking), notes=[])
 
 
 def _name_rows(

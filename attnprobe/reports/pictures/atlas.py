@@ -7,7 +7,6 @@ import altair as alt
 from attnprobe.reports.atlas import Atlas, lay_out_atlas
 from attnprobe.reports.columns import DrawingRequest, Record, read_cells, read_numbers
 from attnprobe.reports.pictures.channels import make_records, make_tooltip
-from attnprobe.reports.profile_words import describe_cell
 from attnprobe.reports.shapes import AXES, label_rows
 from attnprobe.table.head_table import HeadTable
 
@@ -59,7 +58,7 @@ def draw_atlas(table: HeadTable, request: DrawingRequest) -> Any:
     }
     places = {"place:N": "of"} if len(set(_label_maps(table))) > 1 else {}
     named = make_tooltip({**places, **{f"{name}:O": name for name in AXES}, **told})
-    marks = heads.encode(x=x, y=y, shape=alt.Shape("path:N", scale=None), tooltip=named, description="said:N")
+    marks = heads.encode(x=x, y=y, shape=alt.Shape("path:N", scale=None), tooltip=named)
     return alt.layer(shapes, *texts, marks).properties(width=atlas.width, height=atlas.height)
 
 
@@ -68,7 +67,7 @@ def _label_maps(table: HeadTable) -> list[str]:
 
 
 def _list_heads(table: HeadTable, atlas: Atlas) -> list[Record]:
-    """List the heads with what is said of each, and a path that covers its cell."""
+    """List the heads with their numbers, and a path that covers its cell."""
     told: dict[str, Any] = {
         name: read_cells(table, name) for name in (*AXES, "role", "measure") if name in table.data
     }
@@ -78,17 +77,9 @@ def _list_heads(table: HeadTable, atlas: Atlas) -> list[Record]:
         {
             **{name: cells[place.row] for name, cells in told.items()},
             "place": labels[place.row],
-            "said": _say_head(table, place.row, labels[place.row] if len(set(labels)) > 1 else ""),
             "x": place.x,
             "y": place.y,
             "path": f"M0 0h{place.width:.2f}v{place.height:.2f}h{-place.width:.2f}z",
         }
         for place in atlas.places
     ]
-
-
-def _say_head(table: HeadTable, row: int, label: str) -> str:
-    """Say which head a row is about, and what its cell shows."""
-    layer, head = (read_cells(table, name)[row] for name in AXES)
-    named = f"{label}, layer {layer}, head {head}" if label else f"layer {layer}, head {head}"
-    return f"{named}: {describe_cell(table, row)}"

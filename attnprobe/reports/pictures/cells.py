@@ -1,4 +1,4 @@
-"""What stands in the cells of a map of heads: numbers, or beside many heads a label for those that matter."""
+"""The numbers in the cells of a map of heads."""
 
 import math
 from collections.abc import Sequence
@@ -6,15 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import altair as alt
-import numpy as np
 
 from attnprobe.reports.columns import Record
-from attnprobe.reports.pairs import name_head
 from attnprobe.reports.scales import Scale
-from attnprobe.reports.theme import FRAME, SEQUENTIAL, SMALLEST, Theme, choose_ink, mix_colours
+from attnprobe.reports.theme import SEQUENTIAL, SMALLEST, Theme, choose_ink, mix_colours
 
-#: Most heads of a layer whose cells have numbers, as on a terminal; of more, so many heads have a label.
-MOST_NUMBERED, LABELLED = 12, 5
+#: Most heads of a layer whose cells have numbers, as on a terminal.
+MOST_NUMBERED = 12
 #: Digits of the largest number of a map; more decimals than this are not read in a cell.
 _DIGITS, _DECIMALS = 2, 4
 #: Widths of characters in sizes of the text, in the font of pictures.
@@ -22,8 +20,6 @@ _WIDTHS = {".": 0.278, "+": 0.584, "\u2212": 0.584, " ": 0.278}
 _DIGIT, _CAPITAL = 0.556, 0.722
 #: Air beside a number, and how much of a cell is not its gap.
 _AIR, _FILLED = 2, 0.94
-#: Pixels from a map to its labels.
-_LEADER = 12
 
 
 def measure_text(text: str) -> float:
@@ -126,83 +122,3 @@ def draw_numbers(base: Any, size: int) -> Any:
         )
         for ink in inks
     ))  # fmt: skip
-
-
-def choose_labelled(data: Sequence[Record], *, effect: bool) -> list[int]:
-    """Choose the heads that have a label: of effects the largest that are significant, or of any if unknown.
-
-    Of other measures, they are those farthest from the middle of all.
-    """
-    known = [row for row, record in enumerate(data) if record["value"] is not None]
-    if effect:
-        known = [row for row in known if not data[row].get("pale")]
-    middle = 0.0 if effect or not known else float(np.median([data[row]["value"] for row in known]))
-    order = sorted(known, key=lambda row: (-abs(data[row]["value"] - middle), row))
-    return order[:LABELLED]
-
-
-def measure_labels(names: Sequence[str]) -> float:
-    """Measure how much room labels take beside a map."""
-    return _LEADER + 2 + SMALLEST * max(map(measure_text, names), default=0.0)
-
-
-def write_labels(data: Sequence[Record], rows: Sequence[int], texts: Sequence[str | None]) -> list[str]:
-    """Write the labels of some heads: name and number."""
-    return [f"{name_head((data[row]['layer'], data[row]['head']))} {texts[row]}" for row in rows]
-
-
-def draw_labels(
-    data: Sequence[Record], rows: Sequence[int], labels: Sequence[str], layers: Sequence[Any],
-    heads: Sequence[Any], cell: int, theme: Theme,
-) -> Any:  # fmt: skip
-    """Draw labels beside a map, each with a line to its head; none lies on another.
-
-    Their places are pixels of the map, so that their scales are their own.
-    """
-    wide, high = cell * len(heads), cell * len(layers)
-    at = [(heads.index(data[row]["head"]) + 0.5) * cell for row in rows]
-    middles = [(layers.index(data[row]["layer"]) + 0.5) * cell for row in rows]
-    places = spread_places(middles, 1.15 * SMALLEST)
-    order = sorted(range(len(rows)), key=lambda one: (middles[one], at[one]))
-    placed = dict(zip(order, places, strict=True))
-    points = [
-        {"label": label, "text": label if step == 2 else "", "step": step, "x": x, "y": y}
-        for one, label in enumerate(labels)
-        for step, (x, y) in enumerate((
-            (at[one] + 0.5 * cell, middles[one]), (wide, middles[one]), (wide + _LEADER, placed[one]),
-        ))
-    ]  # fmt: skip
-    base = alt.Chart(alt.InlineData(values=points)).encode(
-        x=alt.X("x:Q", axis=None, scale=alt.Scale(domain=[0, wide], nice=False, zero=False)),
-        y=alt.Y("y:Q", axis=None, scale=alt.Scale(domain=[high, 0], nice=False, zero=False)),
-    )
-    lines = base.mark_line(strokeWidth=0.9, color=FRAME).encode(detail="label:N", order="step:Q")
-    texts = base.transform_filter("datum.text !== ''").mark_text(
-        align="left", baseline="middle", dx=2, fontSize=SMALLEST, color=theme.ink
-    )
-    return alt.layer(lines, texts.encode(text="text:N"))
-
-
-def spread_places(places: Sequence[float], least: float) -> list[float]:
-    """Move places apart, so that neighbours have a least distance, and none moves farther than it must.
-
-    They are given back from the least to the largest.
-
-    >>> spread_places([5, 5, 40], 10)
-    [0.0, 10.0, 40.0]
-    """
-    groups: list[list[float]] = []  # places that touch: they stand around their own middle
-    for place in sorted(places):
-        groups.append([place])
-        while len(groups) > 1 and _find_end(groups[-2], least, 1) > _find_end(groups[-1], least, -1):
-            last = groups.pop()
-            groups[-1] += last
-    return [
-        float(np.mean(group)) + least * (number - (len(group) - 1) / 2)
-        for group in groups
-        for number in range(len(group))
-    ]
-
-
-def _find_end(group: Sequence[float], least: float, side: int) -> float:
-    return float(np.mean(group)) + side * least * len(group) / 2

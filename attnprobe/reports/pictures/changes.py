@@ -1,16 +1,13 @@
 """What changed from one model to another: maps of how far heads moved, and of differences."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from math import log
 from typing import Any
 
-from attnprobe.reports.columns import DrawingRequest, read_cells, read_numbers
-from attnprobe.reports.headline import find_highest, name_unit, state_measure, write_number
+from attnprobe.reports.columns import DrawingRequest, read_cells
 from attnprobe.reports.pictures.maps import draw_maps
-from attnprobe.reports.scales import find_p_column
+from attnprobe.reports.scales import mark_column
 from attnprobe.reports.shapes import lay_out_grid
-from attnprobe.sums.resampling import SIGNIFICANT
 from attnprobe.table.cells import clean, format_cell
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
@@ -31,8 +28,7 @@ def draw_change(table: HeadTable, request: DrawingRequest) -> Any:
     """Draw how far heads are apart, then differences, with numbers where they are significant.
 
     Without names, the differences are those that are significant in most heads. A census measure is as good
-    a name as that of its difference: ``entropy`` for ``entropy_delta``. Each says which model is less which,
-    and cells that do not differ significantly say "ns".
+    a name as that of its difference: ``entropy`` for ``entropy_delta``. Each says which model is less which.
     """
     columns, models = list_changes(table, request), _name_models(table)
     direction = f"{models[1]} minus {models[0]}"
@@ -61,30 +57,8 @@ def _name_models(table: HeadTable) -> list[str]:
     return said
 
 
-def state_change(table: HeadTable, columns: Sequence[Column]) -> str:
-    """State what a single column shows, or of several, which head changed most.
-
-    That is said if the interval of its divergence lies above those of all other heads.
-    """
-    if len(columns) == 1:
-        return state_measure(table, columns[0])
-    moved = next((column for column in columns if column.name == _MOVED), None)
-    most = None if moved is None else find_highest(table, moved)
-    if moved is None or most is None:
-        return ""
-    size = f"{write_number(most[1])}{name_unit(moved)}"
-    first, second = _name_models(table)
-    return f"from {first} to {second}, attention of {most[0]} changed most: by a divergence of {size}"
-
-
 def _choose_changes(table: HeadTable) -> list[Column]:
     found = [column for column in table.columns if column.name == _MOVED]
     deltas = [column for column in table.columns if column.role == "measure" and column.name.endswith(_DELTA)]
-    most = sorted(deltas, key=lambda column: -_count_significant(table, column))[:_MOST]
+    most = sorted(deltas, key=lambda column: -sum(map(bool, mark_column(table, column).signs)))[:_MOST]
     return [*found, *sorted(most, key=deltas.index)]
-
-
-def _count_significant(table: HeadTable, column: Column) -> int:
-    name = find_p_column(table, column.name)
-    p_values = read_numbers(table, name) if name is not None else []
-    return sum(p is not None and p < SIGNIFICANT for p in p_values)

@@ -1,7 +1,6 @@
-"""Channels of charts: tooltips, layers as colours, labels that do not touch, small charts side by side."""
+"""Channels of charts: tooltips, layers as colours, small charts side by side."""
 
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 from textwrap import wrap
 from typing import Any
 
@@ -74,25 +73,6 @@ def choose_across(panels: int, most: int) -> int:
     """
     most = max(1, min(panels, most))
     return next((one for one in range(most, 0, -1) if panels % one == 0 and 2 * one > most), most)
-
-
-def spread_labels(places: Sequence[float], gap: float, end: float) -> list[float]:
-    """Move labels apart that are nearer than a gap, and keep them between 0 and an end where they fit.
-
-    >>> spread_labels([50, 48, 10], 10, 100)
-    [58, 48, 10]
-    >>> spread_labels([98, 97], 10, 100)
-    [100, 90]
-    """
-    order = sorted(range(len(places)), key=lambda one: places[one])
-    moved = [max(0, place) for place in places]
-    for low, high in pairwise(order):
-        moved[high] = max(moved[high], moved[low] + gap)
-    top = end
-    for one in reversed(order):
-        moved[one] = min(moved[one], top)
-        top = moved[one] - gap
-    return moved
 
 
 def make_band(labels: Sequence[Cell]) -> alt.Scale:

@@ -12,6 +12,7 @@ from altair.utils.schemapi import debug_mode
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.reports.columns import BOLD, DrawingRequest, is_numeric, list_keys, name_source, read_cells
+from attnprobe.reports.headline import state_finding
 from attnprobe.reports.pairs import tabulate_clusters
 from attnprobe.reports.picture import Picture
 from attnprobe.reports.pictures import (
@@ -32,17 +33,15 @@ from attnprobe.reports.pictures import (
     roles,
     scatter,
     settling,
-    shares,
     similarity,
     training,
 )
-from attnprobe.reports.pictures.headlines import state_each, state_picture
 from attnprobe.reports.profile import can_draw_atlas, join_beside_profile, read_profile
 from attnprobe.reports.shapes import lay_out_grid
-from attnprobe.reports.theme import JournalName, ThemeName, choose_look
+from attnprobe.reports.theme import ThemeName, choose_look
 from attnprobe.table.cells import clean, format_cell
 from attnprobe.table.head_table import HeadTable
-from attnprobe.table.kinds import CLUSTERMAP, KINDS, TREE, PictureKind
+from attnprobe.table.kinds import CLUSTERMAP, KINDS, PictureKind
 from attnprobe.table.table import Column
 
 ATLAS: PictureKind = "atlas"
@@ -116,14 +115,11 @@ def _are_distinct(tables: Sequence[HeadTable]) -> bool:
     return all(not one & other for place, one in enumerate(named) for other in named[:place])
 
 
-#: Most characters of a description.
-_HEARD = 800
 #: Room beside a title.
 _MARGIN = 16
 #: Kinds that draw the same columns of every table.
 _FIXED = {
-    "atlas", "roles", "relations", "intervals", "pairs", "shares", "checks", "probes", "modality",
-    "alignments", "errors",
+    "atlas", "roles", "relations", "intervals", "pairs", "probes", "modality", "alignments",
 }  # fmt: skip
 
 
@@ -140,19 +136,15 @@ _DRAWINGS: Mapping[PictureKind, _Drawing] = {
     "scatter": (scatter.can_draw_scatter, scatter.draw_scatter),
     "matrix": (matrices.can_draw_matrix, matrices.draw_matrix),
     "map": (similarity.can_draw_map, similarity.draw_map),
-    "dendrogram": (similarity.can_draw_dendrogram, similarity.draw_dendrogram),
-    "clustermap": (similarity.can_draw_dendrogram, clustermap.draw_clustermap),
+    "clustermap": (clustermap.can_draw_clustermap, clustermap.draw_clustermap),
     "heatmap": (maps.can_draw_heatmap, maps.draw_heatmap),
     "positions": (positions.can_draw_positions, positions.draw_positions),
     "depth": (curves.can_draw_depth, curves.draw_depth),
     "intervals": (bool, lists.draw_intervals),
     "pairs": (bool, interactions.draw_pairs),
-    "shares": (bool, shares.draw_shares),
-    "checks": (bool, lists.draw_checks),
     "probes": (bool, probes.draw_probes),
     "groups": (groups.can_draw_groups, groups.draw_groups),
     "alignments": (bool, alignments.draw_alignments),
-    "errors": (alignments.can_draw_errors, alignments.draw_errors),
     "modality": (modality.can_draw_modality, modality.draw_modality),
 }
 
@@ -160,6 +152,21 @@ _DRAWINGS: Mapping[PictureKind, _Drawing] = {
 def list_kinds(table: HeadTable) -> list[PictureKind]:
     """List what a table can be drawn as, its own picture first."""
     return [one for one in KINDS[table.kind].pictures if len(table) and _DRAWINGS[one][0](table)]
+
+
+#: The column that the finding of a kind is about; kinds of maps are about the one column that they draw.
+_STATED = {"relations": "gain", "pairs": "interaction"}
+_OF_MAPS = {"heatmap", "change", "positions", "depth"}
+
+
+def state_picture(kind: PictureKind, table: HeadTable, request: DrawingRequest) -> str:
+    """State what a picture shows, see ``state_finding``; empty where it draws several measures."""
+    if kind in _STATED:
+        return state_finding(table, table.column(_STATED[kind]))
+    if kind not in _OF_MAPS:
+        return ""
+    columns = changes.list_changes(table, request) if kind == "change" else request.columns(table)
+    return state_finding(table, columns[0]) if len(columns) == 1 else ""
 
 
 def draw_picture(
@@ -172,8 +179,6 @@ def draw_picture(
     clusters: int | None = None,
     *,
     columns: int | None = None,
-    journal: JournalName | None = None,
-    font: str | None = None,
 ) -> Picture:
     """Draw tables of one kind as one picture; options that are None are chosen by the tables and the theme.
 
@@ -183,26 +188,22 @@ def draw_picture(
         measures: Columns to draw; by default those that a table puts first.
         theme: Colours and sizes.
         width: About how wide.
-        title: What stands above; by default what is found, or else the table's own title.
+        title: What stands above; by default the table's own title.
         clusters: Into how many parts a tree of heads is cut; with it, a tree is drawn.
         columns: How many columns of a page it fills.
-        journal: Whose columns.
-        font: The family of all text.
 
     Raises:
         AttnprobeError: When they can't be drawn like this; it says as what else.
     """
-    look, pixels = choose_look(theme, width, columns, journal, font)
+    look, pixels = choose_look(theme, width, columns)
     if kind is not None and kind not in get_args(PictureKind):
         raise AttnprobeError(f"--kind is one of {', '.join(get_args(PictureKind))}, not {clean(str(kind))}")
     if clusters is not None:
-        if kind not in {None, TREE, CLUSTERMAP}:
-            raise AttnprobeError(
-                f"--clusters is about --kind {TREE} and {CLUSTERMAP}: leave it out of --kind {kind}"
-            )
+        if kind not in {None, CLUSTERMAP}:
+            raise AttnprobeError(f"--clusters is about --kind {CLUSTERMAP}: leave it out of --kind {kind}")
         if clusters < 1:
             raise AttnprobeError(f"--clusters is a number of parts, 1 or more, not {clusters}")
-        kind = TREE if kind is None else kind
+        kind = CLUSTERMAP
     beside = None
     if kind == CLUSTERMAP:
         tables, beside = clustermap.split_tables(tables)
@@ -223,19 +224,16 @@ def draw_picture(
         table = replace(table, title=_ATLAS_TITLE)
     if measures and chosen in _FIXED:
         raise AttnprobeError(f"the picture of --kind {chosen} has measures of its own: leave --measure out")
-    request = DrawingRequest(look, pixels, tuple(measures), clusters, beside, stated=title is None)
-    finding = state_picture(chosen, table, request)
-    findings = [finding] if finding else state_each(chosen, table, request)
+    request = DrawingRequest(look, pixels, tuple(measures), clusters, beside)
     heading = clean(table.title) if title is None else clean(title)
-    below = []
-    if title is None and finding:
-        heading, below = finding, [heading]
+    finding = state_picture(chosen, table, request) if title is None else ""
     # altair would hold every row against the schema, several times; the tests do, for every kind.
-    about = name_source(table)
     with debug_mode(False):
-        chart = _add_titles(_DRAWINGS[chosen][1](table, request), heading, [*below, about], request)
-        chart = chart.properties(description=_describe_picture(chosen, findings, table.title, about))
-    clustered = partial(tabulate_clusters, table, request) if chosen in {TREE, CLUSTERMAP} else None
+        chart = _add_titles(
+            _DRAWINGS[chosen][1](table, request), heading, [name_source(table), finding], request
+        )
+        chart = chart.properties(description=f"{clean(table.title)}: a picture of kind {chosen}")
+    clustered = partial(tabulate_clusters, table, request) if chosen == CLUSTERMAP else None
     return Picture(chosen, heading, chart, look, clustered)
 
 
@@ -263,12 +261,6 @@ def _explain_no_picture(table: HeadTable) -> str:
         "its rows are named by neither layer and head, nor pairs of heads, nor anything else that a table of "
         "attnprobe has"
     )
-
-
-def _describe_picture(kind: str, findings: Sequence[str], title: str, about: str) -> str:
-    """Describe the picture for a screen reader: what it shows, of what, and of which kind it is."""
-    said = ". ".join(filter(None, [*findings, clean(title), about, f"A picture of kind {kind}"]))
-    return said if len(said) <= _HEARD else f"{said[:_HEARD]} ..."
 
 
 def _add_titles(chart: Any, title: str, below: Sequence[str], request: DrawingRequest) -> Any:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.reports.columns import PLAIN, DrawingRequest, Record, read_cells, sort_labels
-from attnprobe.reports.pairs import Clusters, Place, cluster_parts, name_head
+from attnprobe.reports.pairs import SQUARED, Clusters, Place, cluster_parts, find_pairs, name_head
 from attnprobe.reports.pictures.channels import (
     MOST_LISTED,
     colour_by_layer,
@@ -60,6 +60,11 @@ class _Frame:
     def row(self, place: float) -> float:
         """Give the upper edge of a row of the matrix, or of a column its left edge, from its own."""
         return place * self.cell
+
+
+def can_draw_clustermap(table: HeadTable) -> bool:
+    pairs = find_pairs(table) if SQUARED in table.data else None
+    return pairs is not None and not pairs.within
 
 
 def split_tables(tables: Sequence[HeadTable]) -> tuple[list[HeadTable], HeadTable | None]:

@@ -1,6 +1,5 @@
 """Lines: scores while heads are removed, and a measure against depth."""
 
-import math
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -32,7 +31,6 @@ from attnprobe.reports.pictures.channels import (
     make_tooltip,
     thin_labels,
 )
-from attnprobe.reports.pictures.definitions import define_measure, explain_references, list_references
 from attnprobe.reports.scales import BEYOND
 from attnprobe.reports.shapes import ORDER_KEYS, RANDOM, SCORE
 from attnprobe.table.cells import clean, format_cell
@@ -236,8 +234,7 @@ def _draw_depth_chart(table: HeadTable, column: Column, request: DrawingRequest,
     colour = alt.Color("place:N", scale=alt.Scale(domain=labels, range=hues), legend=legend)
     axis = alt.Axis(labelAngle=0, values=thin_labels(layers, width / len(layers)))
     x = alt.X("layer:O", title="layer", axis=axis)
-    references = list_references(table, column)
-    ends = _find_ends(values, errors, column.unit, [one.value for one in references])
+    ends = _find_ends(values, errors, column.unit)
     look: dict[str, Any] = {"title": title_below_heading(column), "scale": alt.Scale(domain=ends, nice=False)}
     y = alt.Y("value:Q", axis=alt.Axis(tickCount=5), **look)
     base = alt.Chart(alt.InlineData(values=data)).encode(x=x, color=colour)
@@ -249,28 +246,22 @@ def _draw_depth_chart(table: HeadTable, column: Column, request: DrawingRequest,
         "error:Q": "standard error",
     })  # fmt: skip
     size, opacity = (24, 0.6) if of_heads else (44, 1)
-    lines = alt.Chart(alt.InlineData(values=[{"at": one.value} for one in references]))
     parts = [
-        *[lines.mark_rule(strokeDash=[4, 3], color=request.theme.muted).encode(y=alt.Y("at:Q", **look))]
-        * bool(references),
         bars.mark_rule(strokeWidth=1, opacity=0.4 if of_heads else 1).encode(
             y=alt.Y("low:Q", **look), y2="high:Q"
         ),
         base.mark_line(strokeWidth=1.4).encode(y=alt.Y("mean(value):Q", **look) if of_heads else y),
         base.mark_point(filled=True, size=size, opacity=opacity).encode(y=y, tooltip=tooltip),
     ]
-    height = int(width * 0.62)
-    barred = _explain_bars(errors, (ends[1] - ends[0]) / height, math.sqrt(size / math.pi))
-    said = ["dots: heads; line: their mean" if of_heads else "", barred]
-    remarks = [define_measure(column), explain_references(references), "; ".join(filter(None, said))]
-    title = make_title(name_measure(column), *remarks, width=width, size=request.theme.small(1))
-    return alt.layer(*parts).properties(width=width, height=height, title=title)
+    said = ["dots: heads; line: their mean"] * of_heads
+    said += ["bars: 95 % intervals"] * any(error is not None for error in errors)
+    title = make_title(name_measure(column), "; ".join(said), width=width, size=request.theme.small(1))
+    return alt.layer(*parts).properties(width=width, height=int(width * 0.62), title=title)
 
 
 def _find_ends(
-    values: Sequence[float | int | None], errors: Sequence[float | int | None], unit: str,
-    references: Sequence[float],
-) -> list[float]:  # fmt: skip
+    values: Sequence[float | int | None], errors: Sequence[float | int | None], unit: str
+) -> list[float]:
     """Find the ends of an axis: 0 where nothing is below, and room above, so that no label is over it."""
     known = [
         (value - BEYOND * (error or 0), value + BEYOND * (error or 0))
@@ -278,19 +269,10 @@ def _find_ends(
         if value is not None
     ]
     shares = unit.startswith("share") and all(value is None or 0 <= value <= 1 for value in values)
-    low = min([*(one for one, _ in known), *references], default=0.0)
-    high = max([*(one for _, one in known), *references], default=1.0)
+    low = min((one for one, _ in known), default=0.0)
+    high = max((one for _, one in known), default=1.0)
     if shares or min((value for value in values if value is not None), default=0) >= 0:
         low = 0.0
     high = min(high, 1.0) if shares else high
     room = _ROOM * ((high - low) or 1.0)
     return [low - room * bool(low), high + room]
-
-
-def _explain_bars(errors: Sequence[float | int | None], unit: float, radius: float) -> str:
-    """Say what bars are, or that none is longer than its point; ``unit`` is what a pixel is worth."""
-    known = [error for error in errors if error is not None]
-    if not known:
-        return ""
-    seen = BEYOND * max(known) > unit * radius
-    return "bars: 95 % intervals" if seen else "95 % intervals: smaller than the points"

@@ -1,4 +1,4 @@
-"""A line a row: correlations, checks."""
+"""A line a correlation."""
 
 from typing import Any
 
@@ -9,18 +9,14 @@ from attnprobe.reports.columns import (
     Record,
     label_rows,
     list_keys,
-    read_cells,
     read_numbers,
 )
-from attnprobe.reports.pictures.channels import draw_panels, make_records, make_tooltip
-from attnprobe.table.cells import format_cell
+from attnprobe.reports.pictures.channels import draw_panels, make_tooltip
 from attnprobe.table.head_table import HeadTable
 
 _COEFFICIENTS = {
     "pearson": "Pearson",
-    "pearson_true": "Pearson, without noise",
     "spearman": "Spearman",
-    "spearman_true": "Spearman, without noise",
     "kendall": "Kendall",
 }
 
@@ -52,35 +48,3 @@ def draw_intervals(table: HeadTable, request: DrawingRequest) -> Any:
         points.encode(x=alt.X("value:Q", **x), tooltip=tooltip),
     ).properties(width=width, height=alt.Step(26))
     return draw_panels(chart, data, list(dict.fromkeys(panels)), 1, width)
-
-
-#: Places in the colours of a theme.
-_COLOURS = {"ok": 2, "warning": 1, "failed": 5}
-
-
-def draw_checks(table: HeadTable, request: DrawingRequest) -> Any:
-    """Draw a line a check: its name, how it came out, and what was found."""
-    of = label_rows(table, ["model", "dataset"])
-    checks, outcomes, details = (
-        [format_cell(cell) for cell in read_cells(table, name)] for name in ("check", "status", "detail")
-    )
-    names = [", ".join(filter(None, parts)) for parts in zip(of, checks, strict=True)]
-    data = make_records({"row": range(len(table)), "name": names, "status": outcomes, "detail": details})
-    left = 12 + max(map(len, names)) * request.theme.size * 0.55
-    statuses = list(dict.fromkeys(outcomes))
-    palette, blank = request.theme.categories, request.theme.muted
-    hues = [palette[_COLOURS[status]] if status in _COLOURS else blank for status in statuses]
-    scale = alt.Scale(domain=statuses, range=hues)
-    y = alt.Y("row:O", axis=None)
-    tooltip = make_tooltip({f"{name}:N": name for name in ("name", "status", "detail")})
-    base = alt.Chart(alt.InlineData(values=data)).encode(y=y, tooltip=tooltip)
-    text: dict[str, Any] = {"align": "left", "fontSize": request.theme.small(1)}
-    room = max(80, request.width - left - 56)  # a longer detail ends in dots, and the tooltip has all of it
-    colour = alt.Color("status:N", scale=scale, legend=None)
-    status = base.mark_text(**text, fontWeight="bold")
-    detail = base.mark_text(**text, color=request.theme.muted, limit=room)
-    return alt.layer(
-        base.mark_text(**text).encode(x=alt.value(0), text="name:N"),
-        status.encode(x=alt.value(left), text="status:N", color=colour),
-        detail.encode(x=alt.value(left + 56), text="detail:N"),
-    ).properties(width=request.width, height=alt.Step(18))

@@ -1,6 +1,6 @@
-"""Heads as cells of a map: a colour and a number each, and what changed."""
+"""Heads as cells of a map: a colour and a number each."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,7 +12,6 @@ from attnprobe.reports.columns import (
     has_measures,
     list_keys,
     make_title,
-    measure_title,
     name_measure,
     read_cells,
     read_numbers,
@@ -20,16 +19,11 @@ from attnprobe.reports.columns import (
     title_axis,
     title_tooltip,
 )
-from attnprobe.reports.headline import capitalise, explain_width, state_measure
 from attnprobe.reports.pictures.cells import (
     MOST_NUMBERED,
     Numbers,
-    choose_labelled,
-    draw_labels,
     draw_numbers,
-    measure_labels,
     number_cells,
-    write_labels,
     write_numbers,
 )
 from attnprobe.reports.pictures.channels import (
@@ -38,7 +32,6 @@ from attnprobe.reports.pictures.channels import (
     make_colour_scale,
     make_legend,
     make_tooltip,
-    says_measure,
     thin_labels,
 )
 from attnprobe.reports.scales import Scale, fit_scales, mark_column
@@ -132,8 +125,6 @@ def draw_several(chart: Any, grid: Grid, sizes: Sizes, data: list[Record], title
 
 #: How much of its colour an effect keeps that does not differ significantly from 0.
 _PALE = 0.3
-#: Stands in a cell whose effect is not significant.
-_NOT = "ns"
 
 
 def can_draw_heatmap(table: HeadTable) -> bool:
@@ -146,8 +137,8 @@ def draw_heatmap(table: HeadTable, request: DrawingRequest) -> Any:
 
     A measure whose 0 says "no effect" (a difference, a gain; anything with negative values) has two colours
     that part at 0, and a sign, + or -, in each head whose value differs significantly from 0; the others are
-    pale. Of any other measure, 0 is no hypothesis. ``reports.scales`` says where colours begin and end, and
-    what is significant. What is undefined is an empty cell; a removed head has none.
+    pale. ``reports.scales`` says where colours begin and end, and what is significant. What is undefined is
+    an empty cell; a removed head has none.
     """
     return draw_maps(table, request, request.columns(table))
 
@@ -155,10 +146,7 @@ def draw_heatmap(table: HeadTable, request: DrawingRequest) -> Any:
 def draw_maps(
     table: HeadTable, request: DrawingRequest, columns: list[Column], remarks: Mapping[str, str] | None = None
 ) -> Any:
-    """Draw maps of some columns.
-
-    Where there are remarks on columns, cells that do not differ significantly say so.
-    """
+    """Draw maps of some columns, with remarks on some."""
     grid = lay_out_grid(table)
     assert grid is not None  # or the table would not fit
     scales = fit_scales(table, columns)
@@ -175,13 +163,11 @@ def draw_maps(
         ]
         return alt.vconcat(*blocks).resolve_scale(color="independent")
     contents = [
-        replace(_read_map(table, column, scales[column.name]), remark=(remarks or {}).get(column.name))
+        replace(_read_map(table, column, scales[column.name]), remark=(remarks or {}).get(column.name, ""))
         for column in columns
     ]
-    several = len(columns) > 1 and request.stated
-    stated = [capitalise(state_measure(table, column)) if several else "" for column in columns]
-    layout = _lay_out_maps(grid, contents, stated, request)
-    titles = [_title_map(one, layout, request, said) for one, said in zip(contents, stated, strict=True)]
+    layout = _lay_out_maps(grid, contents, request)
+    titles = [_title_map(one, layout, request) for one in contents]
     across = layout.sizes.measures
     for first in range(0, len(titles), across):
         level_titles(titles[first : first + across], request.theme)
@@ -201,15 +187,8 @@ class _Content:
     data: list[Record]
     rule: str  # by which effects are significant; empty where nothing says it
     numbers: list[Numbers]
-    labelled: list[int]  # the rows of heads that have a label where cells have no numbers
     part: str  # which rows of the table these are
-    about: str = ""  # what the measure's name takes for granted
-    remark: str | None = None  # what is said of the column; cells of one with a remark say what is no effect
-
-    @property
-    def labels(self) -> list[str]:
-        """The labels of heads; none where nothing can be written."""
-        return write_labels(self.data, self.labelled, self.numbers[0].texts) if self.numbers else []
+    remark: str = ""  # what is said of the column
 
 
 @dataclass(frozen=True)
@@ -218,7 +197,6 @@ class _Layout:
 
     sizes: Sizes
     below: bool  # whether legends do
-    labelled: bool = False  # whether there is room for labels of heads beside maps
 
 
 def _read_map(table: HeadTable, column: Column, scale: Scale, part: str = "") -> _Content:
@@ -234,36 +212,21 @@ def _read_map(table: HeadTable, column: Column, scale: Scale, part: str = "") ->
     # Where effects are pale, cells have no number.
     shown = [None if record.get("pale") else record["value"] for record in data]
     numbers = write_numbers(shown, signed=effect)
-    labelled, about = choose_labelled(data, effect=effect), explain_width(table, column)
-    return _Content(column, scale, grid, data, rule, numbers, labelled, part, about)
+    return _Content(column, scale, grid, data, rule, numbers, part)
 
 
-def _lay_out_maps(
-    grid: Grid, contents: list[_Content], stated: Sequence[str], request: DrawingRequest
-) -> _Layout:
-    """Choose sizes that leave room for numbers or labels.
-
-    Legends stand below where that gives more maps their numbers, or where beside a narrow map they would
-    stand behind the end of its title.
-    """
+def _lay_out_maps(grid: Grid, contents: list[_Content], request: DrawingRequest) -> _Layout:
+    """Choose sizes; legends stand below where that gives more maps room for their numbers."""
     measures = len(contents)
     beside = _Layout(choose_sizes(grid, measures, request), below=False)
-    if len(grid.maps) > _COMPARED:
+    if len(grid.maps) > _COMPARED or len(grid.heads) > MOST_NUMBERED:
         return beside
-    if len(grid.heads) > MOST_NUMBERED:
-        if len(grid.maps) > 1 or not any(one.labels for one in contents):
-            return beside
-        room = max(measure_labels(one.labels) for one in contents)
-        return _Layout(choose_sizes(grid, measures, request, room), below=True, labelled=True)
 
     def count_numbered(layout: _Layout) -> int:
         return sum(any(one.fit(layout.sizes.cell, SMALLEST) for one in each.numbers) for each in contents)
 
     under = _Layout(choose_sizes(grid, measures, request, NO_LEGEND), below=True)
-    wide = beside.sizes.cell * len(grid.heads) + _BETWEEN
-    titles = [_title_map(one, beside, request, said) for one, said in zip(contents, stated, strict=True)]
-    behind = len(grid.maps) == 1 and any(measure_title(one, request.theme) > wide for one in titles)
-    return under if behind or count_numbered(under) > count_numbered(beside) else beside
+    return under if count_numbered(under) > count_numbered(beside) else beside
 
 
 def _split(table: HeadTable) -> dict[str, HeadTable]:
@@ -285,22 +248,16 @@ def _split(table: HeadTable) -> dict[str, HeadTable]:
     return found
 
 
-def _title_map(content: _Content, layout: _Layout, request: DrawingRequest, stated: str = "") -> Any:
-    """Title a map with what it finds, or its measure, and explain its marks."""
-    if _fit_numbers(content, layout.sizes.cell, request.theme):
-        marks = "numbers"
-    else:
-        marks = "+ \u2212" if _is_signed(content, layout) else "full colour"
+def _title_map(content: _Content, layout: _Layout, request: DrawingRequest) -> Any:
+    """Title a map with its measure, and say by what rule heads are marked, and by which marks."""
     name = ", ".join(filter(None, [name_measure(content.column), content.part]))
-    said = [name] if stated and not says_measure(content.column) else []
-    if content.remark is not None:
-        said = [f"{name}, {content.remark}" if stated else content.remark]
-        if marks == "numbers" and any(record.get("pale") for record in content.data):
-            marks = f"{_NOT}: not significant; {marks}"
+    marked = ""
+    if content.rule:
+        numbered = _fit_numbers(content, layout.sizes.cell, request.theme) is not None
+        marks = "numbers" if numbered else "+ \u2212" if _is_signed(content, layout) else "full colour"
+        marked = f"{marks}: {content.rule}, else pale"
     width, size = request.width / layout.sizes.measures - _BESIDE, request.theme.size
-    return make_title(
-        stated or name, *said, content.about, *_explain_map(content, marks), width=width, size=size
-    )
+    return make_title(name, content.remark, marked, width=width, size=size)
 
 
 def _is_signed(content: _Content, layout: _Layout) -> bool:
@@ -330,18 +287,10 @@ def _draw_map(content: _Content, layout: _Layout, request: DrawingRequest, title
     if fitting := _fit_numbers(content, sizes.cell, theme):
         numbers, size = fitting
         number_cells(data, numbers.texts, scale, theme, some=scale.is_of_effects and bool(content.rule))
-        if content.remark is not None:
-            _write_not(data, theme)
         layers.append(draw_numbers(base, size))
     elif _is_signed(content, layout):
         layers.append(_draw_signs(base, scale, sizes.cell, theme))
-    chart = alt.layer(*layers)
-    if layout.labelled and content.labels:
-        labels = draw_labels(
-            data, content.labelled, content.labels, grid.layers, grid.heads, sizes.cell, theme
-        )
-        chart = alt.layer(chart, labels).resolve_scale(x="independent", y="independent")
-    return draw_several(chart, grid, sizes, data, title)
+    return draw_several(alt.layer(*layers), grid, sizes, data, title)
 
 
 def _fit_numbers(content: _Content, cell: int, theme: Theme) -> tuple[Numbers, int] | None:
@@ -352,28 +301,12 @@ def _fit_numbers(content: _Content, cell: int, theme: Theme) -> tuple[Numbers, i
     return next(((numbers, size) for numbers, size in sizes if size is not None), None)
 
 
-def _write_not(data: list[Record], theme: Theme) -> None:
-    """Write into cells that are pale that their effect is not significant: else they would look empty."""
-    for record in data:
-        if record.get("pale") and record["value"] is not None:
-            record |= {"text": _NOT, "ink": "#ffffff" if theme.name == "dark" else "#000000"}
-
-
 def _mark_effects(table: HeadTable, column: Column, data: list[Record]) -> str:
     """Give effects their signs, and make those pale that are not significant; returns by what rule."""
     marks = mark_column(table, column)
     for record, sign, pale in zip(data, marks.signs, marks.pale, strict=True):
         record |= {"sign": sign, "pale": pale}
     return marks.rule
-
-
-def _explain_map(content: _Content, marks: str) -> list[str]:
-    """Say by what rule heads are marked, and by which marks; nothing where there is none."""
-    if content.rule:
-        if not any(record["sign"] for record in content.data):
-            return [f"all pale: no head with {content.rule}"]
-        return [f"{marks}: {content.rule}, else pale"]
-    return []
 
 
 def _draw_signs(base: Any, scale: Scale, cell: int, theme: Theme) -> Any:

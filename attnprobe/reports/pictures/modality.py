@@ -7,16 +7,12 @@ import altair as alt
 import numpy as np
 
 from attnprobe.reports.columns import DrawingRequest, Record, read_cells, read_numbers
-from attnprobe.reports.headline import count_sides, find_highest, write_number
-from attnprobe.reports.pairs import name_head, name_head_of
+from attnprobe.reports.pairs import name_head
 from attnprobe.reports.pictures.channels import draw_panels, make_remark, make_tooltip, thin_labels
 from attnprobe.reports.shapes import Grid, lay_out_grid
-from attnprobe.sums.resampling import half_width
 from attnprobe.table.cells import format_cell
-from attnprobe.table.documents import count_documents
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.kinds import MODALITIES
-from attnprobe.table.table import Column
 
 #: What is looked at, with its colour; that of special tokens is the grid's. They differ in lightness.
 _COLOURS = {"image": "#0072b2", "text": "#e69f00", "special tokens": None}
@@ -25,8 +21,7 @@ _ASKERS = {"text": "what text looks at", "image": "what the image looks at"}
 #: width they stand side by side. So many heads of a chart are named.
 _LAYER, _MANY, _LOWEST, _GAP, _BESIDE, _SIDE = 18, 14, 44, 34, 50, 480
 _NAMED = 3
-#: Shares of tokens are drawn where heads differ by less than this in what they make them; and attention that
-#: is surely nearer to them is the same.
+#: Shares of tokens are drawn where heads differ by less than this in what they make them.
 _ALIKE = 0.02
 
 
@@ -41,7 +36,7 @@ def draw_modality(table: HeadTable, request: DrawingRequest) -> Any:
     """Draw a bar a layer for each side that asks: how much of its attention goes to image, text and special.
 
     A part is the mean over the heads of the layer, and a point the share of one head that goes to the image.
-    Those with the largest ones are named, where there is room. Lines, longer than the bars, stand where the
+    Those with the largest ones are named. Lines, longer than the bars, stand where the
     parts of uniform attention would end: at the share of tokens, where the table tells it.
     """
     grid = lay_out_grid(table)
@@ -53,7 +48,7 @@ def draw_modality(table: HeadTable, request: DrawingRequest) -> Any:
     width = int(min(420, (request.width - _BESIDE) / across - _GAP * (across > 1)))
     layers = [format_cell(layer) for layer in grid.layers]
     step = max(_LAYER if len(layers) <= _MANY else 12, _LOWEST // len(layers))
-    _name_heads(data, width)
+    _name_heads(data)
     there = {record["part"] for record in data if record.get("mean")}
     shown = [part for part in _COLOURS if part in there]
     hues = [_COLOURS[part] or theme.grid for part in shown]
@@ -101,8 +96,6 @@ def draw_modality(table: HeadTable, request: DrawingRequest) -> Any:
     ).properties(width=width, height=alt.Step(step))
     drawn = draw_panels(chart, data, panels, across, width, "")
     remark = ["bars: mean over the heads of a layer", "points: how much of one head goes to the image"]
-    if any(record.get("name") for record in data):
-        remark[-1] += "; those with most are named"
     if any("uniform" in record for record in data):
         remark.append("dashed lines: share of tokens, which uniform attention would give")
     return drawn.properties(
@@ -180,71 +173,9 @@ def _stack_means(
     return data
 
 
-def _name_heads(data: list[Record], width: int) -> None:
-    """Name the heads of each chart that look most at the image, where their names lie on no other name."""
+def _name_heads(data: list[Record]) -> None:
+    """Name the heads of each chart that look most at the image."""
     for panel in dict.fromkeys(record["panel"] for record in data):
         own = [one for one in data if one["panel"] == panel and one.get("value") is not None]
-        named: list[Record] = []
         for one in sorted(own, key=lambda one: -one["value"])[:_NAMED]:
-            near = [other for other in named if other["layer"] == one["layer"]]
-            name = name_head((one["layer"], one["head"]))
-            room = 6.5 * len(name) + 5
-            free = all(abs(other["value"] - one["value"]) * width > room for other in near)
-            if free and (1 - one["value"]) * width > room:
-                one["name"] = name
-                named.append(one)
-
-
-def state_modality(table: HeadTable, columns: Sequence[Column]) -> str:
-    """State how attention of text to image, or else of image to text, compares with the share of tokens.
-
-    A head differs where the interval of its lift, for all heads together, leaves out 1, and its attention is
-    farther than 0.02 from the share of tokens. Where all intervals lie within 0.02 of that, attention is as
-    the share of tokens says. Where neither is so, or the table has no lift, it is the head with most, if its
-    interval lies above all others.
-    """
-    grid = lay_out_grid(table)
-    if grid is None or len(grid.maps) > 1:
-        return ""
-    for asker, part in (("text", "image"), ("image", "text")):
-        if any(value is not None for value in read_numbers(table, f"{asker}_to_{part}")):
-            return _state_attention(table, asker, part)
-    return ""
-
-
-def _state_attention(table: HeadTable, asker: str, part: str) -> str:
-    name, side = f"{asker}_to_{part}", {"text": "text", "image": "the image"}
-    values, lifts, errors = (read_numbers(table, f"{name}{end}") for end in ("", "_lift", "_lift_se"))
-    rows = [row for row, value in enumerate(values) if value is not None]
-
-    def write(row: int) -> str:
-        head = name_head_of(table, row)
-        return f"{head}: {write_number(100 * (values[row] or 0.0))} % of its attention"
-
-    highest = find_highest(table, table.column(name))
-    said = ""
-    if highest is not None:
-        who, number = highest
-        of = f"{write_number(100 * number)} % of its attention"
-        said = f"{side[asker]} looks most at {side[part]} in {who}: {of}"
-    share = _find_share(table, name, rows)
-    if share is None or any(one[row] is None for one in (lifts, errors) for row in rows):
-        return said
-    lift, error = (np.array([one[row] for row in rows], float) for one in (lifts, errors))
-    apart, sure = (lift - 1) * share, half_width(error, count_documents(table, name)[rows]) * share
-    differ = (np.abs(apart) > sure) & (np.abs(apart) > _ALIKE)
-    up, down = (np.flatnonzero(differ & (sign * apart > 0)).tolist() for sign in (1, -1))
-    first = rows[int(np.argmax(differ * np.abs(apart)))]
-    tokens = f"{write_number(100 * share)} % of the tokens"
-    if len(up) + len(down) == 1:
-        than = f"{'more' if up else 'less'} at {side[part]} than its share of tokens"
-        said = f"{side[asker]} looks {than} in {write(first)}, {tokens}"
-    elif differ.any():
-        counted = count_sides(("higher", "lower"), up, down, f"{len(rows)} heads")
-        of = f"attention of {side[asker]} to {side[part]} is {counted}"
-        said = f"compared with the share of tokens, {of}, such as {write(first)}, {tokens}"
-    elif (np.abs(apart) + sure < _ALIKE).all():
-        heads = {1: "its one head", 2: "both heads"}.get(len(rows), f"all {len(rows)} heads")
-        said = f"{side[asker]} attends to {side[part]} as uniform attention would, in {heads}: "
-        said += f"{write_number(100 * share)} %"
-    return said
+            one["name"] = name_head((one["layer"], one["head"]))

@@ -1,8 +1,6 @@
 """Heads at positions of tokens: layers by tokens, and a map for each layer, heads down, tokens across."""
 
 import json
-from collections import Counter
-from textwrap import wrap
 from typing import Any
 
 import altair as alt
@@ -21,7 +19,6 @@ from attnprobe.reports.columns import (
     title_axis,
     title_tooltip,
 )
-from attnprobe.reports.headline import write_number
 from attnprobe.reports.pictures.channels import (
     choose_across,
     interpolate_colours,
@@ -41,15 +38,12 @@ from attnprobe.table.table import Column
 
 #: The column of the token that most texts have at a position.
 TOKEN = "token"
-#: Where effects of patching point to, below 0 and above: m is of the answer to the clean text.
-_AWAY, _TOWARDS = "away from the clean answer", "towards the clean answer"
-DIRECTIONS = {"effect": (_AWAY, _TOWARDS), "attribution": (_AWAY, _TOWARDS)}
 #: What the words in brackets below a map are.
 _BRACKETS = "in brackets: one pair, clean / corrupted"
 #: Pixels of a cell, across and down; and how wide cells are that have room for the names of tokens.
 _NARROWEST, _WIDEST, _HIGH = 3, 26, 12
-#: Room for the numbers of heads, and for the legend, and most letters of a line of words in that.
-_BESIDE, _LEGEND, _WORDS = 40, 90, 12
+#: Room for the numbers of heads, and for the legend.
+_BESIDE, _LEGEND = 40, 90
 #: Pixels of a layer of the map of all, and of a cell in which a sign has room; and how wide a letter is on
 #: average, as a share of its size.
 _LAYER, _SIGNED, _LETTER = 17, 8, 0.58
@@ -122,8 +116,6 @@ def _draw_maps(
     several = len(heads) > 1 and len(panels) > 1
     length = _LAYER * len(panels) if several else _HIGH * len(heads)
     legend = make_legend(column, scale, values, min(140, max(60, length)))
-    if legend is not None and scale.is_of_effects and column.name in DIRECTIONS:
-        legend = _name_directions(legend, scale, DIRECTIONS[column.name])
     colour = alt.Color("value:Q", scale=make_colour_scale(scale, request.theme), legend=legend)
     known = base.transform_filter("isValid(datum.value)")
     parts = [known.transform_filter("!datum.pale").mark_rect().encode(color=colour, tooltip=tooltip)]
@@ -144,56 +136,18 @@ def _draw_maps(
         remark = (
             f"cells with + or \u2212: {marks.rule}" if signed else f"full colour: {marks.rule}, else pale"
         )
-    effect = _explain_effect(table, column)
     room, size = float(request.width - _LEGEND - _BESIDE), request.theme.small(1)
     bracketed = _BRACKETS if any(record["token"].startswith("(") for record in data) else ""
     named = ", ".join(filter(None, [name_measure(column), clean(label)]))
     if not several:
-        return faceted.properties(title=make_title(named, effect, remark, bracketed, width=room, size=size))
+        return faceted.properties(title=make_title(named, remark, bracketed, width=room, size=size))
     wide = max(_NARROWEST, min(int((request.width - _LEGEND - _BESIDE) / len(positions)), 2 * _WIDEST))
     whole = _draw_layers(data, (positions, panels), wide, scale, legend, request)
     strongest = (
-        "a cell is the head of the layer with the largest significant effect, or else the largest in size; "
-        "&1: one more head is significant"
+        "a cell is the head of the layer with the largest significant effect, or else the largest in size"
     )
-    title = make_title(named, effect, strongest, remark, bracketed, width=room, size=size)
+    title = make_title(named, strongest, remark, bracketed, width=room, size=size)
     return alt.vconcat(whole.properties(title=title), faceted)
-
-
-def _explain_effect(table: HeadTable, column: Column) -> str:
-    """Say what an effect of patching is, and what m is, where the table's record has it."""
-    if column.name not in DIRECTIONS:
-        return ""
-    record = table.provenance.get("task")
-    m = record.get("measure") if isinstance(record, dict) else None
-    pairs = {count for count in read_numbers(table, "n") if count is not None}
-    over = f", mean over {pairs.pop():,} pairs" if len(pairs) == 1 else ""
-    said = "a head's output on the clean text is put into the run on the corrupted one: change of m"
-    what = clean(m) if isinstance(m, str) and m else "how far the model is for the answer"
-    gap = read_gap(table)
-    whole = "" if gap is None else f"; the gap, m(clean) \u2212 m(corrupted): {write_number(gap)}"
-    return f"{said}{over}; m: {what}{whole}"
-
-
-def read_gap(table: HeadTable) -> float | None:
-    """Read m(clean) - m(corrupted) off the table's record; None where it has none, or texts change places.
-
-    With ``--noising``, effects are those of the corrupted text, and of no gap to be closed.
-    """
-    record = table.provenance.get("patching")
-    gap = record.get("total_effect") if isinstance(record, dict) else None
-    return gap if isinstance(gap, float) and gap > 0 else None
-
-
-def _name_directions(legend: Any, scale: Scale, ways: tuple[str, str]) -> Any:
-    """Write below the ends of a legend which way they point."""
-    below, above = ([*ends] for ends in (wrap(way, _WORDS) for way in ways))
-    number = f"format(datum.value, '{legend.format}')"
-    ends = [
-        f"datum.value {sign} 0 ? [{number}, {', '.join(map(json.dumps, lines))}]"
-        for sign, lines in (("<", below), (">", above))
-    ]
-    return alt.Legend(**{**legend.to_dict(), "labelExpr": f"{ends[0]} : {ends[1]} : {number}"})
 
 
 def _draw_layers(
@@ -203,12 +157,10 @@ def _draw_layers(
     """Draw layers by tokens; a cell is the head whose number is largest in size there."""
     positions, panels = sides
     strongest: dict[tuple[str, Any], Record] = {}
-    significant = Counter[tuple[str, Any]]()
     for record in data:
         key = (record["panel"], record["position"])
         if record["value"] is None:
             continue
-        significant[key] += bool(record["sign"])
         before = strongest.get(key)
         size = (bool(record["sign"]), abs(record["value"]))
         if before is None or size > (bool(before["sign"]), abs(before["strongest"])):
@@ -219,14 +171,6 @@ def _draw_layers(
             name = f"H{format_cell(record['head'])}{record['sign']}"
             strongest[key] = {**rest, "strongest": record["value"], "name": name}
     room = _LETTER * request.theme.small(2)
-    more = {
-        key: f"{one['name']} &{significant[key] - 1}"
-        for key, one in strongest.items()
-        if significant[key] > 1
-    }
-    if more and cell >= room * max(map(len, more.values())) + 4:
-        for key, name in more.items():
-            strongest[key]["name"] = name
     layers = sort_labels([record["layer"] for record in data])
     axis = alt.Axis(labelAngle=0, values=thin_labels(layers, _LAYER, 0))
     y = alt.Y("layer:O", title="layer", axis=axis, scale=make_band(layers))

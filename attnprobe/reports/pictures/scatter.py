@@ -1,4 +1,4 @@
-"""Heads by two numbers: in domain and out, or any two measures; with errors and named outliers."""
+"""Heads by two numbers: in domain and out, or any two measures, with errors."""
 
 from textwrap import wrap
 from typing import Any
@@ -22,16 +22,13 @@ from attnprobe.reports.columns import (
 )
 from attnprobe.reports.pairs import name_head
 from attnprobe.reports.pictures.channels import (
-    MOST_LISTED,
     colour_by_layer,
     make_records,
     make_remark,
     make_tooltip,
 )
-from attnprobe.reports.pictures.definitions import define_measure
 from attnprobe.reports.scales import BEYOND
 from attnprobe.reports.shapes import AXES, lay_out_grid
-from attnprobe.sums.resampling import half_width
 from attnprobe.table.cells import clean
 from attnprobe.table.documents import count_documents
 from attnprobe.table.head_table import HeadTable
@@ -41,16 +38,10 @@ from attnprobe.table.table import Column
 #: How the names of a measure end that is there on two sides: of two datasets, two models, two halves.
 _SIDES = (IN, OUT, "_a", "_b")
 #: How many heads are named.
-_NAMED = 5
+_NAMED = 3
 _LARGEST = 440
-#: Pixels of an axis with its title; and of what is wrapped at its own width in narrower pictures.
-_AXIS, _NARROW = 50, 330
 #: An axis whose numbers begin within this share of their end begins at 0.
 _NEAR = 0.34
-#: Shapes of layers, in turn.
-_SHAPES = ("circle", "square", "triangle-up", "diamond")
-#: Where a name stands from its point: right, left, above, below, and at the corners; 1 is right or up.
-_PLACES = ((1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (-1, 1), (1, -1), (-1, -1))
 
 
 def can_draw_scatter(table: HeadTable) -> bool:
@@ -61,9 +52,8 @@ def draw_scatter(table: HeadTable, request: DrawingRequest) -> Any:
     """Draw a point a head, with 95 % intervals where there are errors.
 
     The line of equality is drawn where both axes are the same measure, on two sides; then both have the same
-    scale, and the heads that are farthest from it are named: with errors, those whose difference is
-    significant. Else they are those farthest apart in standard deviations of either axis. A layer has a shape
-    beside its colour.
+    scale, and the heads that are farthest from it are named. Else they are those farthest apart in standard
+    deviations of either axis.
     """
     x, y = choose_axes(table, request)
     equal = _strip_side(x.name) == _strip_side(y.name) and x.unit == y.unit  # one measure on two sides
@@ -73,7 +63,6 @@ def draw_scatter(table: HeadTable, request: DrawingRequest) -> Any:
     layers = sort_labels(record["layer"] for record in data)
     side = int(min(_LARGEST, request.width - 130))
     scales = _fit_scales(data, equal=equal)
-    _place_names(data, scales, side, request)
     titles = _title_axes(x, y)
     tooltip = make_tooltip({
         **({"place:N": "of"} if len({record["place"] for record in data}) > 1 else {}), "layer:O": "layer",
@@ -99,100 +88,18 @@ def draw_scatter(table: HeadTable, request: DrawingRequest) -> Any:
     points = base.mark_point(
         filled=True, size=46, opacity=0.95, stroke=request.theme.background, strokeWidth=0.5
     ).encode(color=colour, tooltip=tooltip)
-    if 1 < len(layers) <= MOST_LISTED:  # neighbours have colours that are alike
-        shapes = [_SHAPES[place % len(_SHAPES)] for place in range(len(layers))]
-        scale = alt.Scale(domain=layers, range=shapes)
-        points = points.encode(shape=alt.Shape("layer:N", scale=scale, legend=alt.Legend(title="layer")))
-    parts += [points, _draw_names(base, request)]
-    # No wider than the chart where there is room: the legend stands behind the end of a title.
-    wide = max(side + _AXIS, min(request.width, _NARROW))
-    remark = make_remark(_explain(x, y, data, equal=equal), request.theme, wide)
+    names = base.transform_filter("isValid(datum.name)").mark_text(
+        align="left", dx=7, fontSize=request.theme.small(1)
+    )
+    parts += [points, names.encode(text="name:N")]
+    marks = ["dashes: both are equal"] * equal + ["bars: 95 % intervals"] * (len(parts) > 2 + equal)
+    remark = make_remark(["; ".join(marks)], request.theme, request.width)
     return alt.layer(*parts).properties(width=side, height=side, title=remark)
-
-
-def _explain(x: Column, y: Column, data: list[Record], *, equal: bool) -> list[str]:
-    """Define the measures, and say what the line, the bars and the names are."""
-    said = list(dict.fromkeys(map(define_measure, (x, y))))
-    barred = any(record["x_error"] is not None or record["y_error"] is not None for record in data)
-    marks = ["dashes: both are equal"] * equal + ["bars: 95 % intervals"] * barred
-    chosen = sum("name" in record for record in data)
-    if named := sum(bool(record.get("name")) for record in data):
-        sure = any(record.get("sure") for record in data)
-        far = "farthest from the dashes" if equal else "farthest apart in standard deviations"
-        some = f"{named} of " if named < chosen else ""
-        those = "the head" if chosen == 1 else f"{some}the {chosen} heads"
-        marks.append(f"named: {those} {far}{', significantly' if sure else ''}")
-    return [*said, "; ".join(marks)]
 
 
 def _wrap(title: str, side: int, request: DrawingRequest) -> list[str]:
     """Wrap the title of an axis, so that it is no longer than the axis."""
     return wrap(title, max(12, int(side / (PLAIN * request.theme.size))), max_lines=3, placeholder=" ...")
-
-
-def _draw_names(base: Any, request: DrawingRequest) -> Any:
-    """Name the outliers, each on the side of its point where there is room."""
-    text = base.transform_filter("isValid(datum.name)").encode(text="name:N")
-    sides = []
-    for number, (right, up) in enumerate(_PLACES):
-        side = text.transform_filter(f"datum.at === {number}")
-        align = {1: "left", 0: "center", -1: "right"}[right]
-        sides.append(side.mark_text(align=align, dx=7 * right, dy=-10 * up, fontSize=request.theme.small(1)))
-    return alt.layer(*sides)
-
-
-def _place_names(data: list[Record], scales: list[alt.Scale], side: int, request: DrawingRequest) -> None:
-    """Choose a side for each name: where it covers least of the points and of the names before it.
-
-    A name that would cover another one, or stand outside, on every side is left out: its tooltip has it.
-    """
-    ends = [scale.domain for scale in scales]
-
-    def pixel(record: Record) -> tuple[float, float]:
-        x, y = (
-            (record[one] - low) / (high - low) * side for one, (low, high) in zip("xy", ends, strict=True)
-        )
-        return x, y
-
-    points = [pixel(record) for record in data if record["x"] is not None and record["y"] is not None]
-    taken: list[tuple[float, float, float, float]] = [(x - 4, x + 4, y - 4, y + 4) for x, y in points]
-    named: list[tuple[float, float, float, float]] = []
-    high = request.theme.size
-    for record in data:
-        if record.get("name") is None:
-            continue
-        (x, y), wide = pixel(record), 0.56 * high * len(record["name"])
-        boxes = []
-        for right, up in _PLACES:
-            left = x + 7 * right - wide * (1 - right) / 2
-            boxes.append((left, left + wide, y + 10 * up - high / 2, y + 10 * up + high / 2))
-        free = [
-            box
-            for box in boxes
-            if _measure_overhang(box, side) < 2 and not any(_measure_overlap(box, other) for other in named)
-        ]
-        if not free:
-            record["name"] = None
-            continue
-        costs = [
-            sum(_measure_overlap(box, other) for other in taken) + 50 * _measure_overhang(box, side)
-            for box in free
-        ]
-        chosen = free[int(np.argmin(costs))]
-        record["at"] = boxes.index(chosen)
-        named.append(chosen)
-        taken.append(chosen)
-
-
-def _measure_overlap(one: tuple[float, ...], other: tuple[float, ...]) -> float:
-    """Measure the area that two boxes (left, right, bottom, top) share."""
-    wide = min(one[1], other[1]) - max(one[0], other[0])
-    high = min(one[3], other[3]) - max(one[2], other[2])
-    return max(wide, 0.0) * max(high, 0.0)
-
-
-def _measure_overhang(box: tuple[float, ...], side: int) -> float:
-    return max(0.0, -box[0], box[1] - side, -box[2], box[3] - side)
 
 
 def _read_points(table: HeadTable, x: Column, y: Column) -> list[Record]:
@@ -223,14 +130,8 @@ def _choose_named(data: list[Record], documents: np.ndarray, *, equal: bool) -> 
         spread = points.std(0)
         points = (points - points.mean(0)) / np.where(spread > 0, spread, 1)
     apart = np.abs(points[:, 1] - points[:, 0])
-    errors = np.array([[record["x_error"], record["y_error"]] for record in known], float)
-    sure = equal and bool(np.isfinite(errors).all())
-    least = np.full(len(known), 0.0 if equal else 1.0)
-    if sure:
-        least = half_width(np.hypot(*errors.T), documents[rows])
     for row in np.argsort(-apart, kind="stable")[:_NAMED]:
-        if apart[row] > least[row]:
-            known[row] |= {"name": name_head((known[row]["layer"], known[row]["head"])), "sure": sure}
+        known[row]["name"] = name_head((known[row]["layer"], known[row]["head"]))
 
 
 def _fit_scales(data: list[Record], *, equal: bool) -> list[alt.Scale]:

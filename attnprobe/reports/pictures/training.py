@@ -16,25 +16,19 @@ from attnprobe.reports.columns import (
     make_title,
     name_measure,
     read_cells,
-    read_floats,
     read_numbers,
     read_with_errors,
     title_below_heading,
     title_tooltip,
 )
-from attnprobe.reports.headline import count_sides, name_unit, state_measure, write_number
-from attnprobe.reports.pairs import name_head
 from attnprobe.reports.pictures.channels import (
     choose_across,
     draw_panels,
     make_tooltip,
-    spread_labels,
 )
 from attnprobe.reports.scales import BEYOND, is_effect
 from attnprobe.reports.theme import Theme
-from attnprobe.sums.resampling import half_width
-from attnprobe.table.cells import Cell, clean, format_cell
-from attnprobe.table.documents import count_documents
+from attnprobe.table.cells import Cell, format_cell
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.kinds import STEP
 from attnprobe.table.table import Column
@@ -132,8 +126,6 @@ _SMALLEST, _SMALL, _BEFORE, _NARROW = 62, 110, 50, 400
 
 #: Which lines lead, as the legend says it.
 _HIGHEST, _LOWEST, _FARTHEST = "highest", "lowest", "farthest from 0"
-_BANDS = "bands: 95 % intervals"
-_TESTED = "rises, falls: the interval of the change is clear of 0, for all lines together"
 
 
 def _choose_leads(table: HeadTable, column: Column) -> str:
@@ -158,7 +150,8 @@ def _draw_lines(table: HeadTable, column: Column, request: DrawingRequest) -> An
     width = int(min(420, (request.width - _BEFORE) / across - room))
     height = int(np.clip(width * 0.8, 72, 240 if len(panels) == 1 else 150))
     ends = _find_ends(data)
-    _place_names(data, height, theme.small(2) + 1, ends)
+    if not _are_few(data):
+        _name_ends(data)
     x = make_step_axis([record["step"] for record in data], width, theme)
     unit, said = title_below_heading(column), ""
     if unit and len(unit) * 0.55 * theme.size > height:  # it would run into that of the row below
@@ -196,8 +189,7 @@ def _draw_lines(table: HeadTable, column: Column, request: DrawingRequest) -> An
     chart = alt.layer(*parts).properties(width=width, height=height)
     drawn = draw_panels(chart, data, panels, across, width, name_measure(column))
     spaced: dict[str, Any] = {"spacing": {"column": room, "row": 14}} if len(panels) > 1 else {}
-    tested = request.stated and len(request.columns(table, 3)) == 1 and _state_training(table, column)
-    lines = [said, _BANDS if banded else "", _TESTED if tested else ""]
+    lines = [said, "bands: 95 % intervals" if banded else ""]
     title = make_title(name_measure(column), *lines, width=request.width - _BEFORE, size=theme.small(1))
     return drawn.properties(title=title, **spaced)
 
@@ -207,13 +199,18 @@ def _rank_by_look(
 ) -> tuple[Any, Any]:
     """Make the channels of colours and dashes, both of which are ranks, and their legend: what a rank is.
 
-    Few lines have no ranks, and need no legend: their names stand at their ends.
+    Few lines have no ranks, and their legend has their names.
     """
     of_heads = "head" in list_keys(table)
     ranks = sorted({record["rank"] for record in data if record["rank"] is not None})
     hues, dashes = list(request.theme.categories[:_FEW]), list(_DASHES)
     if _are_few(data):
-        return _encode_ranks(ranks, hues, dashes, None)
+        written = ", ".join(map(json.dumps, sorted({record["name"] for record in data})))
+        legend = alt.Legend(
+            title=None, orient="bottom", columns=len(ranks), symbolType="stroke",
+            labelExpr=f"[{written}][datum.value]",
+        )  # fmt: skip
+        return _encode_ranks(ranks, hues, dashes, legend)
     said = [leads, *(f"{nth} {leads.removesuffix(' from 0')}" for nth in ("second", "third"))]
     said = [said[rank] for rank in ranks]
     if any(record["rank"] is None and record["value"] is not None for record in data):
@@ -304,81 +301,9 @@ def _find_ends(data: list[Record]) -> list[float]:
     return [low - air if low else 0.0, high + air if high else 0.0] if high > low else [low - air, high + air]
 
 
-def _place_names(data: list[Record], height: int, gap: float, ends: list[float]) -> None:
-    """Place the names of leading lines at their ends, moved apart where they would touch."""
-    low, high = ends
+def _name_ends(data: list[Record]) -> None:
+    """Place the names of leading lines at their ends."""
     last = max((one["step"] for one in data if isinstance(one["step"], int)), default=None)
-    for panel in dict.fromkeys(record["panel"] for record in data):
-        named = [
-            one
-            for one in data
-            if one["panel"] == panel and None not in (one["rank"], one["value"]) and one["step"] == last
-        ]
-        # Half a line above and below a chart is left to the names of the next.
-        pixels = [(one["value"] - low) / (high - low) * height - gap / 2 for one in named]
-        for one, place in zip(named, spread_labels(pixels, gap, height - gap), strict=True):
-            one["at"] = low + (place + gap / 2) / height * (high - low)
-
-
-def state_lines(table: HeadTable, columns: Sequence[Column]) -> str:
-    """State what a measure changed from the first to the last step, or else what it shows at the last one."""
-    steps = [step for step in read_cells(table, STEP) if isinstance(step, int)]
-    if len(columns) != 1 or len(steps) < len(table):
-        return ""
-    if changed := _state_training(table, columns[0]):
-        return changed
-    rows = [row for row, step in enumerate(steps) if step == max(steps)]
-    data = {name: [cells[row] for row in rows] for name, cells in table.data.items()}
-    said = state_measure(HeadTable(table.title, table.columns, data), columns[0])
-    return f"at step {max(steps):,}, {said}" if said else ""
-
-
-def _state_training(table: HeadTable, column: Column) -> str:
-    """State in which heads or layers a measure changed significantly, with what changed most.
-
-    Errors of two steps add up at most, however they depend on each other; intervals of the difference hold
-    for all heads together.
-    """
-    keys = [name for name in list_keys(table) if name not in {"model", STEP}]
-    steps = [step for step in read_cells(table, STEP) if isinstance(step, int)]
-    who = list(zip(*(read_cells(table, name) for name in keys), strict=True))
-    ends = [
-        {one: row for row, one in enumerate(who) if steps[row] == end} for end in (min(steps), max(steps))
-    ]
-    pairs = [(row, ends[1][one]) for one, row in ends[0].items() if one in ends[1]]
-    values, errors = (read_floats(table, f"{column.name}{end}") for end in ("", "_se"))
-    if values is None or errors is None:
-        return ""
-    pairs = [pair for pair in pairs if np.isfinite([*values[list(pair)], *errors[list(pair)]]).all()]
-    if not pairs or min(steps) == max(steps):
-        return ""
-    first, last = np.array(pairs).T
-    change, sure = (
-        values[last] - values[first],
-        half_width(errors[last] + errors[first], count_documents(table, column.name)[last]),
-    )
-    some = sorted(np.flatnonzero(np.abs(change) > sure), key=lambda one: -abs(change[one]))
-    if not some:
-        return ""
-    up, down = ([one for one in some if bool(change[one] > 0) is rises] for rises in (True, False))
-    name = _name_line(table, pairs[some[0]][1])
-    numbers = [write_number(float(values[row])) for row in pairs[some[0]]]
-    size = f"by {write_number(abs(float(change[some[0]])))}"
-    said = (f"from {' to '.join(numbers)}" if len(set(numbers)) > 1 else size) + name_unit(column)
-    title, words, over = name_measure(column), ("rises", "falls"), f"over {max(steps) - min(steps):,} steps"
-    if len(some) == 1:
-        return f"{title} of {name} {words[not up]} {said} {over}"
-    what = "heads" if "head" in keys else "layers"
-    if len(set(label_by_others(table, _KNOWN))) > 1:
-        what = "lines"
-    counted = count_sides(words, up, down, f"{len(pairs)} {what}")
-    return f"{title} {counted} {over}, such as {name}: {said}"
-
-
-def _name_line(table: HeadTable, row: int) -> str:
-    """Name the head or the layer of a row, and what else tells it apart from others."""
-    apart = label_by_others(table, _KNOWN)[row]
-    layer = read_cells(table, "layer")[row]
-    of_heads = "head" in list_keys(table)
-    own = name_head((layer, read_cells(table, "head")[row])) if of_heads else f"layer {format_cell(layer)}"
-    return f"{clean(apart)} {own}".strip()
+    for one in data:
+        if one["rank"] is not None and one["step"] == last:
+            one["at"] = one["value"]

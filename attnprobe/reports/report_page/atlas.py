@@ -9,7 +9,7 @@ from markupsafe import Markup
 from attnprobe.errors import AttnprobeError
 from attnprobe.reports.atlas import Atlas, lay_out_atlas
 from attnprobe.reports.columns import DrawingRequest
-from attnprobe.reports.pictures.headlines import state_picture
+from attnprobe.reports.pictures.choosing import state_picture
 from attnprobe.reports.profile import can_draw_atlas, join_beside_profile, read_profile
 from attnprobe.reports.profile_words import describe_cell
 from attnprobe.reports.report_page.measures import Heads, read_heads

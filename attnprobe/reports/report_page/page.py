@@ -19,7 +19,7 @@ from attnprobe.reports.page import (
     render_page,
 )
 from attnprobe.reports.pictures.channels import interpolate_colours
-from attnprobe.reports.pictures.headlines import state_picture
+from attnprobe.reports.pictures.choosing import state_picture
 from attnprobe.reports.profile import read_profile
 from attnprobe.reports.report_page import charts, text
 from attnprobe.reports.report_page.atlas import draw_atlas

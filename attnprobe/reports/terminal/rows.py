@@ -41,7 +41,7 @@ _STATUS = {"ok": "green", "warning": "yellow", "failed": "bold red"}
 #: The columns that are on the screen, of tables with lines of their own.
 FOUND_COLUMNS = frozenset({*FOUND, *RULES, "position", "direction"})
 PAIR_COLUMNS = frozenset({"proposed", "interaction", "p_adjusted"})
-PROBE_COLUMNS = frozenset({*PROBED, "layer", "head", "baseline_rule", "control"})
+PROBE_COLUMNS = frozenset({*PROBED, "layer", "head", "baseline_rule"})
 _RATES = ("aer", "precision", "recall", "baseline")
 ALIGNMENT_COLUMNS = frozenset({*_RATES, "alignment", "layer", "head", "position", "p_adjusted"})
 _STARRED = f"* significant (adjusted p < {SIGNIFICANT})"
@@ -200,8 +200,6 @@ def draw_probes(table: HeadTable, console: Console, full: bool = False) -> None:
         Field("rule", "", [f"{one} {name}".strip() for one, name in zip(rule, names, strict=True)], True),
         Field("links", "", [format_cell(one) for one in read_cells(table, "n")], False),
     ]
-    if "control" in table.data:
-        fields.append(Field("control", "", _write_shares(_read(table, "control"), signs), False))
     print_fields(fields, console, sure=_find_sure(table), full=full)
     _print_legend(f"all heads beside the best one: {_STARRED}", console)
 

@@ -1,4 +1,4 @@
-"""A random order of documents: that of samples, the same from memory, from disk, and line by line."""
+"""A random order of documents: that of samples."""
 
 import random
 import sys
@@ -13,7 +13,6 @@ from attnprobe.corpus.sources.media import Item, MediaFolder
 from attnprobe.corpus.sources.opening import draw_documents
 from attnprobe.corpus.sources.order import Order, arrange, arrange_media
 from attnprobe.corpus.sources.text import Source, read_documents
-from attnprobe.errors import AttnprobeError, AttnprobeWarning
 
 TEXTS = [f"text {place}" for place in range(700)]
 
@@ -68,87 +67,6 @@ def test_files_of_a_folder(tmp_path):
     }
 
 
-FILES = {
-    "a.txt": "\n".join(TEXTS),
-    "bom.txt": "\ufeff" + "\r\n".join(TEXTS),
-    "blank.txt": "\n\n" + "\n \n".join(TEXTS) + "\n\n\n",
-    "a.jsonl": "\n".join(f'{{"n": {place}, "text": "{text}"}}' for place, text in enumerate(TEXTS)),
-    "a.tsv": "\nlabel\ttext\n" + "\n".join(f"x\t{text}" for text in TEXTS),
-}
-
-
-@pytest.mark.parametrize("name", FILES)
-def test_lines_of_a_file(tmp_path, name):
-    """They come as they would from memory, and as few are read as are asked for."""
-    path = tmp_path / name
-    path.write_bytes(FILES[name].encode())
-    order = Order(11)
-    found = [document.text for document in read_documents(Source(str(path), order=order))]
-    assert (order.arranged, order.total) == (True, 700)
-    assert found == flat(arrange(map(Document, TEXTS), Order(11)))
-
-
-def test_a_last_line_that_comes_first(tmp_path):
-    """Without a line feed, carriage returns in it would look like the line ends of an old Macintosh."""
-    path = tmp_path / "a.txt"
-    path.write_bytes(b"one\ntwo\rthree")
-    for seed in range(8):
-        with pytest.warns(AttnprobeWarning, match="carriage returns inside"):
-            found = [document.text for document in read_documents(Source(str(path), order=Order(seed)))]
-        assert sorted(found) == ["one", "two\rthree"]
-    assert len({flat(arrange(map(Document, "ab"), Order(seed)))[0] for seed in range(8)}) == 2
-
-
-def test_what_is_not_drawn_is_not_read(tmp_path):
-    """A line that is no JSON stops only who comes to it; the error says that lines were counted as read."""
-    path, order = tmp_path / "a.jsonl", Order(5)
-    last = flat(arrange(map(Document, TEXTS), Order(5)))[-1]
-    path.write_text(FILES["a.jsonl"].replace(f'"{last}"', "{"))
-    documents = read_documents(Source(str(path), order=order))
-    assert len(list(islice(documents, 600))) == 600
-    with pytest.raises(AttnprobeError, match=r"line 700 of .*a\.jsonl in a random order is not JSON"):
-        list(documents)
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "options"),
-    [
-        ("a.csv", 'text\n"one\nline"\ntwo\n', {}),  # a line may be a part of a row
-        ("a.jsonl", '{"text": "a", "d": 1}\n{"text": "b", "d": 1}\n', {"document_column": "d"}),
-        ("a.tsv", "one\t1\ntwo\t2\n", {"text_column": "1"}),
-        ("a.txt", "one\rtwo\rthree", {}),
-    ],
-)
-def test_what_has_no_index_comes_as_it_stands(tmp_path, name, content, options):
-    path = tmp_path / name
-    path.write_bytes(content.encode())
-    order = Order(5)
-    found = list(read_documents(Source(str(path), order=order, **options)))
-    assert found == list(read_documents(Source(str(path), **options)))
-    assert not order.arranged
-    assert sorted(flat(arrange(iter(found), order))) == sorted(document.text for document in found)
-
-
-def test_of_the_first_documents_no_index_is_made(tmp_path):
-    (tmp_path / "a.txt").write_text(FILES["a.txt"])
-    order = Order(5, whole=False)
-    documents = read_documents(Source(str(tmp_path / "a.txt"), order=order))
-    assert [document.text for document in documents] == TEXTS
-    assert not order.arranged
-
-
-def test_where_documents_are_counted_no_source_arranges_them(tmp_path):
-    """Lines may turn out to be no documents; all are read, and none but documents counts."""
-    (tmp_path / "a.jsonl").write_text('{"text": "a"}\n{"text": ""}\n{"text": "b"}\n{"text": "c"}\n')
-    totals = []
-    for counted in (False, True):
-        order = Order(5, counted=counted)
-        found = flat(arrange(read_documents(Source(str(tmp_path / "a.jsonl"), order=order)), order))
-        assert sorted(found) == ["a", "b", "c"]
-        totals.append(order.total)
-    assert totals == [4, 3]
-
-
 class Stream:
     """A split of a hub dataset as far as it is asked: rows, what is known of them, and a shuffle."""
 
@@ -181,7 +99,7 @@ def test_a_dataset_of_the_hub_is_shuffled_as_a_stream(stream):
     found = flat(arrange(islice(read_documents(source), 40), order))
     assert found == random.Random(9).sample(TEXTS, 700)[:40]
     assert stream.asked == [(9, 10_000)]
-    assert (order.total, order.buffered) == (700, True)
+    assert order.total == 700
 
 
 @pytest.mark.parametrize(("order", "column"), [(Order(9, whole=False), None), (Order(9), "id"), (None, None)])
@@ -189,14 +107,3 @@ def test_one_of_which_the_first_rows_or_whole_documents_are_wanted_is_not(stream
     source = Source("org/set", split="train", order=order, document_column=column)
     assert [document.text for document in read_documents(source)] == TEXTS
     assert stream.asked == []
-
-
-def test_one_of_which_nobody_knows_how_many_there_are_is_refused(stream):
-    """But its first ones can be counted."""
-    source = Source("org/set", split="train", order=Order(9, counted=True))
-    with pytest.raises(AttnprobeError, match="how many documents org/set has is not known"):
-        list(read_documents(source))
-    order = Order(9, whole=False, counted=True)
-    documents = islice(read_documents(Source("org/set", split="train", order=order)), 20)
-    assert sorted(flat(arrange(documents, order))) == sorted(TEXTS[:20])
-    assert (order.total, stream.asked) == (20, [])

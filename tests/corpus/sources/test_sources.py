@@ -6,8 +6,11 @@ import hashlib
 import io
 import json
 import lzma
+import os
 import re
 import sys
+import threading
+import warnings
 import zipfile
 from collections.abc import Callable, Iterator
 from importlib.machinery import ModuleSpec
@@ -23,6 +26,7 @@ import pytest
 from attnprobe.corpus.formats import find_formats
 from attnprobe.corpus.sources import hub
 from attnprobe.corpus.sources.document import Document, Tagged
+from attnprobe.corpus.sources.streams import decode_lines
 from attnprobe.corpus.sources.text import (
     Source,
     describe_source,
@@ -70,7 +74,7 @@ def read(spec: str, **options: Any) -> list[Document]:
     return list(read_documents(Source(spec, **options)))
 
 
-def texts(spec: str, **options: str | None) -> list[str]:
+def texts(spec: str, **options: Any) -> list[str]:
     return [document.text for document in read(spec, **options)]
 
 
@@ -170,6 +174,46 @@ def test_csv_quoting(write: Write) -> None:
     assert texts(path) == ['She said "no",\r\nand left', "it's 5\" wide"]
 
 
+def test_a_blank_before_a_quote(write: Write) -> None:
+    """The blank is none of the text, nor is the quote; a cell without quotes stays as it is."""
+    path = write("data.csv", '"id", "text", "label"\n1, "one, 1\nmore", "a"\n2,  "two ""2""", b\n')
+    assert read(path, label_column="label") == [
+        Document("one, 1\nmore", None, "a"),
+        Document('two "2"', None, "b"),
+    ]
+    path = write("later.csv", 'id,text\n1, one\n2, "two, 2"\n3,"three"\n')
+    assert texts(path) == [" one", "two, 2", "three"]
+    assert "line 3 of" in refusal(write("broken.csv", 'id,text\n1, "a"\n2, "b" c\n'))
+
+
+def test_the_first_line_names_the_separator(write: Write) -> None:
+    assert texts(write("a.csv", '"sep=|"\ntext|n\na, b|1\n')) == ["a, b"]
+    assert texts(write("b.csv", 'SEP=,\ntext,n\n"a, b",1\n')) == ["a, b"]
+    assert "rename it to .csv" in refusal(write("a.tsv", "sep=,\ntext,n\na,1\n"))
+    assert "line 4 of" in refusal(write("c.csv", "sep=,\ntext,n\na,1\nb,2,3\n"))
+
+
+@pytest.mark.parametrize("packed", ["", ".gz"])
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be"])
+@pytest.mark.parametrize("extension", [".txt", ".csv", ".tsv", ".jsonl", ".json", ".conllu", ".conll"])
+def test_utf16(write: Write, extension: str, encoding: str, packed: str) -> None:
+    r"""With its mark, and with what \n is a byte of."""
+    content = str(TWO_ROWS[extension]).replace("one", "on\u0a0ae").replace("\n", "\r\n")
+    raw = (b"\xfe\xff" if encoding == "utf-16-be" else b"") + content.encode(encoding)
+    assert texts(write(f"data{extension}{packed}", raw)) == ["on\u0a0ae", "two, 2"]
+
+
+def test_utf16_that_is_broken(write: Write, say: Say, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "is not UTF-16" in refusal(write("odd.txt", "one\n".encode("utf-16") + b"x"))
+    assert "is not UTF-16" in refusal(write("half.txt", b"\xff\xfea\0\n\0\x00\xd8\n\0"))
+    assert "NUL bytes" in refusal(write("data.txt", "one\n".encode("utf-32")))
+    say("one\ntwo".encode("utf-16"))
+    assert texts("-") == ["one", "two"]
+    long = ("\u0a0a" * 4000 + "\n").encode("utf-16")
+    with pytest.raises(AttnprobeError, match="longer than"):
+        list(decode_lines(io.BytesIO(long), "long", 1000))
+
+
 def test_tsv_quotes_are_characters(write: Write) -> None:
     path = write("data.tsv", 'sentence\tlabel\n"You\'ll love it!\t1\n"a "" b"\t0\n')
     assert texts(path) == ["\"You'll love it!", '"a "" b"']
@@ -224,6 +268,25 @@ def test_parquet_types(write: Write) -> None:
         Document("three", None, "x"),
     ]
     assert [document.label for document in read(path, text_column="body", label_column="good")] == [1, 0]
+
+
+def test_parquet_texts_as_bytes(write: Write) -> None:
+    columns = {
+        "picture": pa.array([b"\x89PNG", b"\xff\xd8", None]),
+        "text": pa.array(["caf\u00e9".encode(), None, b"three"]),
+        "pair": pa.array([b"x", b"y", b"z"], pa.large_binary()),
+        "label": pa.array([b"a", b"b", b"a"]).dictionary_encode(),
+    }
+    path = write("data.parquet", parquet_bytes(columns))
+    expected = [Document("caf\u00e9", "x", "a"), Document("three", "z", "a")]
+    assert read(path, pair_column="pair", label_column="label") == expected
+    assert texts(path, text_column="1") == ["caf\u00e9", "three"]
+    late = parquet_bytes({"text": pa.array([b"fine"] * 40 + [b"caf\xe9"])})
+    assert "row 41 of" in refusal(write("late.parquet", late))
+    words = parquet_bytes({"tokens": pa.array([[b"a", b"b"]]), "tags": pa.array([[b"X", b"O"]])})
+    assert read(write("words.parquet", words), find_labels=True) == [
+        Document("a b", label=Tagged(("a", "b"), ("X", "O")))
+    ]
 
 
 def test_parquet_of_several_batches(write: Write) -> None:
@@ -439,10 +502,6 @@ def test_invalid_utf8_and_nul_name_their_line(write: Write, extension: str) -> N
     assert refusal(nul).startswith(f"line 3 of {nul} has NUL bytes, so it looks like a binary file")
 
 
-def test_utf16_is_refused(write: Write) -> None:
-    assert "line 1 of " in refusal(write("data.txt", "one\n".encode("utf-16")))
-
-
 @pytest.mark.parametrize(
     ("name", "content", "where"),
     [
@@ -459,8 +518,8 @@ def test_utf16_is_refused(write: Write) -> None:
         ("data.json", "[" * 100_000, "nested too deeply"),
         ("data.json", '["a\\ud800"]', "item 1 of .* half a surrogate pair"),
         ("data.jsonl", '{"n": 5, "tags": ["a"]}', "which column of .* with one of 'n', 'tags'"),
-        ("data.csv", "text,n\na,1\nb,2,3\n", "line 3 of .* 3 cells under a header of 2"),
-        ("data.tsv", "text\tn\na\t1\nb\t2\t3\n", "line 3 of .* 3 cells under a header of 2"),
+        ("data.csv", "text,n\na,1\nb,2,3\n", "line 3 of .* 3 cells under a first line of 2"),
+        ("data.tsv", "text\tn\na\t1\nb\t2\t3\n", "line 3 of .* 3 cells under a first line of 2"),
         ("data.csv", 'text,n\n"a\nb",1\n"c,2\nd,3\n', "line 4 of .* not well-formed CSV"),
         ("data.csv", 'text,n\n"a"b,1\n', "line 2 of .* not well-formed CSV"),
         ("data.csv", "text,n\na,1\rb,2\n", "line 2 of .* not well-formed CSV"),
@@ -473,10 +532,10 @@ def test_utf16_is_refused(write: Write) -> None:
             "# global.columns = FORM HEAD\nhello\t1\n",
             "line 1 of .* is not CoNLL-U .*no column 'id'",
         ),
-        ("data.parquet", b"", "not a sound parquet file"),
-        ("data.parquet", b"PAR1 and so on PAR1", "not a sound parquet file"),
-        ("data.parquet", parquet_bytes({"text": ["a"] * 99})[:-20], "not a sound parquet file"),
-        ("data.parquet.gz", b"not parquet", "not a sound parquet file"),
+        ("data.parquet", b"", "is damaged"),
+        ("data.parquet", b"PAR1 and so on PAR1", "is damaged"),
+        ("data.parquet", parquet_bytes({"text": ["a"] * 99})[:-20], "is damaged"),
+        ("data.parquet.gz", b"not parquet", "is damaged"),
         ("data.docx", "one", r"unknown extension \.docx; .*\.txt, .*\.xlsx, each also with \.gz, "),
         ("data.pkl.gz", "one", r"unknown extension \.pkl"),
     ],
@@ -516,7 +575,7 @@ def test_a_packed_file_that_is_not_whole(tmp_path: Path, extension: str, kind: s
         "flipped": packed[:12] + bytes([packed[12] ^ 0xFF]) + packed[13:],
     }
     path.write_bytes(raw[damage])
-    assert refusal(str(path)).startswith(f"{path} is not a whole {kind} file")
+    assert refusal(str(path)).startswith(f"{path} is damaged: it is not a whole {kind} file")
 
 
 def test_zstd_in_several_frames(tmp_path: Path) -> None:
@@ -528,27 +587,75 @@ def test_zstd_in_several_frames(tmp_path: Path) -> None:
 # ---- columns by their numbers
 
 
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [
-        ("data.csv", '"one, 1",x,0\none,x,1\n'),
-        ("data.tsv", "one, 1\tx\t0\none\tx\t1\n"),
-        ("data.xlsx", sheet_bytes(a=[("one, 1", "x", 0), ("one", "x", 1)])),
-    ],
-    ids=["csv", "tsv", "xlsx"],  # a workbook has a time in it
-)
-def test_a_first_line_that_is_data(write: Write, name: str, content: bytes | str) -> None:
-    """A number in it tells, where columns are asked for by number; no name is one."""
-    found = read(write(name, content), text_column="1", pair_column="2", label_column="3")
-    assert [(document.text, document.pair) for document in found] == [("one, 1", "x"), ("one", "x")]
+def tables(rows: list[tuple[Any, ...]]) -> dict[str, bytes | str]:
+    """Write rows in every format whose first row may name the columns."""
+    spelled = [["" if cell is None else str(cell) for cell in row] for row in rows]
+    lines = {mark: "".join(f"{mark.join(row)}\n" for row in spelled) for mark in ",;\t"}
+    return {
+        "data.csv": lines[","],
+        "semicolons.csv": "sep=;\r\n" + lines[";"],
+        "data.tsv": lines["\t"],
+        "marked.tsv": "sep=\t\n" + lines["\t"],
+        "data.xlsx": sheet_bytes(a=rows),
+        "wide.csv": lines[","].encode("utf-16"),
+        "wide.tsv": b"\xfe\xff" + lines["\t"].encode("utf-16-be"),
+    }
+
+
+FORMATS = sorted(tables([]))
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("header", [(None, "review", "label"), ("id", None, "2019"), ("a", "7", "8")])
+def test_a_number_names_a_column_below_its_header(write: Write, name: str, header: tuple[Any, ...]) -> None:
+    """Whatever stands in the header: pandas writes an empty cell above its index."""
+    path = write(name, tables([header, (0, "one", "x"), (1, "two", "y")])[name])
+    with warnings.catch_warnings(action="ignore"):
+        found = read(path, text_column="2", label_column="3")
+    assert found == [Document("one", None, "x"), Document("two", None, "y")]
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_first_line_that_is_data(write: Write, name: str) -> None:
+    """The user says so; a number among the names of columns is worth a warning."""
+    path = write(name, tables([("one", "u", 0), ("two", "v", 1)])[name])
+    columns = {"text_column": "1", "pair_column": "2", "label_column": "3"}
+    found = read(path, **columns, header=False)
+    assert [(document.text, document.pair) for document in found] == [("one", "u"), ("two", "v")]
     assert [float(cast(str, document.label)) for document in found] == [0, 1]
+    assert describe_source(Source(path, header=False))["header"] is False
+    with pytest.warns(AttnprobeWarning, match="no_header"):
+        assert len(read(path, **columns)) == 1
+    assert "no column '4'" in refusal(path, text_column="4", header=False)
 
 
-def test_a_first_line_that_names_columns_is_no_data(write: Write) -> None:
-    path = write("data.csv", "sentence,n\none,0\n")
-    assert texts(path, text_column="1", label_column="2") == ["one"]
-    assert "no column '3'" in refusal(path, text_column="3")
-    assert "no column '0'" in refusal(path, text_column="0")
+@pytest.mark.parametrize("name", ["data.txt", "data.jsonl", "data.parquet", "-", "embedded"])
+def test_what_has_no_header(write: Write, say: Say, name: str) -> None:
+    say(b"one\n")
+    path = write(name, TWO_ROWS[Path(name).suffix]) if "." in name else name
+    assert "leave out --no-header" in refusal(path, header=False)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize(
+    "above",
+    [[("My export", None)], [("My export", None), (), ("of today", None)], [(None, "My export", None)]],
+)
+def test_a_title_above_the_header(write: Write, name: str, above: list[tuple[Any, ...]]) -> None:
+    rows = [("review", "label", "n"), *[(f"text {number}", "a", "b") for number in range(9)]]
+    for options in ({}, {"text_column": "1"}, {"text_column": "review"}):
+        assert "delete what stands above" in refusal(write(name, tables([*above, *rows])[name]), **options)
+    assert len(read(write(name, tables(rows)[name]), text_column="1")) == 9
+
+
+def test_a_title_in_a_line_without_separators(write: Write) -> None:
+    assert "delete what stands above" in refusal(write("a.csv", "My export\n\nreview,label\nthe cat,a\n"))
+
+
+def test_one_column_is_no_title(write: Write) -> None:
+    assert texts(write("a.csv", "review,\none,\ntwo,\n"), text_column="1") == ["one", "two"]
+    assert texts(write("b.csv", ",review\n0,one\n1,two\n"), text_column="2") == ["one", "two"]
+    assert texts(write("c.csv", "review\none\ntwo\n")) == ["one", "two"]
 
 
 def test_a_name_that_is_a_number_comes_first(write: Write) -> None:
@@ -559,35 +666,6 @@ def test_a_name_that_is_a_number_comes_first(write: Write) -> None:
 # ---- sheets
 
 
-@pytest.mark.parametrize(
-    ("rows", "place"),
-    [
-        ([("text", "label"), ("a", 1), ('="b"&"c"', 0)], "row 3"),
-        ([(), ("text",), ("a",), (), ('="b"&"c"',)], "row 5"),
-        ([("text",), *[(f"{number} words",) for number in range(3000)], ('=A1&"b"',)], "row 3002"),
-    ],
-)
-def test_a_formula_without_its_value(write, rows, place):
-    """A row of it is not left out without a word: what writes formulas may not compute them."""
-    path = write("data.xlsx", sheet_bytes(one=rows))
-    assert f"{place} of {path} has a formula whose value is not saved" in refusal(path)
-
-
-def test_formulas_whose_values_are_there_or_not_read(write, tmp_path):
-    path = tmp_path / "data.xlsx"
-    raw = sheet_bytes(one=[("text", "sum"), ("a", "=1+1"), ('="b"', "=2"), ('=""', 3)])
-    with zipfile.ZipFile(io.BytesIO(raw)) as old, zipfile.ZipFile(path, "w") as new:
-        for name in old.namelist():
-            part = old.read(name)
-            if "sheet1" in name:
-                for cell, value in (("A3", b"b"), ("A4", b"")):  # as Excel writes what it has computed
-                    begin = f'<c r="{cell}"'.encode()
-                    head, tail = part.split(begin)
-                    part = head + begin + b' t="str"' + tail.replace(b"<v></v>", b"<v>" + value + b"</v>", 1)
-            new.writestr(name, part)
-    assert [document.text for document in read_documents(Source(str(path)))] == ["a", "b"]
-
-
 def test_a_sheet_by_its_name(write: Write) -> None:
     path = write("data.xlsx", sheet_bytes(one=[("text",), ("a",)], two=[(), ("text",), (None,), ("b",)]))
     assert texts(path) == ["a"]
@@ -596,10 +674,41 @@ def test_a_sheet_by_its_name(write: Write) -> None:
     assert "leave out --split" in refusal(path, split="test")
 
 
-@pytest.mark.parametrize("raw", [b"", b"PK", b"no zip at all", gzip.compress(b"", mtime=0)])
-def test_no_workbook(write: Write, raw: bytes) -> None:
+def write_shared(strings: bytes, sheet: bytes = b'<c r="A1" t="s"><v>0</v></c>') -> bytes:
+    """Write a workbook with a table of shared strings, as Excel does."""
+    namespace = b'xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"'
+    kind = "application/vnd.openxmlformats-officedocument.spreadsheetml.sharedStrings+xml"
+    listed = f'<Override PartName="/xl/sharedStrings.xml" ContentType="{kind}"/></Types>'.encode()
+    sink = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(sheet_bytes(a=[("x",)]))) as old, zipfile.ZipFile(sink, "w") as new:
+        for name in old.namelist():
+            content = old.read(name).replace(b"</Types>", listed)
+            if name.endswith("sheet1.xml"):
+                rows = b'<row r="1">' + sheet + b'</row><row r="2"><c r="A2" t="s"><v>1</v></c></row>'
+                content = b"<worksheet " + namespace + b"><sheetData>" + rows + b"</sheetData></worksheet>"
+            new.writestr(name, content)
+        new.writestr("xl/sharedStrings.xml", strings.replace(b"<sst>", b"<sst " + namespace + b">"))
+    return sink.getvalue()
+
+
+SHARED = b"<sst><si><t>text</t></si><si><t>one</t></si></sst>"
+
+
+def test_shared_strings(write: Write) -> None:
+    assert texts(write("data.xlsx", write_shared(SHARED))) == ["one"]
+
+
+@pytest.mark.parametrize(("name", "raw"), {
+    "empty": b"", "cut": b"PK", "text": b"no zip at all", "gzip": gzip.compress(b"", mtime=0),
+    "strings cut": write_shared(SHARED[:30]), "no strings": write_shared(b"<sst></sst>"),
+    "no xml": write_shared(b"x"), "too few": write_shared(SHARED.replace(b"<si><t>one</t></si>", b"")),
+    "odd number": write_shared(SHARED, b'<c r="A1" t="s"><v>x</v></c>'),
+    "odd place": write_shared(SHARED, b'<c r="1A" t="s"><v>0</v></c>'),
+    "sheet cut": write_shared(SHARED, b"<c"),
+}.items())  # fmt: skip
+def test_a_damaged_workbook(write: Write, name: str, raw: bytes) -> None:
     path = write("data.xlsx", raw)
-    assert refusal(path).startswith(f"{path} is not a sound .xlsx file")
+    assert refusal(path) == f"{path} is damaged: it is not a whole .xlsx file; save it again, or as csv"
 
 
 # ---- folders
@@ -635,9 +744,29 @@ def test_a_missing_file_is_named(name: str) -> None:
     assert refusal(name).startswith(f"there is no file {name};")
 
 
-@pytest.mark.parametrize("name", ["a\0b", "x" * 5000, "/" + "x" * 5000])
+@pytest.mark.parametrize("name", ["a\0b", "x" * 10_000, "/" + "x" * 10_000])
 def test_an_impossible_path_is_refused(name: str) -> None:
-    assert refusal(name).endswith("; check the path")
+    assert len(refusal(name)) < 300
+
+
+def test_a_link_that_leads_nowhere(tmp_path: Path) -> None:
+    for name, target in (
+        ("loop.txt", "loop.txt"),
+        ("one", "other"),
+        ("other", "one"),
+        ("lost.csv", "absent.csv"),
+    ):
+        (tmp_path / name).symlink_to(tmp_path / target)
+    for name in ("loop.txt", "one", "one/a.txt", "lost.csv"):
+        assert "leads nowhere" in refusal(str(tmp_path / name))
+
+
+def test_devices_and_pipes(tmp_path: Path) -> None:
+    assert refusal("/dev/null").startswith("/dev/null holds no text")
+    os.mkfifo(pipe := tmp_path / "pipe")
+    threading.Thread(target=pipe.write_text, args=["one\ntwo\n"]).start()
+    assert describe_source(Source(str(pipe)))["sha256"] is None
+    assert texts(str(pipe)) == ["one", "two"]
 
 
 def test_names_are_refused_before_iteration() -> None:

@@ -7,7 +7,6 @@ import numpy as np
 
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.naming import LETTERS, list_offsets
-from attnprobe.table.relation_names import RELATION_NAMES
 from attnprobe.table.table import Column
 
 DRAW = np.random.default_rng(11)
@@ -201,32 +200,8 @@ def correlated():
 
 
 def correlation():
-    columns = {name: [0.5] for name in ("pearson", "pearson_true", "spearman", "spearman_true", "kendall")}
-    columns |= {
-        "pearson_low": [0.25],
-        "pearson_high": [0.75],
-        "pearson_true_low": [None],
-        "pearson_true_high": [None],
-        "spearman_true_low": [0.3],
-        "spearman_true_high": [0.6],
-    }
-    return table("correlation", named(1), **columns)
-
-
-#: The columns of ``compare --spread`` that add up to 1.
-SHARES = (
-    "layers", "heads", "seeds", "layers_by_seed", "heads_by_seed", "texts", "layers_by_text", "heads_by_text",
-    "seeds_by_text", "rest",
-)  # fmt: skip
-
-
-def shares():
-    parts = np.random.default_rng(4).dirichlet(np.ones(len(SHARES)), 3).T.tolist()
-    columns = {}
-    for name, cells in zip(SHARES, parts, strict=True):
-        columns |= {name: cells, f"{name}_se": numbers(3, 0, 0.1)}
-    keys = {**named(3), "measure": ["entropy", "previous", "</script>"]}
-    return table("where columns vary", keys, n=[9] * 3, **columns)
+    columns = {name: [0.5] for name in ("pearson", "spearman", "kendall")}
+    return table("correlation", named(1), **columns, pearson_low=[0.25], pearson_high=[0.75])
 
 
 def by_group(layers=2, heads=2):
@@ -318,24 +293,6 @@ def at_positions(tokens=("[CLS]", "the", None, "ran"), layers=LAYERS, heads=HEAD
     return found
 
 
-def many_relations():
-    """Make a table of all relations that have a name, in both directions, with thousands of links."""
-    labels = [label for label in ["all", *RELATION_NAMES] for _ in range(2)]
-    rows = len(labels)
-    keys = {
-        **named(rows),
-        "relation": labels,
-        "direction": ["dependent_to_head", "head_to_dependent"] * (rows // 2),
-    }
-    layer, head = DRAW.integers(0, 24, rows).tolist(), DRAW.integers(0, 16, rows).tolist()
-    return table(
-        "syntax", keys, n=[12345] * rows, layer=layer, head=head, accuracy=numbers(rows),
-        accuracy_se=numbers(rows, 0, 0.05), baseline=numbers(rows), baseline_offset=[1] * rows,
-        gain=numbers(rows, -0.9), gain_se=numbers(rows, 0, 0.1), p=numbers(rows),
-        p_adjusted=numbers(rows, 0, 0.1),
-    )  # fmt: skip
-
-
 def modalities(layers=LAYERS, heads=HEADS):
     """Make a table of what text and image look at; three shares of a head add up to 1."""
     rows, columns = layers * heads, {"n": [9] * (layers * heads)}
@@ -413,11 +370,8 @@ NATURAL = {
     "depth": (by_layer, "cancellation"),
     "intervals": (correlation, "pearson"),
     "pairs": (interactions, "interaction"),
-    "shares": (shares, "layers"),
-    "checks": (checked, None),
     "probes": (probes, "accuracy"),
     "groups": (by_group, "entropy"),
     "modality": (modalities, "text_to_image"),
     "alignments": (alignments, "aer"),
-    "errors": (aligning, "aer"),
 }

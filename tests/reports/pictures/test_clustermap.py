@@ -14,7 +14,6 @@ from scipy.spatial.distance import squareform
 from attnprobe.errors import AttnprobeError
 from attnprobe.reports.pictures.choosing import draw_picture
 from attnprobe.table.head_table import HeadTable
-from attnprobe.table.table import Column
 
 NAMES = ("layer", "head", "cluster")
 
@@ -125,66 +124,6 @@ def test_squares_are_the_clusters_of_the_cut():
     squares = next(rows for rows in every if set(rows[0]) == {"x", "x2", "y", "y2"})
     spans = {(round((one["x"] - left) / wide), round((one["x2"] - left) / wide)) for one in squares}
     assert spans == {(min(map(order.index, own)), max(map(order.index, own)) + 1) for own in numbers.values()}
-    assert draw_picture([table], "dendrogram", clusters=4).clusters.data == found.data
-
-
-def test_layers_are_brown_with_their_numbers():
-    """Distances have other hues, and roles without one are grey."""
-    drawn = draw_picture([tables.all_pairs(3, 4)], "clustermap")
-    strip = rows_with(drawn, "layer", "letter", "ground")
-    assert [row["letter"] for row in strip] == [str(row["layer"]) for row in strip]
-    channels = {row["ground"]: [row["ground"][at : at + 2] for at in (1, 3, 5)] for row in strip}
-    assert all(red > green > blue for red, green, blue in channels.values())
-    by_layer = {row["layer"]: row["ground"] for row in strip}
-    assert len(set(by_layer.values())) == 3
-    lightness = [int(by_layer[layer][1:3], 16) for layer in range(3)]
-    assert lightness == sorted(lightness, reverse=True)
-
-
-@pytest.mark.parametrize("clusters", [None, 5])
-def test_dashes_are_where_the_tree_is_cut(clusters):
-    """Of the lines of the tree, those right of the dashes join at less than the height of the cut."""
-    table = tables.all_pairs(3, 4)
-    drawn = draw_picture([table], "clustermap", clusters=clusters)
-    (height,) = drawn.clusters.provenance["clusters"]["heights"]
-    every = [*drawn.spec.get("datasets", {}).values(), *find_values(drawn.spec)]
-    (dashes,) = next(rows for rows in every if set(rows[0]) == {"x", "y", "y2"})
-    (label,) = next(rows for rows in every if set(rows[0]) == {"x", "y", "value"})
-    assert float(label["value"]) == pytest.approx(height, rel=0.006)
-    tree = rows_with(drawn, "link", "step")
-    joins = {row["link"]: row["x"] for row in tree if row["step"] == 1}
-    wide = max(row["x"] for row in tree)
-    _, distances = order_of(table, 3, 4)
-    heights = np.sort(linkage(squareform(distances), "average")[:, 2])
-    assert dashes["x"] == pytest.approx(wide * (1 - height / heights[-1]))
-    assert sum(x >= dashes["x"] - 1e-9 for x in joins.values()) == (heights <= height).sum()
-    assert ">Jensen-Shannon" in drawn.rendered("svg").decode()
-
-
-def test_strips_and_the_cut_are_explained_and_the_largest_distance_is_said():
-    table = tables.all_pairs(3, 4)
-    columns = [Column("jsd", "nats") if one.name == "jsd" else one for one in table.columns]
-    table = HeadTable(table.title, columns, table.data)
-
-    def words(*some, **how):
-        svg = draw_picture(some, "clustermap", **how).rendered("svg").decode()
-        return " ".join(re.findall(r">([^<>]+)</t", svg))
-
-    alone = words(table)
-    assert "tree: at which distance they join; squares and dashes: cut at" in alone
-    assert "layer" in alone.split()
-    assert "role" not in alone.split()
-    last = linkage(np.sqrt(table.data["jsd"]), "average")[-1, 2]
-    svg = draw_picture([table], "clustermap").rendered("svg").decode()
-    assert re.search(rf'text-anchor="start"[^>]*>{last:.3g}</text>', svg)  # the ends of the tree's scale
-    assert re.search(r'text-anchor="end"[^>]*>0</text>', svg)
-    assert "0.7 of the height of the last join" in alone
-    assert f"largest possible: {np.sqrt(np.log(2)):.2f}" in alone
-    named = words(table, tables.roles(3, 4)).split()
-    assert named.count("role") == named.count("layer") == 2  # the strip above the columns, and the legend
-    other = HeadTable(table.title, [Column("jsd", "bits") if one.name == "jsd" else one for one in columns],
-                      table.data)  # fmt: skip
-    assert "largest possible" not in words(other)
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ import picture_tables as tables
 import pytest
 
 from attnprobe.reports.pictures.choosing import draw_picture
-from attnprobe.reports.pictures.groups import find_deviations, find_difference, shorten_names, write_p
+from attnprobe.reports.pictures.groups import find_deviations, find_difference, write_p
 from attnprobe.table.head_table import HeadTable
 
 
@@ -20,10 +20,6 @@ def two_groups(**cells):
 
 def rows_of(drawn):
     return [row for rows in drawn.spec["datasets"].values() for row in rows if "sure" in row]
-
-
-def remark(drawn):
-    return " ".join(drawn.spec["vconcat"][0]["title"]["subtitle"])
 
 
 def test_two_groups_are_the_second_less_the_first_with_the_error_of_both():
@@ -42,22 +38,6 @@ def test_two_groups_are_the_second_less_the_first_with_the_error_of_both():
         assert float(row["group1_text"]) == pytest.approx(second[place], rel=0.006)
     assert [row["p_text"] for row in rows] == ["0.010", "0.50", "0.90", ""]
     assert [row["sure"][0] for row in rows] == ["*", "n", "n", "n"]
-
-
-def test_the_picture_says_which_group_is_less_which_and_names_the_test():
-    drawn = draw_picture([two_groups()])
-    said = remark(drawn)
-    assert (
-        "points: </script> minus news; bars: 95 % intervals of it, not adjusted for the number of rows"
-        in said
-    )
-    assert "number of sequences: news 9, </script> 9" in said
-    assert "p: Welch's F test that groups are alike, with Holm's correction over heads" in said
-    assert "</script> minus news (share)" in str(drawn.spec)
-    few = two_groups(entropy_q_p_adjusted=[0.0004, *[None] * 11], entropy_se=[None] * 12)
-    bare = draw_picture([few])
-    assert rows_of(bare)[0]["p_text"] == "< 0.001"
-    assert "intervals" not in remark(bare)
 
 
 def test_a_group_without_a_number_has_no_difference():
@@ -102,29 +82,6 @@ def test_more_groups_are_drawn_less_the_mean_of_all_groups():
     assert rows[0]["high"] - rows[0]["low"] == pytest.approx(2 * 1.96 * first)
     assert {row["sure"] for row in rows[:3]} == {"* groups differ (adjusted p < 0.05)"}
     assert {row["sure"] for row in rows[3:]} == {"not significant"}
-
-
-def test_what_points_brackets_and_left_out_rows_are_is_said():
-    marks = (
-        "points: a group minus the mean of the groups of its head; bars: 95 % intervals of it, not adjusted "
-        "for the number of rows "
-        "in brackets: number of sequences p: Welch's F test that groups are alike, with Holm's correction "
-        "over "
-    )
-    assert remark(draw_picture([tables.by_group()])) == f"{marks}heads"
-    assert remark(draw_picture([tables.by_group(4, 4)])).startswith(
-        f"the 12 of 16 heads with the smallest p {marks}"
-    )
-    uneven = tables.by_group()
-    uneven.data["n"][-1] = 3
-    assert {row["group"] for row in rows_of(draw_picture([uneven]))} == {
-        "news (9)", "</script> (9)", "=cmd()",
-    }  # fmt: skip
-
-
-def test_names_that_begin_alike_keep_what_tells_them_apart():
-    assert shorten_names(["a" * 30 + "1", "a" * 30 + "2"], 14) == ["\u20261", "\u20262"]
-    assert shorten_names(["news", "n" * 40], 14) == ["news", "n" * 14]
 
 
 @pytest.mark.parametrize(

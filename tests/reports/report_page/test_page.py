@@ -8,13 +8,10 @@ import numpy as np
 import pytest
 import report_tables as tables
 
-from attnprobe.reports.columns import DrawingRequest
-from attnprobe.reports.pictures.headlines import state_picture
 from attnprobe.reports.report_page.charts import draw_curve, draw_head_maps, shrink_chart, shrink_grid
 from attnprobe.reports.report_page.measures import Heads, collect_heads, format_with_error
 from attnprobe.reports.report_page.page import write_page
 from attnprobe.reports.report_page.report import Contents, sort_tables
-from attnprobe.reports.theme import THEMES
 from attnprobe.table.naming import LETTERS, find_role_kind
 
 LAYERS, HEADS = 4, 6
@@ -188,25 +185,6 @@ def test_the_worst_score_is_that_of_the_whole_less_the_bound():
 
 def test_a_page_of_twelve_by_twelve_stays_light():
     assert len(write_page(tables.draw_contents(12, 12)).encode()) < 1.1e6
-
-
-def test_a_heading_states_what_its_section_finds(contents, page):
-    """The sentence is what the table bears out, counted by hand; a section without one keeps its name."""
-    headings = {
-        name: html.unescape(re.sub("<[^>]*>", "", text))
-        for name, text in re.findall(r'<h2 id="([a-z]+)-title"[^>]*>(.*?)</h2>', page)
-    }
-    roles = contents.tables["roles"]["roles"].data["role"]
-    named = [find_role_kind(role) for role in roles if role != "mixed"]
-    counts = sorted(map(named.count, set(named)), reverse=True)
-    often = max(set(named), key=named.count)
-    most = "" if counts[0] == counts[1] else f", most often {often} ({counts[0]})"
-    assert headings["roles"] == f"Roles: {len(named)} of {len(roles)} heads have a role{most}"
-    request = DrawingRequest(THEMES["light"], 0)
-    said = state_picture("curves", contents.tables["prune"]["prune"], request)
-    assert headings["prune"] == (f"Pruning: {said}" if said else "How many heads can go")
-    assert headings["distance"] == "Heads with similar attention"
-    assert headings["correlate"] == "Do the same heads matter on other data?"
 
 
 def test_a_heading_without_a_finding_is_a_name():

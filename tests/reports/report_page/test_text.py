@@ -1,13 +1,10 @@
 """What a report says in sentences is borne out by its tables."""
 
-import pytest
-
-from attnprobe.reports.report_page.measures import Heads, Measure
+from attnprobe.reports.report_page.measures import Heads
 from attnprobe.reports.report_page.report import Contents
 from attnprobe.reports.report_page.text import (
     describe_heads,
     describe_inputs,
-    explain_effects,
     list_limits,
 )
 from attnprobe.table.head_table import HeadTable
@@ -15,35 +12,6 @@ from attnprobe.table.table import Column
 
 HEADS = Heads([("", 0, head) for head in range(3)])
 SIGNIFICANT = "significantly"
-
-
-def measure(name, values, errors=(None, None, None), headline=True, unit=""):
-    return Measure("ablation", Column(name, unit, headline=headline), values, errors)
-
-
-@pytest.mark.parametrize(
-    ("p", "errors", "said", "unsaid"),
-    [
-        ((0.01, 0.2, 0.9), (0.1, 0.1, 0.1), "(adjusted p of 0.05 or more)", "standard errors"),
-        (None, (0.1, 0.1, 0.1), "a faint cell lies within 1.96 standard errors of 0", SIGNIFICANT),
-        (None, (None, None, None), "orange above.", "faint"),
-        ((None, None, None), (None, None, None), "orange above.", SIGNIFICANT),
-    ],
-)
-def test_significantly_is_said_only_where_there_is_an_adjusted_p(p, errors, said, unsaid):
-    measures = [measure("delta", (0.5, -0.1, 0.0), errors)]
-    measures += [] if p is None else [measure("p_adjusted", p, headline=False, unit="probability")]
-    sentence = explain_effects(measures)
-    assert said in sentence
-    assert unsaid not in sentence
-    assert explain_effects([measure("entropy", (0.5, 0.1, 0.0), errors), *measures[1:]]) == ""
-
-
-def test_both_rules_are_said_where_maps_have_both():
-    other = Measure("importance", Column("gain", headline=True), (0.1, 0.2, 0.3), (0.1, 0.1, 0.1))
-    p = measure("p_adjusted", (0.01, 0.2, 0.9), headline=False)
-    sentence = explain_effects([measure("delta", (0.5, -0.1, 0.0)), p, other])
-    assert "(adjusted p of 0.05 or more), or, without a p, lies within 1.96 standard errors of 0." in sentence
 
 
 def table(documents, **options):

@@ -1,0 +1,161 @@
+"""Every kind of picture: drawn, held against the schema, with the table's numbers, and no name is obeyed."""
+
+import json
+import math
+from collections import Counter
+from typing import get_args
+
+import picture_tables as tables
+import pytest
+from altair.utils import schemapi
+
+from attnprobe.reports.pictures.choosing import draw_picture, list_kinds
+from attnprobe.table.head_table import HeadTable
+from attnprobe.table.kinds import PictureKind
+from attnprobe.table.table import Column
+
+#: Of each kind, fields of its data, and the columns of the table, one or several in turn, that they are.
+FIELDS = {
+    "atlas": {"layer": "layer", "head": "head", "role": "role", "profile_-1": "profile_-1"},
+    "heatmap": {"layer": "layer", "head": "head", "value": "entropy", "error": "entropy_se", "n": "n"},
+    "positions": {"layer": "layer", "head": "head", "position": "position", "value": "effect",
+                  "error": "effect_se"},
+    "roles": {"layer": "layer", "head": "head", "role": "role", "value": "value", "threshold": "threshold"},
+    "change": {"value": ("jsd", "next_delta", "self_delta", "first_delta", "other_delta", "separator_delta")},
+    "relations": {"said": "relation", "n": "n", "accuracy": "accuracy", "baseline": "baseline",
+                  "gain": "gain", "p": "p_adjusted"},
+    "settling": {"step": ("step", "step"), "value": ("spearman_last", "spearman_previous")},
+    "curves": {"criterion": "criterion", "removed": "share_removed", "value": "score", "error": "score_se"},
+    "lines": {"step": "step", "value": "entropy", "error": "entropy_se"},
+    "scatter": {"layer": "layer", "head": "head", "x": "importance_in", "y": "importance_out"},
+    "matrix": {"layer": "layer_a", "one": "head_a", "other": "head_b", "value": "jsd"},
+    "depth": {"layer": "layer", "value": "cancellation", "error": "cancellation_se"},
+    "intervals": {"value": ("pearson", "spearman", "kendall")},
+    "pairs": {"value": "interaction", "proposed": "proposed", "p": "p_adjusted"},
+    "probes": {"label": ("relation",) * 4, "n": ("n",) * 4,
+               "value": ("accuracy", "best_head_accuracy", "baseline", "control")},
+    "modality": {"value": ("text_to_image", "image_to_image"),
+                 "error": ("text_to_image_se", "image_to_image_se")},
+    "alignments": {"name": "alignment", "value": "aer", "error": "aer_se", "place": "baseline",
+                   "p": "p_adjusted"},
+}  # fmt: skip
+#: Strings that would run, be fetched, end what they stand in, or be parts of an expression.
+HOSTILE = [
+    "</script><script>alert(1)</script>", "<img src=x onerror=alert(2)>", "datum['x'] + alert(3)",
+    'https://example.org/x.png"', "'];alert(4)//", "user\u202egnp.exe", "\x1b[31mred\x00", "{{ 7 }}", "\\",
+]  # fmt: skip
+
+
+def rows_of(spec):
+    return [row for rows in spec["datasets"].values() for row in rows]
+
+
+def plain(cell):
+    return None if isinstance(cell, float) and not math.isfinite(cell) else cell
+
+
+def list_cells(table, columns):
+    columns = (columns,) if isinstance(columns, str) else columns
+    return [plain(cell) for name in columns for cell in table.data[name]]
+
+
+@pytest.mark.parametrize("kind", tables.NATURAL)
+def test_a_picture_is_drawn_and_has_the_numbers_of_its_table(kind, monkeypatch):
+    """It is not held against the schema while it is drawn, which takes long, but holds."""
+    table = tables.NATURAL[kind][0]()
+    assert list_kinds(table)[0] == kind
+    validate = schemapi.validate_jsonschema
+
+    def without_rows(part, *rest, **more):
+        assert "'values': [{" not in str(part)
+        return validate(part, *rest, **more)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(schemapi, "validate_jsonschema", without_rows)
+        drawn = draw_picture([table])
+        spec = drawn.spec
+    assert drawn.kind == kind
+    assert spec["title"]["text"] == table.title or kind == "atlas"
+    drawn.chart.to_dict()
+    assert drawn.rendered("svg").startswith(b"<svg")
+    json.dumps(spec, allow_nan=False)
+    if kind in FIELDS:
+        fields = FIELDS[kind]
+        found = Counter(
+            tuple(row[field] for field in fields) for row in rows_of(spec) if row.keys() >= fields.keys()
+        )
+        cells = Counter(zip(*(list_cells(table, columns) for columns in fields.values()), strict=True))
+        assert found == cells
+
+
+def test_the_map_has_every_head_and_every_pair_within_a_layer():
+    table = tables.all_pairs()
+    rows = rows_of(draw_picture([table]).spec)
+    sides = zip(*(table.data[name] for name in ("layer_a", "layer_b", "jsd")), strict=True)
+    assert [row["value"] for row in rows if "value" in row] == [jsd for a, b, jsd in sides if a == b]
+    heads = [(row["layer"], row["head"]) for row in rows if "x" in row]
+    assert heads == [(layer, head) for layer in range(3) for head in range(4)]
+
+
+def test_groups_are_drawn_with_their_own_numbers():
+    table = tables.by_group()
+    own = [row["own"] for row in rows_of(draw_picture([table]).spec) if "own" in row]
+    assert sorted(own) == sorted(table.data["entropy"][4:])  # all but those of all groups
+
+
+def test_every_kind_is_somebodys():
+    every = {kind for make, _ in tables.NATURAL.values() for kind in list_kinds(make())}
+    assert every == set(get_args(PictureKind))
+
+
+def list_field_names(node):
+    if isinstance(node, dict):
+        for name in ("field", "filter", "as", "groupby", "calculate"):
+            if isinstance(node.get(name), str):
+                yield node[name]
+        for name, part in node.items():
+            if name not in {"datasets", "values"}:
+                yield from list_field_names(part)
+    elif isinstance(node, list):
+        for part in node:
+            yield from list_field_names(part)
+
+
+@pytest.mark.parametrize("kind", [*tables.NATURAL, "clustermap"])
+def test_hostile_names_are_text(kind):
+    """Names of models, labels, titles and units are in no field and no expression, and nothing is fetched."""
+    table = tables.all_pairs() if kind == "clustermap" else tables.NATURAL[kind][0]()
+    data, columns = dict(table.data), []
+    for place, column in enumerate(table.columns):
+        mean = HOSTILE[place % len(HOSTILE)]
+        if column.name in {"model", "relation", "measure", "alignment", "token"} or column.name == "group":
+            words = {cell: f"{mean}{number}" for number, cell in enumerate(dict.fromkeys(data[column.name]))}
+            data[column.name] = [
+                cell if cell in {"all groups", None} else words[cell] for cell in data[column.name]
+            ]
+        columns.append(Column(column.name, mean, column.role, column.headline, mean))
+    drawn = draw_picture([HeadTable(HOSTILE[0], columns, data, kind=table.kind)], kind)
+    assert not [name for name in list_field_names(drawn.spec) if "alert" in name or "example" in name]
+    svg = drawn.rendered("svg").decode()
+    assert not any(one in svg for one in ("<script", "<img", "\u202e", "\x1b", 'href="http'))
+
+
+def test_a_column_of_any_name_is_drawn():
+    for name in (*HOSTILE, "value", "layer[0]", "a.b", "image"):
+        table = tables.of_heads(name, layers=1, heads=2)
+        drawn = draw_picture([table])
+        assert [row["value"] for row in rows_of(drawn.spec)] == table.data[name]
+        assert drawn.rendered("svg").startswith(b"<svg")
+
+
+@pytest.mark.parametrize("theme", ["dark", "paper"])
+def test_a_picture_has_a_theme(theme):
+    drawn = draw_picture([tables.of_heads("entropy")], theme=theme, width=500)
+    assert drawn.spec["config"]["background"] == {"dark": "#16181d", "paper": "#ffffff"}[theme]
+
+
+@pytest.mark.parametrize("kind", tables.NATURAL)
+@pytest.mark.parametrize("columns", [1, 2])
+@pytest.mark.slow
+def test_a_picture_fills_columns_of_a_page(kind, columns):
+    assert draw_picture([tables.NATURAL[kind][0]()], columns=columns).rendered("svg").startswith(b"<svg")
