@@ -97,9 +97,7 @@ class Side:
             labels = tuple(piece or name for piece, name in zip(pieces, names, strict=True))
             words, word_labels = _find_words(texts, covered, labels)
             blank = [name in _BEGINS for name in names]  # a mark alone has no character of its own
-            own = [None if mark else one for mark, one in zip(blank, covered, strict=True)]
-            numbered = _number_parts(labels, own)
-            labels = tuple(" " if mark else label for mark, label in zip(blank, numbered, strict=True))
+            labels = tuple(" " if mark else label for mark, label in zip(blank, labels, strict=True))
         continues = None if words is None else np.append(False, words[1:] == words[:-1])
         second = next((place for place, one in enumerate(covered or ()) if one and one[0]), 0)
         return cls(labels, names, special, words, word_labels, continues, second=second)
@@ -196,20 +194,6 @@ def _cut_piece(texts: Sequence[str], covered: Covered) -> str:
     side, start, stop = covered
     whole = texts[side][start:stop]
     return whole.strip() or whole
-
-
-def _number_parts(labels: tuple[str, ...], covered: Sequence[Covered]) -> tuple[str, ...]:
-    """Number tokens that share their characters, as the bytes of one character do: 東 1/3."""
-    found, start = list(labels), 0
-    for place in range(1, len(labels) + 1):
-        if place < len(labels) and covered[place] is not None and covered[place] == covered[start]:
-            continue
-        if place - start > 1:
-            found[start:place] = [
-                f"{label} {part + 1}/{place - start}" for part, label in enumerate(labels[start:place])
-            ]
-        start = place
-    return tuple(found)
 
 
 def _find_words(

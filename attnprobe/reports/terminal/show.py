@@ -7,7 +7,7 @@ import numpy as np
 from rich.console import Console
 from rich.text import Text
 
-from attnprobe.reports.columns import list_keys, read_cells, read_floats
+from attnprobe.reports.columns import list_keys, read_cells, read_floats, read_numbers
 from attnprobe.reports.scales import Marks, Scale, fit_scales, mark_column
 from attnprobe.reports.shapes import (
     AXES,
@@ -59,7 +59,7 @@ def show(table: HeadTable, console: Console, precision: int | None = None, full:
         said = choose_signs(console).between.join(f"{name} {value}" for name, value in common.items())
         console.print(Text(said))
     shown: Set[str] = table.data.keys()
-    chosen = measures if full else _choose_measures(measures)
+    chosen = measures if full else _choose_measures(table, measures)
     if runs:
         shown = curves.draw_runs(table, runs, chosen, console, precision, full)
     elif at_positions:
@@ -179,10 +179,12 @@ def _draw_measure(
         console.print(trust)
 
 
-def _choose_measures(measures: list[Column]) -> list[Column]:
+def _choose_measures(table: HeadTable, measures: list[Column]) -> list[Column]:
+    """Choose what is shown of many measures: the headlines that have a number."""
     if len(measures) <= _MOST_MEASURES:
         return measures
-    return [column for column in measures if column.headline] or measures[:_MOST_MEASURES]
+    known = [one for one in measures if any(cell is not None for cell in read_numbers(table, one.name))]
+    return [column for column in known if column.headline] or measures[:_MOST_MEASURES]
 
 
 def _keep_headlines(table: HeadTable, measures: list[Column]) -> HeadTable:
