@@ -121,7 +121,7 @@ def test_the_terminal_shows_where_groups_differ(rows):
 
 
 def test_links_of_several_files(invoke, tmp_path):
-    """Each file is a group; a sentence says where the best head holds."""
+    """Each file is a group, in which the head of all groups is scored."""
     for number, name in enumerate(("a", "b")):
         sentences = []
         for place in range(40):
