@@ -175,14 +175,14 @@ def coreference(
     noun or other noun, the nearest with the same words or head word, or the first with the same last word
     (the nearest where there is none). Head and rule of each fold of the documents are chosen on the other
     folds; see syntax on [bold]chosen[/bold], [bold]p[/bold] and [bold]selectivity[/bold].
-    Files: CoNLL-U with Entity= (CorefUD), the tsv of GAP, sentences with brackets (WinoBias).
+    Files: CoNLL-U with Entity= (CorefUD), the tsv of GAP.
 
     Examples:
       attnprobe coreference demo
 
       attnprobe coreference bert-base-uncased -d gap-test.tsv --control weights
 
-      attnprobe coreference my-bert -d pro.txt -d anti.txt --by-group file
+      attnprobe coreference my-bert -d gum.conllu --by-group genre
 
     Returns:
         One row a kind of mention, with its best head; or see ``by``.
