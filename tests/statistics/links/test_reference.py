@@ -89,7 +89,7 @@ def test_the_embedded_encoder(demo_sentences):
     )
 
 
-@pytest.mark.parametrize("options", [{"batch_tokens": 1}, {"batch_tokens": 64}, {"memory": "33MiB"}])
+@pytest.mark.parametrize("options", [{"batch_tokens": 1}, {"batch_tokens": 64}])
 def test_batches_and_blocks_change_nothing(
     checkpoint: Callable[[str], Checkpoint], texts: list, options: dict
 ):
