@@ -14,7 +14,6 @@ from attnprobe.reports.picture import Picture
 from attnprobe.reports.view import View
 from attnprobe.run.progress import Progress
 from attnprobe.attention.block import AttentionBlock as AttentionBlock
-from attnprobe.commands.call.record import record as record
 from attnprobe.commands.call.training import HeadCallback as HeadCallback
 from attnprobe.corpus.sources.text import Source as Source
 from attnprobe.errors import AttnprobeError as AttnprobeError
@@ -219,9 +218,8 @@ def syntax(
     document_column: str | None = None, max_length: int | None = None, truncate: bool = False,
     limit: int | None = None, sample: int | None = None, seed: int = 42, part: str | None = None,
     batch_tokens: int | None = None, memory: str | None = None, by_group: str | None = None,
-    layers: str | int | Sequence[int] | None = None, resume: Path | str | None = None,
-    selection: Literal["folds", "half"] = "folds", folds: int = 5,
-    control: Literal["links", "weights"] | None = None,
+    layers: str | int | Sequence[int] | None = None, resume: Path | str | None = None, folds: int = 5,
+    control: Literal["links"] | None = None,
 ) -> HeadTable: ...
 def coreference(
     model: str | Path | PreTrainedModel, texts: Texts = None, *, by: Literal["mention", "head"] = "mention",
@@ -235,9 +233,8 @@ def coreference(
     document_column: str | None = None, max_length: int | None = None, truncate: bool = False,
     limit: int | None = None, sample: int | None = None, seed: int = 42, part: str | None = None,
     batch_tokens: int | None = None, memory: str | None = None, by_group: str | None = None,
-    layers: str | int | Sequence[int] | None = None, resume: Path | str | None = None,
-    selection: Literal["folds", "half"] = "folds", folds: int = 5,
-    control: Literal["links", "weights"] | None = None,
+    layers: str | int | Sequence[int] | None = None, resume: Path | str | None = None, folds: int = 5,
+    control: Literal["links"] | None = None,
 ) -> HeadTable: ...
 def links(
     model: str | Path | PreTrainedModel, texts: Texts = None, *, by: Literal["label", "head"] = "label",
@@ -255,16 +252,14 @@ def links(
     limit: int | None = None, sample: int | None = None, seed: int = 42, part: str | None = None,
     batch_tokens: int | None = None, memory: str | None = None, by_group: str | None = None,
     layers: str | int | Sequence[int] | None = None, resume: Path | str | None = None,
-    label_column: str | None = None, selection: Literal["folds", "half"] = "folds", folds: int = 5,
-    control: Literal["links", "weights"] | None = None,
+    label_column: str | None = None, folds: int = 5, control: Literal["links"] | None = None,
 ) -> HeadTable: ...
 def probe(
     model: str | Path | PreTrainedModel, texts: Texts = None, *,
     gold: Literal["treebank", "coreference", "links"] = "treebank", by: Literal["label", "head"] = "label",
     labels: str | Sequence[str] | None = None, subtypes: bool = False, min_links: int = 20, folds: int = 5,
-    penalty: float = 100.0, words: bool = False, control: Literal["weights"] | None = None,
-    revision: str | None = None, cache_dir: Path | str | None = None, token: str | None = None,
-    offline: bool = False, trust_remote_code: bool = False, base: str | None = None,
+    penalty: float = 100.0, revision: str | None = None, cache_dir: Path | str | None = None,
+    token: str | None = None, offline: bool = False, trust_remote_code: bool = False, base: str | None = None,
     adapter: str | None = None, prompt: str | None = None, allow_bin: bool = False, device: str = "auto",
     device_map: str | dict[str, Any] | None = None, dtype: str = "float32", threads: int | None = None,
     workers: int | None = None, progress: bool | Progress = False, tokenizer: Tokenizer | None = None,
@@ -298,7 +293,7 @@ def importance(
     limit: int | None = None, sample: int | None = None, seed: int = 42, batch_tokens: int | None = None,
     memory: str | None = None, objective: Literal["classification", "multi-label", "regression",
     "token-classification", "question-answering", "seq2seq", "masked-lm", "causal-lm", "representation",
-    "similarity", "triplet", "retrieval", "reranking"] | None = None, label_column: str | None = None,
+    "similarity", "triplet", "retrieval"] | None = None, label_column: str | None = None,
     force_head: bool = False, resume: Path | str | None = None,
 ) -> HeadTable: ...
 def ablate(
@@ -316,17 +311,16 @@ def ablate(
     limit: int | None = None, sample: int | None = None, seed: int = 42, batch_tokens: int | None = None,
     memory: str | None = None, objective: Literal["classification", "multi-label", "regression",
     "token-classification", "question-answering", "seq2seq", "masked-lm", "causal-lm", "representation",
-    "similarity", "triplet", "retrieval", "reranking"] | None = None, label_column: str | None = None,
+    "similarity", "triplet", "retrieval"] | None = None, label_column: str | None = None,
     force_head: bool = False, metric: Literal["accuracy", "mcc", "f1", "f1_micro", "f1_macro", "exact_match",
     "pearson", "spearman", "mse", "loss", "similarity", "bleu", "ndcg", "mrr", "recall"] | None = None,
     resume: Path | str | None = None,
 ) -> HeadTable: ...
 def interact(
     model: str | Path | PreTrainedModel, texts: Texts = None, labels: Iterable[Label] | None = None, *,
-    pairs: int = 20, by: Literal["pair", "head"] = "pair", revision: str | None = None,
-    cache_dir: Path | str | None = None, token: str | None = None, offline: bool = False,
-    trust_remote_code: bool = False, base: str | None = None, adapter: str | None = None,
-    prompt: str | None = None, allow_bin: bool = False, device: str = "auto",
+    pairs: int = 20, revision: str | None = None, cache_dir: Path | str | None = None,
+    token: str | None = None, offline: bool = False, trust_remote_code: bool = False, base: str | None = None,
+    adapter: str | None = None, prompt: str | None = None, allow_bin: bool = False, device: str = "auto",
     device_map: str | dict[str, Any] | None = None, dtype: str = "float32", threads: int | None = None,
     workers: int | None = None, progress: bool | Progress = False, tokenizer: Tokenizer | None = None,
     split: str | None = None, dataset_config: str | None = None, name: str | None = None,
@@ -335,7 +329,7 @@ def interact(
     limit: int | None = None, sample: int | None = None, seed: int = 42, batch_tokens: int | None = None,
     memory: str | None = None, objective: Literal["classification", "multi-label", "regression",
     "token-classification", "question-answering", "seq2seq", "masked-lm", "causal-lm", "representation",
-    "similarity", "triplet", "retrieval", "reranking"] | None = None, label_column: str | None = None,
+    "similarity", "triplet", "retrieval"] | None = None, label_column: str | None = None,
     force_head: bool = False, resume: Path | str | None = None,
 ) -> HeadTable: ...
 def patch(
@@ -353,7 +347,7 @@ def patch(
     limit: int | None = None, sample: int | None = None, seed: int = 42, batch_tokens: int | None = None,
     memory: str | None = None, objective: Literal["classification", "multi-label", "regression",
     "token-classification", "question-answering", "seq2seq", "masked-lm", "causal-lm", "representation",
-    "similarity", "triplet", "retrieval", "reranking"] | None = None, label_column: str | None = None,
+    "similarity", "triplet", "retrieval"] | None = None, label_column: str | None = None,
     force_head: bool = False, resume: Path | str | None = None,
 ) -> HeadTable: ...
 def compare(
@@ -391,7 +385,7 @@ def correlate(
     limit: int | None = None, sample: int | None = None, seed: int = 42, batch_tokens: int | None = None,
     memory: str | None = None, labels: Iterable[Label] | None = None, objective: Literal["classification",
     "multi-label", "regression", "token-classification", "question-answering", "seq2seq", "masked-lm",
-    "causal-lm", "representation", "similarity", "triplet", "retrieval", "reranking"] | None = None,
+    "causal-lm", "representation", "similarity", "triplet", "retrieval"] | None = None,
     label_column: str | None = None, force_head: bool = False, metric: Literal["accuracy", "mcc", "f1",
     "f1_micro", "f1_macro", "exact_match", "pearson", "spearman", "mse", "loss", "similarity", "bleu", "ndcg",
     "mrr", "recall"] | None = None, resume: Path | str | None = None,
@@ -399,12 +393,11 @@ def correlate(
 def prune(
     model: str | Path | PreTrainedModel, texts: Texts = None, labels: Iterable[Label] | None = None, *,
     by: str = "gradient", highest_first: bool = False, step: float = 0.1, rerank: bool = False,
-    random_orders: int = 19, rank_texts: Texts = None, margin: float | None = None,
-    search: Literal["walk", "bisect"] = "walk", save: Path | str | None = None, share: float | None = None,
-    physical: bool = False, overwrite: bool = False, revision: str | None = None,
-    cache_dir: Path | str | None = None, token: str | None = None, offline: bool = False,
-    trust_remote_code: bool = False, base: str | None = None, adapter: str | None = None,
-    prompt: str | None = None, allow_bin: bool = False, device: str = "auto",
+    random_orders: int | None = None, rank_texts: Texts = None, margin: float | None = None,
+    save: Path | str | None = None, share: float | None = None, physical: bool = False,
+    overwrite: bool = False, revision: str | None = None, cache_dir: Path | str | None = None,
+    token: str | None = None, offline: bool = False, trust_remote_code: bool = False, base: str | None = None,
+    adapter: str | None = None, prompt: str | None = None, allow_bin: bool = False, device: str = "auto",
     device_map: str | dict[str, Any] | None = None, dtype: str = "float32", threads: int | None = None,
     workers: int | None = None, progress: bool | Progress = False, tokenizer: Tokenizer | None = None,
     split: str | None = None, dataset_config: str | None = None, name: str | None = None,
@@ -413,7 +406,7 @@ def prune(
     limit: int | None = None, sample: int | None = None, seed: int = 42, batch_tokens: int | None = None,
     memory: str | None = None, objective: Literal["classification", "multi-label", "regression",
     "token-classification", "question-answering", "seq2seq", "masked-lm", "causal-lm", "representation",
-    "similarity", "triplet", "retrieval", "reranking"] | None = None, label_column: str | None = None,
+    "similarity", "triplet", "retrieval"] | None = None, label_column: str | None = None,
     force_head: bool = False, metric: Literal["accuracy", "mcc", "f1", "f1_micro", "f1_macro", "exact_match",
     "pearson", "spearman", "mse", "loss", "similarity", "bleu", "ndcg", "mrr", "recall"] | None = None,
     resume: Path | str | None = None,
@@ -435,7 +428,7 @@ def dynamics(
     sample: int | None = None, seed: int = 42, batch_tokens: int | None = None, memory: str | None = None,
     frequencies: Path | str | None = None, content_only: bool = False, objective: Literal["classification",
     "multi-label", "regression", "token-classification", "question-answering", "seq2seq", "masked-lm",
-    "causal-lm", "representation", "similarity", "triplet", "retrieval", "reranking"] | None = None,
+    "causal-lm", "representation", "similarity", "triplet", "retrieval"] | None = None,
     label_column: str | None = None, force_head: bool = False, metric: Literal["accuracy", "mcc", "f1",
     "f1_micro", "f1_macro", "exact_match", "pearson", "spearman", "mse", "loss", "similarity", "bleu", "ndcg",
     "mrr", "recall"] | None = None, weights: Literal["attention", "norm", "both"] = "attention",
@@ -473,7 +466,7 @@ def report(
     sample: int | None = None, seed: int = 42, batch_tokens: int | None = None, memory: str | None = None,
     frequencies: Path | str | None = None, objective: Literal["classification", "multi-label", "regression",
     "token-classification", "question-answering", "seq2seq", "masked-lm", "causal-lm", "representation",
-    "similarity", "triplet", "retrieval", "reranking"] | None = None, label_column: str | None = None,
+    "similarity", "triplet", "retrieval"] | None = None, label_column: str | None = None,
     force_head: bool = False, metric: Literal["accuracy", "mcc", "f1", "f1_micro", "f1_macro", "exact_match",
     "pearson", "spearman", "mse", "loss", "similarity", "bleu", "ndcg", "mrr", "recall"] | None = None,
 ) -> Report: ...
@@ -489,10 +482,10 @@ def plot(
     clusters: int | None = None,
 ) -> Picture: ...
 def doctor(
-    model: str | Path | PreTrainedModel, texts: Texts = None, *, speed: bool = False,
-    revision: str | None = None, cache_dir: Path | str | None = None, token: str | None = None,
-    offline: bool = False, trust_remote_code: bool = False, base: str | None = None,
-    adapter: str | None = None, prompt: str | None = None, allow_bin: bool = False, device: str = "auto",
+    model: str | Path | PreTrainedModel, texts: Texts = None, *, revision: str | None = None,
+    cache_dir: Path | str | None = None, token: str | None = None, offline: bool = False,
+    trust_remote_code: bool = False, base: str | None = None, adapter: str | None = None,
+    prompt: str | None = None, allow_bin: bool = False, device: str = "auto",
     device_map: str | dict[str, Any] | None = None, dtype: str = "float32", threads: int | None = None,
     workers: int | None = None, progress: bool | Progress = False, tokenizer: Tokenizer | None = None,
     split: str | None = None, dataset_config: str | None = None, name: str | None = None,

@@ -63,12 +63,6 @@ class MetricSpec:
     higher_is_better: bool = True
 
 
-#: The usual names of the columns of queries, of passages that answer them, and of others.
-_SEARCH = (
-    ("query", "question", "anchor"),
-    ("positive", "pos", "passage", "answer", "document", "context"),
-    ("negative", "neg"),
-)
 OBJECTIVES = {
     "classification": ObjectiveSpec(
         "classification:Classification", "accuracy, mcc, f1, loss", (Gold.CLASS,)
@@ -111,13 +105,11 @@ OBJECTIVES = {
         "retrieval:Retrieval",
         "ndcg (of the first 10), mrr (of the first 10), recall (of the first 10), loss",
         (Gold.RELEVANCE,),
-        _SEARCH,
-    ),
-    "reranking": ObjectiveSpec(
-        "reranking:Reranking",
-        "ndcg (of the first 10), mrr (of the first 10), recall (of the first 10), loss",
-        (Gold.RELEVANCE,),
-        _SEARCH,
+        (
+            ("query", "question", "anchor"),
+            ("positive", "pos", "passage", "answer", "document", "context"),
+            ("negative", "neg"),
+        ),
     ),
 }
 METRICS = {

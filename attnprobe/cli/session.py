@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 Given = Mapping[str, Any]
 #: The words of the command line that runs.
 _words: ContextVar[Sequence[str]] = ContextVar("attnprobe_words", default=())
-#: Where tables that are written are collected too, for a command that runs another one.
-_collected: ContextVar["dict[str, HeadTable] | None"] = ContextVar("attnprobe_collected", default=None)
 #: What stands for standard input as data, and for standard output as a file.
 _STREAM = "-"
 
@@ -54,7 +52,6 @@ def list_read(command: Command, given: Given) -> list[str]:
         values = [str(one) for one in value] if isinstance(value, list) else [str(value)] if value else []
         reads = option.reads
         if reads == "side":
-            values = [split_query(one)[0] for one in values]
             reads = "data" if given.get("model") else "table"
         if reads == "order":
             from attnprobe.intervention.pruning.options import list_order_files
@@ -67,12 +64,6 @@ def list_read(command: Command, given: Given) -> list[str]:
         if reads or option.keyword == "model":
             found += [one for one in values if one]
     return found
-
-
-def split_query(spec: str) -> tuple[str, str]:
-    """Split the name of data from its own options; a question mark may also be part of a file's name."""
-    path, mark, query = spec.rpartition("?")
-    return (spec, "") if not mark or Path(spec).exists() else (path, query)
 
 
 def set_environment(*, offline: bool) -> None:
@@ -172,30 +163,12 @@ def is_first_process() -> bool:
     return int(os.environ.get("WORLD_SIZE", "1")) == 1 or os.environ.get("RANK", "0") == "0"
 
 
-@contextmanager
-def collect_tables() -> Iterator["dict[str, HeadTable]"]:
-    """Collect the tables that are made inside, by their names; that of a command with one table has none."""
-    found: dict[str, HeadTable] = {}
-    token = _collected.set(found)
-    try:
-        yield found
-    finally:
-        _collected.reset(token)
-
-
-def note_tables(tables: "Mapping[str, HeadTable]") -> None:
-    """Add tables, by their names, to those that are collected, if any are."""
-    if (collected := _collected.get()) is not None:
-        collected.update(tables)
-
-
 def emit(table: "HeadTable", given: Given) -> None:
     """Write the table where the options say; notes go to standard error where the output has none.
 
     Raises:
         AttnprobeError: When the file can't be written; the table is then on standard output.
     """
-    note_tables({"": table})
     if not is_first_process():  # which writes for all
         return
     with stopping.working(gentle=True):

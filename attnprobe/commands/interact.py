@@ -1,6 +1,6 @@
 """The command that asks which heads stand in for each other."""
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 from attnprobe.commands.output import Output
 from attnprobe.commands.registry import command
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     *SWITCHING,
     Resume,
     Output,
-    guesses=("interaction", "interactions", "backup", "redundancy", "synergy"),
 )
 def interact(
     model: Any,
@@ -30,10 +29,6 @@ def interact(
     pairs: Annotated[
         int, Option("Number of pairs that are tested, the strongest proposals.", low=1, panel=TASK)
     ] = 20,
-    by: Annotated[
-        Literal["pair", "head"],
-        Option("Give one row for each tested pair, or for each head.", panel=TASK),
-    ] = "pair",
     **options: Any,
 ) -> "HeadTable":
     """Find which heads stand in for each other.
@@ -44,9 +39,6 @@ def interact(
     head's gate changes when the other head is off ([bold]proposed[/bold]: the smaller of both directions),
     and tested on the other half ([bold]p[/bold]: t over documents, [bold]p_adjusted[/bold]: Holm). Only
     pairs that are confirmed there are a result.
-    With [bold]--by head[/bold]: [bold]delta[/bold], the change of the loss without the head alone, and
-    [bold]replaced_share[/bold], the share of its effect that the heads confirmed to stand in for it
-    ([bold]partners[/bold]) replace.
     It takes a pass of gradients over one half for each head, and two to three passes for each tested pair.
 
     Examples:
@@ -54,12 +46,10 @@ def interact(
 
       attnprobe interact my-classifier -d reviews.tsv -o pairs.csv
 
-      attnprobe interact my-classifier -d reviews.tsv --by head --pairs 40
-
       attnprobe plot pairs.csv -o pairs.svg
 
     Returns:
-        One row a tested pair, the strongest proposal first, or one row a head.
+        One row a tested pair, the strongest proposal first.
     """
     from attnprobe.commands.call.call import check_model, make_loader, open_call, open_labelled, read_task
     from attnprobe.commands.call.record import describe_call
@@ -77,7 +67,6 @@ def interact(
             call.corpus,
             task,
             pairs=pairs,
-            by=by,
             facts={"command": describe_call("interact"), "dataset": source.described},
             **call.run,
         )

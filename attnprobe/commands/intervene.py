@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     *SWITCHING,
     Resume,
     Output,
-    guesses=("gradient", "gradients", "saliency", "sensitivity", "fisher", "relevance", "lrp", "score"),
 )
 def importance(
     model: Any,
@@ -55,7 +54,7 @@ def importance(
     loss by a multiplier on the head (Michel et al. 2019); [bold]importance_normalized[/bold]: divided by the
     l2 norm of its layer. From the same pass: [bold]gradient_signed[/bold], the mean of the derivative
     itself (positive: the loss rises with the head, which harms), and [bold]fisher[/bold], the mean of its
-    square. _half_a and _half_b are the same over halves of the examples, for correlate.
+    square.
     With [bold]--method ig[/bold]: [bold]ig[/bold], the derivative integrated while all heads of a layer go
     from off to on (Sundararajan et al. 2017), so that the heads of a layer add up to what the layer does to
     the loss; a note says how nearly. [bold]ig_abs[/bold] is the mean over examples of its size.
@@ -83,7 +82,7 @@ def importance(
       attnprobe importance my-embedder -d stsb.csv --objective similarity
 
     Returns:
-        One row a head, or for all heads that share their weights over layers.
+        One row a head.
 
     Raises:
         AttnprobeError: With one sentence on what is wrong and what to do.
@@ -126,7 +125,6 @@ def importance(
     Resume,
     Output,
     rules=[Rule("--draws is for --with resample.", given=("draws", "not replaced_by=resample"))],
-    guesses=("ablation", "mask", "knockout", "remove"),
 )
 def ablate(
     model: Any,
@@ -160,8 +158,6 @@ def ablate(
     number of heads.
     [bold]moved[/bold]: the mean over examples of |score without the head - score with it|, in which effects
     of opposite signs do not cancel; of a metric of all examples together, such as mcc, that of the loss.
-    [bold]reliability[/bold], [bold]delta_reliability[/bold]: how well as many other examples would rank heads
-    alike by moved, and by delta (Spearman's rho, split halves).
     With [bold]--keep-one[/bold], all heads of the layer but this one are off (Michel et al. 2019, section 3).
     A head that is off gives zero, which the layers behind it never met in training. With
     [bold]--with mean[/bold] it gives what it gives on average, and with [bold]--with resample[/bold] what it
@@ -183,10 +179,8 @@ def ablate(
 
       attnprobe ablate my-embedder -d scifact/ --objective retrieval
 
-      attnprobe ablate my-reranker -d scifact/ --objective retrieval
-
     Returns:
-        One row a head, or for all heads that share their weights over layers.
+        One row a head.
     """
     from attnprobe.commands.call.call import check_model, make_loader, open_call, open_labelled, read_task
     from attnprobe.commands.call.record import describe_call

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 from attnprobe.commands.output import Output
 from attnprobe.commands.registry import Rule, command
@@ -21,20 +21,8 @@ PRUNING, SAVING = "Pruning", "Saving"
 By = Annotated[
     str,
     Option(
-        "Rank heads by gradient, gradient-normed, fisher, ig, lrp, ablation, norm, magnitude, entropy, "
-        "confidence, or FILE:COLUMN of a table of heads; or by several: gradient,norm.",
-        words=(
-            "gradient",
-            "gradient-normed",
-            "fisher",
-            "ig",
-            "lrp",
-            "ablation",
-            "norm",
-            "magnitude",
-            "entropy",
-            "confidence",
-        ),
+        "Rank heads by gradient, gradient-normed, fisher, ig, lrp, ablation, or FILE:COLUMN of a table of "
+        "heads; or by several: gradient,ablation.",
         reads="order",
         panel=PRUNING,
     ),
@@ -72,13 +60,7 @@ _PHYSICAL = "--physical says how --save writes; add --save DIR --share 0.4."
         Rule(_TOGETHER, given=("share",), lacks=("save",)),
         Rule(_TOGETHER, given=("save",), lacks=("share", "margin")),
         Rule(_PHYSICAL, given=("physical",), lacks=("save",)),
-        Rule(
-            "--search bisect tries a few steps of one order, beside no random orders; leave out "
-            "--random-orders.",
-            given=("random_orders", "search=bisect"),
-        ),
     ],
-    guesses=("cut", "drop", "compress"),
 )
 def prune(
     model: Any,
@@ -89,25 +71,25 @@ def prune(
     highest_first: HighestFirst = False,
     step: Step = 0.1,
     rerank: Rerank = False,
-    random_orders: RandomOrders = 19,
+    random_orders: Annotated[
+        int | None,
+        Option(
+            "Number of random orders to compare with. Default: 19; with --margin none.",
+            low=0,
+            panel=PRUNING,
+        ),
+    ] = None,
     rank_texts: RankTexts = None,
     margin: Annotated[
         float | None,
         Option(
-            "Loss of score that is allowed; the notes name the last step within it (one-sided 95 %).",
-            doc="Loss of score that is allowed, in the score's unit: the notes name the last step at which, "
-            "as at all before it, the loss is at most that (one-sided 95 %).",
+            "Loss of score that is allowed (one-sided 95 %): heads go until it is more, and a note says how "
+            "many can.",
+            doc="Loss of score that is allowed, in the score's unit (one-sided 95 %): heads go step by step "
+            "until it is more, then one by one inside that step, beside no random orders by default.",
             panel=PRUNING,
         ),
     ] = None,
-    search: Annotated[
-        Literal["walk", "bisect"],
-        Option(
-            "With --margin: go along the whole curve until the first step beyond it, or try a few steps by "
-            "bisection.",
-            panel=PRUNING,
-        ),
-    ] = "walk",
     save: Annotated[
         Path | str | None,
         Option(
@@ -141,20 +123,17 @@ def prune(
     importance ([bold]gradient[/bold]; [bold]gradient-normed[/bold]: divided by the norm of its layer, as
     Michel et al. 2019 do; [bold]fisher[/bold]: its square), by integrated gradients ([bold]ig[/bold]: ig_abs
     of importance --method ig), by relevance ([bold]lrp[/bold]: relevance_abs), by how far the score of each
-    example moves without the head ([bold]ablation[/bold]), by the length of what the head adds
-    ([bold]norm[/bold]: one forward pass) or of its weights ([bold]magnitude[/bold]: no data), by entropy (the
-    most spread first), by confidence, or by a column of a table. Several orders, --by gradient,norm, are
-    scored on the same examples. Random orders stand beside them: a criterion that is no better than chance
-    says nothing.
+    example moves without the head ([bold]ablation[/bold]), or by a column of a table. Several orders, --by
+    gradient,ablation, are scored on the same examples. Random orders stand beside them: a criterion that is
+    no better than chance says nothing.
     [bold]delta[/bold] is the score minus that of the whole model over the same examples,
     [bold]delta_random[/bold] the score minus the mean of the random orders, whose spread is part of its
     error. Each has its standard error (_se), a test ([bold]p[/bold], [bold]p_random[/bold]), and p adjusted
     for the number of steps by Holm (p_adjusted, p_random_adjusted). [bold]bound[/bold] is how much worse
-    than the whole model the score is, at most (one-sided 95 %, paired); [bold]--margin 0.01[/bold] names the
-    last step within a margin. [bold]--search bisect[/bold] finds a step within it by a few evaluations, no
-    curve: 6 of a model of 72 heads. The table holds these ([bold]tried[/bold] numbers them), with
-    [bold]accuracy[/bold]. [bold]majority[/bold] stands beside accuracy: the share of the most frequent label,
-    which a model has that always names it.
+    than the whole model the score is, at most (one-sided 95 %, paired). With [bold]--margin 0.01[/bold],
+    heads go in tenths until the bound is more than that, then one by one inside that tenth (where it has
+    more than ten heads, in ten parts): 20 passes at most. [bold]majority[/bold] stands beside accuracy: the
+    share of the most frequent label, which a model has that always names it.
     [bold]rank_among_random[/bold] is 1 where the order is better than every random one.
     Heads are ranked on one half of the examples and scored on the other, or ranked on --rank-data.
     [bold]--save DIR --share 0.4[/bold] writes the checkpoint without 40 % of its heads.
@@ -162,13 +141,11 @@ def prune(
     Examples:
       attnprobe prune demo -L 100
 
-      attnprobe prune demo -L 100 --by gradient,gradient-normed,norm -o orders.csv
+      attnprobe prune demo -L 100 --by gradient,gradient-normed,ablation -o orders.csv
 
       attnprobe prune demo -L 100 --by lrp --rerank
 
       attnprobe prune my-bert -d dev.tsv --margin 0.01
-
-      attnprobe prune my-bert -d dev.tsv --margin 0.01 --search bisect --step 0.01
 
       attnprobe prune my-bert -d dev.tsv --save pruned --share 0.4
 
@@ -185,13 +162,15 @@ def prune(
     """
     from attnprobe.commands.call.call import check_model, make_loader, open_call, open_labelled, read_task
     from attnprobe.commands.call.record import describe_call
-    from attnprobe.intervention.pruning.options import Criterion, PruneOptions, check_ranked
+    from attnprobe.intervention.pruning.options import RANDOM_ORDERS, Criterion, PruneOptions, check_ranked
     from attnprobe.model.folders import check_free
 
     folder = None if save is None else Path(save)
     criteria = Criterion.parse_several(by, highest_first=highest_first)
-    saving, beside = folder is not None, 0 if search == "bisect" else random_orders
-    pruning = PruneOptions(criteria, step, rerank, beside, share, physical, margin, saving, search)
+    if random_orders is None:
+        random_orders = RANDOM_ORDERS if margin is None else 0
+    saving = folder is not None
+    pruning = PruneOptions(criteria, step, rerank, random_orders, share, physical, margin, saving)
     if rank_texts is not None:
         check_ranked(criteria)
     if folder is not None:

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from attnprobe.attention.kinds import Kind
 from attnprobe.errors import AttnprobeError
 from attnprobe.findings.noise import Sample, read_sample
+from attnprobe.sums.documents import BLOCKS
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.naming import join_names
-from attnprobe.table.table import HALVES
 
 #: What is compared where the user names no column: the first of these that a table has.
 VALUES = ("importance", "ig_abs", "relevance_abs", "score")
@@ -29,6 +29,13 @@ Values = dict[Named, float]
 LISTED = 20
 
 
+#: What is said of a side that is no table of heads.
+MODEL_IS_MISSING = (
+    "a model is missing where the sides are data, `attnprobe correlate MODEL --in-domain DATA --out-domain "
+    "DATA`; or give tables that `attnprobe importance` or `attnprobe ablate` wrote."
+)
+
+
 @dataclass(frozen=True)
 class Side:
     """One table: a number for every head.
@@ -36,7 +43,6 @@ class Side:
     Attributes:
         kind: Objective, method and metric, as far as the table names them.
         keys: What names a head: layer and head, and before them the kind of attention if there are several.
-        halves: The same over two halves of the examples, where the table has them.
         sample: How the values came about block of documents by block, where the record has it.
         texts: What names the examples, where the record has it.
         unit: That of the column, where a table says it.
@@ -49,7 +55,6 @@ class Side:
     column: str
     keys: tuple[str, ...]
     values: Values
-    halves: tuple[Values, Values] | None
     sample: Sample | None = None
     texts: frozenset[str] = frozenset()
     unit: str = ""
@@ -72,10 +77,7 @@ class Side:
     def from_frame(cls, frame: pandas.DataFrame, name: str, column: str | None = None) -> "Side":
         """Read a table that ``importance``, ``ablate`` or any other command with a row a head wrote."""
         if not {"layer", "head"} <= set(frame.columns):
-            raise AttnprobeError(
-                f"{name} has no columns layer and head; give a table that `attnprobe importance` or "
-                "`attnprobe ablate` wrote, or a MODEL to compare two datasets."
-            )
+            raise AttnprobeError(f"{name} has no columns layer and head; {MODEL_IS_MISSING}")
         if not len(frame):
             raise AttnprobeError(f"{name} has no rows.")
         if column is None:
@@ -89,12 +91,10 @@ class Side:
         places = list(zip(*(frame[key].tolist() for key in keys), strict=True))
         if len(set(places)) < len(places):
             raise AttnprobeError(f"{name} has more than one row for some head; give one table.")
-        wanted = [one for one in (column, *(f"{column}_{half}" for half in HALVES)) if one in frame.columns]
-        values, *halves = (dict(zip(places, _read_numbers(frame, one, name), strict=True)) for one in wanted)
+        values = dict(zip(places, _read_numbers(frame, column, name), strict=True))
         kind = {kind: labels[kind] for kind in KINDS if kind in labels}
         model, dataset = labels.get("model", ""), labels.get("dataset", name)
-        both = (halves[0], halves[1]) if len(halves) == 2 else None
-        return cls(name, model, dataset, kind, column, keys, values, both)
+        return cls(name, model, dataset, kind, column, keys, values)
 
     def select_heads(self, heads: Sequence[Named], keys: Sequence[str], names: Sequence[Named]) -> "Side":
         """Select heads in an order, and give them new names of these keys."""
@@ -107,7 +107,6 @@ class Side:
             self,
             keys=tuple(keys),
             values=select(self.values),
-            halves=self.halves and (select(self.halves[0]), select(self.halves[1])),
             sample=self.sample and self.sample.select_heads([place[head] for head in heads]),
         )
 
@@ -123,9 +122,17 @@ class Side:
         References:
             Spearman (1910), Correlation calculated from faulty data; Brown (1910).
         """
-        if self.halves is None:
+        if self.sample is None:
             return float("nan")
-        halves = np.array([list(half.values()) for half in self.halves])
+        numbers = np.arange(len(self.sample.count)) if self.sample.block is None else self.sample.block
+        second = numbers >= BLOCKS // 2
+        if second.all() or not second.any():
+            return float("nan")
+        parts = [
+            replace(self.sample, count=self.sample.count[some], total=self.sample.total[some])
+            for some in (~second, second)
+        ]
+        halves = np.stack([part.mean for part in parts])
         if not np.isfinite(halves).all() or not np.ptp(halves, axis=1).all():
             return float("nan")
         r = float(np.corrcoef(halves)[0, 1])

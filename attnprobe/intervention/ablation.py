@@ -1,6 +1,6 @@
 """What switching heads off does to the score, as a table."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from itertools import compress
 from pathlib import Path
 from typing import Any
@@ -17,17 +17,11 @@ from attnprobe.intervention.changes import (
     find_example_score,
     title_moves,
 )
-from attnprobe.intervention.effects import (
-    CORRECTIONS,
-    Effects,
-    describe_ablation,
-    describe_reliability,
-    describe_survivors,
-)
+from attnprobe.intervention.effects import Effects
 from attnprobe.intervention.metrics.mean import Mean
 from attnprobe.intervention.metrics.metric import Metric
 from attnprobe.intervention.objectives.choosing import Loader
-from attnprobe.intervention.replacing import Replacing, build_replacing, describe_replacement
+from attnprobe.intervention.replacing import Replacing, build_replacing
 from attnprobe.intervention.request import DRAWS, ReplacedBy, TaskOptions, check_metric, peek
 from attnprobe.intervention.task import Bench, bind_task, build_metric, choose_subject
 from attnprobe.intervention.trials import Trials, cut_single_heads, keep_single_heads, run_trials
@@ -38,9 +32,11 @@ from attnprobe.sums.groups import Blocks
 from attnprobe.sums.resampling import Correction, adjust
 from attnprobe.table.builder import TableBuilder
 from attnprobe.table.head_table import HeadTable
-from attnprobe.table.table import HALVES, Column
+from attnprobe.table.table import Column
 
 Floats = NDArray[np.float64]
+#: What corrections are called in a sentence.
+CORRECTIONS: dict[Correction, str] = {"holm": "Holm", "bh": "Benjamini-Hochberg"}
 
 
 def run_ablation(
@@ -96,22 +92,19 @@ def tabulate_ablation(
     correction: Correction = "holm",
     replacing: Replacing | None = None,
 ) -> HeadTable:
-    """Tabulate ablation over the examples of a bench.
-
-    Heads of layers that share their weights are masked together: one pass, one row and one test.
-    """
-    units = bench.subject.units.ravel()
+    """Tabulate ablation over the examples of a bench."""
+    standing = bench.subject.architecture.standing.ravel()
     by_example = find_example_score(bench, metric)
     trials = _ablate_all(bench, metric, by_example, replacing, keep_one=keep_one)
     documents, cuts, whole = bench.documents, trials.by_cut, trials.untouched
-    changes = Changes.of(metric, cuts, whole, documents)
-    moves = Moves.of(by_example, cuts, whole, documents)
+    changes = Changes.of(metric, cuts, whole)
+    moves = Moves.of(by_example, cuts, whole)
     adjusted = adjust([found.p for found in changes.compared], correction)
 
     def fill(values: Iterable[float]) -> Floats:
-        """Put NaN between the values of the heads that have a row, for the others."""
-        whole = np.full(len(units), np.nan)
-        whole[units] = list(values)
+        """Put NaN between the values of the heads that are there, for the others."""
+        whole = np.full(len(standing), np.nan)
+        whole[standing] = list(values)
         return whole
 
     layers, heads = bench.subject.shape
@@ -136,21 +129,23 @@ def tabulate_ablation(
     build.add(Column("p", "probability", title="p"), fill(found.p for found in changes.compared))
     p_adjusted = Column("p_adjusted", "probability", headline=not keep_one, title="adjusted p")
     build.add(p_adjusted, fill(adjusted))
-    _add_order(build, by_example, changes, moves, fill)
-    for half, half_scores in zip(HALVES, changes.halves, strict=True):
-        build.add(Column(f"score_{half}", metric.unit, role="half"), fill(half_scores))
+    unit, size = (by_example.unit, title_moves(by_example)) if by_example else ("", "")
+    build.measure("moved", unit, fill(moves.means), fill(moves.errors), headline=True, title=size)
     title = "each head alone in its layer" if keep_one else "ablation of heads"
     tested = f"{'paired t' if metric.continuous else 'paired test'}, {CORRECTIONS[correction]}"
-    shape = grid.shape
     effects = Effects(
-        metric, metric.score(whole), grid, deltas.reshape(shape), spread.reshape(shape),
-        fill(adjusted).reshape(shape), bench.subject.architecture.places, tested,
-    )  # fmt: skip
+        metric,
+        metric.score(whole),
+        deltas.reshape(grid.shape),
+        spread.reshape(grid.shape),
+        fill(adjusted).reshape(grid.shape),
+        bench.subject.architecture.places,
+        tested,
+        "with a layer cut down to" if keep_one else "without",
+    )
     notes = [
-        *(describe_survivors if keep_one else describe_ablation)(effects),
+        effects.describe(),
         *describe_moves(metric, by_example),
-        *describe_replacement(replacing, changes.drawn),
-        *describe_reliability(moves.reliability, changes.reliability, metric.name),
     ]
     return build.table(title, notes)
 
@@ -158,41 +153,16 @@ def tabulate_ablation(
 def _ablate_all(
     bench: Bench, metric: Metric, by_example: Mean | None, replacing: Replacing | None, *, keep_one: bool
 ) -> Trials:
-    """Switch each head off, or with ``keep_one`` all others of its layer, in all examples.
-
-    Heads of layers that share their weights go together, in one cut.
-    """
+    """Switch each head off, or with ``keep_one`` all others of its layer, in all examples."""
     needs = dict.fromkeys((*metric.needs, *(by_example.needs if by_example else ())))
     subject = bench.subject
     every = (keep_single_heads if keep_one else cut_single_heads)(*subject.shape)
-    cuts = [cut[subject.ties] for cut in compress(every, subject.units.ravel())]
-    return run_trials(bench, cuts, [*needs], "ablating", replacing)
+    cuts = compress(every, subject.architecture.standing.ravel())
+    return run_trials(bench, [*cuts], [*needs], "ablating", replacing)
 
 
 def _record_blocks(bench: Bench, added: Floats, documents: NDArray[np.int64], grid: Floats) -> dict[str, Any]:
     """Make the record of the sums over blocks of what each example adds to the score without a head."""
     values = np.full((len(documents), *bench.subject.shape), np.nan)
-    values[:, bench.subject.units] = added
+    values[:, bench.subject.architecture.standing] = added
     return block_record("score", bench.subject.architecture.places, Blocks.of(values, documents), grid)
-
-
-_TITLES = {
-    "reliability": "reliability of the order of heads by moved",
-    "delta_reliability": "reliability of the order of heads by delta",
-}
-
-
-def _add_order(
-    build: TableBuilder,
-    score: Mean | None,
-    changes: Changes,
-    moves: Moves,
-    fill: Callable[[Iterable[float]], Floats],
-) -> None:
-    """Append what orders heads, and how well that is known."""
-    unit, title = (score.unit, title_moves(score)) if score else ("", "")
-    build.measure("moved", unit, fill(moves.means), fill(moves.errors), headline=True, title=title)
-    reliabilities = {"reliability": moves.reliability, "delta_reliability": changes.reliability}
-    for column, value in reliabilities.items():
-        whole = np.full(len(fill(moves.means)), value)
-        build.add(Column(column, "correlation", title=_TITLES[column]), whole)

@@ -8,11 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.intervention.metrics.mean import Mean, student_p
-from attnprobe.intervention.metrics.metric import CLUSTER, Comparison, Metric, Outcome, select_examples
+from attnprobe.intervention.metrics.metric import CLUSTER, Comparison, Metric, Outcome
 from attnprobe.intervention.task import Bench, build_metric
-from attnprobe.sums.documents import in_second_half
 from attnprobe.sums.groups import Clustered
-from attnprobe.sums.reliability import split_half_reliability
 
 Floats = NDArray[np.float64]
 
@@ -30,18 +28,12 @@ class Changes:
         errors: (cut,) standard errors of the scores.
         compared: (cut,) the differences.
         added: (example, cut) what each example adds to the score: see ``Metric.pseudovalues``.
-        halves: (half, cut) the scores over either half of the documents; NaN where there is none.
-        reliability: Of the order of cuts by their differences: see ``split_half_reliability``.
-        drawn: (draw, cut) the scores of each draw.
     """
 
     scores: Floats
     errors: Floats
     compared: Sequence[Comparison]
     added: Floats
-    halves: Floats
-    reliability: float
-    drawn: Floats
 
     @classmethod
     def of(
@@ -49,15 +41,11 @@ class Changes:
         metric: Metric,
         cuts: Sequence[Sequence[Outcome]],
         untouched: Outcome,
-        documents: NDArray[np.int64],
     ) -> Self:
         """Score every cut, each of the same number of draws, over the same examples."""
         own = metric.pseudovalues(untouched)
         added = np.stack([_average([metric.pseudovalues(draw) for draw in cut]) for cut in cuts], 1)
-        drawn = np.array([[metric.score(draw) for draw in cut] for cut in cuts], np.float64).T
-        scores = drawn.mean(0)
-        second = in_second_half(documents)
-        halves = [_score_some(metric, cuts, some) for some in (~second, second)]
+        scores = np.array([[metric.score(draw) for draw in cut] for cut in cuts], np.float64).mean(1)
         if len(cuts[0]) == 1:
             errors = np.array([metric.standard_error(cut) for (cut,) in cuts])
             compared = [metric.compare(cut, untouched) for (cut,) in cuts]
@@ -70,23 +58,11 @@ class Changes:
                 Comparison(float(score - whole), float(one.standard_error), student_p(one))
                 for score, one in zip(scores, apart, strict=True)
             ]
-        reliability = split_half_reliability(added - own[:, None], documents)
-        return cls(scores, errors, compared, added, np.stack(halves), reliability, drawn)
+        return cls(scores, errors, compared, added)
 
 
 def _average(values: Sequence[Floats]) -> Floats:
     return values[0] if len(values) == 1 else np.stack(values).mean(0)
-
-
-def _score_some(metric: Metric, cuts: Sequence[Sequence[Outcome]], some: NDArray[np.bool_]) -> Floats:
-    """Score every cut over some of the examples."""
-    if not some.any():
-        return np.full(len(cuts), np.nan)
-    return _score_cuts(metric, [[select_examples(draw, some) for draw in cut] for cut in cuts])
-
-
-def _score_cuts(metric: Metric, cuts: Sequence[Sequence[Outcome]]) -> Floats:
-    return np.array([np.mean([metric.score(draw) for draw in cut]) for cut in cuts], np.float64)
 
 
 @dataclass(frozen=True)
@@ -101,31 +77,23 @@ class Moves:
     Attributes:
         means: (cut,)
         errors: (cut,) standard errors over examples, or over documents that have several.
-        reliability: Of the order of cuts by the means.
     """
 
     means: Floats
     errors: Floats
-    reliability: float
 
     @classmethod
-    def of(
-        cls,
-        score: Mean | None,
-        cuts: Sequence[Sequence[Outcome]],
-        untouched: Outcome,
-        documents: NDArray[np.int64],
-    ) -> Self:
+    def of(cls, score: Mean | None, cuts: Sequence[Sequence[Outcome]], untouched: Outcome) -> Self:
         """Compare each example with itself under every cut; NaN without a score for each example."""
         if score is None:
             nothing = np.full(len(cuts), np.nan)
-            return cls(nothing, nothing, float("nan"))
+            return cls(nothing, nothing)
         own = score.pseudovalues(untouched)
         sizes = np.stack(
             [_average([np.abs(score.pseudovalues(draw) - own) for draw in cut]) for cut in cuts], 1
         )
         found = Clustered.of(sizes, untouched.get(CLUSTER))
-        return cls(found.average, found.standard_error, split_half_reliability(sizes, documents))
+        return cls(found.average, found.standard_error)
 
 
 def find_example_score(bench: Bench, metric: Metric) -> Mean | None:

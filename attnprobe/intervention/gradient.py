@@ -12,11 +12,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attnprobe.corpus.batch import Batch
-from attnprobe.corpus.batches import BatchReader
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.metrics.metric import Values
 from attnprobe.intervention.objectives.objective import Answer, Objective
-from attnprobe.intervention.objectives.related import RelatedTexts, Relations
+from attnprobe.intervention.objectives.related import RelatedTexts
 from attnprobe.intervention.task import Bench
 from attnprobe.intervention.trials import collect_answers
 from attnprobe.model.gates import gate_attention
@@ -122,7 +120,6 @@ def sum_derivatives(
     aside: str = "",
     open_heads: NDArray[np.bool_] | None = None,
     rules: Callable[[], AbstractContextManager[object]] = nullcontext,
-    bind: Callable[[RelatedTexts, Values, BatchReader], RelatedTexts] = RelatedTexts.find_slopes,
     kept: str = "",
 ) -> Any:
     """Differentiate a number of each example by its gates, and sum over all examples.
@@ -140,7 +137,6 @@ def sum_derivatives(
         aside: Ends the names of all passes, to tell them from those that another criterion makes.
         open_heads: Which gates are open (layer, head); the derivative is taken there.
         rules: Other rules of gradients, which each thread enters before heads are gated.
-        bind: Binds an objective about several texts to the embeddings of all, so that each text has a number.
         kept: What the sum is of, where a state could hold another of the same pass.
     """
     checkpoint, architecture = bench.subject.checkpoint, bench.subject.architecture
@@ -149,7 +145,7 @@ def sum_derivatives(
     at = torch.ones(bench.subject.shape) if open_heads is None else torch.from_numpy(open_heads).float()
     halving, left = Halving(), int(at.sum())
     named = f"{{}}{aside} with {left} heads on" if left < at.numel() else f"{{}}{aside}"
-    objective = _bind_texts(bench, open_heads, named.format("embedding"), bind)
+    objective = _bind_texts(bench, open_heads, named.format("embedding"))
     way, sites, present = architecture.way, architecture.sites, architecture.present
     kind = torch.promote_types(checkpoint.body.dtype, torch.float32)
     with rules(), gate_attention(checkpoint.body, way, sites, present) as gates:
@@ -183,43 +179,18 @@ def sum_derivatives(
         )
 
 
-def _bind_texts(
-    bench: Bench,
-    open_heads: NDArray[np.bool_] | None,
-    name: str,
-    bind: Callable[[RelatedTexts, Values, BatchReader], RelatedTexts],
-) -> Objective:
+def _bind_texts(bench: Bench, open_heads: NDArray[np.bool_] | None, name: str) -> Objective:
     """Give the objective, with a number for each text where examples are about several."""
     objective = bench.objective
     if not isinstance(objective, RelatedTexts):
         return objective
     cuts = [] if open_heads is None else [open_heads]
     *_, answers = collect_answers(bench, cuts, ["state"], name)
-    return bind(objective, answers["state"], bench.corpus.batches)
-
-
-def sum_over_ties(derivative: Floats, ties: NDArray[np.int64] | None) -> Floats:
-    """Sum derivatives (example, layer, head) over the layers that share a gate.
-
-    The derivative by a gate that stands in several layers is the sum of those by a gate in each. It is given
-    to the first of the layers, and 0 to the others.
-
-    >>> sum_over_ties(np.array([[[1.0], [5.0], [-3.0]]]), np.array([0, 1, 0])).tolist()
-    [[[-2.0], [5.0], [0.0]]]
-    """
-    if ties is None:
-        return derivative
-    found = np.zeros_like(derivative)
-    for layer, first in enumerate(ties):
-        found[:, first] += derivative[:, layer]
-    return found
+    return objective.find_slopes(answers["state"], bench.corpus.batches)
 
 
 def gradient_importance(
-    bench: Bench,
-    open_heads: NDArray[np.bool_] | None = None,
-    ties: NDArray[np.int64] | None = None,
-    aside: str = "",
+    bench: Bench, open_heads: NDArray[np.bool_] | None = None, aside: str = ""
 ) -> Gradients:
     """Average the derivative of each example's loss by each gate: its size, itself, and its square.
 
@@ -244,7 +215,6 @@ def gradient_importance(
     Args:
         bench: Checkpoint, whose weights are frozen, task and examples.
         open_heads: Which gates are open (layer, head); the derivative is taken there.
-        ties: For each layer the one whose gates it shares; see ``sum_over_ties``. None where none do.
         aside: Ends the names of the passes.
 
     Raises:
@@ -258,7 +228,7 @@ def gradient_importance(
     return sum_derivatives(
         bench,
         lambda answer: answer.loss,
-        lambda derivative, batch: Gradients.of(sum_over_ties(derivative, ties), batch),
+        Gradients.of,
         Gradients.from_arrays,
         name="gradients",
         aside=aside,
@@ -269,10 +239,8 @@ def gradient_importance(
 
 def describe_texts(bench: Bench) -> list[str]:
     """Say what is averaged where an example is about several texts."""
-    if not isinstance(bench.objective, Relations):
+    if not isinstance(bench.objective, RelatedTexts):
         return []
-    number, parts, (one, several) = len(bench.documents), bench.objective.parts, bench.objective.nouns
     return [
-        f"Importance is the mean over {parts} of what the head does in each to the mean loss of {number:,} "
-        f"{one if number == 1 else several}; n counts the {parts}."
+        "Importance is the mean over texts, which n counts, of what the head does in each to the mean loss."
     ]

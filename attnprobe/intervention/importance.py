@@ -30,7 +30,6 @@ from attnprobe.statistics import all_statistics
 from attnprobe.survey.measure import open_meter
 from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.head_table import HeadTable
-from attnprobe.table.table import HALVES, Column
 
 #: The ``objective`` column of a method that needs none.
 NO_OBJECTIVE = "none"
@@ -70,8 +69,7 @@ def run_importance(
         )
     labelled, documents = peek(source.documents)
     subject = choose_subject(load, task, labelled=labelled, progress=progress, modality=source.kind)
-    if method == "lrp":
-        subject = subject.check_relevance()
+    subject = subject.check_methods([method])
     more = {"nodes": nodes} if method == "ig" else {}
     question = subject.question("importance", **{"--method": method})
     with (
@@ -83,7 +81,7 @@ def run_importance(
 
 def tabulate_gradient(bench: Bench, dataset: str, *, facts: Mapping[str, Any]) -> HeadTable:
     """Measure and tabulate gradient importance, one row a head."""
-    found = gradient_importance(bench, ties=bench.subject.ties)
+    found = gradient_importance(bench)
     notes = [*describe_texts(bench), *([_RANDOM_SIGN] if isinstance(bench.objective, Representation) else [])]
     return _tabulate(found, bench.objective.name, "gradient", bench.labels(dataset, facts), notes)
 
@@ -181,30 +179,7 @@ def _tabulate(
             ("fisher", "(dL/dmask)^2", found.squares, "Fisher information"),
         ):
             build.measure(name, unit, part.average, part.standard_error, title=title)
-    for half, name in zip(found.blocks.halves, HALVES, strict=True):
-        build.add(Column(f"importance_{name}", UNITS[method], role="half"), half.ravel())
-    return build.table("importance of heads", [*notes, *_name_extremes(found, labels)], "heads")
-
-
-def _name_extremes(found: Importance, labels: Labels) -> list[str]:
-    """Name the most and the least important head within its layer."""
-    (unit, error), places = found.normalized, labels.places
-    if unit.shape[-1] < 2:
-        return []
-    there = np.ones(unit.shape, bool)
-    for head in labels.absent:
-        there[head] = False
-    if not np.isfinite(unit[there]).all():
-        return ["A layer's heads have no importance at all, so that it can't be normalised."]
-    most, least = (
-        tuple(map(int, np.unravel_index(place, unit.shape)))
-        for place in (np.where(there, unit, -np.inf).argmax(), np.where(there, unit, np.inf).argmin())
-    )
-    return [
-        f"Within its layer, importance is highest for head {most[1]} of {places[most[0]]} ({unit[most]:.2f} "
-        f"of the layer's norm, standard error {error[most]:.1g}), and lowest for head {least[1]} of "
-        f"{places[least[0]]} ({unit[least]:.2f}, standard error {error[least]:.1g})."
-    ]
+    return build.table("importance of heads", notes, "heads")
 
 
 #: What the two sides are called.
@@ -235,8 +210,7 @@ def measure_sides(
         bare = next(source.name for source, (found, _) in zip(sources, peeked, strict=True) if not found)
         progress.say(f"{bare} has no labels, so those of the other side are not used either.")
     subject = choose_subject(load, task, labelled=labelled, progress=progress, modality=sources[0].kind)
-    if measure == "lrp":
-        subject = subject.check_relevance()
+    subject = subject.check_methods([measure])
     by_metric = measure == "ablation"
     name = check_metric(task.metric, subject.objective, subject.metrics) if by_metric else ""
     sides, records = [], []

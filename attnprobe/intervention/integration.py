@@ -1,7 +1,7 @@
 """Integrated gradients of gates: what the heads of a layer add to the loss, from closed gates to open."""
 
-from collections.abc import Mapping, Sequence
-from contextlib import closing, nullcontext
+from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,25 +13,20 @@ from torch import Tensor
 from attnprobe.corpus.batch import Batch
 from attnprobe.errors import AttnprobeError
 from attnprobe.findings.noise import block_record
-from attnprobe.intervention.gradient import Importance, describe_texts
-from attnprobe.intervention.objectives.objective import Answer, Objective
-from attnprobe.intervention.objectives.related import RelatedTexts
+from attnprobe.intervention.gradient import Importance
+from attnprobe.intervention.objectives.objective import Answer
 from attnprobe.intervention.task import Bench
-from attnprobe.intervention.trials import collect_answers
 from attnprobe.model.gates import BatchReplay, gate_attention
 from attnprobe.run.memory import Halving
 from attnprobe.sums.base import Sum, compute_digest
 from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.head_table import HeadTable
-from attnprobe.table.table import HALVES, Column
 
 Floats = NDArray[np.float64]
 #: Nodes on the line by default.
 NODES = 4
 #: From this error on, more nodes are advised.
 _COARSE = 0.02
-#: Bytes that the slopes of texts may take at all nodes together.
-_TOO_MANY = 1 << 33
 
 
 @dataclass(frozen=True)
@@ -40,8 +35,7 @@ class Integrals(Sum):
 
     Attributes:
         gaps: For each layer (layer, 4): the sums over examples of what the heads together miss of the loss
-            with the layer less that without it, of the size of that, of this difference, and of its size. A
-            layer that shares its gates with one before has 0.
+            with the layer less that without it, of the size of that, of this difference, and of its size.
     """
 
     signed: Importance
@@ -65,30 +59,6 @@ class Integrals(Sum):
         """
         _, missed, _, whole = self.gaps.T
         return np.divide(missed, whole, out=np.full_like(missed, np.nan), where=whole > 0)
-
-    def with_gaps_of_means(self, differences: Floats) -> "Integrals":
-        """Take the gaps of means over texts, where no text has a loss of its own; ``differences`` (layer,).
-
-        The sums over texts of what their heads give are then compared with these, which are of mean losses.
-        """
-        texts = self.signed.heads.count.max(-1)
-        missed = (self.signed.heads.average.sum(-1) - differences) * texts
-        whole = differences * texts
-        gaps = np.stack([missed, np.abs(missed), whole, np.abs(whole)], -1)
-        return Integrals(self.signed, self.size, gaps)
-
-
-@dataclass(frozen=True)
-class _Line:
-    """The way of the gates of a layer, or of layers that share them, from closed to open.
-
-    Attributes:
-        layers: Which gates go together, ascending.
-        objectives: Gives the loss at each node.
-    """
-
-    layers: tuple[int, ...]
-    objectives: Sequence[Objective]
 
 
 def find_nodes(number: int) -> tuple[Floats, Floats]:
@@ -119,11 +89,8 @@ def integrate_gradients(
         sum_h A_h(x) = L(x) - L(x) without the layer's heads
 
     which is checked on every run (``Integrals.errors``). ``ig`` is the mean of A over examples, ``ig_abs``
-    that of |A|. A head of positive ``ig`` raises the loss: it harms. Layers that share their weights go
-    together. The integral is a sum over Gauss-Legendre nodes; passes resume at the layer.
-
-    Where an example is about several texts, the loss of a text is what it has to do with the mean loss with
-    the same gates, as for the gradient. The heads of a layer then add up in the mean over texts.
+    that of |A|. A head of positive ``ig`` raises the loss: it harms. The integral is a sum over
+    Gauss-Legendre nodes; passes resume at the layer.
 
     Unit: that of the loss. Limits: 0 for a head that gives nothing.
 
@@ -146,7 +113,6 @@ def integrate_gradients(
         checkpoint.quantisation.check_gradients(checkpoint.model_type)
     at = np.ones(subject.shape) if open_heads is None else open_heads.astype(np.float64)
     places, weights = find_nodes(nodes)
-    lines, differences = _bind_lines(bench, at, places, name)
     halving, resumable = Halving(), subject.gating.replays and objective.resumable
     kind = torch.promote_types(checkpoint.body.dtype, torch.float32)
     opened = torch.from_numpy(at).to(checkpoint.device, kind)
@@ -162,35 +128,28 @@ def integrate_gradients(
             with torch.no_grad(), replay.record() if resumable else nullcontext():
                 whole = objective.answer(part)
             closed = torch.zeros_like(opened[:1])
-            for line in lines:
-                first = line.layers[0]
-                with replay.resume_at(first) if resumable else nullcontext():
-                    gates.rows = base | dict.fromkeys(line.layers, closed)
+            for layer in range(subject.shape[0]):
+                with replay.resume_at(layer) if resumable else nullcontext():
+                    gates.rows = base | {layer: closed}
                     with torch.no_grad():
                         without = objective.answer(part, whole).loss
-                        apart[:, first] = (whole.loss - without).double().cpu()
-                    for place, weight, own in zip(places, weights, line.objectives, strict=True):
-                        slopes = differentiate(part, whole, line, base, float(place), own)
-                        found[:, first] += weight * slopes.double().cpu()
+                        apart[:, layer] = (whole.loss - without).double().cpu()
+                    for place, weight in zip(places, weights, strict=True):
+                        slopes = differentiate(part, whole, layer, base, float(place))
+                        found[:, layer] += weight * slopes.double().cpu()
             return found, apart
 
         def differentiate(
-            part: Batch, whole: Answer, line: _Line, base: Mapping[int, Tensor], place: float, own: Objective
+            part: Batch, whole: Answer, layer: int, base: Mapping[int, Tensor], place: float
         ) -> Tensor:
-            rows = {
-                layer: (place * opened[layer]).repeat(len(part), 1).requires_grad_() for layer in line.layers
-            }
-            gates.rows = {**base, **rows}
+            row = (place * opened[layer]).repeat(len(part), 1).requires_grad_()
+            gates.rows = {**base, layer: row}
             with torch.enable_grad():
-                loss = own.answer(part, whole).loss.sum()
-            slopes = torch.zeros(len(part), subject.shape[1], device=checkpoint.device, dtype=kind)
-            if not loss.requires_grad:  # nothing that these heads give reaches the loss
-                return slopes
-            for layer, one in zip(
-                rows, torch.autograd.grad(loss, [*rows.values()], allow_unused=True), strict=True
-            ):
-                slopes = slopes if one is None else slopes + one * opened[layer]
-            return slopes
+                loss = objective.answer(part, whole).loss.sum()
+            slopes = None
+            if loss.requires_grad:  # or nothing that these heads give reaches the loss
+                (slopes,) = torch.autograd.grad(loss, row, allow_unused=True)
+            return torch.zeros_like(row).detach() if slopes is None else slopes * opened[layer]
 
         def sum_of(batch: Batch) -> Integrals:
             values, apart = map(torch.cat, zip(*halving.run(batch, integrate), strict=True))
@@ -202,57 +161,13 @@ def integrate_gradients(
             return Integrals.of(values.numpy(), apart.numpy(), batch)
 
         with replay.watch(architecture.sites) if resumable else nullcontext():
-            found: Integrals = bench.total(
+            return bench.total(
                 name,
                 sum_of,
                 Integrals.from_arrays,
                 thread_context=gates.thread_context,
                 question={"heads that are on": compute_digest(at), "nodes": str(nodes)},
             )
-    return found if differences is None else found.with_gaps_of_means(differences)
-
-
-def _bind_lines(bench: Bench, at: Floats, places: Floats, name: str) -> tuple[list[_Line], Floats | None]:
-    """Make the lines of all layers; and where examples are about several texts, how mean losses differ.
-
-    The loss of a text is then bound to the embeddings at each node, which takes a pass of its own.
-    """
-    ties, objective = bench.subject.ties, bench.objective
-    groups = [tuple(np.flatnonzero(ties == first).tolist()) for first in np.unique(ties)]
-    if not isinstance(objective, RelatedTexts):
-        return [_Line(group, [objective] * len(places)) for group in groups], None
-    _check_memory(bench, len(groups) * len(places))
-    gates, batches = [at], bench.corpus.batches
-    for group in groups:
-        for place in (0.0, *places):
-            one = at.copy()
-            one[list(group)] *= place
-            gates.append(one)
-    rows, lines, differences = objective.find_rows(batches), [], np.zeros(len(ties))
-    with closing(collect_answers(bench, gates, ["state"], f"embedding for {name}")) as answers:
-        states = (found["state"] for found in answers)
-        next(states)  # with every head on, also those that are off here
-        whole = _average_loss(objective, next(states), rows)
-        for group in groups:
-            differences[group[0]] = whole - _average_loss(objective, next(states), rows)
-            lines.append(_Line(group, [objective.find_slopes(next(states), batches) for _ in places]))
-    return lines, differences
-
-
-def _average_loss(objective: RelatedTexts, states: Floats, rows: NDArray[np.int64]) -> float:
-    with torch.inference_mode():
-        return float(objective.compute_loss(torch.from_numpy(np.asarray(states, np.float64)), rows))
-
-
-def _check_memory(bench: Bench, places: int) -> None:
-    texts = len(bench.corpus.batches.members)
-    width = getattr(bench.subject.checkpoint.model.config.get_text_config(), "hidden_size", None) or 1024
-    size = 8 * width * texts * places
-    if size > _TOO_MANY:
-        raise AttnprobeError(
-            f"The slopes of {texts:,} texts take {size / (1 << 30):,.0f} GiB of memory for integrated "
-            "gradients; choose fewer with --limit or --sample, or take --method gradient."
-        )
 
 
 def tabulate_integrals(
@@ -283,10 +198,7 @@ def tabulate_integrals(
     columns = {"ig": (found.signed, "what a head adds to the loss"), "ig_abs": (size, "size of that")}
     for name, (part, title) in columns.items():
         build.measure(name, "loss", part.heads.average, part.heads.standard_error, headline=True, title=title)
-    for name, (part, _) in columns.items():
-        for half, ending in zip(part.blocks.halves, HALVES, strict=True):
-            build.add(Column(f"{name}_{ending}", "loss", role="half"), half.ravel())
-    notes = [*describe_texts(bench), _describe_errors(found, labels), *_name_extremes(size, labels)]
+    notes = [_describe_errors(found, labels)]
     return build.table("integrated gradients of heads", notes, "heads")
 
 
@@ -298,23 +210,6 @@ def _describe_errors(found: Integrals, labels: Labels) -> str:
     worst = int(np.nanargmax(errors))
     advice = "; more --nodes bring them closer" if errors[worst] > _COARSE else ""
     return (
-        "The heads of a layer add up to the loss less that without the layer's heads, to within "
-        f"{errors[worst]:.2g} of what {labels.places[worst]} does to it, and in other layers nearer{advice}."
+        f"The heads of each layer add up to what the layer does to the loss, to within {errors[worst]:.2g} "
+        f"of it ({labels.places[worst]}){advice}."
     )
-
-
-def _name_extremes(size: Importance, labels: Labels) -> list[str]:
-    """Name the head that does most to the loss, and the one that does least."""
-    mean, error = size.heads.average, size.heads.standard_error
-    there = np.ones(mean.shape, bool)
-    for head in labels.absent:
-        there[head] = False
-    most, least = (
-        tuple(map(int, np.unravel_index(int(find(np.where(there, mean, np.nan))), mean.shape)))
-        for find in (np.nanargmax, np.nanargmin)
-    )
-    return [
-        f"ig_abs is largest for head {most[1]} of {labels.places[most[0]]} ({mean[most]:.2g}, standard error "
-        f"{error[most]:.1g}), and smallest for head {least[1]} of {labels.places[least[0]]} "
-        f"({mean[least]:.2g}, standard error {error[least]:.1g})."
-    ]

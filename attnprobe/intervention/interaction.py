@@ -8,23 +8,22 @@ with delta the change of the loss without the heads in brackets. Positive: witho
 without each, so that one stood in for the other. Negative: without one, the other does less.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
 
-from attnprobe.attention.kinds import Place
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.gradient import sum_derivatives, sum_over_ties
+from attnprobe.intervention.gradient import sum_derivatives
 from attnprobe.intervention.metrics.mean import Mean, student_p
 from attnprobe.intervention.metrics.metric import CLUSTER
 from attnprobe.intervention.task import Bench, build_metric
 from attnprobe.intervention.trials import run_trials
 from attnprobe.sums.base import Moments
 from attnprobe.sums.groups import Clustered
-from attnprobe.sums.resampling import SIGNIFICANT, Jackknife, adjust
+from attnprobe.sums.resampling import SIGNIFICANT, adjust
 
 Floats = NDArray[np.float64]
 #: A head, by its layer in the order of a forward pass and its number.
@@ -43,8 +42,6 @@ class Interactions:
         errors: (pair,) standard errors over documents.
         p: (pair,) of a mean of 0, Student's t over documents.
         adjusted: (pair,) p adjusted for the number of pairs by Holm.
-        singles: (example,) for each head of a pair how the loss changes without it alone.
-        documents: (example,) the document of each example.
         halves: Number of examples that proposed, and that confirmed.
     """
 
@@ -55,45 +52,7 @@ class Interactions:
     errors: Floats
     p: Floats
     adjusted: Floats
-    singles: Mapping[Head, Floats]
-    documents: NDArray[np.int64]
     halves: tuple[int, int]
-
-    @property
-    def confirmed(self) -> NDArray[np.bool_]:
-        """Which pairs interact significantly (pair,)."""
-        return self.adjusted < SIGNIFICANT
-
-    def list_partners(self, head: Head) -> list[int]:
-        """List the confirmed pairs in which another head stands in for one, by their numbers."""
-        there = self.confirmed & (self.means > 0)
-        return [number for number, pair in enumerate(self.pairs) if there[number] and head in pair]
-
-    def measure_share(self, head: Head) -> tuple[float, float]:
-        """Measure which share of a head's effect others replace, and its standard error.
-
-            replaced_share = sum_k I(h, k) / (delta(h) + sum_k I(h, k))
-
-        over the heads k that are confirmed to stand in for it. The denominator is what is lost without h
-        where none of them can stand in, as long as they do so independently of each other. The error is the
-        jackknife over documents.
-
-        Unit: share. Limits: 0 without such a head; above 1 where the loss falls without h alone; NaN where
-        nothing is lost without it, or as long as it was not tried.
-        """
-        if head not in self.singles:
-            return float("nan"), float("nan")
-        partners = self.list_partners(head)
-        if not partners:
-            return 0.0, float("nan")
-        values = np.column_stack([self.singles[head], self.values[:, partners].sum(1)])
-
-        def divide(means: Floats) -> Floats:
-            whole = means.sum(-1)
-            return np.divide(means[..., 1], whole, out=np.full_like(whole, np.nan), where=whole > 0)
-
-        share, error = Jackknife.of(values, documents=self.documents).apply(divide)
-        return float(share), float(error)
 
 
 def propose_pairs(bench: Bench) -> tuple[list[Head], Floats]:
@@ -109,8 +68,8 @@ def propose_pairs(bench: Bench) -> tuple[list[Head], Floats]:
     Returns:
         The heads that were tried, and the proposed interaction (head, head), 0 on the diagonal.
     """
-    subject = bench.subject
-    heads = [(int(layer), int(head)) for layer, head in np.argwhere(subject.units)]
+    subject, standing = bench.subject, bench.subject.architecture.standing
+    heads = [(int(layer), int(head)) for layer, head in np.argwhere(standing)]
 
     def average(off: Head | None, name: str) -> Floats:
         gates = np.ones(subject.shape, bool)
@@ -119,12 +78,12 @@ def propose_pairs(bench: Bench) -> tuple[list[Head], Floats]:
         found: Moments = sum_derivatives(
             bench,
             lambda answer: answer.loss,
-            lambda derivative, batch: Moments.of(sum_over_ties(derivative, subject.ties)),
+            lambda derivative, batch: Moments.of(derivative),
             Moments.from_arrays,
             name=name,
-            open_heads=None if off is None else gates[subject.ties],
+            open_heads=None if off is None else gates,
         )
-        return found.average[subject.units]
+        return found.average[standing]
 
     whole = average(None, "gradients")
     changed = np.stack([average(head, f"gradients without {_name(head)}") for head in heads]) - whole
@@ -200,14 +159,14 @@ def confirm_pairs(
         Wang et al. (2023), Interpretability in the wild, on backup heads; McGrath et al. (2023), The Hydra
         effect.
     """
-    ties, shape = bench.subject.ties, bench.subject.shape
+    shape = bench.subject.shape
     alone = sorted({head for pair in pairs for head in pair})
 
     def close(*heads: Head) -> NDArray[np.bool_]:
         cut = np.ones(shape, bool)
         for head in heads:
             cut[head] = False
-        return cut[ties]
+        return cut
 
     cuts = [*(close(head) for head in alone), *(close(*pair) for pair in pairs)]
     trials = run_trials(bench, cuts, score.needs, "confirming")
@@ -228,44 +187,20 @@ def confirm_pairs(
         np.array([float(found.standard_error) for found in tested]),
         p,
         np.asarray(adjust(p.tolist(), "holm"), np.float64),
-        singles,
-        bench.documents,
         (before, len(values)),
     )
 
 
-def describe_interactions(found: Interactions, places: Sequence[Place], unit: str) -> list[str]:
-    """Count the pairs that are confirmed, and name the strongest of either kind."""
-    number, (before, after) = len(found.pairs), found.halves
-    notes = [
-        f"Pairs were proposed on one half of the documents ({before:,} examples) and tested on the other "
-        f"({after:,})."
-    ]
-    kinds = {
-        1: "stand in for each other: without both, more is lost than without each",
-        -1: "do less without each other: without both, less is lost than without each",
-    }
-    some = found.confirmed
-    if not some.any():
-        return [
-            *notes,
-            f"None of the {number} proposed pairs interacts significantly (t over documents, Holm, "
-            f"p < {SIGNIFICANT}).",
-        ]
-    notes.append(
-        f"{int(some.sum())} of the {number} proposed pairs interact significantly (t over documents, Holm, "
-        f"p < {SIGNIFICANT}); only these are a result."
+def describe_interactions(found: Interactions, unit: str) -> str:
+    """Count the pairs that interact significantly; the others are no result."""
+    significant, (before, after) = found.adjusted < SIGNIFICANT, found.halves
+    number = f"{int(significant.sum())} of the {len(found.pairs)} proposed pairs interact significantly"
+    strongest = ""
+    if significant.any():
+        most = int(np.where(significant, np.abs(found.means), -1).argmax())
+        size = f"{found.means[most]:+.2g} ± {found.errors[most]:.1g} {unit}".rstrip()
+        strongest = f", most {' and '.join(map(_name, found.pairs[most]))} ({size})"
+    return (
+        f"{number}{strongest}: t over documents, Holm, p < {SIGNIFICANT}. Pairs were proposed on one half of "
+        f"the documents ({before:,} examples) and tested on the other ({after:,})."
     )
-    for sign, said in kinds.items():
-        those = some & (sign * found.means > 0)
-        if not those.any():
-            continue
-        most = int(np.where(those, sign * found.means, -np.inf).argmax())
-        (layer, head), (other_layer, other_head) = found.pairs[most]
-        size = f"{found.means[most]:+.2g} {unit}".rstrip()
-        notes.append(
-            f"The heads of {int(those.sum())} of them {said}. The strongest: head {head} of {places[layer]} "
-            f"and head {other_head} of {places[other_layer]} ({size}, standard error "
-            f"{found.errors[most]:.1g})."
-        )
-    return notes

@@ -1,8 +1,8 @@
-"""Interactions of heads as a table: one row a pair, or a head."""
+"""Interactions of heads as a table: one row a pair."""
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -14,13 +14,9 @@ from attnprobe.intervention.task import Bench, bind_task, choose_subject
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.passes import open_run
 from attnprobe.run.progress import Progress
-from attnprobe.sums.groups import Clustered
 from attnprobe.table.builder import TableBuilder
 from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
-
-#: What a row is.
-By = Literal["pair", "head"]
 
 
 def run_interactions(
@@ -30,13 +26,12 @@ def run_interactions(
     task: TaskOptions,
     *,
     pairs: int,
-    by: By,
     facts: Mapping[str, Any],
     resume: Path | None = None,
     workers: int | None = None,
     progress: Progress,
 ) -> HeadTable:
-    """Find which heads interact, and tabulate the proposed pairs, or the heads of which they are.
+    """Find which heads interact, and tabulate the proposed pairs.
 
     ``pairs`` of them are tested; ``facts`` are added to the provenance.
     """
@@ -48,8 +43,7 @@ def run_interactions(
         bind_task(subject, documents, options, run=run, workers=workers) as bench,
     ):
         found = find_interactions(bench, pairs)
-        tabulate = {"pair": tabulate_pairs, "head": tabulate_heads}[by]
-        return tabulate(bench, found, source.name, facts)
+        return tabulate_pairs(bench, found, source.name, facts)
 
 
 def tabulate_pairs(bench: Bench, found: Interactions, dataset: str, facts: Mapping[str, Any]) -> HeadTable:
@@ -70,43 +64,7 @@ def tabulate_pairs(bench: Bench, found: Interactions, dataset: str, facts: Mappi
     build.measure("interaction", unit, found.means, found.errors, headline=True, title=title)
     build.add(Column("p", "probability", title="p"), found.p)
     build.add(Column("p_adjusted", "probability", headline=True, title="adjusted p"), found.adjusted)
-    notes = describe_interactions(found, labels.places, unit)
-    return build.table("interactions of heads", notes, "interactions")
-
-
-def tabulate_heads(bench: Bench, found: Interactions, dataset: str, facts: Mapping[str, Any]) -> HeadTable:
-    """Tabulate the heads, with the share of their effect that others replace."""
-    labels, (layers, heads) = bench.labels(dataset, facts), bench.subject.shape
-    every = [(layer, head) for layer in range(layers) for head in range(heads)]
-    rows, unit = len(every), _find_unit(bench)
-    build = TableBuilder(labels, rows)
-    build.key("objective", [bench.objective.name] * rows)
-    build.heads(heads)
-    build.count("n", np.full(rows, found.halves[1]))
-    effects, errors = np.full((2, rows), np.nan)
-    for row, head in enumerate(every):
-        if head in found.singles:
-            clusters = np.where(np.bincount(found.documents)[found.documents] > 1, found.documents, -1)
-            one = Clustered.of(found.singles[head], clusters)
-            effects[row], errors[row] = float(one.average), float(one.standard_error)
-    build.measure("delta", unit, effects, errors, title="change of the loss without the head alone")
-    shares = np.array([found.measure_share(head) for head in every])
-    title = "share of the head's effect that others replace"
-    build.measure("replaced_share", "share", shares[:, 0], shares[:, 1], headline=True, title=title)
-    partners = [_name_partners(found, head, labels.places) for head in every]
-    build.add(Column("partners", role="text"), partners)
-    notes = describe_interactions(found, labels.places, unit)
-    notes.append("Heads that are in no tested pair have empty cells.")
-    return build.table("heads that others replace", notes, "heads")
-
-
-def _name_partners(found: Interactions, head: tuple[int, int], places: Any) -> str | None:
-    named = []
-    for number in found.list_partners(head):
-        one, other = found.pairs[number]
-        layer, partner = other if one == head else one
-        named.append(places[layer].head(partner))
-    return " ".join(named) or None
+    return build.table("interactions of heads", [describe_interactions(found, unit)], "interactions")
 
 
 def _find_unit(bench: Bench) -> str:

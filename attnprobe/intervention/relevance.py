@@ -10,15 +10,13 @@ from torch import Tensor
 
 from attnprobe.corpus.batch import Batch
 from attnprobe.findings.noise import block_record
-from attnprobe.intervention.gradient import Importance, sum_derivatives, sum_over_ties
+from attnprobe.intervention.gradient import Importance, sum_derivatives
 from attnprobe.intervention.objectives.objective import Answer
-from attnprobe.intervention.objectives.related import RelatedTexts
 from attnprobe.intervention.task import Bench
 from attnprobe.model.relevance import Relevance as Rules
 from attnprobe.sums.base import Sum
-from attnprobe.table.builder import Labels, TableBuilder
+from attnprobe.table.builder import TableBuilder
 from attnprobe.table.head_table import HeadTable
-from attnprobe.table.table import HALVES, Column
 
 Floats = NDArray[np.float64]
 UNITS = {"relevance": "dz/dmask", "relevance_abs": "|dz/dmask|"}
@@ -37,12 +35,7 @@ class Relevance(Sum):
         return cls(Importance.of(values, batch), Importance.of(np.abs(values), batch))
 
 
-def head_relevance(
-    bench: Bench,
-    open_heads: NDArray[np.bool_] | None = None,
-    ties: NDArray[np.int64] | None = None,
-    aside: str = "",
-) -> Relevance:
+def head_relevance(bench: Bench, open_heads: NDArray[np.bool_] | None = None, aside: str = "") -> Relevance:
     """Propagate what is predicted of each example back to the heads, by the rules of LRP.
 
         R_h(x) = d~ z(x) / d xi_h,    relevance = mean over x of R_h,    relevance_abs = mean over x of |R_h|
@@ -51,8 +44,7 @@ def head_relevance(
     ``attnprobe.model.relevance``. That is the sum over the head's outputs of value times gradient.
     What is explained, z, is as a rule how far what is predicted is ahead of the runner-up, in logits; each
     objective says what it is for itself, and what a positive R means: as a rule, that the head speaks for
-    what is predicted; of a regression, that it raises the number. Where an example is about several texts,
-    x is a text, and z a sum of cosines: see ``RelatedTexts``.
+    what is predicted; of a regression, that it raises the number.
 
     Relevance is conserved but for biases, which have a share: z is the sum over all that enters a layer of
     value times gradient, plus what biases behind it add. So R of all layers are in one unit, that of z. The
@@ -65,7 +57,6 @@ def head_relevance(
     Args:
         bench: Checkpoint, whose weights are frozen, task and examples.
         open_heads: Which gates are open (layer, head); the others let nothing through.
-        ties: For each layer the one whose gates it shares; see ``sum_over_ties``. None where none do.
         aside: Ends the names of the passes.
 
     Raises:
@@ -79,13 +70,12 @@ def head_relevance(
     return sum_derivatives(
         bench,
         _margin,
-        lambda values, batch: Relevance.of(sum_over_ties(values, ties), batch),
+        Relevance.of,
         Relevance.from_arrays,
         name="relevance",
         aside=aside,
         open_heads=open_heads,
         rules=Rules,
-        bind=RelatedTexts.find_shares,
     )
 
 
@@ -100,7 +90,7 @@ def tabulate_relevance(bench: Bench, dataset: str, *, facts: Mapping[str, Any]) 
     ``relevance`` is the mean of R over examples, ``relevance_abs`` that of its size, and ``relevance_share``
     is ``relevance_abs`` divided by its sum over the heads of the layer.
     """
-    found = head_relevance(bench, ties=bench.subject.ties)
+    found = head_relevance(bench)
     layers, heads = bench.subject.shape
     labels, size = bench.labels(dataset, facts), found.size
     labels = labels.with_record(block_record("relevance_abs", labels.places, size.blocks, size.heads.average))
@@ -115,29 +105,5 @@ def tabulate_relevance(bench: Bench, dataset: str, *, facts: Mapping[str, Any]) 
         build.measure(name, UNITS[name], average, error, headline=name == "relevance", title=TITLES[name])
     title = "share of the layer's relevance"
     build.measure("relevance_share", "share of layer", *size.share, headline=True, title=title)
-    for name, part in columns.items():
-        for half, ending in zip(part.blocks.halves, HALVES, strict=True):
-            build.add(Column(f"{name}_{ending}", UNITS[name], role="half"), half.ravel())
     explained = f"What is explained is z, {bench.objective.explains}. {bench.objective.positive}".rstrip()
-    return build.table("relevance of heads", [explained, *_name_extremes(size, labels)], "heads")
-
-
-def _name_extremes(size: Importance, labels: Labels) -> list[str]:
-    """Name the head with most of the relevance of its layer, and the one with least."""
-    share, error = size.share
-    if share.shape[-1] < 2:
-        return []
-    there = np.ones(share.shape, bool)
-    for head in labels.absent:
-        there[head] = False
-    share = np.where(there, share, np.nan)
-    if np.isnan(share[there.any(-1)]).all(-1).any():
-        return ["A layer's heads have no relevance at all, so that they have no share in it."]
-    most, least = (
-        tuple(map(int, np.unravel_index(find(share), share.shape))) for find in (np.nanargmax, np.nanargmin)
-    )
-    return [
-        f"The largest share of its layer's relevance is that of head {most[1]} of {labels.places[most[0]]} "
-        f"({share[most]:.2f}, standard error {error[most]:.1g}), the smallest that of head {least[1]} of "
-        f"{labels.places[least[0]]} ({share[least]:.2f}, standard error {error[least]:.1g})."
-    ]
+    return build.table("relevance of heads", [explained], "heads")

@@ -4,9 +4,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import reduce
-from itertools import combinations
 from operator import add
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import torch
@@ -70,27 +69,6 @@ def build_replacing(name: ReplacedBy, bench: Bench, *, draws: int, seed: int) ->
     if name == "mean":
         return MeanOutputs(bench.subject.architecture, average_outputs(bench))
     return OtherExamples(bench, draws, seed)
-
-
-def describe_replacement(replacing: Replacing | None, drawn: Floats) -> list[str]:
-    """Say what heads were replaced by, and how far draws agree; ``drawn`` are their scores (draw, head)."""
-    if replacing is None:
-        return []
-    if replacing.name == "mean":
-        return [
-            "What a head gives is replaced by its mean over these examples: of the first special token, of "
-            "the last one, and of all others."
-        ]
-    said = (
-        f"What a head gives is replaced by what it gives in {replacing.draws} other examples of about the "
-        "same length, one after the other, at the same position; their spread is part of the errors"
-    )
-    if drawn.shape[1] < 3 or not np.ptp(drawn, axis=1).all():
-        return [f"{said}."]
-    from scipy.stats import spearmanr  # takes a second to import
-
-    rho: list[Any] = [spearmanr(one, other)[0] for one, other in combinations(drawn, 2)]
-    return [f"{said}. Two single draws rank heads alike at a rho of {np.mean(rho):.2f} on average."]
 
 
 def find_features(batch: Batch, kind: Kind | str) -> TokenFeatures | None:

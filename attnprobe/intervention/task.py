@@ -1,18 +1,17 @@
 """A checkpoint with the task that it is scored on, and the examples of that task."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
 from attnprobe.corpus.sources.media import MediaFolder
 from attnprobe.corpus.sources.opening import select
-from attnprobe.errors import NothingToMeasureError
+from attnprobe.errors import AttnprobeError, NothingToMeasureError
 from attnprobe.intervention.metrics.metric import Metric
 from attnprobe.intervention.objectives.choosing import (
     Loader,
@@ -24,10 +23,9 @@ from attnprobe.intervention.objectives.objective import Objective
 from attnprobe.intervention.request import TaskOptions
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.gates import freeze_weights
-from attnprobe.model.verifying.architecture import Architecture, find_shared_weights
-from attnprobe.model.verifying.observations import find_output_weights
+from attnprobe.model.verifying.architecture import Architecture
 from attnprobe.model.verifying.switching import Gating, check_gates, check_relevance
-from attnprobe.run.examples import CandidatePairs, LabelledExamples, split_examples
+from attnprobe.run.examples import LabelledExamples, split_examples
 from attnprobe.run.memory import price_gradients
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.passes import Restore, Run, Work, Workers
@@ -58,12 +56,21 @@ class Subject:
     options: TaskOptions
     conservation: str = ""
 
-    def check_relevance(self) -> "Subject":
-        """Verify that no layer loses relevance, and note what the check found.
+    def check_methods(self, methods: Collection[str]) -> "Subject":
+        """Verify what some methods of importance need: texts of their own, and layers that keep relevance.
 
         Raises:
-            AttnprobeError: When one does.
+            AttnprobeError: When a task is about several texts, or a layer loses relevance.
         """
+        if import_objective(self.objective).related:
+            for method in ("ig", "lrp"):
+                if method in methods:
+                    raise AttnprobeError(
+                        f"{method} is for tasks about one text, and --objective {self.objective} is about "
+                        "several; take gradient."
+                    )
+        if "lrp" not in methods:
+            return self
         headed = import_objective(self.objective).head is not None
         found = check_relevance(self.checkpoint, self.architecture, headed=headed)
         return replace(self, conservation=found)
@@ -72,34 +79,6 @@ class Subject:
     def shape(self) -> tuple[int, int]:
         """Number of layers, number of heads."""
         return self.architecture.layers, self.architecture.heads
-
-    @cached_property
-    def ties(self) -> NDArray[np.int64]:
-        """For each layer the first one that has the same weights, (layer,): see ``find_shared_weights``."""
-        return find_shared_weights(self.checkpoint.body, self.architecture.sites, self.architecture.layers)
-
-    @cached_property
-    def output_products(self) -> tuple[Tensor, ...]:
-        """W_O,h W_O,h^T of every layer (head, width, width), W_O,h what the output projection reads h by.
-
-        Raises:
-            UnsupportedModelError: When the projections can't be told.
-        """
-        return tuple(one @ one.transpose(1, 2) for one in find_output_weights(self.checkpoint))
-
-    @property
-    def units(self) -> NDArray[np.bool_]:
-        """Of heads that have the same weights the first one, of the others each: (layer, head)."""
-        own = self.ties == np.arange(len(self.ties))
-        return self.architecture.standing & own[:, None]
-
-    @property
-    def sharing(self) -> str:
-        """Which layers share their weights, as the beginning of a sentence; nothing where none do."""
-        places = self.architecture.places
-        groups = [np.flatnonzero(self.ties == layer) for layer in np.unique(self.ties)]
-        named = [", ".join(str(places[layer]) for layer in group) for group in groups if len(group) > 1]
-        return f"{'; '.join(named)} share their weights".capitalize() if named else ""
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -151,16 +130,13 @@ class Bench:
     def labels(self, dataset: str, facts: Mapping[str, Any]) -> Labels:
         """Make the labels and the provenance of a table of these examples."""
         subject, architecture = self.subject, self.subject.architecture
-        tied = np.argwhere(architecture.standing & ~subject.units).tolist()
-        own = "a head has one mask in all that share it, and one row, which names the first of them"
         return Labels(
             subject.checkpoint.name,
             dataset,
             self.record | dict(facts),
             architecture.places,
             removed=architecture.removed,
-            tied=[*architecture.lacking, *((layer, head) for layer, head in tied)],
-            notes=[f"{subject.sharing}: {own}."] if subject.sharing else [],
+            tied=architecture.lacking,
         )
 
     @property
@@ -229,18 +205,11 @@ def bind_task(
         options = replace(options, batch_tokens=BATCH_TOKENS_CPU)
     filtered, reading = LabelledExamples(documents, kinds=gold or None), options
     examples = kind.read_examples(filtered.examples) if gold else documents
-    pairs: CandidatePairs | None = None
     if kind.related:  # what is chosen are examples, not texts
         assert not isinstance(examples, MediaFolder)  # whose labels are no relations
         choose = partial(select, limit=options.limit, sample=options.sample, seed=options.seed)
         reading = replace(options, limit=None, sample=None)
-        if kind.head is None:
-            examples = split_examples(examples, choose)
-        else:
-            examples = pairs = CandidatePairs(examples, choose, options.seed)
-            scoring = checkpoint.find_scoring()
-            limit = options.max_length or (scoring.limit if scoring else None)
-            reading = replace(reading, max_length=limit)
+        examples = split_examples(examples, choose)
     with prepare_corpus(
         checkpoint,
         subject.architecture,
@@ -253,7 +222,7 @@ def bind_task(
     ) as found:
         objective = kind.bind(checkpoint, found.corpus, seed=subject.options.seed, generate=generate)
         corpus = _drop_short(found.corpus, objective, progress)
-        for sentence in (*filtered.remarks(), *(pairs.remarks() if pairs else ()), *objective.remarks):
+        for sentence in (*filtered.remarks(), *objective.remarks):
             progress.say(sentence)
         record = record_provenance(checkpoint, subject.architecture, corpus, options, found.workers)
         record["task"] = {

@@ -19,7 +19,6 @@ from attnprobe.model.embedding import Embedding, PairScoring, unwrap_sentence_tr
 from attnprobe.model.folders import Prompts, acts_outside_layers
 from attnprobe.model.quantisation import Quantisation, silence_packages, unpack_model
 from attnprobe.model.reading.routing import evaluation_mode
-from attnprobe.model.task_heads import infer_head
 from attnprobe.model.transformers_private import unwrap_compiled, unwrap_forward
 
 #: Where torch's wrappers of training hold the model.
@@ -67,10 +66,7 @@ def wrap_model(model: nn.Module, tokenizer: Tokenizer | None, prompt: str | None
         return found
     if parts.pairs:
         Prompts().choose(prompt, found.name)
-        settings = {"max_seq_length": getattr(parts.modules[0], "max_seq_length", None)}
-        further = [type(module).__name__ for module in parts.modules[1:]]
-        scoring = PairScoring.build(config, infer_head(found.model), parts.described, settings, further)
-        return replace(found, scoring=scoring)
+        return replace(found, scoring=PairScoring())
     embedding = Embedding.of(parts.modules, parts.described, prompt, found.name)
     embedding, tokenizer = embedding.fit(tokenizer, config)
     return replace(

@@ -15,7 +15,7 @@ from attnprobe.corpus.media_batches import flatten_pairs
 from attnprobe.corpus.sources.pictures import BOTH
 from attnprobe.corpus.tokenization import Tokenizer
 from attnprobe.errors import AttnprobeError
-from attnprobe.model.embedding import Embedding, PairScoring, find_scoring
+from attnprobe.model.embedding import Embedding, PairScoring
 from attnprobe.model.folders import SentenceFolder
 from attnprobe.model.processing import Processor, SeeingProcessor
 from attnprobe.model.pruned import PruningRecord
@@ -87,7 +87,7 @@ class Checkpoint:
         pruning: Which heads its weights lack, if it is physically pruned.
         embedding: How an embedding model reads texts and makes vectors of them; None of any other.
         quantisation: How its weights are quantised; None where they are plain numbers.
-        scoring: How a cross-encoder of sentence-transformers makes a score of two texts; None of any other.
+        scoring: Of a cross-encoder of sentence-transformers; None of any other.
         remarks: What is odd about its files without being wrong, a sentence each, without its full stop.
     """
 
@@ -125,10 +125,6 @@ class Checkpoint:
         """The folder of sentence-transformers that it is the transformer of."""
         found = self.embedding or self.scoring
         return None if found is None else found.folder
-
-    def find_scoring(self) -> PairScoring | None:
-        """Find how it makes a score of two texts, if it is a cross-encoder, whoever saved it."""
-        return self.scoring or find_scoring(self.model)
 
     @property
     def runner(self) -> PreTrainedModel:

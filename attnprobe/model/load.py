@@ -156,7 +156,7 @@ def load_checkpoint(
         encoder_only=embedding is not None and embedding.reads_encoder(config),
         embedding=embedding,
         quantisation=quantisation,
-        scoring=None if place.sentences is None else PairScoring.read(place.sentences, config),
+        scoring=PairScoring.read(place.sentences),
         remarks=remarks,
     )
 

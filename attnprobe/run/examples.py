@@ -1,9 +1,8 @@
 """From documents to the examples of a task: what the model reads, and what it is to say of it."""
 
 import math
-import random
 import warnings
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, islice
 from typing import Any
@@ -245,8 +244,6 @@ def _align(checkpoint: Checkpoint, text: str, encoded: Any, place: int) -> Align
 
 #: Chooses some of the examples, such as the first ones.
 Choose = Callable[[Iterable[Document]], Iterable[Document]]
-#: Passages that are drawn for a query where the data name none that does not answer it.
-DRAWN = 15
 
 
 def split_examples(documents: Iterable[Document], choose: Choose) -> Iterator[Document]:
@@ -365,77 +362,3 @@ def _warn_of_own(number: int) -> None:
 
 def _read_alone(document: Document, name: str, uses: Sequence[Use], role: Role) -> Document:
     return Document(document.text, label=Uses(tuple(uses), name), group=document.group, role=role)
-
-
-class CandidatePairs:
-    """Queries, each paired with the passages that a reranker is to put into their order.
-
-    The candidates of a query are the passages that it has a judgement of, whatever it says, and those that
-    are listed for it. Where none of these fails to answer it, up to 15 that the data name for other queries
-    are drawn, by ``seed`` and the name of the query. The passage with the query's name is no candidate.
-    """
-
-    def __init__(self, documents: Iterable[Document], choose: Choose, seed: int) -> None:
-        self._documents, self._choose, self._seed = documents, choose, seed
-        self._unanswered = self._lost = self._drawn = 0
-
-    def __iter__(self) -> Iterator[Document]:
-        """Give the pairs of each query, labelled with ``Uses`` of the passage's name and grade."""
-        search = _Search(self._documents, self._choose)
-        queries = [(document, *_list_candidates(document)) for document in search.queries()]
-        labels = [document.label for document, _, _ in queries]
-        _warn_of_own(sum(_answers_itself(label) for label in labels if isinstance(label, Query)))
-        wanted = {name for _, grades, _ in queries for name in grades}
-        texts = {name: document.text for name, document in search.passages() if name in wanted}
-        pool, numbers, example = sorted(texts), DocumentNumbers(), 0
-        for document, every, name in queries:
-            grades = {one: grade for one, grade in every.items() if one in texts}
-            found, asked = (sum(grade > 0 for grade in some.values()) for some in (grades, every))
-            if found == len(grades):
-                drawn = self._draw(pool, name, grades)
-                grades |= dict.fromkeys(drawn, 0)
-                self._drawn += bool(found and drawn)
-            if not found or found == len(grades):
-                self._unanswered += 1
-                continue
-            self._lost += asked - found
-            number = numbers.number(document.group)
-            # Pairs of a query are parts of one document, or of its own.
-            group = document.group if document.group is not None else f"query\0{name}"
-            for one in sorted(grades):
-                uses = Uses((Use(example, number, 0, float(grades[one])),), one)
-                yield Document(document.text, texts[one], label=uses, group=group)
-            example += 1
-
-    def _draw(self, pool: Sequence[str], name: str, own: Mapping[str, int]) -> list[str]:
-        """Draw passages of other queries."""
-        draw = random.Random(f"{self._seed} {name}")
-        some = draw.sample(range(len(pool)), min(len(pool), DRAWN + len(own) + 1))
-        return [pool[place] for place in some if pool[place] not in own and pool[place] != name][:DRAWN]
-
-    def remarks(self) -> list[str]:
-        """Say what was left out and drawn, once all were read."""
-        found = []
-        if self._unanswered:
-            what = "query is" if self._unanswered == 1 else "queries are"
-            found.append(
-                f"{self._unanswered:,} {what} left out: no passage that answers, or none that does not."
-            )
-        if self._lost:
-            what = "answer is" if self._lost == 1 else "answers are"
-            found.append(f"{self._lost:,} {what} left out: not among the passages.")
-        if self._drawn:
-            found.append(
-                f"For {self._drawn:,} of the queries, the data name no passage that does not answer; up to "
-                f"{DRAWN} that are named for others were drawn for each."
-            )
-        return found
-
-
-def _list_candidates(document: Document) -> tuple[dict[str, int], str]:
-    """List the candidates of a query with their grades, 0 for those that don't answer; and its name."""
-    label = document.label
-    assert isinstance(label, Query)
-    every = dict.fromkeys(label.listed, 0) | {name: max(0, grade) for name, grade in label.judged}
-    every.pop(label.name, None)
-    return every, label.name

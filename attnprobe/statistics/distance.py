@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from attnprobe.statistics.statistic import Family, Statistic, mean_over_queries
-from attnprobe.statistics.tabulation import Tabulation, count_heads, describe_trends
+from attnprobe.statistics.tabulation import Tabulation, count_heads
 from attnprobe.sums.base import Measurement
 from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.head_table import HeadTable
@@ -153,10 +153,7 @@ def by_head_table(title: str, measurement: Measurement, _: Sequence[Statistic], 
 
 
 def by_layer_table(title: str, measurement: Measurement, _: Sequence[Statistic], labels: Labels) -> HeadTable:
-    """Tabulate, for each layer, mean and spread of the divergence and the head furthest away.
-
-    The notes say whether mean and spread rise or fall with depth.
-    """
+    """Tabulate, for each layer, mean and spread of the divergence and the head furthest away."""
     sums = measurement.sums
     layer, pairs, mean = sums[LAYER.name], sums[PAIRS.name], sums[MEAN.name]
     layers = mean.count.shape[0]
@@ -175,9 +172,7 @@ def by_layer_table(title: str, measurement: Measurement, _: Sequence[Statistic],
     pick = np.arange(layers), odd
     average, error = (np.where(enough, one[pick], np.nan) for one in (mean.average, mean.standard_error))
     build.measure("odd_jsd", "nats", average, error, title="mean divergence of the odd head")
-    return build.table(
-        title, list(describe_trends({"jsd_mean": layer.average.ravel(), "jsd_std": spread}, labels)), "layers"
-    )
+    return build.table(title, kind="layers")
 
 
 BY_PAIR = Tabulation("pair", pair_table, FAMILY.title)

@@ -191,7 +191,7 @@ DUPLICATE = Statistic(
 )  # fmt: skip
 PREVIOUS_AGAIN = Statistic(
     "previous_again", "share", previous_again, columns=as_previous, family=FAMILY,
-    title="attention to the previous token, in a copy", headline=True, version=2, order=2,
+    title="mean attention to the previous token, in a copy", headline=True, version=2, order=2,
 )  # fmt: skip
 
 

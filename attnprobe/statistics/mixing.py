@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cache, partial
 from itertools import combinations
 from math import nan
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.statistics.statistic import Family, Statistic, mean_and_error, sinks
-from attnprobe.statistics.tabulation import Tabulation, count_heads, describe_trends, name_best, with_notes
+from attnprobe.statistics.tabulation import Tabulation, count_heads, head_table
 from attnprobe.sums.base import Measurement
 from attnprobe.sums.resampling import Jackknife, NamedJackknife
 from attnprobe.table.builder import Labels, TableBuilder
@@ -282,53 +282,16 @@ SHUFFLED = Statistic(
 )  # fmt: skip
 
 
-#: Heads of which others explain at least so much are named.
-FOLLOWS = 0.9
-#: What the null is, for notes.
-NULL = "special tokens and the first token alone"
-
-
 def by_head_table(
     title: str, measurement: Measurement, statistics: Sequence[Statistic], labels: Labels
 ) -> HeadTable:
-    """Tabulate what others explain of each head, and how much it adds.
-
-    A note gives the means over heads, and names the heads that follow from others by .9 or more.
-    """
+    """Tabulate what others explain of each head, and how much it adds."""
     shown = [one for one in statistics if one in (CORRELATION, SHUFFLED) or one.rows == "head"]
-    return with_notes(explained_notes)(title, measurement, shown, labels)
-
-
-def explained_notes(table: HeadTable) -> Iterator[str]:
-    """Say how much others explain on average, and which heads follow from others, if a table has that."""
-    if "explained_by_others" not in table.data:
-        return
-    share, null = (
-        np.array(table.data[f"explained_by_others{end}"], float) for end in ("", "_null")
-    )  # NaN where a layer has one head
-    if np.isnan(share).all():
-        if any(table.data["head"]):
-            yield (
-                "explained_by_others is empty: in no sequence do two heads of a layer prefer any of their "
-                "keys. Read longer texts; of a single token, or of keys that are all the same, there is "
-                "nothing to explain."
-            )
-        else:
-            yield "No layer has two heads, so that none follows from others."
-        return
-    yield (
-        f"On average over heads, the other heads of the layer explain {np.nanmean(share):.2f} of a head's "
-        f"logits; through {NULL} they would explain {np.nanmean(null):.2f} (explained_by_others_null)."
-    )
-    said = name_best(table, share, np.nan_to_num(share) >= FOLLOWS)
-    yield f"Heads that others explain by {FOLLOWS} or more: {said}."
+    return head_table(title, measurement, shown, labels)
 
 
 def by_layer_table(title: str, measurement: Measurement, _: Sequence[Statistic], labels: Labels) -> HeadTable:
-    """Tabulate how many heads of each layer differ, and whether what they add cancels.
-
-    The notes say whether they rise or fall with depth.
-    """
+    """Tabulate how many heads of each layer differ, and whether what they add cancels."""
     sums = measurement.sums
     found = sums[CORRELATION.name]
     layers = found.count.shape[0]
@@ -340,15 +303,9 @@ def by_layer_table(title: str, measurement: Measurement, _: Sequence[Statistic],
     build.measure("effective_heads", "heads", average, error, headline=True, title=title_of)
     null = sums[SHUFFLED.name].apply(effective_heads)
     build.measure("effective_heads_null", "heads", *null, title=f"{title_of}, through sinks alone")
-    columns: dict[str, NDArray[Any]] = {"effective_heads": average}
     if CANCELLATION.name in sums:
         CANCELLATION.columns(CANCELLATION, sums[CANCELLATION.name], build)
-        columns[CANCELLATION.name] = sums[CANCELLATION.name].average.ravel()
-    notes = [
-        "effective_heads goes from 1 (copies) to the number of heads; effective_heads_null is the same where "
-        f"{NULL} could make heads similar."
-    ]
-    return build.table(title, [*notes, *describe_trends(columns, labels)], "layers")
+    return build.table(title, kind="layers")
 
 
 def by_pair_table(title: str, measurement: Measurement, _: Sequence[Statistic], labels: Labels) -> HeadTable:

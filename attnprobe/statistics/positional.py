@@ -92,21 +92,21 @@ def below(block: AttentionBlock) -> Tensor:
 
 
 PREVIOUS = Statistic(
-    "previous", "share of queries with a previous token", previous,
-    family=FAMILY, title="attention to the previous token", headline=True,
+    "previous", "share", previous,
+    family=FAMILY, title="mean attention to the previous token", headline=True,
 )  # fmt: skip
-SELF = Statistic("self", "share", itself, family=FAMILY, title="attention to the token itself", order=1)
+SELF = Statistic("self", "share", itself, family=FAMILY, title="mean attention to the token itself", order=1)
 NEXT = Statistic(
-    "next", "share of queries with a next token", following,
-    family=FAMILY, title="attention to the next token", headline=True, order=2,
+    "next", "share", following,
+    family=FAMILY, title="mean attention to the next token", headline=True, order=2,
 )  # fmt: skip
 ABOVE = Statistic(
-    "above", "share of patches with one above", above,
-    family=FAMILY, title="attention to the patch above", about="patches", order=3,
+    "above", "share", above,
+    family=FAMILY, title="mean attention to the patch above", about="patches", order=3,
 )  # fmt: skip
 BELOW = Statistic(
-    "below", "share of patches with one below", below,
-    family=FAMILY, title="attention to the patch below", about="patches", order=4,
+    "below", "share", below,
+    family=FAMILY, title="mean attention to the patch below", about="patches", order=4,
 )  # fmt: skip
 
 
@@ -285,11 +285,6 @@ RATIO = Statistic(
 )  # fmt: skip
 
 
-#: Heads that look most at one offset for more than this share of their queries are spoken of.
-MOSTLY = 0.5
-#: A head keeps its share if it loses significantly less than this; it loses it if significantly more than
-#: half is gone.
-KEPT, LOST = 0.1, 0.5
 #: Probabilities that differ by less than this part of the larger one may differ by rounding alone.
 NEAR = 1e-3
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from math import nan
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from attnprobe.statistics.statistic import Family, Statistic
-from attnprobe.statistics.tabulation import Tabulation, with_notes
+from attnprobe.statistics.tabulation import Tabulation, head_table
 from attnprobe.sums.groups import Clustered
 from attnprobe.table.builder import TableBuilder
-from attnprobe.table.head_table import HeadTable
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -249,38 +247,4 @@ MAP_RANK = Statistic(
 )
 
 
-_MEANING = (
-    "Only sequences longer than a head is wide, together with a share near 1, speak of a bottleneck; a low "
-    "share does not prove that wider heads are useless.",
-    "The logits are those of all keys, without position biases, soft caps and masks; W_Q W_K^T is without "
-    "biases and rotations.",
-)
-
-
-def rank_notes(table: HeadTable) -> Iterator[str]:
-    """Tabulate heads; notes say how many sequences are longer, and which layer uses most of its width."""
-    if "logit_rank" not in table.data:
-        return
-    layers, width, longer, share = (
-        np.array(table.data[name], float) for name in ("layer", "head_width", "longer", "logit_rank_share")
-    )
-    kinds = np.array(table.data.get("attention", [""] * len(table)), str)
-    for kind in dict.fromkeys(kinds.tolist()):
-        of_kind = kinds == kind
-        defined = of_kind & np.isfinite(share)
-        if not defined.any():
-            continue
-        least, most = width[of_kind].min(), width[of_kind].max()
-        wide = f"{least:.0f}" if least == most else f"{least:.0f} to {most:.0f}"
-        begin = f"{kind.capitalize()}: at" if kind else "At"
-        means = {layer: share[defined & (layers == layer)].mean() for layer in layers[defined].tolist()}
-        first = max(means, key=lambda layer: means[layer])
-        yield (
-            f"{begin} these lengths {longer[of_kind].mean():.0%} of sequences are longer than the heads are "
-            f"wide ({wide}). Layer {first:.0f} uses the largest share of its width: {means[first]:.2f} on "
-            "average over its heads."
-        )
-    yield from _MEANING
-
-
-RANK = Tabulation("head, with ranks", with_notes(rank_notes), FAMILY.title)
+RANK = Tabulation("head, with ranks", head_table, FAMILY.title)

@@ -9,11 +9,11 @@ from typing import TypeVar
 
 from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.statistics.links import find_control
-from attnprobe.statistics.mixing import CORRELATION, NORM, SHUFFLED, explained_notes
+from attnprobe.statistics.mixing import CORRELATION, NORM, SHUFFLED
 from attnprobe.statistics.norm import SAID, SUFFIX, apply_weights, weight_by_norm
-from attnprobe.statistics.rank import MAP_RANK, rank_notes
+from attnprobe.statistics.rank import MAP_RANK
 from attnprobe.statistics.statistic import CENSUS, Family, Statistic
-from attnprobe.statistics.tabulation import Tabulation, with_notes
+from attnprobe.statistics.tabulation import Tabulation, head_table
 
 Defined = TypeVar("Defined", Statistic, Tabulation)
 
@@ -26,7 +26,7 @@ DEFAULT = "census"
 
 EVERYTHING = Tabulation(
     "head, everything",
-    with_notes(lambda table: [*rank_notes(table), *explained_notes(table)]),
+    head_table,
     "everything about heads",
 )
 

@@ -56,7 +56,7 @@ def _on(
     )
 
 
-FIRST = _on("first", "the leading special token", 0, partial(where_present, feature="first"))
+FIRST = _on("first", "the leading special token", 0, partial(where_present, feature="first"), headline=True)
 SEPARATOR = _on("separator", "separators", 1, partial(where_present, feature="separator"), headline=True)
 PUNCTUATION = _on("punctuation", "punctuation", 2)
 OTHER = _on("other", "all other tokens", 3)

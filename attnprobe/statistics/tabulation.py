@@ -1,10 +1,8 @@
 """Ways to put what was measured into a table: what a row is, and which columns it has."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import permutations
-from math import factorial, isqrt
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import isqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +13,6 @@ from attnprobe.statistics.statistic import Statistic
 from attnprobe.sums.base import Measurement
 from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.head_table import HeadTable, join_side_by_side
-from attnprobe.table.naming import join_names, name_heads
 
 Floats = NDArray[np.float64]
 #: From title, measurement, statistics and labels to a table.
@@ -30,10 +27,8 @@ class Tabulation:
         name: What a row is; records know it by this.
         build: Makes the table.
         title: What the table shows, where that does not depend on the statistics.
-        build_groups: Makes the table of a measurement that is parted into groups of documents; by default all
-            groups and each of them are tabulated as they are alone, see ``tabulate_groups``.
-        stacked: Whether what is weighted by norm has rows of its own, told apart by a column ``weights``;
-            else it has columns of its own.
+        build_groups: Makes the table of groups of documents; by default see ``tabulate_groups``.
+        stacked: Whether what is weighted by norm has rows of its own, told apart by a column ``weights``.
     """
 
     name: str
@@ -55,11 +50,7 @@ class Tabulation:
     def _table(
         self, title: str, measurement: Measurement, statistics: Sequence[Statistic], labels: Labels
     ) -> HeadTable:
-        """Make the table, with what is weighted by norm behind what is not.
-
-        What is weighted is tabulated by its plain names, as if nothing else was measured, and marked then. So
-        no tabulation has to know of weights.
-        """
+        """Make the table, with what is weighted by norm, tabulated by its plain names, behind what is not."""
         as_it_is = [statistic for statistic in statistics if statistic.weights == "attention"]
         by_norm = [statistic for statistic in statistics if statistic.of is not None]
         lengths = [one for one in statistics if one.weights == "norm" and one.of is None]
@@ -104,78 +95,4 @@ def head_table(
     return build.table(title, kind="modalities" if sorts else "heads")
 
 
-def with_notes(notes: Callable[[HeadTable], Iterable[str]]) -> Build:
-    """Tabulate heads, with notes that are read off the table before all others."""
-
-    def build(
-        title: str, measurement: Measurement, statistics: Sequence[Statistic], labels: Labels
-    ) -> HeadTable:
-        table = head_table(title, measurement, statistics, labels)
-        return replace(table, notes=[*notes(table), *table.notes])
-
-    return build
-
-
 HEADS = Tabulation("head", head_table)
-
-
-def read_measure(table: HeadTable, name: str) -> tuple[Floats, Floats]:
-    """Give a measure of heads and its error; NaN where there is none."""
-    return np.array(table.data[name], float), np.array(table.data[f"{name}_se"], float)
-
-
-def name_best(table: HeadTable, score: Floats, chosen: NDArray[np.bool_]) -> str:
-    """Name some heads with their score, the highest first, or "none"."""
-    names, rows = name_heads(table), np.flatnonzero(chosen)
-    rows = rows[np.argsort(-score[rows], kind="stable")]
-    return join_names([f"{names[row]} ({score[row]:.2f})" for row in rows]) if len(rows) else "none"
-
-
-#: A trend is spoken of below this p.
-LEVEL = 0.05
-#: Up to so many layers, all their orders are counted.
-_FEW = 8
-
-
-def describe_trend(name: str, values: NDArray[Any]) -> str:
-    """Say whether a layer's number rises or falls with depth (Spearman)."""
-    layers = len(values)
-    if layers < 3:
-        return f"Trend of {name} over depth: undefined for {layers} layer{'s' * (layers != 1)}."
-    if not np.isfinite(values).all():
-        return f"Trend of {name} over depth: undefined, since it is missing for some layers."
-    if np.ptp(values) == 0:
-        return f"Trend of {name} over depth: undefined, since it is the same in every layer."
-    rho, p = correlate_with_depth(values)
-    direction = "rises" if rho > 0 else "falls"
-    trend = f"{name} {direction} with the layer" if p < LEVEL else f"not significant for {name}"
-    return f"Trend over depth: {trend} (Spearman rho = {rho:.2f}, p = {p:.2g}, {layers} layers)."
-
-
-def describe_trends(columns: Mapping[str, NDArray[Any]], labels: Labels) -> Iterator[str]:
-    """Say of each kind of attention whether numbers of its layers, a column each, rise or fall with depth."""
-    kinds = [place.kind for place in labels.places]
-    for kind in dict.fromkeys(kinds):
-        some = np.array([other is kind for other in kinds])
-        for name, values in columns.items():
-            yield describe_trend(f"{name} ({kind})" if kind else name, values[some])
-
-
-def correlate_with_depth(values: NDArray[Any]) -> tuple[float, float]:
-    """Correlate ranks with depth, and give the two-sided p.
-
-    Student's t is far off for a few layers: three in perfect order would have p = 0, and a third of all
-    orders are perfect. So all orders are counted where they are few; where they are many, p is at least what
-    one perfect order in either direction has.
-    """
-    from scipy.stats import rankdata, spearmanr  # takes a second to import
-
-    layers = len(values)
-    depth = np.arange(layers)
-    found = spearmanr(depth, values)
-    rho, p = float(found.statistic), float(found.pvalue)  # type: ignore[attr-defined]
-    if layers > _FEW:
-        return rho, max(p, 2 / factorial(layers))
-    ranks = rankdata(values) - (layers + 1) / 2
-    every = np.abs(np.array(list(permutations(ranks))) @ depth)
-    return rho, float((every >= abs(ranks @ depth) - 1e-9).mean())

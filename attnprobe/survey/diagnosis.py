@@ -59,8 +59,8 @@ def diagnose(checkpoint: Checkpoint) -> tuple[list[Finding], Examined | None]:
     findings += [Finding("checkpoint", "warning", remark) for remark in checkpoint.remarks]
     if checkpoint.embedding is not None:
         findings += [Finding(thing, "ok", detail) for thing, detail in checkpoint.embedding.describe()]
-    if (scoring := checkpoint.scoring) is not None:
-        findings.append(Finding("reranking", "warning" if scoring.unread else "ok", scoring.describe()))
+    if checkpoint.scoring is not None:
+        findings.append(Finding("cross-encoder", "ok", "a classifier of two texts"))
     try:
         checkpoint, architecture = examine(checkpoint)
         frame = Frame.of(checkpoint.tokenizer) if checkpoint.modality == "text" else None

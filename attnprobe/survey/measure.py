@@ -18,7 +18,6 @@ from attnprobe.attention.observed import UNEMBEDDING
 from attnprobe.corpus.batch import Batch
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.random_weights import randomise_weights
 from attnprobe.model.reading.blocks import equalise_positions
 from attnprobe.model.reading.capture import capture_attention
 from attnprobe.model.reading.routing import Piece
@@ -43,12 +42,7 @@ STAGES: Mapping[Control, str] = {
     "": "measuring",
     "shuffled": "measuring, tokens shuffled",
     "alike": "measuring, positions equal",
-    "random 1": "measuring, random weights",
-    "random 2": "measuring, other random weights",
-    "random 3": "measuring, yet other random weights",
 }
-#: The seeds of the weights of controls.
-WEIGHTS: Mapping[Control, int] = {"random 1": 1, "random 2": 2, "random 3": 3}
 #: From which orders and random tokens are drawn, where nobody says otherwise.
 SEED = 42
 
@@ -107,13 +101,13 @@ class Meter:
     """A model that is ready to be measured.
 
     Attributes:
-        part: Runs a batch that fits the memory, and gives what every statistic says of each of its sequences.
+        part: Runs a batch that fits the memory, and gives each statistic of each of its sequences.
         maps: Gives the maps of that batch to the thread that ran it, if they are kept.
         thread_context: What another thread enters before it calls ``part``.
         statistics: What is measured.
-        constants: What some of them say of the weights, the same for every batch.
+        constants: What some of them say of the weights.
         halving: Parts a batch that does not fit the memory.
-        outputs: Gives what the heads gave to that batch, like ``maps``, if that is kept.
+        outputs: Gives what the heads gave to that batch, like ``maps``.
     """
 
     part: Callable[[Batch], Values]
@@ -270,13 +264,9 @@ def open_meter(
 
 @dataclass(frozen=True)
 class Controls:
-    """What statistics under controls need to be measured.
+    """What statistics under controls need: seed of shuffled orders, and tables of positions.
 
-    Attributes:
-        statistics: What is measured, without those whose control can't be had.
-        seed: From which orders of tokens are drawn; None where nothing is shuffled.
-        positions: The tables of positions, where they are to be made alike.
-        notes: Why some can't be had.
+    ``notes`` say why some of them can't be had.
     """
 
     statistics: Sequence[Statistic]
@@ -351,19 +341,17 @@ def measure_passes(
     """
     found: list[Measurement] = []
     for control, statistics in controls.passes.items():
-        batches, question, change, model = ready.corpus.batches, None, nullcontext(), checkpoint
+        batches, question, change = ready.corpus.batches, None, nullcontext()
         if control == "shuffled":
             assert controls.seed is not None
             batches, question = batches.shuffle(controls.seed), {"seed": str(controls.seed)}
         if control == "alike":
             assert controls.positions is not None
             change = equalise_positions(checkpoint.body, controls.positions.tables, controls.positions.at)
-        if control in WEIGHTS:
-            model = randomise_weights(checkpoint, WEIGHTS[control])
         restore = partial(
             Measurement.from_arrays, kinds={statistic.name: statistic.sums for statistic in statistics}
         )
-        with change, open_meter(model, architecture, statistics) as meter:
+        with change, open_meter(checkpoint, architecture, statistics) as meter:
             stage = STAGES[control] + (f", {name}" if name else "")
             found.append(
                 run.total(

@@ -175,7 +175,7 @@ class TestInterventions:
             ),
             folders,
         )
-        for name in ("baseline", "score", "delta", "delta_se", "p", "score_half_a"):
+        for name in ("baseline", "score", "delta", "delta_se", "p"):
             np.testing.assert_allclose(found[name], expected[name], rtol=1e-6, atol=1e-9)
         np.testing.assert_allclose(found["p_adjusted"], adjust(list(expected["p"]), "holm"), rtol=1e-6)
 

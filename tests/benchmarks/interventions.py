@@ -6,6 +6,7 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
+from attnprobe.intervention.strength import measure_norms
 from figures import Figure
 from ratios import CASES, Case, as_figure, paired_ratios
 from shapes import MINILM, Shape, random_batch, word_tokenizer
@@ -21,7 +22,6 @@ from attnprobe.intervention.objectives.classification import Classification
 from attnprobe.intervention.pruning.ranking import mask_heads, order_at_random
 from attnprobe.intervention.relevance import head_relevance
 from attnprobe.intervention.request import TaskOptions
-from attnprobe.intervention.strength import measure_norms
 from attnprobe.intervention.task import Bench, Subject
 from attnprobe.intervention.trials import cut_single_heads, keep_single_heads, run_trials
 from attnprobe.model.checkpoint import Checkpoint

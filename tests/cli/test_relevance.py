@@ -21,7 +21,6 @@ NUMBERS = [
     "n", "relevance", "relevance_se", "relevance_abs", "relevance_abs_se", "relevance_share",
     "relevance_share_se",
 ]  # fmt: skip
-HALVES = ["relevance_half_a", "relevance_half_b", "relevance_abs_half_a", "relevance_abs_half_b"]
 LRP = ("--method", "lrp")
 
 
@@ -66,7 +65,7 @@ def test_columns(invoke, classifier, reviews):
     code, out, error = invoke("importance", classifier, "-d", reviews / "all.tsv", *LRP)
     assert code == 0, error
     found, values = frame(out), by_hand(classifier, reviews / "all.tsv")
-    assert list(found) == [*KEYS, "layer", "head", *NUMBERS, *HALVES]
+    assert list(found) == [*KEYS, "layer", "head", *NUMBERS]
     assert (set(found["objective"]), set(found["method"]), set(found["n"])) == (
         {"classification"}, {"lrp"}, {12},
     )  # fmt: skip

@@ -7,12 +7,12 @@ import pytest
 import torch
 from scipy.stats import ttest_1samp
 
+from attnprobe.attention.kinds import Place
 from attnprobe.intervention.ablation import tabulate_ablation
 from attnprobe.intervention.changes import Changes, Moves
-from attnprobe.intervention.effects import describe_reliability
+from attnprobe.intervention.effects import Effects
 from attnprobe.intervention.metrics.mean import Mean
 from attnprobe.intervention.task import build_metric
-from attnprobe.sums.reliability import split_half_reliability
 
 LAYERS, HEADS = 3, 4
 
@@ -57,14 +57,9 @@ def test_moved_of_a_classifier(
     sizes = np.abs(without - whole[:, None, None]).reshape(len(texts), -1)
     np.testing.assert_allclose(table["moved"], sizes.mean(0), rtol=1e-5)
     np.testing.assert_allclose(table["moved_se"], sizes.std(0, ddof=1) / len(texts) ** 0.5, rtol=1e-5)
-    expected = split_half_reliability(sizes, np.arange(len(texts)))
-    np.testing.assert_allclose(table["reliability"], expected, atol=0.02)  # a near tie may fall otherwise
     own = "mcc is of all examples together, so moved is the size of the change of an example's loss."
     assert (own in table.notes) == (metric == "mcc")
     if metric == "loss":
-        apart = (without - whole[:, None, None]).reshape(len(texts), -1)
-        expected = split_half_reliability(apart, np.arange(len(texts)))
-        np.testing.assert_allclose(table["delta_reliability"], expected, atol=0.02)
         assert (table["moved"] >= np.abs(table["delta"]) - 1e-9).all()
         assert (table["moved"] > np.abs(table["delta"]) + 1e-4).any()
 
@@ -76,7 +71,6 @@ def test_examples_without_a_score_of_their_own(headed: Any, documents: Any, benc
     with benched(checkpoint, texts, "seq2seq", generate=True) as bench:
         table = tabulate_ablation(bench, build_metric("bleu", bench, 42), "texts", facts={})
     assert np.isnan(table["moved"]).all()
-    assert np.isnan(table["reliability"]).all()
     assert "bleu is of all examples together, so moved is empty." in table.notes
 
 
@@ -100,8 +94,7 @@ class TestDraws:
 
     def test_by_hand(self):
         untouched, cuts = self.drawn(1)
-        documents = np.arange(50)
-        found = Changes.of(self.LOSS, cuts, untouched, documents)
+        found = Changes.of(self.LOSS, cuts, untouched)
         mean = np.mean([cut["loss"] for cut in cuts[0]], 0)
         apart = mean - untouched["loss"]
         assert found.scores[0] == pytest.approx(mean.mean())
@@ -110,49 +103,45 @@ class TestDraws:
         assert found.compared[0].error == pytest.approx(apart.std(ddof=1) / 50**0.5)
         assert found.compared[0].p == pytest.approx(ttest_1samp(apart, 0).pvalue)
         np.testing.assert_allclose(found.added[:, 0], mean)
-        moves = Moves.of(self.LOSS, cuts, untouched, documents)
+        moves = Moves.of(self.LOSS, cuts, untouched)
         sizes = np.mean([np.abs(cut["loss"] - untouched["loss"]) for cut in cuts[0]], 0)
         assert moves.means[0] == pytest.approx(sizes.mean())
         assert moves.errors[0] == pytest.approx(sizes.std(ddof=1) / 50**0.5)
 
     def test_errors_hold_the_spread_between_draws(self):
         """Fresh examples with fresh draws scatter as the error says; one draw alone scatters more."""
-        found = [
-            Changes.of(self.LOSS, self.drawn(seed)[1], self.drawn(seed)[0], np.arange(50))
-            for seed in range(300)
-        ]
+        found = [Changes.of(self.LOSS, self.drawn(seed)[1], self.drawn(seed)[0]) for seed in range(300)]
         deltas = np.array([one.compared[0].delta for one in found])
         errors = np.array([one.compared[0].error for one in found])
         assert errors.mean() == pytest.approx(deltas.std(), rel=0.1)
         p = np.array([one.compared[0].p for one in found])
         assert 0.02 < (p < 0.05).mean() < 0.09
         single = [self.drawn(seed) for seed in range(300)]
-        alone = [Changes.of(self.LOSS, [cut[:1] for cut in cuts], own, np.arange(50)) for own, cuts in single]
+        alone = [Changes.of(self.LOSS, [cut[:1] for cut in cuts], own) for own, cuts in single]
         assert np.std([one.compared[0].delta for one in alone]) > 1.5 * deltas.std()
 
 
-@pytest.mark.parametrize(
-    ("moved", "delta", "said"),
-    [
-        (
-            0.9,
-            0.1,
-            "much alike by moved (reliability 0.90), and otherwise by delta (0.10): rank heads by how",
-        ),
-        (
-            0.9,
-            0.8,
-            "much alike by moved (reliability 0.90), and much alike by delta (0.80): these examples can",
-        ),
-        (
-            0.6,
-            0.2,
-            "only roughly alike by moved (reliability 0.60), and otherwise by delta (0.20): these",
-        ),
-        (np.nan, 0.8, "much alike by delta (reliability 0.80): rank heads by the change of loss"),
-    ],
-)
-def test_what_is_said(moved: float, delta: float, said: str):
-    (sentence,) = describe_reliability(moved, delta, "loss")
-    assert sentence.startswith(f"As many other examples would rank heads {said}")
-    assert describe_reliability(np.nan, np.nan, "loss") == []
+def say(deltas: Any, adjusted: Any) -> str:
+    shape = np.shape(deltas)
+    errors, places = np.full(shape, 0.01), [Place(layer) for layer in range(shape[0])]
+    effects = Effects(Mean("accuracy", "share", higher_is_better=True), 0.5, np.array(deltas), errors,
+                      np.array(adjusted), places, "paired t, Holm")  # fmt: skip
+    return effects.describe()
+
+
+def test_what_ablation_says():
+    """How many heads change the score significantly, either way, and which most; none where none does."""
+    assert say([[-0.1, 0.2], [-0.3, -0.4]], [[0.04, 0.01], [0.001, 0.2]]) == (
+        "With all heads, accuracy is 0.5. It is significantly worse without 2 of 4 heads (most without layer "
+        "1 head 0: -0.3 ± 0.01) and significantly better without 1 of 4 heads (most without layer 0 head 1: "
+        "+0.2 ± 0.01); paired t, Holm, p < 0.05."
+    )
+    said = say([[-0.1, 0.2], [-0.3, -0.4]], [[0.04, 0.1], [0.001, 0.2]])
+    assert "better" not in said
+    assert "none" not in said
+    said = say([[-0.1, 0.2], [0.0, -0.4]], [[1.0, 0.1], [1.0, 0.2]])
+    assert said.startswith(
+        "With all heads, accuracy is 0.5, and not significantly different without any of 4"
+    )
+    assert say([[0.0, 0.0]], [[1.0, 1.0]]) == "With all heads, accuracy is 0.5; no head changes it."
+    assert "p is not defined" in say([[-0.1, 0.2]], [[np.nan, np.nan]])

@@ -17,18 +17,15 @@ from attnprobe.intervention import trials
 from attnprobe.intervention.ablation import tabulate_ablation
 from attnprobe.intervention.gradient import gradient_importance, sum_derivatives
 from attnprobe.intervention.objectives.retrieval import Retrieval
-from attnprobe.intervention.relevance import head_relevance
 from attnprobe.intervention.request import TaskOptions
 from attnprobe.intervention.task import bind_task, build_metric, choose_subject
 from attnprobe.intervention.trials import cut_single_heads, run_trials
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.gates import gate_attention
-from attnprobe.model.relevance import Relevance
-from attnprobe.run.examples import CandidatePairs
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.passes import open_single_run
 from attnprobe.run.progress import SilentProgress
 from attnprobe.sums.documents import in_second_half
+from attnprobe.tasks import Gold
 
 SHAPE = LAYERS, HEADS = 3, 4
 WORDS = [
@@ -289,7 +286,7 @@ def test_what_is_left_out_is_said(headed: Any, benched: Any):
 def test_answers_that_count_as_the_query_itself_are_said(headed: Any, benched: Any):
     """Who numbers queries and passages apart, each from 0, hears why answers are missing."""
     queries = [
-        Document(f"the {word}", label=Query(str(place), ((str(place), 1), ("9", 1)), ()), role="query")
+        Document(f"the {word}", label=Query(str(place), ((str(place), 1), ("9", 1))), role="query")
         for place, word in enumerate(("house", "river"))
     ]
     passages = [
@@ -301,8 +298,6 @@ def test_answers_that_count_as_the_query_itself_are_said(headed: Any, benched: A
         benched(headed("bert", "representation"), [*queries, *passages]) as bench,
     ):
         assert bench.objective.column.tolist() == [0, 0]
-    with pytest.warns(AttnprobeWarning, match="2 answers are left out"):
-        assert not list(CandidatePairs([*queries, *passages], iter, 0))  # where nothing is left to tell apart
 
 
 def test_no_query_has_an_answer(headed: Any, benched: Any):
@@ -398,65 +393,50 @@ def test_a_query_that_every_passage_answers(headed: Any, benched: Any):
 def test_other_architectures(headed: Any, benched: Any, name: str):
     """What a decoder beside an encoder reads, and layers that share their weights, are no hindrance."""
     with benched(headed(name, "representation"), SEARCH) as bench:
-        importance = gradient_importance(bench, ties=bench.subject.ties).heads.average
+        importance = gradient_importance(bench).heads.average
         assert np.isfinite(importance).all()
         (cut,) = run_trials(bench, [np.zeros(bench.subject.shape, bool)], ("loss",)).cuts
         assert np.isfinite(cut["loss"]).all()
 
 
-def explain(kind: str, embed: Embed) -> torch.Tensor:
-    """Compute what relevance explains, the mean over examples, of the embeddings of all of their texts."""
-    if kind == "similarity":
-        return torch.stack([cosine(embed(one.text), embed(one.label.other)) for one in PAIRS]).mean()
-    if kind == "triplet":
-        leads = [
-            cosine(embed(one.text), embed(one.label.positive))
-            - cosine(embed(one.text), embed(one.label.negative))
-            for one in TRIPLETS
-        ]
-        return torch.stack(leads).mean()
-    leads = []
-    for name, text, judged in QUERIES[:4]:
-        found = {one: cosine(embed(text), embed(PASSAGES[one])) for one in PASSAGES if one != name}
-        right = [score for one, score in found.items() if judged.get(one)]
-        others = [score for one, score in found.items() if not judged.get(one)]
-        leads.append(torch.stack(right).mean() - torch.stack(others).amax())
-    return torch.stack(leads).mean()
+@pytest.mark.parametrize("method", ["ig", "lrp"])
+def test_methods_that_explain_one_text(headed: Any, benched: Any, method: str):
+    with (
+        benched(headed("bert", "representation"), PAIRS, "similarity") as bench,
+        pytest.raises(AttnprobeError, match=rf"{method} is for tasks about one text, .* take gradient"),
+    ):
+        bench.subject.check_methods([method])
 
 
-@pytest.mark.parametrize("kind", DATA)
-@pytest.mark.parametrize("name", ["bert", "gpt2"])
-def test_relevance(headed: Any, benched: Any, kind: str, name: str):
-    """Of texts it adds up to that of all in one pass, whose rules halve products, with lengths constant."""
-    checkpoint = headed(name, "representation", double=True)
-    with benched(checkpoint, DATA[kind], kind, batch_tokens=20) as bench:
-        found = head_relevance(bench.subject.check_relevance() and bench)
-        texts = bench.corpus.sequences
-    checkpoint.model.requires_grad_(False)
-    with Relevance(), gate_attention(checkpoint.body) as gates:
-        xi = torch.ones(1, *SHAPE, dtype=torch.float64, requires_grad=True)
-        gates.set(xi)
-
-        def embed(text: str) -> torch.Tensor:
-            return checkpoint.body(**checkpoint.tokenizer(text, return_tensors="pt"))[0][0].mean(0)
-
-        (together,) = torch.autograd.grad(explain(kind, embed), xi)
-    assert together.abs().max() > 1e-3
-    np.testing.assert_allclose(found.signed.heads.average, together[0], atol=1e-9)
-    assert found.size.heads.count.max() == texts
-    assert (found.size.heads.average >= np.abs(found.signed.heads.average) - 1e-12).all()
+def test_a_cross_encoder_embeds_nothing(headed: Any):
+    checkpoint = headed("bert", "regression")
+    with pytest.raises(AttnprobeError, match=r"is a cross-encoder, .* --objective regression"):
+        choose_subject(
+            lambda *_: checkpoint, TaskOptions(), labelled=Gold.RELEVANCE, progress=SilentProgress()
+        )
 
 
-def test_relevance_where_every_passage_answers(headed: Any, benched: Any):
-    """The cosine with an answer, then: there is no other passage to be ahead of."""
-    documents = [
-        Document(TEXTS[0], label=Query("q", (("d", 1),)), role="query"),
-        Document(TEXTS[9], label=Passage("d"), role="document"),
+def test_cosines_of_identical_texts_tie(headed: Any, benched: Any):
+    """Embeddings that differ in their last bits have one rank: by Spearman, in a triplet, and in a search."""
+    same = [Document(TEXTS[n], label=Pair(TEXTS[n], n)) for n in range(6)]
+    same += [Document(TEXTS[n], label=Pair(TEXTS[n + 1], n)) for n in range(6)]
+    alike = [Document(TEXTS[0], label=Triplet(TEXTS[1], TEXTS[1] + " "))]
+    search = [
+        Document(TEXTS[0], label=Query("q", (("d1", 1),)), role="query"),
+        *(Document(TEXTS[2], label=Passage(f"d{n}"), role="document") for n in range(4)),
     ]
-    with benched(headed("bert", "representation", double=True), documents, "retrieval") as bench:
-        found = head_relevance(bench)
-    with benched(
-        headed("bert", "representation", double=True), [Document(TEXTS[0], label=Pair(TEXTS[9], 1.0))]
-    ) as bench:
-        expected = head_relevance(bench)
-    np.testing.assert_allclose(found.signed.heads.average, expected.signed.heads.average, atol=1e-12)
+    draw = np.random.default_rng(0)
+    for data, name in ((same, "spearman"), (alike, "accuracy"), (search, "mrr")):
+        with benched(headed("bert", "representation", double=True), data) as bench:
+            objective, metric = bench.objective, build_metric(name, bench, 0)
+            rows, states = objective.find_rows(bench.corpus.batches), collect_states(bench)
+            found = []
+            for _ in range(5):
+                noisy = torch.from_numpy(states * (1 + 1e-9 * draw.normal(size=states.shape)))
+                found.append(metric.score(objective.score(noisy, rows, metric.needs)))
+        assert found == [found[0]] * 5
+
+
+def collect_states(bench: Any) -> NDArray[np.float64]:
+    *_, answers = trials.collect_answers(bench, [], ["state"], "embedding")
+    return answers["state"]

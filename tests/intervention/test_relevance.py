@@ -29,13 +29,13 @@ from attnprobe.model.gates import gate_attention
 LAYERS, HEADS = 3, 4
 SHAPE = LAYERS, HEADS
 CASES = [
-    *((name, "classification") for name in ("bert", "distilbert", "modernbert", "albert", "deberta-v2")),
-    *((name, "masked-lm") for name in ("bert", "roberta", "mpnet")),
+    *((name, "classification") for name in ("bert", "modernbert", "deberta-v2")),
+    *((name, "masked-lm") for name in ("bert",)),
     *((name, "representation") for name in ("bert", "t5", "gpt2")),
     *((name, "causal-lm") for name in ("gpt2", "llama")),
     *((name, "seq2seq") for name in ("bart", "t5")),
-    *((name, "token-classification") for name in ("bert", "roberta")),
-    *((name, "question-answering") for name in ("bert", "bart")),
+    *((name, "token-classification") for name in ("bert",)),
+    *((name, "question-answering") for name in ("bert",)),
     *(("bert", kind) for kind in ("regression", "multi-label")),
 ]
 
@@ -104,7 +104,7 @@ class TestValues:
         with benched(checkpoint, some, kind, batch_tokens=4096) as bench:
             assert bench.objective.name == kind
             assert bench.objective.explains
-            assert bench.subject.check_relevance().conservation.startswith(
+            assert bench.subject.check_methods(["lrp"]).conservation.startswith(
                 "without biases, all that is explained"
             )
             expected = by_hand(bench)
@@ -203,8 +203,7 @@ class TestTable:
         frame = found.to_pandas()
         assert list(frame.columns) == [
             "model", "dataset", "objective", "method", "layer", "head", "n", "relevance", "relevance_se",
-            "relevance_abs", "relevance_abs_se", "relevance_share", "relevance_share_se", "relevance_half_a",
-            "relevance_half_b", "relevance_abs_half_a", "relevance_abs_half_b",
+            "relevance_abs", "relevance_abs_se", "relevance_share", "relevance_share_se",
         ]  # fmt: skip
         assert set(frame["method"]) == {"lrp"}
         size = np.abs(values)
@@ -220,17 +219,10 @@ class TestTable:
         assert (frame["relevance"] < 0).any()
 
     def test_notes(self, table: Any):
-        found, values = table
+        found, _ = table
         assert found.notes[0] == (
             "What is explained is z, the logit of the predicted class less that of the runner-up. A head of "
             "positive relevance speaks for what is predicted."
-        )
-        share = np.abs(values).mean(0)
-        share /= share.sum(-1, keepdims=True)
-        layer, head = np.unravel_index(share.argmax(), SHAPE)
-        assert (
-            f"The largest share of its layer's relevance is that of head {head} of layer {layer} "
-            f"({share.max():.2f}, standard error " in found.notes[1]
         )
 
     def test_a_regression_has_no_runner_up(self, headed: Headed, documents: Any, benched: Any):
@@ -245,14 +237,12 @@ class TestTable:
         found, _ = table
         side = Side.from_table(found, "a table")
         assert side.column == "relevance_abs"
-        assert side.halves is not None
         assert side.sample is not None
         assert read_sample(found.provenance, "relevance_abs", side.values, "a table") is not None
         row = correlate_sides(side, side, {}).to_pandas().iloc[0]
         assert row["pearson"] == pytest.approx(1)
         assert np.isfinite(row["reliability_in"])
         signed = Side.from_table(found, "a table", "relevance")
-        assert signed.halves is not None
         assert signed.values != side.values
 
 

@@ -135,7 +135,7 @@ def test_unknown_objective(headed: Headed):
     assert str(caught.value) == (
         "There is no objective 'mlm'; choose one of classification, multi-label, regression, "
         "token-classification, question-answering, seq2seq, masked-lm, causal-lm, representation, "
-        "similarity, triplet, retrieval, reranking."
+        "similarity, triplet, retrieval."
     )
 
 

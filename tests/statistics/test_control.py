@@ -41,41 +41,12 @@ def test_it_is_the_share_of_the_same_offset():
     assert found["offset_share_shuffled_se"][0] == pytest.approx(expected.std(ddof=1) / SEQUENCES**0.5)
 
 
-def test_the_notes_name_who_keeps_loses_and_lies_between():
-    plain = shares({-1: 0.95}, {1: 0.8}, {-1: 0.7}, {3: 0.3})
-    found = table(
-        plain, shuffled=shares({-1: 0.94}, {1: 0.1}, {-1: 0.5}, {3: 0.0}), alike=shares({}, {}, {}, {})
-    )
-    share, then = found["offset_share"], found["offset_share_shuffled"]
-    said = [f"({o:+d}: {share[h]:.2f} to {then[h]:.2f})" for h, o in enumerate((-1, 1, -1))]
-    shuffled, alike = found.notes
-    assert shuffled == (
-        "3 heads look most at one offset for more than half of the queries. With the tokens shuffled, the "
-        f"share stays, and these heads look at places: layer 0 head 0 {said[0]}; more than half of the share "
-        f"is lost, and these heads looked at what stood there: layer 0 head 1 {said[1]}; in between: layer 0 "
-        f"head 2 {said[2]}."
-    )
-    assert "With all positions equal, more than half of the share is lost, and came from the table" in alike
-    assert "in between" not in alike
-
-
-def test_by_the_interval_and_not_by_the_mean():
-    """With as much noise as that, nothing is known of the same means."""
-    plain = shares({-1: 0.95}, {1: 0.8}, spread=0.01)
-    (said,) = table(plain, shuffled=shares({-1: 0.94}, {1: 0.3}, spread=2.0)).notes
-    assert "in between: layer 0 head 0" in said
-    assert "stays" not in said
-    (said,) = table(shares({-1: 0.7}, {1: 0.8}, spread=2.0), shuffled=plain).notes
-    assert said == "No head looks most at one offset for more than half of its queries, by its interval."
-
-
 def test_undefined_heads_stay_undefined():
     plain = shares({-1: 0.9}, {1: 0.9})
     plain[:, :, 1] = np.nan
     found = table(plain, shuffled=shares({-1: 0.9}, {1: 0.9}))
     assert found["offset"].tolist() == [-1, None]
     assert np.isnan(found["offset_share_shuffled"][1])
-    assert found.notes[0].startswith("1 head looks most at one offset")
 
 
 def test_a_terminal_shows_the_shares():

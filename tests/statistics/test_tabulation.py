@@ -1,12 +1,9 @@
 """From sums to tables: which offset wins, and what a layer of one or two heads can say."""
 
-import re
 from dataclasses import replace
-from itertools import permutations
 
 import numpy as np
 import pytest
-from scipy.stats import spearmanr
 
 from attnprobe.attention.kinds import number_layers
 from attnprobe.statistics import (
@@ -25,7 +22,7 @@ from attnprobe.statistics.positional import CONTROLLED, FURTHEST, FURTHEST_STEP
 from attnprobe.statistics.rank import RANK
 from attnprobe.statistics.registry import EVERYTHING, all_tabulations
 from attnprobe.statistics.role_table import ROLES
-from attnprobe.statistics.tabulation import HEADS, Tabulation, describe_trend, head_table
+from attnprobe.statistics.tabulation import HEADS, Tabulation, head_table
 from attnprobe.sums.base import Measurement
 from attnprobe.sums.groups import Clustered
 from attnprobe.table.builder import Labels
@@ -152,10 +149,6 @@ class TestDistance:
         assert layer["odd_head"].tolist() == [None]
         assert np.isnan(layer["odd_jsd"]).all()
 
-    def test_trend_needs_three_layers(self):
-        (note, _) = tabulated(BY_LAYER, measured([[0.1, 0.3, 0.4]], 3)).notes
-        assert "undefined for 1 layer" in note
-
 
 def of_heads(statistics: list[Statistic], offsets: int = 2 * FURTHEST + 1) -> Measurement:
     """Make the measurement of one layer of two heads, of which nothing but zeros was found."""
@@ -223,41 +216,3 @@ def test_tabulations_are_found_by_name():
     mixed = (mixing.BY_HEAD, mixing.BY_LAYER, mixing.BY_PAIR)
     every = (EVERYTHING, HEADS, BY_PAIR, BY_HEAD, BY_LAYER, CONTROLLED, REPEATED, ROLES, RANK, *gold, *mixed)
     assert all_tabulations() == {tabulation.name: tabulation for tabulation in every}
-
-
-def p_of(values):
-    note = describe_trend("spread", np.array(values, float))
-    return float(re.search(r"p = ([\d.e+-]+), ", note)[1])
-
-
-@pytest.mark.parametrize(
-    "values",
-    [[1, 2, 3], [1, 3, 2], [4, 3, 2, 1], [1, 1, 2], [2, 1, 3, 5, 4, 6], [1, 5, 2, 2, 4, 3]],
-)
-def test_p_counts_orders(values):
-    """As large as the share of all orders of these numbers that correlate as much in either direction."""
-    depth = range(len(values))
-    rho = spearmanr(depth, values).statistic
-    every = np.array([abs(spearmanr(depth, other).statistic) for other in permutations(values)])
-    assert p_of(values) == pytest.approx((every >= abs(rho) - 1e-9).mean(), rel=0.01)
-    assert p_of(values) > 0
-
-
-def test_p_of_many_layers():
-    values = np.random.default_rng(0).normal(size=12) + np.arange(12) / 8
-    assert p_of(values) == pytest.approx(spearmanr(range(12), values).pvalue, rel=0.01)
-    assert p_of(range(12)) == pytest.approx(2 / 479_001_600, rel=0.01)
-
-
-@pytest.mark.parametrize(
-    ("values", "reason"),
-    [
-        ([1], "undefined for 1 layer."),
-        ([1, 2], "undefined for 2 layers."),
-        ([1, 2, np.nan], "undefined, since it is missing for some layers."),
-        ([2, 2, 2], "undefined, since it is the same in every layer."),
-    ],
-)
-def test_undefined(values, reason):
-    note = describe_trend("spread", np.array(values, float))
-    assert note == f"Trend of spread over depth: {reason}"

@@ -164,12 +164,10 @@ class Query:
     Attributes:
         name: What the data call the query; the passage of that name is the query itself, and not looked for.
         judged: Names of passages, each with how relevant it is; 0 is not.
-        listed: Names of other passages that a reranker is to tell from those that answer.
     """
 
     name: str
     judged: tuple[tuple[str, int], ...]
-    listed: tuple[str, ...] = field(default=(), repr=False)  # states go by what is written of a document
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.tasks import Gold
 
 #: What a folder of queries and passages holds, as files that may be packed or folders of them.
-CORPUS, QUERIES, QRELS, RANKED = "corpus", "queries", "qrels", "top_ranked"
+CORPUS, QUERIES, QRELS = "corpus", "queries", "qrels"
 #: Folders in which judgements lie, the usual one first.
 _QRELS = (QRELS, "default", "data")
 _KINDS = (".jsonl", ".tsv", ".parquet")
@@ -38,8 +38,6 @@ USUAL_SPLIT = "test"
 MOST_RELEVANT = 1000
 #: Columns of judgements.
 _JUDGED = ("query-id", "corpus-id", "score")
-#: Columns of passages that somebody found; of a list of them, or one a line.
-_FOUND = ("query-id", ("corpus-ids", "corpus-id"))
 
 
 def relate_rows(documents: Iterable[Document], gold: Gold) -> Iterator[Document]:
@@ -85,7 +83,7 @@ def _group_queries(documents: Iterable[Document]) -> Iterator[Document]:
     """Give the queries of rows, then their passages; texts go by the place of the first row they are in."""
     names: dict[str, str] = {}
     passages: dict[str, None] = {}
-    queries: dict[str, tuple[Document, dict[str, int], dict[str, None]]] = {}
+    queries: dict[str, tuple[Document, dict[str, int]]] = {}
     for document in documents:
         if document.pair is None or isinstance(document.label, Query | Passage):
             yield document
@@ -94,12 +92,11 @@ def _group_queries(documents: Iterable[Document]) -> Iterator[Document]:
         for text in (document.text, *found):
             names.setdefault(text, f"{len(names):09d}")
         passages |= dict.fromkeys(found)
-        _, judged, listed = queries.setdefault(document.text, (document, {}, {}))
+        _, judged = queries.setdefault(document.text, (document, {}))
         judged[names[document.pair]] = 1
-        listed |= dict.fromkeys(names[text] for text in found[1:])
-    for text, (document, judged, listed) in queries.items():
-        query = Query(names[text], tuple(judged.items()), tuple(one for one in listed if one not in judged))
-        yield Document(text, label=query, group=document.group, role="query")
+    for text, (document, judged) in queries.items():
+        label = Query(names[text], tuple(judged.items()))
+        yield Document(text, label=label, group=document.group, role="query")
     for text in passages:
         yield Document(text, label=Passage(names[text]), role="document")
 
@@ -114,9 +111,8 @@ def open_benchmark(path: Path, split: str | None) -> OpenSource:
 
     It holds ``corpus.jsonl`` (``_id``, ``title``, ``text``), ``queries.jsonl`` (``_id``, ``text``) and
     ``qrels/SPLIT.tsv`` (``query-id``, ``corpus-id``, ``score``, under a line of these names). A passage is
-    its title and its text, with a blank between them. There may be ``top_ranked.jsonl``: ``query-id``, and
-    ``corpus-ids`` of passages to rank again. Each may be a folder of files, and of JSON lines or parquet, as
-    on the hub, where judgements lie in ``qrels``, ``default`` or ``data``.
+    its title and its text, with a blank between them. Each may be a folder of files, and of JSON lines or
+    parquet, as on the hub, where judgements lie in ``qrels``, ``default`` or ``data``.
 
     Args:
         path: The folder.
@@ -129,11 +125,9 @@ def open_benchmark(path: Path, split: str | None) -> OpenSource:
         Thakur et al. (2021), BEIR: a heterogeneous benchmark for zero-shot evaluation of retrieval models.
     """
     chosen, qrels = _choose_qrels(path, split)
-    corpus, queries, ranked = _find(path, CORPUS), _find(path, QUERIES), _find(path, RANKED)
-    splits = _sort_by_split(ranked)
-    ranked = splits.get(chosen, splits.get(RANKED, []))  # one file is for all
+    corpus, queries = _find(path, CORPUS), _find(path, QUERIES)
     digest, size = hashlib.sha256(), 0
-    for file in (*corpus, *queries, *qrels, *ranked):
+    for file in (*corpus, *queries, *qrels):
         with explain_errors(str(file)), file.open("rb") as stream:
             own = hashlib.file_digest(stream, "sha256")
         digest.update(own.digest())
@@ -143,7 +137,7 @@ def open_benchmark(path: Path, split: str | None) -> OpenSource:
         "name": name, "kind": "queries and passages", "sha256": digest.hexdigest(), "bytes": size,
         "split": chosen,
     }  # fmt: skip
-    return OpenSource(_read_benchmark(corpus, queries, qrels, ranked), name, described)
+    return OpenSource(_read_benchmark(corpus, queries, qrels), name, described)
 
 
 def _find(folder: Path, name: str) -> list[Path]:
@@ -189,13 +183,12 @@ def _choose_qrels(path: Path, split: str | None) -> tuple[str, list[Path]]:
 
 
 def _read_benchmark(
-    corpus: Sequence[Path], queries: Sequence[Path], qrels: Sequence[Path], ranked: Sequence[Path]
+    corpus: Sequence[Path], queries: Sequence[Path], qrels: Sequence[Path]
 ) -> Iterator[Document]:
-    judged, found = _read_judgements(qrels), _read_found(ranked)
+    judged = _read_judgements(qrels)
     for name, row, where in _read_items(queries):
         if name in judged and (text := _read_cell(row, "text", where)).strip():
-            listed = tuple(one for one in found.get(name, ()) if one not in judged[name])
-            yield Document(text, label=Query(name, tuple(judged[name].items()), listed), role="query")
+            yield Document(text, label=Query(name, tuple(judged[name].items())), role="query")
     for name, row, where in _read_items(corpus):
         text = f"{_read_cell(row, 'title', where)} {_read_cell(row, 'text', where)}".strip()
         if text:
@@ -221,19 +214,6 @@ def _read_judgements(files: Sequence[Path]) -> dict[str, dict[str, int]]:
         if query is None or passage is None or score is None:
             continue  # a blank line
         found.setdefault(str(query), {})[str(passage)] = _read_grade(score, where)
-    return found
-
-
-def _read_found(files: Sequence[Path]) -> dict[str, dict[str, None]]:
-    """Read which passages somebody found for each query, in their order."""
-    found: dict[str, dict[str, None]] = {}
-    for row, where in _read_rows(files):
-        query = row.cells.get(_FOUND[0])
-        passages = next((row.cells[name] for name in _FOUND[1] if row.cells.get(name) is not None), None)
-        if query is None or passages is None:
-            raise AttnprobeError(f"{where} has no {_FOUND[0]} with {' or '.join(_FOUND[1])}.")
-        several = passages if isinstance(passages, list) else [passages]
-        found.setdefault(str(query), {}).update(dict.fromkeys(map(str, several)))
     return found
 
 

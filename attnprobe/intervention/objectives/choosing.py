@@ -10,12 +10,11 @@ from attnprobe.intervention.objectives.language_modelling import CausalLanguageM
 from attnprobe.intervention.objectives.objective import Objective, Prediction, find_prediction
 from attnprobe.intervention.objectives.question_answering import QuestionAnswering
 from attnprobe.intervention.objectives.representation import Representation
-from attnprobe.intervention.objectives.reranking import Reranking, explain_unscored
 from attnprobe.intervention.objectives.retrieval import Retrieval
 from attnprobe.intervention.objectives.token_classification import TokenClassification
 from attnprobe.intervention.request import WHERE, TaskOptions, check_labelled
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.task_heads import TaskHead, find_stated_head
+from attnprobe.model.task_heads import CLASSIFICATION, TaskHead, find_stated_head, infer_head
 from attnprobe.tasks import OBJECTIVES, Gold
 
 #: What a sequence classification head is scored on.
@@ -117,14 +116,21 @@ def _load_chosen(
 
 
 def _load_for_search(load: Loader, modality: str) -> tuple[Checkpoint, str]:
-    """Load a checkpoint that is to find passages: by what it embeds, or a cross-encoder by what it scores."""
+    """Load a checkpoint that is to find passages by what it embeds.
+
+    Raises:
+        AttnprobeError: When it is a cross-encoder, which embeds no text.
+    """
     checkpoint = load((), False, modality)
-    scoring = checkpoint.find_scoring()
-    if scoring is None:
-        return checkpoint, Retrieval.name
-    if scoring.unread:
-        raise AttnprobeError(explain_unscored(checkpoint))
-    return load((Reranking.head,), False, modality), Reranking.name
+    config = checkpoint.model.config
+    head = infer_head(checkpoint.model) or find_stated_head(config)
+    if checkpoint.scoring or (head is CLASSIFICATION and config.num_labels == 1):
+        raise AttnprobeError(
+            f"{checkpoint.name} is a cross-encoder, which scores two texts together and embeds none; give "
+            "pairs of texts with a number (--text-column, --text-pair-column, --label-column) and "
+            "--objective regression."
+        )
+    return checkpoint, Retrieval.name
 
 
 def _rank_for(labelled: Gold) -> list[str]:

@@ -71,7 +71,7 @@ class Objective(ABC):
         resumable: Whether an answer is one forward pass, which can resume at a layer.
         compares: Whether answers are compared with those of the untouched model.
         least: Tokens that an example needs at least.
-        explains: What ``Answer.margin`` is, in words.
+        explains: What ``Answer.margin`` is, in words; nothing where there is none.
         positive: What a head does whose relevance is positive, a sentence.
     """
 
@@ -83,7 +83,7 @@ class Objective(ABC):
     related: ClassVar[bool] = False
     compares: ClassVar[bool] = False
     least: ClassVar[int] = 1
-    explains: ClassVar[str]
+    explains: ClassVar[str] = ""
     positive: ClassVar[str] = "A head of positive relevance speaks for what is predicted."
 
     def __init__(self, checkpoint: Checkpoint) -> None:

@@ -1,7 +1,7 @@
 """Tasks about several texts, each of which the model reads alone: what they have in common."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from typing import ClassVar, Self
 
@@ -18,33 +18,46 @@ from attnprobe.intervention.metrics.metric import CLUSTER, Outcome, Values
 from attnprobe.intervention.objectives.embedding import embed
 from attnprobe.intervention.objectives.objective import Answer, Objective
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.relevance import Relevance
 from attnprobe.run.preparation import Corpus
 from attnprobe.sums.documents import in_second_half, name_documents
 
 Floats = NDArray[np.float64]
 #: The length of a vector that counts as none.
 _NOTHING = 1e-12
+#: Decimals of a cosine that are more than rounding: identical texts have the same rank.
+DECIMALS = 6
 
 
-class Relations(Objective):
-    """An objective whose examples are relations among texts, each over several sequences.
+class RelatedTexts(Objective):
+    """An objective whose examples are relations among texts, scored by the embedding of each.
+
+    Each text is embedded once, whatever number of examples it is a part of. What is kept of a text is its
+    embedding; the examples are scored when all texts have one.
+
+    A derivative is taken text by text. With h_t the embedding of text t of T, and L the mean loss of the
+    examples, the loss of the text is
+
+        L_t = T dL/dh_t . h_t
+
+    where dL/dh_t, at the embeddings with the same heads on, is held fixed. The derivative of L_t by a gate is
+    what the head does, in this text, to L; the mean over texts of these derivatives is that of L by a gate
+    that all texts share.
 
     Attributes:
         nouns: What an example is called, and several.
-        parts: What its sequences are called.
         numbers: The document of each example, by its number, (example,).
     """
 
     head = None
     related = True
     nouns: ClassVar[tuple[str, str]]
-    parts: ClassVar[str] = "texts"
 
     def __init__(self, checkpoint: Checkpoint, texts: Mapping[int, Uses]) -> None:
         """Bind it to the texts, by their places among the sequences."""
         super().__init__(checkpoint)
         self.numbers: NDArray[np.int64] = np.zeros(0, np.int64)
+        self._slopes: Tensor | None = None
+        self._rows: NDArray[np.int64] = np.zeros(0, np.int64)
 
     @classmethod
     def bind(cls, checkpoint: Checkpoint, corpus: Corpus, *, seed: int, generate: bool) -> Objective:
@@ -73,36 +86,6 @@ class Relations(Objective):
         together = np.bincount(self.numbers)[self.numbers] if len(self.numbers) else self.numbers
         return np.where(together > 1, name_documents(self.numbers.astype(np.uint64)), -1)
 
-
-class RelatedTexts(Relations):
-    """Relations among texts that are scored by the embedding of each.
-
-    Each text is embedded once, whatever number of examples it is a part of. What is kept of a text is its
-    embedding; the examples are scored when all texts have one.
-
-    A derivative is taken text by text. With h_t the embedding of text t of T, and L the mean loss of the
-    examples, the loss of the text is
-
-        L_t = T dL/dh_t . h_t
-
-    where dL/dh_t, at the embeddings with the same heads on, is held fixed. The derivative of L_t by a gate is
-    what the head does, in this text, to L; the mean over texts of these derivatives is that of L by a gate
-    that all texts share.
-
-    Relevance is taken text by text too. What it explains of an example, z, is a sum of cosines, that is of
-    products of two embeddings of length 1. By its rules the lengths are constant, and each factor has
-    half of a product:
-
-        z_t = T/2 d~z/dh_t . h_t
-
-    with z the mean over examples. The mean over texts of z_t is z.
-    """
-
-    def __init__(self, checkpoint: Checkpoint, texts: Mapping[int, Uses]) -> None:
-        super().__init__(checkpoint, texts)
-        self._slopes: Tensor | None = None
-        self._rows: NDArray[np.int64] = np.zeros(0, np.int64)
-
     @abstractmethod
     def score(self, states: Tensor, rows: NDArray[np.int64], needs: Sequence[str]) -> dict[str, Values]:
         """Score every example: one array over examples for each of the numbers that are needed.
@@ -117,10 +100,6 @@ class RelatedTexts(Relations):
     def compute_loss(self, states: Tensor, rows: NDArray[np.int64]) -> Tensor:
         """Compute the mean loss of the examples, with gradients; the arguments are those of ``score``."""
 
-    @abstractmethod
-    def compute_margin(self, states: Tensor, rows: NDArray[np.int64]) -> Tensor:
-        """Compute what relevance explains of every example, with gradients: (example,), see ``score``."""
-
     def list_roles(self, members: NDArray[np.int64]) -> list[str]:
         """Say of some sequences whether each is a query or what queries look for; nothing where none is."""
         return []
@@ -131,7 +110,7 @@ class RelatedTexts(Relations):
         if self._slopes is None:  # no loss yet; as a number it says whether the embedding is one
             return Answer(state.norm(dim=-1), {"state": state}, state=state)
         share = (self._slopes[self._rows[batch.members]].to(state) * state).sum(-1)
-        return Answer(share, {"state": state}, state=state, margin=lambda: share)
+        return Answer(share, {"state": state}, state=state)
 
     def list_kept(self, needs: Sequence[str]) -> list[str]:
         return ["state"]
@@ -147,27 +126,10 @@ class RelatedTexts(Relations):
 
         ``states`` are the embeddings of the texts of ``batches`` in their order, (text, width).
         """
-        return self._bind_slopes(states, batches, self.compute_loss)
-
-    def find_shares(self, states: Values, batches: BatchReader) -> Self:
-        """Take the derivative of what is explained by each embedding, by the rules of relevance.
-
-        The arguments are those of ``find_slopes``.
-        """
-
-        def halve(leaf: Tensor, rows: NDArray[np.int64]) -> Tensor:
-            with Relevance():
-                return self.compute_margin(leaf, rows).mean() / 2
-
-        return self._bind_slopes(states, batches, halve)
-
-    def _bind_slopes(
-        self, states: Values, batches: BatchReader, compute: Callable[[Tensor, NDArray[np.int64]], Tensor]
-    ) -> Self:
         rows = self.find_rows(batches)
         with torch.inference_mode(mode=False), torch.enable_grad():
             leaf = torch.from_numpy(np.asarray(states, np.float64)).requires_grad_()
-            (slopes,) = torch.autograd.grad(compute(leaf, rows), leaf)
+            (slopes,) = torch.autograd.grad(self.compute_loss(leaf, rows), leaf)
         found = copy(self)
         found._rows, found._slopes = rows, (slopes * len(states)).detach()
         return found
@@ -226,6 +188,14 @@ def normalise(states: Tensor) -> Tensor:
     """Divide vectors (..., width) by their lengths, in float64; a vector of nothing stays one."""
     states = states.double()
     return states / states.norm(dim=-1, keepdim=True).clamp_min(_NOTHING)
+
+
+def round_cosines(cosines: Tensor) -> Tensor:
+    """Round cosines before they are ranked, so that those of identical texts are equal.
+
+    Embeddings of identical texts that are read in batches of other sizes differ in their last bits.
+    """
+    return cosines.round(decimals=DECIMALS)
 
 
 def remark_left_out(nouns: tuple[str, str], number: int, reason: str) -> list[str]:

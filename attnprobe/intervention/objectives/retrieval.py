@@ -18,6 +18,7 @@ from attnprobe.intervention.objectives.related import (
     normalise,
     remark_left_out,
     require_examples,
+    round_cosines,
 )
 from attnprobe.model.checkpoint import Checkpoint
 
@@ -58,8 +59,6 @@ class Retrieval(RelatedTexts):
     name = "retrieval"
     about = "Retrieval: cross-entropy of the passages that answer a query, among those that don't."
     nouns = "query", "queries"
-    explains = "the mean cosine of a query with its answers less that with the nearest other passage"
-    positive = "A head of positive relevance speaks for the answers."
 
     def __init__(self, checkpoint: Checkpoint, texts: Mapping[int, Uses]) -> None:
         super().__init__(checkpoint, texts)
@@ -126,19 +125,10 @@ class Retrieval(RelatedTexts):
     def compute_loss(self, states: Tensor, rows: Ints) -> Tensor:
         return torch.cat([*self._iterate_losses(states, rows)]).mean()
 
-    def compute_margin(self, states: Tensor, rows: Ints) -> Tensor:
-        found = []
-        for cosines, some, pairs in self._iterate_cosines(states, rows):
-            row, right, others = self._tell_apart(cosines, some, pairs)
-            nearest = others.amax(-1)
-            nearest = nearest.where(nearest > _NEVER, 0.0)  # where every passage is an answer
-            found.append(mean_by_example(row, len(others))(right) - nearest)
-        return torch.cat(found)
-
     def _iterate_ranks(self, states: Tensor, rows: Ints) -> Iterator[Ints]:
         """Rank the passages that are looked for, some queries at a time: (pair,)."""
         for cosines, some, pairs in self._iterate_cosines(states, rows):
-            scores = cosines.numpy().astype(np.float32)
+            scores = round_cosines(cosines).numpy().astype(np.float32)
             row = self.row[pairs] - some.start
             yield ranking.find_ranks(scores, self.own[some], row, self.column[pairs])
 

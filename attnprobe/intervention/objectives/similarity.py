@@ -10,7 +10,7 @@ from torch import Tensor
 from attnprobe.corpus.sources.document import Uses
 from attnprobe.intervention.metrics.correlation import build_correlation
 from attnprobe.intervention.metrics.metric import Metric, Values
-from attnprobe.intervention.objectives.related import Tuples
+from attnprobe.intervention.objectives.related import DECIMALS, Tuples
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.sums.resampling import Exchanges
 
@@ -33,8 +33,6 @@ class Similarity(Tuples):
     name = "similarity"
     about = "Similarity: the squared error of the cosine of two texts' embeddings, for a score people gave."
     nouns = "pair", "pairs"
-    explains = "the cosine of a pair"
-    positive = "A head of positive relevance makes texts more alike."
     width = 2
 
     def __init__(self, checkpoint: Checkpoint, texts: Mapping[int, Uses]) -> None:
@@ -51,7 +49,7 @@ class Similarity(Tuples):
     def build_metric(self, name: str, examples: NDArray[np.int64], exchanges: Exchanges) -> Metric:
         if name == "mse":
             return super().build_metric(name, examples, exchanges)
-        return build_correlation(name, self.said, exchanges)
+        return build_correlation(name, self.said, exchanges, DECIMALS)
 
     def select(self, some: NDArray[np.bool_]) -> "Similarity":
         found = super().select(some)
@@ -64,9 +62,6 @@ class Similarity(Tuples):
 
     def compute_loss(self, states: Tensor, rows: NDArray[np.int64]) -> Tensor:
         return (self._cosines(states, rows) - torch.from_numpy(self.targets)).square().mean()
-
-    def compute_margin(self, states: Tensor, rows: NDArray[np.int64]) -> Tensor:
-        return self._cosines(states, rows)
 
     def _cosines(self, states: Tensor, rows: NDArray[np.int64]) -> Tensor:
         one, other = self.gather(states, rows)

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from attnprobe.intervention.metrics.mean import Mean
 from attnprobe.intervention.metrics.metric import Metric, Values
-from attnprobe.intervention.objectives.related import Tuples
+from attnprobe.intervention.objectives.related import Tuples, round_cosines
 from attnprobe.sums.resampling import Exchanges
 
 #: How much nearer the positive is to be, in cosine, so that nothing is lost.
@@ -29,8 +29,6 @@ class Triplets(Tuples):
     name = "triplet"
     about = "Triplets: by how much, within a margin of 0.5, an anchor's cosine with a negative is too large."
     nouns = "triplet", "triplets"
-    explains = "how far the cosine with the positive is ahead of that with the negative"
-    positive = "A head of positive relevance speaks for the positive."
     width = 3
 
     def build_metric(self, name: str, examples: NDArray[np.int64], exchanges: Exchanges) -> Metric:
@@ -39,13 +37,14 @@ class Triplets(Tuples):
         return super().build_metric(name, examples, exchanges)
 
     def score(self, states: Tensor, rows: NDArray[np.int64], needs: Sequence[str]) -> dict[str, Values]:
-        ahead = self.compute_margin(states, rows).numpy()
-        return {"accuracy": (ahead > 0).astype(np.float64), "loss": np.maximum(0, MARGIN - ahead)}
+        ahead = self._find_lead(states, rows)
+        right, lost = round_cosines(ahead) > 0, (MARGIN - ahead).clamp_min(0)
+        return {"accuracy": right.double().numpy(), "loss": lost.numpy()}
 
     def compute_loss(self, states: Tensor, rows: NDArray[np.int64]) -> Tensor:
-        return (MARGIN - self.compute_margin(states, rows)).clamp_min(0).mean()
+        return (MARGIN - self._find_lead(states, rows)).clamp_min(0).mean()
 
-    def compute_margin(self, states: Tensor, rows: NDArray[np.int64]) -> Tensor:
+    def _find_lead(self, states: Tensor, rows: NDArray[np.int64]) -> Tensor:
         """Compute how far the cosine with the positive is ahead of that with the negative, (example,)."""
         anchor, positive, negative = self.gather(states, rows)
         return (anchor * (positive - negative)).sum(-1)

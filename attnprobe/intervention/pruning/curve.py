@@ -4,16 +4,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cache
-from itertools import chain
+from itertools import chain, islice, pairwise
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from attnprobe.corpus.sources.text import OpenSource
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.gradient import gradient_importance
+from attnprobe.intervention.integration import NODES
 from attnprobe.intervention.metrics.metric import Comparison, Metric, Outcome
 from attnprobe.intervention.objectives.choosing import Loader
 from attnprobe.intervention.objectives.classification import Classification
@@ -22,10 +25,9 @@ from attnprobe.intervention.pruning.differences import (
     bound_losses,
     compare_with_random,
     compare_with_whole,
-    find_last_step,
     rank_among,
 )
-from attnprobe.intervention.pruning.headline import Curve, describe_curve
+from attnprobe.intervention.pruning.headline import Curve, describe_margin
 from attnprobe.intervention.pruning.options import Criterion, PruneOptions, check_ranked
 from attnprobe.intervention.pruning.ranking import (
     mask_heads,
@@ -34,12 +36,12 @@ from attnprobe.intervention.pruning.ranking import (
     order_by_worth,
     rank_stepwise,
 )
-from attnprobe.intervention.pruning.search import describe_search, search_steps
 from attnprobe.intervention.request import TaskOptions, check_gold, check_metric, peek
 from attnprobe.intervention.task import Bench, Subject, bind_task, build_metric, choose_subject
 from attnprobe.intervention.trials import run_trials
 from attnprobe.model.checkpoint import list_devices
 from attnprobe.model.removing import bake, shrink
+from attnprobe.model.verifying.architecture import find_shared_weights
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.passes import open_run
 from attnprobe.run.progress import Progress
@@ -48,6 +50,8 @@ from attnprobe.table.head_table import HeadTable
 from attnprobe.table.table import Column
 
 RANDOM = "random"
+#: In so many parts at most the heads of the step that fails are tried.
+_PARTS = 10
 _MAJORITY = Column("majority", "share", title="share of the most frequent label")
 
 
@@ -56,8 +60,7 @@ class Pruning:
     """A pruning curve and the order behind it.
 
     Attributes:
-        order: The heads, numbered layer by layer, in the order in which the first criterion removes them; of
-            heads that have the same weights, the first.
+        order: The heads, numbered layer by layer, in the order in which the first criterion removes them.
         removed: How many of them are to be removed in the end.
         others: The orders of further criteria.
     """
@@ -86,9 +89,8 @@ def prune_in_steps(
     """Rank the heads, remove them step by step, and score what is left.
 
     Heads are ranked on one set of examples and scored on another: on ``rank_source`` where it is given,
-    else on one half of the examples, and scored on the other. Criteria that are read from a table, or off the
-    weights, leave all examples for scoring. Several criteria are scored on the same examples, beside the same
-    random orders.
+    else on one half of the examples, and scored on the other. Criteria that are read from a table leave all
+    examples for scoring. Several criteria are scored on the same examples, beside the same random orders.
 
     Yields:
         The curve, and the bench of the examples it was scored on.
@@ -97,27 +99,27 @@ def prune_in_steps(
         Michel, Levy and Neubig (2019), section 4.2.
     """
     names = [one.name for one in pruning.criteria]
-    measured = any(one.needs_examples for one in pruning.criteria)
+    measured = any(one.side is None for one in pruning.criteria)
     if rank_source is not None:
         check_ranked(pruning.criteria)
     labelled, documents = peek(source.documents)
     rank_labelled, rank_documents = (labelled, None) if rank_source is None else peek(rank_source.documents)
     subject = choose_subject(load, task, labelled=labelled, progress=progress, modality=source.kind)
-    if "lrp" in names:
-        subject = subject.check_relevance()
+    subject = subject.check_methods(names)
+    _refuse_shared_weights(subject)
     name = check_metric(task.metric, subject.objective, subject.metrics)
     if rank_source is not None:
         check_gold(rank_labelled, subject.objective, rank_source.name)
     generate = name == "bleu"
     if pruning.saving:
         _check_writable(subject, physical=pruning.physical)
-    removed = _count_removed(pruning.share, subject.units)
+    removed = _count_removed(pruning.share, subject.architecture.standing)
     if pruning.saving:
         _check_removable(subject, removed or 1, physical=pruning.physical)
     setting = f"step {pruning.step}, rerank {pruning.rerank}, random orders {pruning.random_orders}"
-    searching = {"search": pruning.search} if pruning.search != "walk" else {}
+    walking = {} if pruning.margin is None else {"margin": f"{pruning.margin:g}"}
     question = subject.question(
-        "prune", metric=name, **{"--by": ",".join(names), "setting of the curve": setting}, **searching
+        "prune", metric=name, **{"--by": ",".join(names), "setting of the curve": setting}, **walking
     )
     with (
         open_run(subject.checkpoint, options, question, resume=resume, progress=progress) as run,
@@ -139,6 +141,7 @@ def prune_in_steps(
                     f"heads are ranked on one half of the examples ({numbers[0]:,}) and scored on the other "
                     f"({numbers[1]:,}); --rank-data ranks on other data."
                 )
+            progress.say(_tell_length(ranked, scored, pruning))
             orders = _rank_heads(ranked, build_metric(name, ranked, task.seed), pruning)
         metric = build_metric(name, scored, task.seed)
         record = bench.record | {
@@ -148,15 +151,10 @@ def prune_in_steps(
                 "rerank": pruning.rerank,
                 "rank_data": rank_source.described if rank_source else None,
                 "margin": pruning.margin,
-                **searching,
-                "shared": subject.sharing or None,
             }
         }
         labels = Labels(subject.checkpoint.name, source.name, record | dict(facts))
-        if searching:
-            table, within = tabulate_search(scored, metric, orders[0], pruning, labels)
-        else:
-            table, within = tabulate_curve(scored, metric, orders, pruning, labels, seed=task.seed)
+        table, within = tabulate_curve(scored, metric, orders, pruning, labels, seed=task.seed)
         if pruning.share is None:
             removed = min(within, len(orders[0]) - 1)  # a checkpoint needs a head
         yield Pruning(table, subject, orders[0], removed, orders[1:]), scored
@@ -173,19 +171,23 @@ def tabulate_curve(
 ) -> tuple[HeadTable, int]:
     """Score the orders of the criteria and some random ones after each step, and tabulate the curves.
 
-    What several orders have removed at a step is scored once, such as nothing, and all heads.
+    With a margin, the steps are those that ``walk_within`` tries. What several orders have removed at a step
+    is scored once, such as nothing, and all heads.
 
     Returns:
         The table, and how many heads of the first order can go within the margin.
     """
-    subject = bench.subject
+    subject, standing = bench.subject, bench.subject.architecture.standing
+    heads, within = int(standing.sum()), 0
+    known: dict[bytes, Outcome] = {}
     gone = plan_steps(len(chosen[0]), pruning.step)
+    if pruning.margin is not None:
+        gone, within, known = walk_within(bench, metric, chosen[0], gone, pruning.margin)
     seeds = [seed + place for place in range(pruning.random_orders)]
-    orders = [*chosen, *(order_at_random(subject.units, one) for one in seeds)]
-    cuts = [mask_heads(subject.shape, one, number, subject.ties) for one in orders for number in gone]
-    standing = subject.architecture.standing
-    heads, removed = int(standing.sum()), np.array([int((standing & ~cut).sum()) for cut in cuts])
-    untouched, scored = _score_cuts(bench, cuts, metric)
+    orders = [*chosen, *(order_at_random(standing, one) for one in seeds)]
+    cuts = [mask_heads(subject.shape, one, number) for one in orders for number in gone]
+    removed = np.array([int((standing & ~cut).sum()) for cut in cuts])
+    untouched, scored = _score_cuts(bench, cuts, metric, known)
     scores = np.array([metric.score(outcome) for outcome in scored])
     errors = np.array([metric.standard_error(outcome) for outcome in scored])
     names = [*(one.name for one in pruning.criteria), *([RANDOM] * len(seeds))]
@@ -218,84 +220,82 @@ def tabulate_curve(
     majority = _compute_majority(bench) if metric.name == "accuracy" else None
     if majority is not None:
         build.add(_MAJORITY, [majority] * rows)
-    found: list[list[str]] = []
-    for place in range(len(chosen)):
-        own = curves[[place, *range(len(chosen), len(orders))]]
-        gone_here = removed[:length].tolist()
-        curve = Curve(metric, own, bounds[place], gone_here, examples, majority, pruning.margin)
-        found.append(describe_curve(curve, whole[place], chance[place]))
-    sentences = _merge_sentences(names[: len(chosen)], found)
-    if subject.sharing:
-        sentences.append(_describe_sharing(subject))
-    table = build.table("score while heads are removed", sentences, "pruning")
-    return table, gone[0 if pruning.margin is None else find_last_step(bounds[0], pruning.margin)]
+    notes: list[str] = []
+    if pruning.margin is not None:
+        notes.append(describe_margin(metric, pruning.margin, gone, bounds[0].tolist(), within, heads))
+    else:
+        for name, own, beside_random in zip(names, whole, chance, strict=False):
+            curve = Curve(metric, name, float(scores[0]), own, beside_random, gone, len(seeds))
+            notes += [one for one in curve.describe() if one not in notes]
+    return build.table("score while heads are removed", notes, "pruning"), within
 
 
-def tabulate_search(
-    bench: Bench, metric: Metric, order: NDArray[np.int64], pruning: PruneOptions, labels: Labels
-) -> tuple[HeadTable, int]:
-    """Bisect the steps of an order for one within the margin, and tabulate those that were tried.
+def walk_within(
+    bench: Bench, metric: Metric, order: NDArray[np.int64], gone: Sequence[int], margin: float
+) -> tuple[list[int], int, dict[bytes, Outcome]]:
+    """Walk an order until a step loses more than a margin, then through the heads of that step.
+
+    A step passes where the one-sided 95 % bound of ``bound_losses`` is at most the margin, over examples that
+    did not set the order. The heads between the last step that passes and the first that fails go one by
+    one, or, where they are more than ten, in ten parts.
+
+    Args:
+        bench: The examples.
+        metric: The score.
+        order: The heads, in the order in which they go.
+        gone: How many are off at each step, from none to all.
+        margin: The loss of score that is allowed.
 
     Returns:
-        The table, and how many heads the step that passes has removed; 0 where none does.
+        The numbers of heads that were tried, ascending from 0; the largest that passed before one failed; and
+        what examples gave, by the bytes of the mask.
     """
-    subject = bench.subject
-    assert pruning.margin is not None  # see ``PruneOptions``
-    search = search_steps(bench, metric, order, plan_steps(len(order), pruning.step), pruning.margin)
-    standing = subject.architecture.standing
-    cuts = [mask_heads(subject.shape, order, number, subject.ties) for number in search.removed]
-    removed = np.array([int((standing & ~cut).sum()) for cut in cuts])
-    rows, examples = len(search.steps), len(bench.documents)
-    title = metric.name.replace("_", " ")
-    build = TableBuilder(labels, rows)
-    build.key("criterion", [pruning.criteria[0].name] * rows)
-    build.key("seed", [None] * rows)
-    build.key("step", search.steps)
-    build.count("heads_removed", removed)
-    build.add(Column("share_removed", "share", role="key"), removed / int(standing.sum()))
-    build.key("metric", [metric.name] * rows)
-    build.count("tried", np.array(search.tried))
-    build.count("n", np.full(rows, examples))
-    scores = np.array([metric.score(outcome) for outcome in search.outcomes])
-    errors = np.array([metric.standard_error(outcome) for outcome in search.outcomes])
-    build.measure("score", metric.unit, scores, errors, headline=True, title=title)
-    _add_differences(build, metric, "", [compare_with_whole(metric, search.outcomes, search.untouched)])
-    bound = Column("bound", metric.unit, title=f"{title} lost, at most (95 %)")
-    build.add(bound, search.bounds)
-    if search.accuracies is not None:
-        build.measure("accuracy", "share", *search.accuracies, title="accuracy")
-        build.add(_MAJORITY, [search.majority] * rows)
-    sentences = list(describe_search(search, examples))
-    if subject.sharing:
-        sentences.append(_describe_sharing(subject))
-    table = build.table("score at the steps that were tried", sentences, "pruning")
-    return table, search.removed[search.found]
+    shape, last = bench.subject.shape, gone[-1]
+    empty, full = mask_heads(shape, order, 0), mask_heads(shape, order, last)
+    # Without any head, a score shows how large a change can be.
+    trials = run_trials(bench, [full], metric.needs, "pruning, all heads off")
+    whole, none = trials.untouched, trials.cuts[0]
+    known, tried = {empty.tobytes(): whole, full.tobytes(): none}, list[Outcome]()
 
+    def passes(number: int) -> bool:
+        cut = mask_heads(shape, order, number)
+        if cut.tobytes() not in known:
+            name = f"pruning, {number} heads off"
+            (known[cut.tobytes()],) = run_trials(bench, [cut], metric.needs, name, untouched=whole).cuts
+        tried.append(known[cut.tobytes()])
+        return bool(bound_losses(metric, [whole, *tried, none], whole)[len(tried)] <= margin)
 
-def _describe_sharing(subject: Subject) -> str:
-    return f"{subject.sharing}, so that a head goes from all of them at once."
+    numbers, within = {0, last}, 0
+    for number in gone[1:]:
+        numbers.add(number)
+        if not passes(number):
+            part = -(-(number - within) // _PARTS)
+            for inside in range(within + part, number, part):
+                numbers.add(inside)
+                if not passes(inside):
+                    break
+                within = inside
+            break
+        within = number
+    return sorted(numbers), within, known
 
 
 def _score_cuts(
-    bench: Bench, cuts: Sequence[NDArray[np.bool_]], metric: Metric
+    bench: Bench, cuts: Sequence[NDArray[np.bool_]], metric: Metric, known: Mapping[bytes, Outcome]
 ) -> tuple[Outcome, list[Outcome]]:
-    """Score the whole model and every cut, each cut once however often it is there; the empty cut is none."""
+    """Score the whole model and every cut, each cut once however often it is there; the empty cut is none.
+
+    ``known`` are outcomes by the bytes of their cut.
+    """
     keys = [cut.tobytes() for cut in cuts]
-    once = {key: cut for key, cut in zip(keys, cuts, strict=True) if not cut.all()}
-    trials = run_trials(bench, [*once.values()], metric.needs, "pruning")
-    known = dict(zip(once, trials.cuts, strict=True))
-    return trials.untouched, [known.get(key, trials.untouched) for key in keys]
-
-
-def _merge_sentences(names: Sequence[str], found: Sequence[Sequence[str]]) -> list[str]:
-    """Merge what is said of several orders: what all share once, the rest by the name of its order."""
-    if len(found) == 1:
-        return list(found[0])
-    shared = [one for one in found[0] if all(one in other for other in found)]
-    own = [
-        f"{name}: {one}" for name, said in zip(names, found, strict=True) for one in said if one not in shared
-    ]
-    return [*own, *shared]
+    once = {key: cut for key, cut in zip(keys, cuts, strict=True) if not cut.all() and key not in known}
+    untouched = known.get(np.ones_like(cuts[0]).tobytes())
+    found = dict(known)
+    if once or untouched is None:
+        trials = run_trials(bench, [*once.values()], metric.needs, "pruning", untouched=untouched)
+        untouched = trials.untouched
+        found |= zip(once, trials.cuts, strict=True)
+    return untouched, [found.get(key, untouched) for key in keys]
 
 
 def _compute_majority(bench: Bench) -> float | None:
@@ -329,14 +329,57 @@ def plan_steps(heads: int, step: float) -> list[int]:
     return sorted({round(share * heads) for share in [*shares, 1.0]})
 
 
-def _count_removed(share: float | None, units: NDArray[np.bool_]) -> int:
+def _count_removed(share: float | None, standing: NDArray[np.bool_]) -> int:
     """Count the heads that a share is; some have to go, and some have to stay."""
-    heads = int(units.sum())
+    heads = int(standing.sum())
     removed = round((share or 0) * heads)
     if share is not None and not 0 < removed < heads:
         found = "all of them" if removed else "not one of them"
         raise AttnprobeError(f"A --share of {share:g} of {heads} heads is {found}.")
     return removed
+
+
+def _refuse_shared_weights(subject: Subject) -> None:
+    """Refuse layers that share their weights, of which a head can't go alone."""
+    architecture = subject.architecture
+    first = find_shared_weights(subject.checkpoint.body, architecture.sites, architecture.layers)
+    if len(np.unique(first)) < len(first):
+        raise AttnprobeError(
+            f"Layers of {subject.checkpoint.name} share their weights, so that a head of one can't go alone; "
+            "prune takes models whose layers have weights of their own. ablate and importance read it."
+        )
+
+
+#: Forward passes that ranking by a criterion takes about as long as: a backward pass is two of them.
+_BACKWARD = 3
+
+
+def _tell_length(ranked: Bench, scored: Bench, pruning: PruneOptions) -> str:
+    """Tell how many passes a run makes, and about how long they take, by the time that one batch takes."""
+    subject = scored.subject
+    heads, layers = int(subject.architecture.standing.sum()), subject.shape[0]
+    steps = plan_steps(heads, pruning.step)
+    again = len(steps) - 1 if pruning.rerank else 1
+    costs = {"ablation": heads + 1, "ig": layers * (1 + NODES * _BACKWARD)}
+    ranking = sum(costs.get(one.name, _BACKWARD) * again for one in pruning.criteria if one.side is None)
+    orders = len(pruning.criteria) + pruning.random_orders
+    scoring, about = 2 + orders * (len(steps) - 2), ""
+    if pruning.margin is not None:
+        widest = max(one - other for one, other in pairwise(steps[::-1]))
+        scoring = (len(steps) + min(widest, _PARTS) - 1) * (1 + pruning.random_orders)
+        about = "at most "
+    batches = scored.corpus.batches
+    batch = next(islice(batches, len(batches) // 2, None))
+    spent = []
+    for _ in range(2):  # the first warms up
+        start = perf_counter()
+        with torch.inference_mode():
+            subject.checkpoint.forward(batch.inputs)
+        spent.append(perf_counter() - start)
+    tokens = ranking * ranked.corpus.batches.tokens + scoring * batches.tokens
+    seconds = tokens / batch.size * spent[-1]
+    length = f"{seconds / 60:,.0f} minutes" if seconds >= 90 else f"{max(1, round(seconds)):,} s"
+    return f"ranking takes about {ranking:,} passes, scoring {about}{scoring:,}: some {length} in all."
 
 
 def _check_writable(subject: Subject, *, physical: bool) -> None:
@@ -361,7 +404,7 @@ def _check_writable(subject: Subject, *, physical: bool) -> None:
 def _check_removable(subject: Subject, removed: int, *, physical: bool) -> None:
     """Refuse a checkpoint whose heads can't be removed before its curve is measured, not after it."""
     standing = subject.architecture.standing
-    cut = mask_heads(subject.shape, order_at_random(subject.units, 0), removed, subject.ties)
+    cut = mask_heads(subject.shape, order_at_random(standing, 0), removed)
     (shrink if physical else bake)(subject.checkpoint, cut & standing)
 
 
@@ -375,7 +418,7 @@ def _split_halves(bench: Bench) -> tuple[Bench, Bench]:
 def _rank_heads(bench: Bench, metric: Metric, pruning: PruneOptions) -> list[NDArray[np.int64]]:
     """Order the heads by each criterion."""
     subject, several = bench.subject, len(pruning.criteria) > 1
-    gradients = cache(lambda: gradient_importance(bench, ties=subject.ties))
+    gradients = cache(lambda: gradient_importance(bench))
     orders = []
     for criterion in pruning.criteria:
         if not pruning.rerank:
@@ -389,6 +432,6 @@ def _rank_heads(bench: Bench, metric: Metric, pruning: PruneOptions) -> list[NDA
         ) -> NDArray[np.float64]:
             return measure_worth(criterion, bench, metric, open_heads=on, aside=aside)
 
-        removed = plan_steps(int(subject.units.sum()), pruning.step)
-        orders.append(rank_stepwise(subject.shape, removed, measure, subject.ties))
+        removed = plan_steps(int(subject.architecture.standing.sum()), pruning.step)
+        orders.append(rank_stepwise(subject.shape, removed, measure))
     return orders

@@ -147,23 +147,6 @@ def bound_losses(metric: Metric, order: Sequence[Outcome], untouched: Outcome) -
     return np.array([np.nan, *(_bound_loss(metric, apart, cluster, largest) for apart in lost)])
 
 
-def find_last_step(bounds: Floats, margin: float) -> int:
-    """Find the last step whose bound, and every bound before it, is at most the margin; 0 for none.
-
-    Steps are tested in the order of the curve until the first that fails, so that each can be tested at the
-    full level: the chance that the step found loses more than the margin is at most 5 %.
-
-    References:
-        Maurer, Hothorn and Lehmacher (1995), Multiple comparisons in drug clinical trials and preclinical
-        assays: a-priori ordered hypotheses.
-
-    >>> find_last_step(np.array([np.nan, 0.002, 0.008, 0.02, 0.005]), 0.01)
-    2
-    """
-    failing = ~(bounds[1:] <= margin)
-    return int(failing.argmax()) if failing.any() else len(failing)
-
-
 def _bound_loss(metric: Metric, lost: Floats, cluster: NDArray[np.int64] | None, largest: float) -> float:
     from scipy.stats import beta, t  # takes a second to import
 

@@ -4,24 +4,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from attnprobe.errors import AttnprobeError
 
 if TYPE_CHECKING:
     from attnprobe.findings.pair import Side
 
-#: How a step within a margin is found.
-Search = Literal["walk", "bisect"]
-#: Criteria that are measured. Anything else names a column of a table: FILE:COLUMN.
-CRITERIA = (
-    "gradient", "gradient-normed", "fisher", "ig", "lrp", "ablation", "norm", "magnitude", "entropy",
-    "confidence",
-)  # fmt: skip
-#: Criteria that can be measured again with heads already off.
-RERANKED = ("gradient", "gradient-normed", "fisher", "ig", "lrp", "ablation", "norm")
-#: Criteria that need no examples.
-OF_WEIGHTS = ("magnitude",)
+#: Criteria that are measured, also with heads already off. Anything else is a column of a table: FILE:COLUMN.
+CRITERIA = ("gradient", "gradient-normed", "fisher", "ig", "lrp", "ablation")
 #: Numbers with a sign that nobody should order heads by, and what to take instead: a criterion, and a column.
 SIGNED = {
     "gradient_signed": ("gradient", "importance"),
@@ -44,7 +35,7 @@ def split_orders(spec: str) -> list[str]:
 def list_order_files(spec: str) -> list[str]:
     """List the files that orders are read from.
 
-    >>> list_order_files("gradient,heads.csv:importance,norm")
+    >>> list_order_files("gradient,heads.csv:importance,fisher")
     ['heads.csv']
     """
     return [path for one in split_orders(spec) if (path := one.rpartition(":")[0])]
@@ -95,8 +86,8 @@ class Criterion:
     def parse_several(cls, spec: str, *, highest_first: bool = False) -> "tuple[Criterion, ...]":
         """Read criteria that are separated by commas; a file may have a comma in its name.
 
-        >>> [one.name for one in Criterion.parse_several("gradient, norm")]
-        ['gradient', 'norm']
+        >>> [one.name for one in Criterion.parse_several("gradient, fisher")]
+        ['gradient', 'fisher']
         """
         parts = split_orders(spec)
         if len(parts) == 1:
@@ -109,11 +100,6 @@ class Criterion:
             raise AttnprobeError("--highest-first is for tables; what is measured has its own order.")
         return found
 
-    @property
-    def needs_examples(self) -> bool:
-        """Whether it is measured on examples, which then don't score."""
-        return self.side is None and self.name not in OF_WEIGHTS
-
 
 def _refuse_signed(name: str, instead: str) -> str:
     return (
@@ -124,10 +110,10 @@ def _refuse_signed(name: str, instead: str) -> str:
 
 def check_ranked(criteria: Sequence[Criterion]) -> None:
     """Refuse data to rank on where no criterion is measured on examples."""
-    if any(one.needs_examples for one in criteria):
-        return
-    where = "from a table" if criteria[0].side is not None else "off the weights"
-    raise AttnprobeError(f"--by reads the order of heads {where}, so that --rank-data has nothing to rank.")
+    if all(one.side is not None for one in criteria):
+        raise AttnprobeError(
+            "--by reads the order of heads from a table, so that --rank-data has nothing to rank."
+        )
 
 
 @dataclass(frozen=True)
@@ -142,8 +128,6 @@ class PruneOptions:
         margin: Loss of score that is allowed, in its unit, or None.
         saving: Whether a checkpoint is to be written, without ``share`` of the heads, or those that can
             go within ``margin``.
-        search: How a step within ``margin`` is found: ``walk`` goes along the whole curve, ``bisect`` tries a
-            few of its steps.
     """
 
     criteria: Sequence[Criterion]
@@ -154,7 +138,6 @@ class PruneOptions:
     physical: bool = False
     margin: float | None = None
     saving: bool = False
-    search: Search = "walk"
 
     def __post_init__(self) -> None:
         if not 0 < self.step <= 1:
@@ -170,26 +153,10 @@ class PruneOptions:
                 "--save writes one checkpoint, and --by names several orders; name the one that it is to "
                 "follow."
             )
-        if self.search == "bisect":
-            self._check_search()
-        others = [one.name for one in self.criteria if one.name not in RERANKED]
-        if self.rerank and others:
+        if self.margin is not None and len(self.criteria) > 1:
+            raise AttnprobeError("--margin follows one order, and --by names several; name one of them.")
+        tables = [one.name for one in self.criteria if one.side is not None]
+        if self.rerank and tables:
             raise AttnprobeError(
-                f"--rerank measures again with heads off, which only {', '.join(RERANKED)} can; "
-                f"leave it out for {others[0]}."
-            )
-
-    def _check_search(self) -> None:
-        """Refuse what needs every step of a curve where few are tried."""
-        if self.margin is None:
-            raise AttnprobeError(
-                "--search bisect looks for a step within a margin; add one, such as --margin 0.01."
-            )
-        if len(self.criteria) > 1:
-            raise AttnprobeError(
-                "--search bisect follows one order, and --by names several; name one, or leave it out."
-            )
-        if self.rerank:
-            raise AttnprobeError(
-                "--rerank ranks anew after every step, and --search bisect tries a few; leave one out."
+                f"--rerank measures again with heads off, which a table can't; leave it out for {tables[0]}."
             )

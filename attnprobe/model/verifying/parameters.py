@@ -63,21 +63,17 @@ class _Projected:
 
 @dataclass
 class _InputWatch:
-    """Records which projections ran before the attention of each layer; its queries, keys and values."""
+    """Records which projections ran before the attention of each layer; its queries and keys."""
 
     coarse: float | None = None
     recent: list[_Projected] = field(default_factory=list)
     feeding: dict[int, list[_Projected]] = field(default_factory=dict)
     queries: dict[tuple[int, int], list[Tensor]] = field(default_factory=dict)
     keys: dict[tuple[int, int], Tensor] = field(default_factory=dict)
-    values: dict[tuple[int, int], Tensor] = field(default_factory=dict)
 
     def __call__(self, piece: Piece) -> None:
         if piece.layer not in self.feeding:
             self.feeding[piece.layer], self.recent = self.recent, []
-        if (values := piece.observed.values) is not None:
-            for place, one in enumerate(values, piece.sequence):
-                self.values.setdefault((piece.layer, place), one.clone())
         queries, keys = piece.observed.queries, piece.observed.keys
         if queries is None or keys is None:
             return
@@ -90,10 +86,6 @@ class _InputWatch:
         places = sorted(place for at, place in self.queries if at == layer)
         queries = torch.stack([torch.cat(self.queries[layer, place], 1) for place in places])
         return queries, torch.stack([self.keys[layer, place] for place in places])
-
-    def stack_values(self, layer: int) -> Tensor:
-        """Stack the values of a layer, (sequence, head, position, width)."""
-        return torch.stack([self.values[at, place] for at, place in sorted(self.values) if at == layer])
 
     @contextmanager
     def watch(self, body: nn.Module) -> Iterator[None]:
@@ -117,38 +109,18 @@ def find_head_parameters(
     Returns:
         For each layer the weights of the heads that it computes, or why they can't be told.
     """
-    watch = _watch_inputs(checkpoint, architecture, {"queries", "keys"})
+    watch = _watch_inputs(checkpoint, architecture)
     if not watch.queries:
         reason = f"its attention is reached through the {architecture.way}, which does not show its queries"
         return (reason,) * architecture.layers
     return tuple(_find_in_layer(watch, layer, kind) for layer, kind in enumerate(architecture.kinds))
 
 
-def find_value_weights(checkpoint: Checkpoint, architecture: Architecture) -> tuple[Tensor | str, ...]:
-    """Find W_V,h of every layer by running two short sequences.
-
-    Returns:
-        For each layer the weights of the heads that it computes (head, width, model width), or why they can't
-        be told. Query heads that share values have those of their group.
-    """
-    watch = _watch_inputs(checkpoint, architecture, {"values"})
-    if not watch.values:
-        reason = f"its attention is reached through the {architecture.way}, which does not show its values"
-        return (reason,) * architecture.layers
-    return tuple(_find_values(watch, layer) for layer in range(architecture.layers))
-
-
-def _find_values(watch: "_InputWatch", layer: int) -> Tensor | str:
-    tokens = watch.stack_values(layer)
-    found = next(_find_matching(watch.feeding[layer], tokens, shared=True, coarse=watch.coarse), None)
-    return _name_missing(watch, layer, "values") if found is None else found[1]
-
-
-def _watch_inputs(checkpoint: Checkpoint, architecture: Architecture, observe: set[str]) -> "_InputWatch":
+def _watch_inputs(checkpoint: Checkpoint, architecture: Architecture) -> "_InputWatch":
     coarse = checkpoint.quantisation is not None and checkpoint.quantisation.coarse
     body, watch = checkpoint.body, _InputWatch(find_tolerance(checkpoint) if coarse else None)
     with (
-        capture_attention(body, watch, architecture.way, observe),
+        capture_attention(body, watch, architecture.way, {"queries", "keys"}),
         watch.watch(body),
     ):
         checkpoint.forward(draw_probe_inputs(checkpoint))
@@ -156,7 +128,7 @@ def _watch_inputs(checkpoint: Checkpoint, architecture: Architecture, observe: s
 
 
 def _name_missing(watch: "_InputWatch", layer: int, side: str) -> str:
-    """Say why no projection gives the queries, keys or values of a layer."""
+    """Say why no projection gives the queries or keys of a layer."""
     unread = (each.module for each in watch.feeding[layer] if read_weight(each.module) is None)
     packed = next(unread, None)
     return _UNKNOWN.format(side=side) if packed is None else PACKED.format(kind=describe_packing(packed))

@@ -170,7 +170,7 @@ def test_refusals(folder: Path):
 
 
 def test_as_the_hub_lays_it_out(tmp_path: Path):
-    """Parts are folders of parquet or JSON lines; judgements lie in ``default``, found passages beside."""
+    """Parts are folders of parquet or JSON lines; judgements lie in ``default``."""
     import pandas
 
     parts = {
@@ -181,9 +181,6 @@ def test_as_the_hub_lays_it_out(tmp_path: Path):
             "query-id": ["q", "q", "r"], "corpus-id": ["a", "b", "c"], "score": [2, 0, 1]
         },
         "default/dev-00000-of-00001.parquet": {"query-id": ["r"], "corpus-id": ["a"], "score": [1.0]},
-        "top_ranked/test-00000-of-00001.parquet": {
-            "query-id": ["q", "r"], "corpus-ids": [["c", "a"], ["b"]]
-        },
     }  # fmt: skip
     for name, cells in parts.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
@@ -192,11 +189,8 @@ def test_as_the_hub_lays_it_out(tmp_path: Path):
     assert source.described["split"] == "test"
     found = [*source.documents]
     assert [(one.text, one.label) for one in found] == [
-        ("ask", Query("q", (("a", 2), ("b", 0)), ("c",))), ("seek", Query("r", (("c", 1),), ("b",))),
+        ("ask", Query("q", (("a", 2), ("b", 0)))), ("seek", Query("r", (("c", 1),))),
         ("A one", Passage("a")), ("two", Passage("b")), ("three", Passage("c")),
     ]  # fmt: skip
     (dev, *_) = open_anything(Source(str(tmp_path), find_labels=True, split="dev")).documents
-    assert dev.label == Query("r", (("a", 1),))  # what was found for another split is not read
-    write(tmp_path / "top_ranked.jsonl", '{"query-id": "q"}')
-    with pytest.raises(AttnprobeError, match=r"line 1 of .*top_ranked.jsonl has no query-id with corpus-ids"):
-        next(iter(open_anything(Source(str(tmp_path), find_labels=True)).documents))
+    assert dev.label == Query("r", (("a", 1),))

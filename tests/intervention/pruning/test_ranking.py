@@ -1,7 +1,5 @@
 """Orders of heads: by what was measured, by a table, by chance."""
 
-import copy
-from contextlib import ExitStack
 from dataclasses import replace
 from itertools import pairwise
 
@@ -9,10 +7,8 @@ import numpy as np
 import pandas
 import pytest
 import torch
-from scipy.stats import entropy
 from torch.nn.functional import cross_entropy
 
-import attnprobe
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.ablation import tabulate_ablation
 from attnprobe.intervention.pruning.options import CRITERIA, Criterion, list_order_files
@@ -81,18 +77,18 @@ def test_criteria_by_name(name):
 def test_several_criteria(tmp_path):
     path = tmp_path / "a,b.csv"
     path.write_text("layer,head,jsd_mean\n0,0,0.5\n0,1,0.25\n")
-    assert [one.name for one in Criterion.parse_several("gradient, norm ,fisher")] == [
+    assert [one.name for one in Criterion.parse_several("gradient, ig ,fisher")] == [
         "gradient",
-        "norm",
+        "ig",
         "fisher",
     ]
     (alone,) = Criterion.parse_several(f"{path}:jsd_mean", highest_first=True)
     assert (alone.path, alone.highest_first) == (path, True)
     plain = tmp_path / "heads.csv"
     plain.write_text(path.read_text())
-    first, second = Criterion.parse_several(f"norm,{plain}:jsd_mean", highest_first=True)
+    first, second = Criterion.parse_several(f"ig,{plain}:jsd_mean", highest_first=True)
     assert (first.highest_first, second.highest_first) == (False, True)
-    assert list_order_files(f"norm,{plain}:jsd_mean") == [str(plain)]
+    assert list_order_files(f"ig,{plain}:jsd_mean") == [str(plain)]
     assert list_order_files(f"{path}:jsd_mean") == [str(path)]
     for spec, says in [
         ("gradient,gradient", "--by names gradient twice"),
@@ -102,7 +98,7 @@ def test_several_criteria(tmp_path):
         with pytest.raises(AttnprobeError, match=says):
             Criterion.parse_several(spec)
     with pytest.raises(AttnprobeError, match="--highest-first is for tables"):
-        Criterion.parse_several("gradient,norm", highest_first=True)
+        Criterion.parse_several("gradient,ig", highest_first=True)
 
 
 @pytest.mark.parametrize(
@@ -282,123 +278,6 @@ def test_gradient_with_heads_off_already(headed, documents, worth, cut_by_hand, 
     np.testing.assert_allclose(worth(Criterion("gradient"), at > 0)[0], wanted, rtol=1e-3)
     np.testing.assert_allclose(worth(Criterion("fisher"), at > 0)[0], (slopes**2).mean(-1), rtol=2e-3)
     assert not np.allclose(worth(Criterion("gradient"))[0], wanted, rtol=1e-2)
-
-
-def contributions(checkpoint, documents, inputs_of, at):
-    """Give the root mean square of |o_h W_O,h| over the tokens of each text, off the eager model's values."""
-    model = copy.deepcopy(checkpoint.model)
-    model.set_attn_implementation("eager")
-    given, found = {}, []
-    layers = model.bert.encoder.layer
-    with ExitStack() as hooks:
-        for place, layer in enumerate(layers):
-            rows = torch.from_numpy(at[place]).float().repeat_interleave(8)
-
-            def note(module, inputs, place=place, rows=rows):
-                given[place] = inputs[0] * rows
-                return (given[place],)
-
-            hooks.callback(layer.attention.output.dense.register_forward_pre_hook(note).remove)
-        for document in documents:
-            with torch.no_grad():
-                model(**inputs_of(checkpoint.tokenizer, document))
-            found.append([])
-            for place, layer in enumerate(layers):
-                weight = layer.attention.output.dense.weight
-                found[-1].append([
-                    (given[place][0][:, 8 * head : 8 * head + 8] @ weight[:, 8 * head : 8 * head + 8].T)
-                    .square().sum(-1).mean().sqrt().item()
-                    for head in range(4)
-                ])  # fmt: skip
-    return np.array(found)
-
-
-@pytest.mark.parametrize("off", [(), ((0, 1), (0, 2), (1, 3))])
-def test_norm_is_the_length_of_what_heads_add(headed, documents, worth, inputs_of, off):
-    at = np.ones(SHAPE, bool)
-    for head in off:
-        at[head] = False
-    wanted = contributions(headed("bert", "classification"), documents("classification"), inputs_of, at)
-    found = worth(Criterion("norm"), at if off else None)
-    np.testing.assert_allclose(found, wanted.mean(0), rtol=1e-5, atol=1e-7)
-    assert all(found[head] == 0 for head in off)
-
-
-def test_norm_is_that_of_mixing(headed, documents, worth):
-    """The census of the same texts, one by one, says the same."""
-    checkpoint = headed("bert", "classification")
-    texts = [text for text in documents("classification") if text.pair is None]
-    table = attnprobe.mixing(checkpoint.model, [text.text for text in texts], tokenizer=checkpoint.tokenizer)
-    single = contributions(
-        checkpoint, texts, lambda tokenizer, text: dict(tokenizer(text.text, return_tensors="pt")),
-        np.ones(SHAPE, bool),
-    )  # fmt: skip
-    np.testing.assert_allclose(table["contribution_norm"], single.mean(0).ravel(), rtol=1e-4)
-
-
-@pytest.mark.parametrize("name", ["bert", "modernbert", "llama", "gpt2"])
-def test_magnitude_is_the_length_of_values_times_that_of_the_output(headed, documents, benched, name):
-    """Off the weights as each model keeps them: apart, in one piece, with values that heads share."""
-    kind = "classification" if name in {"bert", "modernbert"} else "causal-lm"
-    checkpoint = headed(name, kind)
-    with benched(checkpoint, [one for one in documents(kind) if len(one.text) > 5], kind) as bench:
-        found = measure_worth(Criterion("magnitude"), bench, build_metric("loss", bench, 42))
-    heads, wanted = found.shape[1], []
-    for layer in list_layers(checkpoint.body):
-        value, output = split_weights(name, layer)
-        width = len(output) // heads
-        group = heads // (len(value) // width)
-        wanted.append([
-            np.linalg.norm(value[head // group * width :][:width])
-            * np.linalg.norm(output[head * width :][:width])
-            for head in range(heads)
-        ])  # fmt: skip
-    np.testing.assert_allclose(found, wanted, rtol=1e-5)
-    assert np.ptp(found) > 0.1 * found.mean()
-
-
-def list_layers(body):
-    return {"BertModel": lambda: body.encoder.layer, "GPT2Model": lambda: body.h}.get(
-        type(body).__name__, lambda: body.layers
-    )()
-
-
-def split_weights(name, layer):
-    """Give W_V (row, model) and W_O (row, model) of a layer, heads one after the other."""
-    if name == "bert":
-        return layer.attention.self.value.weight.numpy(), layer.attention.output.dense.weight.T.numpy()
-    if name == "modernbert":
-        return layer.attn.Wqkv.weight.chunk(3)[2].numpy(), layer.attn.Wo.weight.T.numpy()
-    if name == "gpt2":  # whose weights lie the other way round
-        return layer.attn.c_attn.weight.T.chunk(3)[2].numpy(), layer.attn.c_proj.weight.numpy()
-    return layer.self_attn.v_proj.weight.numpy(), layer.self_attn.o_proj.weight.T.numpy()
-
-
-@pytest.mark.parametrize("name", ["norm", "magnitude"])
-def test_what_heads_add_can_not_be_told(headed, documents, benched, name):
-    with (
-        benched(headed("deberta-v2", "classification"), documents("classification")) as bench,
-        pytest.raises(
-            AttnprobeError, match=f"--by {name} needs what each head adds to its layer.*take gradient"
-        ),
-    ):
-        measure_worth(Criterion(name), bench, build_metric("loss", bench, 42))
-
-
-def test_entropy_and_confidence_are_those_of_the_model_s_own_maps(headed, documents, worth, inputs_of):
-    checkpoint = headed("bert", "classification")
-    model = copy.deepcopy(checkpoint.model)
-    model.set_attn_implementation("eager")
-    entropies, peaks = [], []
-    for document in documents("classification"):
-        with torch.no_grad():
-            given = model(**inputs_of(checkpoint.tokenizer, document), output_attentions=True).attentions
-        maps = torch.stack(given)[:, 0].double().numpy()  # layer, head, query, key
-        entropies.append(entropy(maps, axis=-1).mean(-1) / np.log(maps.shape[-1]))
-        peaks.append(maps.max(-1).mean(-1))
-    np.testing.assert_allclose(worth(Criterion("confidence")), np.mean(peaks, 0), rtol=1e-5)
-    # The most spread first.
-    np.testing.assert_allclose(worth(Criterion("entropy")), -np.mean(entropies, 0), rtol=1e-5)
 
 
 # Tables
